@@ -3,30 +3,30 @@ import type { Appended, NewEvent } from '../core/types.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
 import type { LogStore } from './port/log.ts';
 
-/** Appends of many callers in few commits. */
+/** Groups the appends of many callers into few commits. */
 export interface Appender {
   readonly append: LogStore['append'];
-  /** Resolves when no append is under way. */
+  /** Resolves when no append is in progress. */
   idle(): Promise<void>;
 }
 
 export interface AppenderDeps {
   /**
-   * Appends all of `events` in one transaction and tells the watchers, or throws having written
-   * nothing: `StoreContentRefused` when the content is at fault.
+   * Appends all of `events` in one transaction and emits the hint, or throws and writes nothing:
+   * `StoreContentRefused` when the content is at fault.
    */
   write(tenant: number, events: readonly NewEvent[]): Appended[] | Promise<Appended[]>;
   /**
-   * Runs `action` once the present turn of the event loop has taken all its input. A first commit
-   * is put off by turns for as long as each brings further calls, so that a burst over many
-   * connections pays for one commit; a single call waits for one turn that brings nothing.
+   * Runs `action` after the current turn of the event loop has read all its input. The first commit
+   * is deferred by further turns while each of them brings more calls, so that a burst over many
+   * connections pays for one commit. A single call waits for one turn without further calls.
    */
   defer(action: () => void): void;
-  /** A group takes no further call at this number of events, so that no commit takes long. */
+  /** Maximum number of events in a group, so that no commit takes long. One call may have more. */
   readonly groupEventsMax: number;
   /**
-   * The same by characters of bodies. A call may have more by itself. A group that is full lets others
-   * go first: one of them is written in a turn of the event loop, whatever the tenant.
+   * The same in characters of bodies. A full group yields to small commits first, and one full
+   * group is written per turn of the event loop, across all tenants.
    */
   readonly groupBodiesMax: number;
 }
@@ -41,15 +41,15 @@ interface Call {
   reject(error: unknown): void;
 }
 
-/** The calls of one tenant: one group at a time is being written. */
+/** The calls of one tenant; one group at a time is being written. */
 interface TenantQueue {
   readonly waiting: Call[];
   readonly ended: Promise<void>;
 }
 
 /**
- * Group commit: calls that arrive while one is being written join the next. When a group is refused
- * for its content each of its calls is written alone; when the store fails all of them fail.
+ * Commits in groups: calls that arrive during a commit join the next one. When a group is refused
+ * for its content, each of its calls is written alone. When the store fails, all of them fail.
  */
 export function createAppender(deps: AppenderDeps): Appender {
   const lanes = new Map<number, TenantQueue>();
@@ -84,25 +84,28 @@ export function createAppender(deps: AppenderDeps): Appender {
   };
 }
 
-/** Turns for what is small, from its arrival to its own commit, before each commit that is large. */
+/**
+ * Turns of the event loop that a large commit leaves to small ones, from their arrival to their own
+ * commit.
+ */
 const turnsBeforeFull = 4;
 
-/** Resolves when small commits that are ready have gone. */
+/** Resolves when the small commits that were ready are done. */
 export async function letOthersGo(): Promise<void> {
   for (let turn = 0; turn < turnsBeforeFull; turn += 1) await yieldToEventLoop();
 }
 
-/** Turns that a commit is put off at the most: about a millisecond of a loaded event loop. */
+/** Maximum turns that a commit is deferred: about a millisecond under load. */
 const turnsMax = 8;
 
-/** Runs `action` after a turn that brought no further call, or when a group is full. */
+/** Runs `action` after a turn without further calls, or when a group is full. */
 function afterBurst(
   deps: AppenderDeps,
   waiting: readonly Call[],
   action: () => void,
   turns = 1,
 ): void {
-  // The call that opened the lane joins it right after this.
+  // The call that created the queue joins it right after this.
   const before = Math.max(waiting.length, 1);
   deps.defer(() => {
     const grew = waiting.length > before;
@@ -111,7 +114,7 @@ function afterBurst(
   });
 }
 
-/** Takes calls off `waiting` in their order: at least one, then as many as the limits allow. */
+/** Removes calls from `waiting` in order: at least one, then as many as the limits allow. */
 function nextGroup(limits: AppenderDeps, waiting: Call[]): { group: Call[]; isFull: boolean } {
   const isFull = (): boolean => events >= limits.groupEventsMax || bodies >= limits.groupBodiesMax;
   let events = 0;

@@ -1,16 +1,16 @@
 import type { Hint } from './port/hints.ts';
 import type { Store } from './port/store.ts';
 
-/** Hands hints of committed changes to whoever watches. */
+/** Delivers the hints of committed changes to the listeners. */
 export interface Hints {
-  /** Calls every listener, in the order of the commits, also when a listener commits by itself. */
+  /** Calls every listener, in the order of the commits, even when a listener commits something. */
   readonly emit: (hint: Hint) => void;
   readonly watch: Store['watch'];
 }
 
 /**
- * A listener that throws hurts neither the command, which is committed, nor the other listeners:
- * its error goes to `report`.
+ * Creates the hints. A listener that throws affects neither the command, which is committed, nor
+ * the other listeners: its error goes to `report`.
  */
 export function createHints(deps: { report: (error: unknown) => void }): Hints {
   const listeners = new Set<{ call: (hint: Hint) => void }>();
@@ -33,7 +33,8 @@ export function createHints(deps: { report: (error: unknown) => void }): Hints {
   return {
     emit: (hint) => {
       waiting.push(hint);
-      // A listener's own command ends up here: its hint follows once all have heard this one.
+      // A command of a listener arrives here: its hint follows after all listeners have received
+      // this one.
       if (emitting) return;
       emitting = true;
       try {
@@ -43,7 +44,7 @@ export function createHints(deps: { report: (error: unknown) => void }): Hints {
       }
     },
     watch: (listener) => {
-      // The same function may watch twice, hence the box around it.
+      // The box tells apart two registrations of the same function.
       const entry = { call: listener };
       listeners.add(entry);
       return () => {

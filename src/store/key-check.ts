@@ -1,10 +1,10 @@
 import { StartRefused } from '../core/errors.ts';
 import { SealBroken, type Seal } from './seal.ts';
 
-/** What a store of a first start seals, and every later start opens. */
+/** The text that the first start of a store seals and every later start opens. */
 export const keyCheck = 'Leat';
 
-/** Throws `StartRefused` unless the secret key is the one that sealed the proof. */
+/** Throws `StartRefused` unless the secret key is the one that sealed the text. */
 export function passesKeyCheck(name: string, seal: Seal, sealed: Uint8Array | undefined): void {
   if (sealed !== undefined && opensCheck(seal, sealed)) return;
   throw new StartRefused(
@@ -12,7 +12,7 @@ export function passesKeyCheck(name: string, seal: Seal, sealed: Uint8Array | un
   );
 }
 
-/** Whether the key is the one that sealed the proof. */
+/** Returns whether the key is the one that sealed the text. */
 function opensCheck(seal: Seal, sealed: Uint8Array): boolean {
   try {
     return seal.open(sealed) === keyCheck;

@@ -3,12 +3,13 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { StartRefused } from '../core/errors.ts';
 
 /**
- * Brings a database to the schema of this program: applies, in order, the migrations that it does
- * not have. There is no way back. A database that a newer version has changed is used as it is where
- * that version says that this program may still run on it, and left alone otherwise; so is one whose
- * applied migrations are not those of this program.
+ * Migrates a database to the schema of this program: applies the missing migrations in order. There
+ * is no way back. A database that a newer version has migrated is used as it is if that version
+ * allows this program to run on it, and is not touched otherwise; nor is one whose applied
+ * migrations differ from those of this program.
  *
- * Throws `StartRefused` then, and when a migration fails; what was applied before that one stays.
+ * Throws `StartRefused` in these cases, and when a migration fails; migrations applied before that
+ * one stay.
  *
  * @returns the names of the migrations applied now
  */
@@ -25,14 +26,14 @@ export async function migrate(
     const version = applied.length + index + 1;
     await applyOne(driver, migration, stateAfter(migrations.slice(0, version)));
   }
-  // The database was last used before it had a row for this.
+  // The database was last used before this row existed.
   if (state === undefined && missing.length === 0) await driver.record(stateAfter(migrations));
   return missing.map((migration) => migration.name);
 }
 
 /**
- * Why the database may not be used by this program, as what follows its name in a message;
- * `undefined` where it may, once it has the migrations that are missing.
+ * Returns why this program may not use the database, as the text after its name in a message, or
+ * `undefined` if it may once the missing migrations are applied.
  */
 export function schemaRefusal(
   applied: readonly AppliedMigration[],
@@ -42,7 +43,7 @@ export function schemaRefusal(
   for (const [index, { name, checksum }] of applied.entries()) {
     const own = migrations[index];
     if (own === undefined) {
-      // Without a row of its own for the last migration nothing is known about older programs.
+      // Without a row for the last migration nothing is known about older programs.
       const isKnown = state?.version === applied.length;
       if (isKnown && mayRun(state, migrations.length)) return undefined;
       return `was changed by a newer version of Leat (${name}): run that version, or restore a backup from before it`;
@@ -57,16 +58,19 @@ export function schemaRefusal(
 /** The version of a schema is the number of its last migration. */
 export interface SchemaState {
   readonly version: number;
-  /** Programs whose own last migration has a lower number must not run on it. */
+  /** Programs whose own last migration has a lower number must not run on the schema. */
   readonly oldestThatMayRun: number;
 }
 
-/** Whether a program whose last migration has the number `own` may run on the schema. */
+/** Returns whether a program whose last migration has the number `own` may run on the schema. */
 export function mayRun({ oldestThatMayRun }: SchemaState, own: number): boolean {
   return own >= oldestThatMayRun;
 }
 
-/** What the last of these migrations leaves behind: none lowers what an earlier one requires. */
+/**
+ * Returns the state after the last of these migrations: none lowers the requirement of an earlier
+ * one.
+ */
 function stateAfter(migrations: readonly Migration[]): SchemaState {
   const oldest = migrations.map(({ oldestThatMayRun }) => oldestThatMayRun);
   return { version: migrations.length, oldestThatMayRun: Math.max(...oldest) };
@@ -74,38 +78,41 @@ function stateAfter(migrations: readonly Migration[]): SchemaState {
 
 /** One step of the schema. */
 export interface Migration {
-  /** `0001_log`: a number, 1 for the first, and what it is about. */
+  /** `0001_log`: a number, 1 for the first, and the subject. */
   readonly name: string;
   readonly sql: string;
   /** SHA-256 of `sql` in hexadecimal. */
   readonly checksum: string;
   /**
-   * Programs that have the migration of this number may run on the result. From the first line of the
-   * file, `-- oldest that may run: 0007`; the number of the migration itself without that line.
+   * Programs that have the migration of this number may run on the result. Read from the first line
+   * of the file, `-- oldest that may run: 0007`; without that line it is the migration's own
+   * number.
    */
   readonly oldestThatMayRun: number;
 }
 
-/** A migration as the database remembers it. */
+/** A migration as the database has recorded it. */
 export type AppliedMigration = Pick<Migration, 'name' | 'checksum'>;
 
-/** What an engine does for {@link migrate}. Nobody else may migrate the database meanwhile. */
+/**
+ * What an engine provides for {@link migrate}. No other process may migrate the database during it.
+ */
 export interface MigrationDriver {
-  /** What messages call the database, for example `The database data/leat.db`; no password. */
+  /** The name of the database in messages, for example `The database data/leat.db`; no password. */
   readonly database: string;
   /** In the order of their names; none in a fresh database. */
   applied(): readonly AppliedMigration[] | Promise<readonly AppliedMigration[]>;
-  /** As the last migration left it; `undefined` where no migration has said so yet. */
+  /** As the last migration left it; `undefined` if no migration has written it yet. */
   state(): SchemaState | undefined | Promise<SchemaState | undefined>;
-  /** Runs the SQL, remembers the migration and the state after it, in one transaction. */
+  /** Runs the SQL, records the migration and the state after it, in one transaction. */
   apply(migration: Migration, state: SchemaState): void | Promise<void>;
-  /** Remembers a state where there is none. */
+  /** Records a state where there is none. */
   record(state: SchemaState): void | Promise<void>;
 }
 
 /**
  * Reads the migrations of a folder: `NNNN_name.sql`, numbered from 0001 without a gap. Throws when
- * another file is there or a number is missing or used twice: that is a broken installation.
+ * there is another file, or when a number is missing or used twice: that is a broken installation.
  */
 export function readMigrations(folder: URL): Migration[] {
   const files = readdirSync(folder).toSorted();

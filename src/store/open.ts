@@ -5,27 +5,29 @@ import { openPostgresStore } from './postgres/store.ts';
 import { openSqliteStore } from './sqlite/store.ts';
 
 export interface StoreOptions {
-  /** `LEAT_STORE` after parsing; `file` may be left out when `path` is no URI. */
+  /** `LEAT_STORE` after parsing; `file` may be absent when `path` is not a URI. */
   readonly location: StoreLocation | { readonly engine: 'sqlite'; readonly path: string };
   /** 32 bytes; seals the secrets that the store keeps. */
   readonly secretKey: Uint8Array;
   readonly random: RandomBytes;
-  /** Leases and ages go by it where the engine has no clock of its own, and pauses do. */
+  /** The clock of leases and ages where the engine has none of its own, and of pauses. */
   readonly clock: Clock;
-  /** To PostgreSQL (`LEAT_STORE_CONNECTIONS`); 12 unless said. */
+  /** Connections to PostgreSQL (`LEAT_STORE_CONNECTIONS`); 12 by default. */
   readonly connectionsMax?: number | undefined;
-  /** Puts a commit off until calls of the same turn have joined it; `setImmediate` unless said. */
+  /**
+   * Defers a commit until other calls of the same turn have joined it; `setImmediate` by default.
+   */
   readonly defer?: ((action: () => void) => void) | undefined;
   /**
-   * Hears of listeners of `watch` that throw, and of hints of other processes that cannot be heard;
-   * a process warning unless said.
+   * Receives errors of listeners of `watch`, and outages of the hints of other processes; by
+   * default a process warning.
    */
   readonly report?: ((error: unknown) => void) | undefined;
 }
 
 /**
- * Opens the store, its schema brought up to date. Throws `StartRefused` with one line for the
- * operator when that cannot be.
+ * Opens the store and migrates its schema. Throws `StartRefused` with one line for the operator
+ * when it cannot.
  */
 export async function openStore({
   location,

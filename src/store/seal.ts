@@ -1,22 +1,22 @@
 import { createCipheriv, createDecipheriv } from 'node:crypto';
 import type { RandomBytes } from '../core/clock.ts';
 
-/** Keeps secrets unreadable in the database, and tells when one was changed there. */
+/** Keeps secrets unreadable in the database, and detects changes to them there. */
 export interface Seal {
   seal(text: string): Uint8Array;
-  /** Throws `SealBroken` when the bytes were made under another key, or are damaged. */
+  /** Throws `SealBroken` when the bytes were made with another key, or are damaged. */
   open(sealed: Uint8Array): string;
 }
 
-/** A sealed secret cannot be opened. The message holds nothing of it. */
+/** A sealed secret cannot be opened. The message has no part of it. */
 export class SealBroken extends Error {
   override readonly name = 'SealBroken';
 }
 
 /**
- * A seal under `key`, 32 bytes: AES-256-GCM (NIST SP 800-38D). The sealed form is
- * `version (1 byte) | nonce (12) | ciphertext | tag (16)`. A random nonce is safe for 2^32 texts
- * under one key, far more than there are secrets to store.
+ * Creates a seal with `key`, 32 bytes: AES-256-GCM (NIST SP 800-38D). The sealed form is `version
+ * (1 byte) | nonce (12) | ciphertext | tag (16)`. A random nonce is safe for 2^32 texts under one
+ * key, far more than there are secrets to store.
  */
 export function createSeal(key: Uint8Array, random: RandomBytes): Seal {
   if (key.length !== 32) throw new RangeError('The key of a seal has 32 bytes.');
@@ -48,7 +48,7 @@ const nonceBytes = 12;
 const tagBytes = 16;
 /** Without a fixed length GCM would accept a tag cut to 4 bytes, which can be guessed. */
 const options = { authTagLength: tagBytes };
-/** Says how the rest is read, so that another algorithm can follow; authenticated like the text. */
+/** The version of the format, so that another algorithm can follow; authenticated like the text. */
 const version = 1;
 const header = Uint8Array.of(version);
 

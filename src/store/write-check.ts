@@ -1,24 +1,26 @@
 import type { Clock } from '../core/clock.ts';
 import { StoreUnavailable } from '../core/errors.ts';
 
-/** Whether the store accepts appends, found out without a write for each question. */
+/** Finds out whether the store accepts appends, without a write per query. */
 export interface WriteCheck {
-  /** Passes an append on, and takes note of how it ends. */
+  /** Passes an append on, and records how it ends. */
   observe<T>(append: Promise<T>): Promise<T>;
   /** Throws `StoreUnavailable` unless an append would be accepted. */
   check(): Promise<void>;
 }
 
-/** A successful append, or trial write, is proof for this time. */
+/** A successful append or trial write is valid as proof for this time. */
 const proofMs = 10_000;
-/** A full disk may accept a small trial write and refuse the next append: its error counts longer. */
+/**
+ * A full disk may accept a small trial write and refuse the next append: its error is valid longer.
+ */
 const fullMs = 10_000;
 
 export function createWriteCheck(deps: {
   readonly clock: Pick<Clock, 'elapsedMs'>;
-  /** Throws `StoreUnavailable` unless the store answers and calls itself writable. */
+  /** Throws `StoreUnavailable` unless the store responds and reports that it is writable. */
   readonly read: () => Promise<unknown>;
-  /** Does what an append does, and takes it back. */
+  /** Makes a trial write and rolls it back. */
   readonly tryWrite: () => Promise<unknown>;
 }): WriteCheck {
   const { clock, read, tryWrite } = deps;

@@ -19,7 +19,7 @@ import { type MigrationSource, openMigrationSource } from '../sqlite/migrate-sto
 export interface MigrateStoreOptions {
   readonly from: StoreLocation;
   readonly to: StoreLocation;
-  /** Asked for once the source is there; the same key opens the secrets of both stores. */
+  /** Called once the source is open; the same key opens the secrets of both stores. */
   readonly secretKey: () => Promise<Uint8Array>;
   readonly random: RandomBytes;
   readonly clock: Pick<Clock, 'elapsedMs'>;
@@ -27,12 +27,15 @@ export interface MigrateStoreOptions {
 }
 
 export interface MigratedStore {
-  /** What messages call the target; no password. */
+  /** The name of the target in messages, without a password. */
   readonly target: string;
-  /** The store came there before and nothing was done, whatever the source took in since then. */
+  /**
+   * The store was migrated by an earlier run. Nothing was done, even if the source has changed
+   * since.
+   */
   readonly wasComplete: boolean;
   readonly tables: readonly TableCount[];
-  /** Of this run. */
+  /** Duration of this run. */
   readonly copied: number;
   readonly copyMs: number;
 }
@@ -40,14 +43,14 @@ export interface MigratedStore {
 interface TableCount {
   readonly name: string;
   readonly rows: number;
-  /** SHA-256 in hexadecimal, of the rows as lines of JSON in the order of their keys. */
+  /** SHA-256 in hexadecimal of the rows as lines of JSON, in the order of their keys. */
   readonly checksum: string;
 }
 
 /**
- * Carries a whole store from a SQLite file to PostgreSQL, then reads both and compares every row.
- * The source is left as it is. What is cut off at any point goes on where it was when it is run
- * again; until it has come to its end no server starts on the target.
+ * Copies a whole store from a SQLite file to PostgreSQL, then reads both and compares every row.
+ * Does not change the source. An interrupted migration continues where it stopped when it is run
+ * again. Until it is complete no server starts on the target.
  *
  * Throws `StartRefused` with one line for the operator.
  */
@@ -110,7 +113,7 @@ async function copyStore(
 /** Some hundred kilobytes as a rule: a batch is a transaction of well below a second. */
 const page = { rows: 1000, characters: 4 << 20 };
 
-/** Reads the next page while PostgreSQL writes the one before. */
+/** Reads the next page while PostgreSQL writes the previous one. */
 async function copyTable(
   source: MigrationSource,
   target: MigrationTarget,
@@ -126,7 +129,7 @@ async function copyTable(
   }
 }
 
-/** Both sides page by page: a page that differs is looked at row by row. */
+/** Compares both sides page by page; a page that differs is compared row by row. */
 async function compareTable(
   source: MigrationSource,
   target: MigrationTarget,
@@ -155,8 +158,8 @@ async function compareTable(
 }
 
 /**
- * Does work of this process while the database does its own; both answers. The work blocks the
- * event loop, so it waits for the turn in which what is asked of the database has been sent.
+ * Runs work of this process while the database runs its own, and returns both results. The work
+ * blocks the event loop, so it starts after the turn in which the statement was sent.
  */
 function besides<A, B>(database: Promise<A>, work: () => B): Promise<[A, B]> {
   const sent = new Promise<void>((resolve) => {
@@ -205,7 +208,7 @@ function endsOf({ from, to }: MigrateStoreOptions): { file: string; url: string 
   return { file: from.file, url: to.url };
 }
 
-/** What to print after a move. */
+/** Returns the text to print after a migration. */
 export function describeMigrated({
   target,
   wasComplete,

@@ -1,4 +1,4 @@
-/** Hears how far a move is. */
+/** Receives the progress of a migration. */
 export interface MigrateProgressView {
   show(at: MigratePoint): void;
   end(): void;
@@ -14,7 +14,7 @@ export interface MigratePoint {
 
 const barWidth = 30;
 
-/** A bar on a terminal; elsewhere a line for each tenth. */
+/** Shows a bar on a terminal, and elsewhere a line for each tenth. */
 export function createMigrateProgress(
   out: Pick<NodeJS.WriteStream, 'isTTY' | 'write'> & { readonly columns?: number | undefined },
   nowMs: () => number,
@@ -40,14 +40,14 @@ export function createMigrateProgress(
   };
 }
 
-/** By the pace of the step so far, which its first point does not have. */
+/** Estimated from the pace of the step so far, which is unknown at its first point. */
 function leftText(passedMs: number, done: number, left: number): string {
   return done === 0 ? '' : `, ${Math.ceil(((passedMs / done) * left) / 1000)} s left`;
 }
 
 /**
- * A line that wraps cannot be written over, and one that is as wide as the terminal may wrap. A
- * width that the terminal does not know is 0.
+ * A line that wraps cannot be overwritten, and one as wide as the terminal may wrap. The width is 0
+ * where the terminal does not know it.
  */
 function fitting(line: string, columns = 0): string {
   return columns === 0 ? line : line.slice(0, columns - 1);

@@ -1,9 +1,9 @@
 /**
- * What a move from one engine to the other carries: every table but `nodes`, whose rows are about
- * processes that are gone. The one place that knows how the tables of the engines differ.
+ * The tables that a migration copies: all but `nodes`, whose rows describe processes that have
+ * ended. No other file knows how the tables of the engines differ.
  */
 
-/** `bytes` travel as hexadecimal text, so that a row is the same JSON on both sides. */
+/** `bytes` are sent as hexadecimal text, so that a row is the same JSON on both sides. */
 type Kind = 'integer' | 'real' | 'text' | 'bytes' | 'boolean';
 
 export type Cell = string | number | boolean | null;
@@ -17,18 +17,18 @@ export type RowKey = readonly Cell[];
 export interface TableColumn {
   readonly name: string;
   readonly kind: Kind;
-  /** How SQLite answers it, where it has no column of that name. */
+  /** The SQL expression on SQLite, where it has no column of that name. */
   readonly source?: string;
 }
 
 export interface Table {
   readonly name: string;
-  /** How many of the first columns are the key; rows travel and are compared in its order. */
+  /** Number of leading columns that are the key; rows are copied and compared in its order. */
   readonly keyColumns: number;
   readonly columns: readonly TableColumn[];
-  /** What SQLite reads instead of the table of that name. */
+  /** The SQL that SQLite reads instead of the table of that name. */
   readonly from?: string;
-  /** The column that PostgreSQL numbers by itself, and SQLite with `autoincrement`. */
+  /** The identity column: PostgreSQL numbers it automatically, and SQLite with `autoincrement`. */
   readonly identity?: string;
 }
 
@@ -179,7 +179,7 @@ export const migratedTables: readonly Table[] = [
     ],
   },
   {
-    // Owner, claim and unseen are about a node, and nobody owns a stream after a move.
+    // Owner, claim and unseen describe a node, and no stream has an owner after a migration.
     name: 'runs',
     keyColumns: 1,
     identity: 'key',
@@ -252,7 +252,7 @@ export const migratedTables: readonly Table[] = [
   {
     name: 'attempts',
     keyColumns: 1,
-    // Kept entries are those of day 0 there. Their numbers are below those of the others.
+    // Kept entries are those of day 0 on PostgreSQL. Their numbers are below those of the others.
     from: `(
       select rowid as number, "at" / ${dayMs} as day, stream_key, event_key, "at", duration_ms,
         outcome, status, error from attempts
@@ -282,7 +282,8 @@ export const migratedTables: readonly Table[] = [
   {
     name: 'events',
     keyColumns: 2,
-    // Not what an append that did not end has left above the head. The join is crossed: in this order.
+    // Without the events above the head, which an unfinished append has left. `cross join` fixes
+    // the order of the join.
     from: `(
       select events.* from events cross join tenants on tenants.id = events.tenant
       where events."offset" <= tenants.head)`,
@@ -305,7 +306,7 @@ export function keyOf({ keyColumns }: Table, row: TableRow): RowKey {
   return row.slice(0, keyColumns);
 }
 
-/** How messages name a row: `events (tenant 1, offset 17)`. */
+/** Returns the name of a row in messages: `events (tenant 1, offset 17)`. */
 export function nameOfRow({ name, columns }: Table, key: RowKey): string {
   const parts = key.map((cell, index) => `${columns[index]?.name} ${JSON.stringify(cell)}`);
   return `${name} (${parts.join(', ')})`;

@@ -1,14 +1,17 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Health, StreamStatus } from '../../core/types.ts';
 
-/** What operators were told, so that they are told of each thing once (docs/monitoring.md#what-is-promised). */
+/**
+ * Stores which alerts were reported, so that each is reported once
+ * (docs/monitoring.md#what-is-promised).
+ */
 export interface AlertStateStore {
-  /** What the last look at a tenant left behind; `undefined` before the first. */
+  /** Returns the state that the last check of a tenant recorded; `undefined` before the first. */
   last(tenant: number): Promise<AlertState | undefined>;
   /**
-   * Leaves behind what the next look has to know, unless another process did so since: `after` is
-   * the instant of the look that was read. False then, and nothing is written. Without `mustLast` a
-   * crash of the store or of its machine may undo it.
+   * Records the state for the next check, unless another process has recorded one in the meantime:
+   * `after` is the instant of the state that was read. Returns false then, and writes nothing.
+   * Without `mustLast` a crash of the store or of its machine may undo it.
    */
   record(
     tenant: number,
@@ -17,24 +20,24 @@ export interface AlertStateStore {
     mustLast: boolean,
   ): Promise<boolean>;
   /**
-   * Streams that somebody may have to be told of, in order of id: with failures that are open or in
-   * a row, or disabled by a limit within the window.
+   * Returns the streams that an alert may be about, in order of id: those with open or consecutive
+   * failures, and those that a limit disabled within the window.
    */
   failingStreams(tenant: number, window: FailureWindow): Promise<readonly FailingStream[]>;
-  /** Returns where each of several tenants stands, in the order asked for, with one query. */
+  /** Returns the standing of several tenants, in the order of `tenants`, with one query. */
   standings(tenants: readonly number[]): Promise<readonly AlertStanding[]>;
 }
 
 export interface AlertStanding {
-  /** What {@link AlertStateStore.last} returns. */
+  /** The result of {@link AlertStateStore.last}. */
   readonly last: AlertState | undefined;
-  /** False when {@link AlertStateStore.failingStreams} returns nothing, whatever the window. */
+  /** False when {@link AlertStateStore.failingStreams} returns nothing for any window. */
   readonly mayBeFailing: boolean;
 }
 
 export interface AlertState {
   readonly at: Millis;
-  /** A text of the caller's. */
+  /** A text that only the caller reads. */
   readonly state: string;
 }
 
@@ -49,8 +52,11 @@ export interface FailingStream {
   readonly name: string;
   readonly status: StreamStatus;
   readonly health: Health;
-  /** When a limit disabled it last, also when somebody has enabled it since. */
+  /** When a limit disabled it last, even if it was enabled since. */
   readonly disabledAt: Millis | undefined;
-  /** Whether open failures of it were recorded within the window: to count them could take long. */
+  /**
+   * Whether open failures of it were recorded within the window. Not their number, because counting
+   * them could take long.
+   */
   readonly failedWithin: boolean;
 }

@@ -2,7 +2,7 @@ import type { Api } from '../../core/types.ts';
 import type { PageByNumber, NumberedPage } from './page.ts';
 
 export interface ApiStore {
-  /** By id or by identifier. */
+  /** Returns the API with this id or identifier. */
   get(tenant: number, idOrIdentifier: string): Promise<Api | undefined>;
   /** Refuses a page of more than `bytesMax`. */
   list(
@@ -15,6 +15,6 @@ export interface ApiStore {
     id: string,
     decide: (before: Api) => Api,
   ): Promise<{ updated: Api } | { refused: 'unknown' }>;
-  /** Removes the API with its grants and its permissions. False when there was none. */
+  /** Removes the API with its grants and its permissions. Returns false when there was none. */
   delete(tenant: number, id: string): Promise<boolean>;
 }

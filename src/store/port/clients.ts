@@ -11,8 +11,8 @@ export interface ClientStore {
     id: string,
     decide: (before: Client, grants: readonly Grant[]) => { after: Client } | { refused: string },
   ): Promise<{ updated: Client } | { refused: string }>;
-  /** Removes the client with its grants and its roles. False when there was none. */
+  /** Removes the client with its grants and its roles. Returns false when there was none. */
   delete(tenant: number, id: string): Promise<boolean>;
-  /** Remembers the `jti` of an assertion until it expires; false when it was used before. */
+  /** Records the `jti` of an assertion until it expires. Returns false when it was used before. */
   useAssertion(tenant: number, clientId: string, jti: string, expiresAt: Millis): Promise<boolean>;
 }

@@ -6,20 +6,20 @@ import type { WaitRule } from './time.ts';
 import type { StepQuery } from './upkeep.ts';
 
 export interface DeliveryStore {
-  /** Open failure records, newest first; `after` is the `next` of the page before. */
+  /** Returns open failure records, newest first; `after` is the `next` of the previous page. */
   listFailures(tenant: number, stream: string, query: FailureQuery): Promise<Page<Failure>>;
   failure(tenant: number, stream: string, eventId: string): Promise<Failure | undefined>;
   /**
    * Starts a new cycle for one failure: its row becomes `retrying`, due now, attempt 1, and the
-   * history gets a `redelivered` entry. `retrying`: a cycle is under way. `delivered`: the history
-   * knows a success. `unknown`: neither.
+   * history gets a `redelivered` entry. `retrying`: a cycle is in progress. `delivered`: the
+   * history has a success. `unknown`: neither.
    */
   redeliver(
     tenant: number,
     stream: string,
     eventId: string,
   ): Promise<'accepted' | 'retrying' | 'delivered' | 'unknown'>;
-  /** The same for every failed row that matches; answers how many. */
+  /** Does the same for every failed row that matches, and returns how many. */
   redeliverMany(tenant: number, stream: string, filter: FailureFilter): Promise<number>;
   /** Adds a test delivery, due now, which never enters the log. */
   addTest(
@@ -28,8 +28,8 @@ export interface DeliveryStore {
     event: Omit<NewEvent, 'chosen'>,
   ): Promise<'accepted' | 'disabled' | 'unknown'>;
   /**
-   * Takes rows that are due, per asked stream the oldest first, those of a replay last, and at most
-   * `take`: they become `parked` for `leaseMs`. Streams whose epoch is not the asked one answer nothing.
+   * Claims due rows: at most `take` per stream, the oldest first, those of a replay last. They
+   * become `parked` for `leaseMs`. A stream whose epoch is not the requested one returns no rows.
    */
   claimDue(requests: readonly DueRequest[], rules: DueRules): Promise<DueRows[]>;
   /**
@@ -45,8 +45,8 @@ export interface DeliveryStore {
     limits: HealthLimits,
   ): Promise<readonly SettledStream[]>;
   /**
-   * A step of upkeep, see `UpkeepStore`: removes the history of all tenants of the days (UTC)
-   * that ended longer ago than `olderThanMs`. Entries of open deliveries are kept.
+   * A step of upkeep, see `UpkeepStore`: removes the history of all tenants of the days (UTC) that
+   * ended longer ago than `olderThanMs`. Entries of open deliveries are kept.
    */
   pruneAttempts(query: StepQuery): Promise<number>;
 }
@@ -62,7 +62,7 @@ export interface FailureQuery extends FailureFilter {
   readonly after: string | undefined;
   readonly take: number;
   readonly bytesMax?: number | undefined;
-  /** Only those that were recorded later than this. */
+  /** Only failures that were recorded later than this. */
   readonly failedAfter?: Millis | undefined;
 }
 
@@ -74,7 +74,7 @@ export interface DueRequest {
 }
 
 export interface DueRules extends WaitRule {
-  /** A row that is taken is due again after it, unless its attempt was settled. */
+  /** A claimed row is due again after this time, unless its attempt was settled. */
   readonly leaseMs: number;
 }
 
@@ -82,6 +82,6 @@ export interface DueRows {
   readonly tenant: number;
   readonly stream: string;
   readonly rows: readonly Delivery[];
-  /** Until the first of the rows not taken is due, when there are any. */
+  /** Time until the first of the rows that were not claimed is due, if there are any. */
   readonly nextDueInMs: number | undefined;
 }

@@ -3,7 +3,7 @@ import type { Page } from './page.ts';
 
 export interface GrantStore {
   get(tenant: number, id: string): Promise<Grant | undefined>;
-  /** The grant of one client for one API. */
+  /** Returns the grant of one client for one API. */
   of(tenant: number, client: string, api: string): Promise<Grant | undefined>;
   list(
     tenant: number,

@@ -2,12 +2,12 @@ import type { Millis } from '../../core/clock.ts';
 import type { SigningKey } from '../../core/types.ts';
 
 export interface KeyStore {
-  /** Newest first, expired ones left out. */
+  /** Returns the keys, newest first, without expired ones. */
   list(tenant: number, now: Millis): Promise<SigningKey[]>;
-  /** Adds a key and gives those before it the instant from which they are no longer published. */
+  /** Adds a key, and sets the instant from which the earlier ones are no longer published. */
   add(key: Omit<SigningKey, 'expiresAt'>, formerExpiresAt: Millis): Promise<void>;
-  /** Lets a key sign from `now` on. False when there is none. */
+  /** Makes a key sign from `now` on. Returns false when there is none. */
   promote(tenant: number, kid: string, now: Millis): Promise<boolean>;
-  /** Removes a key at once. False when there is none. */
+  /** Removes a key at once. Returns false when there is none. */
   revoke(tenant: number, kid: string): Promise<boolean>;
 }

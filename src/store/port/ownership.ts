@@ -2,57 +2,59 @@ import type { Node, Offset, Stream, StreamRef } from '../../core/types.ts';
 import type { WaitRule } from './time.ts';
 
 /**
- * Nodes hold a lease each, streams do not: a stream is free when nobody owns it or when the lease of
- * its owner has ended. Leases are measured by the store's own clock and never by a caller's, as the
- * clocks of nodes differ and jump.
+ * Each node holds one lease; streams hold none. A stream is free when it has no owner, or when the
+ * lease of its owner has ended. Leases are measured by the store's own clock and never by a
+ * caller's, because the clocks of nodes differ and jump.
  */
 export interface OwnershipStore {
   /**
-   * Registers the node anew, with a lease of `leaseMs`: its batches and claims start again at 1. What
-   * a former process of that id owned is free. Accepts the store as it is now: never throws
-   * `StoreReplaced`.
+   * Registers the node again, with a lease of `leaseMs`: its batches and claims start again at 1.
+   * Streams that a former process of that id owned are free. Accepts the store as it is now: never
+   * throws `StoreReplaced`.
    */
   join(nodeId: string, leaseMs: number): Promise<JoinedNode>;
   /**
-   * Renews the lease: for `leaseMs` from now nobody takes what the node owns. A lease that has ended
-   * may be renewed too, but streams may have been taken before. `undefined` when the node is no
-   * longer present: another process has joined in its name.
+   * Renews the lease: for `leaseMs` from now no other node takes its streams. An ended lease may be
+   * renewed too, but streams may have been taken before. Returns `undefined` when the node is no
+   * longer present: another process has joined under its name.
    */
   heartbeat(node: Node, leaseMs: number): Promise<Heartbeat | undefined>;
   /**
-   * Makes the node owner of streams that are free and have something to do: enabled ones, and
-   * disabled ones with rows to send, those of a replay aside. Each claim raises the stream's epoch and makes its parked rows
-   * due at once (on a disabled stream those of first and test deliveries become failures). A claim
-   * whose number is not above the node's last one takes nothing new and answers what that one took:
-   * so it can be repeated when its answer was lost. A node without a lease gets nothing.
+   * Makes the node owner of free streams that need one: enabled ones, and disabled ones with rows
+   * to send, except rows of a replay. Each claim raises the stream's epoch and makes its parked
+   * rows due at once (on a disabled stream those of first and test deliveries become failures). A
+   * claim whose number is not above the node's last one takes nothing new and returns what that one
+   * took, so it can be repeated when its result was lost. A node without a lease gets nothing.
    */
   claim(node: Node, request: ClaimRequest): Promise<OwnedStream[]>;
   /**
-   * The streams as they are now, of those that the node owns; what is missing is lost or gone. The
-   * node must begin nothing for them from before it asks until it has the answer: from here on they
-   * count as seen.
+   * Returns the current state of those streams that the node owns; a missing one has another owner
+   * or was deleted. From the call until its result the node must start no work for them that is
+   * based on an earlier state: from now on they count as seen.
    */
   owned(node: Node, streams: readonly StreamRef[], rule: WaitRule): Promise<OwnedStream[]>;
   /**
-   * Whether nobody works any more by the stream as it was before its last change: its owner has
-   * read it since, has lost its lease, or there is none.
+   * Returns whether no node still works with the stream as it was before its last change: its owner
+   * has read it since, has no lease any more, or there is none.
    */
   hasSeen(stream: StreamRef): Promise<boolean>;
   /**
-   * Raises cursors of runners that passed events without any match, as far as
-   * `Settlement.version` lets them; never lowers one. Answers in the same order where they are
-   * now; 0 for a stream that has another owner or another run.
+   * Raises the cursors of runners that passed events without a match, as far as
+   * `Settlement.version` allows; never lowers one. Returns the cursors afterwards, in the same
+   * order; 0 for a stream that has another owner or another run.
    */
   raiseCursors(cursors: readonly CursorRaise[]): Promise<Offset[]>;
-  /** Gives streams up, raising their cursors first. */
+  /** Releases streams after raising their cursors. */
   release(node: Node, cursors: readonly CursorRaise[]): Promise<void>;
-  /** Ends the node's lease; what it still owns is free. */
+  /** Ends the node's lease; the streams that it still owns are free. */
   leave(node: Node): Promise<void>;
-  /** Nodes with a lease, and former ones whose streams nobody has taken yet, in order of id. */
+  /**
+   * Returns nodes with a lease, and former ones whose streams are not taken yet, in order of id.
+   */
   nodes(): Promise<NodeState[]>;
 }
 
-/** What joining returns. */
+/** The result of joining. */
 export interface JoinedNode extends Node {
   /** Present when the store is another one than this process knew. */
   readonly replaced?: Replacement | undefined;
@@ -73,25 +75,27 @@ export interface HeadChange {
   readonly now: Offset;
 }
 
-/** How a node stands, for operators. */
+/** The state of a node, for operators. */
 export interface NodeState {
   readonly id: string;
-  /** Streams that it owns. */
+  /** Number of streams that it owns. */
   readonly streams: number;
-  /** What is left of its lease; 0 once it has ended. */
+  /** Remaining time of its lease; 0 once it has ended. */
   readonly leaseMs: number;
-  /** By how much its wall clock was ahead of the store's at its last heartbeat. */
+  /** How far its wall clock was ahead of the store's at its last heartbeat. */
   readonly skewMs: number;
 }
 
 export interface Heartbeat {
-  /** The lease had ended before, whatever the node thinks: others may have taken its streams. */
+  /**
+   * The lease had ended before, even if the node does not know: others may have taken its streams.
+   */
   readonly lapsed: boolean;
-  /** Streams of the node that were changed and not read again since: wake-ups may get lost. */
+  /** Streams of the node that were changed and not read again since, because hints may get lost. */
   readonly changed: readonly StreamRef[];
   /**
-   * Streams that the node should own at most, so that all nodes have about the same number;
-   * `Infinity` for a node that is alone.
+   * Maximum streams for the node, so that all nodes have about the same number; `Infinity` for a
+   * node that is alone.
    */
   readonly share: number;
 }
@@ -99,18 +103,18 @@ export interface Heartbeat {
 export interface ClaimRequest extends WaitRule {
   /** 1, 2, 3, … per incarnation of the node. */
   readonly claim: number;
-  /** Streams to take at most. */
+  /** Maximum streams to take. */
   readonly take: number;
-  /** Which of the free streams are meant; all of them when absent. */
+  /** Which of the free streams to consider; all of them when absent. */
   readonly among?: ClaimFilter | undefined;
 }
 
-/** Part of the streams that are free, for a node that claims very many of them. */
+/** A part of the free streams, for a node that claims very many of them. */
 export type ClaimFilter =
   /** Streams of these tenants. */
   | { readonly tenants: readonly number[] }
   /**
-   * Streams after this one, in the order of tenant and id; `behind`: only those whose log goes on
+   * Streams after this one, in the order of tenant and id; `behind`: only those whose log continues
    * after their cursor.
    */
   | { readonly after: StreamRef | undefined; readonly behind: boolean };
@@ -122,18 +126,20 @@ export interface CursorRaise extends StreamRef {
   readonly cursor: Offset;
 }
 
-/** Everything a runner starts from. */
+/** The state that a runner starts from. */
 export interface OwnedStream {
   readonly stream: Stream;
   readonly tenantName: string;
   readonly epoch: number;
   readonly run: number;
   readonly cursor: Offset;
-  /** First and test deliveries that wait for a retry or are under way with a row. */
+  /** First and test deliveries that wait for a retry or are in progress with a row. */
   readonly waiting: number;
-  /** Until the first of the stream's rows is due; those of a replay pause while it is disabled. */
+  /**
+   * Time until the first of the stream's rows is due; rows of a replay pause while it is disabled.
+   */
   readonly nextDueInMs: number | undefined;
-  /** Id of the replay that is running, or pauses. */
+  /** Id of the replay that is running or paused. */
   readonly replay: string | undefined;
   /** Offsets above the cursor that have a row already. */
   readonly rowsAbove: readonly Offset[];

@@ -1,6 +1,6 @@
 /**
- * A page ordered by an opaque key. `next` is absent on the last page. A page that is asked for with
- * `bytesMax` ends before the item that would make it larger; it has one at least.
+ * A page ordered by an opaque key. `next` is absent on the last page. A page with `bytesMax` ends
+ * before the item that would make it larger, and has at least one.
  */
 export interface Page<T> {
   readonly items: readonly T[];

@@ -5,69 +5,69 @@ import type { StepQuery } from './upkeep.ts';
 /** The part of the store port that is about replays. */
 export interface ReplayStore {
   /**
-   * Begins to send the events of a range to a stream again; one that is empty is done at once.
-   * `disabled`: the stream is. `running`: a replay of it is already. Durable when it answers.
+   * Starts to send the events of a range to a stream again; an empty range is done at once.
+   * `disabled`: the stream is disabled. `running`: it already has a running replay. Durable when it
+   * resolves.
    */
   create(
     replay: NewReplay,
   ): Promise<{ created: Replay } | { refused: 'unknown' | 'disabled' | 'running' }>;
   get(tenant: number, stream: string, id: string): Promise<Replay | undefined>;
   /**
-   * Ends a replay that is running: its deliveries that have not ended are dropped, and what comes of
-   * attempts under way is history and health only. One that is over stays as it is. False when
+   * Ends a running replay: its unfinished deliveries are dropped, and results of attempts in
+   * progress only change history and health. A finished replay stays as it is. Returns false when
    * there is none.
    */
   cancel(tenant: number, stream: string, id: string): Promise<boolean>;
   /**
-   * Goes on with the replay of a stream that the caller owns and that is enabled: raises the cursor
-   * as {@link OwnershipStore.raiseCursors} does, and turns the next events of the range up to it
-   * into `replay` deliveries that are due now. Events that the stream does not want as it is now,
-   * that have a row, that were pruned, or that were sent for the first time after the replay was
-   * accepted are passed. A replay is over once nothing of it is left, or when all that was left of
-   * its range was pruned.
+   * Continues the replay of a stream that the caller owns and that is enabled: raises the cursor as
+   * {@link OwnershipStore.raiseCursors} does, and turns the next events of the range up to it into
+   * `replay` deliveries that are due now. Skips events that the stream does not want as it is now,
+   * that have a row, that were pruned, or that were first sent after the replay was accepted. A
+   * replay is over once nothing of it is left, or when all that was left of its range was pruned.
    */
   materialize(request: MaterializeRequest): Promise<MaterializeResult>;
   /**
-   * A step of upkeep, see {@link UpkeepStore}: forgets replays of all tenants that were over longer
+   * A step of upkeep, see {@link UpkeepStore}: deletes replays of all tenants that were over longer
    * ago than `olderThanMs`, at most `take`. Returns how many.
    */
   prune(query: StepQuery): Promise<number>;
 }
 
-/** A replay that is asked for. */
+/** A replay to create. */
 export interface NewReplay {
   readonly tenant: number;
   readonly stream: string;
   readonly id: string;
-  /** The range begins after it, and after what was pruned… */
+  /** The range begins after it, and after the pruned events… */
   readonly from: Offset;
   /** …and ends here: at the head of the log when the replay was accepted, or before. */
   readonly to: Offset;
-  /** All that the stream wants when absent. */
+  /** All types that the stream wants when absent. */
   readonly types: readonly string[] | undefined;
 }
 
-/** The owner of a stream asks for the next events of its replay. */
+/** The request of a stream's owner for the next events of its replay. */
 export interface MaterializeRequest extends CursorRaise {
   /** Id of the replay. */
   readonly replay: string;
-  /** Deliveries to add at most… */
+  /** Maximum deliveries to add… */
   readonly take: number;
-  /** …and how many of the replay may wait or be under way then. */
+  /** …and maximum deliveries of the replay that wait or are in progress afterwards. */
   readonly waitingMax: number;
 }
 
-/** What came of a {@link MaterializeRequest}. */
+/** The result of a {@link MaterializeRequest}. */
 export interface MaterializeResult {
   /**
-   * `running`: there is more to come. `over`: the replay has ended. `lost`: the stream is no longer
-   * the asker's.
+   * `running`: there is more to come. `over`: the replay has ended. `lost`: the caller no longer
+   * owns the stream.
    */
   readonly result: 'running' | 'over' | 'lost';
-  /** Where the cursor of the stream is now; 0 when it is lost, or has another run. */
+  /** The cursor of the stream now; 0 when the caller lost it, or it has another run. */
   readonly cursor: Offset;
   /** Deliveries added. */
   readonly materialized: number;
-  /** Whether a look further along the range may find more at once. */
+  /** Whether the next step along the range may find more at once. */
   readonly more: boolean;
 }

@@ -11,50 +11,61 @@ export interface RoleStore {
     id: string,
     decide: (before: Role) => Role,
   ): Promise<{ updated: Role } | { refused: 'unknown' | 'name_taken' }>;
-  /** Removes the role with its permissions and its members. False when there was none. */
+  /**
+   * Removes the role with its permissions, clients and users. Returns false when there was none.
+   */
   delete(tenant: number, id: string): Promise<boolean>;
 
-  /** In the order of API id and name. */
+  /** Returns permissions in the order of API id and name. */
   permissions(tenant: number, role: string, page: PageByNumber): Promise<NumberedPage<Permission>>;
-  /** Adds all or none; one that the role has already stays. */
+  /** Adds all or none; a permission that the role has already stays. */
   addPermissions(
     tenant: number,
     role: string,
     permissions: readonly Permission[],
   ): Promise<'added' | 'unknown_role' | 'unknown_api'>;
-  /** One that the role does not have is no error. False when there is no such role. */
+  /**
+   * Removes permissions; one that the role does not have is no error. Returns false when there is
+   * no such role.
+   */
   removePermissions(
     tenant: number,
     role: string,
     permissions: readonly Permission[],
   ): Promise<boolean>;
 
-  /** Ids of clients, in order. */
+  /** Returns ids of clients, in order. */
   clients(tenant: number, role: string, page: PageByNumber): Promise<NumberedPage<string>>;
-  /** Adds all or none; one that has the role already keeps it. */
+  /** Adds all or none; a client that has the role already keeps it. */
   addClients(
     tenant: number,
     role: string,
     clients: readonly string[],
   ): Promise<'added' | 'unknown_role' | 'unknown_client'>;
-  /** One that does not have the role is no error. False when there is no such role. */
+  /**
+   * Removes clients; one that does not have the role is no error. Returns false when there is no
+   * such role.
+   */
   removeClients(tenant: number, role: string, clients: readonly string[]): Promise<boolean>;
 
-  /** Ids of users, in order, after the user with the id `after`. */
+  /** Returns ids of users, in order, after the user with the id `after`. */
   users(
     tenant: number,
     role: string,
     page: { after: string | undefined; take: number },
   ): Promise<Page<string>>;
-  /** Adds all or none; one that has the role already keeps it. */
+  /** Adds all or none; a user that has the role already keeps it. */
   addUsers(
     tenant: number,
     role: string,
     users: readonly string[],
   ): Promise<'added' | 'unknown_role' | 'unknown_user'>;
-  /** One that does not have the role is no error. False when there is no such role. */
+  /**
+   * Removes users; one that does not have the role is no error. Returns false when there is no such
+   * role.
+   */
   removeUsers(tenant: number, role: string, users: readonly string[]): Promise<boolean>;
 
-  /** The permissions that the roles of a client have for an API, each once, sorted. */
+  /** Returns the permissions that the roles of a client have for an API, each once, sorted. */
   permissionsOf(tenant: number, client: string, api: string): Promise<readonly string[]>;
 }

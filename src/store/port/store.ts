@@ -17,18 +17,18 @@ import type { UpkeepStore } from './upkeep.ts';
 import type { UserStore } from './users.ts';
 
 /**
- * The store port: what Leat asks of an engine. Every method is one whole command or query, atomic by
- * itself; there is no transaction to hold open. A verb changes something, a noun or `list…` reads.
- * Where a rule has to see the row first, the command takes a pure synchronous function that the store
- * calls between its locked read and its write.
+ * The store port: what Leat requires of an engine. Every method is one whole, atomic command or
+ * query; no caller holds a transaction open. A verb changes something, a noun or `list…` reads.
+ * Where a rule has to see the row first, the command takes a pure synchronous function that the
+ * store calls between its locked read and its write.
  *
- * Every method throws `StoreUnavailable` while the engine cannot be reached or cannot write. Methods
- * that read a log or change what delivery relies on throw its subclass `StoreReplaced`, and write
- * nothing, once the store has turned out to be another one than this process joined (after a
- * fail-over or a restore); they do so until `ownership.join` has succeeded again.
- * Instants are milliseconds since the epoch. What deliveries, retention and leases depend on goes by
- * the store's own clock, so commands take and return durations: see `time.ts`. Instants that are only
- * shown, and those of keys and users, are the caller's.
+ * Every method throws `StoreUnavailable` while the engine cannot be reached or cannot write.
+ * Methods that read a log or change what delivery relies on throw its subclass `StoreReplaced`, and
+ * write nothing, once the store has turned out to be another one than this process joined (after a
+ * fail-over or a restore), until `ownership.join` has succeeded again. Instants are milliseconds
+ * since the epoch. Deliveries, retention and leases use the store's own clock, so commands take and
+ * return durations: see `time.ts`. Instants that are only shown, and those of keys and users, are
+ * the caller's.
  */
 export interface Store {
   readonly tenants: TenantStore;
@@ -46,28 +46,29 @@ export interface Store {
   readonly alertState: AlertStateStore;
   readonly upkeep: UpkeepStore;
   readonly overview: OverviewStore;
-  /** Copies the store while it works; absent where the engine brings tools for that. */
+  /** Copies the store while it is in use; absent where the engine has tools for that. */
   readonly copy?: StoreCopy | undefined;
   readonly time: StoreTime;
   /**
-   * Calls `listener` right after each commit that others may wait for, in commit order. Hints may
-   * be lost or repeated; whoever acts on them also looks by itself from time to time.
+   * Calls `listener` right after each commit that others may wait for, in commit order. Best
+   * effort: hints may be lost or repeated, so consumers must also poll.
    */
   watch(listener: (hint: Hint) => void): () => void;
-  /** Throws `StoreUnavailable` unless the engine answers and would accept an append. */
+  /** Throws `StoreUnavailable` unless the engine responds and would accept an append. */
   ping(): Promise<void>;
-  /** Ends after every command under way has ended. */
+  /** Resolves after every command in progress has ended. */
   close(): Promise<void>;
 }
 
 /**
- * Writes a consistent copy of the store into an empty file, in steps between which other work runs:
- * it holds all that was committed before the call. Rejects with the signal's reason when aborted.
+ * Writes a consistent copy of the store into an empty file, in steps between which other work runs.
+ * The copy has everything that was committed before the call. Rejects with the signal's reason when
+ * aborted.
  */
 export type StoreCopy = (
   file: string,
   follow: {
-    /** Receives how many pages are copied, of how many. */
+    /** Receives the number of pages copied and the total. */
     readonly progress: (done: number, total: number) => void;
     readonly signal: AbortSignal;
   },

@@ -4,8 +4,8 @@ import type { Page } from './page.ts';
 
 export interface StreamStore {
   /**
-   * Creates the stream with its cursor at the head of the log, or before it at `cursor`: it is sent
-   * the retained events after that. Durable when it answers.
+   * Creates the stream with its cursor at the head of the log, or at the earlier `cursor`: then the
+   * retained events after that are sent. Durable when it resolves.
    */
   create(
     stream: Omit<Stream, 'subscriptions' | 'version'> & {
@@ -15,17 +15,18 @@ export interface StreamStore {
     rules: { readonly streamsMax: number },
   ): Promise<{ created: Stream } | { refused: 'name_taken' | 'too_many' }>;
   get(tenant: number, id: string): Promise<Stream | undefined>;
-  /** Oldest first, after the stream with the id `after`. */
+  /** Returns streams, oldest first, after the stream with the id `after`. */
   list(
     tenant: number,
     page: { after: string | undefined; take: number; bytesMax?: number | undefined },
   ): Promise<Page<Stream>>;
   health(tenant: number, id: string): Promise<Health | undefined>;
   /**
-   * Applies a change. `decide` sees the stream, its health and the head of the log. Disabling by
-   * hand turns waiting retries and untried tests into failures as `DeliveryStore.settle`
-   * does at a threshold. Enabling sets consecutive to 0, raises `run`, and with `latest` moves the
-   * cursor to the head. Answers `skipped`, the retained matching events that enabling passed over.
+   * Applies a change. `decide` receives the stream, its health and the head of the log. Disabling
+   * by hand turns waiting retries and untried tests into failures, as `DeliveryStore.settle` does
+   * at a threshold. Enabling sets consecutive to 0, raises `run`, and with `latest` moves the
+   * cursor to the head. Returns `skipped`, the number of retained matching events that enabling
+   * passed over.
    */
   update(
     tenant: number,
@@ -35,9 +36,9 @@ export interface StreamStore {
     | { updated: Stream; skipped: number; held: 'complete' | 'pruned' | undefined }
     | { refused: 'unknown' | 'name_taken' | 'too_many_failures'; health?: Health }
   >;
-  /** Removes the stream with everything that belongs to it. False when there was none. */
+  /** Removes the stream with everything that belongs to it. Returns false when there was none. */
   delete(tenant: number, id: string): Promise<boolean>;
-  /** Hours of `[from, to)` that have counts, oldest first; `hour` is its start. */
+  /** Returns the hours of `[from, to)` that have counts, oldest first; `hour` is its start. */
   stats(
     tenant: number,
     id: string,
@@ -45,15 +46,15 @@ export interface StreamStore {
   ): Promise<{ hour: Millis; delivered: number; failed: number }[]>;
 }
 
-/** What a PATCH or a rotation of the secret comes to. */
+/** The decision on a PATCH or on a rotation of the secret. */
 export type StreamDecision =
   | {
       /**
-       * The stream as it shall be; the store sets `version` and trims passed subscriptions. The
-       * very same object as `before` means that nothing changes.
+       * The stream after the change; the store sets `version` and trims passed subscriptions. The
+       * same object as `before` means that nothing changes.
        */
       readonly after: Stream;
-      /** Where to go on when this change enables the stream; `latest` unless said. */
+      /** The start position when this change enables the stream; `latest` by default. */
       readonly resume?: 'latest' | 'held' | undefined;
     }
   | { readonly refused: 'too_many_failures' };

@@ -13,14 +13,14 @@ import { type Days, groupByDays } from './day-ranges.ts';
 import { dayMs } from './partitions.ts';
 import type { Run } from './runs.ts';
 
-/** An entry for the history of a stream's delivery. */
+/** A new entry for the history of a stream's delivery. */
 export interface Entry {
   readonly run: Pick<Run, 'tenant' | 'key'>;
   readonly event: HistoryEvent;
   readonly attempt: Attempt;
 }
 
-/** Adds entries in their order, all in one statement. */
+/** Adds entries in order, with one statement. */
 export async function addAttempts(tx: Queries, entries: readonly Entry[]): Promise<void> {
   if (entries.length === 0) return;
   const attempts = entries.map(({ attempt }) => attempt);
@@ -41,21 +41,21 @@ export async function addAttempts(tx: Queries, entries: readonly Entry[]): Promi
     order by u.n`;
 }
 
-/** Mostly nothing failed: an empty array reads as nothing but nulls. */
+/** Most attempts have no error: an empty array reads as all nulls. */
 function allOrNone(
   values: readonly (string | null | undefined)[],
 ): readonly (string | null | undefined)[] {
   return values.some((value) => typeof value === 'string') ? values : [];
 }
 
-/** A delivery whose history is asked for. */
+/** A delivery whose history is read. */
 export interface AskedHistory {
   readonly event: HistoryEvent;
-  /** Days in which it is looked for; what was kept when its day went is found always. */
+  /** Days that are searched; kept entries are always found. */
   readonly days: Days;
 }
 
-/** The newest entries of deliveries of one stream, oldest first. */
+/** Returns the newest entries of deliveries of one stream, oldest first. */
 export async function historiesOf<Asked extends AskedHistory>(
   db: Queries,
   run: Pick<Run, 'tenant' | 'key'>,
@@ -91,8 +91,9 @@ async function entriesOf(
 }
 
 /**
- * Whether the history of an event, of the log or a test, has a success. It may be of any day: what
- * ended well at once has no row that says when, and the clock may have been set since.
+ * Returns whether the history of an event, of the log or a test, has a success. All days are
+ * searched: a delivery that succeeded at once has no row with its day, and the clock may have been
+ * set since.
  */
 export async function wasDelivered(
   db: Queries,

@@ -41,7 +41,7 @@ function send(tx: Queries, statement: Statement<unknown>): Promise<unknown> {
   return tx[statement.kind](strings, ...values);
 }
 
-/** Returns the rows as an engine does that reads them one by one. */
+/** Returns the same rows as an engine that reads them one by one. */
 async function pageOf(tx: Queries, { query }: PageRead<unknown>): Promise<BoundedRows<unknown>> {
   const { strings, values } = write(query.rowsAfter([], query.take + 1));
   const read = await tx.all<{ readonly found: number }>(
@@ -57,7 +57,7 @@ async function pageOf(tx: Queries, { query }: PageRead<unknown>): Promise<Bounde
 const boundedTexts = new WeakMap<TemplateStringsArray, TemplateStringsArray>();
 
 /**
- * Differs because PostgreSQL sends a result as a whole: the statement itself leaves out the rows that
+ * Differs because PostgreSQL sends a result as a whole: the statement leaves out the rows that
  * would make the page too large. The first row is read whatever its size.
  */
 export function boundedText(

@@ -10,9 +10,9 @@ import { type Hosts, NoServer } from './hosts.ts';
 import type { SchemaGuard } from './schema-guard.ts';
 
 /**
- * Statements written as tagged templates next to their one use:
- * `db.get<Row>`select name from tenants where id = ${id}``. Values are bound, never pasted. No
- * statement has a name and no session state is used, so that any pooler may stand in between.
+ * Statements written as tagged templates next to their one use: `db.get<Row>`select name from
+ * tenants where id = ${id}``. Values are bound, never pasted. No statement has a name and no
+ * session state is used, so that any pooler works.
  *
  * Rejects with `StoreUnavailable` when PostgreSQL cannot be reached or cannot write now, with
  * `StoreContentRefused` when it refuses a value.
@@ -20,27 +20,27 @@ import type { SchemaGuard } from './schema-guard.ts';
 export interface Queries {
   all<Row>(strings: TemplateStringsArray, ...values: Bindable[]): Promise<Row[]>;
   get<Row>(strings: TemplateStringsArray, ...values: Bindable[]): Promise<Row | undefined>;
-  /** Answers the number of rows changed. */
+  /** Returns the number of rows changed. */
   run(strings: TemplateStringsArray, ...values: Bindable[]): Promise<number>;
 }
 
-/** Each call of the `Queries` in it is a transaction of its own. */
+/** Each call of its `Queries` is a transaction of its own. */
 export interface Database extends Queries {
   /**
    * Runs `work` in one READ COMMITTED transaction: each statement sees what was committed before it
-   * began. Statements asked for together travel together, one after the other. When PostgreSQL ends
-   * the transaction to resolve a deadlock, `work` is done again, so it must change nothing else.
-   * `relaxed` commits may be lost when the server crashes, which is enough for what can be derived.
-   * `confirmed` ones are durable, and what the work found done already is so as well: a command that
-   * may be repeated answers what a commit before it did, which no standby may have had then.
+   * started. Statements sent at the same time are pipelined, in order. When PostgreSQL ends the
+   * transaction to resolve a deadlock, `work` runs again, so it must change nothing else. `relaxed`
+   * commits may be lost when the server crashes, which is enough for what can be derived.
+   * `confirmed` commits are durable, and so is everything that `work` has read: a command that may
+   * be repeated returns the effect of an earlier commit, which no standby may have had then.
    */
   transact<T>(durability: Durability, work: (tx: Queries) => Promise<T>): Promise<T>;
-  /** Statements without parameters, for the schema; for as long as they take. */
+  /** Runs statements without parameters, for the schema, without a time limit. */
   script(sql: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/** `undefined` is stored as null. An array is bound as one. */
+/** `undefined` is stored as null. An array is bound as one value. */
 export type Bindable =
   | string
   | number
@@ -54,35 +54,40 @@ export type Durability = 'durable' | 'confirmed' | 'relaxed';
 
 export interface DatabaseOptions {
   readonly hosts: Hosts;
-  /** Connections at most. */
+  /** Maximum connections. */
   readonly connectionsMax: number;
-  /** Bounds what waits and what runs; without it a statement may take as long as a command may. */
+  /**
+   * Bounds for waiting and running statements; without it a statement may take as long as a command
+   * may.
+   */
   readonly bounds?: Bounds | undefined;
-  /** Asked before each statement, and when one names what is not there. */
+  /** Checked before each statement, and after one that names a missing object. */
   readonly guard?: SchemaGuard | undefined;
-  /** Makes what a statement missed; true when it is worth another try. */
+  /**
+   * Repairs the cause of a failed statement; returns true when the statement is worth another try.
+   */
   readonly mend?: ((error: unknown) => Promise<boolean>) | undefined;
 }
 
-/** Of statements that read, each in a transaction of its own. */
+/** Bounds for statements that read, each in a transaction of its own. */
 export interface Bounds {
-  /** For one statement. */
+  /** Time limit of one statement. */
   readonly statementMs: number;
-  /** For a connection. */
+  /** Time limit of waiting for a connection. */
   readonly waitMs: number;
-  /** Statements that wait for a connection; what comes on top is refused at once. */
+  /** Maximum statements that wait for a connection; further ones are refused at once. */
   readonly waitingMax: number;
 }
 
-/** Nothing waits longer for a connection, and a request that could not be served gets its 503. */
+/** Time limit of waiting for a connection; a request that could not be served gets its 503. */
 const connectionMs = 5000;
-/** Longer than any statement of a command takes; what is late then is a network that is gone. */
+/** Longer than any statement of a command takes; after it the network is considered gone. */
 const answerMs = 10_000;
 
 /**
  * A process that is frozen, or cut off from the server, in the middle of a transaction holds its
  * locks no longer than this: less than half a lease. Set in each transaction, because a pooler may
- * hand every transaction another connection.
+ * use another connection for each transaction.
  */
 const commandBounds =
   'set local idle_in_transaction_session_timeout = 4000; set local lock_timeout = 4000; ' +
@@ -92,7 +97,10 @@ const begin: Record<Durability, string> = {
   confirmed: `begin isolation level read committed; ${commandBounds}`,
   relaxed: `begin isolation level read committed; ${commandBounds}; set local synchronous_commit = off`,
 };
-/** A transaction that wrote nothing is not waited for by its commit: this one writes a word. */
+/**
+ * The commit of a transaction that wrote nothing does not wait for the standby: this one writes a
+ * message.
+ */
 const confirm = `select pg_logical_emit_message(true, 'leat', '')
   where pg_current_xact_id_if_assigned() is null`;
 
@@ -110,7 +118,7 @@ export function createDatabase(options: DatabaseOptions): Database {
       idleTimeoutMillis: 30_000,
     }),
   };
-  // The loss of an idle connection concerns nobody: the next statement takes another one.
+  // The loss of an idle connection affects nothing: the next statement takes another one.
   pool.connections.on('error', () => undefined);
   pool.connections.on('connect', noteUnconfirmed);
 
@@ -159,12 +167,12 @@ export function createDatabase(options: DatabaseOptions): Database {
   };
 }
 
-/** A statement that may take long; the type definitions leave the member out. */
+/** A statement that may take long; the type definitions lack the field. */
 function endless(text: string): pg.QueryConfig & { query_timeout: number } {
   return { text, query_timeout: 0x7fffffff };
 }
 
-/** Class 42: a table, column or function that is not there, besides errors of syntax and rights. */
+/** Class 42: a missing table, column or function, and also errors of syntax and rights. */
 const namesNothing = '42';
 const triesMax = 5;
 /** serialization_failure, deadlock_detected */
@@ -188,7 +196,7 @@ interface Pool {
   readonly connections: pg.Pool;
 }
 
-/** A connection on which something failed that may be its own fault is not used again. */
+/** Closes a connection after an error that may be its own fault. */
 async function withClient<T>(
   { hosts, connections, waitingMax }: Pool,
   work: (client: pg.PoolClient) => Promise<T>,
@@ -211,15 +219,15 @@ async function withClient<T>(
   }
 }
 
-/** Connections with a commit that was answered before a synchronous standby had it. */
+/** Connections with a commit that was acknowledged before a synchronous standby had it. */
 const unconfirmed = new WeakSet<pg.ClientBase>();
 const unconfirmedText =
   'PostgreSQL: a commit was not confirmed by a synchronous standby; a fail-over would lose it';
 
 /**
- * Where the wait for the standby is cut short, by a limit on statements or by a shutdown, a commit is
- * answered with success and a warning (PostgreSQL manual, 26.2.8). Its text is in the language of
- * the server; the function that warns is not.
+ * When the wait for the standby is cut short, by a limit on statements or by a shutdown, the commit
+ * succeeds with a warning (PostgreSQL manual, 26.2.8). The text is in the language of the server;
+ * the name of the function that warns is not.
  */
 function noteUnconfirmed(client: pg.ClientBase): void {
   client.on('notice', ({ routine }) => {
@@ -241,7 +249,7 @@ async function inTransaction<T>(
   durability: Durability,
   work: (tx: Queries) => Promise<T>,
 ): Promise<T> {
-  // Not waited for: what follows travels with it, and fails when it does.
+  // Not awaited: the statements after it are pipelined, and fail when it does.
   const begun = client.query(begin[durability]).catch(refuse);
   begun.catch(() => undefined);
   try {
@@ -250,7 +258,7 @@ async function inTransaction<T>(
     const word = durability === 'confirmed' ? client.query(confirm) : undefined;
     word?.catch(() => undefined);
     const { command } = await client.query('commit').catch(refuse);
-    // What failed unheard in the transaction shows here.
+    // A failed statement that nothing awaited shows here.
     if (command !== 'COMMIT') throw new Error(`A commit was answered with ${command}.`);
     return result;
   } catch (error) {
@@ -267,7 +275,7 @@ function query(
   return client.query(textOf(strings), values).catch(refuse);
 }
 
-/** A transaction of one statement whose parts travel together. */
+/** Runs one statement in a transaction of its own, pipelined. */
 async function boundedQuery(
   client: pg.PoolClient,
   { statementMs }: Bounds,
@@ -280,14 +288,14 @@ async function boundedQuery(
     client.query('commit'),
   ] as const;
   const [begun, result, ended] = await Promise.allSettled(parts);
-  // The first that failed is the reason for the others.
+  // The first failure is the reason for the others.
   for (const part of [begun, result, ended]) if (part.status === 'rejected') refuse(part.reason);
   return (result as PromiseFulfilledResult<pg.QueryResult>).value;
 }
 
 const texts = new WeakMap<TemplateStringsArray, string>();
 
-/** Keyed by the literal itself: the language hands the same array to a tag at each evaluation. */
+/** Keyed by the literal itself: a tag receives the same array at each evaluation. */
 function textOf(strings: TemplateStringsArray): string {
   let text = texts.get(strings);
   if (text === undefined) {
@@ -297,31 +305,31 @@ function textOf(strings: TemplateStringsArray): string {
   return text;
 }
 
-/** Whole numbers as one array value, a tenth of the cost of binding them one by one. */
+/** Returns whole numbers as one array value, at a tenth of the cost of binding them one by one. */
 export function numbers(values: readonly (number | null | undefined)[]): string {
   return `{${values.map((value) => value ?? 'null').join(',')}}`;
 }
 
-/** What the driver said, which an error of this program keeps as its cause. */
+/** Returns the error of the driver, which an error of this program has as its cause. */
 export function causeOf(error: unknown): unknown {
   return error instanceof Error && error.cause !== undefined ? error.cause : error;
 }
 
-/** SQLSTATE of an error, or of what it was caused by (PostgreSQL manual, appendix A). */
+/** Returns the SQLSTATE of an error or of its cause (PostgreSQL manual, appendix A). */
 export function stateOf(error: unknown): string {
   const cause = causeOf(error);
   return cause instanceof pg.DatabaseError ? (cause.code ?? '') : '';
 }
 
-/** Classes of SQLSTATE: what is wrong with a value, and limits that it breaks. */
+/** Classes of SQLSTATE: bad values, and exceeded limits. */
 const refused = new Set(['22', '23', '54']);
-/** character_not_in_repertoire: of what JavaScript can send this is U+0000 alone. */
+/** character_not_in_repertoire: of the texts of JavaScript only U+0000 causes it. */
 const badText = '22021';
-/** What the function `leat_compare` fails with; a class of our own. */
+/** The error of the function `leat_compare`; a class of our own. */
 const replaced = 'LT409';
-/** Of these a statement of this program is the cause. */
+/** Classes that a statement of this program causes. */
 const mistakes = new Set(['0A', '21', '24', '25', '26', '2F', '34', '42']);
-/** A server that follows another one, and a transaction that was ended because it took too long. */
+/** A standby, and a transaction that was ended because it took too long. */
 const passing = new Set(['25006', '25P03', '25P04']);
 
 function refuse(error: unknown): never {

@@ -1,23 +1,23 @@
-/** Days (UTC) in which rows are looked for, both included. */
+/** Days (UTC) to search for rows, both included. */
 export interface Days {
   readonly first: number;
   readonly last: number;
 }
 
-/** Up to the greatest value of the column. */
+/** The largest value of the column. */
 export const everyDay: Days = { first: 0, last: 0x7fffffff };
 
-/** The days and one more, and those between. */
+/** Returns the days and one more, with those between. */
 export function widened({ first, last }: Days, day: number): Days {
   return { first: Math.min(first, day), last: Math.max(last, day) };
 }
 
-/** To open so many days that no row needs costs less than another statement. */
+/** To open this many unneeded days costs less than another statement. */
 const gapMax = 5;
 
 /**
- * Groups rows whose days lie close together. A statement for all of them would open every day from the
- * first to the last: a year, where a stream fails once a month.
+ * Groups rows whose days are close together. A statement for all of them would open every day from
+ * the first to the last: a year, where a stream fails once a month.
  */
 export function groupByDays<Row>(
   rows: readonly Row[],

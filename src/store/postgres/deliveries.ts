@@ -16,7 +16,7 @@ export interface DeliveryDeps extends DayDeps {
   readonly hint: (hint: Hint) => void;
 }
 
-/** The deliveries that did not settle at once: the due ones, and the open failures. */
+/** Creates the store of the deliveries that did not settle at once: due rows and open failures. */
 export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
   const { db, identity, hint } = deps;
   return {
@@ -44,7 +44,7 @@ export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
   };
 }
 
-/** A test is a row from the start: due now, its body in it, and never in the log. */
+/** A test starts as a row: due now, with its body, and never in the log. */
 async function addTest(
   tx: Queries,
   tenant: number,

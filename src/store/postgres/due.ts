@@ -9,7 +9,7 @@ import { type BodyPlace, withBodies } from './kept.ts';
 import { lockRuns, type Run } from './runs.ts';
 import { storeNow } from './time.ts';
 
-/** Takes the rows of many streams that are due; see {@link DeliveryStore.claimDue}. */
+/** Claims due rows of many streams; see {@link DeliveryStore.claimDue}. */
 export async function claimDue(
   tx: Queries,
   requests: readonly DueRequest[],
@@ -42,7 +42,7 @@ export async function claimDue(
   }));
 }
 
-/** The runs of the rows are locked, so no body is let go meanwhile. */
+/** The runs of the rows are locked, so no body is removed at the same time. */
 async function bodiesOf(tx: Queries, rows: readonly DueRow[]): Promise<Map<DueRow, DueRow>> {
   const complete = await withBodies(tx, rows);
   return new Map(
@@ -69,10 +69,11 @@ interface DueRow extends EventColumns, BodyPlace {
 }
 
 /**
- * Per stream the oldest first, of a replay and of all others, and one more than asked for, which says
- * when the next is due; of a disabled stream redeliveries only, whatever else its last attempts left.
- * Those of a replay have an index of their own: they are found however many others wait. So are rows
- * due after `latest`, which no rule lets wait so long.
+ * Reads per stream the oldest rows first, those of a replay apart from all others, and one more
+ * than requested, which shows when the next is due. Of a disabled stream only redeliveries,
+ * whatever other rows its last attempts left. Rows of a replay have an index of their own, so they
+ * are found however many others wait. So are rows due after `latest`, which no rule lets wait that
+ * long.
  */
 async function dueRows(
   tx: Queries,

@@ -6,12 +6,12 @@ import { horizonOf } from './horizon.ts';
 import type { KnownStore, StoreIdentity } from './identity.ts';
 import { type DayDeps, type DayTable, daysOf, isLeftOver, removeFirst } from './old-days.ts';
 
-/** Days of whose events none is left, on their way out. */
+/** Days whose events are all pruned, to be removed. */
 interface Going {
   /** The store in which the bodies were copied; another one may lack the copies. */
   readonly known: KnownStore;
   readonly days: readonly number[];
-  /** Once every transaction up to here is over, no row comes that needs an event of these days. */
+  /** Once every transaction up to here is over, no new row needs an event of these days. */
   readonly barrier: string;
   readonly after: DeliveryKey | undefined;
   readonly isKept: boolean;
@@ -19,8 +19,8 @@ interface Going {
 
 /**
  * Removes days of the log that every tenant has pruned. The bodies that open deliveries still need
- * are copied to `kept_events`, a few deliveries at each call; then each call removes one day. After a
- * fail-over or a restore it starts from scratch.
+ * are first copied to `kept_events`, a few deliveries per call; then each call removes one day.
+ * After a fail-over or a restore it starts from scratch.
  */
 export function createEventDayDropper(deps: DayDeps): UpkeepStore['dropEvents'] {
   const { db, identity } = deps;
@@ -50,7 +50,7 @@ export function createEventDayDropper(deps: DayDeps): UpkeepStore['dropEvents'] 
   return (query) => identity.compared((known) => step(known, query));
 }
 
-/** `undefined` once all of its days have gone, and in another store. */
+/** Returns `undefined` once all of its days are removed, and in another store. */
 function stillThere(
   going: Going | undefined,
   known: KnownStore,
@@ -74,8 +74,8 @@ async function startOn(
 }
 
 /**
- * Whether some tenant has not pruned all events of the day. Only tenants that are behind are looked
- * at, each by the index: an `exists` may be planned as a scan of the day.
+ * Returns whether some tenant has not pruned all events of the day. Only lagging tenants are
+ * checked, each by the index: an `exists` may be planned as a scan of the day.
  */
 async function isNeeded(db: Database, day: number): Promise<boolean> {
   const end = (day + 1) * dayMs;
@@ -90,7 +90,10 @@ async function isNeeded(db: Database, day: number): Promise<boolean> {
   return needed !== undefined;
 }
 
-/** Transactions of Leat last for milliseconds: a step waits for them, and for longer ones the next. */
+/**
+ * Transactions of Leat last for milliseconds: a step waits for them, and the next step for longer
+ * ones.
+ */
 const barrierTries = { most: 10, pauseMs: 100 };
 
 async function waitPast({ db, clock }: DayDeps, barrier: string): Promise<boolean> {
@@ -101,7 +104,10 @@ async function waitPast({ db, clock }: DayDeps, barrier: string): Promise<boolea
   }
 }
 
-/** Whether every transaction from before the barrier is over; those that only read do not count. */
+/**
+ * Returns whether every transaction from before the barrier is over; those that only read do not
+ * count.
+ */
 async function isPast(db: Database, barrier: string): Promise<boolean> {
   const row = await db.get<{ past: boolean }>`
     select pg_snapshot_xmin(pg_current_snapshot()) >= ${barrier}::text::xid8 as past`;

@@ -21,8 +21,9 @@ interface FailureRow extends EventColumns, BodyPlace {
 }
 
 /**
- * Open failures, newest first. A record keeps its place through redeliveries, so that pages are
- * stable while records come and go. An `after` that no page ever had answers an empty page.
+ * Returns open failures, newest first. A record keeps its position through redeliveries, so that
+ * pages are stable while records come and go. An `after` that no page ever had returns an empty
+ * page.
  */
 export async function listFailures(
   db: Queries,
@@ -50,12 +51,12 @@ export async function listFailures(
   return { items: read.failures, next: read.rows.length < rows.length ? next : undefined };
 }
 
-/** Failures whose bodies and histories are read at once: 512 KiB each, where all are as large as can be. */
+/** Failures whose bodies and histories are read at once: 512 KiB each at most. */
 const chunkMax = 16;
 
 /**
- * Reads the failures of the first rows, `take` of them or as many as are not larger than `bytesMax`.
- * In chunks, because only the bodies say how large a page is.
+ * Reads the failures of the first rows, `take` of them or as many as are not larger than
+ * `bytesMax`. In chunks, because only the bodies show how large a page is.
  */
 async function readChunks(
   rows: readonly FailureRow[],
@@ -75,13 +76,13 @@ async function readChunks(
   return { rows: rows.slice(0, take), failures };
 }
 
-/** The rows up to that of the last failure. */
+/** Returns the rows up to that of the last failure. */
 function upTo(rows: readonly FailureRow[], failures: readonly Failure[]): readonly FailureRow[] {
   const id = failures.at(-1)?.event.id;
   return rows.slice(0, rows.findIndex((row) => row.event_id === id) + 1);
 }
 
-/** Where the first page begins: later than every failure. */
+/** The key before the first page: later than every failure. */
 const beforeAll = { failedAt: undefined, eventId: '' };
 
 /** One open failure. */
@@ -110,9 +111,9 @@ async function failuresOf(
   if (rows.length === 0) return [];
   const run = await db.get<{ tenant: number; key: number }>`
     select tenant, key from runs where tenant = ${tenant} and stream = ${stream}`;
-  // Deleted between the two.
+  // Deleted between the two statements.
   if (run === undefined) return [];
-  // One without a body was delivered meanwhile, and its event let go.
+  // A failure without a body was delivered in the meantime, and its event removed.
   const open = (await withBodies(db, rows)).filter(({ body }) => body !== null);
   const asked = open.map((row) => ({
     event: deliveredEventOf(row),

@@ -2,7 +2,10 @@ import { tenantsPerBlock } from '../../core/tenant-blocks.ts';
 import type { Database } from './database.ts';
 import type { StoreIdentity } from './identity.ts';
 
-/** See `LogStore.headMarks`. Heads never fall and ids are not given twice: no two states have one mark. */
+/**
+ * See `LogStore.headMarks`. Heads never fall and ids are not reused, so no two states have the same
+ * mark.
+ */
 export function headMarks({
   db,
   identity,
@@ -11,7 +14,7 @@ export function headMarks({
   readonly identity: StoreIdentity;
 }): Promise<ReadonlyMap<number, string>> {
   return identity.compared(async ({ generation, identity: own, flushed, seen }) => {
-    // One row at least: the comparison must be seen also where there are no tenants.
+    // At least one row: the comparison is also needed where there are no tenants.
     const rows = await db.all<{
       block: number | null;
       mark: string | null;

@@ -6,7 +6,7 @@ import { horizonOf } from './horizon.ts';
 import type { KnownStore, StoreIdentity } from './identity.ts';
 import { type DayDeps, type DayTable, daysOf, isLeftOver, removeFirst } from './old-days.ts';
 
-/** Where a walk over the deliveries is. */
+/** The position of a walk over the deliveries. */
 export interface DeliveryKey {
   readonly tenant: number;
   readonly stream: string;
@@ -15,21 +15,21 @@ export interface DeliveryKey {
 
 /** A walk over the open deliveries. */
 interface Walk {
-  /** The store in which the entries moved; another one may have them in their days still. */
+  /** The store in which the entries moved; in another one they may still be in their days. */
   readonly known: KnownStore;
   /** It moves entries of the days before this one… */
   readonly before: number;
-  /** …and these were there when it began: no others are removed after it. */
+  /** …and these existed when it started: no others are removed after it. */
   readonly days: readonly number[];
   readonly after: DeliveryKey | undefined;
-  /** It has come to the end. */
+  /** It has reached the end. */
   readonly isOver: boolean;
 }
 
 /**
  * Removes days of the history. First the entries of open deliveries move to day 0, a few deliveries
- * at each call; then each call removes one day. The walk goes over the open deliveries and finds
- * their entries by key, so it costs what there is to keep, however long the history is. After a
+ * per call; then each call removes one day. The walk goes over the open deliveries and finds their
+ * entries by key, so its cost depends on what is kept and not on the length of the history. After a
  * fail-over or a restore it starts from scratch.
  */
 export function createHistoryPruner(deps: DayDeps): DeliveryStore['pruneAttempts'] {
@@ -55,7 +55,7 @@ export function createHistoryPruner(deps: DayDeps): DeliveryStore['pruneAttempts
   return (query) => identity.compared((known) => step(known, query));
 }
 
-/** `undefined` in another store, and when a day is old that the walk did not cover. */
+/** Returns `undefined` in another store, and when the walk did not cover an old day. */
 function covering(
   walk: Walk | undefined,
   known: KnownStore,
@@ -70,7 +70,9 @@ function startOf(known: KnownStore, before: number, old: readonly DayTable[]): W
   return { known, before, days, after: undefined, isOver: false };
 }
 
-/** Moves entries of the next open deliveries to day 0. Returns the last delivery, if there are more. */
+/**
+ * Moves entries of the next open deliveries to day 0. Returns the last delivery, if there are more.
+ */
 async function keepOpen(
   { db, identity }: { readonly db: Database; readonly identity: StoreIdentity },
   after: DeliveryKey | undefined,
@@ -85,8 +87,9 @@ async function keepOpen(
 }
 
 /**
- * By the values of the index: as a join this is planned as a look at the whole stream for each. Of
- * every delivery in every day that goes: what is missed here is lost, and those days are few.
+ * By the values of the index: as a join this is planned as a scan of the whole stream for each
+ * delivery. For every delivery and every day to remove, because an entry that is missed here is
+ * lost, and those days are few.
  */
 async function keepOf(
   tx: Queries,
@@ -108,9 +111,9 @@ async function keepOf(
     from moved`;
 }
 
-/** A delivery as a walk meets it. */
+/** A delivery on a walk. */
 export interface WalkedDelivery extends DeliveryKey {
-  /** Of its stream, in the history. */
+  /** The key of its stream in the history. */
   readonly key: number;
   readonly event_key: number;
   readonly offset: Offset | null;
@@ -118,7 +121,10 @@ export interface WalkedDelivery extends DeliveryKey {
   readonly has_body: boolean;
 }
 
-/** The next deliveries, in the order of their key and by its index, whatever the planner knows. */
+/**
+ * Returns the next deliveries, in the order of their key. The statement forces the use of its
+ * index.
+ */
 export async function deliveriesAfter(
   tx: Queries,
   after: DeliveryKey | undefined,

@@ -2,9 +2,9 @@ import type { Millis } from '../../core/clock.ts';
 import type { Queries } from './database.ts';
 
 /**
- * The instant before which things are older than `olderThanMs`. Age is measured from the time of
- * the store, but never from later than the newest event of the store: a clock that is ahead must
- * not make everything old at once.
+ * Returns the instant before which things are older than `olderThanMs`. Age is measured from the
+ * time of the store, but never from later than the newest event of the store: a clock that is ahead
+ * must not make everything old at once.
  */
 export async function horizonOf(db: Queries, olderThanMs: number): Promise<Millis> {
   const row = await db.get<{ at: Millis }>`

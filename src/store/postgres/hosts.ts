@@ -1,27 +1,27 @@
 import pg from 'pg';
 import { type PostgresServer, postgresServers } from '../../core/postgres-url.ts';
 
-/** Connections to the server in use, of those that the URL of the store names. */
+/** Connections to the server in use, one of those that the URL of the store names. */
 export interface Hosts {
-  /** What a pool makes connections of: each one connects to the server that is tried next. */
+  /** The class of a pool's connections: each one connects to the server that is tried next. */
   readonly Client: typeof pg.Client;
   /** True where the URL names several servers. */
   readonly areSeveral: boolean;
   /**
-   * Runs `connect`, which makes one `Client` or waits for one of a pool, until it succeeds or each
-   * server was tried once. With several servers rejects with `NoServer` then.
+   * Runs `connect`, which creates one `Client` or waits for one of a pool, until it succeeds or
+   * each server was tried once. With several servers it rejects with `NoServer` then.
    */
   tryEach<T>(connect: () => Promise<T>): Promise<T>;
   /**
-   * Takes note of an error on a connection: where it says that the server accepts no writes or is
-   * about to stop, every connection to that server is stale and another server is tried next.
+   * Records an error on a connection. If it shows that the server accepts no writes or is about to
+   * stop, every connection to that server is stale and another server is tried next.
    */
   note(client: pg.ClientBase, error: unknown): void;
-  /** True for a connection to close instead of using it again. */
+  /** Returns true for a connection to close instead of using it again. */
   isStale(client: pg.ClientBase): boolean;
 }
 
-/** No server that the URL names can be used. */
+/** No server of the URL can be used. */
 export class NoServer extends Error {
   readonly problems: readonly ServerProblem[];
 
@@ -31,7 +31,7 @@ export class NoServer extends Error {
     this.problems = problems;
   }
 
-  /** Some server lets the user in and accepts no writes. */
+  /** Some server accepts the login but no writes. */
   get acceptsReads(): boolean {
     return this.problems.some(({ error }) => error instanceof ReadOnlyServer);
   }
@@ -43,7 +43,7 @@ export interface ServerProblem {
   readonly error: unknown;
 }
 
-/** A server that follows another one, or whose sessions begin read-only. */
+/** A standby, or a server whose sessions start read-only. */
 class ReadOnlyServer extends Error {
   /** read_only_sql_transaction (PostgreSQL manual, appendix A) */
   readonly code = '25006';
@@ -52,7 +52,10 @@ class ReadOnlyServer extends Error {
 /** As the type definitions of pg have it. */
 type Connected = ((error: Error) => void) | ((none: null, client: pg.Client) => void);
 
-/** Time to connect, sign in and check a server; with several, the next one must have its turn soon. */
+/**
+ * Time to connect, sign in and check a server; with several servers the next one must be tried
+ * soon.
+ */
 const connectMs = { one: 5000, ofSeveral: 2000 };
 
 /**
@@ -79,7 +82,7 @@ export function createHosts(url: string, applicationName: string): Hosts {
     connected.set(client, server);
     client.once('end', () => connected.delete(client));
     if (!choice.accept(server) || session === 'any') return;
-    // A server that lost its role, or its machine, may never respond to what was sent to it.
+    // A server that lost its role, or its machine, may never respond.
     for (const [other, place] of connected) {
       if (place !== server) (other as pg.Client).connection.stream.destroy();
     }
@@ -109,7 +112,7 @@ export function createHosts(url: string, applicationName: string): Hosts {
   };
 }
 
-/** Which server is tried next: the last one that accepted a connection until it fails. */
+/** The server to try next: the last one that accepted a connection, until it fails. */
 function createChoice(servers: readonly PostgresServer[]) {
   /** `moves` counts the changes of `next`. */
   const state = { next: 0, moves: 0, inUse: 0 };
@@ -140,7 +143,7 @@ function createChoice(servers: readonly PostgresServer[]) {
         try {
           return await connect();
         } catch (error) {
-          // A full pool is no problem of the server.
+          // A full pool is no fault of the server.
           if (moves === state.moves) throw error;
           if (tries === servers.length) throw new NoServer(problems());
         }
@@ -152,11 +155,11 @@ function createChoice(servers: readonly PostgresServer[]) {
 interface ClientDeps {
   next(): { readonly index: number; readonly url: string };
   readonly settings: pg.ClientConfig;
-  /** Rejects when a server that lets the user in cannot be used all the same. */
+  /** Rejects when a server accepts the login but cannot be used. */
   check(client: pg.Client): Promise<void>;
   accepted(client: pg.Client, server: number): void;
   refused(server: number, error: unknown): void;
-  /** Called with what a connection reports while nothing waits for it. */
+  /** Called with an error on a connection that nothing awaits. */
   failed(client: pg.Client, error: unknown): void;
 }
 

@@ -6,46 +6,47 @@ import type { HeadChange, Replacement } from '../port/ownership.ts';
 import { type Database, type Durability, type Queries, stateOf } from './database.ts';
 
 /**
- * Which store this process works with. PostgreSQL can fail over to a replica that was behind, or be
- * restored from a backup, under a running process: what the process remembers of the store is void
- * then. Each command that builds on it compares the store inside its own transaction, without a round
- * trip more; at a difference it writes nothing and throws `StoreReplaced`, and so does every later one
- * until the process has joined the store again (docs/adr/0020).
+ * Tracks which store this process works with. PostgreSQL can fail over to a replica that was
+ * behind, or be restored from a backup, under a running process: what the process has cached from
+ * the store is invalid then. Each command that relies on it compares the store inside its own
+ * transaction, without another round trip; at a difference it writes nothing and throws
+ * `StoreReplaced`, and so does every later one until the process has joined the store again
+ * (docs/adr/0020).
  */
 export interface StoreIdentity {
-  /** `db.transact`, with the comparison before the first statement of `work`. */
+  /** Runs `db.transact`, with the comparison before the first statement of `work`. */
   transact<T>(
     db: Pick<Database, 'transact'>,
     durability: Durability,
     work: (tx: Queries) => Promise<T>,
   ): Promise<T>;
   /**
-   * Runs a command whose statements carry the comparison themselves: they select
-   * `leat_compare(generation, identity, flushed)` of what they are handed, and tell `seen` the answer.
+   * Runs a command whose statements contain the comparison: they select `leat_compare(generation,
+   * identity, flushed)` with the values that they receive, and pass its result to `seen`.
    */
   compared<T>(command: (known: KnownStore) => Promise<T>): Promise<T>;
-  /** The log of a tenant reaches this offset. */
+  /** Records that the log of a tenant reaches this offset. */
   sawHead(tenant: number, head: Offset): void;
   /**
-   * Accepts the store as it is, within a transaction: stores its identity where that has changed, and
+   * Accepts the store as it is, within a transaction: stores its identity if that has changed, and
    * raises the generation then.
    */
   adopt(tx: Queries, self?: string): Promise<Adoption>;
-  /** To be called once the transaction of {@link adopt} has committed. */
+  /** Call it once the transaction of {@link adopt} has committed. */
   adopted(adoption: Adoption): void;
-  /** The server cannot say which store it is: nothing is compared. */
+  /** Stops comparing: the server cannot identify the store. */
   giveUp(): void;
-  /** Of the store that this process joined. */
+  /** The generation of the store that this process joined. */
   readonly generation: number | undefined;
 }
 
-/** The store as a process joined it; all absent where the server cannot say which store it is. */
+/** The store as a process joined it; all absent where the server cannot identify it. */
 export interface KnownStore {
   readonly generation: number | undefined;
   readonly identity: string | undefined;
-  /** How far the server's log is known to reach; never falls on one store. */
+  /** The known length of the server's log; it never falls on one store. */
   readonly flushed: number | undefined;
-  /** Takes what `leat_compare` answered. */
+  /** Receives the result of `leat_compare`. */
   seen(flushed: number | null | undefined): void;
 }
 
@@ -58,8 +59,8 @@ export interface Adoption {
 }
 
 /**
- * Leases of other nodes hold for so long once the store was replaced: they may have been renewed on the
- * store that is gone.
+ * Leases of other nodes are valid this long after the store was replaced: they may have been
+ * renewed on the previous store.
  */
 const leaseMs = 10_000;
 
@@ -70,9 +71,9 @@ export interface StoreIdentityDeps {
 
 export function createStoreIdentity({ emit, random }: StoreIdentityDeps): StoreIdentity {
   let known = unknownStore;
-  /** Heads of the logs that this process has met. */
+  /** Heads of the logs that this process has read. */
   const heads = new Map<number, Offset>();
-  /** The store that was known when a difference was found, so that it is told once. */
+  /** The store that was known when a difference was found, so that it is reported once. */
   let left: KnownStore | undefined;
   let isSupported = true;
 
@@ -80,7 +81,8 @@ export function createStoreIdentity({ emit, random }: StoreIdentityDeps): StoreI
     const mine = known;
     try {
       const answer = await command(mine);
-      // Of a store that this process has left meanwhile: it may not have what was written.
+      // The result is from a store that this process has left in the meantime, which may not have
+      // what was written.
       if (mine !== known) throw new StoreReplaced(replacedText);
       return answer;
     } catch (error) {
@@ -110,7 +112,7 @@ export function createStoreIdentity({ emit, random }: StoreIdentityDeps): StoreI
       return known.generation;
     },
     adopted: ({ replaced, ...adopted }) => {
-      // A command that is under way on this store keeps its comparison: what it committed counts.
+      // A command in progress on this store keeps its comparison: what it committed counts.
       if (isSameStore(known, adopted)) known.seen(adopted.flushed);
       else known = knownOf(adopted);
       if (replaced !== undefined) heads.clear();
@@ -156,7 +158,7 @@ function isSameStore(known: KnownStore, { generation, identity }: Omit<Adoption,
 /** For commands that compare nothing. */
 export const unknownStore: KnownStore = knownOf(nothingAdopted);
 
-/** The comparison travels with the first statements of `work`, and its failure is the one that counts. */
+/** Pipelines the comparison with the first statements of `work`. Its failure takes precedence. */
 async function comparing<T>(
   tx: Queries,
   { generation, identity, flushed, seen }: KnownStore,
@@ -175,7 +177,7 @@ async function comparing<T>(
 interface Present {
   readonly generation: number;
   readonly identity: string;
-  /** Of the row, before it is brought up to date. */
+  /** The row before it is updated. */
   readonly stored: string | null;
   readonly flushed: number;
 }
@@ -186,7 +188,7 @@ async function adopt(
     readonly known: KnownStore;
     readonly heads: ReadonlyMap<number, Offset>;
     readonly self: string | undefined;
-    /** A command has found the store to be another one. */
+    /** Records that a command has found the store to be another one. */
     readonly isLeft: boolean;
     readonly random: RandomBytes;
   },
@@ -198,14 +200,14 @@ async function adopt(
   if (row === undefined)
     throw new StoreUnavailable('The row of the store is missing: a restore may be under way.');
   const { identity, flushed, stored } = row;
-  // The log may have grown past the known position since a command found that it had gone back.
+  // The log may have grown past the known position since a command found it shorter.
   const isBelow = isLeft || flushed < (known.flushed ?? 0);
   const wentBack = isBelow && row.generation === known.generation;
   const isOther = stored !== identity || wentBack || row.generation < (known.generation ?? 0);
   const latest = Math.max(row.generation, known.generation ?? 0);
   const generation = isOther ? generationAfter(latest, random) : row.generation;
   if (isOther) await tx.run`update store set generation = ${generation}, identity = ${identity}`;
-  // Before the first process there is nothing to be replaced.
+  // Before the first process nothing can have been replaced.
   if (isOther && stored !== null) await keepLeases(tx, self);
   const isKnown = known.generation === undefined || known.generation === generation;
   const replaced = isKnown ? undefined : { generation, heads: await headChanges(tx, given.heads) };
@@ -213,9 +215,9 @@ async function adopt(
 }
 
 /**
- * Returns a higher generation, with 32 random bits: two servers that were promoted from the same one
- * have the same identity, and a backup that is restored twice has the same row. There are 2^21 such
- * steps below the highest safe integer.
+ * Returns a higher generation, with 32 random bits: two servers that were promoted from the same
+ * one have the same identity, and a backup that is restored twice has the same row. There are 2^21
+ * such steps below the highest safe integer.
  */
 function generationAfter(latest: number, random: RandomBytes): number {
   return latest + 1 + Buffer.from(random(4)).readUInt32BE();
@@ -239,10 +241,13 @@ async function headChanges(
   });
 }
 
-/** Functions that a server does not have, or does not let this user call. */
+/** Functions that a server lacks, or that this user may not call. */
 const unsupported = new Set(['0A000', '42501', '42883']);
 
-/** Adopts the store when it is opened; a server that cannot say which store it is goes unguarded. */
+/**
+ * Adopts the store when it is opened. A server that cannot identify the store is used without
+ * comparison.
+ */
 export async function adoptAtOpen(
   db: Database,
   identity: StoreIdentity,

@@ -3,19 +3,19 @@ import { type Days, everyDay, groupByDays } from './day-ranges.ts';
 import { dayMs } from './partitions.ts';
 import { numbers, type Queries } from './database.ts';
 
-/** What of a row of `deliveries` says where its body is. */
+/** The columns of `deliveries` that show where the body is. */
 export interface BodyPlace {
   readonly tenant: number;
   readonly offset: Offset | null;
   readonly event_day: number | null;
-  /** Of a test event, and of one that was pruned before it got a row. */
+  /** The body of a test event, or of one that was pruned before it got a row. */
   readonly body: string | null;
   readonly trace?: string | null;
 }
 
 /**
- * The rows with the bodies of their events: their own, a kept one, or that of the log. Only the
- * days of these events are read. A body is missing when the delivery has ended meanwhile.
+ * Returns the rows with the bodies of their events: their own, a kept one, or that of the log. Only
+ * the days of these events are read. A body is missing when the delivery has ended in the meantime.
  */
 export async function withBodies<Row extends BodyPlace>(
   db: Queries,

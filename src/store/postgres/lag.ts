@@ -6,10 +6,10 @@ import { horizonOf } from './horizon.ts';
 import { lockRun, noteChanges, writeRuns } from './runs.ts';
 import { storeNow } from './time.ts';
 
-/** Tenants of one look: each stream that is not at the head costs one look into old days. */
+/** Tenants per call: each stream that is not at the head costs one search in old days. */
 const tenantsPerStep = 100;
 
-/** See {@link UpkeepStore.lagging}; streams whose lag was reported and is over are among them. */
+/** See {@link UpkeepStore.lagging}; includes streams whose lag was reported and is over. */
 export async function lagging(
   db: Queries,
   { olderThanMs, after }: Parameters<UpkeepStore['lagging']>[0],
@@ -42,8 +42,8 @@ export async function lagging(
 }
 
 /**
- * Disables a stream that has not moved since it was listed. What was reported of it stays noted until
- * the alert about this is stored: see {@link lagging}.
+ * Disables a stream that has not moved since it was listed. Its reported percentage stays recorded
+ * until the alert about this is stored: see {@link lagging}.
  */
 export async function disableLagging(
   tx: Queries,

@@ -4,13 +4,13 @@ import type { Hint } from '../port/hints.ts';
 import type { Database } from './database.ts';
 import type { Hosts } from './hosts.ts';
 
-/** Carries hints between the processes on one database, by NOTIFY and LISTEN. */
+/** Sends hints between the processes on one database, by NOTIFY and LISTEN. */
 export interface ListenNotify {
-  /** Tells the other processes, soon and together with what else there is to tell. */
+  /** Publishes a hint to the other processes, batched with others after a short delay. */
   publish(hint: Hint): void;
   /**
-   * How many nodes live. While this one is alone it tells nobody of appended events: who joins looks
-   * by itself first, and hears of the next ones.
+   * Sets the number of live nodes. While this node is alone it publishes no appended events: a node
+   * that joins reads the log first, and receives the next ones.
    */
   counted(living: number): void;
   close(): Promise<void>;
@@ -19,14 +19,14 @@ export interface ListenNotify {
 export interface ListenNotifyDeps {
   readonly db: Pick<Database, 'get'>;
   readonly hosts: Hosts;
-  /** Tells this process from others; nobody listens to itself. */
+  /** Identifies the sender; a process ignores its own messages. */
   readonly self: string;
   readonly clock: Pick<Clock, 'after'>;
-  /** Which store this process works with; a head is one of the store that it was reached on. */
+  /** The generation of the store; a head is only valid on the store where it was read. */
   readonly generation: () => number | undefined;
-  /** A hint of another process. */
+  /** Receives the hints of other processes. */
   readonly onMessage: (hint: Hint) => void;
-  /** Hears, once an outage, why nothing can be heard. */
+  /** Receives, once per outage, why no messages arrive. */
   readonly report: (error: unknown) => void;
 }
 
@@ -34,20 +34,23 @@ const channel = 'leat';
 /** PostgreSQL takes payloads below 8,000 bytes. */
 const payloadMax = 7900;
 /**
- * NOTIFY makes commits of the whole server follow each other for a moment, so it is never part of a
- * command, and there are at most so many of them.
+ * NOTIFY serialises commits of the whole server for a moment, so it is never part of a command, and
+ * its rate is limited.
  */
 const pauseMs = 5;
 const firstWaitMs = 100;
-/** Pause between two checks of the connection, time for its response, and longest pause after a loss. */
+/**
+ * Pause between two checks of the connection, time for its response, and longest pause after a
+ * loss.
+ */
 const oneServer = { checkMs: 10_000, responseMs: 10_000, longestWaitMs: 30_000 };
 /**
- * With several servers this connection also finds out that the one in use is gone without a word: a
- * connection to another one ends what still waits for it.
+ * With several servers this connection also detects that the one in use is silently gone: after a
+ * connection to another one, statements that still wait for the former fail.
  */
 const severalServers = { checkMs: 1000, responseMs: 3000, longestWaitMs: 1000 };
 
-/** Resolves when it hears, or cannot for now. */
+/** Resolves when it listens, or cannot for now. */
 export async function openListenNotify(deps: ListenNotifyDeps): Promise<ListenNotify> {
   const speaker = createPublisher(deps);
   const listener = createListener(deps);
@@ -62,13 +65,13 @@ export async function openListenNotify(deps: ListenNotifyDeps): Promise<ListenNo
   };
 }
 
-/** A hint as it travels: other processes read the events of a log for themselves. */
+/** A hint as it is sent: other processes read the events of a log themselves. */
 type Message =
   | Exclude<Hint, { kind: 'appended' | 'head' | 'replaced' }>
   | (Extract<Hint, { kind: 'head' }> & { readonly generation: number | undefined });
 
 function messageOf(hint: Hint, generation: number | undefined): Message | undefined {
-  // Each process finds out for itself.
+  // Each process detects this itself.
   if (hint.kind === 'replaced') return undefined;
   if (hint.kind === 'head') return { ...hint, generation };
   if (hint.kind !== 'appended') return hint;
@@ -76,14 +79,14 @@ function messageOf(hint: Hint, generation: number | undefined): Message | undefi
   return last && { kind: 'head', tenant: hint.tenant, head: last.offset, generation };
 }
 
-/** The head of a log says nothing on a store that was replaced, before or since. */
+/** Returns whether a head is of the current store, and not of one before or after a replacement. */
 function hintOf(word: Message, present: number | undefined): Hint {
   if (word.kind !== 'head') return word;
   const { generation, ...hint } = word;
   return generation === present ? hint : { kind: 'missed' };
 }
 
-/** A later word takes the place of an earlier one about the same thing. */
+/** A later message replaces an earlier one about the same thing. */
 function topicOf(word: Message): string {
   return JSON.stringify(word.kind === 'head' ? { ...word, head: 0 } : word);
 }
@@ -100,7 +103,7 @@ function createPublisher({
   const speak = async (): Promise<void> => {
     const payload = payloadOf(self, [...waiting.values()]);
     waiting.clear();
-    // What is lost here others find by their slow look.
+    // Best effort: other processes also poll.
     await db.get`select pg_notify(${channel}, ${payload})`.catch(() => undefined);
     await new Promise<void>((resolve) => {
       clock.after(pauseMs, resolve);
@@ -135,7 +138,7 @@ function payloadOf(self: string, words: readonly Message[]): string {
   return fits ? payload : JSON.stringify([self, [{ kind: 'missed' }]]);
 }
 
-/** Nothing of what this process said itself. */
+/** Drops the messages that this process sent itself. */
 function messagesOf(payload: string, self: string): readonly Message[] {
   const [from, words] = JSON.parse(payload) as [string, readonly Message[]];
   return from === self ? [] : words;
@@ -143,7 +146,7 @@ function messagesOf(payload: string, self: string): readonly Message[] {
 
 /**
  * The one connection with session state. Behind a pooler that shares connections between
- * transactions it hears nothing; everything works without it, only later.
+ * transactions it receives nothing; everything works without it, only later.
  */
 function createListener(deps: ListenNotifyDeps): { tried: Promise<void>; close(): Promise<void> } {
   const { clock, onMessage, report, self, hosts, generation } = deps;
@@ -162,7 +165,7 @@ function createListener(deps: ListenNotifyDeps): { tried: Promise<void>; close()
   const listen = async (): Promise<void> => {
     try {
       await hosts.tryEach(listenOnce);
-      // Nobody can have missed anything before the first time.
+      // Before the first connection nothing can have been missed.
       if (failures > 0) onMessage({ kind: 'missed' });
       failures = 0;
     } catch (error) {

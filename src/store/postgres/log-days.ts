@@ -3,7 +3,7 @@ import type { Offset } from '../../core/types.ts';
 import type { Queries } from './database.ts';
 
 /**
- * The days of a stretch of the log, from the table `log_days`. A statement on `events` names them as
+ * The days of a stretch of the log, from the table `log_days`. A statement on `events` has them as
  * plain values: the planner opens every partition that they do not exclude.
  */
 export interface Stretch {
@@ -15,12 +15,15 @@ export interface Stretch {
   readonly to: Millis;
 }
 
-/** Days that one page spans: to plan for one costs as much as to read some hundred events. */
+/** Maximum days of one page: planning for one costs as much as reading some hundred events. */
 export const daysMax = 8;
 /** More than there are. */
 const everyDay = 1_000_000;
 
-/** The stretch after one offset up to another, or less of it where that spans more than so many days. */
+/**
+ * Returns the stretch from one offset to another, or the part of it that spans at most this many
+ * days.
+ */
 export async function stretchOf(
   db: Queries,
   tenant: number,
@@ -34,7 +37,7 @@ export async function stretchOf(
   return { upTo: row.up_to, from: row.from_at, to: row.to_at };
 }
 
-/** When the event at an offset was published; `undefined` when the log does not have it. */
+/** Returns when the event at an offset was published; `undefined` when the log does not have it. */
 export async function publicationOf(
   db: Queries,
   tenant: number,

@@ -13,18 +13,18 @@ import { type KnownStore, type StoreIdentity, unknownStore } from './identity.ts
 import { daysMax, publicationOf } from './log-days.ts';
 import { lockMs, unlessInUse } from './old-days.ts';
 
-/** Offsets that one page looks at: some milliseconds of scanning for a type that never comes. */
+/** Offsets that one page scans: some milliseconds for a type that never occurs. */
 const scanMax = 10_000;
 
 export interface LogDeps {
   readonly db: Database;
   readonly identity: StoreIdentity;
   readonly hint: (hint: Hint) => void;
-  /** Runs `action` once the present turn of the event loop has taken all its input. */
+  /** Runs `action` after the current turn of the event loop has read all its input. */
   readonly defer: (action: () => void) => void;
 }
 
-/** The log of events, and the appender whose end `close` waits for. */
+/** The log of events, and the appender that `close` waits for. */
 export function createLogStore(deps: LogDeps): LogStore & { readonly appender: Appender } {
   const { identity } = deps;
   const appender = createAppender({
@@ -68,10 +68,10 @@ interface AppendRow {
 }
 
 /**
- * Appends `events` in the caller's transaction, of which it is the last statement but the commit,
- * or in one of its own. Emit `{ kind: 'appended' }` with `written` after the commit, unless it is
- * empty. Throws `StoreTenantGone`, and `StoreContentRefused` when the content is at fault. Outside a
- * transaction that has compared the store, the statement compares it with the `known` one, before it
+ * Appends `events` in the caller's transaction, as its last statement before the commit, or in one
+ * of its own. Emit `{ kind: 'appended' }` with `written` after the commit, unless it is empty.
+ * Throws `StoreTenantGone`, and `StoreContentRefused` when the content is at fault. Outside a
+ * transaction that has compared the store, the statement compares it with the `known` one before it
  * commits.
  */
 export async function appendWithin(
@@ -97,13 +97,13 @@ export async function appendWithin(
   return placed(events, row.head, row.published_at, repeated);
 }
 
-/** Hardly any event has a trace: what none has is not sent. */
+/** Few events have a trace: where none has one, no array is sent. */
 function tracesOf(events: readonly NewEvent[]): (string | undefined)[] {
   const isTraced = events.some(({ trace }) => trace !== undefined);
   return isTraced ? events.map(({ trace }) => trace) : [];
 }
 
-/** Where each event stands: those that are new follow the head in their order. */
+/** Returns the offset of each event: new ones follow the head in their order. */
 function placed(
   events: readonly NewEvent[],
   formerHead: Offset,
@@ -129,20 +129,20 @@ function placed(
 
 /** The ends of a log. */
 export interface Tip {
-  /** The last offset given out. */
+  /** The last offset assigned. */
   readonly head: Offset;
-  /** Events up to here are gone, also those that a partition still holds. */
+  /** Events up to here are pruned, even if a partition still has them. */
   readonly prunedTo: Offset;
 }
 
-/** Both 0 for a tenant that is unknown. */
+/** Returns the ends of a log; both 0 for an unknown tenant. */
 export async function tipOf(db: Queries, tenant: number): Promise<Tip> {
   const row = await db.get<{ head: Offset; pruned_to: Offset }>`
     select head, pruned_to from tenants where id = ${tenant}`;
   return { head: row?.head ?? 0, prunedTo: row?.pruned_to ?? 0 };
 }
 
-/** The same, of the store that this process joined. */
+/** Does the same on the store that this process joined. */
 async function comparedTip({ db, identity }: LogDeps, tenant: number): Promise<Tip> {
   return identity.compared(async (known) => {
     const tip = await knownTip(db, known, tenant);
@@ -191,7 +191,7 @@ interface PageRow {
   readonly published_at: Millis;
   readonly body: string;
   readonly trace: string | null;
-  /** Rows of the stretch before the limit on bytes, at most as many as asked for. */
+  /** Rows of the stretch before the limit on bytes, at most as many as requested. */
   readonly found: number;
 }
 
@@ -206,10 +206,11 @@ interface PlaceRow {
 }
 
 /**
- * The ends of the page are read first and are plain values then: as expressions of the same statement
- * they would hide from the planner how little it has to read, and which days. What is up to the head
- * then is there, on the same store: the second statement may reach another server, and compares as
- * well. A condition that is a select of its own is evaluated once, before the first row is sought.
+ * Reads the ends of the page first and uses them as plain values: as expressions of the same
+ * statement they would hide from the planner how little it has to read, and which days. Everything
+ * up to the head is then present on the same store; the second statement may reach another server,
+ * and compares as well. A condition that is a select of its own is evaluated once, before the first
+ * row is searched.
  */
 async function page(
   { db, identity: { sawHead } }: LogDeps,
@@ -252,7 +253,7 @@ async function placeOf(
   tenant: number,
   { after, upTo, types, take }: LogQuery,
 ): Promise<PlaceRow> {
-  // Without a choice of types the next events are those that are taken.
+  // Without a filter of types the page takes the next events.
   const offsets = types === undefined ? Math.min(take, scanMax) : scanMax;
   const row = await db.get<PlaceRow>`
     select coalesce(t.head, 0) as head, coalesce(t.pruned_to, 0) as pruned_to, flushed,
@@ -289,8 +290,8 @@ interface PruneRow {
 }
 
 /**
- * Moves the beginning of the log, however far, by writing one row. It is found without a lock, by a
- * few looks into days that may go.
+ * Moves the beginning of the log, by any distance, with one row. Finds it without a lock, by a few
+ * searches in days that may be removed.
  */
 async function prune(
   deps: LogDeps,
@@ -308,7 +309,7 @@ async function prune(
   const oldest = row.pruned_to;
   const upTo = Math.min(row.head, row.cursor ?? Infinity, oldest + take);
   const prunedTo = Math.max(oldest, await lastBefore(db, tenant, { after: oldest, upTo }, before));
-  // What is published from now on is not older than what was before.
+  // The instants of publication never fall along the log.
   const oldestAt =
     prunedTo === row.head
       ? row.last_published_at
@@ -319,8 +320,9 @@ async function prune(
 }
 
 /**
- * False when the tenant is in use, or when a stream was enabled behind the new beginning meanwhile:
- * the lock keeps one from being so, and the cursors are read after it.
+ * Returns false when the tenant is in use, or when a stream was enabled in the meantime that needs
+ * events before the new beginning. The lock excludes that from here on, and the cursors are read
+ * after it.
  */
 async function moveBeginning(
   { db, identity }: LogDeps,
@@ -352,8 +354,8 @@ async function moveBeginning(
 }
 
 /**
- * The last offset of a stretch published before an instant, which never falls along the log. It is
- * looked for from the first event of the last day before that of the instant on.
+ * Returns the last offset of a stretch published before an instant, which never falls along the
+ * log. The search starts at the first event of the last day before that of the instant.
  */
 async function lastBefore(
   db: Queries,
@@ -367,7 +369,7 @@ async function lastBefore(
     from log_days where tenant = ${tenant}`;
   let upTo = Math.min(stretch.upTo, (days?.young ?? Infinity) - 1);
   let after = Math.max(stretch.after, Math.min(days?.old ?? 0, upTo));
-  // Mostly all of it is old, or nothing.
+  // Usually all of it is old, or nothing.
   for (let probe = upTo; after < upTo; probe = Math.ceil((after + upTo) / 2)) {
     if (((await publicationOf(db, tenant, probe)) ?? Infinity) < before) after = probe;
     else upTo = probe - 1;

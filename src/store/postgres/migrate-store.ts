@@ -17,21 +17,24 @@ import { createHosts } from './hosts.ts';
 import { nameOf, refusalOf } from './refusal.ts';
 import { prepareSchema } from './schema.ts';
 
-/** A database that takes the rows of another store, and remembers how far they have come. */
+/** A database that receives the rows of another store, and records the progress. */
 export interface MigrationTarget {
-  /** What messages call the database; no password. */
+  /** The name of the database in messages; no password. */
   readonly name: string;
-  /** The whole store came here before. */
+  /** Whether the whole store was migrated to it before. */
   readonly isComplete: boolean;
-  /** How far a table has come. */
+  /** Returns the progress of a table. */
   progressOf(table: Table): MigrationProgress;
-  /** Writes rows and how far they have come, both or neither; a batch takes a second at most. */
+  /** Writes rows with their progress, both or neither; a batch takes at most a second. */
   write(table: Table, rows: readonly TableRow[]): Promise<void>;
-  /** Rows after a key, in its order, as the source would answer them. */
+  /** Returns rows after a key, in its order, in the same form as the source. */
   read(table: Table, after: RowKey | undefined, take: number): Promise<TableRow[]>;
-  /** Lets numbers go on after those given out, notes the days of the logs, and updates statistics. */
+  /**
+   * Raises the sequences above the numbers in use, records the days of the logs, and updates
+   * statistics.
+   */
   complete(numbered: ReadonlyMap<Table, number>): Promise<void>;
-  /** From now on a server may start here. */
+  /** Completes the migration: a server may start on the database. */
   release(): Promise<void>;
   close(): Promise<void>;
 }
@@ -42,8 +45,8 @@ export interface MigrationProgress {
 }
 
 /**
- * Opens the database for {@link MigrationTarget}: an empty one, its schema brought up to date, or one
- * that the same source came to in part. Throws `StartRefused` with one line for the operator.
+ * Opens the database for {@link MigrationTarget}: an empty one, whose schema is migrated, or one
+ * with a part of the same source. Throws `StartRefused` with one line for the operator.
  */
 export async function openMigrationTarget(
   url: string,
@@ -61,7 +64,7 @@ export async function openMigrationTarget(
     throw asTo(name, error);
   }
 
-  /** Answers whether there is nothing to begin. */
+  /** Returns whether there is nothing to begin. */
   async function begin(): Promise<boolean> {
     await prepareSchema(db, name, seal);
     const row = await db.get<{ sealed: Uint8Array }>`select sealed from key_proof`;
@@ -73,10 +76,10 @@ export async function openMigrationTarget(
 }
 
 /**
- * Refuses a database to which a store has not come as a whole. Asked before its schema is prepared,
- * which would seal a proof of the key where that of the source is still to come.
+ * Refuses a database with a partly migrated store. Call it before its schema is prepared, which
+ * would seal a key check of its own before that of the source arrives.
  *
- * @param name what messages call the database; no password
+ * @param name of the database in messages; no password
  */
 export async function refuseHalfMigrated(db: Queries, name: string): Promise<void> {
   const isHalf = await isHalfMigrated(db).catch((error: unknown) => {
@@ -94,7 +97,7 @@ async function isHalfMigrated(db: Queries): Promise<boolean> {
   return row?.half === true;
 }
 
-/** Whether the move of this source began here before. */
+/** Returns whether the migration of this source began here before. */
 async function goesOn(db: Queries, name: string, source: string): Promise<boolean> {
   if (!(await isHalfMigrated(db))) return false;
   const row = await db.get<{ source: string }>`select source from leat_store_move limit 1`;
@@ -111,9 +114,9 @@ async function refuseUsed(db: Queries, name: string): Promise<void> {
 }
 
 /**
- * One transaction, so that a server finds the database either empty or half moved. The proof of the
- * empty store gives way to that of the source. Attempts have no index in the order in which they
- * are read back, so they get one until the end.
+ * One transaction, so that a server finds the database either empty or partly migrated. The key
+ * check of the empty store is replaced by that of the source. Attempts have no index in the order
+ * in which they are read back, so they get one until the end.
  */
 function beginScript(source: string): string {
   const rows = migratedTables.map(({ name }) => `('${source}', '${name}', null, 0)`);
@@ -211,8 +214,8 @@ function targetOn(
 }
 
 /**
- * By the index of the key. PostgreSQL judges how many rows follow a key by its first column alone,
- * takes them for few at the last tenant, and would read and sort them all for each page.
+ * By the index of the key. PostgreSQL estimates the number of rows after a key by its first column
+ * alone, expects few at the last tenant, and would read and sort them all for each page.
  */
 function readInOrder<Row>(db: Database, select: Select): Promise<Row[]> {
   return db.transact('relaxed', async (tx) => {
@@ -226,7 +229,7 @@ function readInOrder<Row>(db: Database, select: Select): Promise<Row[]> {
   });
 }
 
-/** Partitions that the rows need and that were not made by this process. */
+/** Creates partitions that the rows need and that this process has not created yet. */
 async function makeDaysOf(
   db: Database,
   table: Table,
@@ -242,7 +245,7 @@ async function makeDaysOf(
   for (const row of rows) {
     const value = Number(row[index]);
     const day = name === 'events' ? dayOf(value) : value;
-    // Day 0 of attempts is there from the beginning.
+    // Day 0 of attempts always exists.
     if (!made.has(`${name} ${day}`) && (name === 'events' || day !== 0)) needed.add(day);
   }
   if (needed.size === 0) return;
@@ -257,7 +260,7 @@ function rowRefusal(table: Table, row: TableRow, error: Error): StartRefused {
   );
 }
 
-/** The identities of SQLite are numbers that it gives out only once, so they are kept. */
+/** The identities of SQLite are numbers that it never reuses, so they are kept. */
 async function continueNumbers(db: Queries, numbered: ReadonlyMap<Table, number>): Promise<void> {
   for (const [{ name, identity }, highest] of numbered) {
     if (identity === undefined || highest === 0) continue;
@@ -268,7 +271,7 @@ async function continueNumbers(db: Queries, numbered: ReadonlyMap<Table, number>
       greatest((select max(number) from attempts), 0) + 1, false)`;
 }
 
-// Statements made of the list of tables. Names are of this program, values are bound.
+// Statements made from the list of tables. Names are from this program, values are bound.
 
 const arrayTypes: Record<TableColumn['kind'], string> = {
   integer: 'bigint[]',
@@ -279,9 +282,9 @@ const arrayTypes: Record<TableColumn['kind'], string> = {
 };
 
 /**
- * A batch and how far it brings the table, in one statement: an array for each column. Of two moves
- * the later one waits for the row that says how far the table is, finds it further on, and writes
- * nothing; it does not come to the keys that are there already.
+ * Writes a batch with its progress in one statement: an array for each column. Of two migrations
+ * the later one waits for the row with the progress, finds it advanced, and writes nothing; it does
+ * not reach the keys that exist already.
  */
 function insertOf({ name, columns }: Table): TemplateStringsArray {
   const names = columns.map((column) => `"${column.name}"`).join(', ');
@@ -328,12 +331,12 @@ function selectOf(
   return [template([where, ...commas, `)${order}`, '']), ...after, take];
 }
 
-/** What a tagged template would be, for a text that is put together. */
+/** Returns what a tagged template would be, for a text that is put together. */
 function template(parts: readonly string[]): TemplateStringsArray {
   return Object.assign([...parts], { raw: parts });
 }
 
-/** What opening a store says, for the option that names this one. */
+/** Returns a reason for refusing to open a store, in terms of the option that names this one. */
 function asTo(name: string, error: unknown): StartRefused {
   const refused = refusalOf(name, error);
   return new StartRefused(refused.message.replace(/^LEAT_STORE: /, '--to: '), {

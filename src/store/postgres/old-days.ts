@@ -5,32 +5,35 @@ import { type Daily } from './partitions.ts';
 import { type KnownStore, requireSame, type StoreIdentity } from './identity.ts';
 
 /**
- * Removing the partition of a day without a lock that others wait for. The partition is detached
- * concurrently: that takes SHARE UPDATE EXCLUSIVE on its parent, and waits for transactions that
- * use the parent while it holds nothing. Only the partition itself is locked as a whole, when no
- * new statement can find it any more.
+ * Removes the partition of a day without a lock that others wait for. The partition is detached
+ * concurrently: that takes SHARE UPDATE EXCLUSIVE on its parent, and waits without locks for
+ * transactions that use the parent. Only the partition itself is locked as a whole, when no new
+ * statement can find it any more.
  */
 
 export interface DayDeps {
   readonly db: Database;
   readonly identity: StoreIdentity;
-  /** Other connections, which cancel a statement of the first ones. */
+  /** Other connections, which cancel statements of the first ones. */
   readonly others: Queries;
   readonly clock: Pick<Clock, 'after'>;
 }
 
-/** A partition, or what is left of one. */
+/** A partition, or its remainder. */
 export interface DayTable {
   readonly table: Daily;
   readonly day: number;
   /**
-   * `pending`: a former process began to detach it. `detached`: it is a table of its own, which
-   * only waits to be dropped.
+   * `pending`: a former process began to detach it. `detached`: it is a table of its own, to be
+   * dropped.
    */
   readonly state: 'attached' | 'pending' | 'detached';
 }
 
-/** Partitions of a table, those left over first, then the oldest first; without `attempts_kept`. */
+/**
+ * Returns the partitions of a table, leftover ones first, then the oldest first; without
+ * `attempts_kept`.
+ */
 export async function daysOf(db: Database, table: Daily): Promise<DayTable[]> {
   const rows = await db.all<{ name: string; attached: boolean; pending: boolean | null }>`
     select c.relname as name, i.inhrelid is not null as attached, i.inhdetachpending as pending
@@ -49,8 +52,8 @@ export async function daysOf(db: Database, table: Daily): Promise<DayTable[]> {
 /**
  * Removes the first of the days that is not in use. Returns how many were removed: 0 or 1.
  *
- * @param known compared with the store before each day, for days that go because of what this process
- * remembers to have kept of them; throws `StoreReplaced` at a difference
+ * @param known is compared with the store before each day, for days that this process removes
+ * because it has copied what is needed; throws `StoreReplaced` at a difference
  */
 export async function removeFirst(
   deps: DayDeps,
@@ -64,12 +67,14 @@ export async function removeFirst(
   return 0;
 }
 
-/** Days that another step has already cleared, and that only wait to be detached or dropped. */
+/**
+ * Returns days that another step has already cleared, and that remain to be detached or dropped.
+ */
 export function isLeftOver({ state }: DayTable): boolean {
   return state !== 'attached';
 }
 
-/** Removes a day. False when it is in use, to be called again later. */
+/** Removes a day. Returns false when it is in use, to be called again later. */
 async function removeDay(deps: DayDeps, { table, day, state }: DayTable): Promise<boolean> {
   const name = `${table}_d${day}`;
   if (state !== 'detached') {
@@ -88,14 +93,14 @@ async function removeDay(deps: DayDeps, { table, day, state }: DayTable): Promis
   );
 }
 
-/** Upkeep waits for a lock no longer than this. */
+/** Maximum wait of upkeep for a lock. */
 export const lockMs = 50;
-/** Detaching waits for transactions under way; what takes longer than this is tried again later. */
+/** Maximum wait of detaching for transactions in progress; after it, another step tries again. */
 const detachMs = 2000;
 
 /**
- * Whether a transaction that has lasted for some time holds a lock on the table, as a backup does:
- * detaching would have to wait for it. Those of Leat last for milliseconds.
+ * Returns whether a transaction that has lasted for some time holds a lock on the table, as a
+ * backup does: detaching would have to wait for it. Transactions of Leat last for milliseconds.
  */
 async function isInUse(db: Database, name: string): Promise<boolean> {
   const row = await db.get`
@@ -107,15 +112,15 @@ async function isInUse(db: Database, name: string): Promise<boolean> {
 }
 
 /**
- * Runs a statement that must not be in a transaction, and cancels it after some time: settings of
- * a session do not reach it where a pooler stands in between. False when it was cancelled.
+ * Runs a statement that must not be in a transaction, and cancels it after some time: settings of a
+ * session do not reach it through a pooler. Returns false when it was cancelled.
  */
 async function runBounded({ db, others, clock }: DayDeps, statement: string): Promise<boolean> {
   const timer = clock.after(detachMs, () => {
     others.get`
       select count(pg_cancel_backend(pid)) from pg_stat_activity
       where datname = current_database() and state = 'active' and query = ${statement}`.catch(
-      // The statement goes on waiting, and what it does is done then.
+      // The statement goes on waiting, and its work is done then.
       () => undefined,
     );
   });
@@ -126,7 +131,9 @@ async function runBounded({ db, others, clock }: DayDeps, statement: string): Pr
   }
 }
 
-/** False when the work met a lock of others, or was cancelled because it waited too long. */
+/**
+ * Returns false when the work met a lock of others, or was cancelled because it waited too long.
+ */
 export async function unlessInUse(work: () => Promise<unknown>): Promise<boolean> {
   try {
     await work();

@@ -8,7 +8,7 @@ import type {
 import type { Queries } from './database.ts';
 import { daysMax, publicationOf, stretchOf } from './log-days.ts';
 
-/** How much there is. Every query reads a bounded number of events. */
+/** Creates the store of sizes and counts. Every query reads a bounded number of events. */
 export function createOverviewStore({ db }: { readonly db: Queries }): OverviewStore {
   return {
     engine: async () => {
@@ -41,7 +41,7 @@ async function pastTheEnd(db: Queries): Promise<StoreFault[]> {
   }));
 }
 
-/** A restore of the data alone may leave the sequences behind the rows. */
+/** A restore of the data alone may leave the sequences lower than the rows. */
 async function numbersGivenTwice(db: Queries): Promise<StoreFault[]> {
   const row = await db.get<{ tenants: boolean; runs: boolean; keys: boolean }>`
     select
@@ -108,7 +108,10 @@ async function streamsOf(db: Queries, tenant: number) {
     where s.tenant = ${tenant}`;
 }
 
-/** Bytes of a body, of the oldest and the newest hundred, or of those of them that few days have. */
+/**
+ * Returns the bytes of a body, averaged over the oldest and the newest hundred, or those of them in
+ * few days.
+ */
 async function averageBytes(db: Queries, tenant: number, { head, pruned }: Edges): Promise<number> {
   const [oldest, newest] = await Promise.all([
     bytesOf(db, tenant, { after: pruned, upTo: Math.min(pruned + 100, head) }),

@@ -20,16 +20,19 @@ import { lockRuns, raiseCursors, type Run, writeRuns } from './runs.ts';
 import type { ServerTime } from './time.ts';
 import { streamOf, type StreamRow } from '../rows/streams.ts';
 
-/** Who works for which stream. Leases go by the clock of the server, which all nodes share. */
+/**
+ * Tracks which node owns which stream. Leases are measured by the clock of the server, which all
+ * nodes share.
+ */
 export function createOwnershipStore(deps: {
   readonly db: Database;
   readonly identity: StoreIdentity;
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
-  /** Hears at each heartbeat how many nodes live. */
+  /** Receives the number of live nodes at each heartbeat. */
   readonly counted: (living: number) => void;
   readonly clock: Pick<Clock, 'elapsedMs'>;
-  /** Learns the server's time from what joining and heartbeats answer. */
+  /** Receives the server's time from the results of joining and heartbeats. */
   readonly time: ServerTime;
 }): OwnershipStore {
   const { db, identity, seal, hint, counted, clock, time } = deps;
@@ -104,8 +107,8 @@ interface Beat extends Heartbeat {
 }
 
 /**
- * A node whose clock is wrong leaves the streams to those whose clocks are right, where there are any:
- * signatures and certificates go by the clock of the node that sends.
+ * A node whose clock is wrong leaves the streams to nodes whose clocks are right, if there are any:
+ * signatures and certificates use the clock of the node that sends.
  */
 async function heartbeat(
   tx: Queries,
@@ -123,7 +126,7 @@ async function heartbeat(
     tx.get<{ count: number; right: number }>`
       select count(*) as count, count(*) filter (where abs(skew_ms) <= ${skewMaxMs}) as right
       from nodes where lease_until > clock_timestamp()`,
-    // Streams that somebody has to own; a node that is alone has them all.
+    // Streams that need an owner; a node that is alone has them all.
     tx.get<{ count: number }>`
       select count(*) as count from streams s
       where (select count(*) > 1 from nodes where lease_until > clock_timestamp())
@@ -172,8 +175,8 @@ async function claim(
 }
 
 /**
- * Frees what nodes without a lease own; done once for each lease that has ended. One that lasts longer
- * than it was given for was given while the server's clock was ahead: it begins now.
+ * Frees the streams of nodes without a lease; done once for each lease that has ended. A lease with
+ * more time left than its length was written while the server's clock was ahead, and starts now.
  */
 async function freeExpiredNodes(tx: Queries): Promise<void> {
   await tx.run`
@@ -190,7 +193,7 @@ async function freeExpiredNodes(tx: Queries): Promise<void> {
   await tx.run`delete from nodes where freed and lease_until < clock_timestamp() - interval '1 day'`;
 }
 
-/** What others are taking at this moment is skipped. In the order of tenant and id. */
+/** Skips rows that others are taking now. In the order of tenant and id. */
 async function takeFree(tx: Queries, node: Node, request: ClaimRequest): Promise<StreamRef[]> {
   const { among } = request;
   const taken =
@@ -266,8 +269,8 @@ async function begin(tx: Queries, runs: ReadonlyMap<string, Run>, now: Millis): 
 }
 
 /**
- * Marked first and read then: a change that commits between the two is read, and counts as unseen
- * all the same.
+ * Marks first and then reads: a change that commits between the two is read, and still counts as
+ * unseen.
  */
 async function owned(tx: Queries, seal: Seal, request: OwnedAsk): Promise<OwnedStream[]> {
   const { node, refs } = request;
@@ -299,7 +302,7 @@ interface OwnedRow extends StreamRow {
   readonly replay: string | null;
 }
 
-/** As they are now, those of them that the node owns, in the order asked for. */
+/** Returns the current state of those streams that the node owns, in the order of the request. */
 async function ownedStreams(
   tx: Queries,
   seal: Seal,

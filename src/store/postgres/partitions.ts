@@ -6,20 +6,20 @@ import { causeOf, type Database } from './database.ts';
 export type Daily = 'events' | 'attempts';
 
 export const dayMs = 86_400_000;
-/** Days made ahead, today included. */
+/** Days created ahead, including today. */
 const daysAhead = 3;
-/** Whoever makes partitions or migrates holds this lock until its transaction ends. */
+/** A process that creates partitions or migrates holds this lock until its transaction ends. */
 export const schemaLock = 7_532_812;
 
 /** In whole days since the epoch. */
 export const dayOf = (at: Millis): number => Math.floor(at / dayMs);
 
 /**
- * Makes today's partitions and those of the next days, by the clock of the server. A new table is
- * attached under SHARE UPDATE EXCLUSIVE, which lets others go on reading and writing; a partition
- * made in place takes ACCESS EXCLUSIVE.
+ * Creates today's partitions and those of the next days, by the clock of the server. A new table is
+ * attached under SHARE UPDATE EXCLUSIVE, which allows reads and writes; a partition created in
+ * place takes ACCESS EXCLUSIVE.
  *
- * @param lockMs how long to wait for each lock; 0 for as long as it takes
+ * @param lockMs how long to wait for each lock; 0 for no limit
  */
 export async function makeDaysAhead(db: Pick<Database, 'script'>, lockMs = 0): Promise<void> {
   await db.script(`
@@ -38,7 +38,7 @@ export async function makeDaysAhead(db: Pick<Database, 'script'>, lockMs = 0): P
     commit`);
 }
 
-/** Makes the partitions of these days, before rows of them come in bulk. */
+/** Creates the partitions of these days before rows of them are written in bulk. */
 export async function makeDays(
   db: Pick<Database, 'script'>,
   table: Daily,
@@ -49,7 +49,7 @@ export async function makeDays(
     do $$ begin ${days.map((day) => makeDay(table, String(day))).join('')} end $$`);
 }
 
-/** One statement of PL/pgSQL; `day` is a number or the name of a variable. */
+/** Returns one statement of PL/pgSQL; `day` is a number or the name of a variable. */
 function makeDay(table: Daily, day: string): string {
   const unit = table === 'events' ? `${dayMs}::bigint` : '1';
   return `
@@ -61,8 +61,8 @@ function makeDay(table: Daily, day: string): string {
 }
 
 /**
- * Makes the partition that a row had no place in: an instant given by a caller may lie anywhere.
- * True when the statement is worth another try.
+ * Creates the partition that a row needs: a caller may pass any instant. Returns true when the
+ * statement is worth another try.
  */
 export async function makeMissingDay(
   db: Pick<Database, 'script'>,
@@ -74,7 +74,7 @@ export async function makeMissingDay(
   return true;
 }
 
-/** PostgreSQL names the table, and the value in parentheses in a text of any language. */
+/** PostgreSQL names the table, and has the value in parentheses in a text of any language. */
 function missingDayOf(error: unknown): { table: Daily; day: number } | undefined {
   const cause = causeOf(error);
   if (!(cause instanceof pg.DatabaseError) || cause.code !== '23514') return undefined;

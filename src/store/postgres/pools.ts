@@ -4,8 +4,8 @@ import { ownVersion, schemaState } from './schema.ts';
 import { createSchemaGuard, type SchemaGuard } from './schema-guard.ts';
 
 /**
- * Connections by purpose: none waits for what another one does. With one pool for everything a
- * handful of slow lists would take every connection, and with them publishing and the lease.
+ * Connections by purpose, so that none waits for another one. With one pool for everything a
+ * handful of slow lists would take every connection, and block publishing and the lease.
  */
 export interface Pools extends Readonly<Record<Purpose, Database>> {
   /** Checks with the connection of the lease. */
@@ -14,9 +14,9 @@ export interface Pools extends Readonly<Record<Purpose, Database>> {
 }
 
 /**
- * `lease`: join, heartbeat, leave. `publishing`: append. `delivering`: claim and settle. `log`: read
- * events and heads. `commands`: changes and look-ups of single rows, upkeep, wake-ups. `lists`: pages
- * of the management API.
+ * `lease`: join, heartbeat, leave. `publishing`: append. `delivering`: claim and settle. `log`:
+ * read events and heads. `commands`: changes and reads of single rows, upkeep, hints. `lists`:
+ * pages of the management API.
  */
 export type Purpose = (typeof purposes)[number];
 
@@ -25,16 +25,19 @@ const purposes = ['lease', 'publishing', 'delivering', 'log', 'commands', 'lists
 /** One connection for each purpose, and the one that listens. */
 const connectionsMin = purposes.length + 1;
 
-/** Which purposes connections beyond one each go to, in turns. A heartbeat needs no second one. */
+/**
+ * The purposes that get the connections beyond one each, in turns. The heartbeat needs no second
+ * one.
+ */
 const turns = ['publishing', 'delivering', 'log', 'commands', 'lists', 'publishing', 'delivering'];
 
 /**
- * A list is answered or refused within the sum of both times. Any client may ask for lists; those of
- * one that asks for too many are the first to be refused.
+ * A list is served or refused within the sum of both times. Any client may request lists; a client
+ * that requests too many is refused first.
  */
 const listBounds = { statementMs: 3000, waitMs: 2000, waitingMax: 64 };
 
-/** How many connections each purpose has, of `total` with the one that listens. */
+/** Returns how many connections each purpose has, of `total` including the one that listens. */
 export function sharesOf(total: number): Record<Purpose, number> {
   const shares = Object.fromEntries(purposes.map((purpose) => [purpose, 1]));
   for (let extra = 0; extra < total - connectionsMin; extra += 1) {
@@ -47,9 +50,9 @@ export function sharesOf(total: number): Record<Purpose, number> {
 export function createPools(
   options: Omit<DatabaseOptions, 'connectionsMax' | 'bounds' | 'mend' | 'guard'> & {
     readonly hosts: Hosts;
-    /** Of this process, the one that listens included; at least `connectionsMin`. */
+    /** Connections of this process, including the one that listens; at least `connectionsMin`. */
     readonly connectionsMax: number;
-    /** Makes what a statement missed, with the pool for commands. */
+    /** Repairs the cause of a failed statement, with the pool for commands. */
     readonly mend: (db: Database, error: unknown) => Promise<boolean>;
   },
 ): Pools {

@@ -31,7 +31,7 @@ export async function redeliver(
   return 'accepted';
 }
 
-/** Starts a new cycle for every failure that matches, set by set; answers how many. */
+/** Starts a new cycle for every failure that matches, batch by batch, and returns how many. */
 export async function redeliverMany(
   tx: Queries,
   tenant: number,
@@ -65,7 +65,7 @@ async function note(
   now: Millis,
 ): Promise<void> {
   if (started.length === 0) return;
-  // The owner hears of its rows by its next heartbeat at the latest.
+  // The owner finds its rows at its next heartbeat at the latest.
   await noteChanges(tx, [run]);
   const attempt = { at: now, durationMs: 0, status: undefined, error: undefined } as const;
   await addAttempts(

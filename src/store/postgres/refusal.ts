@@ -3,7 +3,7 @@ import { postgresServers } from '../../core/postgres-url.ts';
 import { causeOf } from './database.ts';
 import { NoServer } from './hosts.ts';
 
-/** The URL without its password and its parameters. */
+/** Returns the URL without its password and its parameters. */
 export function nameOf(url: string): string {
   const parsed = postgresServers(url);
   const servers = 'problem' in parsed ? [] : parsed.servers;
@@ -11,7 +11,7 @@ export function nameOf(url: string): string {
   return `postgres://${hosts}${new URL(servers[0]?.url ?? url).pathname}`;
 }
 
-/** Why the database `name` cannot be used, as one line that says what to do. */
+/** Returns why the database `name` cannot be used, as one line with the remedy. */
 export function refusalOf(name: string, error: unknown): StartRefused {
   if (error instanceof StartRefused) return error;
   const cause = causeOf(error);

@@ -28,7 +28,7 @@ import { lockRun, lockRuns, noteChanges, raiseCursors, type Run } from './runs.t
 import type { BatchState } from '../rules/settlement.ts';
 import { storeNow } from './time.ts';
 
-/** Ranges of the log that are sent again. Whoever changes one has the run of its stream locked. */
+/** Creates the store of replays. Every change of one locks the run of its stream first. */
 export function createReplayStore(deps: {
   readonly db: Database;
   readonly identity: StoreIdentity;
@@ -89,7 +89,7 @@ async function readReplay(
   return row && storedReplayOf(row);
 }
 
-/** The replay of a stream that is running, or pauses. */
+/** Returns the replay of a stream that is running or paused. */
 async function runningReplay(
   db: Queries,
   { tenant, stream }: StreamRef,
@@ -151,8 +151,9 @@ async function materialize(tx: Queries, request: MaterializeRequest): Promise<Ma
 }
 
 /**
- * What is not pruned when the tip is read stays readable until the transaction ends, and upkeep
- * copies a body that is pruned later for the row that needs it: it waits for this transaction.
+ * Events that are not pruned when the tip is read stay readable until the transaction ends, and
+ * upkeep waits for this transaction before it copies a body that is pruned later for the row that
+ * needs it.
  */
 async function stateOf(tx: Queries, run: Run): Promise<MaterializeState> {
   const { tenant, stream, cursor } = run;
@@ -172,8 +173,8 @@ async function stateOf(tx: Queries, run: Run): Promise<MaterializeState> {
 }
 
 /**
- * Answers the offsets of the new rows, in order. The history is read from the day before the
- * replay was accepted: an event whose first attempt is older counts as sent before.
+ * Returns the offsets of the new rows, in order. The history is read from the day before the replay
+ * was accepted: an event whose first attempt is older counts as sent before.
  */
 async function addRows(
   tx: Queries,
@@ -213,7 +214,7 @@ async function write(tx: Queries, replay: StoredReplay, now: Millis): Promise<vo
     where tenant = ${replay.tenant} and stream = ${replay.stream} and id = ${replay.id}`;
 }
 
-/** Adds to the progress of replays what a batch of outcomes came to. */
+/** Adds the counts of a batch of outcomes to the progress of replays. */
 export async function addProgress(tx: Queries, streams: readonly BatchState[]): Promise<void> {
   const ended = streams.filter(({ replayed }) => replayed.sent + replayed.failed > 0);
   if (ended.length === 0) return;

@@ -5,15 +5,16 @@ import type { CursorRaise } from '../port/ownership.ts';
 import { type Run as AnyRun, runOf, type RunRow } from '../rows/runs.ts';
 import { numbers, type Queries } from './database.ts';
 
-/** A stream as it runs. */
+/** The state of a stream that runs. */
 export interface Run extends AnyRun {
-  /** JSON, read only where it is needed. */
+  /** JSON, parsed only where it is needed. */
   readonly subscriptions: string;
 }
 
 /**
- * Locks the runs of these streams until the transaction ends, and answers them as they are then, by
- * {@link streamKeyOf}. Always in the same order, so that two who need several never wait for each other.
+ * Locks the runs of these streams until the transaction ends, and returns their state by {@link
+ * streamKeyOf}. Always in the same order, so that two transactions that need several never
+ * deadlock.
  */
 export async function lockRuns(
   tx: Queries,
@@ -21,7 +22,7 @@ export async function lockRuns(
 ): Promise<ReadonlyMap<string, Run>> {
   const tenants = numbers(refs.map(({ tenant }) => tenant));
   const streams = refs.map(({ stream }) => stream);
-  // Two statements: what is read together with a lock that was waited for may be older than it.
+  // Two statements: one that waits for a lock may return data from before the lock.
   const [, rows] = await Promise.all([
     tx.run`
       select 1 from runs
@@ -36,7 +37,7 @@ export async function lockRuns(
   return new Map(rows.map((row) => [streamKeyOf(row), runOf(row)]));
 }
 
-/** The same for one stream; `undefined` when there is no such stream. */
+/** Does the same for one stream; `undefined` when there is no such stream. */
 export async function lockRun(
   tx: Queries,
   tenant: number,
@@ -46,7 +47,7 @@ export async function lockRun(
   return runs.get(streamKeyOf({ tenant, stream }));
 }
 
-/** Writes what settling, disabling, enabling and claiming change of runs that are locked. */
+/** Writes the changes of locked runs by settling, disabling, enabling and claiming. */
 export async function writeRuns(tx: Queries, runs: readonly Run[]): Promise<void> {
   if (runs.length === 0) return;
   await tx.run`
@@ -62,7 +63,7 @@ export async function writeRuns(tx: Queries, runs: readonly Run[]): Promise<void
     where runs.tenant = u.tenant and runs.stream = u.stream`;
 }
 
-/** How far a node that works by a version of the stream may raise its cursor. */
+/** Returns how far a node that works with a version of the stream may raise its cursor. */
 export function cursorMax(run: Run, version: number): Offset {
   if (version === run.version) return Infinity;
   const subscriptions = JSON.parse(run.subscriptions) as Subscription[];
@@ -70,8 +71,8 @@ export function cursorMax(run: Run, version: number): Offset {
 }
 
 /**
- * Raises cursors of runs that are locked. Answers where they are then; 0 for a stream that has
- * another owner or another run.
+ * Raises cursors of locked runs. Returns the cursors afterwards; 0 for a stream that has another
+ * owner or another run.
  */
 export async function raiseCursors(
   tx: Queries,
@@ -92,7 +93,7 @@ export async function raiseCursors(
   return raised.map((run) => run?.cursor ?? 0);
 }
 
-/** The stream was changed: its owner has to read it again. */
+/** Records that the stream was changed: its owner has to read it again. */
 export async function noteChanges(tx: Queries, refs: readonly StreamRef[]): Promise<void> {
   await tx.run`
     update runs set unseen = true

@@ -2,11 +2,11 @@ import { StoreOutdated } from '../../core/errors.ts';
 import { mayRun, type SchemaState } from '../migrate.ts';
 
 /**
- * Keeps a running process from working on a schema that a newer version has moved past it: a table or
- * a function that it needs may be gone, or mean something else.
+ * Stops a running process from using a schema that a newer version has migrated: a table or a
+ * function that it needs may be gone, or mean something else.
  */
 export interface SchemaGuard {
-  /** Throws `StoreOutdated` when the last {@link check} did. */
+  /** Throws `StoreOutdated` if the last {@link check} did. */
   refuse(): void;
   /** Reads the schema's state. Throws `StoreOutdated` when this program may not run on it. */
   check(): Promise<void>;

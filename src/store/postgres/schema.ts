@@ -16,11 +16,11 @@ import { refusalOf } from './refusal.ts';
 const folder = asset('store/postgres/migrations/');
 
 /**
- * Makes a database ready for this program: its schema is brought up to date, and the secret key
- * proves that it fits the secrets stored there. Any number of nodes may start at once: one migrates
- * and the others wait for it. Throws `StartRefused`.
+ * Prepares a database for this program: migrates its schema, and checks the secret key against the
+ * stored secrets. Any number of nodes may start at once: one migrates and the others wait for it.
+ * Throws `StartRefused`.
  *
- * @param name what messages call the database; no password
+ * @param name of the database in messages; no password
  */
 export async function prepareSchema(db: Database, name: string, seal: Seal): Promise<void> {
   try {
@@ -43,7 +43,7 @@ export async function prepareSchema(db: Database, name: string, seal: Seal): Pro
 }
 
 /**
- * Throws `StartRefused` where the database sends errors only: that a commit was not confirmed by a
+ * Throws `StartRefused` where the database sends errors only: an unconfirmed commit on a
  * synchronous standby is a warning.
  */
 async function requireWarnings(db: Queries, name: string): Promise<void> {
@@ -61,7 +61,7 @@ export function ownVersion(): number {
   return readMigrations(folder).length;
 }
 
-/** As the last migration left it; `undefined` where none has said so yet. */
+/** As the last migration left it; `undefined` if none has written it yet. */
 export async function schemaState(db: Queries): Promise<SchemaState | undefined> {
   const table = await db.get<{ isThere: boolean }>`
     select to_regclass('leat_schema') is not null as "isThere"`;
@@ -85,8 +85,8 @@ async function appliedTo(db: Database): Promise<AppliedMigration[]> {
 }
 
 /**
- * One transaction under the lock. Another node may have applied the migration while this one waited:
- * then there is nothing left to do.
+ * One transaction under the lock. If another node has applied the migration while this one waited,
+ * there is nothing left to do.
  */
 function applyScript({ name, checksum, sql }: Migration, state: SchemaState): string {
   const tag = '$leat_migration$';

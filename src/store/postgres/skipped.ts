@@ -5,7 +5,7 @@ import { stretchOf } from './log-days.ts';
 import { tipOf } from './log.ts';
 import type { Run } from './runs.ts';
 
-/** Read in the transaction that enables the stream: rows come and go afterwards. */
+/** Read in the transaction that enables the stream, because rows change afterwards. */
 export async function passedOverBy(
   tx: Queries,
   run: Run,
@@ -23,8 +23,8 @@ export async function passedOverBy(
 const stepMax = 200_000;
 
 /**
- * Retained events of the stretch that the stream wanted and that have no row. The log behind the
- * head does not change but for pruning, so this is counted after the commit.
+ * Counts retained events of the stretch that the stream wanted and that have no row. Behind the
+ * head only pruning changes the log, so the count runs after the commit.
  */
 export async function countSkipped(db: Queries, passedOver: PassedOver): Promise<number> {
   const { tenant, after, withRow } = passedOver;

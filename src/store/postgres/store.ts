@@ -28,15 +28,15 @@ import { createUserChange, sortedUsers } from './users.ts';
 import { createWriteCheck } from '../write-check.ts';
 
 export interface PostgresStoreDeps {
-  /** Of this process, the one that listens included. */
+  /** Connections of this process, including the one that listens. */
   readonly connectionsMax: number;
   /** 32 bytes; seals the secrets in the database. */
   readonly secretKey: Uint8Array;
   readonly random: RandomBytes;
   readonly clock: Clock;
-  /** Puts a commit off until calls of the same turn of the event loop have joined it. */
+  /** Defers a commit until other calls of the same turn of the event loop have joined it. */
   readonly defer: (action: () => void) => void;
-  /** Hears of listeners of `watch` that throw, and of hints that cannot be heard. */
+  /** Receives errors of listeners of `watch`, and outages of the hints of other processes. */
   readonly report: (error: unknown) => void;
 }
 
@@ -57,7 +57,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
   const identity = createStoreIdentity({ emit, random });
   const time = createServerTime(clock);
   try {
-    // First: the schema of a half moved store waits for its key proof.
+    // First: the schema of a partly migrated store waits for its key check.
     await refuseHalfMigrated(commands, nameOf(url));
     await prepareSchema(commands, nameOf(url), seal);
     await readTime(commands, time, clock);
@@ -112,7 +112,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
   };
 }
 
-/** What a server that has become read-only says at once to a session that is open. */
+/** A server that has become read-only reports that at once in an open session. */
 async function readWritable(db: Database): Promise<void> {
   const row = await db.get<{ isReadOnly: boolean }>`
     select current_setting('transaction_read_only') = 'on' as "isReadOnly"`;
@@ -147,7 +147,7 @@ interface PartDeps {
   readonly time: ServerTime;
 }
 
-/** Each command with the connections of its purpose. */
+/** Creates each command with the connections of its purpose. */
 function partsOf(pools: Pools, deps: PartDeps): Parts {
   const { identity, seal, listenNotify, clock, time } = deps;
   const over =
@@ -155,7 +155,7 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
     (purpose: Purpose): T =>
       create({ ...deps, db: pools[purpose] });
   const log = over(createLogStore);
-  // Who gives streams up does not look for free ones.
+  // A node that releases streams does not claim free ones.
   const ownership = over(({ db }) =>
     createOwnershipStore({
       db,
@@ -198,7 +198,7 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
   };
 }
 
-/** The same for the parts that both engines share. */
+/** Does the same for the parts that both engines share. */
 function directoryOf(pools: Pools, { identity, seal, hint }: PartDeps): Directory {
   const over = (purpose: Purpose): Directory => {
     const db = pools[purpose];

@@ -29,7 +29,7 @@ export interface StreamDeps {
   readonly hint: (hint: Hint) => void;
 }
 
-/** What operators configure. The destination and the signing secrets are sealed while at rest. */
+/** Creates the store of streams. The destination and the signing secrets are sealed at rest. */
 export function createStreamStore({ db, seal, hint }: StreamDeps): StreamStore {
   return {
     create: async (stream, rules) => {
@@ -57,7 +57,7 @@ export function createStreamStore({ db, seal, hint }: StreamDeps): StreamStore {
   };
 }
 
-/** The stream as it is now. */
+/** Returns the current state of the stream. */
 async function readStream(
   db: Queries,
   seal: Seal,
@@ -71,14 +71,15 @@ async function readStream(
   return row && streamOf(seal, row);
 }
 
-/** Ids rise with the time they were made at, so their order is that of creation. */
+/** Ids rise with their time of creation, so their order is that of creation. */
 async function list(
   db: Queries,
   seal: Seal,
   tenant: number,
   { after, take, bytesMax }: Parameters<StreamStore['list']>[1],
 ): Promise<Page<Stream>> {
-  // Differs because PostgreSQL sends a result as a whole: it leaves out what is too much by itself.
+  // Differs because PostgreSQL sends a result as a whole: the statement leaves out rows beyond the
+  // bound.
   const read = await db.all<StreamRow & CountedRow>`
     select tenant, id, name, status, subscriptions, destination, signing_secrets, version,
       created_at, updated_at, found
@@ -105,7 +106,7 @@ async function readHealth(db: Queries, tenant: number, id: string): Promise<Heal
     from runs where tenant = ${tenant} and stream = ${id}`;
 }
 
-/** Creations of one tenant follow each other, so that the limit holds. */
+/** Creations in one tenant follow each other, so that the limit holds. */
 async function create(
   tx: Queries,
   seal: Seal,
@@ -119,7 +120,7 @@ async function create(
   if ((row?.count ?? 0) >= rules.streamsMax) return { refused: 'too_many' };
   const created: Stream = { ...stream, subscriptions: firstSubscription(types), version: 1 };
   await Promise.all([
-    // Nothing is pruned from here to the commit: the stream counts for that only afterwards.
+    // Prevents pruning from here to the commit: the stream counts for that only afterwards.
     tx.run`select 1 from tenants where id = ${created.tenant} for share`,
     tx.run`
       insert into streams (tenant, id, name, status, subscriptions, destination, signing_secrets,
@@ -136,12 +137,12 @@ async function create(
   return { created };
 }
 
-/** Names of one tenant's streams are looked at and given by one at a time. */
+/** Serialises checks and changes of the names of one tenant's streams. */
 async function lockNames(tx: Queries, tenant: number): Promise<void> {
   await advisoryLock(tx, `streams ${tenant}`);
 }
 
-/** Whether another stream has the name. */
+/** Returns whether another stream has the name. */
 async function hasName(
   tx: Queries,
   stream: Pick<Stream, 'tenant' | 'id' | 'name'>,
@@ -184,7 +185,7 @@ async function update(
   return { updated, changed: true, ...enabling };
 }
 
-/** What a change of status does to the run, which is the same object when it does nothing. */
+/** Returns the effect of a change of status on the run, which is the same object without one. */
 async function switched(
   tx: Queries,
   run: Run,
@@ -202,7 +203,7 @@ async function switched(
     const passedOver = await passedOverBy(tx, run, wanted.subscriptions, head);
     return { runAfter: enabledAfter(run, head), held: undefined, passedOver };
   }
-  // Nothing is pruned from here to the commit: the stream counts for that only afterwards.
+  // Prevents pruning from here to the commit: the stream counts for that only afterwards.
   await tx.run`select 1 from tenants where id = ${run.tenant} for share`;
   const { prunedTo } = await tipOf(tx, run.tenant);
   const held = prunedTo > run.cursor ? 'pruned' : 'complete';
@@ -223,7 +224,7 @@ async function writeStream(tx: Queries, seal: Seal, stream: Stream): Promise<voi
     where tenant = ${stream.tenant} and id = ${stream.id}`;
 }
 
-/** The history stays behind under a key that is never used again, and goes with its days. */
+/** The history stays, under a key that is never used again, and is removed with its days. */
 async function deleteStream(tx: Queries, tenant: number, id: string): Promise<boolean> {
   if ((await lockRun(tx, tenant, id)) === undefined) return false;
   await Promise.all([

@@ -4,12 +4,12 @@ import { dayMs } from './partitions.ts';
 import { lockRuns } from './runs.ts';
 
 /**
- * The last step waits so long after the first: by then every node has read that the tenant is gone,
- * also one that a hint did not reach, and nothing is added any more.
+ * Minimum time between the first step and the last: by then every node has read that the tenant is
+ * gone, even if a hint did not reach it, and nothing is added any more.
  */
 const knownMs = 7_000;
 
-/** Removes at most `take` rows of a tenant that is leaving, in a transaction of their own. */
+/** Removes at most `take` rows of a tenant that is being removed, in a transaction of their own. */
 export async function removeStep(db: Database, tenant: number, take: number): Promise<RemovalStep> {
   if ((await db.get`select 1 from leaving_tenants where id = ${tenant}`) === undefined) {
     return { removed: 0, isDone: true, streams: [] };
@@ -27,7 +27,7 @@ export async function removeStep(db: Database, tenant: number, take: number): Pr
   return { removed, isDone: left === undefined, streams };
 }
 
-/** First of all: an owner that finds its stream gone sends nothing more. */
+/** Streams are removed first: an owner that finds its stream gone sends nothing more. */
 async function removeStreams(tx: Queries, tenant: number, take: number): Promise<string[]> {
   const rows = await tx.all<{ id: string }>`
     select id from streams where tenant = ${tenant} order by id limit ${take}`;

@@ -8,10 +8,10 @@ import type { StoreIdentity } from './identity.ts';
 import { disableLagging, lagging } from './lag.ts';
 import { type DayDeps, lockMs, unlessInUse } from './old-days.ts';
 
-/** Tenants whose events are at most this much older than asked for are left to a later call. */
+/** Tenants whose events are older than the retention by less than this are left to a later call. */
 const slackMs = 3_600_000;
 
-/** Keeps a database within its retention. Its steps share what they know with nobody. */
+/** Keeps a database within its retention. The state of its steps is in memory of this process. */
 export function createUpkeepStore(
   deps: DayDeps & { readonly hint: (hint: Hint) => void },
 ): UpkeepStore {
@@ -54,8 +54,9 @@ async function lead(db: Database, leader: string, leaseMs: number): Promise<bool
 }
 
 /**
- * By `oldest_at`, which {@link LogStore.prune} keeps, and so by one look at each tenant. Pruning a
- * busy tenant every minute would free nothing, as days go as a whole: see {@link slackMs}.
+ * By `oldest_at`, which {@link LogStore.prune} updates, and so with one read per tenant. Pruning a
+ * busy tenant every minute would free nothing, because days are removed as a whole: see {@link
+ * slackMs}.
  */
 async function tenantsToPrune(
   db: Queries,
@@ -71,12 +72,12 @@ async function tenantsToPrune(
 }
 
 /**
- * A step checks some kept bodies and the kept history of one stream: a settlement has nothing to
- * count then, and settlements of streams that need the same event do not wait for each other.
+ * A step checks some kept bodies and the kept history of one stream: a settlement then has nothing
+ * to count, and settlements of streams that need the same event do not wait for each other.
  */
 function createKeptReleaser(db: Database, identity: StoreIdentity): UpkeepStore['releaseKept'] {
   const bodies = createWalk({ tenant: -1, offset: -1 }, (after, take) =>
-    // What no delivery needed in another store may be needed in this one.
+    // A body that no delivery needed in another store may be needed in this one.
     identity.transact(db, 'relaxed', (tx) => releaseBodies(tx, after, take)),
   );
   const history = createWalk({ tenant: -1, key: -1 }, (after) => releaseHistory(db, after));
@@ -91,11 +92,11 @@ function createKeptReleaser(db: Database, identity: StoreIdentity): UpkeepStore[
 
 interface Page<Key> {
   readonly checked: number;
-  /** Where the next page begins; absent for the last one. */
+  /** The start of the next page; absent after the last one. */
   readonly last: Key | undefined;
 }
 
-/** A walk over a table, page by page; at its end it stays until it is started again. */
+/** A walk over a table, page by page; at its end it stops until it is started again. */
 interface Walk {
   /** Returns how much it checked; 0 only when the walk is over. */
   next(take: number): Promise<number>;

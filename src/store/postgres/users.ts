@@ -6,7 +6,7 @@ import type { Database } from './database.ts';
 import type { StoreIdentity } from './identity.ts';
 import { appendWithin } from './log.ts';
 
-/** Changes users in one transaction each, in which the plan is made as well. */
+/** Creates the changes of users: one transaction each, in which the plan is made as well. */
 export function createUserChange({
   db,
   identity,
@@ -30,9 +30,10 @@ export function createUserChange({
 }
 
 /**
- * The name of the field is a value like any other; one that no user has leaves the ids to sort.
+ * Sorts by a field whose name is a bound value; a field that no user has leaves the ids to sort.
  * Missing values and null come before numbers and booleans, those before texts, those before the
- * rest. `offset 0` lets PostgreSQL extract the value once for each user instead of once for each use.
+ * rest. `offset 0` lets PostgreSQL extract the value once for each user instead of once for each
+ * use.
  */
 export function sortedUsers({
   tenant,

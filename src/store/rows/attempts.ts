@@ -2,29 +2,30 @@ import { createHash } from 'node:crypto';
 import type { Millis } from '../../core/clock.ts';
 import type { Attempt, Offset } from '../../core/types.ts';
 
-/** Entries of one delivery's history that are shown. */
+/** Maximum entries of one delivery's history that are shown. */
 export const shownMax = 100;
 
-/** The event of a history: by its offset, or by its id when it is a test and has none. */
+/** The event of a history: by its offset, or by its id for a test, which has none. */
 export interface HistoryEvent {
   readonly id: string;
   readonly offset: Offset | undefined | null;
 }
 
-/** The key of an event in the history of a stream. */
+/** Returns the key of an event in the history of a stream. */
 export function eventKeyOf({ id, offset }: HistoryEvent): number {
   return typeof offset === 'number' ? offset : testKeyOf(id);
 }
 
 /**
- * The key of a test event: below zero, where no offset is, from 52 bits of a hash. Two of one
- * stream share a key once in some hundred million tests, and then also show each other's history.
+ * Returns the key of a test event: below zero, where no offset is, from 52 bits of a hash. Two of
+ * one stream share a key once in some hundred million tests, and then each also shows the other's
+ * history.
  */
 export function testKeyOf(eventId: string): number {
   return -1 - Number.parseInt(createHash('sha256').update(eventId).digest('hex').slice(0, 13), 16);
 }
 
-/** How `attempts.outcome` is written. */
+/** The values of `attempts.outcome`. */
 export const outcomeCodes = { delivered: 1, failed: 2, redelivered: 3 } as const;
 const outcomes: readonly (Attempt['outcome'] | undefined)[] = [
   undefined,
@@ -42,7 +43,7 @@ export interface AttemptRow {
   readonly error: string | null;
 }
 
-/** One entry of a history. */
+/** Returns one entry of a history. */
 export function attemptOf(row: AttemptRow): Attempt {
   const outcome = outcomes[row.outcome];
   if (outcome === undefined) throw new Error(`attempts.outcome is ${row.outcome}`);

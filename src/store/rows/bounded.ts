@@ -1,14 +1,14 @@
 import { yieldToEventLoop } from '../../core/slices.ts';
 
-/** Bytes that a row takes in an answer besides those of its long columns. */
+/** Bytes of a row in a response in addition to its long columns. */
 export const rowBytes = 1024;
 
 /** The first rows of a page. */
 export interface BoundedRows<Row> {
   readonly rows: readonly Row[];
-  /** Whether the bytes left out some that `take` has room for. */
+  /** Whether the bound on bytes left out rows within `take`. */
   readonly isCut: boolean;
-  /** Whether there are rows after these, where one more than `take` was asked for. */
+  /** Whether there are rows after these, if the statement reads one more than `take`. */
   readonly hasMore: boolean;
 }
 
@@ -17,7 +17,7 @@ export interface BoundedRows<Row> {
  * The first row is read whatever its size.
  *
  * @param rows are read one by one, and no further than needed
- * @param bytesOf of the long columns of a row
+ * @param bytesOf counts the long columns of a row
  */
 function readBounded<Row>(
   rows: Iterable<Row>,
@@ -35,14 +35,14 @@ function readBounded<Row>(
   return { rows: read, isCut: false, hasMore: false };
 }
 
-/** Bytes that a synchronous engine reads without a break: about a millisecond. */
+/** Bytes that a synchronous engine reads without yielding: about a millisecond. */
 const pieceBytes = 512 * 1024;
 
 /**
- * Reads the same in pieces, so that everything else has its turn between two of them. What is changed
- * meanwhile may be missing or be there twice only where pages are read by number.
+ * Does the same in pieces, and yields to the event loop between two of them. Rows that change in
+ * the meantime may be missing or duplicated only where pages are read by number.
  *
- * @param readFrom reads rows one by one, `take` at most, after those that were read already
+ * @param readFrom reads rows one by one, at most `take`, after those that were read already
  */
 export async function readPieces<Row>(
   readFrom: (read: readonly Row[], take: number) => Iterable<Row>,
@@ -64,13 +64,13 @@ export async function readPieces<Row>(
   }
 }
 
-/** A row of a statement that leaves out rows itself, and says how many there were. */
+/** A row of a statement that leaves out rows and returns how many there were. */
 export interface CountedRow {
-  /** Rows of the page before those that are too much were left out. */
+  /** Rows of the page before the bound left some out. */
   readonly found: number;
 }
 
-/** The same as {@link readBounded} of what such a statement has read. */
+/** Returns the same as {@link readBounded} for the rows of such a statement. */
 export function boundedRows<Row extends CountedRow>(
   read: readonly Row[],
   take: number,
@@ -79,7 +79,7 @@ export function boundedRows<Row extends CountedRow>(
   return { rows, hasMore: (read[0]?.found ?? 0) > rows.length };
 }
 
-/** The bound as a parameter of a statement. */
+/** Returns the bound as a parameter of a statement. */
 export function boundOf(bytesMax: number | undefined): number {
   return bytesMax ?? Number.MAX_SAFE_INTEGER;
 }

@@ -8,18 +8,18 @@ export interface EventColumns {
   readonly type: string;
   readonly time: Millis;
   readonly body: string | null;
-  /** Where the row is about to be sent; from the same place as `body`. */
+  /** Present when the row is about to be sent; from the same source as `body`. */
   readonly trace?: string | null;
 }
 
-/** The event of a delivery. A row without a body would break the promise that pruning keeps. */
+/** Returns the event of a delivery. A row without a body would break the guarantee of pruning. */
 export function deliveredEventOf(row: EventColumns): DeliveredEvent {
   const { event_id: id, offset, type, time, body, trace } = row;
   if (body === null) throw new Error(`Neither the log nor the delivery has the body of ${id}.`);
   return { id, offset: offset ?? undefined, type, time, body, ...traced(trace) };
 }
 
-/** The member of an event that most do not have. */
+/** Returns the field of an event that most events lack. */
 export function traced(trace: string | null | undefined): { trace?: string } {
   return trace === null || trace === undefined ? {} : { trace };
 }

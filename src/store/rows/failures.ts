@@ -1,16 +1,19 @@
 import { formatFailureKey } from '../../core/page.ts';
 import type { Failure } from '../../core/types.ts';
 
-/** What counts of a failure in a page that is bounded in bytes: the event and the texts of errors. */
+/**
+ * Counts the bytes of a failure in a page that is bounded in bytes: the event and the texts of
+ * errors.
+ */
 export function failureBytes({ event, attempts }: Failure): number {
   const errors = attempts.map(({ error = '' }) => attemptBytes + Buffer.byteLength(error));
   return errors.reduce((sum, bytes) => sum + bytes, Buffer.byteLength(event.body));
 }
 
-/** An attempt without the text of its error. */
+/** Bytes of an attempt without the text of its error. */
 const attemptBytes = 150;
 
-/** Where the page after these failures begins. */
+/** Returns the key of the page after these failures. */
 export function nextKeyOf(failures: readonly Failure[]): string | undefined {
   const last = failures.at(-1);
   return last && formatFailureKey({ failedAt: last.failedAt, eventId: last.event.id });

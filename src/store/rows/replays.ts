@@ -1,9 +1,9 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Offset, Replay } from '../../core/types.ts';
 
-/** A replay with what the engine goes by. */
+/** A replay with the state that the engine needs. */
 export interface StoredReplay extends Replay {
-  /** Events up to here have a row, or were passed. */
+  /** Events up to here have a row, or were skipped. */
   readonly position: Offset;
   /** The last event of the range. */
   readonly to: Offset;
@@ -30,7 +30,7 @@ export interface ReplayRow {
   readonly finished_at: Millis | null;
 }
 
-/** A replay as the engines have it. */
+/** Returns a replay as the engines use it. */
 export function storedReplayOf(row: ReplayRow): StoredReplay {
   const { tenant, stream, id, position, passed, matched, sent, failed, status } = row;
   return {
@@ -51,7 +51,7 @@ export function storedReplayOf(row: ReplayRow): StoredReplay {
   };
 }
 
-/** A replay as the port has it. */
+/** Returns a replay as the port has it. */
 export function replayOf(stored: StoredReplay): Replay {
   const { tenant, stream, id, status, from, matched, sent, failed } = stored;
   const { createdAt, finishedAt } = stored;

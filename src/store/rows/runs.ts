@@ -1,8 +1,10 @@
 import type { Health, Offset, StreamStatus } from '../../core/types.ts';
 
-/** A stream as it runs: the row of `runs`, and the members of `streams` that govern it. */
+/**
+ * The state of a stream that runs: the row of `runs`, and the columns of `streams` that govern it.
+ */
 export interface Run {
-  /** Stands for the stream in `attempts`. */
+  /** The key of the stream in `attempts`. */
   readonly key: number;
   readonly tenant: number;
   readonly stream: string;
@@ -21,7 +23,7 @@ export interface RunRow extends Omit<Run, 'health'> {
   readonly total_failures: number;
 }
 
-/** A run with its counters, and with whatever else was read of it. */
+/** Returns a run with its counters, along with the other columns that were read. */
 export function runOf<Row extends RunRow>({
   consecutive_failures: consecutive,
   total_failures: total,

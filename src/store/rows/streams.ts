@@ -23,7 +23,7 @@ export interface StreamRow {
   readonly updated_at: Millis;
 }
 
-/** A stream as the port has it. */
+/** Returns a stream as the port has it. */
 export function streamOf(seal: Seal, row: StreamRow): Stream {
   return {
     tenant: row.tenant,
@@ -39,20 +39,20 @@ export function streamOf(seal: Seal, row: StreamRow): Stream {
   };
 }
 
-/** The same of a page, whose streams may have many subscriptions. */
+/** Does the same for a page, whose streams may have many subscriptions. */
 export function streamsOf(seal: Seal, rows: readonly StreamRow[]): Promise<Stream[]> {
   return mapInSlices(rows, (row) => streamOf(seal, row), streamBytes);
 }
 
-/** What a response adds to the types of a stream, 15 bytes each: of 1,000 types at the most. */
+/** Bytes that a response adds to the types of a stream, 15 each: of at most 1,000 types. */
 export const typeNamesBytes = 15_000;
 
-/** What counts of a row in a page that is bounded in bytes. */
+/** Counts the bytes of a row in a page that is bounded in bytes. */
 export function streamBytes({ subscriptions, destination }: StreamRow): number {
   return Buffer.byteLength(subscriptions) + destination.length + typeNamesBytes;
 }
 
-/** JSON drops a member that is undefined. */
+/** JSON drops a field that is undefined. */
 type StoredSecret = Omit<SigningSecret, 'expiresAt'> & { readonly expiresAt?: Millis };
 
 function secretOf(stored: StoredSecret): SigningSecret {

@@ -2,16 +2,16 @@ import type { Millis } from '../../core/clock.ts';
 import type { DeliveryKind } from '../../core/types.ts';
 import { dueInMs, type WaitRule } from '../port/time.ts';
 
-/** What decides when a row is claimed. */
+/** The rules for claiming a row. */
 interface DueRow {
   readonly kind: DeliveryKind;
   readonly due_at: Millis;
 }
 
 /**
- * Which of a stream's rows are taken now, and until when the next is due. Those of a replay come
- * last. `rows`: of those of replays, of the others, and of those that wait longer than the rule lets
- * them the oldest first, one more of each than is asked for.
+ * Returns which of a stream's rows are claimed now, and until when the next is due. Rows of a
+ * replay come last. `rows` has the oldest rows of replays, of others, and of those that wait longer
+ * than the rule allows, one more of each than requested.
  */
 export function chooseDue<Row extends DueRow>(
   rows: readonly Row[],
@@ -32,7 +32,9 @@ export function chooseDue<Row extends DueRow>(
   return { taken, nextDueInMs: nextDueInMs(dueAts, now, rule) };
 }
 
-/** Until the first of these instants is due, by the rule; `undefined` when there are none. */
+/**
+ * Returns the time until the first of these instants, by the rule; `undefined` when there are none.
+ */
 export function nextDueInMs(
   dueAts: readonly (Millis | null | undefined)[],
   now: Millis,

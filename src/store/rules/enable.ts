@@ -14,11 +14,11 @@ export type ChangeRefused = Extract<
 /** A stream after a change, before the events that enabling passed over are counted. */
 export interface Changed extends Enabling {
   readonly updated: Stream;
-  /** False when nothing was asked for that was not so already. */
+  /** False when the change requested nothing new. */
   readonly changed: boolean;
 }
 
-/** What enabling comes to besides the run itself. */
+/** The effects of enabling in addition to the run itself. */
 export interface Enabling {
   readonly held: 'complete' | 'pruned' | undefined;
   readonly passedOver: PassedOver | undefined;
@@ -26,7 +26,7 @@ export interface Enabling {
 
 export const noSwitch: Enabling = { held: undefined, passedOver: undefined };
 
-/** A new run, which begins after `cursor`: results of the former one move it no more. */
+/** Returns a new run, which starts after `cursor`; results of the former run no longer move it. */
 export function enabledAfter<R extends Run>(run: R, cursor: Offset): R {
   return { ...run, run: run.run + 1, cursor, health: { ...run.health, consecutive: 0 } };
 }
@@ -37,11 +37,11 @@ export interface PassedOver {
   readonly after: Offset;
   readonly upTo: Offset;
   readonly subscriptions: readonly Subscription[];
-  /** Offsets that had a row, so that they were or will be sent. */
+  /** Offsets with a row, which were or will be sent. */
   readonly withRow: readonly Offset[];
 }
 
-/** The stretch in steps of one subscription each and of `stepMax` offsets at most. */
+/** Splits the stretch into steps of one subscription each and of at most `stepMax` offsets. */
 export function* stepsOf(
   { upTo, subscriptions }: PassedOver,
   oldest: Offset,

@@ -6,15 +6,15 @@ import type { StoredReplay } from '../rows/replays.ts';
 
 /** How every engine goes through the range of a replay. */
 
-/** Offsets that one step looks at: some milliseconds of scanning for a type that never comes. */
+/** Offsets that one step scans: some milliseconds for a type that never occurs. */
 const scanMax = 10_000;
 
 /** The clocks of two nodes differ by less, as a rule. */
 const skewMs = 1000;
 
 /**
- * A replay that is accepted now. `prunedTo`: events up to there are gone. It ends at the `head`, also
- * where the log reached further when its end was chosen and has gone back since.
+ * Returns a new accepted replay. `prunedTo`: events up to there are gone. It ends at the `head` if
+ * the log was longer when its end was chosen and has become shorter since.
  */
 export function acceptedReplay(
   { tenant, stream, id, from, types, ...asked }: NewReplay,
@@ -46,19 +46,19 @@ export function acceptedReplay(
   };
 }
 
-/** What an engine knows when it is to go on with a replay. */
+/** The state that an engine reads before it continues a replay. */
 export interface MaterializeState {
   /** Of the stream, as it is now. */
   readonly cursor: Offset;
   readonly enabled: boolean;
   readonly subscriptions: readonly Subscription[];
-  /** Deliveries of the replay that wait or are under way. */
+  /** Deliveries of the replay that wait or are in progress. */
   readonly waiting: number;
-  /** Events up to here are gone. */
+  /** Events up to here are pruned. */
   readonly prunedTo: Offset;
 }
 
-/** What to do next: to read a stretch of the log, to end, or nothing until something has changed. */
+/** The next step: to read a stretch of the log, to end, or to wait for a change. */
 export type MaterializeStep =
   | {
       readonly step: 'read';
@@ -66,18 +66,19 @@ export type MaterializeStep =
       readonly after: Offset;
       /** …and ends here. */
       readonly upTo: Offset;
-      /** None: nothing of the stretch is wanted, and it need not be read. */
+      /** Empty when nothing of the stretch is wanted; then it need not be read. */
       readonly types: readonly string[];
-      /** Events to take at most. */
+      /** Maximum events to take. */
       readonly take: number;
     }
   | { readonly step: 'end'; readonly status: 'done' | 'failed' }
   | { readonly step: 'wait' };
 
 /**
- * Decides the next step. Events above the cursor are the stream's own to send yet: a row for one of
- * them would have it sent twice. What was pruned ahead of the position is passed: the oldest events
- * of a range that reaches back far are pruned all the time, and the others are still to be sent.
+ * Decides the next step. Events above the cursor are still to be sent by the stream itself: a row
+ * for one of them would have it sent twice. Events that were pruned ahead of the position are
+ * skipped: the oldest events of a long range are pruned all the time, and the others are still to
+ * be sent.
  */
 export function nextMaterializeStep(
   replay: StoredReplay,
@@ -102,7 +103,7 @@ export function nextMaterializeStep(
   return { step: 'read', after, upTo, types, take };
 }
 
-/** What a stretch came to: the rows that were added for it are of these events, in order. */
+/** Returns the state after a stretch was read: the added rows are of these events, in order. */
 export function afterRead(
   replay: StoredReplay,
   step: Extract<MaterializeStep, { step: 'read' }>,
@@ -120,14 +121,15 @@ export function afterRead(
 }
 
 /**
- * Events that the cursor had not passed when the replay was accepted are of the range only when
- * they had been sent by then: their first attempt is older than this.
+ * Returns the instant before which an event counts as sent. Events that the cursor had not passed
+ * when the replay was accepted belong to the range only if they had been sent by then: their first
+ * attempt is older than this.
  */
 export function sentBefore({ createdAt }: StoredReplay): Millis {
   return createdAt + skewMs;
 }
 
-/** Of a stream that is no longer the asker's. */
+/** The result for a stream that the caller no longer owns. */
 export const lostStream: MaterializeResult = {
   result: 'lost',
   cursor: 0,

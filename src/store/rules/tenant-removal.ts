@@ -1,18 +1,18 @@
-/** What a step of removing a tenant did. */
+/** The result of a step of removing a tenant. */
 export interface RemovalStep {
   readonly removed: number;
   readonly isDone: boolean;
-  /** Streams that ended. */
+  /** Streams that were removed. */
   readonly streams: readonly string[];
 }
 
-/** A table with rows of tenants, and the columns that tell the rows of one tenant apart. */
+/** A table with rows of tenants, and the columns that identify a row of one tenant. */
 interface TenantTable {
   readonly name: string;
   readonly key: readonly string[];
 }
 
-/** Those with the same key on both engines, first the ones that let somebody in. */
+/** Tables with the same key on both engines, those first that grant access. */
 const tables: readonly TenantTable[] = [
   { name: 'signing_keys', key: ['number'] },
   { name: 'clients', key: ['id'] },
@@ -35,7 +35,7 @@ interface Runner<Changed> {
   run(strings: TemplateStringsArray, ...values: number[]): Changed;
 }
 
-/** Each removes at most `take` rows of a tenant from one table. */
+/** Each function removes at most `take` rows of a tenant from one table. */
 export const tenantTableRemovals = tables.map(({ name, key }) => {
   const columns = key.map((column) => `"${column}"`).join(', ');
   const strings = literalOf(
@@ -48,7 +48,10 @@ export const tenantTableRemovals = tables.map(({ name, key }) => {
     db.run(strings, tenant, tenant, take);
 });
 
-/** What a tag gets of a template literal with these parts; made once, as statements are kept by it. */
+/**
+ * Returns what a tag receives for a template literal with these parts. Made once, because
+ * statements are cached by it.
+ */
 function literalOf(...parts: readonly string[]): TemplateStringsArray {
   return Object.assign([...parts], { raw: parts });
 }

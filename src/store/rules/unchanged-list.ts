@@ -1,6 +1,6 @@
 /**
- * Keeps a list that is read again and again: returns the array of the call before while `mark`, which
- * costs less than the list, returns what it returned then.
+ * Caches a list that is read often: returns the array of the last call while `mark`, which costs
+ * less than the list, is the same.
  */
 export function keepUnchanged<T>(deps: {
   readonly mark: () => Promise<string>;
@@ -8,7 +8,7 @@ export function keepUnchanged<T>(deps: {
 }): () => Promise<readonly T[]> {
   let kept: { readonly mark: string; readonly list: readonly T[] } | undefined;
   return async () => {
-    // Before the list: what changes between the two is in the list, and the next mark is another one.
+    // Before the list: a change between the two is in the list, and changes the next mark.
     const mark = await deps.mark();
     if (kept?.mark !== mark) kept = { mark, list: await deps.read() };
     return kept.list;

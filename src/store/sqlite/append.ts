@@ -13,28 +13,29 @@ export interface AppendDeps {
   readonly time: StoreTime;
   readonly hint: (hint: Hint) => void;
   readonly walRoom: WalRoom;
-  /** Absent where there is no disk: what is committed is durable then. */
+  /** Absent for a database in memory: there a commit is durable at once. */
   readonly walSync?: Pick<WalSync, 'whenSynced' | 'whenRepaired' | 'hasFailed'> | undefined;
 }
 
 /** Appends to the logs of all tenants. Calls for one tenant must not overlap. */
 export interface Append {
   /**
-   * Appends all of `events` in one step for every reader, or none; resolves when they are on the disk.
-   * Until then no reader is shown them: after a power cut others could stand at their offsets.
+   * Appends all of `events` in one step for every reader, or none; resolves when they are on the
+   * disk. Readers do not see them before: after a power cut other events could have their offsets.
    */
   append(tenant: number, events: readonly NewEvent[]): Promise<Appended[]>;
-  /** The last offset that the disk has, of each log that has one that it may not have. */
+  /** The last offset on the disk, for each log that may have one that is not. */
   readonly syncedHeads: ReadonlyMap<number, Offset>;
 }
 
-/** Bodies of one commit, in characters: SQLite writes them in about a millisecond. */
+/** Maximum characters of bodies in one commit: SQLite writes them in about a millisecond. */
 const partBodiesMax = 256 * 1024;
 
 /**
- * See {@link Append}. Another thread waits for the disk. What is larger than one part is written part by
- * part, above the head of the log, where no reader looks; then the head is raised. Commits of others
- * come in between. What is above the head when an append begins was left by one that was refused.
+ * Creates {@link Append}. Another thread waits for the disk. An append larger than one part is
+ * written part by part, above the head of the log, where no reader scans; then the head is raised.
+ * Commits of others run in between. Events above the head when an append begins were left by a
+ * refused one.
  */
 export function createAppend(deps: AppendDeps): Append {
   const { db, time, walRoom, walSync } = deps;
@@ -44,7 +45,9 @@ export function createAppend(deps: AppendDeps): Append {
     new Promise((resolve, reject) => {
       whenSynced(deps, (error) => (error === undefined ? resolve() : reject(error)));
     });
-  /** Returns `undefined` when another append of the tenant came in between: that took the place. */
+  /**
+   * Returns `undefined` when another append of the tenant ran in between: that took the offsets.
+   */
   const stage = async (tenant: number, parts: readonly Part[]): Promise<Batch | undefined> => {
     let batch: Batch | undefined;
     for (const { events, bodies } of parts) {
@@ -63,7 +66,7 @@ export function createAppend(deps: AppendDeps): Append {
 
   return {
     append: async (tenant, events) => {
-      // Before anything is written that nobody can be told of.
+      // Before a write that no watcher could be notified of.
       if (walSync?.hasFailed === true) await synced();
       const parts = partsOf(events);
       const staged = parts.length > 1 ? await stage(tenant, parts) : undefined;
@@ -87,7 +90,7 @@ function whenSynced({ walSync }: AppendDeps, done: SyncDone): void {
   else walSync.whenSynced(done);
 }
 
-/** Resolves once the disk has `written`, they are shown, and whoever watches was told of them. */
+/** Resolves once `written` is on the disk, visible, and the watchers were notified. */
 function show(
   deps: AppendDeps,
   {
@@ -107,13 +110,13 @@ function show(
     if (written.length > 0) deps.hint({ kind: 'appended', tenant, events: written });
   };
   return new Promise((resolve, reject) => {
-    // In the callback: a durable commit of the same tenant tells of its own event right after it.
+    // In the callback: a durable commit of the same tenant emits its own event right after it.
     whenSynced(deps, (error) => {
       if (error === undefined) {
         tell();
         resolve();
       } else {
-        // Refused, and in the log all the same: shown once the disk has it.
+        // The append is refused, but its events are in the log: visible once they are on the disk.
         deps.walSync?.whenRepaired(tell);
         reject(error);
       }
@@ -121,7 +124,7 @@ function show(
   });
 }
 
-/** What is committed together. */
+/** The events of one commit. */
 interface Part {
   readonly events: NewEvent[];
   /** Characters of their bodies. */
@@ -130,7 +133,9 @@ interface Part {
 
 const nothing: Part = { events: [], bodies: 0 };
 
-/** At least one event each, then as many as {@link partBodiesMax} allows. */
+/**
+ * Splits events into parts: at least one event each, then as many as {@link partBodiesMax} allows.
+ */
 function partsOf(events: readonly NewEvent[]): Part[] {
   const parts: Part[] = [];
   let part: Part | undefined;
@@ -146,9 +151,9 @@ function partsOf(events: readonly NewEvent[]): Part[] {
   return parts;
 }
 
-/** One append, as far as it has come. */
+/** The progress of one append. */
 interface Batch {
-  /** Of the log before it. */
+  /** The head of the log before it. */
   readonly head: Offset;
   readonly publishedAt: Millis;
   readonly appended: Appended[];
@@ -183,7 +188,7 @@ function begin(db: Database, tenant: number, now: Millis): Batch {
 function insert(db: Database, tenant: number, batch: Batch, events: readonly NewEvent[]): void {
   const { publishedAt, appended, written } = batch;
   for (const { id, chosen, type, time, body, trace } of events) {
-    // The look-up also finds what this batch has inserted, so it answers repeats in it too.
+    // The query also finds events that this batch has inserted, so repeats in it are detected too.
     const first = chosen ? offsetOf(db, tenant, id) : undefined;
     if (first !== undefined) {
       appended.push({ id, offset: first, repeated: true });
@@ -197,7 +202,7 @@ function insert(db: Database, tenant: number, batch: Batch, events: readonly New
   }
 }
 
-/** Deletes what appends have left that a process began and did not end. */
+/** Deletes the events of unfinished appends of a former process. */
 export function dropUnended(db: Database): void {
   db.transact('relaxed', () => {
     db.run`
@@ -207,12 +212,14 @@ export function dropUnended(db: Database): void {
   });
 }
 
-/** False as well once the tenant is gone, whatever the head was. */
+/** Returns whether the head is still the same; false as well once the tenant is gone. */
 function isAt(db: Database, tenant: number, head: Offset): boolean {
   return db.get`select 1 from tenants where id = ${tenant} and head = ${head}` !== undefined;
 }
 
-/** False once another append of the tenant has begun: it deletes what it finds above the head. */
+/**
+ * Returns false once another append of the tenant has begun: it deletes the events above the head.
+ */
 function isStaged(db: Database, tenant: number, { head, written }: Batch): boolean {
   const row = db.get<{ count: number }>`
     select count(*) as count from events where tenant = ${tenant} and offset > ${head}`;
@@ -229,19 +236,21 @@ function raiseHead(db: Database, tenant: number, batch: Batch): Batch {
   return batch;
 }
 
-/** Where the log has the event, or had it while a delivery of the pruned event is still open. */
+/**
+ * Returns the offset of the event in the log, or of a pruned event while a delivery of it is open.
+ */
 function offsetOf(db: Database, tenant: number, id: string): Offset | undefined {
   const row =
     db.get<{ offset: Offset }>`
       select offset from events where tenant = ${tenant} and id = ${id}` ??
-    // Without statistics SQLite takes all deliveries of a tenant for ten, and walks over them.
+    // Without statistics SQLite expects ten deliveries per tenant, and would scan them all.
     db.get<{ offset: Offset }>`
       select offset from deliveries indexed by deliveries_event
       where tenant = ${tenant} and event_id = ${id} and offset is not null limit 1`;
   return row?.offset;
 }
 
-/** The last offset given out, 0 for a tenant that is unknown. */
+/** Returns the last offset assigned, 0 for an unknown tenant. */
 export function headOf(db: Database, tenant: number): Offset {
   const row = db.get<{ head: Offset }>`select head from tenants where id = ${tenant}`;
   return row?.head ?? 0;

@@ -11,7 +11,7 @@ import {
   testKeyOf,
 } from '../rows/attempts.ts';
 
-/** Adds one entry to a history: the one statement that an ordinary delivery costs. */
+/** Adds one entry to a history: the only statement that an ordinary delivery costs. */
 export function addAttempt(
   db: Database,
   streamKey: number,
@@ -25,7 +25,7 @@ export function addAttempt(
       ${status}, ${error})`;
 }
 
-/** The newest entries of a delivery, oldest first. */
+/** Returns the newest entries of a delivery, oldest first. */
 export function historyOf(db: Database, streamKey: number, event: HistoryEvent): Attempt[] {
   const key = eventKeyOf(event);
   const rows = db.all<AttemptRow>`
@@ -38,7 +38,7 @@ export function historyOf(db: Database, streamKey: number, event: HistoryEvent):
   return rows.map(attemptOf).toReversed();
 }
 
-/** Whether the history of an event, of the log or a test, has a success. */
+/** Returns whether the history of an event, of the log or a test, has a success. */
 export function wasDelivered(
   db: Database,
   run: { readonly key: number; readonly tenant: number },
@@ -54,7 +54,7 @@ export function wasDelivered(
   return found !== undefined;
 }
 
-/** What statements of this program call {@link testKeyOf}, migrations among them. */
+/** Defines the SQL function for {@link testKeyOf}, which migrations use as well. */
 export function defineTestKey(connection: DatabaseSync): void {
   connection.function('leat_test_key', { deterministic: true }, (id) => testKeyOf(String(id)));
 }

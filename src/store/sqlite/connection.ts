@@ -4,17 +4,17 @@ import { DatabaseSync } from 'node:sqlite';
 import { StartRefused } from '../../core/errors.ts';
 import { isFileError, noDatabase, refusalOf } from './refusal.ts';
 
-/** Where the database is, as `LEAT_STORE` names it after `sqlite:`. */
+/** The location of the database, as `LEAT_STORE` has it after `sqlite:`. */
 export interface SqliteLocation {
-  /** For SQLite: a path, `:memory:`, or a `file:` URI with parameters. */
+  /** A path, `:memory:`, or a `file:` URI with parameters. */
   readonly path: string;
-  /** The file that this means; `undefined` in memory. */
+  /** The file of the location; `undefined` in memory. */
   readonly file: string | undefined;
 }
 
 /**
- * Opens the database for this process alone, makes folder (mode 0700) and file (0600) when they are
- * missing, and sets what {@link tuning} says.
+ * Opens the database exclusively for this process, creates missing folders (mode 0700) and a
+ * missing file (0600), and applies {@link tuning}.
  *
  * Throws `StartRefused` with one line for the operator when another process has the file, when it
  * cannot be opened for writing, is damaged, or belongs to another program. Nothing has been changed
@@ -41,7 +41,7 @@ export function openConnection(location: SqliteLocation): DatabaseSync {
   }
 }
 
-/** Another process may be on its way out, or only look: a copy, a `leat keys list`. */
+/** Another process may be about to end, or use the file briefly: a copy, a `leat keys list`. */
 const lockWaitMs = 1000;
 
 /**
@@ -76,9 +76,9 @@ const tuning = `
   pragma trusted_schema = off`;
 
 /**
- * The file is made here because SQLite would make it with the umask's mode; its WAL takes the mode
- * of the file. `wx` never opens a file that exists: closing one of our own would end the lock that
- * this process holds on it (POSIX record locks).
+ * The file is created here because SQLite would create it with the mode of the umask; its WAL takes
+ * the mode of the file. `wx` never opens an existing file: closing a descriptor of it would release
+ * the lock that this process holds on it (POSIX record locks).
  */
 function createFile(file: string, path: string): void {
   if (/[?&]mode=(?:ro|rw)(?:[&#]|$)/.test(path)) return;
@@ -90,7 +90,7 @@ function createFile(file: string, path: string): void {
   }
 }
 
-/** False also when a folder on the way is a file. */
+/** Returns false as well when a folder of the path is a file. */
 function isThere(path: string): boolean {
   try {
     return statSync(path, { throwIfNoEntry: false }) !== undefined;
@@ -99,7 +99,7 @@ function isThere(path: string): boolean {
   }
 }
 
-/** SQLite takes a file below its smallest page for an empty one, and would write over it. */
+/** SQLite takes a file smaller than its smallest page for an empty one, and would overwrite it. */
 function refuseFragment(file: string): void {
   if (!isThere(file)) return;
   const stat = statSync(file);
@@ -120,7 +120,7 @@ function isEmpty(connection: DatabaseSync): boolean {
   return connection.prepare('pragma page_count').get()?.['page_count'] === 0;
 }
 
-/** A database with tables but without those of Leat: not one of its bytes may change. */
+/** A database with tables but without those of Leat: it must not be changed at all. */
 function refuseStrangers(connection: DatabaseSync, name: string): void {
   const counts = connection.prepare(`
     select count(*) as tables, count(*) filter (where name = 'leat_migrations') as own

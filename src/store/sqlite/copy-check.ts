@@ -6,15 +6,15 @@ import { applicationId } from './schema.ts';
 import { refusalOf } from './refusal.ts';
 
 /**
- * Checks that a file is a whole copy of a store, reading all of it. Writes nothing, and makes no file
- * beside it. Throws `StartRefused` with one line that says what is wrong.
+ * Checks that a file is a complete copy of a store by reading all of it. Writes nothing, and
+ * creates no file next to it. Throws `StartRefused` with one line that says what is wrong.
  */
 export function checkCopy(file: string): void {
   const { size } = statSync(file);
   if (size < 512) throw new StartRefused(`${file} is not a backup of a store: it is too short.`);
   let connection: DatabaseSync | undefined;
   try {
-    // Nobody writes it: without this, SQLite would want a WAL beside it.
+    // The file is not written: without this, SQLite would create a WAL next to it.
     connection = new DatabaseSync(`${pathToFileURL(file).href}?immutable=1`, { readOnly: true });
     connection.exec('pragma cell_size_check = on; pragma trusted_schema = off');
     refuseOthers(connection, file);

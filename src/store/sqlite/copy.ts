@@ -4,11 +4,13 @@ import { StartRefused } from '../../core/errors.ts';
 import type { StoreCopy } from '../port/store.ts';
 
 /**
- * Pages of one step. Other work of the connection waits for a step, which takes about 1 ms; what
- * it writes meanwhile is in the copy too (sqlite.org/c3ref/backup_finish.html).
+ * Pages of one step. Other work of the connection waits for a step, which takes about 1 ms; its
+ * writes during the copy are in the copy too (sqlite.org/c3ref/backup_finish.html).
  */
 const pagesAtOnce = 64;
-/** The last step syncs the copy while all other work waits: so little is left to sync by then. */
+/**
+ * The last step syncs the copy while all other work waits, so little may be left to sync by then.
+ */
 const syncedPages = 4096;
 /** A copy begins with a step that is refused inside a transaction; later ones are repeated. */
 const beginningsMax = 100;
@@ -45,7 +47,7 @@ async function copyOnce(
   const copied = backup(connection, file, {
     rate: pagesAtOnce,
     progress: ({ totalPages, remainingPages }) => {
-      // What is thrown here ends the copy.
+      // An error that is thrown here ends the copy.
       signal.throwIfAborted();
       const done = totalPages - remainingPages;
       progress(done, totalPages);
@@ -54,7 +56,7 @@ async function copyOnce(
       syncing = handle.datasync().finally(() => {
         syncing = undefined;
       });
-      // An error of the disk shows again in the last sync.
+      // A disk error shows again in the last sync.
       syncing.catch(() => undefined);
     },
   });
@@ -65,7 +67,7 @@ async function copyOnce(
   }
 }
 
-/** The first step met a transaction and was answered with busy, of which Node makes this error. */
+/** The first step met a transaction and returned busy, for which Node throws this error. */
 function isUnbegun(error: unknown): boolean {
   return error instanceof Error && 'errcode' in error && error.errcode === 0;
 }

@@ -7,8 +7,8 @@ import {
 
 /**
  * One SQLite connection with statements written as tagged templates next to their one use:
- * `db.get<Row>`select name from tenants where id = ${id}``. Values are bound, never pasted. A
- * statement is prepared once per place in the source.
+ * `db.get<Row>`select name from tenants where id = ${id}``. Values are bound, never pasted. Each
+ * template is prepared once.
  *
  * Throws `StoreUnavailable` when SQLite cannot read or write now, `StoreContentRefused` when a
  * value breaks a constraint or is too big.
@@ -16,19 +16,22 @@ import {
 export interface Database {
   all<Row>(strings: TemplateStringsArray, ...values: Bindable[]): Row[];
   get<Row>(strings: TemplateStringsArray, ...values: Bindable[]): Row | undefined;
-  /** Rows one by one, for reading until something else than their number is reached. */
+  /** Reads rows one by one, for readers that stop at another condition than their number. */
   each<Row>(strings: TemplateStringsArray, ...values: Bindable[]): Generator<Row, void, undefined>;
-  /** Answers the number of rows changed. */
+  /** Returns the number of rows changed. */
   run(strings: TemplateStringsArray, ...values: Bindable[]): number;
   /**
    * Runs `work` in one `begin immediate` transaction and commits, or rolls back when it throws.
-   * `durable` commits survive a power cut; others survive the end of the process only, until a sync of
-   * wal-sync.ts has covered them.
+   * `durable` commits survive a power cut; others survive only the end of the process, until a sync
+   * of wal-sync.ts has covered them.
    */
   transact<T>(durability: Durability, work: () => T): T;
-  /** Moves what the WAL has into the file, as far as nobody reads it. A failure changes nothing. */
+  /**
+   * Moves the contents of the WAL into the file, as far as no reader needs it. A failure changes
+   * nothing.
+   */
   checkpoint(): void;
-  /** Closing what is closed changes nothing. */
+  /** Closes the connection; closing it twice is no error. */
   close(): void;
 }
 
@@ -38,7 +41,7 @@ export type Bindable = SQLInputValue | boolean | undefined;
 export type Durability = 'durable' | 'relaxed';
 
 export interface CommitHooks {
-  /** Called before each durable transaction; what it throws refuses that. */
+  /** Called before each durable transaction; an error that it throws refuses the transaction. */
   readonly beforeDurable: () => void;
   /** Called after each commit. */
   readonly committed: (durability: Durability) => void;
@@ -79,7 +82,7 @@ export function createDatabase(connection: DatabaseSync, hooks?: CommitHooks): D
     },
     transact(durability, work) {
       try {
-        // First of all: whoever hears of it may commit something else.
+        // First: a receiver of the hint may commit something else.
         if (durability === 'durable') hooks?.beforeDurable();
         setDurability(durability);
         const result = inTransaction(connection, work);
@@ -93,7 +96,8 @@ export function createDatabase(connection: DatabaseSync, hooks?: CommitHooks): D
       try {
         connection.exec('pragma wal_checkpoint(passive)');
       } catch {
-        // As after a commit: the WAL has it all, and the next checkpoint begins where this one did.
+        // As after a commit: the WAL has all of it, and the next checkpoint begins where this one
+        // did.
       }
     },
     close: () => {
@@ -102,7 +106,7 @@ export function createDatabase(connection: DatabaseSync, hooks?: CommitHooks): D
   };
 }
 
-/** Keyed by the literal itself: the language hands the same array to a tag at each evaluation. */
+/** Keyed by the literal itself: a tag receives the same array at each evaluation. */
 function preparedOnce(connection: DatabaseSync): (strings: TemplateStringsArray) => StatementSync {
   const statements = new WeakMap<TemplateStringsArray, StatementSync>();
   return (strings) => {
@@ -131,13 +135,13 @@ function inTransaction<T>(connection: DatabaseSync, work: () => T): T {
     connection.exec('commit');
     return result;
   } catch (error) {
-    // SQLite has rolled back by itself after a full disk or an I/O error.
+    // SQLite has already rolled back after a full disk or an I/O error.
     if (connection.isTransaction) connection.exec('rollback');
     throw error;
   }
 }
 
-/** Changes `values` in place: they are the fresh rest array of the caller. */
+/** Changes `values` in place: it is the caller's own rest array. */
 function bound(values: Bindable[]): SQLInputValue[] {
   for (let index = 0; index < values.length; index += 1) {
     const value = values[index];

@@ -18,7 +18,7 @@ export interface DeliveryDeps extends UpkeepDeps {
   readonly time: StoreTime;
 }
 
-/** The deliveries that did not settle at once: the due ones, and the open failures. */
+/** Creates the store of the deliveries that did not settle at once: due rows and open failures. */
 export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
   const { db, hint, time } = deps;
   return {
@@ -53,7 +53,7 @@ export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
   };
 }
 
-/** A test is a row from the start: due now, its body in it, and never in the log. */
+/** A test starts as a row: due now, with its body, and never in the log. */
 function addTest(
   db: Database,
   tenant: number,

@@ -7,14 +7,14 @@ import type { Database } from './database.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
 import { readRun } from './runs.ts';
 
-/** Takes one stream's rows that are due; see {@link DeliveryStore.claimDue}. */
+/** Claims due rows of one stream; see {@link DeliveryStore.claimDue}. */
 export function claimDue(db: Database, request: DueRequest, now: Millis, rules: DueRules): DueRows {
   const { tenant, stream } = request;
   const run = readRun(db, tenant, stream);
   if (run === undefined || run.epoch !== request.epoch || run.owner === null) {
     return { tenant, stream, rows: [], nextDueInMs: undefined };
   }
-  // One row more than asked for says when the next is due.
+  // One row more than requested shows when the next is due.
   const bounds = { take: request.take + 1, latest: now + rules.longestWaitMs };
   const rows = [
     ...dueRows(db, run, bounds),
@@ -34,11 +34,14 @@ interface DueRow extends EventColumns {
 
 interface Bounds {
   readonly take: number;
-  /** No rule lets a row wait longer than until then. */
+  /** The latest instant for which a rule lets a row wait. */
   readonly latest: Millis;
 }
 
-/** Oldest first; of a disabled stream redeliveries only, whatever else its last attempts left. */
+/**
+ * Reads the oldest rows first; of a disabled stream only redeliveries, whatever other rows its last
+ * attempts left.
+ */
 function dueRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] {
   return db.all<DueRow>`
     select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at,
@@ -50,7 +53,7 @@ function dueRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] {
     order by d.due_at, d.event_id limit ${take}`;
 }
 
-/** Those of a replay, found by an index of their own however many others wait. */
+/** Reads rows of a replay, by an index of their own however many others wait. */
 function replayRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] {
   if (run.status === 'disabled') return [];
   return db.all<DueRow>`
@@ -63,7 +66,7 @@ function replayRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] 
     order by d.due_at, d.event_id limit ${take}`;
 }
 
-/** Rows that were written while the clock was ahead: of all kinds, whatever they wait for. */
+/** Reads rows of all kinds that were written while the clock was ahead. */
 function lateRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] {
   return db.all<DueRow>`
     select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at,

@@ -15,8 +15,9 @@ interface FailureRow extends EventColumns {
 }
 
 /**
- * Open failures, newest first. A record keeps its place through redeliveries, so that pages are
- * stable while records come and go. An `after` that no page ever had answers an empty page.
+ * Returns open failures, newest first. A record keeps its position through redeliveries, so that
+ * pages are stable while records come and go. An `after` that no page ever had returns an empty
+ * page.
  */
 export async function listFailures(
   db: Database,
@@ -44,7 +45,7 @@ export async function listFailures(
   return { items: rows, next: hasMore ? nextKeyOf(rows) : undefined };
 }
 
-/** Where the first page begins: later than every failure. */
+/** The key before the first page: later than every failure. */
 const beforeAll = { failedAt: Infinity, eventId: '' };
 
 function lastOf(read: readonly Failure[]): typeof beforeAll | undefined {
@@ -69,7 +70,7 @@ export function failure(
   return run && row && failureOf(db, run.key, row);
 }
 
-/** Failures are as long as their history, which is read along with them. */
+/** The size of a failure depends on its history, which is read along with it. */
 function* failuresOf(
   db: Database,
   streamKey: number,

@@ -1,38 +1,39 @@
 import type { Clock, Millis } from '../../core/clock.ts';
 import { isSkewed, skewMaxMs, type StoreTime } from '../port/time.ts';
 
-/** What is remembered from one reading to the next; instants have fractions. */
+/** The state between two readings; instants have fractions. */
 export interface GuardState {
   /** The guarded time at the last reading… */
   readonly now: Millis;
   /** …and the monotonic clock then. */
   readonly elapsedMs: number;
-  /** By how much it may follow the wall clock forward at once. */
+  /** How far it may still follow the wall clock forward at once. */
   readonly allowanceMs: number;
-  /** A step of the wall clock that is not followed. */
+  /** A step of the wall clock that is not followed yet. */
   readonly step: Step | undefined;
 }
 
 interface Step {
-  /** By how much the wall clock was ahead when the step was first seen… */
+  /** How far the wall clock was ahead when the step was first seen… */
   readonly skewMs: number;
   /** …and the monotonic clock then. */
   readonly sinceMs: number;
 }
 
-/** A step of more than a minute is followed once it has lasted so long. */
+/** A step of more than a minute is followed after this time. */
 export const stepLastsMs = 180_000;
-/** How fast time goes on while the wall clock is behind: it comes nearer, and delays hardly change. */
+/** The rate of time while the wall clock is late: the two converge, and delays hardly change. */
 const slowRate = 0.9;
-/** Of the allowance, for each millisecond: all of it comes back while a longer step has to last. */
+/** Allowance per millisecond: all of it is restored in the time that a longer step has to last. */
 const allowanceRate = skewMaxMs / stepLastsMs;
 
 /**
- * The next reading of a clock that others can set. It never goes back. It follows the wall clock
- * forward at once by up to a minute in all, and by as much again every three minutes; it goes on a
- * little slower while the wall clock is behind. Once the two differ by more than a minute, in one
- * step or in several, the wall clock is not followed before that has lasted: a clock that is wrong
- * for seconds changes nothing, and a machine that slept, or got its time late, is followed in the end.
+ * Returns the next reading of a clock that others can set. It never goes back. It follows the wall
+ * clock forward at once by up to a minute in total, and by as much again every three minutes; it
+ * runs slightly slower while the wall clock is late. Once the two differ by more than a minute, in
+ * one step or in several, the wall clock is followed only after that has lasted: a clock that is
+ * wrong for seconds changes nothing, and a machine that slept, or got its time late, is followed in
+ * the end.
  */
 export function nextReading(before: GuardState, wall: Millis, elapsedMs: number): GuardState {
   const passedMs = Math.max(0, elapsedMs - before.elapsedMs);
@@ -50,12 +51,15 @@ export function nextReading(before: GuardState, wall: Millis, elapsedMs: number)
   const step = isSame && before.step !== undefined ? before.step : { skewMs, sinceMs: elapsedMs };
   if (elapsedMs - step.sinceMs < stepLastsMs) return { now: carried, elapsedMs, allowanceMs, step };
   if (skewMs > 0) return { now: wall, elapsedMs, allowanceMs, step: undefined };
-  // The longer it takes, the less the wall clock is behind.
+  // The longer this takes, the less late the wall clock is.
   const less = { skewMs: wall - slowed, sinceMs: step.sinceMs };
   return { now: slowed, elapsedMs, allowanceMs, step: less };
 }
 
-/** The time of a store in a file of this process: its wall clock, guarded from the opening on. */
+/**
+ * Creates the time of a store in a file of this process: its wall clock, guarded from the opening
+ * on.
+ */
 export function createGuardedTime(clock: Pick<Clock, 'now' | 'elapsedMs'>): StoreTime {
   let state: GuardState = {
     now: clock.now(),

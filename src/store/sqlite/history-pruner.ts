@@ -4,7 +4,7 @@ import { doInStep, horizonOf, type UpkeepDeps } from './horizon.ts';
 
 const dayMs = 86_400_000;
 
-/** Where a walk over the deliveries is. */
+/** The position of a walk over the deliveries. */
 interface DeliveryKey {
   readonly tenant: number;
   readonly stream: string;
@@ -21,10 +21,10 @@ interface Walk {
 const start: DeliveryKey = { tenant: -1, stream: '', event_id: '' };
 
 /**
- * Removes the history of days that are over. First entries of open deliveries move to
- * `attempts_kept`, found by their keys; then all that is old leaves from the beginning of the table,
- * which is in the order in which it was written. So a step costs what it keeps or removes. Entries
- * of a deleted stream, which nothing can reach any more, leave in the same way, at their age.
+ * Removes the history of past days. First the entries of open deliveries move to `attempts_kept`,
+ * found by their keys; then all old entries are removed from the beginning of the table, which is
+ * in the order of writing. So a step costs what it keeps or removes. Entries of a deleted stream,
+ * which nothing can reach any more, are removed in the same way, at their age.
  */
 export function createHistoryPruner(deps: UpkeepDeps): DeliveryStore['pruneAttempts'] {
   const { db } = deps;
@@ -49,7 +49,7 @@ export function createHistoryPruner(deps: UpkeepDeps): DeliveryStore['pruneAttem
   };
 }
 
-/** Rows between two looks at the time: well below a millisecond. */
+/** Rows between two checks of the time: well below a millisecond. */
 const partRows = 50;
 
 /** Moves entries of the next open deliveries. Returns the last delivery, if there are more. */
@@ -75,7 +75,7 @@ function keepOpen(
 
 /**
  * Kept entries are older than all others of their event, so their numbers are below every rowid of
- * `attempts` and rise from here. They cannot be those rowids: an empty table gives them out again.
+ * `attempts` and rise from here. They cannot be those rowids: an empty table assigns them again.
  */
 const keptFrom = -(2 ** 52);
 
@@ -105,8 +105,8 @@ function keep(db: UpkeepDeps['db'], { tenant, stream, event_id }: DeliveryKey, b
 }
 
 /**
- * The walk ends where all of a part is young. Among what is older there may be single ones that are
- * not: attempts are in the order in which they ended, and `at` is when they began.
+ * The walk ends where all of a part is young. Among older entries there may be single younger ones:
+ * attempts are in the order in which they ended, and `at` is when they began.
  */
 function removeOldest({ db }: UpkeepDeps, before: Millis, take: number): number {
   const rows = db.all<{ row: number; at: Millis }>`

@@ -7,9 +7,9 @@ export interface UpkeepDeps {
 }
 
 /**
- * The instant before which things are older than `olderThanMs`. Age is measured from the clock of
- * this process, but never from later than the newest event of the store: a clock that is ahead must
- * not make everything old at once.
+ * Returns the instant before which things are older than `olderThanMs`. Age is measured from the
+ * clock of this process, but never from later than the newest event of the store: a clock that is
+ * ahead must not make everything old at once.
  */
 export function horizonOf({ db, clock }: UpkeepDeps, olderThanMs: number): Millis {
   const row = db.get<{ newest: Millis | null }>`
@@ -17,13 +17,13 @@ export function horizonOf({ db, clock }: UpkeepDeps, olderThanMs: number): Milli
   return Math.min(clock.now(), row?.newest ?? Infinity) - olderThanMs;
 }
 
-/** A step lets other work of the process run after this time. */
+/** A step yields to other work of the process after this time. */
 const stepMs = 5;
 
 /**
- * Calls `part` until it did nothing, did `take` in all, or the time of a step is over. Returns how
- * much was done: 0 only when there was nothing to do, as callers rely on. Parts are small: the time is
- * checked after each of them, so one is done even where the process was held up before it.
+ * Calls `part` until it did nothing, did `take` in total, or the time of a step is over. Returns
+ * how much was done: 0 only when there was nothing to do, which callers rely on. Parts are small:
+ * the time is checked after each of them, so at least one is done even in a busy process.
  */
 export function doInStep(
   clock: Pick<Clock, 'elapsedMs'>,

@@ -4,10 +4,10 @@ import { failWaiting } from './disabling.ts';
 import { horizonOf, type UpkeepDeps } from './horizon.ts';
 import { noteChange, readRun, writeRun } from './runs.ts';
 
-/** Tenants of one look, which takes about a millisecond. */
+/** Tenants per call, which takes about a millisecond. */
 const tenantsPerStep = 100;
 
-/** See {@link UpkeepStore.lagging}; streams whose lag was reported and is over are among them. */
+/** See {@link UpkeepStore.lagging}; includes streams whose lag was reported and is over. */
 export function lagging(
   deps: UpkeepDeps,
   { olderThanMs, after }: Parameters<UpkeepStore['lagging']>[0],
@@ -39,8 +39,8 @@ export function lagging(
 }
 
 /**
- * Disables a stream that has not moved since it was listed. What was reported of it stays noted until
- * the alert about this is stored: see {@link lagging}.
+ * Disables a stream that has not moved since it was listed. Its reported percentage stays recorded
+ * until the alert about this is stored: see {@link lagging}.
  */
 export function disableLagging(
   { db, clock }: UpkeepDeps,

@@ -8,15 +8,15 @@ import type { Database } from './database.ts';
 import { headMarks } from './head-marks.ts';
 import { doInStep, horizonOf, type UpkeepDeps } from './horizon.ts';
 
-/** Offsets that one page looks at: about 3 ms of scanning for a type that never comes. */
+/** Offsets that one page scans: about 3 ms for a type that never occurs. */
 const scanMax = 10_000;
 
 export interface LogDeps extends UpkeepDeps, AppendDeps {
-  /** Runs `action` once the present turn of the event loop has taken all its input. */
+  /** Runs `action` after the current turn of the event loop has read all its input. */
   readonly defer: (action: () => void) => void;
 }
 
-/** The log of events, and the appender whose end `close` waits for. */
+/** The log of events, and the appender that `close` waits for. */
 export function createLogStore(deps: LogDeps): LogStore & { readonly appender: Appender } {
   const { db, defer } = deps;
   const { append, syncedHeads } = createAppend(deps);
@@ -44,14 +44,17 @@ function headsOf(db: Database, tenants: readonly number[]): Offset[] {
   return tenants.map((tenant) => heads.get(tenant) ?? 0);
 }
 
-/** The oldest retained offset after `after`; one past the head when there is none. */
+/** Returns the oldest retained offset after `after`; one past the head when there is none. */
 export function oldestAfter(db: Database, tenant: number, after: Offset): Offset {
   const row = db.get<{ offset: Offset | null }>`
     select min(offset) as offset from events where tenant = ${tenant} and offset > ${after}`;
   return row?.offset ?? Math.max(headOf(db, tenant), after) + 1;
 }
 
-/** Halves the log, as `published_at` never falls along it: an index on it would cost every publish. */
+/**
+ * Bisects the log, because `published_at` never falls along it: an index on it would slow every
+ * publish.
+ */
 function firstSince(db: Database, tenant: number, since: Millis): Offset {
   let first = oldestAfter(db, tenant, 0);
   if (since <= 0) return first;
@@ -77,9 +80,9 @@ interface EventRow {
 }
 
 /**
- * Looks at a bounded stretch and says how far it came, so that a rare type cannot hold the process
- * up: a synchronous engine must cap the work of a call. An index on type would spare the scan and
- * cost every publish a fifth of its time.
+ * Scans a bounded stretch and returns where it stopped, so that a rare type cannot block the
+ * process: a synchronous engine must cap the work of a call. An index on type would save the scan
+ * and make every publish a fifth slower.
  */
 function page(db: Database, tenant: number, query: LogQuery & { readonly upTo: Offset }): LogPage {
   const from = oldestAfter(db, tenant, query.after);
@@ -96,7 +99,7 @@ function page(db: Database, tenant: number, query: LogQuery & { readonly upTo: O
   return { events: events.taken, scannedTo: Math.max(query.after, scannedTo) };
 }
 
-/** At least one event, then as many as `bytesMax` allows. */
+/** Reads at least one event, then as many as `bytesMax` allows. */
 function takeBodies(
   rows: Iterable<EventRow>,
   bytesMax: number,
@@ -140,10 +143,10 @@ function prune(deps: LogDeps, tenant: number, query: Parameters<LogStore['prune'
   });
 }
 
-/** Events between two looks at the time: one of 240 KiB takes about 0.1 ms. */
+/** Events between two checks of the time: one of 240 KiB takes about 0.1 ms. */
 const partEvents = 20;
 
-/** What every enabled stream has passed. */
+/** Returns the offset that every enabled stream has passed. */
 function lowestCursor(db: Database, tenant: number): Offset {
   const row = db.get<{ cursor: Offset | null }>`
     select min(runs.cursor) as cursor

@@ -14,25 +14,27 @@ import {
 } from '../migrate-store/tables.ts';
 import { refusalOf } from './refusal.ts';
 
-/** A database that is read as a whole and left as it is; no server can open it meanwhile. */
+/** A database that is read as a whole and not changed; no server can open it at the same time. */
 export interface MigrationSource {
-  /** What the first start sealed: proves the key, and tells this store from every other. */
+  /** The text that the first start sealed: checks the key, and identifies the store. */
   readonly keyCheck: Uint8Array;
   count(table: Table): number;
-  /** The rows after a key, in its order: none after the last, else at least one. */
+  /** Returns the rows after a key, in its order: none after the last, else at least one. */
   read(table: Table, after: RowKey | undefined, page: PageSize): TableRow[];
-  /** The highest number an identity column ever gave out, 0 when it gave none. */
+  /** Returns the highest number that an identity column ever assigned, 0 when it assigned none. */
   numbered(table: Table): number;
   close(): void;
 }
 
 export interface PageSize {
   readonly rows: number;
-  /** Of texts and bytes together; a page ends with the row that reaches it. */
+  /** Characters and bytes together; a page ends with the row that reaches it. */
   readonly characters: number;
 }
 
-/** Opens the file for {@link MigrationSource}. Throws `StartRefused` with one line for the operator. */
+/**
+ * Opens the file for {@link MigrationSource}. Throws `StartRefused` with one line for the operator.
+ */
 export function openMigrationSource(file: string): MigrationSource {
   if (!existsSync(file)) throw refusal(file, 'does not exist');
   const connection = locked(file);
@@ -47,12 +49,13 @@ export function openMigrationSource(file: string): MigrationSource {
 }
 
 /**
- * The connection with its lock and one view of the data, until it is closed.
+ * Holds the connection with its lock and one view of the data, until it is closed.
  *
- * Closing one that may write moves the WAL into the file. After a clean end there is none, and the
- * empty one that is made here goes again. A WAL that a crash left belongs to the data: opened
- * read-only it is read and stays, and what keeps servers away is the shared lock, as they want the
- * file for themselves. SQLite leaves its `-shm` beside it then, which servers do not read.
+ * Closing a connection that may write moves the WAL into the file. After a clean end there is none,
+ * and the empty one that is created here is removed again. A WAL that a crash left belongs to the
+ * data: opened read-only it is read and stays, and the shared lock keeps servers away, because they
+ * need the file for themselves. SQLite leaves its `-shm` next to it then, which servers do not
+ * read.
  */
 function locked(file: string): DatabaseSync {
   let connection: DatabaseSync | undefined;
@@ -71,12 +74,12 @@ function locked(file: string): DatabaseSync {
   }
 }
 
-/** Another process may be on its way out. */
+/** Another process may be about to end. */
 const lockWaitMs = 1000;
 
 const folder = asset('store/sqlite/migrations/');
 
-/** A file that is not written cannot be migrated either. */
+/** The file is not written, so it cannot be migrated to a newer schema either. */
 function refuseOtherSchema(connection: DatabaseSync, file: string): void {
   const known = connection.prepare(
     `select count(*) as known from sqlite_schema where name = 'leat_migrations'`,
@@ -96,7 +99,7 @@ function refuseOtherSchema(connection: DatabaseSync, file: string): void {
   );
 }
 
-/** What is left of such a tenant has no place in another store. */
+/** The rest of such a tenant is not copied to another store. */
 function refuseLeaving(connection: DatabaseSync, file: string): void {
   const leaving = connection.prepare('select name from leaving_tenants limit 1').get();
   if (leaving === undefined) return;
@@ -142,7 +145,9 @@ function sourceOn(connection: DatabaseSync, file: string, keyCheck: Uint8Array):
   };
 }
 
-/** Row values compare as the primary key orders them, so that a page is one look into its index. */
+/**
+ * Row values compare in the order of the primary key, so that a page is one search in its index.
+ */
 function pageQuery(
   { name, from = name, columns, keyColumns }: Table,
   after: RowKey | undefined,
@@ -165,7 +170,7 @@ function* rowsOf(
 ): Generator<SQLOutputValue[]> {
   const values = after.map((cell) => (typeof cell === 'boolean' ? Number(cell) : cell));
   for (const row of statement.iterate(...values, page.rows)) {
-    // Statements here return arrays, whatever the type of iterate says.
+    // Statements here return arrays, whatever the type of `iterate` is.
     const cells: unknown = row;
     yield cells as SQLOutputValue[];
   }
@@ -204,7 +209,7 @@ function nulRefusal(table: Table, row: TableRow, index: number): StartRefused {
   );
 }
 
-/** What opening a store says, for the option that names this one. */
+/** Returns a reason for refusing to open a store, in terms of the option that names this one. */
 function asFrom(file: string, error: unknown): StartRefused {
   const refused = refusalOf(file, error);
   const message = refused.message.replace(/^LEAT_STORE: /, '--from: ');

@@ -6,7 +6,7 @@ import type { Database } from './database.ts';
 import { headOf } from './append.ts';
 import { oldestAfter } from './log.ts';
 
-/** How much there is. Every query reads a bounded number of events. */
+/** Creates the store of sizes and counts. Every query reads a bounded number of events. */
 export function createOverviewStore({
   db,
   file,
@@ -17,7 +17,7 @@ export function createOverviewStore({
 }): OverviewStore {
   return {
     engine: async () => ({ name: `SQLite ${versionOf(db)}`, now: undefined }),
-    // What could be wrong with the tables is refused when the file is opened.
+    // Defects of the tables are found when the file is opened.
     faults: () => Promise.resolve([]),
     size: async () => size(db, file),
     tenant: async (id) => overview(db, id),
@@ -82,7 +82,10 @@ function overview(db: Database, tenant: number): TenantOverview | undefined {
   };
 }
 
-/** Bytes of a body, of the oldest and the newest hundred; a length is read without its text. */
+/**
+ * Returns the bytes of a body, averaged over the oldest and the newest hundred; a length is read
+ * without its text.
+ */
 function averageBytes(db: Database, tenant: number): number {
   const row = db.get<{ bytes: number | null }>`
     select avg(bytes) as bytes from (
@@ -94,7 +97,9 @@ function averageBytes(db: Database, tenant: number): number {
   return row?.bytes ?? 0;
 }
 
-/** `undefined` where the log has no event, also where a part of an append stands above its head. */
+/**
+ * Returns `undefined` where the log has no event, even if a part of an append is above its head.
+ */
 function publishedAt(db: Database, tenant: number, offset: Offset): Millis | undefined {
   const row = db.get<{ published_at: Millis }>`
     select published_at from events where tenant = ${tenant} and offset = ${offset}

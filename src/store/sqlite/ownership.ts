@@ -19,8 +19,8 @@ import { runningReplay } from './replays.ts';
 import { readStream } from './streams.ts';
 
 /**
- * Who works for which stream. The file belongs to one process, so leases go by its monotonic clock
- * and are void at its end: see {@link voidOwnership}.
+ * Tracks which node owns which stream. The file belongs to one process, so leases are measured by
+ * its monotonic clock and are void at its end: see {@link voidOwnership}.
  */
 export function createOwnershipStore(deps: {
   readonly db: Database;
@@ -56,7 +56,7 @@ export function createOwnershipStore(deps: {
   };
 }
 
-/** Frees every stream: for a process that has just become the only one on its file. */
+/** Frees every stream, for a process that has just become the only one on its file. */
 export function voidOwnership(db: Database): void {
   db.transact('relaxed', () => {
     db.run`update runs set owner = null where owner is not null`;
@@ -91,15 +91,17 @@ function heartbeat({ db, clock }: Deps, node: Node, leaseMs: number): Heartbeat 
   return { lapsed: before.lease_until <= nowMs, share, changed: unseenBy(db, node) };
 }
 
-/** The node's streams that were changed and not read since: mostly none, and an index knows them. */
+/**
+ * Returns the node's streams that were changed and not read since: usually none, found by an index.
+ */
 function unseenBy(db: Database, node: Node): StreamRef[] {
   const rows = db.all<StreamRef>`
     select tenant, stream from runs where owner = ${node.id} and unseen = 1`;
-  // Rows have no prototype; what leaves the store is plain.
+  // Rows have no prototype; the store returns plain objects.
   return rows.map(({ tenant, stream }) => ({ tenant, stream }));
 }
 
-/** Streams that somebody has to own. */
+/** Counts the streams that need an owner. */
 function countWanted(db: Database): number {
   const row = db.get<{ wanted: number }>`
     select count(*) as wanted from streams
@@ -124,7 +126,7 @@ function claim(deps: Deps, node: Node, request: ClaimRequest, now: Millis): Owne
   return free.flatMap((ref) => claimOne(deps, node, request, ref, now) ?? []);
 }
 
-/** Those that somebody has to own, in the order of tenant and id. */
+/** Reads the streams that need an owner, in the order of tenant and id. */
 function freeStreams(db: Database, { take, among }: ClaimRequest): StreamRef[] {
   if (among !== undefined && 'tenants' in among) {
     return db.all<StreamRef>`
@@ -151,7 +153,7 @@ function freeStreams(db: Database, { take, among }: ClaimRequest): StreamRef[] {
     order by runs.tenant, runs.stream limit ${take}`;
 }
 
-/** Frees what nodes without a lease own; done once for each lease that has ended. */
+/** Frees the streams of nodes without a lease; done once for each lease that has ended. */
 function freeExpiredNodes(db: Database, nowMs: number): void {
   const dead = db.all<{ id: string }>`
     select id from nodes where lease_until > 0 and lease_until <= ${nowMs}`;
@@ -193,7 +195,7 @@ function claimOne(
   return ownedNow(deps, node, { tenant, stream }, request);
 }
 
-/** Its owner begins nothing for it before it has this answer. */
+/** The owner starts no work for the stream before it has this result. */
 function see(db: Database, node: Node, read: readonly OwnedStream[]): void {
   const unseen = unseenBy(db, node).filter(({ tenant, stream }) =>
     read.some((owned) => owned.stream.tenant === tenant && owned.stream.id === stream),

@@ -26,7 +26,7 @@ export function redeliver(
   return 'accepted';
 }
 
-/** Starts a new cycle for every failure that matches; answers how many. */
+/** Starts a new cycle for every failure that matches, and returns how many. */
 export function redeliverMany(
   db: Database,
   tenant: number,
@@ -51,7 +51,9 @@ export function redeliverMany(
   );
 }
 
-/** Set by set: thousands of failures of a stream that was down are one operator's one request. */
+/**
+ * In batches: one request of an operator may match thousands of failures of a stream that was down.
+ */
 function start(db: Database, run: Run, eventIds: readonly string[], now: Millis): number {
   const ids = JSON.stringify(eventIds);
   db.run`

@@ -1,7 +1,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { StartRefused, StoreInUse, StoreUnavailable } from '../../core/errors.ts';
 
-/** Why the database file `name` cannot be used, as one line that says what to do. */
+/** Returns why the database file `name` cannot be used, as one line with the remedy. */
 export function refusalOf(name: string, error: unknown): StartRefused {
   if (error instanceof StartRefused) return error;
   const cause = error instanceof StoreUnavailable ? error.cause : error;
@@ -10,7 +10,7 @@ export function refusalOf(name: string, error: unknown): StartRefused {
   return isInUse ? new StoreInUse(line, { cause }) : new StartRefused(line, { cause });
 }
 
-/** Whether the file system answered with one of these codes. */
+/** Returns whether the file system failed with one of these codes. */
 export function isFileError(error: unknown, ...codes: readonly string[]): boolean {
   return error instanceof Error && 'code' in error && codes.includes(String(error.code));
 }
@@ -27,7 +27,7 @@ function reasonOf(name: string, error: unknown): string {
   return reasons.get(code) ?? `cannot be opened: ${text}`;
 }
 
-/** SQLITE_IOERR_LOCK: a file opened for reading, as `mode=ro` asks, takes no exclusive lock. */
+/** SQLITE_IOERR_LOCK: a file opened for reading, as `mode=ro` does, takes no exclusive lock. */
 const lockRefused = 3850;
 const unlockable = 'cannot be locked, it can only be read or its file system has no locks';
 
@@ -36,7 +36,7 @@ const full = 'cannot be written because the disk is full, make room and start ag
 
 const cannotOpen = 14;
 
-/** What a file that SQLite does not know is, after its name. */
+/** The reason for a file that SQLite does not recognise, after its name. */
 export const noDatabase =
   'is not a database, or its first page is damaged: choose another file or restore it';
 
@@ -54,7 +54,7 @@ const reasons: ReadonlyMap<number, string> = new Map([
   [26, noDatabase],
 ]);
 
-/** The result code of SQLite, its primary one in the lowest 8 bits; 0 for other errors. */
+/** Returns the result code of SQLite, the primary one in its lowest 8 bits; 0 for other errors. */
 function extendedCode(error: unknown): number {
   return error instanceof Error && 'errcode' in error ? Number(error.errcode) : 0;
 }

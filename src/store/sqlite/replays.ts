@@ -25,7 +25,7 @@ import { headOf } from './append.ts';
 import { oldestAfter } from './log.ts';
 import { noteChange, raiseCursor, readRun } from './runs.ts';
 
-/** Ranges of the log that are sent again. */
+/** Creates the store of replays. */
 export function createReplayStore(
   deps: UpkeepDeps & { readonly hint: (hint: Hint) => void; readonly time: StoreTime },
 ): ReplayStore {
@@ -87,7 +87,7 @@ function readReplay(
   return row && storedReplayOf(row);
 }
 
-/** The replay of a stream that is running, or pauses. */
+/** Returns the replay of a stream that is running or paused. */
 export function runningReplay(
   db: Database,
   { tenant, stream }: Pick<Run, 'tenant' | 'stream'>,
@@ -161,7 +161,7 @@ function stateOf(db: Database, run: Run, replay: StoredReplay): MaterializeState
   };
 }
 
-/** Answers the offsets of the new rows, in order. */
+/** Returns the offsets of the new rows, in order. */
 function addRows(
   db: Database,
   run: Run,
@@ -196,7 +196,7 @@ function write(db: Database, replay: StoredReplay, now: Millis): void {
     where tenant = ${replay.tenant} and stream = ${replay.stream} and id = ${replay.id}`;
 }
 
-/** Adds to the progress of the stream's replay what a batch of outcomes came to. */
+/** Adds the counts of a batch of outcomes to the progress of the stream's replay. */
 export function addProgress(
   db: Database,
   { tenant, stream }: Pick<Run, 'tenant' | 'stream'>,
@@ -217,5 +217,5 @@ function prune(deps: UpkeepDeps, query: Parameters<ReplayStore['prune']>[0]): nu
       order by finished_at limit ${Math.min(query.take, pruneMax)})`;
 }
 
-/** Replays removed in one step: some milliseconds. */
+/** Maximum replays removed in one step: some milliseconds. */
 const pruneMax = 500;

@@ -4,7 +4,7 @@ import type { CursorRaise } from '../port/ownership.ts';
 import { type Run, runOf, type RunRow } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 
-/** The run of a stream; `undefined` when there is no such stream. */
+/** Returns the run of a stream; `undefined` when there is no such stream. */
 export function readRun(db: Database, tenant: number, stream: string): Run | undefined {
   const row = db.get<RunRow>`
     select runs.key, runs.tenant, runs.stream, runs.cursor, runs.run, runs.consecutive_failures, runs.total_failures,
@@ -14,7 +14,7 @@ export function readRun(db: Database, tenant: number, stream: string): Run | und
   return row && runOf(row);
 }
 
-/** Writes what settling, disabling and enabling change of a run. */
+/** Writes the changes of a run by settling, disabling and enabling. */
 export function writeRun(db: Database, run: Run): void {
   db.run`
     update runs set cursor = ${run.cursor}, run = ${run.run},
@@ -22,7 +22,7 @@ export function writeRun(db: Database, run: Run): void {
     where key = ${run.key}`;
 }
 
-/** How far a node that works by a version of the stream may raise its cursor. */
+/** Returns how far a node that works with a version of the stream may raise its cursor. */
 export function cursorMax(
   db: Database,
   run: Pick<Run, 'tenant' | 'stream' | 'cursor' | 'version'>,
@@ -35,7 +35,7 @@ export function cursorMax(
   return firstChangeFrom(subscriptions, run.cursor) ?? Infinity;
 }
 
-/** Answers where the cursor is then; 0 when the stream has another owner or another run. */
+/** Returns the cursor afterwards; 0 when the stream has another owner or another run. */
 export function raiseCursor(db: Database, raise: CursorRaise): Offset {
   const { tenant, stream, epoch, run, version, cursor } = raise;
   const present = readRun(db, tenant, stream);
@@ -47,12 +47,12 @@ export function raiseCursor(db: Database, raise: CursorRaise): Offset {
   return raised;
 }
 
-/** The stream was changed: its owner has to read it again. */
+/** Records that the stream was changed: its owner has to read it again. */
 export function noteChange(db: Database, run: Pick<Run, 'key'>): void {
   db.run`update runs set unseen = 1 where key = ${run.key} and owner is not null`;
 }
 
-/** True while the node lives in this incarnation: a former one has nothing left to say. */
+/** Returns whether the node is alive in this incarnation; a former one may not write any more. */
 export function isPresent(db: Database, node: Node): boolean {
   const row = db.get<{ incarnation: number }>`
     select incarnation from nodes where id = ${node.id}`;

@@ -9,9 +9,9 @@ import { createDatabase, type Database } from './database.ts';
 import { refusalOf } from './refusal.ts';
 
 /**
- * Makes an opened database ready for this program: its schema is brought up to date, and the secret
- * key proves that it fits the secrets stored there. Throws `StartRefused` otherwise; a database that
- * this program must not touch has not been written then.
+ * Prepares an opened database for this program: migrates its schema, and checks the secret key
+ * against the stored secrets. Throws `StartRefused` otherwise; a database that this program must
+ * not use has not been written then.
  */
 export async function prepareSchema(
   connection: DatabaseSync,
@@ -30,7 +30,7 @@ export async function prepareSchema(
 
 const folder = asset('store/sqlite/migrations/');
 
-/** How SQLite runs and remembers migrations. */
+/** The driver that runs and records migrations on SQLite. */
 export function migrationDriver(connection: DatabaseSync, name: string): MigrationDriver {
   defineTestKey(connection);
   const db = createDatabase(connection);
@@ -87,10 +87,10 @@ function proveKey(connection: DatabaseSync, name: string, seal: Seal): void {
   }
 }
 
-/** `Leat` in ASCII: how file(1) and other programs know the file. */
+/** `Leat` in ASCII, by which file(1) and other programs recognise the file. */
 export const applicationId = 0x4c656174;
 
-/** A full disk and a database opened read-only answer success until the first page is written. */
+/** A full disk and a read-only database report success until the first page is written. */
 function proveWritable(connection: DatabaseSync): void {
   connection.exec(`begin immediate; pragma application_id = ${applicationId}; commit`);
 }

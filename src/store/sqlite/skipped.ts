@@ -4,7 +4,7 @@ import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { oldestAfter } from './log.ts';
 
-/** Read in the transaction that enables the stream: rows come and go afterwards. */
+/** Read in the transaction that enables the stream, because rows change afterwards. */
 export function passedOverBy(
   db: Database,
   run: Run,
@@ -22,9 +22,9 @@ export function passedOverBy(
 const stepMax = 10_000;
 
 /**
- * Retained events of the stretch that the stream wanted and that have no row. The log behind the
- * head does not change but for pruning, so this is counted after the commit, in steps: a million
- * events in one would hold the process up for half a second.
+ * Counts retained events of the stretch that the stream wanted and that have no row. Behind the
+ * head only pruning changes the log, so the count runs after the commit, in steps: a million events
+ * at once would block the process for half a second.
  */
 export async function countSkipped(
   deps: { readonly db: Database; readonly defer: (action: () => void) => void },

@@ -32,13 +32,13 @@ export interface SqliteStoreDeps {
   /** 32 bytes; seals the secrets in the database. */
   readonly secretKey: Uint8Array;
   readonly random: RandomBytes;
-  /** Leases of nodes and the steps of upkeep go by it. */
+  /** The clock of leases of nodes and of the steps of upkeep. */
   readonly clock: Pick<Clock, 'now' | 'elapsedMs' | 'after'>;
-  /** Every instant that is stored goes by it; the guarded clock unless said. */
+  /** The clock of every stored instant; the guarded clock by default. */
   readonly time?: StoreTime | undefined;
-  /** Puts a commit off until calls of the same turn of the event loop have joined it. */
+  /** Defers a commit until other calls of the same turn of the event loop have joined it. */
   readonly defer: (action: () => void) => void;
-  /** Hears of listeners of `watch` that throw. */
+  /** Receives errors of listeners of `watch`. */
   readonly report: (error: unknown) => void;
 }
 
@@ -63,8 +63,8 @@ export async function openSqliteStore(
 }
 
 /**
- * The store on a connection of its own whose schema is prepared. Every transaction runs to its end in
- * one turn of the event loop, so none sees another half done.
+ * Creates the store on a connection of its own whose schema is prepared. Every transaction ends in
+ * the turn of the event loop in which it began, so none sees another one unfinished.
  */
 export function createSqliteStore(
   connection: DatabaseSync,
@@ -166,8 +166,9 @@ function syncOf(
 }
 
 /**
- * The process before may have ended because its syncs failed: the WAL that it left can be read then and is
- * not on the disk, a sync would not tell, and a power cut would take what follows in it as well.
+ * The former process may have ended because its syncs failed: then the WAL that it left can be read
+ * but is not on the disk, a sync would not show that, and a power cut would also take later commits
+ * in it.
  */
 function secureWal(connection: DatabaseSync, { file, path }: SqliteLocation): void {
   try {
@@ -188,7 +189,7 @@ function tryWrite(connection: DatabaseSync, db: Database): void {
   db.transact('relaxed', () => connection.exec(`pragma application_id = ${applicationId}`));
 }
 
-/** Reads the file, so that a disk that is gone shows. */
+/** Reads the file, so that a missing disk is noticed. */
 function ping(db: Database): void {
   db.get`select count(*) from tenants`;
 }

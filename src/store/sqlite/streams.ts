@@ -28,12 +28,12 @@ export interface StreamDeps {
   readonly db: Database;
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
-  /** Runs `action` once other work of the event loop had its turn. */
+  /** Runs `action` after other work of the event loop had its turn. */
   readonly defer: (action: () => void) => void;
   readonly time: StoreTime;
 }
 
-/** What operators configure. The destination and the signing secrets are sealed while at rest. */
+/** Creates the store of streams. The destination and the signing secrets are sealed at rest. */
 export function createStreamStore(deps: StreamDeps): StreamStore {
   const { db, hint, time } = deps;
   return {
@@ -61,7 +61,7 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
   };
 }
 
-/** The stream as it is now. */
+/** Returns the current state of the stream. */
 export function readStream(
   deps: Pick<StreamDeps, 'db' | 'seal'>,
   tenant: number,
@@ -74,7 +74,7 @@ export function readStream(
   return row && streamOf(deps.seal, row);
 }
 
-/** Ids rise with the time they were made at, so their order is that of creation. */
+/** Ids rise with their time of creation, so their order is that of creation. */
 async function list(
   { db, seal }: StreamDeps,
   tenant: number,
@@ -113,7 +113,7 @@ function create(
   return { created };
 }
 
-/** Whether another stream has the name. */
+/** Returns whether another stream has the name. */
 function hasName(db: Database, stream: Pick<Stream, 'tenant' | 'id' | 'name'>): boolean {
   const other = db.get`
     select 1 from streams
@@ -154,7 +154,7 @@ function update(
   return { updated, changed: true, ...enabling };
 }
 
-/** What a change of status does to the run, which is the same object when it does nothing. */
+/** Returns the effect of a change of status on the run, which is the same object without one. */
 function switched(
   db: Database,
   run: Run,
@@ -193,8 +193,8 @@ function writeStream({ db, seal }: StreamDeps, stream: Stream): void {
 }
 
 /**
- * Deliveries are bounded by the limits of disabling; the history is not, so its entries stay behind
- * under a key that is never used again, and leave when they are old (see history-pruner.ts).
+ * Deliveries are bounded by the limits of disabling; the history is not, so its entries stay, under
+ * a key that is never used again, and are removed when they are old (see history-pruner.ts).
  */
 function deleteStream(db: Database, tenant: number, id: string): boolean {
   db.run`delete from deliveries where tenant = ${tenant} and stream = ${id}`;

@@ -1,7 +1,9 @@
 import { type RemovalStep, tenantTableRemovals } from '../rules/tenant-removal.ts';
 import type { Database } from './database.ts';
 
-/** Removes at most `take` rows of a tenant that is leaving, within the caller's transaction. */
+/**
+ * Removes at most `take` rows of a tenant that is being removed, within the caller's transaction.
+ */
 export function removeStep(db: Database, tenant: number, take: number): RemovalStep {
   if (db.get`select 1 from leaving_tenants where id = ${tenant}` === undefined) {
     return { removed: 0, isDone: true, streams: [] };
@@ -16,7 +18,7 @@ export function removeStep(db: Database, tenant: number, take: number): RemovalS
   return { removed, isDone: true, streams };
 }
 
-/** First of all: an owner that finds its stream gone sends nothing more. */
+/** Streams are removed first: an owner that finds its stream gone sends nothing more. */
 function removeStreams(db: Database, tenant: number, take: number): string[] {
   const rows = db.all<{ id: string }>`
     select id from streams where tenant = ${tenant} order by id limit ${take}`;
@@ -42,7 +44,7 @@ const removals: readonly Remove[] = [
       (select offset from events where tenant = ${tenant} order by offset limit ${take})`,
 ];
 
-/** The history knows a stream by its key alone. */
+/** The history refers to a stream only by its key. */
 function removeHistory(db: Database, tenant: number, take: number): number {
   const run = db.get<{ key: number }>`
     select key from leaving_runs where tenant = ${tenant} limit 1`;

@@ -8,7 +8,7 @@ import { disableLagging, lagging } from './lag.ts';
 
 /**
  * Keeps a file within its retention. The file belongs to this process, so it leads, and events and
- * history need no room made for them. A step that blocks the event loop ends after some 5 ms.
+ * history need no partitions. A step that blocks the event loop ends after some 5 ms.
  */
 export function createUpkeepStore(
   deps: UpkeepDeps & {
@@ -43,7 +43,7 @@ export function createUpkeepStore(
   };
 }
 
-/** One look into the log of each tenant: 500 of them take about a millisecond. */
+/** One read of the log per tenant: 500 of them take about a millisecond. */
 function tenantsToPrune(
   deps: UpkeepDeps,
   { olderThanMs, after, take }: Parameters<UpkeepStore['tenantsToPrune']>[0],
@@ -76,7 +76,7 @@ function createKeptReleaser({ db, clock }: UpkeepDeps): UpkeepStore['releaseKept
     });
 }
 
-/** A walk over a table, part by part; at its end it stays until it is started again. */
+/** A walk over a table, part by part; at its end it stops until it is started again. */
 interface Walk {
   /** Returns how many rows it checked; 0 only when the walk is over. */
   next(): number;
@@ -145,15 +145,18 @@ function releaseHistory(db: Database, after: number): readonly number[] {
   return rows.map(({ number }) => number);
 }
 
-/** Rows between two looks at the time. */
+/** Rows between two checks of the time. */
 const partRows = 50;
 
 /** Free pages that stay in the file, so that it does not shrink and grow all the time: 4 MiB. */
 const sparePages = 1024;
-/** Pages between two looks at the time: less than a millisecond. */
+/** Pages between two checks of the time: less than a millisecond. */
 const shrinkPages = 32;
 
-/** Returns how many pages the file lost; 0 as well where it was made without `auto_vacuum`. */
+/**
+ * Returns how many pages were removed from the file; 0 as well if it was created without
+ * `auto_vacuum`.
+ */
 function shrink(connection: DatabaseSync): number {
   const before = freePages(connection);
   if (before <= sparePages || !isShrinkable(connection)) return 0;
@@ -162,12 +165,15 @@ function shrink(connection: DatabaseSync): number {
   return Math.max(0, before - freePages(connection));
 }
 
-/** Whether free space of the file goes back to the file system: see `tuning` in connection.ts. */
+/**
+ * Returns whether free space of the file is returned to the file system: see `tuning` in
+ * connection.ts.
+ */
 export function isShrinkable(connection: DatabaseSync): boolean {
   return connection.prepare('pragma auto_vacuum').get()?.['auto_vacuum'] === incremental;
 }
 
-/** How SQLite names `auto_vacuum = incremental`. */
+/** The value of `auto_vacuum = incremental` in SQLite. */
 const incremental = 2;
 
 function freePages(connection: DatabaseSync): number {

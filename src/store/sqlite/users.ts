@@ -50,7 +50,7 @@ export function createUserChanges(deps: UserChangeDeps): UserChanges {
 }
 
 /**
- * The name of the field is a value like any other; one that no user has leaves the ids to sort.
+ * Sorts by a field whose name is a bound value; a field that no user has leaves the ids to sort.
  * About 1 µs for each user of the tenant.
  */
 export function sortedUsers({

@@ -3,8 +3,8 @@ import { openConnection, type SqliteLocation } from './connection.ts';
 import { refusalOf } from './refusal.ts';
 
 /**
- * Writes the file anew, without its free pages and so that it gives space back to the disk from then
- * on. Takes the file for itself meanwhile; needs as much room again. An interruption leaves the file
+ * Writes the file again, without its free pages and so that it returns space to the disk from then
+ * on. Locks the file meanwhile, and needs as much free space again. An interruption leaves the file
  * as it was. Returns the sizes before and after; throws `StartRefused`.
  */
 export function vacuum(location: SqliteLocation & { readonly file: string }): {

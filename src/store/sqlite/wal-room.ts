@@ -1,19 +1,27 @@
 import { letOthersGo } from '../appender.ts';
 import type { Database } from './database.ts';
 
-/** Bodies of a commit, in characters, that hold nobody up. */
+/** Characters of bodies of a commit that delays no other. */
 const smallBodiesMax = 64 * 1024;
 /**
- * Bodies between two checkpoints of the WAL. SQLite makes one by itself after 4 MiB: within a commit, and
- * it holds the event loop for some 10 ms.
+ * Bodies between two checkpoints of the WAL. SQLite starts one automatically after 4 MiB, within a
+ * commit, and it blocks the event loop for some 10 ms.
  */
 const checkpointBodies = 1024 * 1024;
 
-/** Keeps the WAL short where commits are large, and lets others go before each of those. */
+/**
+ * Keeps the WAL short where commits are large, and yields to other commits before each of those.
+ */
 export interface WalRoom {
-  /** Call it before a commit of so many characters of bodies; resolves at once where they are few. */
+  /**
+   * Call it before a commit with this many characters of bodies; resolves at once where they are
+   * few.
+   */
   make(bodies: number): Promise<void>;
-  /** Call it after one of more than a part of an append: others' commits are not to pay for it. */
+  /**
+   * Call it after a commit of more than a part of an append, so that later commits do not pay for
+   * it.
+   */
   clear(): Promise<void>;
 }
 

@@ -6,32 +6,32 @@ import { isFileError } from './refusal.ts';
 
 /**
  * Syncs the write-ahead log to the disk after relaxed commits, on a thread of the pool: the thread
- * that serves requests never waits for it. Who must know waits for a sync with {@link whenSynced};
- * the rest is synced within a second.
+ * that serves requests never waits for it. A caller that needs a sync waits with {@link
+ * whenSynced}; the rest is synced within a second.
  */
 export interface WalSync {
-  /** The last sync failed, and what it was to cover is not on the disk by any other way yet. */
+  /** Whether the last sync failed, and its commits have not reached the disk in another way yet. */
   readonly hasFailed: boolean;
-  /** A relaxed commit ended; `settlements` are the attempts that it recorded. */
+  /** Records a relaxed commit; `settlements` are the attempts that it recorded. */
   committed(settlements: number): void;
   /**
-   * Calls `done` once everything committed so far is on the disk, or with `StoreUnavailable` when a sync
-   * failed; within this call when nothing is unsynced.
+   * Calls `done` once everything committed so far is on the disk, or with `StoreUnavailable` when a
+   * sync failed; within this call when nothing is unsynced.
    */
   whenSynced(done: SyncDone): void;
   /**
-   * Calls `done` once what a failed sync was to cover is on the disk after all. Call it from the `done`
-   * that heard of the failure.
+   * Calls `done` once the commits of a failed sync are on the disk after all. Call it from the
+   * `done` that received the failure.
    */
   whenRepaired(done: () => void): void;
   /**
-   * A durable commit is to begin: makes up for a sync that failed, or throws. What such a commit follows
-   * in the WAL must be on the disk, or a power cut takes both.
+   * Repairs a failed sync before a durable commit begins, or throws. Everything before such a
+   * commit in the WAL must be on the disk, or a power cut takes both.
    */
   repair(): void;
-  /** A durable commit ended: everything before it is on the disk as well. */
+  /** Records a durable commit: everything before it is on the disk as well. */
   covered(): void;
-  /** Fails whoever waits, waits for a sync that is running, and begins none again. */
+  /** Fails the waiting callers, waits for a running sync, and starts none again. */
   close(): Promise<void>;
 }
 
@@ -42,17 +42,17 @@ export interface WalSyncDeps {
   /** Writes the log's data to the disk. */
   readonly sync: () => Promise<void>;
   /**
-   * Brings what was committed to the disk by another way. After a sync that failed the operating system
-   * may take pages for written that are not (fsync(2)), so another sync proves nothing.
+   * Brings commits to the disk in another way. After a failed sync the operating system may treat
+   * pages as written that are not (fsync(2)), so another sync proves nothing.
    */
   readonly repair: () => void;
-  /** Receives the error of a sync that failed; another is tried {@link everyMs} later. */
+  /** Receives the error of a failed sync; another is tried {@link everyMs} later. */
   readonly report: (error: unknown) => void;
 }
 
-/** A sync begins at the latest so long after the first commit that it covers… */
+/** Maximum time from a commit to the start of the sync that covers it… */
 export const everyMs = 1000;
-/** …or with the commit that brings the unsynced settlements to this number. */
+/** …unless the unsynced settlements reach this number earlier. */
 export const settlementsMax = 1000;
 
 /** See {@link WalSync}. One sync at a time. */
@@ -62,17 +62,17 @@ export function createWalSync(deps: WalSyncDeps): WalSync {
 
 class GatheredSync implements WalSync {
   readonly #deps: WalSyncDeps;
-  /** Something was committed since the last sync began; at first perhaps by the process before. */
+  /** Something was committed since the last sync began; at first perhaps by the former process. */
   #isUnsynced = true;
   #settlements = 0;
-  /** Covered by the sync that is running, and by the next one. */
+  /** Covered by the running sync, and by the next one. */
   #present: SyncDone[] = [];
   #waiting: SyncDone[] = [];
-  /** Heard of a failure, and wait for what makes up for it. */
+  /** Received a failure, and wait for the repair. */
   #unproven: (() => void)[] = [];
   #timer: Timer | undefined;
   #running: Promise<void> | undefined;
-  /** Another one is to begin when it has ended. */
+  /** Another sync is to begin when the running one has ended. */
   #isDue = false;
   #hasFailed = false;
   #isClosed = false;
@@ -104,7 +104,7 @@ class GatheredSync implements WalSync {
   }
 
   whenRepaired(done: () => void): void {
-    // Once it is closed nobody is told of anything.
+    // Once it is closed nobody is notified.
     if (!this.#isClosed) this.#unproven.push(done);
   }
 
@@ -129,7 +129,7 @@ class GatheredSync implements WalSync {
     await this.#running;
   }
 
-  /** Everybody who waits, in the order of the commits. */
+  /** Returns all waiting callers, in the order of the commits. */
   #take(): SyncDone[] {
     return [...this.#present.splice(0), ...this.#waiting.splice(0)];
   }
@@ -142,7 +142,7 @@ class GatheredSync implements WalSync {
   }
 
   #begin(): void {
-    // What was committed while a sync runs is covered by another one.
+    // A commit during a sync is covered by another one.
     this.#isDue = true;
     if (this.#running !== undefined || this.#isClosed) return;
     this.#isDue = false;
@@ -155,7 +155,7 @@ class GatheredSync implements WalSync {
     this.#running = this.#sync().then((error) => this.#end(error));
   }
 
-  /** Resolves to the error of a sync that failed. */
+  /** Resolves to the error of a failed sync. */
   async #sync(): Promise<unknown> {
     const { sync, repair } = this.#deps;
     try {
@@ -167,7 +167,10 @@ class GatheredSync implements WalSync {
     }
   }
 
-  /** Whoever asks {@link hasFailed} sees it change in the turn in which those who wait are told. */
+  /**
+   * A caller that reads {@link hasFailed} sees it change in the turn in which the waiting callers
+   * are notified.
+   */
   #end(error: unknown): void {
     this.#running = undefined;
     if (error === undefined) {
@@ -196,23 +199,24 @@ function refusalOf(error: unknown): StoreUnavailable {
 const syncData = promisify(fdatasync);
 const closeFile = promisify(close);
 
-/** A WAL file that is open for syncing alone. */
+/** A WAL file that is open only for syncing. */
 export interface WalFile {
   sync(): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * The WAL beside a database file. Syncing any descriptor of a file syncs all of its data. SQLite
- * holds no lock on the WAL itself, so closing this descriptor ends none (POSIX record locks).
+ * Opens the WAL of a database file. Syncing any descriptor of a file syncs all of its data. SQLite
+ * holds no lock on the WAL itself, so closing this descriptor releases none (POSIX record locks).
  *
- * One descriptor from now until the end: the system reports a write that failed once to each that was
- * open then (fsync(2)), and a new one may not hear of what SQLite's own was told.
+ * One descriptor from now until the end: the system reports a failed write once to each descriptor
+ * that was open then (fsync(2)), and a new one may not receive an error that was reported to
+ * SQLite's own.
  */
 export function walFileOf(database: string): WalFile {
   const open = (): number | undefined => {
     try {
-      // SQLite names the WAL after the file that a symbolic link leads to.
+      // SQLite names the WAL after the target of a symbolic link.
       return openSync(`${realpathSync(database)}-wal`, 'r');
     } catch (error) {
       // On a file system where SQLite cannot use a WAL, every commit is synced.
