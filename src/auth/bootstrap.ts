@@ -52,7 +52,7 @@ export interface Bootstrapped {
   /** Set when a client with a generated secret was created; its credentials were delivered. */
   readonly generated: Credentials | undefined;
   /** True when the sample client was created; its credentials were delivered. */
-  readonly sampleMade: boolean;
+  readonly sampleCreated: boolean;
   /** True when the secret in the environment replaced another one. */
   readonly secretReplaced: boolean;
 }
@@ -72,11 +72,11 @@ export async function bootstrap(
   const tenant = await ensureFirstTenant(deps, first, options);
   await createFirstKey(deps.store, tenant.id, deps.now);
   // Before the management client: without that client the next start knows it has to continue.
-  const sampleMade =
+  const sampleCreated =
     options.sample !== undefined && (await ensureSample(deps, tenant, options.sample));
   const client = await ensureClient(deps, tenant.id, options);
   const moved = first !== undefined && first.domain !== tenant.domain;
-  return { tenant, formerDomain: moved ? first.domain : undefined, sampleMade, ...client };
+  return { tenant, formerDomain: moved ? first.domain : undefined, sampleCreated, ...client };
 }
 
 /** Creates a tenant with a signing key and a bootstrap client: `leat tenants create`. */

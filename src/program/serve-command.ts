@@ -41,8 +41,8 @@ export async function startManagement(
         ? undefined
         : { audience: sampleAudience, deliverCredentials: delivery.sample },
   });
-  const { generated, sampleMade } = service.bootstrapped;
-  if ((generated !== undefined || sampleMade) && !stdout.isTTY) {
+  const { generated, sampleCreated } = service.bootstrapped;
+  if ((generated !== undefined || sampleCreated) && !stdout.isTTY) {
     const file = credentialsFile(dataFolderOf(config));
     print(context, `Ids and secrets of the clients made are in ${file}`);
   }

@@ -29,7 +29,7 @@ async function claimsOf(payload: Part): Promise<Claims> {
   return verification.kind === 'valid' ? verification.claims : assert.fail(verification.reason);
 }
 
-/** Returns the JSON of good claims with one more field, which may repeat a name. */
+/** Returns the JSON of valid claims with one more field, which may repeat a name. */
 function textWith(field: string): string {
   return `${JSON.stringify(goodClaims).slice(0, -1)},${field}}`;
 }

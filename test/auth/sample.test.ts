@@ -26,7 +26,7 @@ afterEach(() => store.close());
 async function start(
   onStore: Store = store,
   sampleAudience = audience,
-): Promise<{ tenant: Tenant; sampleMade: boolean }> {
+): Promise<{ tenant: Tenant; sampleCreated: boolean }> {
   const deliver = async (credentials: Credentials): Promise<void> => {
     delivered.push(credentials);
   };
@@ -65,8 +65,8 @@ const complete = {
 
 describe('sample of the message API', () => {
   test('the sample is an API, a role and a client whose token has the permission', async () => {
-    const { tenant, sampleMade } = await start();
-    assert.equal(sampleMade, true);
+    const { tenant, sampleCreated } = await start();
+    assert.equal(sampleCreated, true);
     assert.deepEqual(await inventory(tenant.id), complete);
     const api = await store.apis.get(tenant.id, audience);
     assert.deepEqual(
@@ -105,16 +105,16 @@ describe('sample of the message API', () => {
   test('the sample is created by a first start only, and not again after deletion', async () => {
     const { tenant } = await start();
     const [made] = delivered;
-    assert.equal((await start()).sampleMade, false);
+    assert.equal((await start()).sampleCreated, false);
     await store.clients.delete(tenant.id, made?.clientId ?? '');
-    assert.equal((await start()).sampleMade, false);
+    assert.equal((await start()).sampleCreated, false);
     assert.equal(delivered.length, 1);
     assert.deepEqual((await inventory(tenant.id))['clients'], ['Bootstrap client']);
   });
 
   test('the sample is not created in a tenant of a start without it', async () => {
     const { tenant } = await start(store, '');
-    assert.equal((await start()).sampleMade, false);
+    assert.equal((await start()).sampleCreated, false);
     assert.deepEqual((await inventory(tenant.id))['apis'], []);
   });
 
@@ -124,8 +124,8 @@ describe('sample of the message API', () => {
       'http://localhost:8080/api/v2/',
       '/api/v2/',
     ]) {
-      const { tenant, sampleMade } = await start(store, taken);
-      assert.equal(sampleMade, false);
+      const { tenant, sampleCreated } = await start(store, taken);
+      assert.equal(sampleCreated, false);
       assert.deepEqual((await inventory(tenant.id))['apis'], []);
     }
   });
