@@ -5,7 +5,7 @@ import { alertBody, alertText, causeOf, type SystemAlert } from '../../src/alert
 import { exampleAlert as failures } from '../helpers/alerts.ts';
 
 describe('alertBody of a stream alert', () => {
-  test('has the fields of the documented example, in the same order', () => {
+  test('the body has the fields of the documented example, in the same order', () => {
     assert.equal(
       JSON.stringify(alertBody(failures)),
       JSON.stringify({
@@ -22,14 +22,14 @@ describe('alertBody of a stream alert', () => {
     );
   });
 
-  test('writes one failure in the singular, and omits unknown fields', () => {
+  test('one failure is in the singular, and unknown fields are absent', () => {
     const unknown = { consecutive: undefined, lastError: undefined };
     const body = alertBody({ ...failures, ...unknown, newFailures: 1, total: 1 });
     assert.equal(body.text, 'crm: 1 new delivery failure (1 open)');
     assert.ok(!('consecutive_failures' in body) && !('last_error' in body));
   });
 
-  test('has the step of a limit in `percent`', () => {
+  test('the step of a limit is in `percent`', () => {
     const body = alertBody({ ...failures, kind: 'threshold_near', percent: 70, total: 3600 });
     assert.equal(body.percent, 70);
     assert.equal(
@@ -59,7 +59,7 @@ describe('alertBody of a system alert', () => {
     at: failures.at,
   };
 
-  test('has its sentence as text, its own fields, and no failure counters', () => {
+  test('the body has the sentence as text, its own fields, and no failure counters', () => {
     assert.deepEqual(alertBody(skew), {
       text: 'The clock of node a-1 is 30 days ahead of the store.',
       alert: 'clock_skew',
@@ -70,7 +70,7 @@ describe('alertBody of a system alert', () => {
     });
   });
 
-  test('has a harmless name of its stream in the text, and the exact name in `stream`', () => {
+  test('the text has a harmless name of the stream, and `stream` has the exact name', () => {
     const stream = { id: 'est_1', name: '<!channel>' };
     const body = alertBody({ ...skew, stream });
     assert.equal(body.text, '‹!channel›: The clock of node a-1 is 30 days ahead of the store.');
@@ -82,19 +82,19 @@ describe('the name of a stream in the text', () => {
   const textOf = (name: string): string =>
     alertText({ ...failures, stream: { ...failures.stream, name } });
 
-  test('cannot contain mentions or links', () => {
+  test('a name cannot add mentions or links to the text', () => {
     const text = textOf('<!channel> <https://evil.example|crm> @all');
     assert.ok(text.startsWith('‹!channel› ‹https://evil.example|crm› ＠all: 12 new'), text);
     const markdown = textOf('[crm](https://evil.example) ![](https://evil.example/seen.png)');
     assert.ok(!markdown.includes(']('), markdown);
   });
 
-  test('has no line breaks and is cut at 128 characters', () => {
+  test('a name in the text has no line breaks and is cut at 128 characters', () => {
     assert.ok(textOf('a\r\nBcc: b@c.d').startsWith('a Bcc: b＠c.d: 12 new'));
     assert.ok(textOf('x'.repeat(5000)).startsWith(`${'x'.repeat(127)}…: 12 new`));
   });
 
-  test('never contains control characters or marks of chat tools, for random names', () => {
+  test('random names: the text has no control characters and no marks of chat tools', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (name) => {
         assert.doesNotMatch(textOf(name), /[\p{C}\p{Zl}\p{Zp}<>@]/u);
@@ -102,7 +102,7 @@ describe('the name of a stream in the text', () => {
     );
   });
 
-  test('is exact in `stream`', () => {
+  test('`stream` has the exact name', () => {
     const stream = { id: 'est_1', name: '<!channel>' };
     assert.deepEqual(alertBody({ ...failures, stream }).stream, stream);
   });

@@ -90,7 +90,7 @@ describe('a send run', () => {
     assert.equal(reports.filter((report) => report.endsWith(': sent')).length, 40);
   });
 
-  test('never has more alerts in flight than `concurrency`', async (t) => {
+  test('at most `concurrency` alerts are in flight', async (t) => {
     let open = 0;
     let most = 0;
     const endpoint = await startEndpoint((response) => {
@@ -243,7 +243,7 @@ describe('a send run', () => {
     assert.deepEqual([left.webhook?.length, 100 - reports.length], [saved[2], saved[2]]);
   });
 
-  test('after an abort starts no alert and ends those in flight after 3 s', async (t) => {
+  test('an abort starts no further alert and ends those in flight after 3 s', async (t) => {
     const silent = await startEndpoint(() => undefined);
     t.after(() => silent.close());
     const clock = createManualClock();

@@ -22,7 +22,7 @@ async function serve(t: TestContext, options: MailServerOptions = {}): Promise<M
 }
 
 describe('the mail of an alert', () => {
-  test('has the sentence as its subject and all fields in its text', async (t) => {
+  test('a mail has the sentence as its subject and all fields in its text', async (t) => {
     const server = await serve(t);
     const mail = createAlertMail({ smtpUrl: `smtp://127.0.0.1:${server.port}`, to });
     await mail.send(message, never);
@@ -46,7 +46,7 @@ describe('the mail of an alert', () => {
     assert.ok(envelope.source.includes('Auto-Submitted: auto-generated'));
   });
 
-  test('has the same Message-ID when it is sent again', async (t) => {
+  test('a mail that is sent again has the same Message-ID', async (t) => {
     const server = await serve(t);
     const mail = createAlertMail({ smtpUrl: `smtp://127.0.0.1:${server.port}`, to });
     await mail.send(message, never);
@@ -57,7 +57,7 @@ describe('the mail of an alert', () => {
     assert.notEqual(first, third);
   });
 
-  test('has no header or recipient from the name of a stream', async (t) => {
+  test('the name of a stream cannot add a header or a recipient', async (t) => {
     const server = await serve(t);
     const mail = createAlertMail({ smtpUrl: `smtp://127.0.0.1:${server.port}`, to });
     const name =
@@ -71,7 +71,7 @@ describe('the mail of an alert', () => {
     assert.equal(source.match(/^Subject:/gm)?.length, 1);
   });
 
-  test('comes from the account of the URL, else from the domain of the tenant', async (t) => {
+  test('the sender is the account of the URL, else at the domain of the tenant', async (t) => {
     const server = await serve(t, { login });
     const url = `smtp://${userInfo}127.0.0.1:${server.port}`;
     await createAlertMail({ smtpUrl: url, to }).send(message, never);
@@ -89,21 +89,21 @@ describe('the mail of an alert', () => {
 });
 
 describe('a mail server', () => {
-  test('receives the decoded login of the URL', async (t) => {
+  test('the login of the URL is decoded', async (t) => {
     const server = await serve(t, { login });
     const url = `smtp://${userInfo}127.0.0.1:${server.port}`;
     await createAlertMail({ smtpUrl: url, to }).send(message, never);
     assert.equal(server.mails[0]?.user, login.user);
   });
 
-  test('with STARTTLS: the mail is sent over TLS', async (t) => {
+  test('STARTTLS: the mail is sent over TLS', async (t) => {
     const server = await serve(t, { tls: 'starttls', login });
     const url = `smtp://${userInfo}localhost:${server.port}`;
     await createAlertMail({ smtpUrl: url, to }).send(message, never);
     assert.deepEqual([server.mails[0]?.secure, server.mails[0]?.user], [true, login.user]);
   });
 
-  test('of smtps://: the mail is sent over TLS, on this machine with any certificate', async (t) => {
+  test('smtps://: the mail is sent over TLS, on this machine with any certificate', async (t) => {
     const server = await serve(t, { tls: 'smtps', selfSigned: true });
     const url = `smtps://localhost:${server.port}`;
     await createAlertMail({ smtpUrl: url, to }).send(message, never);
@@ -113,7 +113,7 @@ describe('a mail server', () => {
   // An address of this machine that is not treated as loopback, so that the rules for other machines apply.
   const other = '[::ffff:127.0.0.1]';
 
-  test('on another machine receives no password without TLS', async (t) => {
+  test('a server on another machine receives no password without TLS', async (t) => {
     const server = await serve(t, { login });
     const url = `smtp://${userInfo}${other}:${server.port}`;
     await assert.rejects(createAlertMail({ smtpUrl: url, to }).send(message, never), {
@@ -124,7 +124,7 @@ describe('a mail server', () => {
     assert.deepEqual([server.mails.length, open.mails.length], [0, 1]);
   });
 
-  test('on another machine must have a valid certificate', async (t) => {
+  test('a server on another machine must have a valid certificate', async (t) => {
     for (const tls of ['smtps', 'starttls'] as const) {
       const server = await serve(t, { tls, selfSigned: true });
       const scheme = tls === 'smtps' ? 'smtps' : 'smtp';
@@ -134,7 +134,7 @@ describe('a mail server', () => {
     }
   });
 
-  test('rejecting a mail: the reason has neither its text nor the password', async (t) => {
+  test('a rejected mail: the reason has neither text of the server nor the password', async (t) => {
     const server = await serve(t, { login });
     const wrong = `smtp://someone:wrong-secret@127.0.0.1:${server.port}`;
     const rejected = createAlertMail({ smtpUrl: wrong, to }).send(message, never);
@@ -153,12 +153,12 @@ describe('a mail server', () => {
     assert.equal(server.mails.length, 1);
   });
 
-  test('not running: the reason is the error code', async () => {
+  test('no server: the reason is the error code', async () => {
     const mail = createAlertMail({ smtpUrl: `smtp://127.0.0.1:${await freePort()}`, to });
     await assert.rejects(mail.send(message, never), { message: 'ECONNREFUSED' });
   });
 
-  test('without a response: an abort ends the send and closes the connection', async (t) => {
+  test('a server without a response: an abort ends the send and closes the connection', async (t) => {
     const closed = Promise.withResolvers<void>();
     const opened = Promise.withResolvers<void>();
     const { createServer } = await import('node:net');
@@ -180,7 +180,7 @@ describe('a mail server', () => {
     await Promise.all([refused, closed.promise]);
   });
 
-  test('that does not use SMTP: an abort ends the send', async (t) => {
+  test('a server that does not use SMTP: an abort ends the send', async (t) => {
     const raw = await startRawEndpoint((socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'));
     t.after(() => raw.close());
     const mail = createAlertMail({ smtpUrl: `smtp://127.0.0.1:${raw.port}`, to });

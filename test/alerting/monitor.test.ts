@@ -203,7 +203,7 @@ describe('a check', () => {
     assert.equal(alerts.filter((alert) => alert.includes('delivery_failures')).length, 1);
   });
 
-  test('of a healthy tenant writes nothing, and reports a later failure', async (t) => {
+  test('a check of a healthy tenant writes nothing; a later failure is reported', async (t) => {
     const clock = createManualClock();
     const fixture = await openFixture(t, clock);
     const { alertState } = fixture.deps.store;
@@ -328,7 +328,7 @@ describe('a check', () => {
     assert.deepEqual(alerts, ['a delivery_failures 2', 'b delivery_failures 1']);
   });
 
-  test('of many failures yields to other work between pages', async (t) => {
+  test('a check of many failures yields to other work between pages', async (t) => {
     const clock = createManualClock();
     const { start, deps, failures, alerts, logged } = await openFixture(t, clock);
     for (let index = 0; index < 2000; index++) failures.push(failureOf('a', clock.now() - index));
@@ -419,7 +419,7 @@ describe('a condition of a node or the store', () => {
     key: 'clock_skew a-1',
   } as const;
 
-  test('is sent at once, before the next check is due, and at most once an hour', async (t) => {
+  test('a condition is sent at once, before the next check is due, and at most once an hour', async (t) => {
     const clock = createManualClock();
     const { start, deps, alerts, errors } = await openFixture(t, clock);
     start();
@@ -437,7 +437,7 @@ describe('a condition of a node or the store', () => {
     assert.deepEqual(errors, []);
   });
 
-  test('is sent once when several nodes raise it, and once for each tenant that it names', async (t) => {
+  test('a condition is sent once when several nodes raise it, and once for each tenant that it names', async (t) => {
     const clock = createManualClock();
     const { store, start, deps, alerts } = await openFixture(t, clock);
     await addTenant(store, 'other');
@@ -459,7 +459,7 @@ describe('a condition of a node or the store', () => {
     assert.equal(deps.system.raised, 0);
   });
 
-  test('stays queued during a store outage', async (t) => {
+  test('a condition stays queued during a store outage', async (t) => {
     const clock = createManualClock();
     const fixture = await openFixture(t, clock);
     const { alertState } = fixture.deps.store;

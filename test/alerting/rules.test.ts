@@ -43,7 +43,7 @@ function brief({ kind, stream, newFailures, percent }: StreamAlert): string {
 }
 
 describe('an alert about new failures', () => {
-  test('is returned for each stream that has some', () => {
+  test('delivery_failures: one alert for each stream that has new failures', () => {
     const alerts = evaluateAll([
       { id: 'est_1', newFailures: 12, total: 340, consecutive: 12 },
       { id: 'est_2', newFailures: 0, total: 7 },
@@ -52,7 +52,7 @@ describe('an alert about new failures', () => {
     assert.deepEqual(alerts, [['est_1 delivery_failures 12', 'est_3 delivery_failures 1']]);
   });
 
-  test('has all fields of the stream', () => {
+  test('delivery_failures: the alert has all fields of the stream', () => {
     const snapshot = snapshotAt(5, [
       { newFailures: 12, total: 340, consecutive: 12, lastError: 'timeout' },
     ]);
@@ -71,7 +71,7 @@ describe('an alert about new failures', () => {
     ]);
   });
 
-  test('is not returned again without new ones', () => {
+  test('delivery_failures: no alert without new failures', () => {
     const [first, second] = evaluateAll(
       [{ newFailures: 2, total: 2 }],
       [{ total: 2, consecutive: 2 }],
@@ -81,7 +81,7 @@ describe('an alert about new failures', () => {
 });
 
 describe('an alert about an automatic disabling', () => {
-  test('is returned once for each disabling', () => {
+  test('stream_disabled: one alert for each disabling', () => {
     const disabled = { status: 'disabled', total: 7 } as const;
     const alerts = evaluateAll(
       [{ ...disabled, disabledAt: 100 }],
@@ -99,18 +99,18 @@ describe('an alert about an automatic disabling', () => {
 describe('an alert about a limit that is near', () => {
   const near = (percent: number): string[] => [`est_1 threshold_near ${percent}`];
 
-  test('is returned once at 50, 70 and 90 percent each', () => {
+  test('threshold_near: one alert at 50, 70 and 90 percent each', () => {
     const totals = [2499, 2500, 2600, 3499, 3500, 4499, 4500, 4999, 5000];
     const alerts = evaluateAll(...totals.map((total) => [{ total }]));
     assert.deepEqual(alerts, [[], near(50), [], [], near(70), [], near(90), [], []]);
   });
 
-  test('has the highest step when several are passed at one check', () => {
+  test('threshold_near: only the highest of several steps that are passed at one check', () => {
     assert.deepEqual(evaluateAll([{ total: 4700 }], [{ total: 4800 }]), [near(90), []]);
     assert.deepEqual(evaluateAll([{ consecutive: 350, total: 2500 }]), [near(70)]);
   });
 
-  test('is returned for each of the two counters', () => {
+  test('threshold_near: an alert for each of the two counters', () => {
     const alerts = evaluateAll(
       [{ consecutive: 250 }],
       [{ consecutive: 250, total: 2500 }],
@@ -119,7 +119,7 @@ describe('an alert about a limit that is near', () => {
     assert.deepEqual(alerts, [near(50), near(50), near(90)]);
   });
 
-  test('is returned again after the counter fell, also when the stream was healthy', () => {
+  test('threshold_near: another alert after the counter fell, also when the stream was healthy', () => {
     assert.deepEqual(
       evaluateAll([{ consecutive: 300 }], [{ consecutive: 0 }], [{ consecutive: 300 }]),
       [near(50), [], near(50)],
@@ -139,7 +139,7 @@ describe('an alert about a limit that is near', () => {
     assert.deepEqual(alerts, [near(90), [], [], near(90)]);
   });
 
-  test('is returned once while the counter goes up and down around a step', () => {
+  test('threshold_near: one alert while the counter goes up and down around a step', () => {
     const totals = [2500, 2499, 2500, 2400, 2501, 2251, 2520];
     const alerts = evaluateAll(...totals.map((total) => [{ total }]));
     assert.deepEqual(alerts.flat(), near(50));
@@ -149,7 +149,7 @@ describe('an alert about a limit that is near', () => {
     ]);
   });
 
-  test('is unchanged while the counter is unknown', () => {
+  test('threshold_near: an unknown counter changes nothing', () => {
     const alerts = evaluateAll(
       [{ consecutive: 300 }],
       [{ consecutive: undefined, total: 1 }],
@@ -188,7 +188,7 @@ describe('evaluate with random snapshots', () => {
     });
   }
 
-  test('returns each kind once for a stream, and only for streams of the snapshot', () => {
+  test('evaluate returns each kind once for a stream, and only for streams of the snapshot', () => {
     fc.assert(
       fc.property(checks, (history) => {
         for (const { snapshot, alerts } of play(history)) {
@@ -201,7 +201,7 @@ describe('evaluate with random snapshots', () => {
     );
   });
 
-  test('returns new failures with their number, for exactly the streams that have some', () => {
+  test('evaluate returns new failures with their number, for exactly the streams that have some', () => {
     fc.assert(
       fc.property(checks, (history) => {
         for (const { snapshot, alerts } of play(history)) {
@@ -216,7 +216,7 @@ describe('evaluate with random snapshots', () => {
     );
   });
 
-  test('returns no limits and disablings for the same snapshot again', () => {
+  test('evaluate returns no limits and disablings for the same snapshot again', () => {
     fc.assert(
       fc.property(checks, (history) => {
         for (const { snapshot, after } of play(history)) {
@@ -260,7 +260,7 @@ describe('evaluate with random snapshots', () => {
     );
   });
 
-  test('remembers nothing of a healthy stream', () => {
+  test('evaluate remembers nothing of a healthy stream', () => {
     fc.assert(
       fc.property(checks, (history) => {
         const quiet = [...history, []];

@@ -40,7 +40,7 @@ function hookAt(origin: string) {
 }
 
 describe('the request of an alert', () => {
-  test('has the documented JSON body', async (t) => {
+  test('the request has the documented JSON body', async (t) => {
     const receiver = await receive(t, reply(200, 'ok'));
     await hookAt(receiver.origin).send(message, never);
     assert.equal(receiver.requests.length, 1);
@@ -63,7 +63,7 @@ describe('the request of an alert', () => {
     });
   });
 
-  test('succeeds with any 2xx, also when the response body never ends', async (t) => {
+  test('send succeeds with any 2xx, also when the response body never ends', async (t) => {
     for (const status of [200, 201, 202, 204]) {
       await hookAt((await receive(t, reply(status))).origin).send(message, never);
     }
@@ -73,7 +73,7 @@ describe('the request of an alert', () => {
     assert.equal(receiver.requests.length, 1);
   });
 
-  test('fails with any other status, and follows no redirect', async (t) => {
+  test('send fails with any other status, and follows no redirect', async (t) => {
     const elsewhere = await receive(t, reply(200));
     for (const [answer, status] of [
       [redirect(302, elsewhere.origin), 302],
@@ -92,7 +92,7 @@ describe('the request of an alert', () => {
     assert.equal(elsewhere.requests.length, 0);
   });
 
-  test('fails without the address in its reason when nothing listens, or nothing that uses HTTP', async (t) => {
+  test('send fails without the address in its reason when no HTTP server listens', async (t) => {
     const origin = `http://127.0.0.1:${await freePort()}`;
     await assert.rejects(hookAt(origin).send(message, never), { message: 'ECONNREFUSED' });
     const noHttp = await receive(t, raw('220 mail.example ESMTP\r\n'));
@@ -102,7 +102,7 @@ describe('the request of an alert', () => {
     });
   });
 
-  test('ends when aborted', async (t) => {
+  test('send ends when aborted', async (t) => {
     const receiver = await receive(t, hang);
     const cut = new AbortController();
     receiver.answer = () => cut.abort();

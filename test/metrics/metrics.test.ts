@@ -88,7 +88,7 @@ const streamsIn = (text: Exposition, name: string): string[] =>
   text.samples(name).map(({ labels }) => labels['stream'] ?? '');
 
 describe('metric names', () => {
-  test('begin with the name of the service, with _ for -', async () => {
+  test('names begin with the name of the service, with _ for -', async () => {
     const text = await textOf(metricsOf({ serviceName: 'my-events' }));
     assert.equal(text.value('my_events_build_info', { version: '1.2.3' }), 1);
     assert.ok([...text.families.keys()].every((name) => !name.startsWith('leat_')));
@@ -111,7 +111,7 @@ describe('metric names', () => {
 });
 
 describe('an attempt', () => {
-  test('counts by the kind of its delivery and its outcome', async () => {
+  test('attempts count by the kind of the delivery and the outcome', async () => {
     const metrics = metricsOf();
     metrics.report(attempt);
     metrics.report({ ...attempt, result: 'retry', error: '503' });
@@ -128,7 +128,7 @@ describe('an attempt', () => {
     }
   });
 
-  test('has its duration in seconds, by its outcome', async () => {
+  test('the duration of an attempt is in seconds, by its outcome', async () => {
     const metrics = metricsOf();
     metrics.report(attempt);
     metrics.report({ ...attempt, durationMs: 9000, result: 'retry', error: 'timeout' });
@@ -142,7 +142,7 @@ describe('an attempt', () => {
     assert.equal(text.value('leat_attempt_duration_seconds_sum', { outcome: 'retry' }), 9);
   });
 
-  test('with success has the latency since its event was accepted, where that is known', async () => {
+  test('a delivered attempt has the latency since its event was accepted, where that is known', async () => {
     const metrics = metricsOf();
     metrics.report(attempt);
     metrics.report({ ...attempt, attempt: 3, sincePublishedMs: 3500 });
@@ -160,7 +160,7 @@ describe('an attempt', () => {
 });
 
 describe('the dispatcher', () => {
-  test('its reports of streams, batches, outages and bugs are counted', async () => {
+  test('reports of streams, batches, outages and bugs are counted', async () => {
     const metrics = metricsOf();
     const error = new Error('away');
     const health = { consecutive: 1, total: 2 };
@@ -186,7 +186,7 @@ describe('the dispatcher', () => {
     assert.equal(text.value('leat_unexpected_errors_total'), 1);
   });
 
-  test('its state is read for each text', async () => {
+  test('the state of the dispatcher is read for each text', async () => {
     const metrics = metricsOf();
     let present = state;
     metrics.observeDispatcher({ state: () => present, backlogs: () => [] });
@@ -220,7 +220,7 @@ test('the numbers of name lookups are read for each text', async () => {
 });
 
 describe('pulls_open', () => {
-  test('is read for each text', async () => {
+  test('pulls_open is read for each text', async () => {
     const metrics = metricsOf();
     assert.equal((await textOf(metrics)).value('leat_pulls_open'), 0);
     const pulls = { open: 3 };
@@ -232,7 +232,7 @@ describe('pulls_open', () => {
 });
 
 describe('a commit of the log', () => {
-  test('counts its events; other hints do not count', async () => {
+  test('a commit counts its events; other hints do not count', async () => {
     const metrics = metricsOf();
     const event: LogEvent = {
       offset: 1,
@@ -260,7 +260,7 @@ describe('the lag', () => {
     return textOf(metrics);
   };
 
-  test('has a series of each stream in events and in seconds, and the sums', async () => {
+  test('each stream has its lag in events and in seconds; the sums are added', async () => {
     const text = await following(metricsOf(), [
       backlogOf('est_a', { events: 5, oldestAt: now - 2500, retries: 2 }),
       backlogOf('est_b', { tenantName: 'other', events: 7, oldestAt: now + 10, retries: 1 }),
@@ -286,7 +286,7 @@ describe('the lag', () => {
     assert.equal(text.value('leat_retries_waiting'), 3);
   });
 
-  test('with too many streams has series of those that lag most, and the sums', async () => {
+  test('too many streams: only those that lag most have series; the sums have all', async () => {
     // Those with a high number lag most by events, those with a low one by time.
     const backlogs = Array.from({ length: 5000 }, (_, index) =>
       backlogOf(`est_${index}`, { events: 1 + index, oldestAt: now - (5000 - index) * 1000 }),
@@ -302,7 +302,7 @@ describe('the lag', () => {
     assert.equal(text.value('leat_streams_lagging'), 5000);
   });
 
-  test('of very many streams is summed up in slices that let other work continue', async () => {
+  test('the lag of very many streams is summed up in slices that let other work continue', async () => {
     const backlogs = Array.from({ length: 5000 }, (_, index) => backlogOf(`est_${index}`));
     let yields = 0;
     const yieldToOthers = (): Promise<void> => {
@@ -313,14 +313,14 @@ describe('the lag', () => {
     assert.ok(yields >= 10, `${yields} yields`);
   });
 
-  test('with too many streams has no series of streams without a lag', async () => {
+  test('too many streams: those without a lag have no series', async () => {
     const backlogs = Array.from({ length: 30 }, (_, index) => backlogOf(`est_${index}`));
     const late = backlogOf('est_late', { events: 3, oldestAt: now - 1000 });
     const text = await following(metricsOf({ streamsMax: 20 }), [...backlogs, late]);
     assert.deepEqual(streamsIn(text, 'leat_stream_lag_events'), ['est_late']);
   });
 
-  test('has no series of a stream that was removed', async () => {
+  test('a removed stream has no series', async () => {
     const metrics = metricsOf();
     await following(metrics, [backlogOf('est_a', { events: 1 }), backlogOf('est_b')]);
     const text = await following(metrics, [backlogOf('est_b')]);
@@ -330,7 +330,7 @@ describe('the lag', () => {
 });
 
 describe('a route', () => {
-  test('counts responses by class of status, with their duration in seconds', async () => {
+  test('responses count by class of status, with their duration in seconds', async () => {
     const metrics = metricsOf();
     const count = metrics.route('GET', '/api/v2/event-streams/:id');
     count(200, 3);
@@ -347,14 +347,14 @@ describe('a route', () => {
     assert.equal(text.value('leat_http_request_duration_seconds_bucket', bucket), 3);
   });
 
-  test('has a series of server errors before the first, so that a rate sees the first', async () => {
+  test('server errors have a series before the first, so that a rate sees the first', async () => {
     const metrics = metricsOf();
     metrics.route('POST', '/api/v2/events');
     const labels = { method: 'POST', route: '/api/v2/events', status: '5xx' };
     assert.equal((await textOf(metrics)).value('leat_http_requests_total', labels), 0);
   });
 
-  test('has the method `other` for unknown methods', async () => {
+  test('unknown methods are `other`', async () => {
     const metrics = metricsOf();
     metrics.route('PROPFIND', 'none')(404, 1);
     metrics.route('BREW', 'none')(999, 1);

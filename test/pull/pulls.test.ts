@@ -94,7 +94,7 @@ describe('a live reader', () => {
     assert.equal(fixture.pulls.open, 0);
   });
 
-  test('has no timer once its connection is closed', async (t) => {
+  test('a closed connection leaves no timer', async (t) => {
     const fixture = await openFixture(t);
     const wire = await fixture.open();
     assert.equal(fixture.clock.pending, 1);
@@ -223,7 +223,7 @@ describe('a reader that is behind', () => {
 });
 
 describe('a client that does not read', () => {
-  test('is cut off once 1 MiB waits and the timeout is over, and that is logged', async (t) => {
+  test('a client is cut off once 1 MiB waits and the timeout is over, and that is logged', async (t) => {
     const fixture = await openFixture(t);
     const slow = await fixture.open({ client: 'slow', wire: new Wire(false) });
     const quick = await fixture.open({ client: 'quick' });
@@ -260,7 +260,7 @@ describe('a client that does not read', () => {
     assert.equal(wire.stallsMs, undefined);
   });
 
-  test('is not one that reads a burst, or for which there is nothing to read', async (t) => {
+  test('a client that reads a burst, or has nothing to read, is not cut off', async (t) => {
     const fixture = await openFixture(t);
     const wire = await fixture.open();
     await fixture.append(...many(30_000));
@@ -271,7 +271,7 @@ describe('a client that does not read', () => {
     assert.equal(wire.outcome, 'open');
   });
 
-  test('is cut off when too much waits in the log, and not before', async (t) => {
+  test('a client is cut off when too much waits in the log, and not before', async (t) => {
     const fixture = await openFixture(t);
     await fixture.append(...many(2000));
     const wire = await fixture.open({ after: 0, wire: new Wire(false) });
@@ -286,7 +286,7 @@ describe('a client that does not read', () => {
     assert.equal(other.outcome, 'open');
   });
 
-  test('is checked again after a store outage during the first check', async (t) => {
+  test('a stalled client is checked again after a store outage during the first check', async (t) => {
     let isOut = false;
     const fixture = await openFixture(t, {
       around: (store) => ({
@@ -310,7 +310,7 @@ describe('a client that does not read', () => {
     assert.equal(wire.outcome, 'cut');
   });
 
-  test('is not cut off when it reads during the check', async (t) => {
+  test('a client that reads during the check is not cut off', async (t) => {
     let release: (() => void) | undefined;
     let emit: (hint: Hint) => void = () => undefined;
     let isHeld = false;
@@ -353,7 +353,7 @@ describe('a client that does not read', () => {
     assert.equal(wire.outcome, 'open');
   });
 
-  test('is cut off when its pull has ended', async (t) => {
+  test('a client that does not read the rest of an ended pull is cut off', async (t) => {
     const fixture = await openFixture(t);
     const wire = await fixture.open({ wire: new Wire(false) });
     await fixture.append(...many(1000));
@@ -402,7 +402,7 @@ describe('the token of a reader', () => {
     assert.equal(ending.text, greeting);
   });
 
-  test('is checked at once when its client has changed, once for all readers that share it', async (t) => {
+  test('a changed client: its token is checked at once, once for all readers that share it', async (t) => {
     let emit: (hint: Hint) => void = () => undefined;
     const fixture = await openFixture(t, {
       around: (store) => ({
@@ -451,7 +451,7 @@ describe('a store outage', () => {
     },
   });
 
-  test('of some seconds: the reader continues afterwards', async (t) => {
+  test('a short outage: the reader continues afterwards', async (t) => {
     const state: { error: Error | undefined } = { error: undefined };
     const fixture = await openFixture(t, { around: failing(state) });
     await fixture.append(...many(2000));
@@ -468,7 +468,7 @@ describe('a store outage', () => {
     assert.equal(wire.outcome, 'open');
   });
 
-  test('of 30 seconds ends the pull with an error', async (t) => {
+  test('an outage of 30 seconds ends the pull with an error', async (t) => {
     const state: { error: Error | undefined } = { error: undefined };
     const fixture = await openFixture(t, { around: failing(state) });
     await fixture.append(...many(3));
