@@ -308,7 +308,7 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
   });
 
   const cases: [what: string, files: Partial<Record<'cert' | 'key', string>>, line: RegExp][] = [
-    ['a key of another', { ...trusted, key: selfSigned.key }, /^LEAT_TLS_KEY: .+ does not fit/],
+    ['a key of another', { ...trusted, key: selfSigned.key }, /^LEAT_TLS_KEY: .+ does not match/],
     ['a certificate that is not there', { key: trusted.key }, /^LEAT_TLS_CERT: .+ \(ENOENT\)/],
     ['a key that is not there', { cert: trusted.cert }, /^LEAT_TLS_KEY: .+ \(ENOENT\)/],
     ['no certificate', { ...trusted, cert: 'x' }, /^LEAT_TLS_CERT: .+ holds no certificate/],
