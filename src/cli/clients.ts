@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
-import { type ApiClient, pathOf } from './http/api-client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -12,9 +11,10 @@ import {
 } from './command.ts';
 import { confirmed } from './confirm.ts';
 import { usageError } from './errors.ts';
+import { type ApiClient, pathOf } from './http/api-client.ts';
+import { allPages, numberedPages } from './http/pages.ts';
 import { writeJson } from './json.ts';
 import { listOption } from './option.ts';
-import { allPages, numberedPages } from './http/pages.ts';
 import { type Column, pairLines, tableLines } from './terminal/table.ts';
 
 /** The fields of a client that are shown (docs/http-api.md#clients). */
@@ -61,7 +61,7 @@ export function addClientCommands(clients: Command, deps: CliDeps): void {
 function addCreating(clients: Command, deps: CliDeps): void {
   withCommonOptions(clients.command('create'))
     .description('create a client and show its secret once')
-    .requiredOption('--name <name>', 'its name')
+    .requiredOption('--name <name>', 'name of the client')
     .option('--global', 'let it use the management API')
     .option('--scope <scopes>', 'scopes to grant, separated by commas', listOption)
     .option('--audience <audience>', 'API of the scopes; default: the management API')
@@ -105,7 +105,7 @@ function addCreating(clients: Command, deps: CliDeps): void {
 function addUpdating(clients: Command, deps: CliDeps): void {
   withCommonOptions(clients.command('update <client>'))
     .description('change a client')
-    .option('--name <name>', 'its new name')
+    .option('--name <name>', 'new name')
     .option('--global', 'let it use the management API')
     .option('--no-global', 'no longer let it use the management API')
     .addHelpText('after', examples('leat clients update reporter --global'))

@@ -1,9 +1,9 @@
 import { type Command, Option } from 'commander';
-import { type ApiClient, createApiClient } from './http/api-client.ts';
 import { printable } from '../core/setting.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
-import { terminalSafe } from './json.ts';
+import { type ApiClient, createApiClient } from './http/api-client.ts';
 import { openSession, type SessionDeps } from './http/session.ts';
+import { terminalSafe } from './json.ts';
 import { createTerminal, type Streams, type Terminal } from './terminal/terminal.ts';
 
 /** Dependencies of the commands that work over HTTP. */
@@ -39,7 +39,7 @@ export interface CommonOptions {
 export function withCommonOptions(command: Command): Command {
   return command
     .option('--json', 'print JSON for programs')
-    .option('--profile <name>', 'name of the login to use (default: default)')
+    .option('--profile <name>', 'name of the login (default: "default")')
     .option('--ca <file>', 'PEM file of an authority to trust (or LEAT_CA)')
     .addOption(new Option('--no-color', 'no colours (or NO_COLOR)'));
 }

@@ -2,8 +2,8 @@ import type { Run } from './command.ts';
 import { usageError } from './errors.ts';
 
 /**
- * Asks for confirmation of a change that cannot be undone and returns whether it was given. Throws a
- * usage error without a terminal, so that a script never deletes by accident.
+ * Asks whether to make a change that cannot be undone and returns the reply. Throws a usage error
+ * without a terminal, so that a script never deletes by accident.
  */
 export async function confirmed(
   { terminal }: Pick<Run, 'terminal'>,

@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
-import { type ApiClient, pathOf, type Query } from './http/api-client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -10,9 +9,10 @@ import {
   show,
   withCommonOptions,
 } from './command.ts';
+import { type ApiClient, pathOf, type Query } from './http/api-client.ts';
+import { allPages } from './http/pages.ts';
 import { indented, writeJson } from './json.ts';
 import { listOption, wholeNumberOption } from './option.ts';
-import { allPages } from './http/pages.ts';
 import { streamIdOf } from './stream.ts';
 import { type Column, pairLines, shortTime, tableLines } from './terminal/table.ts';
 import type { Paint } from './terminal/terminal.ts';

@@ -30,12 +30,15 @@ export class CommandFailed extends Error {
   }
 }
 
-/** Creates the failure for a wrong command line; `message` says how it is written right. */
+/** Creates the failure for a wrong command line; `message` says how to correct it. */
 export function usageError(message: string): CommandFailed {
   return new CommandFailed(exitCodes.usage, message);
 }
 
 /** Creates the failure of a command without a session; `url` is the server to log in to. */
-export function notLoggedIn(url = 'http://localhost:8080', why = 'Not logged in'): CommandFailed {
-  return new CommandFailed(exitCodes.authentication, `${why}: run \`leat login ${url}\`.`);
+export function notLoggedIn(
+  url = 'http://localhost:8080',
+  reason = 'Not logged in',
+): CommandFailed {
+  return new CommandFailed(exitCodes.authentication, `${reason}: run \`leat login ${url}\`.`);
 }

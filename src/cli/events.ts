@@ -15,10 +15,10 @@ import {
 } from './command.ts';
 import { CommandFailed, usageError } from './errors.ts';
 import { readJson, writeJson } from './json.ts';
-import { readLines } from './read-lines.ts';
 import { fileOption } from './option.ts';
-import { counted, progressText } from './terminal/progress.ts';
+import { readLines } from './read-lines.ts';
 import { addTailCommand } from './tail.ts';
+import { counted, progressText } from './terminal/progress.ts';
 import type { Terminal } from './terminal/terminal.ts';
 import { instantOption } from './time.ts';
 

@@ -4,7 +4,6 @@ import { formatTime } from '../core/date.ts';
 import { printable } from '../core/setting.ts';
 import { isSecret, type SignatureCheck, verify } from '../core/sign.ts';
 import { sleep } from '../core/sleep.ts';
-import { pathOf } from './http/api-client.ts';
 import {
   type CliDeps,
   type CommonOptions,
@@ -15,6 +14,7 @@ import {
   withCommonOptions,
 } from './command.ts';
 import { CommandFailed, exitCodes, usageError } from './errors.ts';
+import { pathOf } from './http/api-client.ts';
 import { indented, readJson, writeJson } from './json.ts';
 import { secretOption, wholeNumberOption } from './option.ts';
 import { streamIdOf } from './stream.ts';

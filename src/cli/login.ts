@@ -9,13 +9,13 @@ import {
   type Run,
   withCommonOptions,
 } from './command.ts';
+import { CommandFailed, usageError } from './errors.ts';
 import { type AccessToken, requestToken } from './http/access-token.ts';
 import { credentialsFile, type Profile, readProfiles, writeProfiles } from './http/credentials.ts';
-import { CommandFailed, usageError } from './errors.ts';
 import { createHttpClient } from './http/http-client.ts';
-import { secretOption } from './option.ts';
-import { defaultProfile } from './http/session.ts';
 import { audienceOf, serverOrigin, warnOfPlainHttp } from './http/server-url.ts';
+import { defaultProfile } from './http/session.ts';
+import { secretOption } from './option.ts';
 
 interface LoginOptions extends CommonOptions {
   readonly clientId?: string;

@@ -1,14 +1,14 @@
-import type { CommonOptions, ApiRun } from './command.ts';
-import { evaluate, initialState } from '../alerting/rules.ts';
 import { type Alert, alertBody } from '../alerting/alert.ts';
-import { formatTime } from '../core/date.ts';
-import { addToOutbox, type ChannelName } from '../alerting/outbox.ts';
-import { printable } from '../core/setting.ts';
 import { type AlertDispatcher, createAlertDispatcher } from '../alerting/dispatcher.ts';
 import { createAlertMail } from '../alerting/mail-channel.ts';
+import { addToOutbox, type ChannelName } from '../alerting/outbox.ts';
+import { evaluate, initialState } from '../alerting/rules.ts';
 import { createAlertWebhook } from '../alerting/webhook-channel.ts';
+import { formatTime } from '../core/date.ts';
+import { printable } from '../core/setting.ts';
 import { sleep } from '../core/sleep.ts';
 import { alertLimits } from '../settings/alerting.ts';
+import type { CommonOptions, ApiRun } from './command.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
 import { terminalSafe } from './json.ts';
 import { type OpenFailure, readLists } from './monitor-poll.ts';
@@ -49,7 +49,7 @@ export async function monitor(
     try {
       await poll({ run, options, output, dispatcher }, state, save);
     } catch (error) {
-      // The first failure is a mistake of the user; a later one may be repaired.
+      // A first poll that fails points to a wrong option; a later failure may be temporary.
       if (once === true || polls === 0 || !(error instanceof CommandFailed)) throw error;
       output.warn(`A poll failed; trying again in ${interval} s: ${error.message.split('\n')[0]}`);
     }

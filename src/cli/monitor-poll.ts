@@ -1,9 +1,9 @@
-import type { StreamHealth } from '../alerting/rules.ts';
 import { causeOf } from '../alerting/alert.ts';
+import type { StreamHealth } from '../alerting/rules.ts';
 import type { Clock } from '../core/clock.ts';
 import type { StreamStatus } from '../core/types.ts';
-import { type ApiClient, type ApiResponse, pathOf } from './http/api-client.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
+import { type ApiClient, type ApiResponse, pathOf } from './http/api-client.ts';
 
 /** A stream as one poll found it. */
 export interface StreamSnapshot {

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
+import type { Outbox } from '../alerting/outbox.ts';
 import type { NotifiedState } from '../alerting/rules.ts';
 import type { RandomBytes } from '../core/clock.ts';
 import { codeOf } from '../core/errors.ts';
-import type { Outbox } from '../alerting/outbox.ts';
 import { writeAtomically } from '../files/atomic-write.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
 import type { Snapshots } from './monitor-poll.ts';

@@ -1,8 +1,8 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { httpUrl, mailAddress, type Parse, smtpUrl, wholeNumber } from '../core/value.ts';
 import { type CliDeps, examples, runWithApi, withCommonOptions } from './command.ts';
-import type { MonitorOptions } from './monitor-loop.ts';
 import { usageError } from './errors.ts';
+import type { MonitorOptions } from './monitor-loop.ts';
 
 /** `leat monitor`: alerts for a server that sends none, or that someone else runs. */
 export function addMonitorCommand(program: Command, deps: CliDeps): void {

@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
 import { sleep } from '../core/sleep.ts';
-import { type ApiClient, pathOf } from './http/api-client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -17,10 +16,11 @@ import {
   withFailureFilter,
 } from './deliveries.ts';
 import { CommandFailed, exitCodes, usageError } from './errors.ts';
+import { type ApiClient, pathOf } from './http/api-client.ts';
 import { terminalSafe } from './json.ts';
-import { counted, progressText } from './terminal/progress.ts';
 import { type RedeliveryState, redeliveryState } from './redelivery.ts';
 import { streamIdOf } from './stream.ts';
+import { counted, progressText } from './terminal/progress.ts';
 
 interface RedeliverOptions extends CommonOptions, FailureFilter {
   readonly wait: boolean;

@@ -2,7 +2,6 @@ import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
 import { sleep } from '../core/sleep.ts';
 import type { ReplayShown } from '../schemas/replays.ts';
-import { pathOf } from './http/api-client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -13,10 +12,11 @@ import {
   withCommonOptions,
 } from './command.ts';
 import { CommandFailed, exitCodes, usageError } from './errors.ts';
+import { pathOf } from './http/api-client.ts';
 import { terminalSafe } from './json.ts';
 import { listOption } from './option.ts';
-import { progressText } from './terminal/progress.ts';
 import { streamIdOf } from './stream.ts';
+import { progressText } from './terminal/progress.ts';
 import { pairLines, shortTime } from './terminal/table.ts';
 import type { Paint } from './terminal/terminal.ts';
 import { instantOption } from './time.ts';
@@ -77,7 +77,7 @@ export function addReplayCommands(replay: Command, deps: CliDeps): void {
       runWithApi(deps, options, async (run) => {
         const path = await pathOfReplay(run, stream, replayId);
         await run.api.send({ method: 'DELETE', path });
-        if (!run.json) run.terminal.print('Canceled the replay.');
+        if (!run.json) run.terminal.print('Cancelled the replay.');
       }),
     );
 }

@@ -1,6 +1,4 @@
 import type { Command } from 'commander';
-import { type ApiClient, pathOf } from './http/api-client.ts';
-import { chartLines } from './terminal/chart.ts';
 import {
   type CliDeps,
   type CommonOptions,
@@ -9,7 +7,9 @@ import {
   show,
   withCommonOptions,
 } from './command.ts';
+import { type ApiClient, pathOf } from './http/api-client.ts';
 import { streamIdOf } from './stream.ts';
+import { chartLines } from './terminal/chart.ts';
 import { instantOption } from './time.ts';
 
 /** The fields of the statistics that are shown (docs/http-api.md#statistics). */

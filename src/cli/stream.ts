@@ -1,7 +1,7 @@
-import type { StreamShown } from '../schemas/streams.ts';
 import { printable } from '../core/setting.ts';
-import { type ApiClient, pathOf } from './http/api-client.ts';
+import type { StreamShown } from '../schemas/streams.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
+import { type ApiClient, pathOf } from './http/api-client.ts';
 import { allPages } from './http/pages.ts';
 
 /** Returns every event stream, oldest first. */
@@ -9,7 +9,7 @@ export function allStreams(api: ApiClient): Promise<StreamShown[]> {
   return allPages<StreamShown>(api, '/event-streams', 'eventStreams');
 }
 
-/** Returns the id of a stream that is given by id or name. */
+/** Returns the id of a stream, looked up by name if necessary. */
 export async function streamIdOf(api: ApiClient, idOrName: string): Promise<string> {
   return isStreamId(idOrName) ? idOrName : (await streamNamed(api, idOrName)).id;
 }

@@ -1,7 +1,6 @@
 import { type Command, Option } from 'commander';
 import { printable } from '../core/setting.ts';
 import type { StreamShown } from '../schemas/streams.ts';
-import { pathOf } from './http/api-client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -19,6 +18,7 @@ import {
   withDestinationOptions,
 } from './destination.ts';
 import { usageError } from './errors.ts';
+import { pathOf } from './http/api-client.ts';
 import { writeJson } from './json.ts';
 import { listOption } from './option.ts';
 import { allStreams, findStream, streamIdOf } from './stream.ts';

@@ -3,7 +3,6 @@ import { backoffMs } from '../core/backoff.ts';
 import { formatTime } from '../core/date.ts';
 import { printable } from '../core/setting.ts';
 import { sleep } from '../core/sleep.ts';
-import type { Query } from './http/api-client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -13,13 +12,14 @@ import {
   withCommonOptions,
 } from './command.ts';
 import { CommandFailed, exitCodes, usageError } from './errors.ts';
-import { readJson, terminalSafe, writeJson } from './json.ts';
-import { listOption, wholeNumberOption } from './option.ts';
+import type { Query } from './http/api-client.ts';
 import { type EventSourceMessage, readEventStream } from './http/event-stream.ts';
 import type { StreamedResponse } from './http/http-client.ts';
+import { readJson, terminalSafe, writeJson } from './json.ts';
+import { listOption, wholeNumberOption } from './option.ts';
 import type { Format, Paint } from './terminal/terminal.ts';
-import { instantOption } from './time.ts';
 import { cutTo, widthOf } from './terminal/width.ts';
+import { instantOption } from './time.ts';
 
 interface TailOptions extends CommonOptions {
   readonly type?: readonly string[];
@@ -96,7 +96,7 @@ async function tail(run: ApiRun, options: TailOptions): Promise<void> {
       progress.startedAt ??= formatTime(Date.parse(headers['date'] ?? '') || clock.now());
       await readPull(run, stream, progress);
     } catch (error) {
-      // A first connection that fails is a mistake of the user; a later one may be repaired.
+      // A first connection that fails points to a wrong option; a later failure may be temporary.
       if (progress.startedAt === undefined || !isTransient(error)) throw error;
       failedInARow++;
       terminal.note(`${(error as Error).message} Trying again.`);
@@ -177,7 +177,7 @@ function fieldsOf(data: string): Record<string, unknown> {
   }
 }
 
-/** Creates the failure of a pull that the server ends; only one without the events is final. */
+/** Creates the failure of a pull that the server ended; after all but `cursor_expired` it may be resumed. */
 function pullError(data: string): CommandFailed {
   const { code, message } = Object(fieldsOf(data)['error']) as Record<string, unknown>;
   const reported = typeof message === 'string' ? printable(message) : 'The server ended the pull.';

@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
 import { sleep } from '../core/sleep.ts';
-import { pathOf } from './http/api-client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -12,8 +11,9 @@ import {
   withCommonOptions,
 } from './command.ts';
 import { failureLines, type FailureShown } from './deliveries.ts';
-import { dataOf } from './events.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
+import { dataOf } from './events.ts';
+import { pathOf } from './http/api-client.ts';
 import { terminalSafe } from './json.ts';
 import { wholeNumberOption } from './option.ts';
 import { readStats, totalOf } from './stats.ts';

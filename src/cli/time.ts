@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander';
-import { formatTime, parseTime } from '../core/date.ts';
 import type { Millis } from '../core/clock.ts';
+import { formatTime, parseTime } from '../core/date.ts';
 
 const unitsMs: Readonly<Record<string, number>> = {
   s: 1000,

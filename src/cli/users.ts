@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
-import { type ApiClient, pathOf } from './http/api-client.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -11,11 +10,12 @@ import {
   withCommonOptions,
 } from './command.ts';
 import { confirmed } from './confirm.ts';
-import { dataOf } from './events.ts';
 import { CommandFailed, exitCodes, usageError } from './errors.ts';
+import { dataOf } from './events.ts';
+import { type ApiClient, pathOf } from './http/api-client.ts';
+import { allUsers } from './http/pages.ts';
 import { indented, writeJson } from './json.ts';
 import { secretOption, wholeNumberOption } from './option.ts';
-import { allUsers } from './http/pages.ts';
 import { type Column, shortTime, tableLines } from './terminal/table.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
@@ -162,7 +162,7 @@ async function fieldsOf(
   };
 }
 
-/** Returns the id of a user that is given by id or e-mail; ids contain a bar, e-mails do not. */
+/** Returns the id of a user, looked up by e-mail if necessary; ids contain a bar, e-mails do not. */
 async function userIdOf(api: ApiClient, user: string): Promise<string> {
   if (user.includes('|') || !user.includes('@')) return user;
   const [first, second] = await usersOf(api, user);

@@ -29,7 +29,7 @@ function offered(script: string, words: readonly string[]): string[] {
 }
 
 describe('shell completion', () => {
-  test('lists the commands, without hidden ones', () => {
+  test('leat completion: lists the commands, without hidden ones', () => {
     const commands = completablesOf(tree());
     assert.deepEqual(
       commands.map(({ path, words }) => [path.join(' '), words.map(({ word }) => word)]),
@@ -41,13 +41,13 @@ describe('shell completion', () => {
     );
   });
 
-  test('quotes descriptions for every shell', () => {
+  test('leat completion: quotes descriptions for every shell', () => {
     const commands = completablesOf(tree());
     assert.ok(completionScript('fish', commands).includes(`-d 'streams: it'"'"'s theirs'`));
     assert.ok(completionScript('zsh', commands).includes(`'streams:streams: it'"'"'s theirs'`));
   });
 
-  test('completes sub-commands and options of the real program in bash', async (t) => {
+  test('leat completion: completes sub-commands and options of the real program in bash', async (t) => {
     const shell = await openShell(t);
     const { code, stdout } = await shell.leat(['completion', 'bash']);
     assert.equal(code, 0);

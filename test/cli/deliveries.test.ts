@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
-import { startEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
 import {
   createStream,
   freshType,
@@ -10,6 +9,7 @@ import {
   waitForStats,
   type FailureBody,
 } from '../helpers/api-client.ts';
+import { startEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
 import { logIn, openServer, openShell, type Shell } from './shell.ts';
 
 /** A stream whose endpoint fails, and the events that failed. */

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test, type TestContext } from 'node:test';
-import { startEndpoint } from '../helpers/endpoint.ts';
 import { createStream, freshType } from '../helpers/api-client.ts';
+import { startEndpoint } from '../helpers/endpoint.ts';
 import { logIn, openServer, openShell, type Shell } from './shell.ts';
 
 describe('leat events publish', { concurrency: 2 }, () => {
@@ -19,7 +19,7 @@ describe('leat events publish', { concurrency: 2 }, () => {
     return shell;
   };
 
-  test('publishes one event with data from an option, a file or the standard input', async (t) => {
+  test('leat events publish: publishes one event with data from an option, a file or the standard input', async (t) => {
     const shell = await loggedIn(t);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
@@ -47,7 +47,7 @@ describe('leat events publish', { concurrency: 2 }, () => {
     }
   });
 
-  test('publishes the lines of a file in order, at most 1000 per request', async (t) => {
+  test('leat events publish: publishes the lines of a file in order, at most 1000 per request', async (t) => {
     const shell = await loggedIn(t);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
@@ -66,7 +66,7 @@ describe('leat events publish', { concurrency: 2 }, () => {
     assert.equal(json.stdout.match(/^\{"id":"evt_\w{22}","offset":"\S+"\}$/gm)?.length, 2);
   });
 
-  test('reports the line of a bad event and how many were published before', async (t) => {
+  test('leat events publish: reports the line of a bad event and how many were published before', async (t) => {
     const shell = await loggedIn(t);
     const good = JSON.stringify({ type: freshType(), data: {} });
     const lines = [...Array<string>(1001).fill(good), '', '{"type": "a.b"}'];
@@ -85,7 +85,7 @@ describe('leat events publish', { concurrency: 2 }, () => {
     );
   });
 
-  test('rejects options that do not go together, with code 2', async (t) => {
+  test('leat events publish: rejects options that do not go together, with code 2', async (t) => {
     const shell = await loggedIn(t);
     const cases: [string[], RegExp][] = [
       [['--data', '{}'], /No type: add --type/],

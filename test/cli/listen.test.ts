@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { requestLine, statusOf } from '../../src/cli/listen.ts';
 import { plain } from '../../src/cli/terminal/terminal.ts';
 import { makeSecret, sign } from '../../src/core/sign.ts';
+import { createStream, freshType, patchStream, publish } from '../helpers/api-client.ts';
 import { end, waitFor } from '../helpers/leat.ts';
-import { createStream, freshType, publish, patchStream } from '../helpers/api-client.ts';
 import { logIn, openServer, openShell, type Started } from './shell.ts';
 
 const secret = makeSecret(() => new Uint8Array(32).fill(9));
@@ -18,7 +19,7 @@ describe('leat listen', { concurrency: 2 }, () => {
   });
   after(() => leat.close());
 
-  test('receives events, checks their signatures, and fails as --fail says', async (t) => {
+  test('leat listen: receives events, checks their signatures, and fails as --fail says', async (t) => {
     const shell = await openShell(t);
     await logIn(shell, leat);
     const type = freshType();
@@ -54,7 +55,7 @@ describe('leat listen', { concurrency: 2 }, () => {
     assert.match(stdout, /"text": "\\u009b"/);
   });
 
-  test('rejects wrong signatures, and prints one JSON per line with --json', async (t) => {
+  test('leat listen: rejects wrong signatures, and prints one JSON per line with --json', async (t) => {
     const shell = await openShell(t);
     await writeFile(join(shell.home, 'secret'), `${secret}\n`);
     const listening = shell.start(['listen', '--port', '0', '--secret-file', 'secret', '--json']);
@@ -93,7 +94,7 @@ describe('leat listen', { concurrency: 2 }, () => {
     assert.deepEqual([lines[0]?.event, lines[3]?.event], [JSON.parse(body), 'no json']);
   });
 
-  test('reports a port in use and an invalid secret', async (t) => {
+  test('leat listen: reports a port in use and an invalid secret', async (t) => {
     const shell = await openShell(t);
     const taken = await shell.leat(['listen', '--port', String(leat.port)]);
     assert.equal(taken.code, 1);
@@ -106,8 +107,25 @@ describe('leat listen', { concurrency: 2 }, () => {
   });
 });
 
+test('leat listen keeps running when a sender disconnects within a request', async (t) => {
+  const shell = await openShell(t);
+  const listening = shell.start(['listen', '--port', '0', '--count', '2']);
+  await waitFor('an address', () => listening.stderr().includes('Listening'));
+  const port = Number(/:(\d+)\//.exec(listening.stderr())?.[1]);
+  const sender = connect(port, '127.0.0.1');
+  sender.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc', () =>
+    sender.destroy(),
+  );
+  await waitFor('the abort', () => listening.stderr().includes('The sender aborted a request.'));
+  const { status } = await fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body: '{}' });
+  assert.equal(status, 204);
+  const { code, stdout } = await listening.ended();
+  assert.equal(code, 0);
+  assert.match(stdout, /→ 204\n$/);
+});
+
 describe('the response of leat listen', () => {
-  test('has status 204, the status of the options, or 401 for a wrong signature', () => {
+  test('statusOf: returns 204, the status of the options, or 401 for a wrong signature', () => {
     assert.equal(statusOf({}, 1, undefined), 204);
     assert.equal(statusOf({ status: 503 }, 9, 'valid'), 503);
     assert.deepEqual(
@@ -118,7 +136,7 @@ describe('the response of leat listen', () => {
     assert.equal(statusOf({ status: 200 }, 1, 'wrong'), 401);
   });
 
-  test('is printed in one line, with control characters escaped', () => {
+  test('requestLine: returns one line, with control characters escaped', () => {
     const received = {
       time: '2026-03-01T09:30:00.000Z',
       check: undefined,

@@ -1,14 +1,11 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import { once } from 'node:events';
 import { join } from 'node:path';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import type { StreamAlertBody } from '../../src/alerting/alert.ts';
 import { type AlertReceiver, startAlertReceiver } from '../helpers/alerts.ts';
-import { type Endpoint, startEndpoint, text } from '../helpers/endpoint.ts';
-import { end, type Running, waitFor } from '../helpers/leat.ts';
-import { startMailServer } from '../helpers/smtp.ts';
 import {
   createStream,
   eventsOf,
@@ -18,6 +15,9 @@ import {
   type StreamBody,
   waitForStats,
 } from '../helpers/api-client.ts';
+import { type Endpoint, startEndpoint, text } from '../helpers/endpoint.ts';
+import { end, type Running, waitFor } from '../helpers/leat.ts';
+import { startMailServer } from '../helpers/smtp.ts';
 import { logIn, openServer, openShell, type Shell } from './shell.ts';
 
 let leat: Running & { close(): Promise<void> };
@@ -69,7 +69,7 @@ function brief(alerts: readonly StreamAlertBody[]): string[] {
 }
 
 describe('leat monitor --once', () => {
-  test('reports only failures that are new since the previous run', async (t) => {
+  test('leat monitor --once: reports only failures that are new since the previous run', async (t) => {
     const fixture = await open(t);
     const { shell, chat, stream, state } = fixture;
     const words = ['monitor', '--once', '--state', state, '--webhook-url', chat.url];
@@ -102,7 +102,7 @@ describe('leat monitor --once', () => {
     ]);
   });
 
-  test('reports thresholds of the given limits, and a stream that was disabled', async (t) => {
+  test('leat monitor --once: reports thresholds of the given limits, and a stream that was disabled', async (t) => {
     const fixture = await open(t);
     const { shell, chat, stream, state } = fixture;
     const words = ['monitor', '--once', '--state', state, '--webhook-url', chat.url];
@@ -123,7 +123,7 @@ describe('leat monitor --once', () => {
     ]);
   });
 
-  test('stores unsent alerts for the next run, and exits with 6', async (t) => {
+  test('leat monitor --once: stores unsent alerts for the next run, and exits with 6', async (t) => {
     const fixture = await open(t);
     const { shell, chat, stream, state } = fixture;
     const words = [
@@ -146,7 +146,7 @@ describe('leat monitor --once', () => {
     assert.deepEqual(brief(chat.alerts(stream.id)), ['delivery_failures 1 1']);
   });
 
-  test('prints open failures as JSON lines with --json, without a channel and a state', async (t) => {
+  test('leat monitor --once: prints open failures as JSON lines with --json, without a channel and a state', async (t) => {
     const fixture = await open(t);
     await fail(fixture, 1);
     const { code, stdout } = await fixture.shell.leat(['monitor', '--once', '--json']);
@@ -166,7 +166,7 @@ describe('leat monitor --once', () => {
     assert.deepEqual([own[0]?.['attempts'], own[0]?.['last_error']], [1, '410']);
   });
 
-  test('rejects invalid options, and never prints a secret address', async (t) => {
+  test('leat monitor --once: rejects invalid options, and never prints a secret address', async (t) => {
     const { shell, state } = await open(t);
     const cases: [words: string[], code: number, text: RegExp][] = [
       [['--email', 'ops@example.com'], 2, /--email and --smtp-url go together/],
@@ -198,7 +198,7 @@ describe('leat monitor --once', () => {
 });
 
 describe('leat monitor', () => {
-  test('polls repeatedly, posts and mails alerts, and ends at Ctrl-C', async (t) => {
+  test('leat monitor: polls repeatedly, posts and mails alerts, and ends at Ctrl-C', async (t) => {
     const fixture = await open(t);
     const { shell, chat, stream } = fixture;
     const mails = await startMailServer({ login: { user: 'leat', pass: 'mail-secret' } });
@@ -236,7 +236,7 @@ describe('leat monitor', () => {
     );
   });
 
-  test('stays below the rate limit of the server and still reports every failure', async (t) => {
+  test('leat monitor: stays below the rate limit of the server and still reports every failure', async (t) => {
     const strict = await openServer({
       LEAT_RETRY_DELAYS_MS: '0',
       LEAT_RATE_LIMIT_BURST: '12',
@@ -274,7 +274,7 @@ describe('leat monitor', () => {
     assert.doesNotMatch(running.stderr(), /poll failed/);
   });
 
-  test('works with a server that returns bare arrays', async (t) => {
+  test('leat monitor: works with a server that returns bare arrays', async (t) => {
     const failures = Array.from({ length: 150 }, (_, index) => ({
       id: `evt_${index}`,
       event_type: 'user.created',

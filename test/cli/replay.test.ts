@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { startEndpoint } from '../helpers/endpoint.ts';
 import {
   createStream,
   freshType,
@@ -8,6 +7,7 @@ import {
   publish,
   waitForStats,
 } from '../helpers/api-client.ts';
+import { startEndpoint } from '../helpers/endpoint.ts';
 import { logIn, openServer, openShell } from './shell.ts';
 
 describe('leat replay', { concurrency: 2 }, () => {
@@ -17,7 +17,7 @@ describe('leat replay', { concurrency: 2 }, () => {
   });
   after(() => leat.close());
 
-  test('sends retained events again and waits for the end', async (t) => {
+  test('leat replay: start sends retained events again and waits for the end', async (t) => {
     const shell = await openShell(t);
     await logIn(shell, leat);
     const endpoint = await startEndpoint();
@@ -37,7 +37,7 @@ describe('leat replay', { concurrency: 2 }, () => {
     assert.deepEqual([gone.code, gone.stderr], [4, 'The replay does not exist.\n']);
   });
 
-  test('exits with 1 when an event fails again', async (t) => {
+  test('leat replay: start exits with 1 when an event fails again', async (t) => {
     const shell = await openShell(t);
     await logIn(shell, leat);
     const endpoint = await startEndpoint();
@@ -53,7 +53,7 @@ describe('leat replay', { concurrency: 2 }, () => {
     assert.match(stderr, /1 became failures: leat redeliver sends them again\.\n$/);
   });
 
-  test('conflicts with a disabled stream and with a running replay, which can be canceled', async (t) => {
+  test('leat replay: start conflicts with a disabled stream and with a running replay, which cancel ends', async (t) => {
     const shell = await openShell(t);
     await logIn(shell, leat);
     const endpoint = await startEndpoint();
@@ -62,7 +62,7 @@ describe('leat replay', { concurrency: 2 }, () => {
     const { id: stream } = await createStream(leat, endpoint.url, { types: [type] });
     const event = await publish(leat, type);
     await waitForStats(leat, stream, { delivered: 1 });
-    // Without a response the replay runs until it is canceled.
+    // Without a response the replay runs until it is cancelled.
     endpoint.answer(() => undefined);
     const words = ['replay', 'start', stream, '--since', '1h', '--no-wait', '--json'];
     const started = await shell.leat(words);
@@ -72,7 +72,7 @@ describe('leat replay', { concurrency: 2 }, () => {
     assert.equal(second.code, 5);
     assert.match(second.stderr, /already running\.\nSee how far it is: leat replay show/);
     const cancelled = await shell.leat(['replay', 'cancel', stream, id]);
-    assert.deepEqual([cancelled.code, cancelled.stdout], [0, 'Canceled the replay.\n']);
+    assert.deepEqual([cancelled.code, cancelled.stdout], [0, 'Cancelled the replay.\n']);
     const shown = await shell.leat(['replay', 'show', stream, id, '--wait']);
     assert.match(shown.stdout, /^Status +cancelled$/m);
     await patchStream(leat, stream, { status: 'disabled' });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import { once } from 'node:events';
 import { dirname } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { bootstrapClient, freePort } from '../helpers/leat.ts';
@@ -14,7 +14,7 @@ describe('leat login', { concurrency: 2 }, () => {
   });
   after(() => leat.close());
 
-  test('stores the credentials in a file that only their owner can read', async (t) => {
+  test('leat login: stores the credentials in a file that only their owner can read', async (t) => {
     const shell = await openShell(t);
     const { code, stdout, stderr } = await logIn(shell, leat);
     assert.equal(code, 0, stderr);
@@ -26,7 +26,7 @@ describe('leat login', { concurrency: 2 }, () => {
     assert.deepEqual([list.code, list.stdout, list.stderr], [0, '[]\n', '']);
   });
 
-  test('reuses the token until it nearly expires, and requests a new one when it is rejected', async (t) => {
+  test('leat login: reuses the token until it nearly expires, and requests a new one when it is rejected', async (t) => {
     const shell = await openShell(t);
     await logIn(shell, leat);
     const storedToken = async () => (await storedIn(shell)).profiles['default']?.token.value ?? '';
@@ -42,7 +42,7 @@ describe('leat login', { concurrency: 2 }, () => {
     assert.notEqual(await storedToken(), `${first.slice(0, -8)}AAAAAAAA`);
   });
 
-  test('reads the secret from a file or the environment', async (t) => {
+  test('leat login: reads the secret from a file or the environment', async (t) => {
     const shell = await openShell(t);
     const file = `${shell.home}/secret.txt`;
     await writeFile(file, `${bootstrapClient.secret}\n`);
@@ -57,7 +57,7 @@ describe('leat login', { concurrency: 2 }, () => {
     assert.equal(missing.stderr, '--client-secret-file: /no/such/file cannot be read (ENOENT).\n');
   });
 
-  test('stores several logins by name, and removes one or all', async (t) => {
+  test('leat login: stores several logins by name, and removes one or all', async (t) => {
     const shell = await openShell(t);
     const words = ['login', leat.url, '--client-id', bootstrapClient.id, '--profile', 'live'];
     const named = await shell.leat(words, { input: bootstrapClient.secret });
@@ -74,7 +74,7 @@ describe('leat login', { concurrency: 2 }, () => {
     assert.deepEqual((await storedIn(shell)).profiles, {});
   });
 
-  test('rejects a wrong secret with code 3 and stores nothing', async (t) => {
+  test('leat login: rejects a wrong secret with code 3 and stores nothing', async (t) => {
     const shell = await openShell(t);
     const words = ['login', leat.url, '--client-id', bootstrapClient.id];
     const { code, stderr } = await shell.leat(words, { input: 'not-the-secret' });
@@ -84,7 +84,7 @@ describe('leat login', { concurrency: 2 }, () => {
     await assert.rejects(stat(shell.credentials), { code: 'ENOENT' });
   });
 
-  test('rejects an empty secret, a missing id and an invalid address with code 2', async (t) => {
+  test('leat login: rejects an empty secret, a missing id and an invalid address with code 2', async (t) => {
     const shell = await openShell(t);
     const empty = await shell.leat(['login', leat.url, '--client-id', 'a']);
     assert.deepEqual([empty.code, empty.stderr.includes('The secret is empty')], [2, true]);
@@ -100,14 +100,14 @@ describe('leat login', { concurrency: 2 }, () => {
 });
 
 describe('a command without a usable login', { concurrency: 2 }, () => {
-  test('prints how to log in', async (t) => {
+  test('a command without a login: prints how to log in', async (t) => {
     const shell = await openShell(t);
     const { code, stdout, stderr } = await shell.leat(['streams', 'list']);
     assert.deepEqual([code, stdout], [3, '']);
     assert.equal(stderr, 'Not logged in: run `leat login http://localhost:8080`.\n');
   });
 
-  test('rejects a credentials file that others can read or that holds something else', async (t) => {
+  test('a command without a login: rejects a credentials file that others can read or that holds something else', async (t) => {
     const shell = await openShell(t);
     await shell.leat(['login', `http://127.0.0.1:${await freePort()}`, '--client-id', 'a'], {
       input: 'b',
@@ -126,7 +126,7 @@ describe('a command without a usable login', { concurrency: 2 }, () => {
     }
   });
 
-  test('uses only the environment when that names server, client and secret', async (t) => {
+  test('a command without a login: uses only the environment when that names server, client and secret', async (t) => {
     const leat = await openServer();
     t.after(() => leat.close());
     const shell = await openShell(t);
@@ -145,7 +145,7 @@ describe('a command without a usable login', { concurrency: 2 }, () => {
     assert.match(elsewhere.stderr, /^Not logged in to http:\/\/127/);
   });
 
-  test('reports what is wrong with a connection', async (t) => {
+  test('leat login: reports what is wrong with a connection', async (t) => {
     const shell = await openShell(t);
     const port = await freePort();
     const login = (url: string) => shell.leat(['login', url, '--client-id', 'a'], { input: 'b' });

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { after, before, describe, test, type TestContext } from 'node:test';
-import { bootstrapClient, type Running } from '../helpers/leat.ts';
 import { publish, type StreamBody } from '../helpers/api-client.ts';
+import { bootstrapClient, type Running } from '../helpers/leat.ts';
 import { logIn, openServer, openShell, type Shell } from './shell.ts';
 
 describe('leat streams', { concurrency: 2 }, () => {
@@ -15,7 +15,7 @@ describe('leat streams', { concurrency: 2 }, () => {
   });
   after(() => leat.close());
 
-  test('creates, lists, shows, changes and deletes a stream', async (t) => {
+  test('leat streams: creates, lists, shows, changes and deletes a stream', async (t) => {
     const shell = await loggedIn(t, leat);
     await writeFile(join(shell.home, 'token'), 'secret-of-the-hook\n');
     const words = ['--endpoint', 'https://example.com/hook', '--bearer-file', 'token'];
@@ -51,7 +51,7 @@ describe('leat streams', { concurrency: 2 }, () => {
     assert.equal((await shell.leat(['streams', 'show', stream.id])).code, 4);
   });
 
-  test('accepts each authorization method, with secrets from files only', async (t) => {
+  test('leat streams: accepts each authorization method, with secrets from files only', async (t) => {
     const shell = await loggedIn(t, leat);
     await writeFile(join(shell.home, 'secret'), 'a-secret');
     const create = (...words: string[]) =>
@@ -87,7 +87,7 @@ describe('leat streams', { concurrency: 2 }, () => {
     }
   });
 
-  test('update: keeps the secret of an unchanged authorization, and reports when it is needed again', async (t) => {
+  test('leat streams: update keeps the secret of an unchanged authorization, and reports when it is needed again', async (t) => {
     const shell = await loggedIn(t, leat);
     const id = await createdBy(shell, 'kept');
     const same = await shell.leat(['streams', 'update', id, '--endpoint', 'https://example.com/']);
@@ -105,7 +105,7 @@ describe('leat streams', { concurrency: 2 }, () => {
     assert.deepEqual([nothing.code, nothing.stderr.startsWith('Nothing to change')], [2, true]);
   });
 
-  test('enable: reports how many events of the disabled time are not sent', async (t) => {
+  test('leat streams: enable reports how many events of the disabled time are not sent', async (t) => {
     const shell = await loggedIn(t, leat);
     const id = await createdBy(shell, 'switched');
     const off = await shell.leat(['streams', 'disable', 'switched']);
@@ -124,7 +124,7 @@ describe('leat streams', { concurrency: 2 }, () => {
     assert.equal(wrong.code, 2);
   });
 
-  test('secret: prints the signing secret and creates a new one', async (t) => {
+  test('leat streams: secret prints the signing secret and creates a new one', async (t) => {
     const shell = await loggedIn(t, leat);
     const id = await createdBy(shell, 'signed');
     const first = await shell.leat(['streams', 'secret', id]);

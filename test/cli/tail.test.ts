@@ -2,8 +2,11 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { after, before, describe, test, type TestContext } from 'node:test';
-import { end, waitFor } from '../helpers/leat.ts';
+import { eventLine } from '../../src/cli/tail.ts';
+import { plain } from '../../src/cli/terminal/terminal.ts';
+import { widthOf } from '../../src/cli/terminal/width.ts';
 import { freshType, publish } from '../helpers/api-client.ts';
+import { end, waitFor } from '../helpers/leat.ts';
 import { logIn, openServer, openShell, type Shell, type Started } from './shell.ts';
 
 describe('leat events tail', { concurrency: 2 }, () => {
@@ -19,7 +22,7 @@ describe('leat events tail', { concurrency: 2 }, () => {
     return shell;
   };
 
-  test('prints events of a type as they are published, and ends at Ctrl-C with 130', async (t) => {
+  test('leat events tail: prints events of a type as they are published, and ends at Ctrl-C with 130', async (t) => {
     const shell = await loggedIn(t);
     const type = freshType();
     const tail = shell.start(['events', 'tail', '--type', type]);
@@ -36,7 +39,7 @@ describe('leat events tail', { concurrency: 2 }, () => {
     );
   });
 
-  test('begins at a time or after an offset, and prints one JSON per line with --json', async (t) => {
+  test('leat events tail: begins at a time or after an offset, and prints one JSON per line with --json', async (t) => {
     const shell = await loggedIn(t);
     const type = freshType();
     const [first, second] = [await publish(leat, type), await publish(leat, type, { big: 1 })];
@@ -61,7 +64,7 @@ describe('leat events tail', { concurrency: 2 }, () => {
 });
 
 describe('a tail whose connection breaks', { concurrency: 2 }, () => {
-  test('resumes after its last offset and misses nothing', async (t) => {
+  test('leat events tail: resumes after its last offset and misses nothing', async (t) => {
     const requests: IncomingMessage[] = [];
     const shell = await against(t, (request, response) => {
       requests.push(request);
@@ -92,7 +95,7 @@ describe('a tail whose connection breaks', { concurrency: 2 }, () => {
     assert.match(tail.stderr, /Trying again\./);
   });
 
-  test('misses nothing when it breaks before the first event', async (t) => {
+  test('leat events tail: misses nothing when it breaks before the first event', async (t) => {
     const urls: (string | undefined)[] = [];
     const shell = await against(t, (request, response) => {
       urls.push(request.url);
@@ -110,7 +113,7 @@ describe('a tail whose connection breaks', { concurrency: 2 }, () => {
     ]);
   });
 
-  test('exits with 4 when the events are no longer retained', async (t) => {
+  test('leat events tail: exits with 4 when the events are no longer retained', async (t) => {
     const shell = await against(t, (_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       const error = { code: 'cursor_expired', message: 'Cursor points to nothing.\u001B' };
@@ -121,7 +124,7 @@ describe('a tail whose connection breaks', { concurrency: 2 }, () => {
     assert.match(stderr, /Cursor points to nothing\.\\u\{1b\}\nBegin at the oldest retained event/);
   });
 
-  test('exits at once when the first connection fails', async (t) => {
+  test('leat events tail: exits at once when the first connection fails', async (t) => {
     const shell = await against(t, (_request, response) => {
       const body = { message: 'Maximum concurrent', errorCode: 'too_many_connections' };
       response.writeHead(403).end(JSON.stringify(body));
@@ -129,6 +132,34 @@ describe('a tail whose connection breaks', { concurrency: 2 }, () => {
     const { code, stderr } = await shell.leat(['events', 'tail']);
     assert.equal(code, 3);
     assert.match(stderr, /^Maximum concurrent\nEnd another pull first/);
+  });
+});
+
+describe('eventLine', () => {
+  const event = {
+    id: 'evt_1',
+    type: 'user.created',
+    time: '2026-03-01T09:30:00.971Z',
+    data: { object: { name: 'a\u001B[31m\u009B' } },
+  };
+
+  test('eventLine: shows time of day, type, id and data', () => {
+    const line = eventLine(event, { width: undefined, paint: plain });
+    assert.equal(line, '09:30:00  user.created            evt_1  {"name":"a\\u001b[31m\\u009b"}');
+    assert.equal(widthOf(eventLine(event, { width: 50, paint: plain })), 50);
+  });
+
+  test('eventLine: paints the type in the colour of its family', () => {
+    const paint = (format: unknown, text: string) => `<${String(format)} ${text.trim()}>`;
+    assert.match(eventLine(event, { width: undefined, paint }), /<cyan user\.created>/);
+    const other = { ...event, type: 'order.paid' };
+    assert.match(eventLine(other, { width: undefined, paint }), /<green order\.paid>/);
+  });
+
+  test('eventLine: returns one line for any event', () => {
+    for (const invalid of [{}, { type: 1, id: null, time: {}, data: 'x' }]) {
+      assert.equal(eventLine(invalid, { width: 80, paint: plain }).includes('\n'), false);
+    }
   });
 });
 

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:https';
-import { once } from 'node:events';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { authority, trusted } from '../helpers/certificates.ts';
 import { openShell } from './shell.ts';
 
 describe('a server whose certificate is from its own authority', () => {
-  test('is trusted only with --ca, LEAT_CA or NODE_EXTRA_CA_CERTS, and --ca is stored', async (t) => {
+  test('a certificate of an unknown authority is trusted only with --ca, LEAT_CA or NODE_EXTRA_CA_CERTS, and --ca is stored', async (t) => {
     const server = createServer(trusted, (request, response) => {
       const isToken = request.url === '/oauth/token';
       response.end(isToken ? '{"access_token": "a", "expires_in": 3600}' : '{"eventStreams": []}');

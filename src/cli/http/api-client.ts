@@ -74,7 +74,7 @@ export function createApiClient(session: Session, deps: RetryDeps): ApiClient {
 /**
  * Builds a path whose parameters are percent-encoded. Throws a usage error for those that no
  * encoding keeps: a URL parser resolves `.` and `..`, also as `%2e` (URL Standard, path state), and
- * an empty one names the parent, so that canceling a replay would delete the stream.
+ * an empty one names the parent, so that cancelling a replay would delete the stream.
  */
 export function pathOf(strings: TemplateStringsArray, ...parameters: readonly string[]): string {
   const bad = parameters.find((parameter) => ['', '.', '..'].includes(parameter));

@@ -1,5 +1,5 @@
-import type { ApiClient, Query } from './api-client.ts';
 import { CommandFailed, exitCodes } from '../errors.ts';
+import type { ApiClient, Query } from './api-client.ts';
 
 const pageItemsMax = 100;
 

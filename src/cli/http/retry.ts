@@ -5,7 +5,7 @@ import type { HttpResponse } from './http-client.ts';
 /** Dependencies of {@link sendWithRetry}. */
 export interface RetryDeps {
   readonly clock: Clock;
-  /** Tells the user why the command waits. */
+  /** Prints why the command waits. */
   readonly note: (text: string) => void;
   /** Ends a wait; no retry follows. */
   readonly signal: AbortSignal;

@@ -1,5 +1,5 @@
-import { isLoopback } from '../../core/value.ts';
 import { printable } from '../../core/setting.ts';
+import { isLoopback } from '../../core/value.ts';
 import { usageError } from '../errors.ts';
 
 /**

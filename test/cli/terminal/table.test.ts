@@ -1,16 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { indented, readJson, terminalSafe, writeJson } from '../../src/cli/json.ts';
 import {
+  type Column,
   fitted,
   pairLines,
   shortTime,
   tableLines,
-  type Column,
-} from '../../src/cli/terminal/table.ts';
-import { plain, pressKeys } from '../../src/cli/terminal/terminal.ts';
-import { cutTo, widthOf } from '../../src/cli/terminal/width.ts';
+} from '../../../src/cli/terminal/table.ts';
+import { plain } from '../../../src/cli/terminal/terminal.ts';
 
 interface Row {
   readonly id: string;
@@ -25,7 +23,7 @@ const columns: readonly Column<Row>[] = [
 ];
 
 describe('a table', () => {
-  test('aligns its columns and leaves no space at the end of a line', () => {
+  test('tableLines: aligns its columns and leaves no space at the end of a line', () => {
     const rows = [
       { id: 'a', name: 'first', count: 5 },
       { id: 'bcd', name: 'x', count: 120 },
@@ -38,7 +36,7 @@ describe('a table', () => {
     assert.deepEqual(tableLines(columns, [], { width: 80, paint: plain }), ['ID  NAME  N']);
   });
 
-  test('shortens cuttable columns to the width of the terminal, and ids never', () => {
+  test('tableLines: shortens cuttable columns to the width of the terminal, and ids never', () => {
     const rows = [{ id: 'est_0123456789', name: 'a name of many words', count: 1 }];
     assert.deepEqual(tableLines(columns, rows, { width: 30, paint: plain }), [
       'ID              NAME         N',
@@ -48,7 +46,7 @@ describe('a table', () => {
     assert.equal(narrow, 'est_0123456789  a name …  1');
   });
 
-  test('aligns wide characters by their columns', () => {
+  test('tableLines: aligns wide characters by their columns', () => {
     const rows = [
       { id: '日本', name: 'é', count: 1 },
       { id: 'abcd', name: '👍🏽', count: 2 },
@@ -60,14 +58,14 @@ describe('a table', () => {
     ]);
   });
 
-  test('shows control characters of the server as code points', () => {
+  test('tableLines: shows control characters of the server as code points', () => {
     const hostile = { id: '\u001B[2J', name: 'a\nb\u202Ec\u009B', count: 1 };
     const [, line = ''] = tableLines(columns, [hostile], { width: undefined, paint: plain });
     assert.equal(line, '\\u{1b}[2J  a\\u{a}b\\u{202e}c\\u{9b}  1');
     assert.deepEqual(pairLines([['Name', '\u0007']], plain), ['Name  \\u{7}']);
   });
 
-  test('paints whole cells, so that colours never move a column', () => {
+  test('tableLines: paints whole cells, so that colours never move a column', () => {
     const painted = columns.map((column) => ({ ...column, format: () => 'red' as const }));
     const paint = (_format: unknown, text: string) => `<${text}>`;
     const rows = [{ id: 'a', name: 'b', count: 1 }];
@@ -77,7 +75,7 @@ describe('a table', () => {
     ]);
   });
 
-  test('is never wider than the terminal while a column can be shortened', () => {
+  test('tableLines: is never wider than the terminal while a column can be shortened', () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(fc.integer({ min: 1, max: 60 }), fc.boolean()), { minLength: 1 }),
@@ -100,32 +98,6 @@ describe('a table', () => {
   });
 });
 
-describe('widthOf and cutTo', () => {
-  test('widthOf: counts columns, not characters', () => {
-    assert.equal(widthOf('abc'), 3);
-    assert.equal(widthOf('日本語'), 6);
-    assert.equal(widthOf('e\u0301'), 1);
-    assert.equal(widthOf('👩‍👩‍👧'), 2);
-  });
-
-  test('cutTo: never exceeds the width and never splits a character', () => {
-    assert.equal(cutTo('abcdef', 6), 'abcdef');
-    assert.equal(cutTo('abcdef', 5), 'abcd…');
-    assert.equal(cutTo('日本語', 4), '日…');
-    assert.equal(cutTo('abc', 1), '…');
-    assert.equal(cutTo('abc', 0), '');
-    fc.assert(
-      fc.property(
-        fc.string({ unit: 'grapheme' }),
-        fc.integer({ min: 0, max: 20 }),
-        (text, width) => {
-          assert.ok(widthOf(cutTo(text, width)) <= width);
-        },
-      ),
-    );
-  });
-});
-
 describe('pairLines and shortTime', () => {
   test('pairLines: prints one pair per line, without absent values', () => {
     const pairs = [
@@ -139,36 +111,5 @@ describe('pairLines and shortTime', () => {
   test('shortTime: prints an instant to the second, and any other text unchanged', () => {
     assert.equal(shortTime('2026-03-01T09:30:00.971Z'), '2026-03-01 09:30:00Z');
     assert.equal(shortTime('soon'), 'soon');
-  });
-});
-
-describe('JSON output', () => {
-  test('keeps the digits of numbers that a double cannot hold', () => {
-    const text = '{"a":12345678901234567890,"b":[1.10,1e400,-0],"c":"12345678901234567890"}';
-    assert.equal(writeJson(readJson(text)), text);
-    assert.equal(indented(readJson('{"a":1.0}')), '{\n  "a": 1.0\n}');
-  });
-
-  test('escapes what a terminal might obey, and keeps the value', () => {
-    const text = '{"a":"\u007F\u009B31m\u202E\u2028 é日👍"}';
-    const safe = terminalSafe(text);
-    assert.equal(safe, '{"a":"\\u007f\\u009b31m\\u202e\\u2028 é日👍"}');
-    assert.deepEqual(JSON.parse(safe), JSON.parse(text));
-    assert.equal(terminalSafe('"\u{E0001}"'), '"\\udb40\\udc01"');
-  });
-});
-
-describe('pressKeys', () => {
-  test('ends at Enter and applies editing keys', () => {
-    assert.deepEqual(pressKeys('', 'secret\r'), { typed: 'secret', ended: 'entered' });
-    assert.deepEqual(pressKeys('ab', '\u007Fc'), { typed: 'ac' });
-    assert.deepEqual(pressKeys('ab', '\u0015c\n'), { typed: 'c', ended: 'entered' });
-    assert.deepEqual(pressKeys('👍', '\u007F'), { typed: '' });
-    assert.deepEqual(pressKeys('a', '\u001B\u0004'), { typed: 'a' });
-  });
-
-  test('is interrupted by Ctrl-C, or by Ctrl-D in an empty line', () => {
-    assert.deepEqual(pressKeys('ab', '\u0003'), { typed: 'ab', ended: 'interrupted' });
-    assert.deepEqual(pressKeys('', '\u0004'), { typed: '', ended: 'interrupted' });
   });
 });

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
 import { describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { confirmed } from '../../src/cli/confirm.ts';
-import { CommandFailed } from '../../src/cli/errors.ts';
-import { createTerminal, type Terminal } from '../../src/cli/terminal/terminal.ts';
+import { CommandFailed } from '../../../src/cli/errors.ts';
+import { createTerminal, pressKeys, type Terminal } from '../../../src/cli/terminal/terminal.ts';
 
 /** Creates a terminal of 40 columns, or of pipes, and collects its output. */
 function open({ isTTY = true, colour = true } = {}) {
@@ -23,7 +22,7 @@ function open({ isTTY = true, colour = true } = {}) {
 }
 
 describe('a terminal', () => {
-  test('has colours on a terminal unless they are off', () => {
+  test('terminal: has colours on a terminal unless they are off', () => {
     const painted = (terminal: Terminal) => terminal.paint('red', 'a') !== 'a';
     assert.equal(painted(open().terminal), true);
     assert.equal(painted(open({ colour: false }).terminal), false);
@@ -34,7 +33,7 @@ describe('a terminal', () => {
     );
   });
 
-  test('shows progress in one line that the next output replaces', async () => {
+  test('terminal: shows progress in one line that the next output replaces', async () => {
     const { terminal, written } = open();
     terminal.progress('half');
     terminal.print('result');
@@ -47,7 +46,7 @@ describe('a terminal', () => {
     assert.equal(pipe.written.error, '');
   });
 
-  test('asks for a secret without showing what is typed', async () => {
+  test('terminal: asks for a secret without showing what is typed', async () => {
     const { terminal, stdin, raw, written } = open();
     const reply = terminal.askSecret('Secret: ');
     stdin.write('pass');
@@ -58,7 +57,7 @@ describe('a terminal', () => {
     assert.deepEqual(raw, [true, false]);
   });
 
-  test('cancels a question at Ctrl-C and leaves raw mode', async () => {
+  test('terminal: cancels a question at Ctrl-C and leaves raw mode', async () => {
     const { terminal, stdin, raw } = open();
     const reply = terminal.askSecret('Secret: ');
     stdin.write('a\u0003');
@@ -70,30 +69,17 @@ describe('a terminal', () => {
   });
 });
 
-describe('confirmed', () => {
-  const cases: [string, boolean][] = [
-    ['y', true],
-    ['Yes', true],
-    ['n', false],
-    ['', false],
-    ['yesterday', false],
-  ];
-  for (const [answer, done] of cases) {
-    test(`takes "${answer}" as ${done ? 'yes' : 'no'}`, async () => {
-      const { terminal, stdin, written } = open();
-      const reply = confirmed({ terminal }, 'Delete?', undefined);
-      await setImmediate();
-      stdin.write(`${answer}\n`);
-      assert.equal(await reply, done);
-      assert.match(written.error, /Delete\? \[y\/N\] /);
-    });
-  }
+describe('pressKeys', () => {
+  test('pressKeys: ends at Enter and applies editing keys', () => {
+    assert.deepEqual(pressKeys('', 'secret\r'), { typed: 'secret', ended: 'entered' });
+    assert.deepEqual(pressKeys('ab', '\u007Fc'), { typed: 'ac' });
+    assert.deepEqual(pressKeys('ab', '\u0015c\n'), { typed: 'c', ended: 'entered' });
+    assert.deepEqual(pressKeys('👍', '\u007F'), { typed: '' });
+    assert.deepEqual(pressKeys('a', '\u001B\u0004'), { typed: 'a' });
+  });
 
-  test('does not ask with --yes, and throws without a terminal', async () => {
-    assert.equal(await confirmed(open({ isTTY: false }), 'Delete?', true), true);
-    await assert.rejects(
-      confirmed(open({ isTTY: false }), 'Delete?', undefined),
-      (error) => error instanceof CommandFailed && error.exitCode === 2,
-    );
+  test('pressKeys: ends at Ctrl-C, and at Ctrl-D in an empty line', () => {
+    assert.deepEqual(pressKeys('ab', '\u0003'), { typed: 'ab', ended: 'interrupted' });
+    assert.deepEqual(pressKeys('', '\u0004'), { typed: '', ended: 'interrupted' });
   });
 });

@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { CommandFailed, exitCodes } from '../../src/cli/errors.ts';
-import { createHttpClient, type HttpClient } from '../../src/cli/http/http-client.ts';
-import { createManualClock } from '../helpers/clock.ts';
+import { CommandFailed, exitCodes } from '../../../src/cli/errors.ts';
+import { createHttpClient, type HttpClient } from '../../../src/cli/http/http-client.ts';
+import { createManualClock } from '../../helpers/clock.ts';
 
 const request = { method: 'GET', path: '/' } as const;
 

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { type CommandFailed, exitCodes } from '../../../src/cli/errors.ts';
+import { apiError, exitCodeOf } from '../../../src/cli/http/api-error.ts';
+
+const context = { url: 'http://localhost:8080', clientId: 'operator' };
+
+function refused(status: number, message: string, errorCode?: string): CommandFailed {
+  const text = JSON.stringify({ statusCode: status, error: 'x', message, errorCode });
+  return apiError({ status, text }, context);
+}
+
+describe('exitCodeOf', () => {
+  const cases: [number, number][] = [
+    [400, 1],
+    [401, 3],
+    [403, 3],
+    [404, 4],
+    [405, 1],
+    [409, 5],
+    [410, 4],
+    [413, 1],
+    [429, 6],
+    [500, 1],
+    [502, 6],
+    [503, 6],
+  ];
+  for (const [status, code] of cases) {
+    test(`exitCodeOf: maps status ${status} to exit code ${code}`, () =>
+      assert.equal(exitCodeOf(status), code));
+  }
+});
+
+describe('apiError', () => {
+  test('apiError: shows the message of the server and a hint', () => {
+    const { exitCode, message } = refused(409, 'The event stream is disabled.', 'stream_disabled');
+    assert.equal(exitCode, 5);
+    assert.equal(
+      message,
+      'The event stream is disabled.\nEnable it first: leat streams enable <stream>',
+    );
+  });
+
+  test('apiError: names a missing scope and how to grant it', () => {
+    const reported =
+      'Insufficient scope; expected any of: read:event_streams,read:event_deliveries';
+    assert.equal(
+      refused(403, reported, 'insufficient_scope').message,
+      `${reported}\nLet a client that has the scope grant it: leat clients grant operator --scope read:event_streams`,
+    );
+  });
+
+  test('apiError: says how to make a client global, and when to log in again', () => {
+    assert.match(
+      refused(401, 'Client is not global.').message,
+      /leat clients update operator --global$/,
+    );
+    assert.match(
+      refused(401, 'Invalid token').message,
+      /Log in again: leat login http:\/\/localhost:8080$/,
+    );
+  });
+
+  test('apiError: escapes control characters, and is short for a body that is not a problem document', () => {
+    assert.match(refused(404, 'a\u001B[31m').message, /^a\\u\{1b\}\[31m$/);
+    for (const text of ['', '<html>', '[]', 'null', '{"message": {"a": 1}}']) {
+      const { message } = apiError({ status: 502, text }, context);
+      assert.equal(message, 'http://localhost:8080 answered 502.\nTry again in a moment.');
+    }
+    const oauth = '{"error":"access_denied","error_description":"Client has not been granted"}';
+    assert.equal(
+      apiError({ status: 403, text: oauth }, context).message,
+      'Client has not been granted',
+    );
+  });
+
+  test('apiError: ends with 6 for a gateway error of a proxy', () => {
+    for (const status of [502, 504]) {
+      const { exitCode } = apiError({ status, text: '<html>' }, { url: 'http://a', clientId: '' });
+      assert.equal(exitCode, exitCodes.unavailable, String(status));
+    }
+  });
+});
