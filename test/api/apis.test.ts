@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import {
+  assertNeedsScope,
+  type ScopedOperation,
   assertInvalid,
   assertProblem,
-  allScopesBut,
   openApiFixture,
   type ApiFixture,
 } from './fixture.ts';
@@ -277,21 +278,15 @@ describe('GET /resource-servers', () => {
 });
 
 describe('the scopes of APIs', () => {
-  const operations: [method: string, path: string, scope: string][] = [
+  const operations: ScopedOperation[] = [
     ['GET', '/resource-servers', 'read:resource_servers'],
     ['GET', '/resource-servers/x', 'read:resource_servers'],
     ['POST', '/resource-servers', 'create:resource_servers'],
     ['PATCH', '/resource-servers/x', 'update:resource_servers'],
     ['DELETE', '/resource-servers/x', 'delete:resource_servers'],
   ];
-  for (const [method, path, scope] of operations) {
-    test(`${method} ${path} needs ${scope}`, async () => {
-      const token = await fixture.tokenWith(...allScopesBut(scope));
-      const response = await fixture.send(method, path, undefined, {
-        authorization: `Bearer ${token}`,
-      });
-      const message = `Insufficient scope; expected any of: ${scope}`;
-      assertProblem(response, 403, message, 'insufficient_scope');
-    });
+  for (const operation of operations) {
+    const [method, path, scope] = operation;
+    test(`${method} ${path} needs ${scope}`, () => assertNeedsScope(fixture, operation));
   }
 });

@@ -4,6 +4,9 @@ import { after, before, describe, test } from 'node:test';
 import { type JWK, SignJWT } from 'jose';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import {
+  assertLacksScope,
+  assertNeedsScope,
+  type ScopedOperation,
   assertInvalid,
   assertProblem,
   allScopesBut,
@@ -71,7 +74,7 @@ describe('POST /clients', () => {
   });
 
   test('creates a global client for any caller, because it has no grant', async () => {
-    const headers = await authorized(fixture.tokenWith('create:clients'));
+    const headers = await fixture.headersWith('create:clients');
     const response = await fixture.send('POST', '/clients', { name: 'x', global: true }, headers);
     assert.equal(response.status, 201, response.text);
     assert.equal(response.body.global, true);
@@ -205,15 +208,14 @@ describe('POST /clients', () => {
     });
 
     test('sets global only for a caller with every scope', async () => {
-      const headers = await authorized(fixture.tokenWith(...allScopesBut('read:roles')));
+      const headers = await fixture.headersWith(...allScopesBut('read:roles'));
       const sent = { name: 'x', issuer, client_id: 'mighty', global: true };
       const response = await fixture.send('POST', '/clients', sent, headers);
-      const message = 'Insufficient scope; expected any of: read:roles';
-      assertProblem(response, 403, message, 'insufficient_scope');
+      assertLacksScope(response, 'read:roles');
       const notGlobal = await fixture.send('POST', '/clients', { ...sent, global: false }, headers);
       assert.equal(notGlobal.status, 201, notGlobal.text);
       const made = await fixture.send('PATCH', '/clients/mighty', { global: true }, headers);
-      assertProblem(made, 403, message, 'insufficient_scope');
+      assertLacksScope(made, 'read:roles');
       const allowed = await fixture.send('PATCH', '/clients/mighty', { global: true });
       assert.equal(allowed.body.global, true, allowed.text);
     });
@@ -314,23 +316,21 @@ describe('scope delegation', () => {
       const held = ['read:users', 'delete:users'];
       const { clientId } = await fixture.auth.client({ global: false }, held);
       const path = pathOf(clientId, rest);
-      const some = await authorized(fixture.tokenWith('update:clients', 'read:users'));
+      const some = await fixture.headersWith('update:clients', 'read:users');
       const response = await fixture.send(method, path, sent, some);
-      const message = 'Insufficient scope; expected any of: delete:users';
-      assertProblem(response, 403, message, 'insufficient_scope');
+      assertLacksScope(response, 'delete:users');
       const stored = await fixture.auth.store.clients.get(fixture.auth.tenant.id, clientId);
       assert.equal(stored?.version, 1, 'nothing was changed');
-      const all = await authorized(fixture.tokenWith('update:clients', ...held));
+      const all = await fixture.headersWith('update:clients', ...held);
       assert.equal((await fixture.send(method, path, sent, all)).status, 200);
     });
   }
 
   test('a caller cannot take over the bootstrap client', async () => {
     const path = pathOf(fixture.auth.manager.clientId, '/rotate-secret');
-    const headers = await authorized(fixture.tokenWith(...allScopesBut('read:actions')));
+    const headers = await fixture.headersWith(...allScopesBut('read:actions'));
     const response = await fixture.send('POST', path, undefined, headers);
-    const message = 'Insufficient scope; expected any of: read:actions';
-    assertProblem(response, 403, message, 'insufficient_scope');
+    assertLacksScope(response, 'read:actions');
     assert.equal(
       await secretWorks(fixture.auth.manager.clientId, fixture.auth.manager.clientSecret),
       true,
@@ -339,7 +339,7 @@ describe('scope delegation', () => {
 
   test('renaming a client or clearing global needs only the scope of the operation', async () => {
     const { clientId } = await fixture.auth.client({}, managementScopes);
-    const headers = await authorized(fixture.tokenWith('update:clients'));
+    const headers = await fixture.headersWith('update:clients');
     const sent = { name: 'renamed', global: false };
     const response = await fixture.send('PATCH', pathOf(clientId), sent, headers);
     assert.deepEqual(response.body, { client_id: clientId, ...sent });
@@ -347,7 +347,7 @@ describe('scope delegation', () => {
 
   test('sending global to a client that is global needs only the scope of the operation', async () => {
     const { clientId } = await fixture.auth.client({}, managementScopes);
-    const headers = await authorized(fixture.tokenWith('update:clients'));
+    const headers = await fixture.headersWith('update:clients');
     const response = await fixture.send('PATCH', pathOf(clientId), { global: true }, headers);
     assert.equal(response.status, 200, response.text);
   });
@@ -358,7 +358,7 @@ describe('scope delegation', () => {
     const { client_id: id } = await create();
     const sent = { client_id: id, audience: 'urn:other', scope: ['anything'] };
     assert.equal((await fixture.send('POST', '/client-grants', sent)).status, 201);
-    const headers = await authorized(fixture.tokenWith('update:clients'));
+    const headers = await fixture.headersWith('update:clients');
     const response = await fixture.send('PATCH', pathOf(id), { global: true }, headers);
     assert.equal(response.status, 200, response.text);
   });
@@ -439,7 +439,7 @@ describe('GET /clients/{client_id}', () => {
 });
 
 describe('the scopes of clients', () => {
-  const operations: [method: string, path: string, scope: string][] = [
+  const operations: ScopedOperation[] = [
     ['GET', '/clients', 'read:clients'],
     ['GET', '/clients/x', 'read:clients'],
     ['POST', '/clients', 'create:clients'],
@@ -447,12 +447,8 @@ describe('the scopes of clients', () => {
     ['POST', '/clients/x/rotate-secret', 'update:clients'],
     ['DELETE', '/clients/x', 'delete:clients'],
   ];
-  for (const [method, path, scope] of operations) {
-    test(`${method} ${path} needs ${scope}`, async () => {
-      const headers = await authorized(fixture.tokenWith(...allScopesBut(scope)));
-      const response = await fixture.send(method, path, undefined, headers);
-      const message = `Insufficient scope; expected any of: ${scope}`;
-      assertProblem(response, 403, message, 'insufficient_scope');
-    });
+  for (const operation of operations) {
+    const [method, path, scope] = operation;
+    test(`${method} ${path} needs ${scope}`, () => assertNeedsScope(fixture, operation));
   }
 });

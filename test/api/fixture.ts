@@ -22,6 +22,8 @@ export interface ApiFixture {
   ready: boolean;
   /** Returns a token of a new client with these scopes. */
   tokenWith(...scopes: string[]): Promise<string>;
+  /** Returns the headers of a request with such a token. */
+  headersWith(...scopes: string[]): Promise<Headers>;
   /** Sends a request below `/api/v2` with the token of every scope; a text body is sent unchanged. */
   send(method: string, path: string, body?: unknown, headers?: Headers): Promise<ApiResponse>;
   /** Sends a request with a whole path and without token. */
@@ -30,6 +32,8 @@ export interface ApiFixture {
 }
 
 type Headers = Readonly<Record<string, string>>;
+/** An operation and its scope. */
+export type ScopedOperation = [method: string, path: string, scope: string, body?: object];
 type Body = string | Uint8Array | ReadableStream;
 
 export interface ApiResponse {
@@ -117,6 +121,8 @@ export async function openApiFixture(
   await app.listen({ host: '127.0.0.1', port: 0 });
   const { port } = app.server.address() as AddressInfo;
   const token = await auth.token();
+  const tokenWith: ApiFixture['tokenWith'] = async (...scopes) =>
+    auth.token(await auth.client({}, scopes));
   const raw: ApiFixture['raw'] = (method, path, body, headers) =>
     request(`http://127.0.0.1:${port}${path}`, method, body, headers);
   return {
@@ -131,7 +137,8 @@ export async function openApiFixture(
     set ready(ready) {
       state.ready = ready;
     },
-    tokenWith: async (...scopes) => auth.token(await auth.client({}, scopes)),
+    tokenWith,
+    headersWith: async (...scopes) => ({ authorization: `Bearer ${await tokenWith(...scopes)}` }),
     raw,
     send: (method, path, body, headers = {}) => {
       const text = typeof body === 'string' || body === undefined ? body : JSON.stringify(body);
@@ -166,6 +173,21 @@ export function assertInvalid(response: ApiResponse, property: string): void {
   assert.equal(response.status, 400, response.text);
   assert.equal(response.body.errorCode, 'invalid_body');
   assert.ok(response.body.message.includes(`' on property ${property} (`), response.text);
+}
+
+/** Asserts that a caller with all other scopes may not use an operation. */
+export async function assertNeedsScope(
+  fixture: ApiFixture,
+  [method, path, scope, body]: ScopedOperation,
+): Promise<void> {
+  const headers = await fixture.headersWith(...allScopesBut(scope));
+  assertLacksScope(await fixture.send(method, path, body, headers), scope);
+}
+
+/** Asserts a 403 that names the missing scopes. */
+export function assertLacksScope(response: ApiResponse, ...scopes: string[]): void {
+  const message = `Insufficient scope; expected any of: ${scopes.join(',')}`;
+  assertProblem(response, 403, message, 'insufficient_scope');
 }
 
 /** Returns all scopes except these. */

@@ -2,6 +2,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import {
+  assertLacksScope,
+  assertNeedsScope,
+  type ScopedOperation,
   assertInvalid,
   assertProblem,
   allScopesBut,
@@ -32,15 +35,6 @@ async function create(sent: object = {}): Promise<any> {
   const response = await fixture.send('POST', '/client-grants', body);
   assert.equal(response.status, 201, response.text);
   return response.body;
-}
-
-async function withScopes(...scopes: string[]): Promise<Record<string, string>> {
-  return { authorization: `Bearer ${await fixture.tokenWith(...scopes)}` };
-}
-
-function assertBeyond(response: ApiResponse, ...scopes: string[]): void {
-  const message = `Insufficient scope; expected any of: ${scopes.join(',')}`;
-  assertProblem(response, 403, message, 'insufficient_scope');
 }
 
 describe('POST /client-grants', () => {
@@ -128,16 +122,16 @@ describe('POST /client-grants', () => {
 
 describe('scope delegation', () => {
   test('a caller grants scopes of the management API that its token has, and no others', async () => {
-    const headers = await withScopes('create:client_grants', 'read:users');
+    const headers = await fixture.headersWith('create:client_grants', 'read:users');
     const sent = { client_id: await newClient(), audience: management };
     const post = (scope: string[]): Promise<ApiResponse> =>
       fixture.send('POST', '/client-grants', { ...sent, scope }, headers);
-    assertBeyond(
+    assertLacksScope(
       await post(['read:users', 'delete:users', 'read:roles']),
       'delete:users',
       'read:roles',
     );
-    assertBeyond(await post(['no:such']), 'no:such');
+    assertLacksScope(await post(['no:such']), 'no:such');
     const none = await fixture.send('GET', `/client-grants?client_id=${sent.client_id}`);
     assert.deepEqual(none.body.client_grants, []);
     assert.equal((await post(['read:users'])).status, 201);
@@ -161,10 +155,10 @@ describe('scope delegation', () => {
 
   test('a caller can reduce a grant of another client to scopes of its own token', async () => {
     const grant = await create({ audience: management, scope: ['read:users', 'read:roles'] });
-    const headers = await withScopes('update:client_grants', 'read:users');
+    const headers = await fixture.headersWith('update:client_grants', 'read:users');
     const path = `/client-grants/${grant.id}`;
     const other = await fixture.send('PATCH', path, { scope: ['read:roles'] }, headers);
-    assertBeyond(other, 'read:roles');
+    assertLacksScope(other, 'read:roles');
     const own = await fixture.send('PATCH', path, { scope: ['read:users'] }, headers);
     assert.deepEqual(own.body.scope, ['read:users']);
   });
@@ -173,13 +167,13 @@ describe('scope delegation', () => {
     const sent = { name: 'x', issuer, client_id: 'external' };
     assert.equal((await fixture.send('POST', '/clients', sent)).status, 201);
     const grant = { client_id: 'external', audience: management, scope: ['read:users'] };
-    const headers = await withScopes(...allScopesBut('read:roles'));
-    assertBeyond(await fixture.send('POST', '/client-grants', grant, headers), 'read:roles');
+    const headers = await fixture.headersWith(...allScopesBut('read:roles'));
+    assertLacksScope(await fixture.send('POST', '/client-grants', grant, headers), 'read:roles');
     assert.equal((await fixture.send('POST', '/client-grants', grant)).status, 201);
   });
 
   test('any caller can grant scopes of other APIs', async () => {
-    const headers = await withScopes('create:client_grants', 'update:client_grants');
+    const headers = await fixture.headersWith('create:client_grants', 'update:client_grants');
     const sent = { client_id: await newClient(), audience, scope: ['delete:users'] };
     const response = await fixture.send('POST', '/client-grants', sent, headers);
     assert.equal(response.status, 201, response.text);
@@ -283,17 +277,15 @@ describe('GET /client-grants', () => {
 });
 
 describe('the scopes of client grants', () => {
-  const operations: [method: string, path: string, scope: string][] = [
+  const operations: ScopedOperation[] = [
     ['GET', '/client-grants', 'read:client_grants'],
     ['POST', '/client-grants', 'create:client_grants'],
     ['PATCH', '/client-grants/x', 'update:client_grants'],
     ['DELETE', '/client-grants/x', 'delete:client_grants'],
   ];
-  for (const [method, path, scope] of operations) {
-    test(`${method} ${path} needs ${scope}`, async () => {
-      const headers = await withScopes(...allScopesBut(scope));
-      assertBeyond(await fixture.send(method, path, undefined, headers), scope);
-    });
+  for (const operation of operations) {
+    const [method, path, scope] = operation;
+    test(`${method} ${path} needs ${scope}`, () => assertNeedsScope(fixture, operation));
   }
 });
 
