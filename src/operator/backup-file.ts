@@ -8,14 +8,14 @@ import { createFile } from '../files/new-file.ts';
 export interface BackupFileDeps extends Pick<Caller, 'progress' | 'signal'> {
   readonly admin: Admin;
   readonly random: RandomBytes;
-  /** Shows a line beside the result. */
+  /** Prints a line that is not part of the result. */
   readonly note: (line: string) => void;
 }
 
-/** Writes a checked copy of the store to a new file; returns what to print. */
+/** Writes a checked copy of the store to a new file; returns the text to print. */
 export async function writeBackup(file: string, deps: BackupFileDeps): Promise<string> {
   const { admin, random, signal, progress, note } = deps;
-  let said = '';
+  let text = '';
   let size = 0;
   await createFile(file, random, async (draft) => {
     const handle = await open(draft, 'r+');
@@ -25,7 +25,7 @@ export async function writeBackup(file: string, deps: BackupFileDeps): Promise<s
     };
     try {
       const target = async () => ({ path: draft, write });
-      said = await admin.run('backup', {}, { progress, signal, target });
+      text = await admin.run('backup', {}, { progress, signal, target });
     } finally {
       await handle.close();
     }
@@ -35,5 +35,5 @@ export async function writeBackup(file: string, deps: BackupFileDeps): Promise<s
     checkCopy(draft);
     signal.throwIfAborted();
   });
-  return `Wrote ${file}: ${bytesText(size)}, checked.\n${said}\nTo restore: leat restore ${file}`;
+  return `Wrote ${file}: ${bytesText(size)}, checked.\n${text}\nTo restore: leat restore ${file}`;
 }

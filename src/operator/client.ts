@@ -2,33 +2,33 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { codeOf, StartRefused } from '../core/errors.ts';
 import type { ProgressPoint } from './command.ts';
-import { type Ask, partsOf } from './wire.ts';
+import { type CommandRequest, partsOf } from './wire.ts';
 
-/** What the caller does with the parts of an answer. */
-export interface Answering {
+/** Receives the parts of a response. */
+export interface ResponseHandler {
   progress(point: ProgressPoint): void;
-  /** Receives the bytes of a file, whose number is known before. */
+  /** Receives a file of so many bytes. */
   file(bytes: number): { write(chunk: Uint8Array): Promise<void>; end(): Promise<void> };
   readonly signal: AbortSignal;
 }
 
 /**
- * Runs a command in the server behind a socket and returns its text; `undefined` when no server
- * listens there. Throws `StartRefused` when the command was refused or cut off.
+ * Runs a command in the server that listens on a socket; returns its text, or `undefined` when no
+ * server listens there. Throws `StartRefused` when the command was refused or cut off.
  */
-export async function askServer(
+export async function runOnServer(
   socketPath: string,
-  ask: Ask,
-  answering: Answering,
+  command: CommandRequest,
+  handler: ResponseHandler,
 ): Promise<string | undefined> {
-  const response = await post(socketPath, ask, answering.signal);
+  const response = await post(socketPath, command, handler.signal);
   if (response === undefined) return undefined;
   try {
-    return await textOf(response, answering);
+    return await textOf(response, handler);
   } catch (error) {
-    if (error instanceof StartRefused || answering.signal.aborted) throw error;
+    if (error instanceof StartRefused || handler.signal.aborted) throw error;
     throw new StartRefused(
-      'The server ended before the command did: look at its log, then run the command again.',
+      'The server ended before the command did: check its log, then run the command again.',
       { cause: error },
     );
   }
@@ -36,7 +36,7 @@ export async function askServer(
 
 async function post(
   socketPath: string,
-  ask: Ask,
+  command: CommandRequest,
   signal: AbortSignal,
 ): Promise<IncomingMessage | undefined> {
   const outgoing = request({
@@ -46,13 +46,13 @@ async function post(
     headers: { 'content-type': 'application/json' },
     signal,
   });
-  outgoing.end(JSON.stringify(ask));
+  outgoing.end(JSON.stringify(command));
   try {
     const [response] = (await once(outgoing, 'response')) as [IncomingMessage];
     return response;
   } catch (error) {
     const code = codeOf(error);
-    // A socket that a killed server left behind.
+    // The socket of a killed server.
     if (code === 'ECONNREFUSED' || code === 'ENOENT') return undefined;
     if (code === 'EACCES') {
       throw new StartRefused(
@@ -60,26 +60,26 @@ async function post(
         { cause: error },
       );
     }
-    // It ended between accepting the connection and answering: whether the command ran is unknown.
+    // The server ended after it accepted the connection: whether the command ran is unknown.
     if (code === 'ECONNRESET') throw new StartRefused(cutOff, { cause: error });
     throw error;
   }
 }
 
 const cutOff =
-  'The server ended before it answered: start it, see what has changed, and run the command again.';
+  'The server ended before it responded: start it, check what has changed, and run the command again.';
 
-async function textOf(response: IncomingMessage, answering: Answering): Promise<string> {
-  let file: ReturnType<Answering['file']> | undefined;
+async function textOf(response: IncomingMessage, handler: ResponseHandler): Promise<string> {
+  let file: ReturnType<ResponseHandler['file']> | undefined;
   let bytesLeft = 0;
   for await (const part of partsOf(response as AsyncIterable<Uint8Array>)) {
-    if ('progress' in part) answering.progress(part.progress);
+    if ('progress' in part) handler.progress(part.progress);
     else if ('text' in part) return part.text;
     else if ('refused' in part) throw new StartRefused(part.refused);
     else if ('failed' in part) {
-      throw new StartRefused(`The server failed at this command: ${part.failed} Its log has more.`);
+      throw new StartRefused(`The server failed at this command: ${part.failed} See its log.`);
     } else if ('file' in part) {
-      file = answering.file(part.file);
+      file = handler.file(part.file);
       bytesLeft = part.file;
     } else {
       await file?.write(part.bytes);
@@ -87,5 +87,5 @@ async function textOf(response: IncomingMessage, answering: Answering): Promise<
       if (bytesLeft === 0) await file?.end();
     }
   }
-  throw new Error('The answer has no end.');
+  throw new Error('The response has no end.');
 }

@@ -3,7 +3,7 @@ import type { Clock, RandomBytes } from '../core/clock.ts';
 import { StartRefused } from '../core/errors.ts';
 import type { Store } from '../store/port/store.ts';
 
-/** What an operator's command works on. */
+/** The dependencies of an operator's command. */
 export interface CommandDeps {
   readonly store: Store;
   readonly config: Config;
@@ -12,9 +12,9 @@ export interface CommandDeps {
 }
 
 /**
- * An operator's command: works on the store, returns the text to print. It runs in the server, where
- * one holds the store, else in the process of the command line. Throws `StartRefused` with a line
- * for the operator.
+ * An operator's command: reads or changes the store and returns the text to print. It runs in the
+ * server that holds the store, else in the process of the command line. Throws `StartRefused` with
+ * a line for the operator.
  */
 export type Command = (deps: CommandDeps, args: Args, call: Call) => Promise<string>;
 
@@ -23,32 +23,32 @@ export type Args = Readonly<Record<string, string | boolean | undefined>>;
 
 /** The caller's side of one run of a command. */
 export interface Call {
-  /** Shows how far the command is. */
+  /** Reports progress. */
   progress(point: ProgressPoint): void;
   /**
-   * Hands a file to the caller: `write` fills the file at the path that it receives, which is empty.
+   * Sends a file to the caller: `write` receives the path of an empty file and fills it.
    */
   file(write: (path: string) => Promise<void>): Promise<void>;
-  /** Aborted when the caller has gone or the server stops. */
+  /** Aborted when the caller disconnects or the server stops. */
   readonly signal: AbortSignal;
 }
 
 export interface ProgressPoint {
-  /** What is being done, as in `copying pages`. */
+  /** The current step, such as `copying pages`. */
   readonly step: string;
   readonly done: number;
-  /** Absent while nobody knows. */
+  /** Absent while unknown. */
   readonly total?: number | undefined;
 }
 
-/** The text of a required argument; the command line has checked that it is there. */
+/** Returns a required argument, whose presence the command line has checked. */
 export function textOf(args: Args, name: string): string {
   const value = args[name];
   if (typeof value === 'string') return value;
   throw new StartRefused(`The command lacks its argument "${name}".`);
 }
 
-/** The text of an optional argument. */
+/** Returns an optional argument. */
 export function optionOf(args: Args, name: string): string | undefined {
   const value = args[name];
   return typeof value === 'string' ? value : undefined;

@@ -13,7 +13,7 @@ import { deleteTenant } from './delete-tenant.ts';
 import { nodes, status } from './status.ts';
 import { storeFindings } from './store-findings.ts';
 
-/** The operator's commands that work on the store, by the words that call them. */
+/** The operator's commands on the store, by name. */
 const commands: Readonly<Record<string, Command>> = {
   nodes,
   status,
@@ -28,7 +28,7 @@ const commands: Readonly<Record<string, Command>> = {
   'keys revoke': revoke,
 };
 
-/** The command of that name; `undefined` when there is none. */
+/** Returns the command of a name. */
 export function commandOf(name: string): Command | undefined {
   return Object.hasOwn(commands, name) ? commands[name] : undefined;
 }
@@ -37,23 +37,23 @@ const noTenant = 'There is no tenant yet: leat start makes the first one.';
 
 async function create(deps: CommandDeps, args: Args): Promise<string> {
   const { store, random, clock } = deps;
-  const wish = {
+  const names = {
     name: checked('name', tenantName, textOf(args, 'name')),
     domain: checked('domain', domain, textOf(args, 'domain')),
   };
   // The next start would take it for the first tenant and give it the configured names.
   if ((await store.tenants.list()).length === 0) throw new StartRefused(noTenant);
-  const answer = await createTenant({ store, random, now: clock.now() }, wish);
-  if ('refused' in answer) throw new StartRefused(takenLine(answer.refused, wish));
-  return `Created ${wish.name} at ${wish.domain}. ${credentialLines(answer)}`;
+  const created = await createTenant({ store, random, now: clock.now() }, names);
+  if ('refused' in created) throw new StartRefused(takenLine(created.refused, names));
+  return `Created ${names.name} at ${names.domain}. ${credentialLines(created)}`;
 }
 
 async function renew(deps: CommandDeps, args: Args): Promise<string> {
   const { store, random, clock, config } = deps;
   const tenant = await tenantNamed(store, textOf(args, 'name'));
-  const made = { store, random, now: clock.now() };
-  const answer = await renewBootstrap(made, tenant.id, config.bootstrapClientId);
-  return `The former bootstrap client's secret has ended. ${credentialLines(answer)}${revival(config)}`;
+  const authDeps = { store, random, now: clock.now() };
+  const renewed = await renewBootstrap(authDeps, tenant.id, config.bootstrapClientId);
+  return `The secret of the former bootstrap client has stopped working. ${credentialLines(renewed)}${restartWarning(config)}`;
 }
 
 async function listKeys({ store, clock }: CommandDeps, args: Args): Promise<string> {
@@ -78,14 +78,14 @@ async function rotate({ store, clock }: CommandDeps, args: Args): Promise<string
 async function revoke({ store, clock }: CommandDeps, args: Args): Promise<string> {
   const tenant = await tenantNamed(store, optionOf(args, 'tenant'));
   const kid = textOf(args, 'kid');
-  const answer = await revokeKey(store, tenant.id, kid, clock.now());
-  if (answer === 'unknown') {
+  const revoked = await revokeKey(store, tenant.id, kid, clock.now());
+  if (revoked === 'unknown') {
     throw new StartRefused(`No key is called "${kid}"; leat keys list shows them.`);
   }
-  return `Key ${kid} is gone; tokens signed with it are refused from now on.`;
+  return `Key ${kid} is gone; tokens signed with it are rejected from now on.`;
 }
 
-/** The tenant with a name, or the first one. */
+/** Returns the tenant with a name, or the first one. */
 async function tenantNamed(store: Store, name: string | undefined): Promise<Tenant> {
   const tenants = await store.tenants.list();
   const found = name === undefined ? tenants[0] : tenants.find((tenant) => tenant.name === name);
@@ -95,19 +95,19 @@ async function tenantNamed(store: Store, name: string | undefined): Promise<Tena
   throw new StartRefused(`No tenant is called "${String(name)}"; there are ${known}.`);
 }
 
-function checked(what: string, parse: typeof domain, text: string): string {
+function checked(field: string, parse: typeof domain, text: string): string {
   const parsed = parse(text);
-  if ('problem' in parsed) throw new StartRefused(`The ${what} "${text}" ${parsed.problem}.`);
+  if ('problem' in parsed) throw new StartRefused(`The ${field} "${text}" ${parsed.problem}.`);
   return parsed.value;
 }
 
 function takenLine(
   refused: 'name_taken' | 'domain_taken',
-  wish: { readonly name: string; readonly domain: string },
+  names: { readonly name: string; readonly domain: string },
 ): string {
   return refused === 'name_taken'
-    ? `A tenant is called "${wish.name}" already; choose another name.`
-    : `The domain "${wish.domain}" is another tenant's; choose another one.`;
+    ? `A tenant is called "${names.name}" already; choose another name.`
+    : `The domain "${names.domain}" is another tenant's; choose another one.`;
 }
 
 async function tenantLines({ tenants }: Store): Promise<string> {
@@ -116,10 +116,10 @@ async function tenantLines({ tenants }: Store): Promise<string> {
   return [...(await tenants.list()).map(line), ...leaving].join('\n');
 }
 
-/** A start puts the secret of the environment back in force. */
-function revival({ bootstrapClientId }: Config): string {
+/** Returns a warning where the next start would restore the configured secret. */
+function restartWarning({ bootstrapClientId }: Config): string {
   if (bootstrapClientId === undefined) return '';
-  return '\nRemove LEAT_BOOTSTRAP_CLIENT_ID and LEAT_BOOTSTRAP_CLIENT_SECRET, or the next start brings their secret back.';
+  return '\nRemove LEAT_BOOTSTRAP_CLIENT_ID and LEAT_BOOTSTRAP_CLIENT_SECRET, or the next start restores that secret.';
 }
 
 function credentialLines({ clientId, clientSecret }: Credentials): string {

@@ -4,8 +4,8 @@ import { type Args, type Call, type CommandDeps, textOf } from './command.ts';
 import { countText } from './table.ts';
 
 /**
- * Ends the streams of a tenant and removes all that it has. From the first step on the tenant is
- * unknown to requests; a removal that was cut off goes on when asked again, or at the next start.
+ * Stops the streams of a tenant and removes its rows. Requests do not find the tenant from the first
+ * step on. An interrupted removal resumes when the command runs again, or at the next start.
  */
 export async function deleteTenant(deps: CommandDeps, args: Args, call: Call): Promise<string> {
   const { store, clock } = deps;
@@ -19,7 +19,7 @@ export async function deleteTenant(deps: CommandDeps, args: Args, call: Call): P
   }
   if (found !== undefined && tenants.length === 1) {
     throw new StartRefused(
-      `"${name}" is the only tenant, which the next start would make again: stop the server and remove the store instead.`,
+      `"${name}" is the only tenant, which the next start would create again: stop the server and remove the store instead.`,
     );
   }
   if (found !== undefined && found.id === tenants[0]?.id) {

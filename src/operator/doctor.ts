@@ -19,14 +19,14 @@ export interface DoctorDeps {
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly nodeVersion: string;
-  /** Every address of a name. */
+  /** Resolves a name to all its addresses. */
   readonly addressesOf: (host: string) => Promise<readonly string[]>;
-  /** Where alerts are sent, when one is to be tried. */
+  /** Channels that a test alert is sent to; absent: none is sent. */
   readonly testAlert?: readonly AlertChannel[] | undefined;
   readonly signal: AbortSignal;
 }
 
-/** Checks all that an operator can get wrong; no check ends the others. */
+/** Runs every check; a failed check does not stop the others. */
 export async function examine(deps: DoctorDeps): Promise<Finding[]> {
   const { loaded, admin, nodeVersion } = deps;
   const { config } = loaded;
@@ -54,7 +54,15 @@ async function storeReport(admin: Admin): Promise<StoreReport | Pick<StoreReport
   try {
     return JSON.parse(await admin.run('doctor store')) as StoreReport;
   } catch (error) {
-    return { findings: [failed('store', error, 'what depends on the store was not checked')] };
+    return {
+      findings: [
+        failed(
+          'store',
+          error,
+          'fix it and run leat doctor again: checks that need the store were skipped',
+        ),
+      ],
+    };
   }
 }
 
@@ -75,9 +83,13 @@ async function folderFindings(config: Config, storeBytes: number): Promise<Findi
 function diskFinding(folder: string, free: number, storeBytes: number): Finding {
   const said = `${bytesText(free)} are free in ${folder}`;
   if (free < freeBytesMin)
-    return bad('disk', said, 'make room: publishing ends with 503 when it is full');
+    return bad('disk', said, 'free disk space: publishing fails with 503 when the disk is full');
   if (free > storeBytes) return ok('disk', said);
-  return warn('disk', `${said}, less than the store takes`, 'leat backup needs as much room again');
+  return warn(
+    'disk',
+    `${said}, less than the size of the store`,
+    'leat backup needs as much space again',
+  );
 }
 
 async function modeFinding(folder: string, file: string): Promise<Finding> {
@@ -93,10 +105,10 @@ async function modeFinding(folder: string, file: string): Promise<Finding> {
 const syncs = 20;
 const slowMs = 20;
 
-/** Every publish waits for one: the median of some, on the disk of the store. */
+/** Measures the median time of an fsync on the disk of the store; every publish waits for one. */
 async function fsyncFinding(config: Config, { clock, random }: DoctorDeps): Promise<Finding> {
   if (config.store.engine !== 'sqlite' || config.store.file === undefined) {
-    return ok('fsync', 'is the matter of the store’s own machine');
+    return ok('fsync', 'is not measured: the store is on another machine');
   }
   const folder = dataFolderOf(config);
   const file = join(folder, `fsync-${Buffer.from(random(4)).toString('hex')}`);
@@ -134,7 +146,11 @@ const renewDays = 14;
 async function tlsFinding(config: Config, { clock }: DoctorDeps): Promise<Finding> {
   const { tlsCertPath: certPath, tlsKeyPath: keyPath, tls, host, trustProxy } = config;
   if (tls === 'local')
-    return warn('tls', 'the certificate is one for trials', 'set LEAT_TLS_CERT and LEAT_TLS_KEY');
+    return warn(
+      'tls',
+      'the certificate is for local trials only',
+      'set LEAT_TLS_CERT and LEAT_TLS_KEY',
+    );
   if (certPath === undefined || keyPath === undefined) {
     if (trustProxy.length > 0) return ok('tls', 'ends at the proxy of LEAT_TRUST_PROXY');
     if (isLoopback(host)) return ok('tls', 'none: only this machine can connect');
@@ -150,7 +166,7 @@ async function tlsFinding(config: Config, { clock }: DoctorDeps): Promise<Findin
     if (objection !== undefined) return bad('tls', objection, `renew ${certPath}`);
     return certificateFinding(identity.cert, config, clock.now());
   } catch (error) {
-    return failed('tls', error, 'put a certificate and its key there');
+    return failed('tls', error, 'set LEAT_TLS_CERT and LEAT_TLS_KEY to a certificate and its key');
   }
 }
 
@@ -161,12 +177,12 @@ function certificateFinding(cert: string, config: Config, now: number): Finding 
     return bad('tls', `the certificate is not for ${name}`, 'get one for LEAT_TENANT_DOMAIN');
   }
   const days = Math.floor((certificate.validToDate.getTime() - now) / dayMs);
-  const said = `the certificate is for ${name} and ends in ${days} days`;
+  const said = `the certificate is for ${name} and expires in ${days} days`;
   if (days > renewDays) return ok('tls', said);
-  return warn('tls', said, 'renew it: the file is read again within a minute');
+  return warn('tls', said, 'renew it: the file is loaded again within a minute');
 }
 
-/** Whether what streams send to has addresses, and such that may be sent to. */
+/** Checks that the hosts of streams have addresses, and that the egress rule allows them. */
 async function egressFindings(
   config: Config,
   hosts: readonly string[],
@@ -195,8 +211,8 @@ async function egressFindings(
     wrong.push(
       bad(
         'egress',
-        `${name} is at ${blocked}, where nothing may be sent`,
-        `if it shall be, add ${blocked} to LEAT_EGRESS_ALLOW`,
+        `${name} is at ${blocked}, which the egress rule blocks`,
+        `to allow it, add ${blocked} to LEAT_EGRESS_ALLOW`,
       ),
     );
   }
@@ -206,7 +222,7 @@ async function egressFindings(
       'egress',
       hosts.length === 0
         ? 'no stream is enabled'
-        : `all ${hosts.length} hosts of streams may be sent to`,
+        : `all ${hosts.length} hosts of streams are allowed`,
     ),
   ];
 }
@@ -217,20 +233,20 @@ async function alertFindings(config: Config, deps: DoctorDeps): Promise<Finding[
     return [
       warn(
         'alerts',
-        'they go to the log alone',
+        'they are written to the log only',
         'set LEAT_ALERT_WEBHOOK_URL, or LEAT_ALERT_EMAIL with LEAT_SMTP_URL',
       ),
     ];
   }
   const { testAlert } = deps;
   if (testAlert === undefined) {
-    return [ok('alerts', 'are set; --test-alert sends one')];
+    return [ok('alerts', 'are configured; --test-alert sends a test alert')];
   }
-  return Promise.all(testAlert.map((sender) => tried(sender, config, deps)));
+  return Promise.all(testAlert.map((channel) => sendTestAlert(channel, config, deps)));
 }
 
-async function tried(
-  sender: AlertChannel,
+async function sendTestAlert(
+  channel: AlertChannel,
   config: Config,
   { clock, signal }: DoctorDeps,
 ): Promise<Finding> {
@@ -245,13 +261,13 @@ async function tried(
   } as const;
   try {
     const limited = AbortSignal.any([signal, AbortSignal.timeout(15_000)]);
-    await sender.send({ alert, domain: tenantDomainOf(config) }, limited);
-    return ok('alerts', `a test alert was taken by ${sender.name}`);
+    await channel.send({ alert, domain: tenantDomainOf(config) }, limited);
+    return ok('alerts', `${channel.name} accepted a test alert`);
   } catch (error) {
     return failed(
       'alerts',
       error,
-      `check the setting of ${sender.name} and whether this machine reaches it`,
+      `check the setting of ${channel.name} and whether this machine can connect to it`,
     );
   }
 }

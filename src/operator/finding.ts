@@ -1,10 +1,11 @@
-/** What a check of `leat doctor` found. */
+/** The result of one check of `leat doctor`. */
 export interface Finding {
   readonly level: 'ok' | 'warn' | 'bad';
-  /** What was checked, one or two words. */
+  /** Name of the check, one or two words. */
   readonly check: string;
+  /** The result in words. */
   readonly said: string;
-  /** The command or setting to use; absent where all is well. */
+  /** The command or setting that fixes it; absent with `ok`. */
   readonly next?: string | undefined;
 }
 
@@ -20,7 +21,7 @@ export function bad(check: string, said: string, next: string): Finding {
   return { level: 'bad', check, said, next };
 }
 
-/** Lines for a person; what to do stands below what was found. */
+/** Returns lines for a terminal: each result, followed by its fix. */
 export function findingLines(findings: readonly Finding[]): string[] {
   const width = Math.max(0, ...findings.map(({ check }) => check.length));
   return findings.flatMap(({ level, check, said, next }) => [
@@ -29,7 +30,7 @@ export function findingLines(findings: readonly Finding[]): string[] {
   ]);
 }
 
-/** The error of a check as a finding: no check ends the others. */
+/** Returns the error of a check as a finding, so that the other checks still run. */
 export function failed(check: string, error: unknown, next: string): Finding {
   return bad(check, error instanceof Error ? error.message : String(error), next);
 }

@@ -12,32 +12,33 @@ import { createProgressView } from './progress.ts';
 
 export interface OperatorDeps {
   readonly load: () => Loaded;
-  /** Opens the way to the store: what it needs is loaded by the commands that use it. */
+  /** Opens access to the store; loads its modules on use. */
   readonly openAdmin: (loaded: Loaded) => Promise<Admin>;
-  readonly alertSenders: (loaded: Loaded) => Promise<readonly AlertChannel[]>;
-  /** Returns what resolves names as the server does. */
+  /** Returns the alert channels of the settings. */
+  readonly alertChannels: (loaded: Loaded) => Promise<readonly AlertChannel[]>;
+  /** Returns a function that resolves names as the server does. */
   readonly addressesOf: (loaded: Loaded) => Promise<(host: string) => Promise<readonly string[]>>;
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly nodeVersion: string;
   readonly terminal: Terminal;
   readonly stderr: NodeJS.WriteStream;
-  /** Aborted by the first SIGINT or SIGTERM, which then does not end the program by itself. */
+  /** Listens for signals; aborts at the first SIGINT or SIGTERM. */
   readonly interruption: () => AbortSignal;
 }
 
-/** Adds the commands that work on the store of this machine's service, whether it runs or not. */
+/** Adds the commands on the store of this machine's service, which may run or not. */
 export function addOperatorCommands(program: Command, deps: OperatorDeps): void {
   const run = (command: string, args?: Args): Promise<void> => runCommand(deps, command, args);
   program
     .command('status')
     .description('print nodes, size of the store, and for each tenant log, streams and lag')
-    .option('--json', 'for programs')
+    .option('--json', 'print JSON for programs')
     .action((options: Args) => run('status', options));
   program
     .command('nodes')
-    .description('print the nodes on this store and how many streams each works for')
-    .option('--json', 'for programs')
+    .description('print the nodes on this store and how many streams each owns')
+    .option('--json', 'print JSON for programs')
     .action((options: Args) => run('nodes', options));
   addTenantCommands(program.command('tenants').description('tenants of this service'), deps);
   addKeyCommands(program.command('keys').description('keys that sign access tokens'), run);
@@ -47,16 +48,16 @@ export function addOperatorCommands(program: Command, deps: OperatorDeps): void 
     .action((file: string) => backup(deps, file));
   program
     .command('restore <file>')
-    .description('put a backup in the place that LEAT_STORE names, where no store is')
+    .description('restore a backup to LEAT_STORE, which must not exist')
     .action((file: string) => restore(deps, file));
   program
     .command('doctor')
     .description(
       'check settings, store, disk, clock, TLS, egress and alerts; exit code 1 for a fault',
     )
-    .option('--test-alert', 'send a test alert to each place that is set')
-    .option('--vacuum', 'with the service stopped: let a SQLite file give space back to the disk')
-    .option('--json', 'for programs')
+    .option('--test-alert', 'send a test alert to each configured channel')
+    .option('--vacuum', 'with the service stopped: return free space of a SQLite file to the disk')
+    .option('--json', 'print JSON for programs')
     .action((options: DoctorOptions) =>
       options.vacuum === true ? vacuum(deps) : doctor(deps, options),
     );
@@ -70,49 +71,49 @@ function addTenantCommands(tenants: Command, deps: OperatorDeps): void {
     .action(() => run('tenants list'));
   tenants
     .command('create <name> <domain>')
-    .description('make a tenant and print its bootstrap client')
+    .description('create a tenant and print its bootstrap client')
     .action((name: string, domain: string) => run('tenants create', { name, domain }));
   tenants
     .command('bootstrap <name>')
-    .description('make a new bootstrap client and end the secret of the former one')
+    .description('create a new bootstrap client and revoke the secret of the former one')
     .action((name: string) => run('tenants bootstrap', { name }));
   tenants
     .command('delete <name>')
-    .description('end the streams of a tenant and remove everything that it has')
-    .option('--yes <name>', 'its name again, where nobody can be asked for it')
+    .description('stop the streams of a tenant and remove all its data')
+    .option('--yes <name>', 'the name again, where no terminal can ask for it')
     .action((name: string, { yes }: { yes?: string }) => deleteTenant(deps, name, yes));
 }
 
 function addKeyCommands(keys: Command, run: (command: string, args?: Args) => Promise<void>): void {
-  const tenantOption = ['--tenant <name>', 'another tenant than the first'] as const;
+  const tenantOption = ['--tenant <name>', 'tenant; default: the first one'] as const;
   keys
     .command('list')
     .option(...tenantOption)
-    .description('print the keys that are published, newest first')
+    .description('print the published keys, newest first')
     .action(({ tenant }: { tenant?: string }) => run('keys list', { tenant }));
   keys
     .command('rotate')
     .option(...tenantOption)
-    .option('--now', 'sign with the new key at once, not 10 minutes later')
-    .description('publish a new key and let it take over')
+    .option('--now', 'sign with the new key immediately, not 10 minutes later')
+    .description('publish a new key and sign with it')
     .action((options: { tenant?: string; now?: boolean }) => run('keys rotate', options));
   keys
     .command('revoke <kid>')
     .option(...tenantOption)
-    // One key in 64 has a name that begins with a dash.
+    // One key id in 64 begins with a dash.
     .allowUnknownOption()
-    .description('remove a key and refuse every token signed with it')
+    .description('remove a key and reject every token signed with it')
     .action((kid: string, { tenant }: { tenant?: string }) => run('keys revoke', { kid, tenant }));
 }
 
 async function runCommand(deps: OperatorDeps, command: string, args?: Args): Promise<void> {
   const admin = await deps.openAdmin(deps.load());
-  const text = await followed(deps, (caller) => admin.run(command, args, caller));
+  const text = await withProgress(deps, (caller) => admin.run(command, args, caller));
   if (text !== '') deps.terminal.print(text);
 }
 
-/** Shows progress, and makes an interruption the end of the command. */
-async function followed<T>(
+/** Shows progress, and ends the command when it is interrupted. */
+async function withProgress<T>(
   { stderr, clock, interruption }: OperatorDeps,
   work: (caller: { progress: (point: Point) => void; signal: AbortSignal }) => Promise<T>,
 ): Promise<T> {
@@ -137,12 +138,12 @@ async function deleteTenant(
 ): Promise<void> {
   const { terminal } = deps;
   const admin = await deps.openAdmin(deps.load());
-  // First what refuses it, then the question.
+  // Checks that it can be deleted before it asks.
   await admin.run('tenants delete', { name, dry: true });
   if (yes === undefined && !terminal.interactive) {
     throw new CommandFailed(
       exitCodes.usage,
-      `Nobody can be asked here: leat tenants delete ${name} --yes ${name} deletes it with everything that it has.`,
+      `This is no terminal to confirm on: leat tenants delete ${name} --yes ${name} deletes it with all its data.`,
     );
   }
   const typed =
@@ -153,7 +154,9 @@ async function deleteTenant(
   if (typed.trim() !== name) {
     throw new CommandFailed(exitCodes.usage, `That is not ${name}: nothing was deleted.`);
   }
-  terminal.print(await followed(deps, (caller) => admin.run('tenants delete', { name }, caller)));
+  terminal.print(
+    await withProgress(deps, (caller) => admin.run('tenants delete', { name }, caller)),
+  );
 }
 
 async function backup(deps: OperatorDeps, file: string): Promise<void> {
@@ -169,7 +172,7 @@ async function backup(deps: OperatorDeps, file: string): Promise<void> {
   const admin = await deps.openAdmin(loaded);
   const { writeBackup } = await import('./backup-file.ts');
   const { random, terminal } = deps;
-  const text = await followed(deps, (caller) =>
+  const text = await withProgress(deps, (caller) =>
     writeBackup(file, { ...caller, admin, random, note: terminal.note }),
   );
   terminal.print(text);
@@ -179,7 +182,7 @@ async function restore(deps: OperatorDeps, file: string): Promise<void> {
   const { config } = deps.load();
   const { clock, random, terminal } = deps;
   const { restore: restoreFrom } = await import('./restore.ts');
-  const text = await followed(deps, ({ signal }) =>
+  const text = await withProgress(deps, ({ signal }) =>
     restoreFrom(file, { config, clock, random, note: terminal.note, signal }),
   );
   terminal.print(text);
@@ -198,7 +201,7 @@ async function doctor(deps: OperatorDeps, { testAlert, json }: DoctorOptions): P
   const { findingLines } = await import('./finding.ts');
   const addressesOf = await deps.addressesOf(loaded);
   const { clock, random, nodeVersion, terminal } = deps;
-  const findings = await followed(deps, async ({ signal }) =>
+  const findings = await withProgress(deps, async ({ signal }) =>
     examine({
       loaded,
       admin,
@@ -207,7 +210,7 @@ async function doctor(deps: OperatorDeps, { testAlert, json }: DoctorOptions): P
       nodeVersion,
       signal,
       addressesOf,
-      testAlert: testAlert === true ? await deps.alertSenders(loaded) : undefined,
+      testAlert: testAlert === true ? await deps.alertChannels(loaded) : undefined,
     }),
   );
   terminal.print(
@@ -221,15 +224,15 @@ async function vacuum(deps: OperatorDeps): Promise<void> {
   const { store } = deps.load().config;
   if (store.engine !== 'sqlite' || store.file === undefined) {
     throw new StartRefused(
-      'LEAT_STORE: only a SQLite file is converted; PostgreSQL sees to it itself.',
+      'LEAT_STORE: --vacuum is for SQLite files only; PostgreSQL vacuums automatically.',
     );
   }
   if (!existsSync(store.file)) throw new StartRefused(`LEAT_STORE: ${store.file} does not exist.`);
   const { vacuum: vacuumFile } = await import('../store/sqlite/vacuum.ts');
   const { bytesText } = await import('./table.ts');
-  deps.terminal.note('Writing the file anew; this takes about a second for 100 MB …');
+  deps.terminal.note('Rewriting the file; this takes about a second per 100 MB …');
   const { before, after } = vacuumFile({ ...store, file: store.file });
   deps.terminal.print(
-    `${store.file}: ${bytesText(before)} before, ${bytesText(after)} now; from now on it shrinks as events leave it.`,
+    `${store.file}: ${bytesText(before)} before, ${bytesText(after)} now; from now on it shrinks as events are removed.`,
   );
 }

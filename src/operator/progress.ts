@@ -1,17 +1,17 @@
 import type { ProgressPoint } from './command.ts';
 import { countText } from './table.ts';
 
-/** Shows how far a command is. */
+/** Shows the progress of a command. */
 export interface ProgressView {
   show(point: ProgressPoint): void;
-  /** Removes what a terminal shows. */
+  /** Clears the line on a terminal. */
   end(): void;
 }
 
-/** Where nobody watches, a command that takes no longer says nothing. */
+/** Without a terminal, a command shorter than this prints no progress. */
 const quietMs = 2000;
 
-/** One line that is written over on a terminal; elsewhere a line for each quarter, or each minute. */
+/** Creates a view: one updated line on a terminal, else a line per quarter or per minute. */
 export function createProgressView(
   out: Pick<NodeJS.WriteStream, 'isTTY' | 'write'> & { readonly columns?: number | undefined },
   nowMs: () => number,
@@ -24,7 +24,7 @@ export function createProgressView(
       const text = progressText(point);
       if (out.isTTY) {
         shown = true;
-        // A line that is as wide as the terminal may wrap; a width that nobody knows is 0.
+        // A line as wide as the terminal may wrap; an unknown width is 0.
         const width = out.columns ?? 0;
         out.write(`\r${width === 0 ? text : text.slice(0, width - 1)}\u001b[K`);
         return;

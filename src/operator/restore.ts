@@ -22,8 +22,8 @@ export interface RestoreDeps {
 }
 
 /**
- * Puts a backup in the place that LEAT_STORE names, where no store may be; returns what to print,
- * with what is sent again after the next start. Throws `StartRefused`, and nothing is there then.
+ * Restores a backup to the file of LEAT_STORE, which must not exist. Returns the text to print, with
+ * the events that are sent again after the next start. Creates nothing if it throws `StartRefused`.
  */
 export async function restore(source: string, deps: RestoreDeps): Promise<string> {
   const { config, random, note, signal } = deps;
@@ -34,11 +34,11 @@ export async function restore(source: string, deps: RestoreDeps): Promise<string
   checkCopy(source);
   signal.throwIfAborted();
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
-  let said = '';
+  let text = '';
   await createFile(file, random, async (draft) => {
     await copyFile(source, draft, constants.COPYFILE_FICLONE);
     signal.throwIfAborted();
-    // Proves that the key fits, and brings an older schema up to date.
+    // Opening checks the key and migrates an older schema.
     const store = await openStore({
       location: { engine: 'sqlite', path: draft },
       secretKey,
@@ -48,57 +48,57 @@ export async function restore(source: string, deps: RestoreDeps): Promise<string
       throw named(error, draft, source);
     });
     try {
-      said = await resendText(store);
+      text = await resendText(store);
     } finally {
       await store.close();
     }
   });
   const size = bytesText((await stat(file)).size);
-  return `Restored ${file} from ${source}: ${size}, checked.\n${said}\nNext: leat start`;
+  return `Restored ${file} from ${source}: ${size}, checked.\n${text}\nNext: leat start`;
 }
 
 function fileOf({ store }: Config): string {
   if (store.engine === 'postgres') throw new StartRefused(postgresRestore);
   if (store.file !== undefined) return store.file;
-  throw new StartRefused('LEAT_STORE: a store in memory takes no backup, name a file.');
+  throw new StartRefused('LEAT_STORE: a backup cannot be restored to memory, name a file.');
 }
 
-const postgresRestore = `Leat does not restore a PostgreSQL store: PostgreSQL brings the tools for that. With every node stopped:
+const postgresRestore = `Leat does not restore a PostgreSQL store: use its own tools. With every node stopped:
   createdb leat-restored
   pg_restore --no-owner --dbname=postgres://…/leat-restored leat.dump
 Then set LEAT_STORE to the new database, run leat doctor, and start the nodes.`;
 
 async function refuseOtherFiles(source: string, file: string): Promise<void> {
-  if (await isThere(`${source}-wal`)) {
+  if (await exists(`${source}-wal`)) {
     throw new StartRefused(
-      `${source} has a write-ahead log beside it: it is a store and not a backup. Start leat on it, or take a backup of it with leat backup.`,
+      `${source} has a write-ahead log: it is a store and not a backup. Start leat on it, or take a backup of it with leat backup.`,
     );
   }
-  if (!(await isThere(source))) throw new StartRefused(`${source} does not exist.`);
+  if (!(await exists(source))) throw new StartRefused(`${source} does not exist.`);
   for (const rest of ['', '-wal', '-journal']) {
     await requireAbsent(`${file}${rest}`).catch((error: unknown) => {
       throw new StartRefused(
-        `LEAT_STORE: ${file}${rest} is there already: stop the server and move the store elsewhere, or name another file.`,
+        `LEAT_STORE: ${file}${rest} exists already: stop the server and move the store, or set LEAT_STORE to another file.`,
         { cause: error },
       );
     });
   }
 }
 
-async function isThere(path: string): Promise<boolean> {
+async function exists(path: string): Promise<boolean> {
   return lstat(path).then(
     () => true,
     () => false,
   );
 }
 
-/** Never makes a key: a new one opens nothing. */
+/** Returns the key of the backup; never creates one, because a new key decrypts nothing. */
 async function keyFor(config: Config): Promise<Uint8Array> {
   const folder = dataFolderOf(config);
   const key = config.secretKey ?? (await readSecretKey(folder));
   if (key !== undefined) return key;
   throw new StartRefused(
-    `LEAT_SECRET_KEY: is not set and ${folder} has no secret.key: put the key there that belongs to the backup.`,
+    `LEAT_SECRET_KEY: is not set and ${folder} has no secret.key: copy the key of the backup there.`,
   );
 }
 
@@ -115,26 +115,26 @@ interface Resent {
 
 const shownMax = 50;
 
-/** From when on which stream is sent events again. */
+/** Returns the newest event of each tenant and the streams that are sent events again. */
 async function resendText(store: Store): Promise<string> {
   const resent: Resent[] = [];
   const newest: string[] = [];
   for (const tenant of await store.tenants.list()) {
     const overview = await store.overview.tenant(tenant.id);
     newest.push(`  ${tenant.name}: ${timeText(overview?.newestPublishedAt)}`);
-    const behind = await store.overview.behind(tenant.id, shownMax + 1);
-    resent.push(...behind.map((position) => ({ tenant: tenant.name, position })));
+    const unsent = await store.overview.behind(tenant.id, shownMax + 1);
+    resent.push(...unsent.map((position) => ({ tenant: tenant.name, position })));
   }
   return [
-    'The newest event in it:',
+    'The newest event in the backup:',
     ...newest,
-    'Events that were published later are not in it: publish them again.',
+    'It lacks events that were published later: publish them again.',
     ...resentLines(resent),
   ].join('\n');
 }
 
 function resentLines(resent: readonly Resent[]): string[] {
-  if (resent.length === 0) return ['No stream is sent an event again: all had arrived.'];
+  if (resent.length === 0) return ['No stream is sent an event again: all were delivered.'];
   const columns: Column<Resent>[] = [
     { header: 'TENANT', text: ({ tenant }) => tenant },
     { header: 'STREAM', text: ({ position }) => position.name },
@@ -145,9 +145,9 @@ function resentLines(resent: readonly Resent[]): string[] {
       text: ({ position }) => countText(position.events),
     },
   ];
-  const more = resent.length > shownMax ? [`… and more; leat status shows them.`] : [];
+  const more = resent.length > shownMax ? [`… and more: see leat status.`] : [];
   return [
-    'After the start these streams are sent their events since then, also those that had arrived',
+    'After the start these streams are sent their events since then, including those delivered',
     'after the backup was made; the ids are the same:',
     ...tableOf(columns, resent.slice(0, shownMax)),
     ...more,

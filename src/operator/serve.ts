@@ -3,9 +3,9 @@ import type { Store } from '../store/port/store.ts';
 import type { CommandDeps } from './command.ts';
 import { commandOf } from './commands.ts';
 import { openOperatorServer, type OperatorServer } from './server.ts';
-import { socketPlaceOf } from './socket-place.ts';
+import { socketLocationOf } from './socket-location.ts';
 
-/** The operator's socket beside a SQLite file; the service works without it as well. */
+/** Opens the operator's socket next to a SQLite file; the service runs without it if that fails. */
 export async function openOperator(
   store: Store,
   deps: Omit<CommandDeps, 'store'> & { readonly log: Logger },
@@ -14,7 +14,7 @@ export async function openOperator(
   if (config.store.engine !== 'sqlite' || config.store.file === undefined) return undefined;
   try {
     return await openOperatorServer({
-      place: socketPlaceOf(config.store.file),
+      location: socketLocationOf(config.store.file),
       clock,
       random,
       run: (command, args, call) =>

@@ -10,48 +10,48 @@ import type { Clock, RandomBytes } from '../core/clock.ts';
 import { StartRefused, StoreUnavailable } from '../core/errors.ts';
 import { writeAtomically } from '../files/atomic-write.ts';
 import type { Args, Call, ProgressPoint } from './command.ts';
-import type { SocketPlace } from './socket-place.ts';
-import type { Ask, Line } from './wire.ts';
+import type { SocketLocation } from './socket-location.ts';
+import type { CommandRequest, Line } from './wire.ts';
 
 export interface OperatorServerDeps {
-  readonly place: SocketPlace;
+  readonly location: SocketLocation;
   readonly clock: Pick<Clock, 'elapsedMs'>;
   readonly random: RandomBytes;
-  /** Runs a command; `undefined` when it knows none of that name. */
+  /** Runs a command; returns `undefined` for an unknown name. */
   readonly run: (command: string, args: Args, call: Call) => Promise<string> | undefined;
-  /** Receives the error of a command that failed, which is a bug or a broken store. */
+  /** Receives the error of a command that failed by a bug or a broken store. */
   readonly report: (error: unknown, command: string) => void;
 }
 
 /** The operator's socket of a server on SQLite. */
 export interface OperatorServer {
-  /** Where it listens. */
+  /** Path of the socket. */
   readonly path: string;
-  /** Ends commands that run, waits for their end, removes the socket. */
+  /** Aborts running commands, waits for them and removes the socket. */
   close(): Promise<void>;
 }
 
 /**
- * Listens on the operator's socket, mode 0600. What a killed server left behind is removed: the
- * caller holds the store, so nobody else serves it. Throws `StartRefused` when the socket cannot be
- * made; the server can do without it.
+ * Listens on the operator's socket, mode 0600. Removes files of a killed server first: the caller
+ * holds the store, so no other server uses them. Throws `StartRefused` when the socket cannot be
+ * created; the service runs without it.
  */
 export async function openOperatorServer(deps: OperatorServerDeps): Promise<OperatorServer> {
-  const { place } = deps;
-  await removeDrafts(place);
-  await removeFormer(place);
-  const path = place.isTooLong ? await shortPath(deps) : place.socket;
+  const { location } = deps;
+  await removeDrafts(location);
+  await removeFormer(location);
+  const path = location.isTooLong ? await shortPath(deps) : location.socket;
   await removeStale(path);
   const running = new Set<Promise<void>>();
   const ending = new AbortController();
   const server = createServer((request, response) => {
-    const work = answer(deps, request, response, ending.signal).catch(() => {
+    const work = respond(deps, request, response, ending.signal).catch(() => {
       response.destroy();
     });
     running.add(work);
     void work.finally(() => running.delete(work));
   });
-  // For the request, a few lines; its response may take as long as the copy of a large store.
+  // A request is small. A response may take as long as the copy of a large store.
   server.headersTimeout = 16_000;
   server.requestTimeout = 30_000;
   await listenAlone(server, path);
@@ -62,16 +62,16 @@ export async function openOperatorServer(deps: OperatorServerDeps): Promise<Oper
       server.close();
       await Promise.all(running);
       server.closeAllConnections();
-      await removeFormer(place);
+      await removeFormer(location);
     },
   };
 }
 
-/** From its first moment on, only the own user can connect. */
+/** Creates the socket with its final mode: no other user can connect at any moment. */
 async function listenAlone(server: Server, path: string): Promise<void> {
   const former = process.umask(0o177);
   try {
-    // The path gets its name before this returns.
+    // Creates the socket before it returns.
     server.listen(path);
   } finally {
     process.umask(former);
@@ -84,41 +84,43 @@ async function listenAlone(server: Server, path: string): Promise<void> {
   }
 }
 
-/** In a folder of its own that only this user can enter; the data folder names it. */
-async function shortPath({ place, random }: OperatorServerDeps): Promise<string> {
+/** Returns a path in a new private folder and writes it to the pointer in the data folder. */
+async function shortPath({ location, random }: OperatorServerDeps): Promise<string> {
   try {
     const folder = await mkdtemp(join(tmpdir(), 'leat-'));
     const path = join(folder, 'leat.sock');
-    await writeAtomically(place.pointer, `${path}\n`, { random, mode: 0o600 });
+    await writeAtomically(location.pointer, `${path}\n`, { random, mode: 0o600 });
     return path;
   } catch (error) {
-    throw refusal(place.pointer, error);
+    throw refusal(location.pointer, error);
   }
 }
 
-/** The private folder of a server before, which may have been killed. */
-async function removeFormer(place: SocketPlace): Promise<void> {
-  const path = await readFile(place.pointer, 'utf8').catch(() => undefined);
+/** Removes the private folder of a former server, which may have been killed. */
+async function removeFormer(location: SocketLocation): Promise<void> {
+  const path = await readFile(location.pointer, 'utf8').catch(() => undefined);
   if (path === undefined) return;
   const folder = dirname(path.trim());
   const isOurs = dirname(folder) === tmpdir() && basename(folder).startsWith('leat-');
   if (isOurs) await rm(folder, { recursive: true, force: true });
-  await rm(place.pointer, { force: true });
+  await rm(location.pointer, { force: true });
 }
 
 async function removeStale(path: string): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found === undefined) return;
   if (!found.isSocket()) {
-    throw new StartRefused(`${path} is in the way of the operator's socket: move it elsewhere.`);
+    throw new StartRefused(`${path} is in the way of the operator's socket: move it.`);
   }
-  if (await answers(path)) {
-    throw new StartRefused(`${path} is the socket of another server: use a data folder for each.`);
+  if (await accepts(path)) {
+    throw new StartRefused(
+      `${path} is the socket of another server: use one data folder per server.`,
+    );
   }
   await rm(path, { force: true });
 }
 
-async function answers(path: string): Promise<boolean> {
+async function accepts(path: string): Promise<boolean> {
   const socket = connect(path);
   try {
     await once(socket, 'connect');
@@ -132,12 +134,12 @@ async function answers(path: string): Promise<boolean> {
 
 function refusal(path: string, error: unknown): StartRefused {
   const reason = error instanceof Error ? error.message : String(error);
-  return new StartRefused(`${path} cannot be made: ${reason}`, { cause: error });
+  return new StartRefused(`${path} cannot be created: ${reason}`, { cause: error });
 }
 
-const askBytesMax = 64 * 1024;
+const requestBytesMax = 64 * 1024;
 
-async function answer(
+async function respond(
   deps: OperatorServerDeps,
   request: IncomingMessage,
   response: ServerResponse,
@@ -147,7 +149,7 @@ async function answer(
   response.on('close', () => gone.abort());
   const signal = AbortSignal.any([gone.signal, ending]);
   const line = (text: Line): void => void response.write(`${JSON.stringify(text)}\n`);
-  const ask = await askOf(request);
+  const { command, args } = await commandOf(request);
   response.writeHead(200, { 'content-type': 'application/x-ndjson' });
   const call: Call = {
     progress: throttled(deps.clock, (progress) => line({ progress })),
@@ -155,12 +157,12 @@ async function answer(
     signal,
   };
   try {
-    const running = deps.run(ask.command, ask.args, call);
+    const running = deps.run(command, args, call);
     if (running === undefined) throw new StartRefused(unknownCommand);
     line({ text: await running });
   } catch (error) {
     line(failureLine(error));
-    if (!isExpected(error) && !signal.aborted) deps.report(error, ask.command);
+    if (!isExpected(error) && !signal.aborted) deps.report(error, command);
   }
   await new Promise<void>((resolve) => {
     response.on('close', resolve);
@@ -169,16 +171,16 @@ async function answer(
 }
 
 const unknownCommand =
-  'The running server does not know this command: it is of another version, restart it with this one.';
+  'The running server is of another version and does not know this command: restart it with this version.';
 
-async function askOf(request: IncomingMessage): Promise<Ask> {
+async function commandOf(request: IncomingMessage): Promise<CommandRequest> {
   let text = '';
   for await (const chunk of request.setEncoding('utf8') as AsyncIterable<string>) {
     text += chunk;
-    if (text.length > askBytesMax) throw new Error('The command is too long.');
+    if (text.length > requestBytesMax) throw new Error('The command is too long.');
   }
-  const { command, args } = Object(JSON.parse(text)) as Partial<Ask>;
-  return { command: String(command), args: Object(args) as Ask['args'] };
+  const { command, args } = Object(JSON.parse(text)) as Partial<CommandRequest>;
+  return { command: String(command), args: Object(args) as CommandRequest['args'] };
 }
 
 function isExpected(error: unknown): error is Error {
@@ -192,7 +194,7 @@ function failureLine(error: unknown): Line {
 
 const progressMs = 100;
 
-/** Lets pass what a person can follow. */
+/** Limits progress to a rate that a person can read. */
 function throttled(
   clock: Pick<Clock, 'elapsedMs'>,
   show: (point: ProgressPoint) => void,
@@ -209,14 +211,14 @@ function throttled(
 
 const draftMark = '.backup-';
 
-/** Makes the file in the data folder, sends it, and removes it whatever happens. */
+/** Creates a file in the data folder, sends it and removes it, also after an error. */
 async function sendFile(
-  { place, random }: OperatorServerDeps,
+  { location, random }: OperatorServerDeps,
   response: ServerResponse,
   write: (path: string) => Promise<void>,
   signal: AbortSignal,
 ): Promise<void> {
-  const draft = `${place.file}${draftMark}${Buffer.from(random(8)).toString('hex')}`;
+  const draft = `${location.file}${draftMark}${Buffer.from(random(8)).toString('hex')}`;
   try {
     await (await open(draft, 'wx', 0o600)).close();
     await write(draft);
@@ -229,8 +231,8 @@ async function sendFile(
   }
 }
 
-/** Copies that a killed server was making. */
-async function removeDrafts({ file, folder }: SocketPlace): Promise<void> {
+/** Removes unfinished copies of a killed server. */
+async function removeDrafts({ file, folder }: SocketLocation): Promise<void> {
   const mark = `${basename(file)}${draftMark}`;
   const names = await readdir(folder).catch(() => []);
   for (const name of names) {

@@ -6,14 +6,14 @@ import type { StoreSize, TenantOverview } from '../store/port/overview.ts';
 import type { Args, Call, CommandDeps } from './command.ts';
 import { bytesText, type Column, countText, durationText, tableOf } from './table.ts';
 
-/** The nodes on the store and how many streams each works for. */
+/** Returns the nodes on the store and how many streams each owns. */
 export async function nodes({ store }: CommandDeps, args: Args): Promise<string> {
   const list = await store.ownership.nodes();
-  if (args['json'] === true) return JSON.stringify(list.map(nodeMembers), undefined, 2);
+  if (args['json'] === true) return JSON.stringify(list.map(nodeFields), undefined, 2);
   return nodeLines(list).join('\n');
 }
 
-/** Nodes, size of the store, and how each tenant stands. */
+/** Returns nodes, size of the store, and counts and lag of each tenant. */
 export async function status(deps: CommandDeps, args: Args, call: Call): Promise<string> {
   const { store, clock } = deps;
   const [list, size, tenants, leaving] = await Promise.all([
@@ -23,7 +23,7 @@ export async function status(deps: CommandDeps, args: Args, call: Call): Promise
     store.tenants.leaving(),
   ]);
   const rows: TenantRow[] = [];
-  // One after the other: each is a few milliseconds of a store that has other work.
+  // One after the other: each takes some milliseconds of a store in use.
   for (const tenant of tenants) {
     call.signal.throwIfAborted();
     call.progress({ step: 'reading tenants', done: rows.length, total: tenants.length });
@@ -39,7 +39,9 @@ export async function status(deps: CommandDeps, args: Args, call: Call): Promise
     sizeLine(size),
     '',
     ...tableOf(columnsAt(now), rows),
-    ...leaving.map(({ name }) => `${name} is being deleted: leat tenants delete ${name} goes on.`),
+    ...leaving.map(
+      ({ name }) => `${name} is being deleted: leat tenants delete ${name} resumes it.`,
+    ),
   ].join('\n');
 }
 
@@ -72,7 +74,7 @@ function sizeLine({ bytes, freeBytes }: StoreSize): string {
   return `Store: ${bytesText(bytes)}${free}`;
 }
 
-/** By how much its clock is ahead of the store's, where the store knows. */
+/** `skewMs`: how far its clock is ahead of the store's, where the store measures it. */
 type SkewedNode = NodeState & { readonly skewMs?: number };
 
 const skewColumn: Column<SkewedNode> = {
@@ -97,7 +99,7 @@ function leaseText(leaseMs: number): string {
   return leaseMs > 0 ? `${(leaseMs / 1000).toFixed(1)} s` : 'ended';
 }
 
-function nodeMembers({ id, streams, leaseMs, skewMs }: SkewedNode): object {
+function nodeFields({ id, streams, leaseMs, skewMs }: SkewedNode): object {
   return { id, streams, lease_ms: leaseMs, skew_ms: skewMs };
 }
 
@@ -133,7 +135,7 @@ function jsonOf(
   const body = {
     as_of: formatTime(now),
     store: { bytes, free_bytes: freeBytes },
-    nodes: list.map(nodeMembers),
+    nodes: list.map(nodeFields),
     tenants,
     being_deleted: leaving.map(({ name }) => name),
   };

@@ -3,7 +3,7 @@ import type { Args, Call, CommandDeps } from './command.ts';
 import { bad, type Finding, ok, warn } from './finding.ts';
 import { bytesText, countText, durationText } from './table.ts';
 
-/** What `leat doctor` learns from the store. */
+/** The part of `leat doctor` that needs the store. */
 export interface StoreReport {
   readonly findings: readonly Finding[];
   readonly bytes: number;
@@ -11,13 +11,13 @@ export interface StoreReport {
   readonly hosts: readonly string[];
 }
 
-/** Of all streams; a check of names should end. */
+/** Bounds the time of the check of names. */
 const hostsMax = 100;
 const streamsReadMax = 2000;
-/** Clocks of two machines that synchronize differ by less. */
+/** Synchronized clocks of two machines differ by less. */
 const skewMsMax = 60_000;
 
-/** Checks what only the store knows; returns a {@link StoreReport} as JSON. */
+/** Checks the store; returns a {@link StoreReport} as JSON. */
 export async function storeFindings(deps: CommandDeps, _args: Args, call: Call): Promise<string> {
   const { store } = deps;
   await store.ping();
@@ -39,7 +39,7 @@ export async function storeFindings(deps: CommandDeps, _args: Args, call: Call):
 
 async function engineFinding({ store }: CommandDeps): Promise<Finding> {
   const { name } = await store.overview.engine();
-  return ok('store', `${name}; its schema is that of this version, the secret key fits`);
+  return ok('store', `${name}; its schema is of this version, and the secret key fits`);
 }
 
 async function nodesFinding(store: Store): Promise<Finding> {
@@ -50,8 +50,8 @@ async function nodesFinding(store: Store): Promise<Finding> {
   const names = ended.map(({ id }) => id).join(', ');
   return warn(
     'nodes',
-    `the lease of ${names} has ended and nobody has taken its streams yet`,
-    'start a node, or look at the log of one that runs',
+    `the lease of ${names} has expired and no other node has its streams yet`,
+    'start a node, or check the log of a running one',
   );
 }
 
@@ -69,7 +69,7 @@ type SizeOf = ReturnType<Store['overview']['size']>;
 async function leavingFindings(store: Store): Promise<Finding[]> {
   const leaving = await store.tenants.leaving();
   return leaving.map(({ name }) =>
-    warn('tenants', `${name} is being deleted`, `leat tenants delete ${name} goes on with it`),
+    warn('tenants', `${name} is being deleted`, `leat tenants delete ${name} resumes it`),
   );
 }
 
@@ -78,7 +78,7 @@ async function faultFindings(store: Store): Promise<Finding[]> {
   return faults.map(({ said, next }) => bad('contents', said, next));
 }
 
-/** By the store's clock where it has one, and by what the log says was published. */
+/** Compares the clock with the store's clock, where it has one, and with the newest events. */
 async function clockFindings({ store, clock }: CommandDeps): Promise<Finding[]> {
   const { now: storeNow } = await store.overview.engine();
   const now = clock.now();

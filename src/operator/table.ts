@@ -5,7 +5,7 @@ export interface Column<Row> {
   readonly align?: 'right';
 }
 
-/** Lines of a table, columns two spaces apart. Names are never cut. */
+/** Returns the lines of a table, columns two spaces apart. Names are never truncated. */
 export function tableOf<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): string[] {
   const cells = [
     columns.map(({ header }) => header),
@@ -25,7 +25,7 @@ export function tableOf<Row>(columns: readonly Column<Row>[], rows: readonly Row
   );
 }
 
-/** `1.2 GiB`; three digits at most before the unit. */
+/** Returns `1.2 GiB`: at most three digits before the unit. */
 export function bytesText(bytes: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   let amount = bytes;
@@ -38,7 +38,7 @@ export function bytesText(bytes: number): string {
   return `${text} ${units[unit]}`;
 }
 
-/** `45 s`, `12 min`, `3 h`, `9 d`. */
+/** Returns `45 s`, `12 min`, `3 h` or `9 d`. */
 export function durationText(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000));
   if (seconds < 120) return `${seconds} s`;

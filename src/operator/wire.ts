@@ -1,16 +1,16 @@
 import type { ProgressPoint } from './command.ts';
 
 /**
- * What the server sends on the operator's socket: lines of JSON. After a line with `file` come that
- * many bytes, then lines again. The last line has `text`, `refused` or `failed`.
+ * A response on the operator's socket: lines of JSON. A line with `file` is followed by that many
+ * bytes, then by further lines. The last line has `text`, `refused` or `failed`.
  */
 export type Line =
   | { readonly progress: ProgressPoint }
   | { readonly file: number }
   | { readonly text: string }
-  /** The operator can act on it. */
+  /** An error that the operator can fix. */
   | { readonly refused: string }
-  /** The server failed. */
+  /** An error of the server. */
   | { readonly failed: string };
 
 /** A line, or bytes of a file. */
@@ -18,7 +18,7 @@ export type Part = Line | { readonly bytes: Uint8Array };
 
 const lineBytesMax = 64 * 1024 * 1024;
 
-/** Splits what arrives into lines and bytes of files. Throws on what is no such line. */
+/** Splits a response into lines and bytes of files. Throws on malformed input. */
 export async function* partsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Part> {
   let rest: Uint8Array = new Uint8Array();
   let fileBytes = 0;
@@ -43,11 +43,12 @@ export async function* partsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerato
       yield line;
     }
   }
-  if (rest.length > 0 || fileBytes > 0) throw new Error('The server ended in the middle.');
+  if (rest.length > 0 || fileBytes > 0)
+    throw new Error('The server ended in the middle of a response.');
 }
 
-/** A command as it is posted to `/command`. */
-export interface Ask {
+/** The body of `POST /command`. */
+export interface CommandRequest {
   readonly command: string;
   readonly args: Readonly<Record<string, string | boolean | undefined>>;
 }

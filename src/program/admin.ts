@@ -1,29 +1,33 @@
 import type { Config } from '../config.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { StartRefused, StoreInUse } from '../core/errors.ts';
-import { askServer } from '../operator/client.ts';
+import { runOnServer } from '../operator/client.ts';
 import type { Args, Call } from '../operator/command.ts';
 import { commandOf } from '../operator/commands.ts';
-import { presentSocket, type SocketPlace, socketPlaceOf } from '../operator/socket-place.ts';
+import {
+  presentSocket,
+  type SocketLocation,
+  socketLocationOf,
+} from '../operator/socket-location.ts';
 import { sleep } from '../core/sleep.ts';
 import { openServiceStore } from './store.ts';
 
 /**
- * Runs the operator's commands: in the server, through its socket, while one holds the SQLite file;
- * else on a store that is opened for the command. Two processes never hold the file.
+ * Runs the operator's commands: in the server that holds the SQLite file, through its socket, else
+ * on a store that is opened for the command. Two processes never hold the file.
  */
 export interface Admin {
-  /** Returns what to print. Throws `StartRefused` with a line for the operator. */
+  /** Returns the text to print. Throws `StartRefused` with a line for the operator. */
   run(command: string, args?: Args, caller?: Partial<Caller>): Promise<string>;
 }
 
-/** What the command line does with progress and files of a command. */
+/** Receives progress and files of a command. */
 export interface Caller extends Pick<Call, 'progress' | 'signal'> {
-  /** The empty file that receives a file of the command. */
+  /** Creates the empty file that receives a file of the command. */
   readonly target: () => Promise<FileTarget>;
 }
 
-/** A file that the command line made. */
+/** A file that the command line created. */
 export interface FileTarget {
   readonly path: string;
   /** Appends bytes that arrive from the server. */
@@ -36,27 +40,27 @@ export interface AdminDeps {
   readonly random: RandomBytes;
 }
 
-/** A server that starts or stops holds the file without listening: the other way is tried again. */
+/** A server that starts or stops holds the file without listening: both ways are retried. */
 const triesMax = 5;
-const betweenMs = 300;
+const retryDelayMs = 300;
 
 export function createAdmin(deps: AdminDeps): Admin {
   const { config, clock } = deps;
   const { store } = config;
   const file = store.engine === 'sqlite' ? store.file : undefined;
-  const place = file === undefined ? undefined : socketPlaceOf(file);
+  const location = file === undefined ? undefined : socketLocationOf(file);
   return {
-    run: async (command, args = {}, given = {}) => {
-      const caller: Caller = { ...silent, ...given };
+    run: async (command, args = {}, options = {}) => {
+      const caller: Caller = { ...silent, ...options };
       for (let tries = 1; ; tries += 1) {
-        const said = place && (await askRunning(place, command, args, caller));
-        if (said !== undefined) return said;
+        const text = location && (await runInServer(location, command, args, caller));
+        if (text !== undefined) return text;
         try {
           return await runHere(deps, command, args, caller);
         } catch (error) {
-          if (!(error instanceof StoreInUse) || place === undefined) throw error;
-          if (tries >= triesMax) throw withoutSocket(error, place);
-          await sleep(clock, betweenMs, caller.signal);
+          if (!(error instanceof StoreInUse) || location === undefined) throw error;
+          if (tries >= triesMax) throw withoutSocket(error, location);
+          await sleep(clock, retryDelayMs, caller.signal);
           caller.signal.throwIfAborted();
         }
       }
@@ -67,27 +71,27 @@ export function createAdmin(deps: AdminDeps): Admin {
 const silent: Caller = {
   progress: () => {},
   signal: new AbortController().signal,
-  target: () => Promise.reject(new Error('The caller takes no file.')),
+  target: () => Promise.reject(new Error('The caller accepts no file.')),
 };
 
-async function askRunning(
-  place: SocketPlace,
+async function runInServer(
+  location: SocketLocation,
   command: string,
   args: Args,
   { target, ...caller }: Caller,
 ): Promise<string | undefined> {
-  const path = presentSocket(place);
+  const path = presentSocket(location);
   if (path === undefined) return undefined;
-  return askServer(
+  return runOnServer(
     path,
     { command, args },
     {
       ...caller,
       file: () => {
-        const made = target();
+        const created = target();
         return {
-          write: async (chunk) => (await made).write(chunk),
-          end: async () => void (await made),
+          write: async (chunk) => (await created).write(chunk),
+          end: async () => void (await created),
         };
       },
     },
@@ -113,9 +117,9 @@ async function runHere(
   }
 }
 
-function withoutSocket(error: StoreInUse, { socket }: SocketPlace): StartRefused {
+function withoutSocket(error: StoreInUse, { socket }: SocketLocation): StartRefused {
   return new StartRefused(
-    `${error.message}. A server of this version would listen on ${socket}: restart it, or see in its log why it does not.`,
+    `${error.message}. A server of this version would listen on ${socket}: restart it, or find in its log why it does not.`,
     { cause: error },
   );
 }

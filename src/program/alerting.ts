@@ -13,14 +13,14 @@ export interface AlertingDeps {
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Of the program, for the `User-Agent` of alerts. */
+  /** Version of the program, for the `User-Agent` of alerts. */
   readonly version: string;
-  /** Conditions of this node and its store that are to be reported. */
+  /** Alerts on conditions of this node and its store. */
   readonly system: SystemAlerts;
   /** How alerts are sent: name lookups must not delay the service. */
   readonly fetch: AlertChannelsDeps['fetch'];
   readonly lookup: AlertChannelsDeps['lookup'];
-  /** Names this process, where several share a store. */
+  /** Names this process among those that share the store. */
   readonly nodeId: string;
 }
 

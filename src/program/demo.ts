@@ -1,7 +1,7 @@
 /**
- * `npm run demo`: the main job in under half a minute, on a temporary embedded store, with a
- * receiver on loopback. Every request it makes is a real one, shown as the curl command that would
- * do the same. With `--keep` it stays up afterwards.
+ * `npm run demo`: shows delivery, failure and redelivery in under half a minute, on a temporary
+ * embedded store, with a receiver on loopback. Each request is printed as its curl command. With
+ * `--keep` the service stays up afterwards.
  */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -34,7 +34,7 @@ async function main(): Promise<void> {
 async function runDemo(service: Service, receiver: Receiver): Promise<void> {
   const http = createHttp(service.url);
 
-  say('A token for the management API (OAuth client credentials)');
+  printStep('A token for the management API (OAuth client credentials)');
   const token = await http('POST', '/oauth/token', {
     grant_type: 'client_credentials',
     client_id: client.id,
@@ -43,7 +43,7 @@ async function runDemo(service: Service, receiver: Receiver): Promise<void> {
   });
   http.useToken(String(token['access_token']));
 
-  say('An event stream that wants user.created, with our receiver as its webhook');
+  printStep('An event stream that subscribes to user.created, with our receiver as its webhook');
   const stream = await http('POST', '/api/v2/event-streams', {
     name: 'crm',
     subscriptions: [{ event_type: 'user.created' }],
@@ -57,33 +57,36 @@ async function runDemo(service: Service, receiver: Receiver): Promise<void> {
   });
   const deliveries = `/api/v2/event-streams/${String(stream['id'])}/deliveries`;
 
-  say('A user is created …');
+  printStep('A user is created …');
   await createUser(http, 'ada@example.com');
-  await until('the event to arrive', () => receiver.accepted.length === 1);
+  await waitUntil('the event to arrive', () => receiver.accepted.length === 1);
   note('… and its event arrives at the webhook:');
   show(receiver.accepted[0]);
   await http('GET', deliveries);
 
-  say('The webhook breaks: from now on it answers 503. Another user is created');
+  printStep('The webhook breaks: from now on it returns 503. Another user is created');
   receiver.broken = true;
   await createUser(http, 'grace@example.com');
-  await until('four attempts (at once, then after 1, 2 and 4 s)', () => receiver.refused === 4);
-  await untilAsync('the failure to be recorded', async () => {
+  await waitUntil(
+    'four attempts (immediately, then after 1, 2 and 4 s)',
+    () => receiver.refused === 4,
+  );
+  await waitUntil('the failure to be recorded', async () => {
     const list = await http.quietly('GET', deliveries);
     return Array.isArray(list) && list.length === 1;
   });
   note('The failure is listed with everything needed to understand it:');
   const [failure] = (await http('GET', deliveries)) as unknown as [{ id: string }];
 
-  say('The webhook is repaired, and the failed event is sent again');
+  printStep('The webhook is repaired, and the failed event is sent again');
   receiver.broken = false;
   await http('POST', `/api/v2/event-streams/${String(stream['id'])}/redeliver/${failure.id}`);
-  await until('the event to arrive', () => receiver.accepted.length === 2);
-  note(`It arrived, under its old id ${failure.id}:`);
+  await waitUntil('the event to arrive', () => receiver.accepted.length === 2);
+  note(`It arrived with the same id ${failure.id}:`);
   show(receiver.accepted[1]);
 
-  say('No failure is left');
-  await untilAsync('the record to be removed', async () => {
+  printStep('No failure is left');
+  await waitUntil('the record to be removed', async () => {
     const list = await http.quietly('GET', deliveries);
     return Array.isArray(list) && list.length === 0;
   });
@@ -119,7 +122,7 @@ async function startDemoService(folder: string): Promise<Service> {
   });
 }
 
-/** A port that nobody uses at this moment. */
+/** Returns a free port. */
 async function freePort(): Promise<number> {
   const server = createTcpServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -142,7 +145,7 @@ async function keep(service: Service, receiver: Receiver): Promise<void> {
 interface Receiver {
   readonly url: string;
   readonly server: Server;
-  /** Bodies that were answered with 204. */
+  /** Bodies of the requests that got a 204. */
   readonly accepted: unknown[];
   refused: number;
   broken: boolean;
@@ -175,7 +178,7 @@ async function startReceiver(): Promise<Receiver> {
 
 interface Http {
   (method: string, path: string, body?: object): Promise<Record<string, unknown>>;
-  /** The same without showing it. */
+  /** Sends a request without printing it. */
   quietly(method: string, path: string, body?: object): Promise<unknown>;
   useToken(token: string): void;
 }
@@ -191,20 +194,20 @@ function createHttp(base: string): Http {
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
-  const shown = async (
+  const sendAndPrint = async (
     method: string,
     path: string,
     body?: object,
   ): Promise<Record<string, unknown>> => {
     write(`\n  ${curl(method, base + path, body, token !== undefined)}\n`);
     const response = await send(method, path, body);
-    const answer = (await response.json()) as Record<string, unknown>;
+    const responseBody = (await response.json()) as Record<string, unknown>;
     write(`  ${bold(String(response.status))} `);
-    show(shortened(answer));
-    if (!response.ok) throw new Error(`${method} ${path} was answered with ${response.status}`);
-    return answer;
+    show(shortened(responseBody));
+    if (!response.ok) throw new Error(`${method} ${path} returned ${response.status}`);
+    return responseBody;
   };
-  return Object.assign(shown, {
+  return Object.assign(sendAndPrint, {
     quietly: async (method: string, path: string, body?: object): Promise<unknown> =>
       (await send(method, path, body)).json(),
     useToken: (value: string) => {
@@ -222,17 +225,17 @@ function curl(method: string, url: string, body: object | undefined, hasToken: b
   return parts.join(' \\\n    ');
 }
 
-/** A token is long and says nothing to people. */
-function shortened(answer: Record<string, unknown>): unknown {
-  const token = answer['access_token'];
-  return typeof token === 'string' ? { ...answer, access_token: `${token.slice(0, 12)}…` } : answer;
+/** Truncates the access token of a response body. */
+function shortened(body: Record<string, unknown>): unknown {
+  const token = body['access_token'];
+  return typeof token === 'string' ? { ...body, access_token: `${token.slice(0, 12)}…` } : body;
 }
 
-// What is printed
+// Output
 
 let steps = 0;
 
-function say(title: string): void {
+function printStep(title: string): void {
   steps++;
   write(`\n${bold(`${steps}. ${title}`)}\n`);
 }
@@ -253,18 +256,14 @@ function write(text: string): void {
   process.stdout.write(text);
 }
 
-async function until(what: string, done: () => boolean): Promise<void> {
-  await untilAsync(what, () => Promise.resolve(done()));
-}
-
-/** Waits with a line that moves; throws after 20 s. */
-async function untilAsync(what: string, done: () => Promise<boolean>): Promise<void> {
+/** Waits until a condition holds, with the seconds on a terminal; throws after 20 s. */
+async function waitUntil(condition: string, done: () => boolean | Promise<boolean>): Promise<void> {
   const startedMs = systemClock.elapsedMs();
   const seconds = (): number => (systemClock.elapsedMs() - startedMs) / 1000;
-  if (!process.stdout.isTTY) write(`\n  waiting for ${what} …\n`);
+  if (!process.stdout.isTTY) write(`\n  waiting for ${condition} …\n`);
   while (!(await done())) {
-    if (seconds() > 20) throw new Error(`waited 20 s in vain for ${what}`);
-    if (process.stdout.isTTY) write(`\r  waiting for ${what} … ${seconds().toFixed(1)} s`);
+    if (seconds() > 20) throw new Error(`timed out after 20 s of waiting for ${condition}`);
+    if (process.stdout.isTTY) write(`\r  waiting for ${condition} … ${seconds().toFixed(1)} s`);
     await new Promise<void>((resolve) => systemClock.after(100, resolve));
   }
   if (process.stdout.isTTY) write('\r\x1b[K');

@@ -6,23 +6,23 @@ export interface ListenAddress {
   readonly host: string;
   readonly port: number;
   readonly portVariable: string;
-  /** The variable that chooses its host; LEAT_HOST unless told otherwise. */
+  /** The variable that chooses its host; default: LEAT_HOST. */
   readonly hostVariable?: string;
 }
 
-/** `http://host:port`, as a client on the same machine writes it; `https://` where TLS ends here. */
+/** Returns `http://host:port` for clients on the same machine; `https://` with TLS. */
 export function urlOf(
   listening: Pick<ListenAddress, 'host' | 'port'>,
   { tls }: { readonly tls: boolean },
 ): string {
   const host = reachableHost(listening.host);
-  const written = host.includes(':') ? `[${host}]` : host;
-  return `${tls ? 'https' : 'http'}://${written}:${listening.port}`;
+  const urlHost = host.includes(':') ? `[${host}]` : host;
+  return `${tls ? 'https' : 'http'}://${urlHost}:${listening.port}`;
 }
 
 /**
- * Where a client on the same machine reaches what listens there: a wildcard is the address of
- * nobody, and no certificate names it.
+ * Returns the host for clients on the same machine: loopback for a wildcard address, which clients
+ * cannot connect to and certificates do not name.
  */
 export function reachableHost(host: string): string {
   const isWildcard = parseAddress(host)?.every((byte) => byte === 0) ?? false;
@@ -30,7 +30,7 @@ export function reachableHost(host: string): string {
   return host.includes(':') ? '::1' : '127.0.0.1';
 }
 
-/** The line for the operator where the system refuses to listen; other errors stay as they are. */
+/** Returns an error of listening as a `StartRefused` for the operator; any other error unchanged. */
 export function listenRefusal(
   error: unknown,
   { host, port, portVariable, hostVariable = 'LEAT_HOST' }: ListenAddress,

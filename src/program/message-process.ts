@@ -1,7 +1,7 @@
 /**
- * The message API as a second process of `leat start`. The two talk over the channel of `fork`
- * alone: the parent says what to serve, the child what became of it, and when the channel ends, for
- * whatever reason, the child ends too. So neither outlives the other, also after a kill -9.
+ * The message API as a second process of `leat start`. The two communicate over the channel of
+ * `fork` only: the parent sends a StartMessage, the child reports its start. The child ends when the
+ * channel closes, so it never outlives the parent, even after a kill -9.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -9,45 +9,45 @@ import type { Clock } from '../core/clock.ts';
 import { StartRefused } from '../core/errors.ts';
 import type { MessageService, MessageServiceDeps } from './message-service.ts';
 
-/** The sub-command of the child; nobody types it. */
+/** The hidden command that the child runs. */
 export const messageProcessCommand = 'messages-companion';
 
-/** After the end is asked for, the child has this long. */
+/** Grace period of the child after its channel was closed. */
 const ENDING_MS = 10_000;
 
-/** What the parent asks for. */
+/** The message of the parent: settings of the message API. */
 export type StartMessage = Pick<MessageServiceDeps, 'settings' | 'issuer'> & {
   readonly logLevel: string;
 };
 
 type Report = { readonly url: string } | { readonly refused: string };
 
-/** The second process, seen from the first. */
+/** The second process, as its parent uses it. */
 export interface MessageProcess extends MessageService {
-  /** Rejects when the child ends although nobody asked it to. */
+  /** Rejects when the child ends before {@link MessageService.stop}. */
   readonly work: Promise<never>;
 }
 
-/** Starts the second process. Throws `StartRefused` with the line of the child. */
+/** Starts the second process. Throws `StartRefused` with the error line of the child. */
 export async function startMessageProcess(
-  order: StartMessage,
+  message: StartMessage,
   { program, clock }: { readonly program: string; readonly clock: Clock },
 ): Promise<MessageProcess> {
   const child = fork(program, [messageProcessCommand]);
   const ended = once(child, 'exit');
-  child.send(order);
+  child.send(message);
   const first = await Promise.race([once(child, 'message'), ended.then(() => undefined)]);
   const report = first?.[0] as Report | undefined;
   if (report === undefined || 'refused' in report) {
     await ended;
     throw new StartRefused(report?.refused ?? 'The message API ended while it started.');
   }
-  let asked = false;
+  let isStopping = false;
   return {
     url: report.url,
-    work: ended.then(() => (asked ? new Promise<never>(() => {}) : fallen(child))),
+    work: ended.then(() => (isStopping ? new Promise<never>(() => {}) : rejectEnded(child))),
     stop: async () => {
-      asked = true;
+      isStopping = true;
       if (child.connected) child.disconnect();
       const cutOff = clock.after(ENDING_MS, () => child.kill('SIGKILL'));
       await ended;
@@ -56,8 +56,10 @@ export async function startMessageProcess(
   };
 }
 
-function fallen({ exitCode, signalCode }: ChildProcess): never {
-  throw new Error(`the message API has ended by itself: ${signalCode ?? `exit code ${exitCode}`}`);
+function rejectEnded({ exitCode, signalCode }: ChildProcess): never {
+  throw new Error(
+    `the message API has ended unexpectedly: ${signalCode ?? `exit code ${exitCode}`}`,
+  );
 }
 
 /** The child's end of the channel: `process`. */
@@ -67,25 +69,25 @@ export interface Channel {
 }
 
 /**
- * Does what the parent asks, until the channel ends. Signals are the parent's: a terminal sends them
- * to both, and the child must not be gone before the parent asks it to end.
+ * Serves the message API until the channel closes. The caller ignores signals: a terminal sends them
+ * to both processes, and only the parent decides when the child ends.
  */
 export async function runMessageProcess(
   channel: Channel,
-  start: (order: StartMessage) => Promise<MessageService>,
+  start: (message: StartMessage) => Promise<MessageService>,
 ): Promise<void> {
   const disconnected = new Promise<void>((resolve) => {
     channel.once('disconnect', () => resolve());
   });
-  const order = await new Promise<StartMessage>((resolve) => {
-    channel.once('message', (message) => resolve(message as StartMessage));
+  const startMessage = await new Promise<StartMessage>((resolve) => {
+    channel.once('message', (received) => resolve(received as StartMessage));
   });
   const report = (message: Report): Promise<void> =>
     new Promise((resolve) => {
       channel.send?.(message, resolve);
     });
   try {
-    const service = await start(order);
+    const service = await start(startMessage);
     await report({ url: service.url });
     await disconnected;
     await service.stop();

@@ -18,22 +18,22 @@ import { trustedFileOf } from './tls.ts';
 
 /** A running message API. */
 export interface MessageService {
-  /** `http://host:port` of it, for clients on the same machine. */
+  /** `http://host:port` for clients on the same machine. */
   readonly url: string;
-  /** Lets requests under way end. */
+  /** Stops listening and waits for requests in progress. */
   stop(): Promise<void>;
 }
 
-/** Whose tokens the message API accepts, and where that issuer publishes its keys. */
+/** The issuer whose tokens the message API accepts, and where it publishes its keys. */
 export interface Issuer {
   /** `iss` of its tokens. */
   readonly issuer: string;
   readonly keySetUrl: string;
-  /** `Host` of the request for the keys where it is not that of the URL. */
+  /** `Host` header of the request for the keys; default: the host of the URL. */
   readonly keySetHost?: string;
   /**
-   * PEM file whose first certificate the server of the keys has, or has been signed by; nobody else
-   * is believed to be it. Absent where the usual authorities say who it is.
+   * PEM file: the server of the keys must have its first certificate or one signed by it. Absent:
+   * the certificate authorities of the system are trusted.
    */
   readonly keySetCertificate?: string | undefined;
 }
@@ -45,7 +45,7 @@ export interface MessageServiceDeps {
   readonly log: Logger;
 }
 
-/** Listens. Throws `StartRefused` when it cannot. */
+/** Starts the message API. Throws `StartRefused` when it cannot listen. */
 export async function startMessageService(deps: MessageServiceDeps): Promise<MessageService> {
   const { settings, issuer, clock, log } = deps;
   const report = (error: unknown): void =>
@@ -58,7 +58,7 @@ export async function startMessageService(deps: MessageServiceDeps): Promise<Mes
     origin: settings.origin,
     trust: { issuer: issuer.issuer, audience: settings.audience, keys },
     clock,
-    report: (error) => log.error({ err: error }, 'a request could not be answered'),
+    report: (error) => log.error({ err: error }, 'a request failed'),
     connections: settings,
     log,
   });
@@ -71,15 +71,15 @@ export async function startMessageService(deps: MessageServiceDeps): Promise<Mes
 }
 
 /**
- * The authorization server of the settings; where they name none, that of the first tenant of the
- * service with this configuration, asked for its keys at the service's own listening address.
+ * Returns the authorization server of the settings, else the first tenant of the service with this
+ * configuration, whose keys are fetched from the service's own listening address.
  */
 export function issuerFor(
   { issuerDomain }: Pick<MessageSettings, 'issuerDomain'>,
   service?: Config,
 ): Issuer {
   if (issuerDomain !== undefined) return issuerAt(issuerDomain);
-  assert(service !== undefined, 'nobody issues tokens');
+  assert(service !== undefined, 'no issuer is configured');
   return issuerOfService(service);
 }
 
@@ -99,44 +99,45 @@ function issuerOfService(config: Config): Issuer {
 }
 
 /**
- * With several tenants the `Host` of a request chooses whose keys are answered; `fetch` does not let
- * it be chosen.
+ * Returns a `fetch` that sets the `Host` header, by which a service with several tenants chooses the
+ * keys; the global `fetch` cannot set it.
  */
 async function fetchFrom({
   keySetHost: host,
   keySetCertificate,
 }: Issuer): Promise<FetchJsonDeps['fetch']> {
   if (host === undefined) return fetch;
-  const trust = keySetCertificate === undefined ? undefined : await trusting(keySetCertificate);
+  const tlsOptions =
+    keySetCertificate === undefined ? undefined : await trustCertificate(keySetCertificate);
   return async (url, { signal }) => {
     const options = {
       headers: { host },
       ...(signal instanceof AbortSignal ? { signal } : {}),
     };
     const request =
-      trust === undefined
+      tlsOptions === undefined
         ? get(url, options)
-        : getSecurely(url, { ...options, ...(await trust()) });
-    const [answer] = (await once(request, 'response')) as [IncomingMessage];
-    return new Response(Readable.toWeb(answer), { status: answer.statusCode ?? 500 });
+        : getSecurely(url, { ...options, ...(await tlsOptions()) });
+    const [response] = (await once(request, 'response')) as [IncomingMessage];
+    return new Response(Readable.toWeb(response), { status: response.statusCode ?? 500 });
   };
 }
 
 /**
- * The certificate need not name the address it is asked at: it is known itself. Read for each
- * request, because it may be made or renewed at any time. The one before is believed too: the
- * service goes on with it until it has looked at the file again.
+ * Returns the TLS options that pin the certificate of a file. It need not name the address of the
+ * server. The file is read for each request, because the certificate may be created or renewed at
+ * any time. The previous certificate stays trusted: the server uses it until it polls the file.
  */
-async function trusting(file: string): Promise<() => Promise<RequestOptions>> {
+async function trustCertificate(file: string): Promise<() => Promise<RequestOptions>> {
   let known: readonly string[] = [];
-  const look = async (): Promise<void> => {
-    const present = new X509Certificate(await readFile(file)).toString();
-    if (present !== known[0]) known = [present, ...known.slice(0, 1)];
+  const refresh = async (): Promise<void> => {
+    const current = new X509Certificate(await readFile(file)).toString();
+    if (current !== known[0]) known = [current, ...known.slice(0, 1)];
   };
-  // It may be renewed before the first request. With LEAT_TLS=local it may be yet to be made.
-  await look().catch(() => {});
+  // It may be renewed before the first request. With LEAT_TLS=local it may not exist yet.
+  await refresh().catch(() => {});
   return async () => {
-    await look();
+    await refresh();
     return { ca: [...known], allowPartialTrustChain: true, checkServerIdentity: () => undefined };
   };
 }

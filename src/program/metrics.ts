@@ -8,12 +8,12 @@ import type { ObservedDispatcher, ObservedLookups, ObservedPulls } from '../metr
 import { openMetricsServer } from '../metrics/server.ts';
 import type { Store } from '../store/port/store.ts';
 
-/** The metrics of a service, on a listener of their own. */
+/** The metrics of a service, on their own listener. */
 export interface ServiceMetrics {
-  /** Where they are, for a client on the same machine. */
+  /** URL for clients on the same machine. */
   readonly url: string;
   readonly meter: RequestMetrics;
-  /** Counts a connection that was closed because there were too many. */
+  /** Counts a connection that was closed by the connection limit. */
   connectionRefused(this: void): void;
   report(report: DeliveryReport): void;
   /** Adds the state and the backlogs of this dispatcher. */
@@ -33,8 +33,8 @@ export interface ServiceMetricsDeps {
 }
 
 /**
- * Listens where the settings say; `undefined` where they say nothing, and then nothing is counted
- * and the library is not even loaded. Throws `StartRefused` when it cannot listen.
+ * Opens the listener of the metrics; returns `undefined` without LEAT_METRICS_PORT, and then nothing
+ * is counted and the library is not loaded. Throws `StartRefused` when it cannot listen.
  */
 export async function openMetrics(
   store: Pick<Store, 'watch' | 'time'>,
@@ -50,7 +50,8 @@ export async function openMetrics(
     clock,
     ...limits.metrics,
   });
-  const report = (error: unknown): void => log.error({ err: error }, 'the metrics were not made');
+  const report = (error: unknown): void =>
+    log.error({ err: error }, 'the metrics could not be collected');
   const server = await openMetricsServer({ metrics, report }, { host, port }).catch(
     (error: unknown) => {
       const variables = { hostVariable: 'LEAT_METRICS_HOST', portVariable: 'LEAT_METRICS_PORT' };

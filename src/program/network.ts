@@ -8,23 +8,23 @@ import { createNameLookups, type NameLookups } from '../delivery/http/name-looku
 import { createResolver } from '../delivery/http/resolver.ts';
 import { createTransport, type Transport } from '../delivery/http/transport.ts';
 
-/** How the service reaches others. All of it shares the bounds on name lookups. */
+/** Outgoing connections of the service. They share the limits on name lookups. */
 export interface Network {
   readonly egress: EgressRule;
-  /** For webhooks. */
+  /** Sends webhooks. */
   readonly transport: Transport;
-  /** For what the service itself asks others for, at addresses that its operator set. */
+  /** Sends requests of the service itself to addresses that the operator configured. */
   readonly fetch: OwnFetch['fetch'];
-  /** As `dns.lookup`, for the same. */
+  /** Resolves names for the same, with the signature of `dns.lookup`. */
   readonly lookup: LookupFunction;
   readonly names: Pick<NameLookups, 'count'>;
   /** Resolves a name once, outside the queue; for commands of the operator. */
   addressesOf(this: void, name: string): Promise<readonly string[]>;
-  /** Cuts off what is under way. */
+  /** Aborts requests and lookups in progress. */
   close(): Promise<void>;
 }
 
-/** Sets up what needs no connection yet. */
+/** Creates the parts; opens no connection. */
 export function openNetwork({
   config,
   clock,

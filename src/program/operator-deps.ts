@@ -16,7 +16,7 @@ export function operatorDeps(context: ProgramContext): OperatorDeps {
       const { openNetwork } = await import('./network.ts');
       return openNetwork({ config, clock }).addressesOf;
     },
-    alertSenders: async ({ config }) => {
+    alertChannels: async ({ config }) => {
       const { createAlertChannels } = await import('../alerting/channels.ts');
       const { openNetwork } = await import('./network.ts');
       const { fetch, lookup } = openNetwork({ config, clock });

@@ -1,4 +1,4 @@
-/** TLS that ends in this process: LEAT_TLS_CERT with LEAT_TLS_KEY, or LEAT_TLS=local. */
+/** TLS that this process terminates: LEAT_TLS_CERT with LEAT_TLS_KEY, or LEAT_TLS=local. */
 import type { Logger } from 'pino';
 import { createTlsServer, type TlsServer } from '../api/http/tls.ts';
 import { type Config, dataFolderOf, endsTls, limits } from '../config.ts';
@@ -18,7 +18,7 @@ import type { Store } from '../store/port/store.ts';
 /** TLS of a service. */
 export interface Tls {
   readonly server: TlsServer;
-  /** Takes a renewed certificate into use by itself, until aborted. */
+  /** Loads renewed certificates until aborted. */
   follow(signal: AbortSignal): Promise<void>;
 }
 
@@ -29,13 +29,13 @@ export interface TlsDeps {
   readonly log: Logger;
 }
 
-/** Asked before a start makes anything. Throws `StartRefused`. */
+/** Checks the files of the settings before a start changes anything. Throws `StartRefused`. */
 export async function refuseWrongTlsFiles(config: Config): Promise<void> {
   const paths = pathsOf(config);
   if (paths !== undefined) await readTlsFiles(paths);
 }
 
-/** Absent where the settings want no TLS. Throws `StartRefused`. */
+/** Loads the certificate; returns `undefined` without TLS settings. Throws `StartRefused`. */
 export async function openTls(
   tenants: Pick<Store['tenants'], 'list'>,
   deps: TlsDeps,
@@ -65,12 +65,12 @@ export async function openTls(
   };
 }
 
-/** The authority that clients are to trust where the service has made its own. */
+/** Returns the PEM file of the service's own certificate authority (LEAT_TLS=local). */
 export function authorityFileOf(config: Config): string | undefined {
   return config.tls === 'local' ? localAuthorityFile(dataFolderOf(config)) : undefined;
 }
 
-/** The file whose first certificate is all that one needs to trust to reach the service. */
+/** Returns the PEM file whose first certificate a client must trust to connect to the service. */
 export function trustedFileOf(config: Config): string | undefined {
   return authorityFileOf(config) ?? config.tlsCertPath;
 }
@@ -92,7 +92,7 @@ function pathsOf({ tlsCertPath, tlsKeyPath }: Config): TlsPaths | undefined {
   return { certPath: tlsCertPath, keyPath: tlsKeyPath };
 }
 
-/** The host of a domain, without its port and the brackets of an IPv6 address. */
+/** Returns the host of a domain, without its port and the brackets of an IPv6 address. */
 function hostOf(domain: string): string {
   const host = domain.replace(/:[0-9]+$/, '');
   return literalAddress(host) ?? host;

@@ -227,7 +227,7 @@ describe('the two processes of leat start', () => {
     const ended = once(leat.child, 'close');
     process.kill(secondOf(leat), 'SIGKILL');
     assert.deepEqual(await ended, [1, null]);
-    assert.match(leat.output(), /the message API has ended by itself: SIGKILL/);
+    assert.match(leat.output(), /the message API has ended unexpectedly: SIGKILL/);
   });
 });
 

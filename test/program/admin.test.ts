@@ -14,7 +14,7 @@ import { openServiceStore } from '../../src/program/store.ts';
 const client = { clientId: 'operator', clientSecret: 'secret-of-the-operator' };
 
 describe('before the first start', () => {
-  test('no tenant is created, which that start would take for the first one', async (t) => {
+  test('tenants create fails: the first start would take that tenant for the first one', async (t) => {
     const { admin } = await openAdmin(t);
     const noTenant = new StartRefused('There is no tenant yet: leat start makes the first one.');
     await assert.rejects(
@@ -28,17 +28,17 @@ describe('before the first start', () => {
 
 describe('a renewed bootstrap client', () => {
   for (const configured of [true, false]) {
-    test(`${configured ? 'warns' : 'does not warn'} of a former secret that is ${configured ? '' : 'not '}set in the environment`, async (t) => {
+    test(`tenants bootstrap ${configured ? 'warns' : 'does not warn'} of a secret that is ${configured ? '' : 'not '}set in the environment`, async (t) => {
       const { admin, start } = await openAdmin(t, configured);
       await start();
-      const said = await admin.run('tenants bootstrap', { name: 'main' });
-      assert.match(said, /secret {2}\S{43}(?:\n|$)/);
-      assert.equal(/next start brings their secret back/.test(said), configured);
+      const text = await admin.run('tenants bootstrap', { name: 'main' });
+      assert.match(text, /secret {2}\S{43}(?:\n|$)/);
+      assert.equal(/next start restores that secret/.test(text), configured);
     });
   }
 });
 
-/** The operator's commands on a store in a fresh folder, and a first start of its own. */
+/** Opens the operator's commands on a store in a new folder; `start` completes its first start. */
 async function openAdmin(
   t: TestContext,
   configured = false,
@@ -59,8 +59,8 @@ async function openAdmin(
     admin: createAdmin(deps),
     start: async () => {
       const store = await openServiceStore(deps);
-      const wish = { name: 'main', domain: 'localhost:8080', client };
-      await bootstrap({ store, random: systemRandom, now: systemClock.now() }, wish);
+      const options = { name: 'main', domain: 'localhost:8080', client };
+      await bootstrap({ store, random: systemRandom, now: systemClock.now() }, options);
       await store.close();
     },
   };

@@ -24,16 +24,16 @@ import {
   startCountingReceiver,
 } from '../helpers/traffic.ts';
 
-/** `leat backup` and `leat restore`, of the real program on SQLite. */
+/** `leat backup` and `leat restore` as processes, on SQLite. */
 
-describe('leat backup, while the server works', () => {
-  test('restores to a store in which every event acknowledged before it began arrives', async (t) => {
+describe('leat backup with a running server', () => {
+  test('every event acknowledged before the backup began is delivered after a restore', async (t) => {
     const receiver = await startCountingReceiver(t);
     const place = await placeOf(t);
     const leat = await startLeat(place, slotSettings);
     t.after(() => leat.kill());
     const stream = await createStream(leat, receiver.url, 'orders');
-    // Nothing is answered until the backup is made, so that all of it is still to be sent then.
+    // The receiver responds to nothing until the backup is complete, so that every event is unsent then.
     receiver.holding = true;
     const acknowledged = new Set<string>();
     const quota = createQuota(3000);
@@ -43,24 +43,24 @@ describe('leat backup, while the server works', () => {
 
     const before = [...acknowledged];
     const file = join(place.folder, 'backup.db');
-    const made = await runLeat(['backup', file], environment(place));
-    assert.equal(made.code, 0, made.output);
-    assert.match(made.output, /Wrote \S+backup\.db: .+, checked\.\nKeep LEAT_SECRET_KEY as well/);
+    const backup = await runLeat(['backup', file], environment(place));
+    assert.equal(backup.code, 0, backup.output);
+    assert.match(backup.output, /Wrote \S+backup\.db: .+, checked\.\nKeep LEAT_SECRET_KEY as well/);
     assert.equal(statSync(file).mode & 0o777, 0o600);
     ending.abort();
     await publishing;
     await leat.kill();
 
     const restored = await restoredPlace(t, file);
-    const arrived = await startCountingReceiver(t);
-    // The former receiver goes on holding what is sent before the change.
+    const newReceiver = await startCountingReceiver(t);
+    // The former receiver still responds to nothing that is sent before the change.
     const again = await startLeat(restored, { ...slotSettings, LEAT_ATTEMPT_TIMEOUT_MS: '500' });
     t.after(() => again.kill());
-    await redirect(again, stream, arrived.url);
-    await arrived.waitForAll('every event of before the backup', ['orders'], before);
+    await redirect(again, stream, newReceiver.url);
+    await newReceiver.waitForAll('every event from before the backup', ['orders'], before);
   });
 
-  test('shows who is sent what again, and sends no more than that', async (t) => {
+  test('the output of restore lists the streams whose events are sent again', async (t) => {
     const receiver = await startCountingReceiver(t);
     const place = await placeOf(t);
     const leat = await startLeat(place, slotSettings);
@@ -68,20 +68,23 @@ describe('leat backup, while the server works', () => {
     await createStream(leat, receiver.url, 'orders');
     const ids = await publish(leat, 5);
     await receiver.waitForAll('the events', ['orders'], ids);
-    // A stopped server has written where its streams are.
+    // A server writes the positions of its streams when it stops.
     assert.equal(await leat.stop(), 0);
     const file = join(place.folder, 'backup.db');
     assert.equal((await runLeat(['backup', file], environment(place))).code, 0);
     const target = await placeOf(t);
     const { output } = await runLeat(['restore', file], environment(target));
-    assert.match(output, /The newest event in it:\n {2}main: \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ\n/);
     assert.match(
       output,
-      /No stream is sent an event again: all had arrived\.\nNext: leat start\n$/,
+      /The newest event in the backup:\n {2}main: \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ\n/,
+    );
+    assert.match(
+      output,
+      /No stream is sent an event again: all were delivered\.\nNext: leat start\n$/,
     );
   });
 
-  test('an interruption leaves nothing behind', async (t) => {
+  test('an interrupted backup removes its files', async (t) => {
     const { place, file } = await filled(t);
     const { child } = spawnLeat(['backup', file], environment(place));
     const ended = once(child, 'close') as Promise<[number | null]>;
@@ -89,12 +92,12 @@ describe('leat backup, while the server works', () => {
     child.kill('SIGINT');
     const [code] = await ended;
     assert.deepEqual(await parts(place), []);
-    // On a machine so fast that it was done, it is whole.
+    // On a fast machine the backup may have completed before the signal.
     assert.equal(existsSync(file), code === 0, `exit code ${code}`);
     await waitFor('the server to remove its copy', async () => (await drafts(place)).length === 0);
   });
 
-  test('a killed server ends the command, and the next start removes what is left', async (t) => {
+  test('a killed server ends the command, and the next start removes its files', async (t) => {
     const { place, leat, file } = await filled(t);
     const { child, output } = spawnLeat(['backup', file], environment(place));
     const ended = once(child, 'close') as Promise<[number | null]>;
@@ -108,7 +111,7 @@ describe('leat backup, while the server works', () => {
     assert.deepEqual(await drafts(place), []);
   });
 
-  test('refuses to overwrite', async (t) => {
+  test('leat backup does not overwrite a file', async (t) => {
     const { place } = await running(t);
     const file = join(place.folder, 'precious');
     await writeFile(file, 'precious');
@@ -118,19 +121,22 @@ describe('leat backup, while the server works', () => {
     assert.equal(await readFile(file, 'utf8'), 'precious');
   });
 
-  test('refuses a folder that is not there, and a store that is not there', async (t) => {
+  test('leat backup rejects a missing folder and a missing store', async (t) => {
     const { place } = await running(t);
     const missing = join(place.folder, 'missing', 'backup.db');
     const refused = await runLeat(['backup', missing], environment(place));
     assert.equal(refused.code, 1);
     assert.match(refused.output, /cannot be written: ENOENT/);
     const empty = await placeOf(t);
-    const nothing = await runLeat(['backup', join(empty.folder, 'b.db')], environment(empty));
-    assert.deepEqual(nothing, { code: 1, output: `LEAT_STORE: ${empty.file} does not exist.\n` });
+    const withoutStore = await runLeat(['backup', join(empty.folder, 'b.db')], environment(empty));
+    assert.deepEqual(withoutStore, {
+      code: 1,
+      output: `LEAT_STORE: ${empty.file} does not exist.\n`,
+    });
     assert.deepEqual(await readdir(empty.folder), []);
   });
 
-  test('says what to run where the store is a PostgreSQL', async () => {
+  test('backup and restore of a PostgreSQL store print the commands to run', async () => {
     const env = {
       LEAT_STORE: 'postgres://leat@localhost/leat',
       LEAT_SECRET_KEY: secretKey.toString('base64'),
@@ -145,16 +151,16 @@ describe('leat backup, while the server works', () => {
 });
 
 describe('leat restore', () => {
-  test('touches no store that is there', async (t) => {
+  test('leat restore does not replace a store', async (t) => {
     const { place, file } = await backedUp(t);
     const before = await readFile(place.file);
     const { code, output } = await runLeat(['restore', file], environment(place));
     assert.equal(code, 1);
-    assert.match(output, /^LEAT_STORE: \S+leat\.db is there already: stop the server and move/);
+    assert.match(output, /^LEAT_STORE: \S+leat\.db exists already: stop the server and move/);
     assert.deepEqual(await readFile(place.file), before);
   });
 
-  test('refuses a backup of another key, and leaves nothing', async (t) => {
+  test('leat restore rejects a backup of another key and creates nothing', async (t) => {
     const { file } = await backedUp(t);
     const target = await placeOf(t);
     const { code, output } = await runLeat(['restore', file], {
@@ -166,18 +172,18 @@ describe('leat restore', () => {
     assert.deepEqual(await readdir(target.folder), []);
   });
 
-  test('asks for the key where there is none, and makes none', async (t) => {
+  test('leat restore requires the key and creates none', async (t) => {
     const { file } = await backedUp(t);
     const target = await placeOf(t);
     const { code, output } = await runLeat(['restore', file], {
       LEAT_STORE: `sqlite:${target.file}`,
     });
     assert.equal(code, 1);
-    assert.match(output, /^LEAT_SECRET_KEY: is not set and \S+ has no secret\.key: put the key/);
+    assert.match(output, /^LEAT_SECRET_KEY: is not set and \S+ has no secret\.key: copy the key/);
     assert.deepEqual(await readdir(target.folder), []);
   });
 
-  test('refuses what is damaged, cut off, or no backup', async (t) => {
+  test('leat restore rejects damaged, truncated and foreign files', async (t) => {
     const { file } = await backedUp(t);
     const target = await placeOf(t);
     const bytes = await readFile(file);
@@ -199,7 +205,7 @@ describe('leat restore', () => {
     }
   });
 
-  test('refuses a store that is no backup: its last events are in the log beside it', async (t) => {
+  test('leat restore rejects a store with a write-ahead log, which has its last events', async (t) => {
     const { place } = await running(t);
     const target = await placeOf(t);
     const source = join(target.folder, 'copied.db');
@@ -207,7 +213,7 @@ describe('leat restore', () => {
     await copyFile(`${place.file}-wal`, `${source}-wal`);
     const { code, output } = await runLeat(['restore', source], environment(target));
     assert.equal(code, 1);
-    assert.match(output, /has a write-ahead log beside it: it is a store and not a backup/);
+    assert.match(output, /has a write-ahead log: it is a store and not a backup/);
   });
 });
 
@@ -231,28 +237,28 @@ async function running(t: TestContext): Promise<{ place: Place; leat: Running }>
   return { place, leat };
 }
 
-/** A store of some 40 MB, so that a copy takes a moment, and a folder for its backups. */
+/** Starts a server with a store of some 40 MB, so that a copy takes a moment. */
 async function filled(t: TestContext): Promise<{ place: Place; leat: Running; file: string }> {
   const { place, leat } = await running(t);
   const object = { text: 'x'.repeat(200_000) };
   const events = Array.from({ length: 10 }, () => ({ type: eventType, data: { object } }));
   for (let count = 0; count < 20; count += 1) {
-    const answer = await leat.send('POST', '/api/v2/events', events);
-    assert.equal(answer.status, 202);
-    await answer.arrayBuffer();
+    const response = await leat.send('POST', '/api/v2/events', events);
+    assert.equal(response.status, 202);
+    await response.arrayBuffer();
   }
   const backups = join(place.folder, 'backups');
   await mkdir(backups);
   return { place, leat, file: join(backups, 'backup.db') };
 }
 
-/** Unfinished files of the command. */
+/** Returns the unfinished files of the command. */
 async function parts(place: Place): Promise<string[]> {
   const names = await readdir(join(place.folder, 'backups'));
   return names.filter((name) => name !== 'backup.db');
 }
 
-/** Copies that the server makes. */
+/** Returns the unfinished copies of the server. */
 async function drafts(place: Place): Promise<string[]> {
   return (await readdir(place.folder)).filter((name) => name.includes('.backup-'));
 }
@@ -275,9 +281,9 @@ async function restoredPlace(t: TestContext, file: string): Promise<Place> {
   return place;
 }
 
-/** Sends the stream's events elsewhere, as an operator does who restores on another machine. */
+/** Changes the URL of a stream, as after a restore on another machine. */
 async function redirect(leat: Running, stream: string, url: string): Promise<void> {
-  const answer = await leat.send('PATCH', `/api/v2/event-streams/${stream}`, {
+  const response = await leat.send('PATCH', `/api/v2/event-streams/${stream}`, {
     destination: {
       type: 'webhook',
       configuration: {
@@ -286,5 +292,5 @@ async function redirect(leat: Running, stream: string, url: string): Promise<voi
       },
     },
   });
-  assert.equal(answer.status, 200, await answer.text());
+  assert.equal(response.status, 200, await response.text());
 }

@@ -16,7 +16,7 @@ import {
 import { query, sharedPostgres } from '../helpers/postgres.ts';
 import { createStream, publish } from '../helpers/traffic.ts';
 
-/** `leat doctor`, of the real program. */
+/** `leat doctor` as a process. */
 
 interface Finding {
   readonly level: 'ok' | 'warn' | 'bad';
@@ -26,7 +26,7 @@ interface Finding {
 }
 
 describe('leat doctor', () => {
-  test('finds nothing wrong with a server that works, and ends with 0', async (t) => {
+  test('a healthy server has no fault, and the exit code is 0', async (t) => {
     const { place } = await running(t);
     const { code, output } = await runLeat(['doctor'], environment(place));
     assert.equal(code, 0, output);
@@ -35,11 +35,11 @@ describe('leat doctor', () => {
     assert.match(output, /^ok +nodes +1 with a lease$/m);
     assert.match(
       output,
-      /^warn +alerts +they go to the log alone\n +→ set LEAT_ALERT_WEBHOOK_URL/m,
+      /^warn +alerts +they are written to the log only\n +→ set LEAT_ALERT_WEBHOOK_URL/m,
     );
   });
 
-  test('each fault has a line that says what to do, and the exit code is 1', async (t) => {
+  test('each fault has a line with its fix, and the exit code is 1', async (t) => {
     const { place, leat } = await running(t);
     await createStream(leat, 'http://127.0.0.1:9', 'inside');
     await chmod(place.file, 0o644);
@@ -50,29 +50,32 @@ describe('leat doctor', () => {
     assert.equal(code, 1);
     const bad = findings.filter(({ level }) => level !== 'ok');
     assert.ok(bad.every(({ next }) => next !== undefined && next !== ''));
-    const said = new Map(bad.map((finding) => [finding.check, finding]));
-    assert.match(said.get('settings')?.said ?? '', /^LEAT_UNKNOWN is not a setting/);
-    assert.match(said.get('files')?.said ?? '', /^others can read .+leat\.db$/);
-    assert.match(said.get('tls')?.said ?? '', /^plain HTTP on 192\.0\.2\.1$/);
-    assert.match(said.get('egress')?.said ?? '', /^127\.0\.0\.1 is at 127\.0\.0\.1, where nothing/);
-    assert.match(said.get('egress')?.next ?? '', /add 127\.0\.0\.1 to LEAT_EGRESS_ALLOW/);
+    const byCheck = new Map(bad.map((finding) => [finding.check, finding]));
+    assert.match(byCheck.get('settings')?.said ?? '', /^LEAT_UNKNOWN is not a setting/);
+    assert.match(byCheck.get('files')?.said ?? '', /^others can read .+leat\.db$/);
+    assert.match(byCheck.get('tls')?.said ?? '', /^plain HTTP on 192\.0\.2\.1$/);
+    assert.match(
+      byCheck.get('egress')?.said ?? '',
+      /^127\.0\.0\.1 is at 127\.0\.0\.1, which the egress rule blocks/,
+    );
+    assert.match(byCheck.get('egress')?.next ?? '', /add 127\.0\.0\.1 to LEAT_EGRESS_ALLOW/);
   });
 
-  test('asks the name servers that the server asks', async (t) => {
+  test('names are resolved by LEAT_DNS_SERVERS', async (t) => {
     const { place, leat } = await running(t);
     const dns = await startDns((name) => (name === 'known.test' ? ['127.0.0.1'] : 'no such name'));
     t.after(() => dns.close());
     await createStream(leat, 'http://known.test:9', 'known');
     await createStream(leat, 'http://unknown.test:9', 'unknown');
     const { findings } = await doctor(place, { LEAT_DNS_SERVERS: dns.servers.join(',') });
-    const said = findings.filter(({ check }) => check === 'egress').map((finding) => finding.said);
-    assert.deepEqual(said.toSorted(), [
-      'known.test is at 127.0.0.1, where nothing may be sent',
+    const texts = findings.filter(({ check }) => check === 'egress').map((finding) => finding.said);
+    assert.deepEqual(texts.toSorted(), [
+      'known.test is at 127.0.0.1, which the egress rule blocks',
       'unknown.test has no address (ENOTFOUND)',
     ]);
   });
 
-  test('a wrong key is a finding, and the other checks are made', async (t) => {
+  test('a wrong key is a finding, and the other checks still run', async (t) => {
     const { place, leat } = await running(t);
     await leat.stop();
     const key = Buffer.alloc(32, 8).toString('base64');
@@ -82,19 +85,19 @@ describe('leat doctor', () => {
     assert.ok(findings.some(({ check, level }) => check === 'fsync' && level === 'ok'));
   });
 
-  test('sends a test alert when asked to, and says when it was not taken', async (t) => {
+  test('--test-alert sends a test alert and reports a failure to send it', async (t) => {
     const { place } = await running(t);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
     const settings = { LEAT_ALERT_WEBHOOK_URL: endpoint.url };
     const quiet = await doctor(place, settings);
-    assert.match(alertOf(quiet.findings).said, /--test-alert sends one/);
+    assert.match(alertOf(quiet.findings).said, /--test-alert sends a test alert/);
     assert.equal(endpoint.arrivals.length, 0);
     const sent = await doctor(place, settings, '--test-alert');
     assert.deepEqual(alertOf(sent.findings), {
       level: 'ok',
       check: 'alerts',
-      said: 'a test alert was taken by webhook',
+      said: 'webhook accepted a test alert',
     });
     assert.match(endpoint.arrivals[0]?.body ?? '', /test of leat doctor/);
     endpoint.answer(500);
@@ -103,24 +106,24 @@ describe('leat doctor', () => {
     assert.equal(alertOf(refused.findings).level, 'bad');
   });
 
-  test('--vacuum makes a file shrink that an earlier version made', async (t) => {
+  test('--vacuum shrinks a file of an earlier version', async (t) => {
     const { place, leat } = await running(t);
     await publish(leat, 40);
     assert.equal(await leat.stop(), 0);
-    neverShrinking(place.file);
+    disableAutoVacuum(place.file);
     const before = await doctor(place);
     assert.match(spaceOf(before.findings).next ?? '', /leat doctor --vacuum/);
     const sizeBefore = (await stat(place.file)).size;
     const { code, output } = await runLeat(['doctor', '--vacuum'], environment(place));
     assert.equal(code, 0, output);
-    assert.match(output, /now; from now on it shrinks as events leave it\.\n$/);
+    assert.match(output, /now; from now on it shrinks as events are removed\.\n$/);
     assert.ok((await stat(place.file)).size < sizeBefore);
     assert.equal(spaceOf((await doctor(place)).findings).level, 'ok');
     const again = await startLeat(place);
     assert.equal(await again.stop(), 0);
   });
 
-  test('--vacuum leaves the file of a running server alone', async (t) => {
+  test('--vacuum does not change the file of a running server', async (t) => {
     const { place, leat } = await running(t);
     const { code, output } = await runLeat(['doctor', '--vacuum'], environment(place));
     assert.equal(code, 1);
@@ -128,7 +131,7 @@ describe('leat doctor', () => {
     assert.equal((await leat.send('GET', '/readyz')).status, 200);
   });
 
-  test('on PostgreSQL, finds what a restore of the data alone leaves behind', async (t) => {
+  test('on PostgreSQL a restore of data without sequences is a fault', async (t) => {
     const server = await sharedPostgres();
     const store = await server.createDatabase();
     t.after(() => server.dropDatabase(store));
@@ -147,8 +150,8 @@ describe('leat doctor', () => {
   });
 });
 
-/** As files were made before they gave space back, with pages that are free. */
-function neverShrinking(file: string): void {
+/** Converts a file to one without auto_vacuum, as earlier versions created, with free pages. */
+function disableAutoVacuum(file: string): void {
   const db = new DatabaseSync(file);
   db.exec('pragma auto_vacuum = none; vacuum');
   db.exec(`create table filler (text text);

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { makePlace, startLeat } from '../helpers/leat.ts';
 
-describe('a first tenant that gets a public URL', () => {
-  test('has the old and the new issuer named in one warning', async (t) => {
+describe('a public URL for an existing first tenant', () => {
+  test('one warning names the old and the new issuer', async (t) => {
     const place = await makePlace();
     t.after(() => place.remove());
     const first = await startLeat(place);

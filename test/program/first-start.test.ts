@@ -7,7 +7,7 @@ import { describe, test } from 'node:test';
 import { fetchToken, freePort, makePlace, runLeat, spawnLeat, waitFor } from '../helpers/leat.ts';
 
 describe('a first start that cannot listen', () => {
-  test('makes nothing, and the next one hands over credentials that work', async (t) => {
+  test('a first start that cannot listen creates nothing, and the next one delivers valid credentials', async (t) => {
     const place = await makePlace();
     t.after(() => place.remove());
     const port = await freePort();

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { once } from 'node:events';
 import { dirname, join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
-import { socketBytesMax, socketPlaceOf } from '../../src/operator/socket-place.ts';
+import { socketBytesMax, socketLocationOf } from '../../src/operator/socket-location.ts';
 import {
   makePlace,
   runLeat,
@@ -15,10 +15,10 @@ import {
   type Running,
 } from '../helpers/leat.ts';
 
-/** The operator's commands beside a running server on SQLite. */
+/** The operator's commands with a running server on SQLite. */
 
-describe("the operator's commands beside a running server", () => {
-  test('go through its socket, and the server goes on', async (t) => {
+describe("the operator's commands with a running server", () => {
+  test('commands run in the server through its socket', async (t) => {
     const { place, leat, run } = await running(t);
     assert.match(await run('nodes'), /^NODE +STREAMS +LEASE.*\nleat +0 +\d+\.\d s.*\n$/);
     assert.match(await run('tenants', 'list'), /^main +localhost:\d+\n$/);
@@ -36,11 +36,11 @@ describe("the operator's commands beside a running server", () => {
     assert.equal((await leat.send('GET', '/readyz')).status, 200);
   });
 
-  test('a rotated key is the one that signs at once, in the process that runs', async (t) => {
+  test('keys rotate --now: the running server publishes the new key immediately', async (t) => {
     const { leat, run } = await running(t);
     await run('keys', 'rotate', '--now');
-    const answer = await leat.send('GET', '/.well-known/jwks.json');
-    const { keys } = (await answer.json()) as { keys: { kid: string }[] };
+    const response = await leat.send('GET', '/.well-known/jwks.json');
+    const { keys } = (await response.json()) as { keys: { kid: string }[] };
     const listed = (await run('keys', 'list')).trim().split('\n');
     assert.deepEqual(
       new Set(keys.map(({ kid }) => kid)),
@@ -48,7 +48,7 @@ describe("the operator's commands beside a running server", () => {
     );
   });
 
-  test('status fits into 80 columns, and says the same as JSON', async (t) => {
+  test('status fits into 80 columns, and prints JSON with --json', async (t) => {
     const { run } = await running(t);
     const text = await run('status');
     assert.ok(Math.max(...text.split('\n').map((line) => line.length)) <= 80, text);
@@ -64,15 +64,15 @@ describe("the operator's commands beside a running server", () => {
     );
   });
 
-  test('open the store once the server has stopped', async (t) => {
+  test('commands open the store after the server has stopped', async (t) => {
     const { place, leat, run } = await running(t);
     assert.equal(await leat.stop(), 0);
-    assert.ok(!existsSync(socketOf(place)), 'the socket went with the server');
+    assert.ok(!existsSync(socketOf(place)), 'the stopped server removed its socket');
     assert.match(await run('tenants', 'list'), /^main/);
     assert.equal(await run('nodes'), 'No node runs.\n');
   });
 
-  test('a socket that a killed server left is passed over, and replaced by the next', async (t) => {
+  test('a socket of a killed server is ignored, and replaced by the next server', async (t) => {
     const { place, leat, run } = await running(t);
     await leat.kill();
     assert.ok(lstatSync(socketOf(place)).isSocket());
@@ -82,7 +82,7 @@ describe("the operator's commands beside a running server", () => {
     assert.match(await run('nodes'), /^NODE/);
   });
 
-  test('several at once are all served', async (t) => {
+  test('concurrent commands all succeed', async (t) => {
     const { run } = await running(t);
     const texts = await Promise.all(
       ['one', 'two', 'three'].map((name) => run('tenants', 'create', name, `${name}.test`)),
@@ -92,17 +92,17 @@ describe("the operator's commands beside a running server", () => {
   });
 });
 
-describe('the socket', () => {
-  test('is open to its own user alone', async (t) => {
+describe('the operator socket', () => {
+  test('only its own user can open the socket', async (t) => {
     const { place } = await running(t);
     assert.equal(lstatSync(socketOf(place)).mode & 0o777, 0o600);
   });
 
-  test('a path that the system cannot hold leads to one in a private folder', async (t) => {
+  test('a socket path that is too long is replaced by one in a private folder', async (t) => {
     const place = await deepPlace(t);
     const leat = await startLeat(place);
     t.after(() => leat.kill());
-    const { isTooLong, pointer } = socketPlaceOf(place.file);
+    const { isTooLong, pointer } = socketLocationOf(place.file);
     assert.ok(isTooLong);
     assert.equal(lstatSync(pointer).mode & 0o777, 0o600);
     const listed = await runLeat(['tenants', 'list'], environment(place));
@@ -114,7 +114,7 @@ describe('the socket', () => {
   });
 
   for (const kind of ['file', 'symbolic link'] as const) {
-    test(`a ${kind} in its place stays, and the server runs without a socket`, async (t) => {
+    test(`a ${kind} at the path of the socket is not touched, and the server runs without a socket`, async (t) => {
       const place = await placeOf(t);
       const other = join(place.folder, 'other');
       await writeFile(other, 'precious');
@@ -130,7 +130,7 @@ describe('the socket', () => {
     });
   }
 
-  test('a program that answers nonsense in its place ends the command with a line', async (t) => {
+  test('a command that gets an invalid response on the socket fails with one line', async (t) => {
     const place = await placeOf(t);
     mkdirSync(dirname(socketOf(place)), { recursive: true });
     const server = createServer((socket) => socket.end('HTTP/1.1 200 OK\r\n\r\nwhat?'));
@@ -142,7 +142,7 @@ describe('the socket', () => {
     assert.match(output, /^The server ended before the command did[^\n]+\n$/);
   });
 
-  test('there is none for a store in memory', async (t) => {
+  test('a store in memory has no socket', async (t) => {
     const place = await placeOf(t);
     const leat = await startLeat(place, { LEAT_STORE: 'sqlite::memory:' });
     t.after(() => leat.kill());
@@ -154,7 +154,7 @@ describe('the socket', () => {
 });
 
 function socketOf(place: Place): string {
-  return socketPlaceOf(place.file).socket;
+  return socketLocationOf(place.file).socket;
 }
 
 function environment(place: Place): Record<string, string> {
@@ -170,7 +170,7 @@ async function placeOf(t: TestContext): Promise<Place> {
   return place;
 }
 
-/** In a folder whose path alone is longer than a socket's may be. */
+/** Creates a place in a folder whose path alone is too long for a socket. */
 async function deepPlace(t: TestContext): Promise<Place> {
   const { folder } = await placeOf(t);
   const deep = join(folder, 'd'.repeat(socketBytesMax));

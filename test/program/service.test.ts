@@ -12,8 +12,8 @@ import { type Service, type ServiceDeps, startService } from '../../src/program/
 import { freePort, waitFor } from '../helpers/leat.ts';
 import { readExposition } from '../helpers/prometheus.ts';
 
-describe('a service that is told to stop', () => {
-  test('does not wait for a request that never ends', async () => {
+describe('a service that stops', () => {
+  test('a stop does not wait for a request that never ends', async () => {
     // The wait of 5 s takes 50 ms here.
     const after: Clock['after'] = (delayMs, action) => systemClock.after(delayMs / 100, action);
     const service = await start({ clock: { ...systemClock, after } });
@@ -21,7 +21,7 @@ describe('a service that is told to stop', () => {
     const stuck = connect(Number(port), hostname);
     const gone = once(stuck, 'close');
     stuck.on('error', () => {});
-    // The interim answer says that the server has the request and waits for its body.
+    // The 100 Continue shows that the server has the request and waits for its body.
     stuck.write('POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n');
     stuck.write('Content-Type: application/json\r\nContent-Length: 9\r\n\r\n');
     await once(stuck, 'data');
@@ -32,8 +32,8 @@ describe('a service that is told to stop', () => {
   });
 });
 
-describe('a request that was under way when the service was told to stop', () => {
-  test('is answered, and its connection ends with the answer', async () => {
+describe('a request in progress when the service stops', () => {
+  test('a request in progress gets its response, and then its connection is closed', async () => {
     const service = await start({ clock: systemClock });
     const { hostname, port } = new URL(service.url);
     const socket = connect(Number(port), hostname);
@@ -45,16 +45,16 @@ describe('a request that was under way when the service was told to stop', () =>
 
     const stopped = service.stop();
     socket.write(body);
-    let answer = '';
-    for await (const chunk of socket) answer += String(chunk);
-    assert.match(answer, /unsupported_grant_type/);
-    assert.match(answer, /\r\nconnection: close\r\n/i);
+    let response = '';
+    for await (const chunk of socket) response += String(chunk);
+    assert.match(response, /unsupported_grant_type/);
+    assert.match(response, /\r\nconnection: close\r\n/i);
     await stopped;
   });
 });
 
-describe('work in the background that ends by itself', () => {
-  test('is told, so that the program can end', async () => {
+describe('background work that ends unexpectedly', () => {
+  test('background work that fails rejects `work`, so that the program can end', async () => {
     const after: Clock['after'] = (delayMs, action) => {
       if (delayMs === limits.upkeep.everyMs) throw new Error('a bug in upkeep');
       return systemClock.after(delayMs, action);
@@ -62,12 +62,12 @@ describe('work in the background that ends by itself', () => {
     const service = await start({ clock: { ...systemClock, after } });
     await assert.rejects(service.work, /a bug in upkeep/);
     await assert.rejects(service.stop(), /a bug in upkeep/);
-    await assert.rejects(fetch(`${service.url}/healthz`), 'it has closed all the same');
+    await assert.rejects(fetch(`${service.url}/healthz`), 'the listener is closed');
   });
 });
 
 describe('a service on localhost', () => {
-  test('answers what is under way on a further address of it before it stops', async (t) => {
+  test('a request in progress on a further address gets its response before the service stops', async (t) => {
     const addressesOf = async (): Promise<string[]> => ['127.0.0.1', '127.0.0.2'];
     const service = await start({ clock: systemClock, host: 'localhost', addressesOf });
     t.after(() => service.stop().catch(() => {}));
@@ -97,15 +97,15 @@ describe('a service on localhost', () => {
       audience: '/api/v2/',
     };
     sent.end(JSON.stringify(body));
-    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
-    assert.equal(answer.statusCode, 200);
-    answer.resume();
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    assert.equal(response.statusCode, 200);
+    response.resume();
     await stopped;
   });
 });
 
 describe('connections of one address', () => {
-  test('are bounded over all addresses of localhost together, and counted', async (t) => {
+  test('connections of one address are limited over all addresses of localhost together, and counted', async (t) => {
     const metricsPort = await freePort();
     const service = await start({
       clock: systemClock,
@@ -137,15 +137,15 @@ describe('connections of one address', () => {
 });
 
 describe('the listener of the metrics', () => {
-  test('is not there without LEAT_METRICS_PORT', async (t) => {
+  test('the service has no metrics listener without LEAT_METRICS_PORT', async (t) => {
     const ports = new Set<number>();
-    const hear = (message: unknown): void => {
+    const onListen = (message: unknown): void => {
       const address = (message as { server: Server }).server.address();
       if (typeof address === 'object' && address !== null) ports.add(address.port);
     };
-    const heard = 'tracing:net.server.listen:asyncEnd';
-    subscribe(heard, hear);
-    t.after(() => unsubscribe(heard, hear));
+    const channel = 'tracing:net.server.listen:asyncEnd';
+    subscribe(channel, onListen);
+    t.after(() => unsubscribe(channel, onListen));
     const settings = { LEAT_METRICS_HOST: '127.0.0.1' };
     const service = await start({ clock: systemClock, settings });
     t.after(() => service.stop());
@@ -153,7 +153,7 @@ describe('the listener of the metrics', () => {
     assert.deepEqual([...ports], [Number(new URL(service.url).port)]);
   });
 
-  test('ends with the service', async () => {
+  test('the metrics listener closes with the service', async () => {
     const url = `http://127.0.0.1:${await freePort()}/metrics`;
     const settings = { LEAT_METRICS_PORT: new URL(url).port };
     const service = await start({ clock: systemClock, settings });
@@ -164,7 +164,7 @@ describe('the listener of the metrics', () => {
     await assert.rejects(fetch(url));
   });
 
-  test('ends where the service cannot listen', async (t) => {
+  test('the metrics listener closes when the service cannot listen', async (t) => {
     const taken = createServer().listen(0, '127.0.0.1');
     t.after(() => taken.close());
     await once(taken, 'listening');
@@ -176,7 +176,7 @@ describe('the listener of the metrics', () => {
   });
 });
 
-/** A service in memory on a free port. */
+/** Starts a service in memory on a free port. */
 async function start({
   clock,
   host = '127.0.0.1',

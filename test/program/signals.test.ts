@@ -7,19 +7,19 @@ import { describe, test } from 'node:test';
 import { fetchToken, freePort, makePlace, spawnLeat, waitFor } from '../helpers/leat.ts';
 
 describe('a signal while the service starts', () => {
-  test('ends it by its own exit, and the next start completes what was begun', async (t) => {
+  test('a signal during the start ends the process by its own exit, and the next start completes it', async (t) => {
     const place = await makePlace();
     t.after(() => place.remove());
     const port = await freePort();
     const env = { LEAT_STORE: `sqlite:${place.file}`, LEAT_PORT: String(port) };
     const first = spawnLeat(['serve'], env);
     t.after(() => first.child.kill('SIGKILL'));
-    // The key is made first; the store, the signing key and the client are still to come.
+    // The key is created first; the store, the signing key and the client come later.
     await waitFor('the start to be under way', () => existsSync(join(place.folder, 'secret.key')));
     first.child.kill('SIGTERM');
     const [code, signal] = (await once(first.child, 'close')) as [number | null, string | null];
     assert.equal(signal, null);
-    // 0 on a machine so fast that the start was over.
+    // 0 on a machine so fast that the start was complete.
     assert.ok(code === 143 || code === 0, `exit code ${code}: ${first.output()}`);
 
     const second = spawnLeat(['serve'], env);

@@ -2,15 +2,15 @@ import { lstatSync, readFileSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { codeOf, StartRefused } from '../core/errors.ts';
 
-/** Where the operator's socket of a SQLite file is. */
-export interface SocketPlace {
+/** Paths of the operator's socket of a SQLite file. */
+export interface SocketLocation {
   /** The SQLite file, symbolic links resolved. */
   readonly file: string;
   /** Folder of the file. */
   readonly folder: string;
-  /** The socket beside the file. */
+  /** The socket next to the file. */
   readonly socket: string;
-  /** Names the socket elsewhere, where the path beside the file is too long for the system. */
+  /** File with the path of the socket, where {@link socket} is too long for the system. */
   readonly pointer: string;
   /** Whether {@link socket} is too long for the system. */
   readonly isTooLong: boolean;
@@ -19,8 +19,8 @@ export interface SocketPlace {
 /** `sun_path` holds 108 bytes on Linux and 104 elsewhere, the last of them 0 (unix(7)). */
 export const socketBytesMax: number = process.platform === 'linux' ? 107 : 103;
 
-/** `leat.sock` beside `leat.db`; another file has a socket under its own name. */
-export function socketPlaceOf(storeFile: string): SocketPlace {
+/** Returns `leat.sock` next to `leat.db`; other files have a socket of their own name. */
+export function socketLocationOf(storeFile: string): SocketLocation {
   const file = realPath(storeFile);
   const folder = dirname(file);
   const name = basename(file).replace(/\.db$/, '');
@@ -29,7 +29,7 @@ export function socketPlaceOf(storeFile: string): SocketPlace {
   return { file, folder, socket, pointer: `${socket}.path`, isTooLong };
 }
 
-/** Both sides must name one file alike, whatever links lead to it. */
+/** Resolves links, so that server and command line find the same socket. */
 function realPath(file: string): string {
   try {
     return realpathSync(file);
@@ -39,35 +39,35 @@ function realPath(file: string): string {
 }
 
 /**
- * The socket to connect to; `undefined` when there is none. Throws `StartRefused` when somebody else
- * owns what stands there: it could be a program that asks for secrets.
+ * Returns the path of the present socket. Throws `StartRefused` when another user owns it: that
+ * user's program could ask for secrets.
  */
-export function presentSocket(place: SocketPlace): string | undefined {
-  const path = place.isTooLong ? pointedTo(place) : place.socket;
+export function presentSocket(location: SocketLocation): string | undefined {
+  const path = location.isTooLong ? pointedTo(location) : location.socket;
   if (path === undefined) return undefined;
   const stat = lstatSync(path, { throwIfNoEntry: false });
   if (stat === undefined) return undefined;
   if (!stat.isSocket()) {
     throw new StartRefused(`${path} is not a socket: remove it and restart the server.`);
   }
-  refuseForeign(path, stat.uid, place);
+  refuseForeign(path, stat.uid, location);
   return path;
 }
 
-function pointedTo(place: SocketPlace): string | undefined {
-  const stat = lstatSync(place.pointer, { throwIfNoEntry: false });
+function pointedTo(location: SocketLocation): string | undefined {
+  const stat = lstatSync(location.pointer, { throwIfNoEntry: false });
   if (stat === undefined) return undefined;
-  if (!stat.isFile()) throw new StartRefused(`${place.pointer} is not a file: remove it.`);
-  refuseForeign(place.pointer, stat.uid, place);
-  const path = readFileSync(place.pointer, 'utf8').trim();
+  if (!stat.isFile()) throw new StartRefused(`${location.pointer} is not a file: remove it.`);
+  refuseForeign(location.pointer, stat.uid, location);
+  const path = readFileSync(location.pointer, 'utf8').trim();
   const folder = lstatSync(dirname(path), { throwIfNoEntry: false });
   if (folder === undefined) return undefined;
-  refuseForeign(dirname(path), folder.uid, place);
+  refuseForeign(dirname(path), folder.uid, location);
   return path;
 }
 
-/** The system's administrator may command the server of another user, but no stranger's program. */
-function refuseForeign(path: string, owner: number, { file }: SocketPlace): void {
+/** Allows only the own user and, for root, the owner of the store. */
+function refuseForeign(path: string, owner: number, { file }: SocketLocation): void {
   const self = process.geteuid?.();
   if (self === undefined || owner === self) return;
   if (self === 0 && owner === ownerOf(file)) return;
