@@ -25,7 +25,7 @@ import { registerReference } from './reference/reference.ts';
 import { createClientAddressReader, createSecureReader } from './http/client-address.ts';
 import { sendProblem } from './http/respond.ts';
 import { serve, type ServeDeps } from './http/serve.ts';
-import { holdExchanges, releaseExchange } from './http/exchange.ts';
+import { declareExchanges, releaseExchange } from './http/exchange.ts';
 import { ClientGone } from './http/body.ts';
 import type { ApiSettings } from './settings.ts';
 import {
@@ -45,24 +45,24 @@ export interface AppDeps {
   readonly tokenEndpoint: TokenEndpoint;
   readonly keyring: Pick<Keyring, 'jwks'>;
   readonly settings: ApiSettings;
-  /** Ended when the app closes: they would hold it up for minutes. */
+  /** Closed before the app: open pulls would delay that for minutes. */
   readonly pulls: Pulls;
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly log: Pick<Log, 'error' | 'warn'>;
-  /** False from the moment the process is to end: new requests are answered with 503. */
+  /** False once the process is shutting down: new requests get 503. */
   readonly ready: () => boolean;
-  /** What keeps this node from its work although the store answers, for `/readyz`; one sentence. */
+  /** Why this node is not ready although the store responds, for `/readyz`; one sentence. */
   readonly obstacle: () => string | undefined;
-  /** Of the program, as the reference page shows it. */
+  /** Version of the program, shown on the reference page. */
   readonly version: string;
-  /** Makes the server, where it ends TLS itself. */
+  /** Creates the server where Leat ends TLS. */
   readonly tls?: Pick<TlsServer, 'factory'> | undefined;
-  /** Counts answers; absent where nobody asks for the numbers, and then nothing is measured. */
+  /** Counts responses; absent where no metrics are served, and then nothing is measured. */
   readonly requestMetrics?: RequestMetrics | undefined;
 }
 
-/** Creates the management API and the token service; the caller lets it listen and closes it. */
+/** Creates the management API and the token service; the caller starts and closes the listener. */
 export function buildApp(deps: AppDeps): FastifyInstance {
   const { store, settings, clock, log, version } = deps;
   const app = Fastify(serverOptions(deps));
@@ -89,7 +89,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const eventBodies = createEventBodies({ attributePrefix, eventBytesMax: limits.eventBytesMax });
   const operations = allOperations({ ...deps, random: pooledRandom(deps.random), eventBodies });
 
-  // What happens to every request, in this order; then the phases of its route.
+  // Every request passes these hooks in this order, then the phases of its route.
   if (deps.requestMetrics !== undefined) {
     measureRequests(app, { requestMetrics: deps.requestMetrics, clock });
   }
@@ -133,25 +133,25 @@ function handleErrors(app: FastifyInstance, log: AppDeps['log']): void {
   });
 }
 
-/** Of one list there may be some 40 MB in memory at a time. */
+/** One list may take some 40 MB of memory. */
 const listsAtOnce = { atOnce: 8, ofOwner: 2 };
 
 function serverOptions({ tls, clock }: Pick<AppDeps, 'tls' | 'clock'>): FastifyServerOptions {
   return {
     ...serverLimits,
     ...(tls === undefined ? {} : { serverFactory: tls.factory }),
-    // What cannot be decoded is taken literally: a path like any other, to be refused as one.
+    // A path that cannot be decoded is taken literally.
     rewriteUrl: ({ url = '/' }) => literalPath(url),
     frameworkErrors: (_error, _request, reply) => {
       void sendProblem(reply, new Problem(404, 'Not Found'));
     },
     clientErrorHandler: createBrokenRequestHandler({ clock }),
-    // Requests that come on open connections while closing get 503 like every other.
+    // Requests on open connections get our own 503 while closing.
     return503OnClosing: false,
   };
 }
 
-/** Whether the server has been told to close. */
+/** Returns whether the app is closing. */
 function closingOf(app: FastifyInstance): () => boolean {
   let closing = false;
   app.addHook('preClose', async () => {
@@ -160,7 +160,7 @@ function closingOf(app: FastifyInstance): () => boolean {
   return () => closing;
 }
 
-/** No body is read before the caller is authorized; each route reads its own. */
+/** Leaves bodies to the routes: none is read before the caller is authorized. */
 function leaveBodiesUnread(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _body, done) => done(null));
@@ -173,7 +173,7 @@ function serveOperations(
 ): void {
   const { bodyBytesMax, bodiesBytesMax, unreadBytesMax, unreadOfAllBytesMax } =
     deps.settings.limits;
-  holdExchanges(app);
+  declareExchanges(app);
   const all: ServeDeps = {
     ...deps,
     bodyBytesMax,

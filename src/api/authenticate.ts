@@ -16,7 +16,7 @@ import { rateHeaders, type RateLimiter, retryAfterSeconds } from './http/rate.ts
 import type { ClientAddress } from './http/client-address.ts';
 import type { TenantDirectory } from './tenants.ts';
 
-/** Who came to which tenant, before it is judged whether they may. */
+/** The tenant and the token of a request that is not authorized yet. */
 export interface AuthContext {
   readonly tenant: Tenant;
   readonly authentication: Authentication;
@@ -29,15 +29,15 @@ export interface AuthenticatorDeps {
   readonly limiter: RateLimiter;
   readonly clientAddressOf: (request: FastifyRequest['raw']) => ClientAddress;
   readonly clock: Pick<Clock, 'now'>;
-  /** Whether new requests are taken. */
+  /** Whether new requests are accepted. */
   readonly open: () => boolean;
 }
 
-/** The first checks of every request to the management API, in the order of docs/http-api.md#order-of-checks. */
+/** Performs the first checks of a request to the management API (docs/http-api.md#order-of-checks). */
 export interface Authenticator {
   /**
-   * Finds tenant and token, takes one from the bucket they choose, and writes the rate headers.
-   * Throws 429, 503, or 404 for a host of no tenant.
+   * Finds the tenant and verifies the token, takes one from the bucket they select, and sets the rate
+   * limit headers. Throws 429, 503, or 404 for an unknown host.
    */
   authenticate(
     request: FastifyRequest,
@@ -45,21 +45,21 @@ export interface Authenticator {
     operation?: Operation,
   ): Promise<AuthContext>;
   /**
-   * Whether a token would still be admitted to what was authorized with it; takes nothing off any
-   * bucket. Rejects with `StoreUnavailable` when that cannot be found out.
+   * Whether a token would still be accepted where it was authorized before; takes nothing off any
+   * bucket. Rejects with `StoreUnavailable` where the store does not respond.
    */
   stillValid(tenant: Tenant, authorization: string | undefined): boolean | Promise<boolean>;
 }
 
-/** Creates the gate. */
+/** Creates the authenticator. */
 export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
   return {
     authenticate: async (request, reply, operation) => {
       const now = deps.clock.now();
-      const remote = deps.clientAddressOf(request.raw);
-      const tenant = deps.tenants.of(remote.host);
+      const client = deps.clientAddressOf(request.raw);
+      const tenant = deps.tenants.of(client.host);
       const found = await verifyToken(deps, tenant, request.headers.authorization, now);
-      const rate = takeFor(deps.limiter, tenant, found, remote, operation);
+      const rate = takeFor(deps.limiter, tenant, found, client, operation);
       reply.headers(rateHeaders(rate, now));
       if (!rate.admitted) throw tooManyRequests(retryAfterSeconds(rate));
       if (!deps.open()) throw unavailable();
@@ -74,7 +74,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
   };
 }
 
-/** The caller, who may do what the operation does. Throws 401 and 403. */
+/** Returns the caller of an operation that its token allows. Throws 401 and 403. */
 export function authorize(
   { tenant, authentication }: AuthContext,
   { scopes }: Pick<Operation, 'scopes'>,
@@ -89,12 +89,12 @@ export function authorize(
   return token;
 }
 
-/** The scopes of a token are in the token: they cannot have changed. */
+/** Scopes are not checked again: they are part of the token and cannot have changed. */
 function isGlobal(found: Authentication): boolean {
   return found.kind === 'verified' && found.token.global;
 }
 
-/** A token that could not be looked up: the answer waits until its bucket is known. */
+/** A token that could not be verified; thrown once its bucket is known. */
 interface Failed {
   readonly failed: unknown;
 }
@@ -117,11 +117,11 @@ function takeFor(
   limiter: RateLimiter,
   tenant: Tenant | undefined,
   found: Authentication | Failed,
-  remote: ClientAddress,
+  client: ClientAddress,
   operation: Operation | undefined,
 ): RateState {
   const verified = 'kind' in found && found.kind === 'verified';
-  if (tenant === undefined || !verified) return limiter.takeOfAddress(remote.address);
+  if (tenant === undefined || !verified) return limiter.takeOfAddress(client.address);
   if (operation?.countsEvents === true) return limiter.takeOfTenant(tenant.id);
   return limiter.takeOfClient(tenant.id, found.token.bucket);
 }

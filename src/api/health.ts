@@ -6,7 +6,7 @@ import { send } from './http/respond.ts';
 
 export interface HealthDeps {
   readonly readiness: Readiness;
-  /** Whether new requests are taken. */
+  /** Whether new requests are accepted. */
   readonly open: () => boolean;
 }
 

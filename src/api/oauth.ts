@@ -29,7 +29,7 @@ export interface OauthDeps {
   };
   readonly clock: Pick<Clock, 'now'>;
   readonly log: Pick<Log, 'error'>;
-  /** Whether new requests are taken. */
+  /** Whether new requests are accepted. */
   readonly open: () => boolean;
 }
 
@@ -38,10 +38,10 @@ const DISCOVERY_PATHS = [
   '/.well-known/openid-configuration',
   '/.well-known/oauth-authorization-server',
 ];
-/** Verifiers may keep keys and documents for 5 minutes; a new key signs 10 minutes after it shows. */
+/** Verifiers may cache keys and documents for 5 minutes; a key signs 10 minutes after it is published. */
 const PUBLIC = { 'cache-control': 'public, max-age=300' };
 
-/** Adds the routes of docs/http-api.md#token-endpoint: the token endpoint, the key set, the documents. */
+/** Adds the token endpoint, the key set and the discovery documents (docs/http-api.md#token-endpoint). */
 export function registerOauth(app: FastifyInstance, deps: OauthDeps): void {
   app.register((scope, _options, done) => {
     registerToken(scope, deps);
@@ -63,10 +63,10 @@ export function registerOauth(app: FastifyInstance, deps: OauthDeps): void {
 
 /** Adds the token endpoint in a scope of its own, where every error has the shape of OAuth's. */
 function registerToken(scope: FastifyInstance, deps: OauthDeps): void {
-  scope.setErrorHandler((error, _request, reply) => refuse(deps, reply, error));
+  scope.setErrorHandler((error, _request, reply) => sendError(deps, reply, error));
   scope.addHook('onRequest', async (request, reply) => admit(deps, request, reply));
   for (const path of TOKEN_PATHS) {
-    scope.post(path, async (request, reply) => answer(reply, await issue(deps, request, reply)));
+    scope.post(path, async (request, reply) => respond(reply, await issue(deps, request, reply)));
   }
 }
 
@@ -95,7 +95,7 @@ async function issue(
   return deps.tokenEndpoint.issue({ tenant, authorization, contentType, body, now });
 }
 
-/** Besides JSON, a form. What the body holds is for the token endpoint to check. */
+/** JSON or a form; the token endpoint checks the content. */
 const bodyRule: BodyRule = {
   schema: {},
   required: false,
@@ -108,16 +108,16 @@ function tenantOf({ tenants, clientAddressOf }: OauthDeps, request: FastifyReque
   return tenant;
 }
 
-/** Answers something thrown, in the shape of RFC 6749 section 5.2. */
-function refuse({ log }: OauthDeps, reply: FastifyReply, error: unknown): FastifyReply {
+/** Responds to a thrown error in the shape of RFC 6749 section 5.2. */
+function sendError({ log }: OauthDeps, reply: FastifyReply, error: unknown): FastifyReply {
   if (error instanceof ClientGone) return reply.hijack();
-  const refusal = refusalOf(error);
-  if (refusal.status === 500) log.error({ err: error }, 'a token request failed');
-  return answer(reply, errorResponse(refusal));
+  const tokenError = tokenErrorOf(error);
+  if (tokenError.status === 500) log.error({ err: error }, 'a token request failed');
+  return respond(reply, errorResponse(tokenError));
 }
 
-/** The refusal that something thrown is to an OAuth client; no cause of ours is told. */
-function refusalOf(error: unknown): TokenError {
+/** Converts a thrown error to an OAuth error; internal causes are not revealed. */
+function tokenErrorOf(error: unknown): TokenError {
   if (isMalformed(error)) return invalidRequest('The request cannot be read');
   const { status, message, headers } = problemOf(error);
   switch (status) {
@@ -138,12 +138,12 @@ function refusalOf(error: unknown): TokenError {
   }
 }
 
-/** Of Fastify itself, for a header that means nothing. */
+/** Whether Fastify rejected the request itself, for a malformed header. */
 function isMalformed(error: unknown): boolean {
   const { statusCode } = Object(error) as { statusCode?: unknown };
   return typeof statusCode === 'number' && statusCode < 500;
 }
 
-function answer(reply: FastifyReply, { status, headers, body }: TokenResponse): FastifyReply {
+function respond(reply: FastifyReply, { status, headers, body }: TokenResponse): FastifyReply {
   return send(reply, status, { headers, body });
 }

@@ -6,27 +6,27 @@ import type { Static, TSchema } from '../schemas/schema.ts';
 
 /**
  * Describes one operation of the management API. The same description routes it, checks its caller,
- * its media type, its path, query and body, and documents it. Types of `handle` follow the schemas.
+ * media type, path, query and body, and documents it. The types of `handle` follow the schemas.
  */
 export function operation<
-  P extends TSchema = NoMembers,
-  Q extends TSchema = NoMembers,
+  P extends TSchema = NoFields,
+  Q extends TSchema = NoFields,
   B extends BodyRule = NoBody,
 >(definition: Definition<P, Q, B>): Operation {
   return definition;
 }
 
-/** An operation whatever the types of its parts. */
+/** An operation without the types of its parts. */
 export interface Operation extends Description {
   readonly params?: TSchema | undefined;
   readonly query?: TSchema | undefined;
   readonly body?: BodyRule | undefined;
-  /** Refuses a caller before anything of the request is checked; throws a 403. */
+  /** Rejects a caller before path, query and body are checked. Throws a 403. */
   admit?(call: Pick<Call, 'tenant' | 'caller'>): void;
   handle(call: Call): OperationResponse | Promise<OperationResponse>;
 }
 
-/** What is said of an operation, its schemas aside. */
+/** An operation without its handler and the schemas of its request. */
 export interface Description {
   readonly operationId: string;
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
@@ -35,26 +35,26 @@ export interface Description {
   readonly summary: string;
   /** Longer text for the reference, when the summary is not enough. */
   readonly description?: string | undefined;
-  /** The noun it belongs to. */
+  /** The group of the reference that it belongs to. */
   readonly tag: string;
-  /** Any one of these is enough; in the order in which a refusal names them. */
+  /** Any one of these is enough; in the order in which the 403 lists them. */
   readonly scopes: readonly string[];
   readonly lifecycle: Lifecycle;
-  /** Neither seed document has it. */
+  /** Not in the API that Leat is compatible with. */
   readonly extension?: boolean | undefined;
   /** Status of success. */
   readonly success: number;
-  /** Headers that it reads; only the reference goes by this. */
+  /** Headers that it reads; used by the reference only. */
   readonly headers?: TSchema | undefined;
   /** Body of success; absent when there is none. */
   readonly response?: TSchema | undefined;
-  /** Its media type, `application/json` unless said. */
+  /** Its media type; default `application/json`. */
   readonly responseType?: string | undefined;
-  /** Whether its requests come off the tenant's bucket of events instead of the client's. */
+  /** Whether its requests count against the tenant's bucket of events instead of the client's. */
   readonly countsEvents?: boolean | undefined;
-  /** Whether it answers with a page of a list, which may be large. */
+  /** Whether it returns a page of a list, which may be large. */
   readonly isList?: boolean | undefined;
-  /** Statuses of failure besides those that every operation has. */
+  /** Error statuses in addition to those that every operation has. */
   readonly errors: readonly number[];
 }
 
@@ -65,15 +65,15 @@ export interface BodyRule {
   readonly schema: TSchema;
   /** Without a body: 400 when true, else `undefined` reaches the handler. */
   readonly required: boolean;
-  /** The limit of the management API unless said; more is 413. */
+  /** A longer body is 413; default is the limit of the management API. */
   readonly bytesMax?: number | undefined;
-  /** Schemas of media types besides `application/json`; any other is 415. */
+  /** Schemas of further media types, next to `application/json`; any other is 415. */
   readonly mediaTypes?: Readonly<Record<string, TSchema>> | undefined;
-  /** The handler gets the bytes of the body, which it checks by the schemas; they say the same. */
+  /** The handler receives the bytes of the body and checks them itself; the schemas document it. */
   readonly unparsed?: boolean | undefined;
 }
 
-/** One request of a caller who may make it, its parts checked. */
+/** One authorized request, its parts checked. */
 export interface Call<P = unknown, Q = unknown, B = unknown> {
   readonly tenant: Tenant;
   readonly caller: Caller;
@@ -83,15 +83,15 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   readonly body: B;
   /** Media type of the body in lower case, without parameters; empty when none was sent. */
   readonly mediaType: string;
-  /** When the request came; the one time of everything it does. */
+  /** When the request arrived: the one instant of everything it does. */
   readonly now: Millis;
-  /** The `traceparent` to hand on with the events that it publishes, where it sent a valid one. */
+  /** The `traceparent` for the events that it publishes; `undefined` without a valid one. */
   readonly trace: string | undefined;
-  /** Names in lower case; each is sent once, or its values are joined. */
+  /** Returns a header by its name in lower case; the values of a repeated one are joined. */
   header(name: string): string | undefined;
-  /** Whether the client has gone, so that nobody waits for the answer. */
+  /** Whether the client has disconnected. */
   isGone(): boolean;
-  /** Judges the caller's token again, for an answer that goes on for a while. */
+  /** Verifies the caller's token again, for a response that lasts. */
   readonly access: AccessCheck;
 }
 
@@ -101,25 +101,25 @@ export interface Caller {
   readonly scopes: readonly string[];
 }
 
-/** What a handler answers. Without `body` and `json` the answer has no body. */
+/** The result of a handler. Without `body`, `json` and `live` the response has no body. */
 export interface OperationResponse {
-  /** The operation's `success` unless said. */
+  /** Default is the operation's `success`. */
   readonly status?: number | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly body?: unknown;
-  /** The body as JSON text, where it is text already. */
+  /** The body as JSON text, instead of `body`. */
   readonly json?: string | undefined;
-  /** A body that is written as it comes; its media type is among the headers. */
+  /** A body that is written piece by piece; its media type is in `headers`. */
   readonly live?: LiveBody | undefined;
-  /** Events beyond the first that a publish takes off the tenant's bucket. */
+  /** Events after the first one that a publish takes off the tenant's bucket. */
   readonly extraEvents?: number | undefined;
 }
 
-/** Exactly one of the two is called. */
+/** Exactly one of the two methods is called. */
 export interface LiveBody {
-  /** The head of the answer was written. */
+  /** Called after the head of the response was written. */
   begin(response: ServerResponse): void;
-  /** Nobody waits for the body: the client has gone, or asked for the head alone. */
+  /** Called when no body is wanted: the client has disconnected, or sent HEAD. */
   drop(): void;
 }
 
@@ -138,8 +138,8 @@ type StaticBody<B extends BodyRule> =
   | (B['required'] extends true ? never : undefined);
 
 /** The type of an absent schema: no parameter, no body. */
-type NoMembers = TSchema & { static: Record<string, never> };
+type NoFields = TSchema & { static: Record<string, never> };
 interface NoBody extends BodyRule {
-  readonly schema: NoMembers;
+  readonly schema: NoFields;
   readonly required: false;
 }

@@ -21,7 +21,7 @@ import { streamOperations } from './streams.ts';
 import { testOperations } from './test-events.ts';
 import { userOperations } from './users.ts';
 
-/** What the handlers of operations work with. */
+/** Dependencies of the handlers of operations. */
 export interface OperationDeps {
   readonly store: Store;
   readonly clock: Pick<Clock, 'after'>;
@@ -32,7 +32,7 @@ export interface OperationDeps {
   readonly eventBodies: EventBodies;
 }
 
-/** Every operation of the management API, in the order of the reference. */
+/** Returns every operation of the management API, in the order of the reference. */
 export function allOperations(deps: OperationDeps): Operation[] {
   return [
     ...streamOperations(deps),
@@ -53,10 +53,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
   ];
 }
 
-/**
- * The same without anything to work with: to be read, never to be called. The descriptions depend
- * on nothing but the code.
- */
+/** Returns every operation without dependencies: its description can be read, its handler not called. */
 export function describedOperations(): Operation[] {
   return allOperations({ store: {}, settings: { limits: {} } } as OperationDeps);
 }

@@ -4,7 +4,7 @@ import type { NodeState } from '../store/port/ownership.ts';
 import type { Store } from '../store/port/store.ts';
 import { isSkewed } from '../store/port/time.ts';
 
-/** Whether this node can do its work. */
+/** Checks whether this node can do its work. */
 export interface Readiness {
   check(): Promise<Ready | NotReady>;
 }
@@ -23,15 +23,16 @@ export interface NotReady {
 export interface ReadinessDeps {
   readonly store: Pick<Store, 'ping' | 'ownership' | 'time'>;
   readonly clock: Pick<Clock, 'elapsedMs' | 'after'>;
-  /** What keeps this node from its work although the store answers; one sentence. */
+  /** Why this node is not ready although the store responds; one sentence. */
   readonly obstacle: () => string | undefined;
 }
 
-/** Any number of probes cost the store one check in this time. */
+/** The store is checked once in this time, however many probes come. */
 const freshMs: Millis = 1000;
-/** Less than probes of load balancers wait as a rule. */
-const answerMs: Millis = 3000;
+/** Shorter than the usual timeout of a load balancer's probe. */
+const timeoutMs: Millis = 3000;
 
+/** Creates the readiness check. */
 export function createReadiness(deps: ReadinessDeps): Readiness {
   const { clock } = deps;
   let last: { readonly result: Promise<Ready | NotReady>; readonly atMs: number } | undefined;
@@ -50,7 +51,7 @@ async function checkOnce({ store, clock, obstacle }: ReadinessDeps): Promise<Rea
   const reason = obstacle();
   if (reason !== undefined) return { isReady: false, reason };
   const late = Promise.withResolvers<NotReady>();
-  const timer = clock.after(answerMs, () => {
+  const timer = clock.after(timeoutMs, () => {
     late.resolve({ isReady: false, reason: 'The store does not answer in time.' });
   });
   try {
@@ -68,7 +69,7 @@ async function checkStore({
   try {
     await ping();
     const nodes = await ownership.nodes();
-    const isWrong = isSkewed(time.skewMs()) && nodes.some(isRight);
+    const isWrong = isSkewed(time.skewMs()) && nodes.some(isLiveAndExact);
     return isWrong ? { isReady: false, reason: wrongClock } : { isReady: true, nodes };
   } catch (error) {
     if (!(error instanceof StoreUnavailable)) throw error;
@@ -76,10 +77,10 @@ async function checkStore({
   }
 }
 
-/** It would judge tokens wrongly, and another node takes its requests. */
+/** This node would misjudge tokens, and another one can serve its requests. */
 const wrongClock = 'The clock of this node is wrong.';
 
-function isRight({ leaseMs, skewMs }: NodeState): boolean {
+function isLiveAndExact({ leaseMs, skewMs }: NodeState): boolean {
   return leaseMs > 0 && !isSkewed(skewMs);
 }
 

@@ -7,33 +7,34 @@ import { runSync, type Slices, yieldToEventLoop } from '../../core/slices.ts';
 import { badBody, tooLarge, tooManyBodies, unsupportedMediaType } from './problem.ts';
 import { bodyText } from './validation.ts';
 
-/** A request body as it came: `undefined` when there is none, or an empty one. */
+/** A request body as sent; `bytes` is `undefined` without a body or with an empty one. */
 export interface RawBody {
   /** In lower case, without parameters; empty when none was sent. */
   readonly mediaType: string;
   readonly bytes: Buffer | undefined;
 }
 
-/** Whoever pays for the bytes of a body. */
+/** The bucket that the bytes of a body count against. */
 export interface BodyPayer {
-  /** Takes off the length of a body before it is read. Throws 429. */
+  /** Takes the declared length off before the body is read. Throws 429. */
   admit(bytes: number): void;
-  /** Takes off what is read of a body whose length nobody has said. */
+  /** Takes off bytes of a body without a declared length as they are read. */
   spend(bytes: number): void;
 }
 
-/** What bounds and pays for a body. */
+/** The limits of a body, and what it counts against. */
 export interface BodyBounds {
-  /** Of this body alone. */
+  /** Limit of this body. */
   readonly bytesMax: number;
   readonly payer?: BodyPayer | undefined;
-  /** Of its owner's bodies together; it stays taken when the body is read. */
+  /** Memory for all bodies of its tenant; the caller releases it. */
   readonly share?: Pick<MemoryShare, 'take'> | undefined;
 }
 
 /**
- * Reads a body by its rule. Throws 415 for another media type, 413 for more than `bytesMax`, 429 where
- * there is no room for it, and what the payer throws; an empty body counts as none whatever its type.
+ * Reads a body by its rule. Throws 415 for another media type, 413 for more than `bytesMax`, 429 when
+ * the memory of its tenant is used up, and what the payer throws. An empty body counts as none,
+ * whichever media type it has.
  */
 export async function readBody(
   request: IncomingMessage,
@@ -46,9 +47,9 @@ export async function readBody(
   const length = headers['content-length'];
   const chunked = headers['transfer-encoding'] !== undefined;
   if (!chunked && (length === undefined || length === '0')) return { mediaType, bytes: undefined };
-  const wanted = isWanted(rule, mediaType, headers);
-  // Only reading tells whether a chunked body is empty.
-  if (!wanted && !chunked) throw unsupportedMediaType();
+  const accepted = isAccepted(rule, mediaType, headers);
+  // Whether a chunked body is empty is known after reading.
+  if (!accepted && !chunked) throw unsupportedMediaType();
   if (Number(length ?? 0) > bytesMax) throw tooLarge();
   payer?.admit(chunked ? 0 : Number(length));
   if (headers.expect !== undefined) response.writeContinue();
@@ -56,12 +57,12 @@ export async function readBody(
     if (chunked) payer?.spend(count);
     return share?.take(count) ?? true;
   };
-  const bytes = await collect(request, wanted ? bytesMax : 0, onBytes);
-  if (bytes === undefined) throw wanted ? tooLarge() : unsupportedMediaType();
+  const bytes = await collect(request, accepted ? bytesMax : 0, onBytes);
+  if (bytes === undefined) throw accepted ? tooLarge() : unsupportedMediaType();
   return { mediaType, bytes: bytes.length === 0 ? undefined : bytes };
 }
 
-function isWanted(
+function isAccepted(
   rule: Pick<BodyRule, 'mediaTypes'>,
   mediaType: string,
   headers: IncomingMessage['headers'],
@@ -80,12 +81,12 @@ function mediaTypeOf(header: string | undefined): string {
   return (at === -1 ? header : header.slice(0, at)).trim().toLowerCase();
 }
 
-/** What is more of a body takes turns with everything else: a socket may have 2 MiB ready to be read. */
-const bytesOfTurnMax = 64 * 1024;
+/** After so many bytes reading yields to the event loop: a socket may have 2 MiB ready. */
+const bytesWithoutYieldMax = 64 * 1024;
 
 /**
- * The whole body; `undefined` when it is longer, 429 when `onBytes` refuses more of it. What then
- * still comes is let go by unread.
+ * Reads the whole body. Returns `undefined` when it is longer than `bytesMax`, rejects with 429 when
+ * `onBytes` returns false; the rest of the body is then discarded.
  */
 function collect(
   request: IncomingMessage,
@@ -93,24 +94,24 @@ function collect(
   onBytes: (count: number) => boolean,
 ): Promise<Buffer | undefined> {
   return new Promise((resolve, reject) => {
-    const pieces = new Pieces();
+    const chunks = new Chunks();
     let length = 0;
     const onData = (chunk: Buffer): void => {
       length += chunk.length;
-      const hasRoom = onBytes(chunk.length);
+      const hasMemory = onBytes(chunk.length);
       if (length > bytesMax) end(() => resolve(undefined));
-      else if (!hasRoom) end(() => reject(tooManyBodies()));
+      else if (!hasMemory) end(() => reject(tooManyBodies()));
       else {
-        pieces.add(chunk);
-        if (length > bytesOfTurnMax) void takeTurn();
+        chunks.add(chunk);
+        if (length > bytesWithoutYieldMax) void pause();
       }
     };
-    const takeTurn = async (): Promise<void> => {
+    const pause = async (): Promise<void> => {
       request.pause();
       await yieldToEventLoop();
       request.resume();
     };
-    const onEnd = (): void => end(() => resolve(pieces.joined()));
+    const onEnd = (): void => end(() => resolve(chunks.joined()));
     const onClose = (): void => end(() => reject(new ClientGone()));
     const end = (settle: () => void): void => {
       request.off('data', onData).off('end', onEnd).off('close', onClose);
@@ -122,15 +123,15 @@ function collect(
   });
 }
 
-/** A smaller chunk is copied: it takes some 400 bytes more than it has, and a chunk may have one. */
+/** Smaller chunks are copied together: each takes some 400 bytes more than it has. */
 const chunkKeptMin = 1024;
-/** Small chunks are put together in pieces of this length. */
-const pieceBytes = 4096;
+/** Length of a buffer of small chunks. */
+const bufferBytes = 4096;
 
-/** A body as it comes. */
-class Pieces {
+/** The chunks of a body. */
+class Chunks {
   readonly #whole: Buffer[] = [];
-  /** Holds small chunks, and has room for more of them. */
+  /** Buffer that the next small chunks are copied into. */
   #open = Buffer.alloc(0);
   #used = 0;
 
@@ -143,7 +144,7 @@ class Pieces {
     }
     if (this.#used + chunk.length > this.#open.length) {
       this.#endOpen();
-      this.#open = Buffer.allocUnsafeSlow(pieceBytes);
+      this.#open = Buffer.allocUnsafeSlow(bufferBytes);
     }
     this.#used += chunk.copy(this.#open, this.#used);
   }
@@ -166,29 +167,29 @@ class Pieces {
   }
 }
 
-/** The client left before its body was complete: nobody is there to be answered. */
+/** The client disconnected before its body was complete: there is nobody to respond to. */
 export class ClientGone extends Error {
   readonly code = 'client_gone';
   override readonly name = 'ClientGone';
 }
 
-/** Deeper than any document has use for, and far from what recursion over it could not bear. */
+/** Deeper than any document needs, and far below the limit of recursion. */
 const depthMax = 100;
 
-/** A body as text, and as the value that a schema can judge. */
+/** A body as text and as the parsed value. */
 export interface ParsedBody {
   readonly text: string;
   readonly value: unknown;
 }
 
-/** Parses a body, of any number of parts, without a pause. See {@link parseInSteps}. */
+/** Parses a body with any number of parts without a pause. See {@link parseInSteps}. */
 export function parseBody(bytes: Uint8Array): ParsedBody {
   return runSync(parseInSteps(bytes, Infinity));
 }
 
 /**
  * Parses a body. Throws 400 for anything that is not one JSON text in UTF-8, and for one of more
- * arrays, objects and members than `partsMax`: a million of them are parsed in half a second.
+ * arrays, objects and fields than `partsMax`: parsing a million of them takes half a second.
  */
 export function* parseInSteps(bytes: Uint8Array, partsMax: number): Slices<ParsedBody> {
   if (!isUtf8(bytes)) throw badBody('Not valid UTF-8', 'body', bodyText);
@@ -200,7 +201,7 @@ export function* parseInSteps(bytes: Uint8Array, partsMax: number): Slices<Parse
   yield;
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
   const value = parseJson(text);
-  // What the text has of depth the value may not: a later member of the same name wins.
+  // The value may be less deep than the text: a later field of the same name wins.
   const isShallow = size !== undefined && size.depth <= depthMax;
   if (!isShallow && isDeeper(value, depthMax)) {
     throw badBody(`Nested deeper than ${depthMax} levels`, 'body', bodyText);
@@ -208,7 +209,7 @@ export function* parseInSteps(bytes: Uint8Array, partsMax: number): Slices<Parse
   return { text, value };
 }
 
-/** The engine parses without recursion: depth is no danger to it. */
+/** V8 parses without recursion, so depth is safe here. */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -217,9 +218,9 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Refuses texts that are no Unicode, which the store could not give back as they were. */
+/** Rejects texts that are not well-formed Unicode, which the store cannot return unchanged. */
 export function refuseLoneSurrogates({ text, value }: ParsedBody): void {
-  // Stringifying escapes lone surrogates and nothing else so, but for escaped backslashes.
+  // `JSON.stringify` writes `\\udXXX` for lone surrogates only, apart from escaped backslashes.
   const suspicious = /\\u[dD][89a-fA-F]/.test(text);
   if (suspicious && /(?<!\\)(?:\\\\)*\\ud[89a-f]/.test(JSON.stringify(value))) {
     throw badBody('Not well-formed Unicode: a lone surrogate', 'body', bodyText);
@@ -227,16 +228,16 @@ export function refuseLoneSurrogates({ text, value }: ParsedBody): void {
 }
 
 /**
- * Whether arrays and objects nest deeper than so many levels. It looks at the parsed value, which
- * has far fewer parts than the text has characters, and goes no deeper than it has to.
+ * Whether arrays and objects nest deeper than `levels`. It reads the parsed value, which has far
+ * fewer parts than the text has characters, and stops at that depth.
  */
 function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false;
   if (levels === 0) return true;
   if (Array.isArray(value)) return value.some((item) => isDeeper(item, levels - 1));
-  const members = value as Readonly<Record<string, unknown>>;
-  for (const name in members) {
-    if (isDeeper(members[name], levels - 1)) return true;
+  const fields = value as Readonly<Record<string, unknown>>;
+  for (const name in fields) {
+    if (isDeeper(fields[name], levels - 1)) return true;
   }
   return false;
 }

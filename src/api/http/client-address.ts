@@ -4,9 +4,9 @@ import type { TLSSocket } from 'node:tls';
 import { createProxyCheck } from './proxies.ts';
 import { Problem } from './problem.ts';
 
-/** Who sent a request and which host they asked for, as far as the proxies are to be believed. */
+/** The client of a request and the host that it requested, with the headers of trusted proxies. */
 export interface ClientAddress {
-  /** An IP address; the empty text when the connection is gone already. */
+  /** An IP address; empty when the connection is closed already. */
   readonly address: string;
   /** `host[:port]` as sent. */
   readonly host: string;
@@ -14,8 +14,8 @@ export interface ClientAddress {
 
 /**
  * Creates the reader of a request's {@link ClientAddress}. `trusted` are addresses and CIDR ranges of
- * proxies: their `X-Forwarded-For` and `X-Forwarded-Host` count, anybody else's do not. It throws
- * 400 for a request with several hosts (RFC 9112 section 3.2): another reader may go by another one.
+ * proxies: only their `X-Forwarded-For` and `X-Forwarded-Host` count. It throws 400 for a request
+ * with several hosts (RFC 9112 section 3.2): a proxy may have used another one.
  */
 export function createClientAddressReader(
   trusted: readonly string[],
@@ -39,8 +39,8 @@ export function createClientAddressReader(
 }
 
 /**
- * Creates the reader of whether a request came over TLS: to here, or to a proxy of `trusted` that
- * says so in `X-Forwarded-Proto`.
+ * Creates the check whether a request came over TLS: to Leat, or to a proxy of `trusted` that sends
+ * `X-Forwarded-Proto: https`.
  */
 export function createSecureReader(
   trusted: readonly string[],
@@ -63,7 +63,7 @@ function hostOf({ headers, rawHeaders }: IncomingMessage): string {
   return headers.host ?? '';
 }
 
-/** The right-most hop that is no trusted proxy; what is no address ends the search before it. */
+/** Returns the right-most hop that is not a trusted proxy; an entry that is no address ends the search. */
 function clientOf(
   isProxy: (address: string) => boolean,
   hops: readonly string[],

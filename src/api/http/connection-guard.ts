@@ -5,13 +5,13 @@ import { addressKey } from '../../core/rate.ts';
 import { createProxyCheck } from './proxies.ts';
 import { guardRequests, pipelinedMax } from './request-guard.ts';
 
-/** Connections of one process at once; what comes above is closed. */
+/** Open connections of one process; further ones are closed. */
 const connectionsMax = 20_000;
 
-/** Between two warnings of refused connections. */
+/** Time between two warnings about rejected connections. */
 const warnEveryMs = 60_000;
 
-/** A peer that was sent a last response has this long to close its side. */
+/** Time that a peer has to close its side after the last response. */
 const lingerMs = 2_000;
 
 /** How many connections a server accepts. */
@@ -25,23 +25,23 @@ export interface ConnectionRule {
 export interface ConnectionGuardDeps {
   readonly rule: ConnectionRule;
   readonly clock: Pick<Clock, 'elapsedMs' | 'after'>;
-  /** Receives one line a minute at most. */
+  /** Receives at most one line per minute. */
   readonly log: { warn(facts: object, message: string): void };
-  /** Called for every refused connection. */
+  /** Called for every rejected connection. */
   readonly count?: (() => void) | undefined;
 }
 
 /**
- * Closes new connections of an address that has its maximum already, before anything is read of
- * them or a TLS handshake begins, so that one stranger cannot use up the connections of all; and
- * connections that send too many requests at once, or none for too long. Call it after the server has its listeners of
- * connections and requests.
+ * Closes new connections of an address that has its maximum already, before a TLS handshake or a
+ * read, so that one client cannot use up all connections. Also closes connections that send too many
+ * requests at once, or none for too long. Call it after the server has its listeners of connections
+ * and requests.
  */
 export function guardConnections(server: Server, deps: ConnectionGuardDeps): void {
   const { rule, count } = deps;
   const isTrusted = createProxyCheck(rule.trustProxy);
   const warn = createWarning(deps);
-  const refuse = (
+  const reject = (
     facts: { address?: string | undefined; limit: number },
     message: string,
   ): void => {
@@ -51,13 +51,13 @@ export function guardConnections(server: Server, deps: ConnectionGuardDeps): voi
   const counts = createCounts(rule.maxConnectionsPerAddress);
   const isAdmitted = (socket: Socket): boolean => {
     const { remoteAddress } = socket;
-    // The peer is gone already.
+    // The peer has disconnected already.
     if (remoteAddress === undefined) return false;
     if (isTrusted(remoteAddress)) return true;
     const address = addressKey(remoteAddress);
     const isBelow = counts.enter(address);
     if (isBelow) socket.once('close', () => counts.leave(address));
-    else refuse({ address, limit: rule.maxConnectionsPerAddress }, tooManyConnections);
+    else reject({ address, limit: rule.maxConnectionsPerAddress }, tooManyConnections);
     return isBelow;
   };
   const listeners = server.listeners('connection');
@@ -66,22 +66,22 @@ export function guardConnections(server: Server, deps: ConnectionGuardDeps): voi
     else for (const listener of listeners) listener.call(server, socket);
   });
   server.maxConnections = connectionsMax;
-  server.on('drop', () => refuse({ limit: connectionsMax }, tooManyConnections));
+  server.on('drop', () => reject({ limit: connectionsMax }, tooManyConnections));
   guardRequests(server, {
     clock: deps.clock,
     refuse: ({ remoteAddress: address }) =>
-      refuse({ address, limit: pipelinedMax }, tooManyRequests),
+      reject({ address, limit: pipelinedMax }, tooManyRequests),
   });
 }
 
-/** Counts what is under way per address. */
+/** Counts connections or requests per address. */
 export interface AddressCounts {
-  /** Counts one more, unless the address has its maximum. */
+  /** Counts one more; returns false when the address has its maximum. */
   enter(address: string): boolean;
   leave(address: string): void;
 }
 
-/** Creates the counts; an address without anything under way takes no memory. */
+/** Creates the counts; an address with a count of zero takes no memory. */
 export function createCounts(perAddressMax: number): AddressCounts {
   const counts = new Map<string, number>();
   return {
@@ -99,20 +99,20 @@ export function createCounts(perAddressMax: number): AddressCounts {
   };
 }
 
-/** Logs the first refusal at once, and later ones with how many there were since. */
+/** Logs the first rejection at once, and later ones at most once a minute with their number. */
 function createWarning({
   clock,
   log,
 }: Pick<ConnectionGuardDeps, 'clock' | 'log'>): (facts: object, message: string) => void {
   let nextMs = -Infinity;
-  let refused = 0;
+  let rejected = 0;
   return (facts, message) => {
-    refused += 1;
+    rejected += 1;
     const nowMs = clock.elapsedMs();
     if (nowMs < nextMs) return;
-    log.warn({ ...facts, refused }, message);
+    log.warn({ ...facts, refused: rejected }, message);
     nextMs = nowMs + warnEveryMs;
-    refused = 0;
+    rejected = 0;
   };
 }
 
@@ -123,9 +123,9 @@ const tooManyRequests =
   'connections that sent too many requests before the responses were closed: HTTP pipelining is bounded';
 
 /**
- * Sends a last response and ends the connection. A peer that goes on sending is cut off soon: it
- * could hold the connection with a byte now and then. Cutting it off at once could discard the
- * response on its way (RFC 9112 section 9.6).
+ * Sends a last response and ends the connection. A peer that keeps sending is disconnected after
+ * {@link lingerMs}: otherwise a byte now and then would hold the connection. Disconnecting at once
+ * could discard the response in flight (RFC 9112 section 9.6).
  */
 export function endWith(
   socket: Socket,

@@ -4,34 +4,30 @@ import type { Caller } from '../operation.ts';
 import type { RawBody } from './body.ts';
 import type { MemoryShare } from './memory-pool.ts';
 
-/** What the phases of one request to an operation hand on to the later ones. */
+/** State of one request to an operation, passed from phase to phase. */
 export interface Exchange {
   readonly context: AuthContext;
   readonly caller: Caller;
-  /** Memory that the body takes; closed when the handler is done, or with an error. */
+  /** Memory that the body takes; released after the handler, or by the error handler. */
   share?: MemoryShare;
   raw?: RawBody;
 }
 
-/** Makes room for an {@link Exchange} in every request of the app. */
-export function holdExchanges(app: FastifyInstance): void {
+/** Declares the {@link Exchange} of every request of the app. */
+export function declareExchanges(app: FastifyInstance): void {
   app.decorateRequest('exchange');
 }
 
 export function setExchange(request: FastifyRequest, exchange: Exchange): void {
-  (request as WithExchange).exchange = exchange;
+  request.setDecorator('exchange', exchange);
 }
 
-/** Returns the exchange that authentication has begun; throws before that. */
+/** Returns the exchange of an authenticated request. */
 export function exchangeOf(request: FastifyRequest): Exchange {
-  const { exchange } = request as WithExchange;
-  if (exchange === undefined) throw new Error('The request was not authenticated.');
-  return exchange;
+  return request.getDecorator<Exchange>('exchange');
 }
 
-/** Gives back what a request holds, if it has got as far as to hold anything. */
+/** Releases the memory of a request's body, if it has come that far. */
 export function releaseExchange(request: FastifyRequest): void {
-  (request as WithExchange).exchange?.share?.close();
+  request.getDecorator<Exchange | undefined>('exchange')?.share?.close();
 }
-
-type WithExchange = FastifyRequest & { exchange?: Exchange };

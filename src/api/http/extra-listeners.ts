@@ -1,38 +1,38 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 
-/** Takes no new connection and ends when the open ones have ended. */
+/** Stops accepting connections; resolves when the open ones have ended. */
 export type CloseAddresses = () => Promise<unknown>;
 
 /**
- * Lets a server that listens take connections at these addresses too, on its port. Fastify would do
- * so for `localhost` by servers of its own, but not when it was given one, and without waiting for
- * what is under way there when it closes. An address that cannot be had is left out: many a machine
- * has a name for ::1 and no IPv6.
+ * Opens listeners on further addresses, on the port of a server that listens already, and passes
+ * their connections to it. Fastify does so for `localhost` with servers of its own, but not with a
+ * custom server, and closes them without waiting for requests under way. An address that cannot be
+ * opened is skipped: many machines have a name for ::1 and no IPv6.
  */
 export async function openOtherAddresses(
   server: Server,
   addresses: readonly string[],
 ): Promise<CloseAddresses> {
   const { address: first, port } = server.address() as AddressInfo;
-  const doors: Server[] = [];
+  const listeners: Server[] = [];
   for (const address of addresses) {
     if (address === first) continue;
-    // Without delay, as an HTTP server has its connections.
-    const door = createServer({ noDelay: true }, (socket) => server.emit('connection', socket));
-    door.maxConnections = server.maxConnections;
-    door.listen(port, address);
-    const isOpen = await once(door, 'listening').then(
+    // As an HTTP server sets it for its connections.
+    const listener = createServer({ noDelay: true }, (socket) => server.emit('connection', socket));
+    listener.maxConnections = server.maxConnections;
+    listener.listen(port, address);
+    const isOpen = await once(listener, 'listening').then(
       () => true,
       () => false,
     );
-    if (isOpen) doors.push(door);
+    if (isOpen) listeners.push(listener);
   }
-  return () => Promise.all(doors.map(closeDoor));
+  return () => Promise.all(listeners.map(close));
 }
 
-async function closeDoor(door: Server): Promise<void> {
-  const closed = once(door, 'close');
-  door.close();
+async function close(listener: Server): Promise<void> {
+  const closed = once(listener, 'close');
+  listener.close();
   await closed;
 }

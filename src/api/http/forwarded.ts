@@ -13,9 +13,9 @@ export interface ForwardedDeps {
 }
 
 /**
- * Bounds the requests under way of one client behind trusted proxies by the number of connections
- * it could have without them: connections of a proxy are not counted, as they carry the requests of
- * many. Above it the response is 429 and the connection ends, with a body that was not read.
+ * Limits the requests under way of one client of a trusted proxy to the number of connections that it
+ * could have without the proxy; connections of a proxy are not counted, as they carry the requests of
+ * many clients. Above it the response is 429 and the connection is closed with the body unread.
  */
 export function boundForwarded(
   app: FastifyInstance,
@@ -35,7 +35,7 @@ export function boundForwarded(
   });
 }
 
-/** The address of a forwarded request's client; `undefined` for a request that came directly. */
+/** Returns the key of a forwarded request's client; `undefined` for a request that came directly. */
 function clientOf(
   clientAddressOf: (request: IncomingMessage) => ClientAddress,
   request: IncomingMessage,

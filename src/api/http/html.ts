@@ -1,9 +1,9 @@
 /**
- * The headers of every HTML page (docs/http-api.md#html-headers). Nothing comes from elsewhere, no frame holds
- * the page, no form leaves it; the browser keeps to https where it came by https.
+ * Returns the headers of an HTML page (docs/http-api.md#html-headers): no foreign resources, no frames,
+ * no foreign form targets; HTTPS stays HTTPS.
  */
 export function htmlHeaders(context: {
-  /** Whether the request came over TLS. A browser ignores the header elsewhere, RFC 6797 8.1. */
+  /** Whether the request came over TLS: browsers ignore HSTS elsewhere (RFC 6797 section 8.1). */
   readonly secure: boolean;
   /** `host[:port]` as sent. */
   readonly host: string;
@@ -22,8 +22,8 @@ const headers = {
 };
 
 /**
- * A browser keeps to https for a host whatever the port. On `localhost` other programs live beside
- * Leat, most without TLS: five minutes there, a year elsewhere.
+ * Returns the HSTS policy: a year; five minutes for `localhost`. HSTS ignores the port, and other
+ * programs on `localhost` mostly have no TLS.
  */
 function hsts(host: string): string {
   return /^(?:.+\.)?localhost(?::\d+)?$/i.test(host) ? 'max-age=300' : 'max-age=31536000';

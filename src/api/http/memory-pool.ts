@@ -1,20 +1,20 @@
-/** Memory of a node that tenants share: for bodies of requests, or for answers. */
+/** Memory of a node that tenants share: for bodies of requests, or for responses. */
 export interface MemoryPool {
-  /** Opens the share of one body or answer. */
+  /** Opens the share of one body or response. */
   open(tenant: number): MemoryShare;
 }
 
-/** What one body or answer takes of the room. */
+/** The part of the pool that one body or response takes. */
 export interface MemoryShare {
-  /** Counts more bytes; false, and nothing is counted, when the tenant would have too many. */
+  /** Takes more bytes; returns false and takes none when the tenant would have too many. */
   take(bytes: number): boolean;
-  /** Gives all of them back. */
+  /** Returns all of them to the pool. */
   close(): void;
 }
 
 /**
- * Creates the room. A tenant has at most as many bytes as are free for all others: one alone half of
- * the room, and any number of greedy ones leave as much as each of them has.
+ * Creates the pool. A tenant may hold at most as many bytes as remain free for all others: one tenant
+ * alone gets half of the pool.
  */
 export function createMemoryPool({ bytesMax }: { readonly bytesMax: number }): MemoryPool {
   const byTenant = new Map<number, number>();

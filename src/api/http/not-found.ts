@@ -24,13 +24,16 @@ export interface NotFoundDeps {
  */
 export function rejectUnserved(app: FastifyInstance, deps: NotFoundDeps): void {
   const routes = routesOf(app);
-  app.addHook('onRequest', async (request, reply) => {
-    if (!request.is404) return;
+  const reject = async (request: FastifyRequest, reply: FastifyReply): Promise<never> => {
     const path = (request.raw.url ?? '').replace(/\?.*$/s, '');
     if (/^\/api\/v2(?:\/|$)/.test(path)) await deps.authenticator.authenticate(request, reply);
     else if (/^\/oauth\/token\/?$/.test(path)) takeOfAddress(deps, request, reply);
     const methods = methodsOf(routes, path);
     throw methods.length === 0 ? notFound('Not Found') : methodNotAllowed(methods);
+  };
+  app.addHook('onRequest', (request, reply, done) => {
+    if (request.is404) reject(request, reply).catch(done);
+    else done();
   });
 }
 
@@ -43,7 +46,7 @@ function routesOf(app: FastifyInstance): readonly Route[] {
   return routes;
 }
 
-/** The methods of a path, sorted; none when no route has it. */
+/** Returns the methods of a path, sorted; none when no route has it. */
 function methodsOf(routes: readonly Route[], path: string): string[] {
   const segments = decode(path).split('/');
   const methods = routes.filter((route) => fits(route.path.split('/'), segments));

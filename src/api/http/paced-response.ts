@@ -1,18 +1,18 @@
 import type { ServerResponse } from 'node:http';
 import { yieldToEventLoop } from '../../core/slices.ts';
 
-/** Bytes that are handed to a connection at once: a millisecond at the most. */
+/** Bytes written to a connection at once: at most a millisecond. */
 const writeBytes = 256 * 1024;
 
 /**
- * Writes a long body whose head was written, with a break after each part of it, and no faster than
- * the client reads. Ends the response; resolves as well where the connection ends before.
+ * Writes a long body after its head, yields to the event loop after each part, and writes no faster
+ * than the client reads. Ends the response; resolves also when the connection ends before.
  */
 export async function writePaced(
   response: ServerResponse,
   pieces: readonly Buffer[],
 ): Promise<void> {
-  // A connection that breaks while it is written to is gone; nobody can be told more.
+  // A connection that breaks during a write cannot carry a response any more.
   response.on('error', () => {});
   for (const part of partsOf(pieces)) {
     if (response.destroyed) return;

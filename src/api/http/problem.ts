@@ -1,10 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import { StoreTenantGone, StoreTextRefused, StoreUnavailable } from '../../core/errors.ts';
 
-/**
- * A refusal as the management API words it (docs/http-api.md#errors). Thrown by whatever finds the
- * reason; the one place that answers it is `serve.ts`.
- */
+/** An error response of the management API (docs/http-api.md#errors); the error handler of the app sends it. */
 export class Problem extends Error {
   readonly code = 'problem';
   override readonly name = 'Problem';
@@ -25,7 +22,7 @@ export class Problem extends Error {
   }
 }
 
-/** The body of a refusal. */
+/** The body of an error response. */
 export interface ProblemBody {
   readonly statusCode: number;
   /** The reason phrase of the status. */
@@ -34,15 +31,15 @@ export interface ProblemBody {
   readonly errorCode?: string;
 }
 
-/** What a client is told of a problem. */
+/** Returns the response body of a problem. */
 export function problemBody({ status, message, errorCode }: Problem): ProblemBody {
   const body = { statusCode: status, error: STATUS_CODES[status] ?? 'Error', message };
   return errorCode === undefined ? body : { ...body, errorCode };
 }
 
 /**
- * The problem that any thrown thing is to a client. What is none of ours is 500 and nothing more is
- * said; the caller logs the cause.
+ * Converts any thrown error to a problem. An unknown error becomes 500 without details; the caller
+ * logs the cause.
  */
 export function problemOf(error: unknown): Problem {
   if (error instanceof Problem) return error;
@@ -54,18 +51,18 @@ export function problemOf(error: unknown): Problem {
 
 const unstorableText = 'A text has the character U+0000, which cannot be stored; leave it out.';
 
-/** 400 for a path parameter; `reason` as in {@link badBody}. */
+/** Returns 400 for a path parameter; `reason` as in {@link badBody}. */
 export function badPath(reason: string, property: string, description: string): Problem {
   return invalid('Path', reason, property, description, 'invalid_uri');
 }
 
-/** 400 for a query parameter; `reason` as in {@link badBody}. */
+/** Returns 400 for a query parameter; `reason` as in {@link badBody}. */
 export function badQuery(reason: string, property: string, description: string): Problem {
   return invalid('Query', reason, property, description, 'invalid_query_string');
 }
 
 /**
- * 400 for a member of the body. `property` is its path, members joined by dots (`3.type` in an
+ * Returns 400 for a field of the body. `property` is its path, names joined by dots (`3.type` in an
  * array); `description` is that of its schema. Quote values in `reason` through {@link quoted}.
  */
 export function badBody(reason: string, property: string, description: string): Problem {
@@ -85,12 +82,12 @@ function invalid(
 
 const quotedCharactersMax = 100;
 
-/** A value as messages show it: cut, so that a message cannot be blown up. */
+/** Shortens a value for an error message. */
 export function quoted(value: string): string {
   return value.length <= quotedCharactersMax ? value : value.slice(0, quotedCharactersMax);
 }
 
-/** 403 for one pull too many. */
+/** Returns 403 for one pull too many. */
 export function tooManyConnections(): Problem {
   return new Problem(
     403,
@@ -99,7 +96,7 @@ export function tooManyConnections(): Problem {
   );
 }
 
-/** 410: what a client would go on from is not there any more. */
+/** Returns 410: the events after a cursor were deleted. */
 export function cursorExpired(): Problem {
   return new Problem(
     410,
@@ -108,17 +105,17 @@ export function cursorExpired(): Problem {
   );
 }
 
-/** 404; the message names what there is not. */
+/** Returns 404; the message names what does not exist. */
 export function notFound(message: string, errorCode?: string): Problem {
   return new Problem(404, message, errorCode);
 }
 
-/** 409. */
+/** Returns 409. */
 export function conflict(message: string, errorCode: string): Problem {
   return new Problem(409, message, errorCode);
 }
 
-/** 401; `message` is one of docs/http-api.md#error-catalogue. Without credentials there is no error to name. */
+/** Returns 401; `message` is one of docs/http-api.md#error-catalogue. Without credentials the challenge has no error code. */
 export function unauthorized(domain: string, message: string): Problem {
   const realm = `Bearer realm="${domain}"`;
   const challenge =
@@ -131,7 +128,7 @@ export function unauthorized(domain: string, message: string): Problem {
 /** The message of a request without bearer credentials. */
 export const missingAuthentication = 'Missing authentication';
 
-/** 403 for a token that carries none of `scopes`, or not all that a grant would give away. */
+/** Returns 403 for a token without any of `scopes`, or without all scopes that it would grant. */
 export function forbiddenScope(scopes: readonly string[]): Problem {
   return new Problem(
     403,
@@ -141,22 +138,22 @@ export function forbiddenScope(scopes: readonly string[]): Problem {
   );
 }
 
-/** 405; `methods` are those that the path has. */
+/** Returns 405; `methods` are those that the path has. */
 export function methodNotAllowed(methods: readonly string[]): Problem {
   return new Problem(405, 'Method Not Allowed', undefined, { allow: methods.join(', ') });
 }
 
-/** 413. */
+/** Returns 413. */
 export function tooLarge(): Problem {
   return new Problem(413, 'Payload Too Large', 'payload_too_large');
 }
 
-/** 415. */
+/** Returns 415. */
 export function unsupportedMediaType(): Problem {
   return new Problem(415, 'Unsupported Media Type', 'unsupported_media_type');
 }
 
-/** 429; `retryAfterSeconds` is at least 1. */
+/** Returns 429; `retryAfterSeconds` is at least 1. */
 export function tooManyRequests(retryAfterSeconds: number): Problem {
   return new Problem(
     429,
@@ -166,18 +163,18 @@ export function tooManyRequests(retryAfterSeconds: number): Problem {
   );
 }
 
-/** 429 for a body that comes while too many others of its tenant do, or wait. */
+/** Returns 429 for a body while too many bytes of its tenant's bodies are held. */
 export function tooManyBodies(): Problem {
   const message = 'Too many bodies of this tenant are under way.';
   return new Problem(429, message, 'too_many_requests', { 'retry-after': '1' });
 }
 
-/** 503: the store is unreachable, or the process is about to end. */
+/** Returns 503: the store is unreachable, or the process is shutting down. */
 export function unavailable(message = 'Service Unavailable'): Problem {
   return new Problem(503, message, 'service_unavailable', { 'retry-after': '1' });
 }
 
-/** What RFC 6750 section 3 allows in an `error_description`, at most 200 characters. */
+/** Returns the characters that RFC 6750 section 3 allows in an `error_description`, at most 200. */
 function errorDescription(message: string): string {
   return message.replaceAll(/[^\x20-\x21\x23-\x5B\x5D-\x7E]/g, '?').slice(0, 200);
 }

@@ -2,22 +2,23 @@ import type { TSchema } from '../../schemas/schema.ts';
 import type { Schema } from './violation.ts';
 
 /**
- * The listed parameters of a query string. Those of an integer or boolean schema are converted when
- * they can be, so that the schema judges what is left; one that is repeated becomes an array.
- * Parameters that are not listed are ignored.
+ * Parses the parameters of a query string that the schema has; others are ignored. Values of an
+ * integer or boolean schema are converted where possible; the schema then rejects the rest. A repeated
+ * parameter becomes an array.
  */
 export function parseQuery(schema: TSchema, text: string): Record<string, unknown> {
   const { properties = {} }: Schema = schema;
   const query: Record<string, unknown> = {};
   if (text === '') return query;
   for (const [name, sent] of new URLSearchParams(text)) {
-    const member = Object.hasOwn(properties, name) ? properties[name] : undefined;
-    if (member === undefined) continue;
-    const value = convert(member.type === 'array' ? (member.items ?? {}) : member, sent);
+    const parameter = Object.hasOwn(properties, name) ? properties[name] : undefined;
+    if (parameter === undefined) continue;
+    const isList = parameter.type === 'array';
+    const value = convert(isList ? (parameter.items ?? {}) : parameter, sent);
     const before = query[name];
     if (Array.isArray(before)) before.push(value);
     else if (before !== undefined) query[name] = [before, value];
-    else query[name] = member.type === 'array' ? [value] : value;
+    else query[name] = isList ? [value] : value;
   }
   return query;
 }

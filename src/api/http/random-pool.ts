@@ -2,7 +2,7 @@ import type { RandomBytes } from '../../core/clock.ts';
 
 const poolBytes = 8192;
 
-/** Randomness drawn in large portions: asking for a few bytes costs as much as for thousands. */
+/** Draws random bytes in large portions: a call for a few bytes costs as much as one for thousands. */
 export function pooledRandom(random: RandomBytes): RandomBytes {
   let pool: Uint8Array = new Uint8Array();
   let used = 0;

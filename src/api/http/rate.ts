@@ -2,22 +2,22 @@ import type { Clock, Millis } from '../../core/clock.ts';
 import { addressKey, type Buckets, createBuckets, type RateState } from '../../core/rate.ts';
 import type { ApiSettings } from '../settings.ts';
 
-/** The buckets of docs/http-api.md#rate-limit-buckets, counted by this node. */
+/** The rate limit buckets of this node (docs/http-api.md#rate-limit-buckets). */
 export interface RateLimiter {
   /**
-   * For a request with a verified token; `bucket` names its client. It is admitted by the bucket of
-   * the client and by that of all clients of the tenant; the state is that of the emptier one.
+   * Takes one for a request with a verified token; `bucket` names its client. Both the bucket of the
+   * client and that of the tenant must admit it; returns the state of the emptier one.
    */
   takeOfClient(tenant: number, bucket: string): RateState;
-  /** For every other request, and for tokens asked for. */
+  /** Takes one for every other request, and for token requests. */
   takeOfAddress(address: string): RateState;
-  /** For publishing: admitted while the tenant has anything left. */
+  /** Takes one for publishing; admitted while the tenant has anything left. */
   takeOfTenant(tenant: number): RateState;
-  /** Takes the further events of an admitted publish off. */
+  /** Takes the further events of an admitted publish. */
   spendOfTenant(tenant: number, events: number): RateState;
-  /** For a body to publish, before it is read: admitted while the tenant has any byte left. */
+  /** Takes the bytes of a body to publish before it is read; admitted while any byte is left. */
   takeBytes(tenant: number, bytes: number): RateState;
-  /** Takes further bytes of an admitted body off. */
+  /** Takes further bytes of an admitted body. */
   spendBytes(tenant: number, bytes: number): void;
 }
 
@@ -40,7 +40,7 @@ export function createRateLimiter({ clock, settings }: RateLimiterDeps): RateLim
   const { rateBucketsMax } = settings.limits;
   const bucketsOf = (capacity: number, perSecond: number): Buckets =>
     createBuckets({ capacity, perSecond }, rateBucketsMax);
-  /** One second's worth, of which one request may take off more than there is. */
+  /** Buckets of one second's worth; a request may take more than is left. */
   const overdrawnOf = (perSecond: number): Buckets =>
     createBuckets({ capacity: perSecond, perSecond, overdraft: true }, rateBucketsMax);
 
@@ -52,7 +52,7 @@ export function createRateLimiter({ clock, settings }: RateLimiterDeps): RateLim
   return {
     takeOfClient: (tenant, bucket) => {
       const elapsedMs = clock.elapsedMs();
-      // A client that is refused takes nothing from the others of its tenant, nor they from it.
+      // A rejected client takes nothing off its tenant's bucket, nor the other way round.
       const ofTenant = tenants.peek(String(tenant), elapsedMs);
       if (!ofTenant.admitted) return ofTenant;
       const ofClient = clients.take(`${tenant}/${bucket}`, elapsedMs);
@@ -71,7 +71,7 @@ function emptier(one: RateState, other: RateState): RateState {
   return other.remaining < one.remaining ? other : one;
 }
 
-/** The three headers that every answer carries. */
+/** Returns the three rate limit headers that every response has. */
 export function rateHeaders(state: RateState, now: Millis): Record<string, string> {
   return {
     'x-ratelimit-limit': String(state.limit),
@@ -80,7 +80,7 @@ export function rateHeaders(state: RateState, now: Millis): Record<string, strin
   };
 }
 
-/** Whole seconds until a refused request may be repeated, at least 1. */
+/** Returns the whole seconds until a rejected request may be repeated, at least 1. */
 export function retryAfterSeconds(state: RateState): number {
   return Math.max(1, Math.ceil(state.openInMs / 1000));
 }

@@ -1,6 +1,6 @@
 /**
- * A number that is kept as its text, because a double cannot hold it: `JSON.stringify` writes the
- * text (ECMA-262, JSON.rawJSON). The type definitions of TypeScript do not know it yet.
+ * Holds a number as its text where a double cannot represent it; `JSON.stringify` writes the text
+ * (ECMA-262, JSON.rawJSON). TypeScript has no type definitions for it yet.
  */
 const { rawJSON, isRawJSON } = JSON as unknown as {
   rawJSON(text: string): object;

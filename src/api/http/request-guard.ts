@@ -3,8 +3,8 @@ import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../../core/clock.ts';
 
 /**
- * Requests of one connection that have no response yet. Few clients send a second one before the
- * response to the first; Node hands over all that one read of 64 KiB holds, some 2,000, in one turn.
+ * Requests of one connection without a response. Few clients pipeline; Node emits all requests of one
+ * read of 64 KiB, some 2,000, in one turn of the event loop.
  */
 export const pipelinedMax = 64;
 
@@ -20,16 +20,16 @@ interface Connection {
   underWay: number;
   /** When the last response ended. */
   idleSinceMs: number;
-  /** Polls whether it has been idle for too long; absent while nothing can be. */
+  /** Checks whether it has been idle for too long; absent while a request is under way. */
   timer: Timer | undefined;
 }
 
 /**
- * Closes connections that send more requests at once than {@link pipelinedMax}, and hands over none
- * of those that are too many. Closes those whose next request has not come, with all of its headers,
- * by the time-outs for keep-alive and headers together: Node begins the former again with whatever
- * comes, for example blank lines, and the latter with the first byte of a request only. Those that get
- * idle while the server closes are closed. Call it after the server has its listeners of requests.
+ * Closes connections with more requests under way than {@link pipelinedMax}; the excess requests are
+ * not served. Closes connections whose next request is not complete with its headers within the
+ * timeouts for keep-alive and headers together: Node restarts the former with every byte, blank lines
+ * included, and starts the latter with the first byte of a request. Closes connections that become
+ * idle while the server closes. Call it after the server has its listeners of requests.
  */
 export function guardRequests(server: Server, { clock, refuse }: RequestGuardDeps): void {
   const connections = new WeakMap<Socket, Connection>();
@@ -45,7 +45,7 @@ export function guardRequests(server: Server, { clock, refuse }: RequestGuardDep
     connection.timer = undefined;
     if (connection.underWay > 0) return;
     if (!server.listening) {
-      // Node closed what was idle when this began, and lets other connections wait for a request.
+      // Node closed connections that were idle when closing began, but not those idle from now on.
       socket.destroySoon();
       return;
     }
@@ -58,11 +58,11 @@ export function guardRequests(server: Server, { clock, refuse }: RequestGuardDep
     connection.underWay -= 1;
     connection.idleSinceMs = clock.elapsedMs();
     if (!server.listening) stopTimer(connection);
-    // One that runs already finds out by itself.
+    // A timer that runs already will check.
     if (connection.timer === undefined && !socket.destroyed) endIfIdle(socket, connection);
   };
   const isAdmitted = (socket: Socket, response: ServerResponse): boolean => {
-    // Node goes on to the end of what it has read.
+    // Node emits the rest of what it has read.
     if (socket.destroyed) return false;
     const connection = connectionOf(socket);
     if (connection.underWay >= pipelinedMax) {

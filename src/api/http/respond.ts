@@ -26,33 +26,24 @@ export function send(
 const commonHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
 const jsonHeaders = { 'content-type': 'application/json; charset=utf-8', ...commonHeaders };
 
-/** Responds with a long body, which is written to the connection directly, part by part. */
+/** Responds with a long JSON text, part by part; `headers` has its length. */
 export function sendPieces(
   reply: FastifyReply,
   status: number,
-  {
-    headers,
-    json,
-    bytes,
-  }: {
-    readonly headers?: OperationResponse['headers'];
-    readonly json: readonly Buffer[];
-    readonly bytes: number;
-  },
+  headers: OperationResponse['headers'],
+  pieces: readonly Buffer[],
 ): FastifyReply {
-  const length = { 'content-length': String(bytes) };
-  const response = reply.headers({ ...jsonHeaders, ...headers, ...length }).hijack().raw;
-  if (response.destroyed) return reply;
-  response.writeHead(status, reply.getHeaders() as OutgoingHttpHeaders);
-  countResponse(reply.request, status);
-  if (reply.request.method === 'HEAD') response.end();
-  else void writePaced(response, json);
-  return reply;
+  return sendLive(
+    reply,
+    status,
+    { ...jsonHeaders, ...headers },
+    { begin: (response) => void writePaced(response, pieces), drop: () => {} },
+  );
 }
 
 /**
- * Responds with a body that goes on. It is written to the connection directly: Fastify would put a
- * stream between, which buffers the unread bytes a second time.
+ * Responds with a body that is written to the connection directly: Fastify would put a stream
+ * between, which buffers the unread bytes a second time.
  */
 export function sendLive(
   reply: FastifyReply,

@@ -3,9 +3,9 @@ import type { Sink, SinkEvents } from '../../pull/sink.ts';
 import { serverLimits } from './server.ts';
 
 /**
- * Connects a response whose head was written to whoever writes its body. The server's own time-out
- * of a connection on which nothing moves is the usual one of {@link Sink.stallsAfter}; a response
- * that hears of it decides by itself what then happens.
+ * Connects a response whose head was written with the writer of its body. The default of
+ * {@link Sink.stallsAfter} is the server's timeout of an inactive connection; on `stalled` the writer
+ * decides what happens.
  */
 export function openSink(response: ServerResponse, open: (sink: Sink) => SinkEvents): void {
   const events = open({
@@ -16,7 +16,7 @@ export function openSink(response: ServerResponse, open: (sink: Sink) => SinkEve
       return response.writableNeedDrain;
     },
     write: (chunk) => void response.write(chunk),
-    // A response that was asked for while another is under way has no socket yet.
+    // A pipelined response has no socket until the one before has ended.
     stallsAfter: (ms = serverLimits.connectionTimeout) => void response.socket?.setTimeout(ms),
     end: () => void response.end(),
     cut: () => void response.destroy(),
@@ -24,6 +24,6 @@ export function openSink(response: ServerResponse, open: (sink: Sink) => SinkEve
   response.on('drain', () => events.drained());
   response.on('timeout', () => events.stalled());
   response.on('close', () => events.gone());
-  // A connection that breaks while it is written to is gone; nobody can be told more.
+  // A connection that breaks during a write cannot carry a response any more.
   response.on('error', () => {});
 }

@@ -1,12 +1,4 @@
-import type {
-  FastifyInstance,
-  FastifyReply,
-  FastifyRequest,
-  onRequestAsyncHookHandler,
-  preValidationAsyncHookHandler,
-  preHandlerAsyncHookHandler,
-  RouteHandlerMethod,
-} from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../../core/clock.ts';
 import { runInSlices, runSync, type Slices, yieldToEventLoop } from '../../core/slices.ts';
 import { traceOf } from '../../core/trace.ts';
@@ -37,7 +29,7 @@ export interface ServeDeps {
   readonly bodies: MemoryPool;
   /** Runs the handlers of lists, a few at once. */
   readonly lists: TurnQueue;
-  /** False from the moment the server is to end: then a connection ends with its response. */
+  /** False once the server is shutting down: connections then end with their response. */
   readonly open: () => boolean;
   /** Limit of bodies that have none of their own. */
   readonly bodyBytesMax: number;
@@ -66,7 +58,10 @@ export function serve(app: FastifyInstance, deps: ServeDeps, operation: Operatio
   });
 }
 
-function admit(deps: ServeDeps, operation: Operation): onRequestAsyncHookHandler {
+/** What Fastify calls in one phase of a request. */
+type Phase<R = void> = (request: FastifyRequest, reply: FastifyReply) => Promise<R>;
+
+function admit(deps: ServeDeps, operation: Operation): Phase {
   return async (request, reply) => {
     const context = await deps.authenticator.authenticate(request, reply, operation);
     const caller = authorize(context, operation);
@@ -77,11 +72,7 @@ function admit(deps: ServeDeps, operation: Operation): onRequestAsyncHookHandler
   };
 }
 
-function receive(
-  deps: ServeDeps,
-  operation: Operation,
-  rule: BodyRule,
-): preValidationAsyncHookHandler {
+function receive(deps: ServeDeps, operation: Operation, rule: BodyRule): Phase {
   const bytesMax = rule.bytesMax ?? deps.bodyBytesMax;
   return async (request, reply) => {
     const exchange = exchangeOf(request);
@@ -93,7 +84,7 @@ function receive(
 }
 
 /** Parses and checks a body; a long one in steps, with breaks. */
-function parse(rule: BodyRule): preHandlerAsyncHookHandler {
+function parse(rule: BodyRule): Phase {
   const schemas = Object.entries(rule.mediaTypes ?? {});
   const checks = new Map(schemas.map(([type, schema]) => [type, bodyCheck(schema)]));
   const checkJson = bodyCheck(rule.schema);
@@ -112,7 +103,7 @@ function parse(rule: BodyRule): preHandlerAsyncHookHandler {
   };
 }
 
-function respond(deps: ServeDeps, operation: Operation): RouteHandlerMethod {
+function respond(deps: ServeDeps, operation: Operation): Phase<FastifyReply> {
   return async (request, reply) => {
     const { context } = exchangeOf(request);
     const result = await resultOf(
@@ -135,7 +126,8 @@ function respond(deps: ServeDeps, operation: Operation): RouteHandlerMethod {
     }
     if (typeof json !== 'object') return send(reply, status, { ...rest, headers, json });
     const ending = deps.open() ? undefined : { connection: 'close' };
-    return sendPieces(reply, status, { headers: { ...headers, ...ending }, json, bytes });
+    const length = { 'content-length': String(bytes) };
+    return sendPieces(reply, status, { ...headers, ...length, ...ending }, json);
   };
 }
 
@@ -167,7 +159,7 @@ function callOf(
   };
 }
 
-/** Of a header that was sent twice Node makes a list, or one text that is not valid. */
+/** Node makes a repeated header a list, or joins it to a text that is not valid. */
 function onlyOne(header: string | string[] | undefined): string | undefined {
   return typeof header === 'string' ? header : undefined;
 }
@@ -200,12 +192,12 @@ function bytesOf(json: TextResponse['json']): number {
   return json.reduce((sum, piece) => sum + piece.length, 0);
 }
 
-/** Returns who reads the response: only a verified token gets this far. */
+/** Returns the client that reads the response; only requests with a verified token get here. */
 function clientOf({ authentication }: AuthContext): string {
   return authentication.kind === 'verified' ? authentication.token.bucket : '';
 }
 
-/** A tenant pays for the bytes that it publishes; the headers are of that bucket where it refuses. */
+/** Returns the tenant's bucket of published bytes; the headers of a 429 are those of that bucket. */
 function payerOf(
   { limiter }: ServeDeps,
   { countsEvents }: Operation,

@@ -4,44 +4,43 @@ import { endWith } from './connection-guard.ts';
 import type { Clock } from '../../core/clock.ts';
 import { Problem, problemBody } from './problem.ts';
 
-/** Longest request line and headers, which also bounds every path parameter. */
+/** Limit of the request line and headers, and so of every path parameter. */
 const headerBytesMax = 16_384;
 
 const http: ServerOptions = {
   maxHeaderSize: headerBytesMax,
   /** From the connection or the first byte of a request to the end of its headers. */
   headersTimeout: 16_000,
-  /** Both time-outs take effect this much later at most. */
+  /** Both timeouts take effect at most this much later. */
   connectionsCheckingInterval: 2_000,
 };
 
-/** Bounds of the HTTP server. */
+/** Limits of the HTTP server. */
 export const serverLimits = {
   http,
   /**
-   * From the first byte of a request to the last of its body. A stream of events that is sent as a
-   * response is not part of it.
+   * From the first byte of a request to the last byte of its body; the response does not count.
    */
   requestTimeout: 30_000,
-  /** A connection on which nothing moves. */
+  /** Timeout of a connection without traffic. */
   connectionTimeout: 120_000,
   keepAliveTimeout: 72_000,
   routerOptions: {
     maxParamLength: headerBytesMax,
-    // Parsed by the schema of the route.
+    // The validator of the route parses it by its schema.
     querystringParser: (text: string): { readonly text: string } => ({ text }),
   },
 };
 
 /**
- * Lets the reader of a body answer a client that asks before it sends one (`Expect: 100-continue`),
- * so that it is not told to go on before its turn.
+ * Leaves `Expect: 100-continue` to the reader of bodies: a client must not send its body before it is
+ * authorized.
  */
 export function continueWhenRead(server: Server): void {
   server.on('checkContinue', (request, response) => server.emit('request', request, response));
 }
 
-/** A path whose percent-encoding cannot be decoded, with its percent signs taken literally. */
+/** Escapes the percent signs of a path whose percent-encoding cannot be decoded. */
 export function literalPath(url: string): string {
   if (!url.includes('%')) return url;
   const at = url.indexOf('?');
@@ -55,8 +54,8 @@ export function literalPath(url: string): string {
 }
 
 /**
- * Creates the handler of connections that bring no complete, valid HTTP request: responds as far as
- * possible and ends the connection. Without a TLS session there is nothing to respond through.
+ * Creates the handler of connections without a complete, valid HTTP request: responds where possible
+ * and ends the connection. Without a TLS session there is no way to respond.
  */
 export function createBrokenRequestHandler(deps: {
   readonly clock: Pick<Clock, 'after'>;

@@ -1,6 +1,6 @@
 import { yieldToEventLoop } from '../../core/slices.ts';
 
-/** A value that is JSON text already, in pieces that follow one another. */
+/** A value that is JSON text already, in consecutive pieces. */
 export class JsonText {
   readonly pieces: readonly string[];
 
@@ -10,12 +10,12 @@ export class JsonText {
 }
 
 /**
- * Returns what `JSON.stringify` returns of the body of an answer: as one text where it is short, else
- * in pieces as they are sent. Long lists are written item by item, with breaks: a page of 8 MiB takes
- * some 40 ms.
+ * Serializes the body of a response like `JSON.stringify`: to one text where it is short, else to
+ * pieces. Long lists are written item by item and yield to the event loop: a page of 8 MiB takes some
+ * 40 ms.
  *
- * @param body is of plain objects and arrays; a list is the body itself, or a member of it. A
- *   {@link JsonText} is the body itself, or an item of the list
+ * @param body consists of plain objects and arrays; a list is the body itself or a field of it. A
+ *   {@link JsonText} is the body itself or an item of the list
  */
 export function slicedJson(body: unknown): string | Promise<string | readonly Buffer[]> {
   if (body instanceof JsonText) return written((out) => writeItem(out, body));
@@ -29,7 +29,7 @@ function isLongList(value: unknown): value is unknown[] {
   return Array.isArray(value) && (value.length > 1 || value[0] instanceof JsonText);
 }
 
-/** Writes the other members at once, the list among them in slices. */
+/** Writes the list of an object in slices, the other fields at once. */
 async function writeAround(out: Writer, body: object, list: string): Promise<void> {
   let before = '{';
   for (const [name, value] of Object.entries(body)) {
@@ -57,7 +57,7 @@ async function writeItem(out: Writer, item: unknown): Promise<void> {
   for (const piece of item.pieces) await out.write(piece);
 }
 
-/** Characters of a piece, and of what is written without a break. */
+/** Characters of a piece; after each one the writer yields. */
 const pieceLength = 64 * 1024;
 
 interface Writer {

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 
-/** A file that a page needs, under a path that changes with its bytes. */
+/** A file of a page, under a path that contains a hash of its bytes. */
 export interface StaticFile {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly bytes: Buffer;
 }
 
-/** Makes `docs.js` below `/docs/` into `/docs/docs.<hash>.js`, which may be kept for ever. */
+/** Returns `docs.js` in `/docs/` as `/docs/docs.<hash>.js`, which clients may cache for ever. */
 export function staticFile(folder: string, name: string, bytes: Buffer): StaticFile {
   const dot = name.lastIndexOf('.');
   const extension = name.slice(dot);
@@ -31,22 +31,22 @@ const types: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 };
 
-/** 60 bits: enough to tell two versions of a file apart. */
+/** Returns 60 bits of a SHA-256 hash: enough to distinguish versions of a file. */
 export function hashOf(bytes: Buffer | string): string {
   return createHash('sha256').update(bytes).digest('hex').slice(0, 15);
 }
 
 /**
- * Takes the pictures out of a style sheet that has them within it (`url("data:image/svg+xml,…")`),
- * which the policy of our pages forbids. `place` gets each picture once and answers its path.
- * Pictures of any other type are dropped.
+ * Replaces the SVG images that a style sheet embeds (`url("data:image/svg+xml,…")`), which the policy
+ * of our pages forbids. `addFile` receives each image once and returns its path. Images of any other
+ * type are dropped.
  */
-export function withoutDataUrls(css: string, place: (svg: string) => string): string {
+export function withoutDataUrls(css: string, addFile: (svg: string) => string): string {
   const paths = new Map<string, string>();
   return css.replaceAll(DATA_URL, (_whole, quoted?: string) => {
     const svg = quoted === undefined ? undefined : svgOf(quoted);
     if (svg === undefined) return 'none';
-    const path = paths.get(svg) ?? place(svg);
+    const path = paths.get(svg) ?? addFile(svg);
     paths.set(svg, path);
     return `url("${path}")`;
   });
@@ -54,7 +54,7 @@ export function withoutDataUrls(css: string, place: (svg: string) => string): st
 
 const DATA_URL = /url\(\s*(?:"(data:(?:[^"\\]|\\.)*)"|'?data:[^)]*)\s*\)/gs;
 
-/** The text of a picture written as `data:image/svg+xml;charset=utf-8,<svg …>`, as a CSS string. */
+/** Returns the SVG text of a CSS string `data:image/svg+xml;charset=utf-8,<svg …>`. */
 function svgOf(url: string): string | undefined {
   const text = /^data:image\/svg\+xml(?:;charset=utf-8)?,(?<svg>.*)$/s.exec(url)?.groups?.['svg'];
   return text === undefined ? undefined : decodeURIComponent(text.replaceAll(/\\(.)/gs, '$1'));

@@ -9,20 +9,21 @@ export interface ServerIdentity {
   readonly key: string;
 }
 
-/** The server of one app that ends TLS itself. */
+/** An HTTPS server for one app. */
 export interface TlsServer {
   readonly factory: FastifyServerFactory;
-  /** Another certificate for connections from now on; open ones keep theirs. */
+  /** Sets the certificate of new connections; open ones keep theirs. */
   renew(identity: ServerIdentity): void;
 }
 
 /** TLS handshake timeout; an unauthenticated peer cannot hold a connection open. */
 const HANDSHAKE_MS = 5_000;
 
+/** Creates the server; `factory` is an option of Fastify. */
 export function createTlsServer(identity: ServerIdentity): TlsServer {
   const options = { ...serverLimits.http, ...contextOf(identity), handshakeTimeout: HANDSHAKE_MS };
   const server = createServer(options);
-  // Fastify leaves these to whoever makes the server.
+  // Fastify does not set these on a custom server.
   server.requestTimeout = serverLimits.requestTimeout;
   server.keepAliveTimeout = serverLimits.keepAliveTimeout;
   server.setTimeout(serverLimits.connectionTimeout);

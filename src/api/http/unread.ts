@@ -2,11 +2,11 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { MemoryPool } from './memory-pool.ts';
 
-/** Bytes of answers that clients have not read yet. */
+/** Counts the bytes of responses that clients have not read. */
 export interface UnreadResponses {
   /**
-   * Counts an answer until its client has read it or its connection has ended. False when more waits
-   * for the client, or for its tenant, than may; then the connection of the answer is closed.
+   * Counts a response until its client has read it or its connection has ended. Returns false and
+   * closes the connection when the client or its tenant would have too many unread bytes.
    *
    * @param client unique within its tenant
    */
@@ -18,12 +18,12 @@ export interface UnreadDeps {
   readonly pool: MemoryPool;
 }
 
-/** Shorter answers are not counted: the rates of requests bound them. */
+/** Shorter responses are not counted: the rate limits bound them. */
 const countedBytesMin = 4096;
 
 /**
- * Creates the counter. `bytesMax` is for all connections of one client together, and the room for
- * all clients: a tenant can make as many as it wants.
+ * Creates the counter. `bytesMax` is for all connections of one client, the pool for all clients of a
+ * tenant: it can create as many as it wants.
  */
 export function createUnreadResponses({ bytesMax, pool }: UnreadDeps): UnreadResponses {
   const waiting = new Map<string, number>();
@@ -52,7 +52,7 @@ export function createUnreadResponses({ bytesMax, pool }: UnreadDeps): UnreadRes
         share.close();
         forget();
       });
-      // A response that waits for others on its connection does not hear of the connection's end.
+      // A pipelined response gets no event when its connection ends.
       const forget = onSocketEnd(socket, release);
       response.once('close', release);
       return true;
@@ -60,7 +60,7 @@ export function createUnreadResponses({ bytesMax, pool }: UnreadDeps): UnreadRes
   };
 }
 
-/** Calls actions at the end of a socket, with one listener however many actions there are. */
+/** Creates a function that registers actions for the end of a socket, with one listener per socket. */
 function createSocketEnds(): (socket: Socket, action: () => void) => () => void {
   const actions = new WeakMap<Socket, Set<() => void>>();
   return (socket, action) => {

@@ -4,7 +4,7 @@ import { badBody, badPath, badQuery, type Problem } from './problem.ts';
 import { parseQuery, type QueryText } from './query.ts';
 import { firstViolation, type Violation } from './violation.ts';
 
-/** Passes a value that fits, throws the problem of one that does not. */
+/** Returns for a valid value, throws the problem of an invalid one. */
 export type Check = (value: unknown) => void;
 
 /**
@@ -19,16 +19,12 @@ export const validatorOf: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }
   );
   return (sent: unknown) => {
     const value = isQuery ? parseQuery(schema, (sent as QueryText).text) : sent;
-    try {
-      check(value);
-      return { value };
-    } catch (error) {
-      return { error: error as Problem };
-    }
+    check(value);
+    return { value };
   };
 };
 
-/** Creates the check of a body. */
+/** Compiles the schema of a body. */
 export function bodyCheck(schema: TSchema): Check {
   return checkOf(schema, ({ reason, property, description }) =>
     property === '' ? badBody(reason, 'body', bodyText) : badBody(reason, property, description),
@@ -45,5 +41,5 @@ function checkOf(schema: TSchema, problem: (violation: Violation) => Problem): C
   };
 }
 
-/** The compiled validator decides; it knows keywords that {@link firstViolation} has no words for. */
+/** The compiled validator decides; it knows keywords that {@link firstViolation} cannot explain. */
 const unexplained: Violation = { reason: 'Not valid', property: 'body', description: bodyText };

@@ -1,27 +1,27 @@
 import { rawJSON } from './raw-json.ts';
 
 /**
- * Parses JSON and keeps the numbers that a double would change (12345678901234567890, 1.10, 1e400)
- * as `JSON.rawJSON`. Everything else is as `JSON.parse` has it: of members that repeat the last one
- * counts, and `__proto__` is a member like any other.
+ * Parses JSON and keeps numbers that a double would change (12345678901234567890, 1.10, 1e400) as
+ * `JSON.rawJSON`. Everything else is like `JSON.parse`: the last one of repeated fields counts, and
+ * `__proto__` is a field like any other.
  *
- * Written by hand because `JSON.parse` with a reviver takes some 3 µs for each value, twenty times
- * as long: a second for a body that a tenant may publish.
+ * Written by hand because `JSON.parse` with a reviver takes some 3 µs for each value, twenty times as
+ * long: a second for the largest body that a tenant may publish.
  *
- * @param text is known to be JSON and not deeper than the call stack: only `JSON.parse` refuses
+ * @param text is known to be valid JSON and not deeper than the call stack; it is not checked here
  */
 export function parseVerbatim(text: string): unknown {
   return new Reader(text).value();
 }
 
-/** Whether {@link parseVerbatim} may return another value than `JSON.parse`; errs towards true. */
+/** Whether {@link parseVerbatim} may return another value than `JSON.parse`; may be true without need. */
 export function mayHoldInexactNumber(text: string): boolean {
   return inexactNumber.test(text);
 }
 
 /**
- * After what may stand before a number: -0, 16 digits, less than a millionth, a fraction ending in 0,
- * or an exponent.
+ * Matches, after a character that can precede a number: -0, 16 digits, less than a millionth, a
+ * fraction that ends in 0, or an exponent.
  */
 const inexactNumber =
   /[:,[\s](?:-0(?![.0-9])|-?(?:[0-9.]{16}|0\.000000|[0-9]+\.[0-9]*0(?![0-9])|[0-9.]+[eE]))/;
@@ -80,17 +80,17 @@ class Reader {
   }
 
   #object(): object {
-    const members: Record<string, unknown> = {};
+    const fields: Record<string, unknown> = {};
     this.#at += 1;
     while (this.#skipSpace() !== code.braceClose) {
       const name = this.#string();
       this.#skipSpace();
       this.#at += 1;
-      put(members, name, this.value());
+      put(fields, name, this.value());
       this.#skipComma();
     }
     this.#at += 1;
-    return members;
+    return fields;
   }
 
   #array(): unknown[] {
@@ -141,13 +141,13 @@ class Reader {
   }
 }
 
-function put(members: Record<string, unknown>, name: string, value: unknown): void {
+function put(fields: Record<string, unknown>, name: string, value: unknown): void {
   if (name !== '__proto__') {
-    members[name] = value;
+    fields[name] = value;
     return;
   }
   const own = { value, writable: true, enumerable: true, configurable: true };
-  Object.defineProperty(members, name, own);
+  Object.defineProperty(fields, name, own);
 }
 
 function isSpace(unit: number): boolean {

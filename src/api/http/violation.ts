@@ -1,15 +1,15 @@
 import { quoted } from './problem.ts';
 
-/** The first thing that is wrong with a value, in the words of docs/http-api.md#validation-messages. */
+/** The first error of a value (docs/http-api.md#validation-messages). */
 export interface Violation {
   readonly reason: string;
-  /** Members from the root, joined by dots; empty for the root itself. */
+  /** Names from the root, joined by dots; empty for the root itself. */
   readonly property: string;
-  /** Of the property's schema. */
+  /** Description of the property in its schema. */
   readonly description: string;
 }
 
-/** A JSON Schema as plain data; only the keywords that the schemas of Leat use are read. */
+/** A JSON Schema as plain data, with the keywords that the schemas of Leat use. */
 export interface Schema {
   readonly type?: string;
   readonly description?: string;
@@ -23,7 +23,7 @@ export interface Schema {
   readonly minLength?: number;
   readonly maxLength?: number;
   readonly pattern?: string;
-  /** Names what the pattern describes. */
+  /** Name of the pattern. */
   readonly format?: string;
   /** A secret: its value is never repeated. */
   readonly writeOnly?: boolean;
@@ -37,8 +37,8 @@ export interface Schema {
 }
 
 /**
- * Explains why a value does not fit a schema; `undefined` when it finds nothing. A compiled
- * validator decides, this one only finds the words: it is asked about refused values alone.
+ * Explains why a value does not fit a schema; returns `undefined` when it finds nothing. The compiled
+ * validator decides; this function is called for values that it has rejected.
  */
 export function firstViolation(
   schema: Schema,
@@ -51,10 +51,10 @@ export function firstViolation(
   const reason = ownViolation(schema, value);
   if (reason !== undefined) return { reason, property, description: describe(schema) };
   if (Array.isArray(value)) return itemViolation(schema, value, property);
-  return isObject(value) ? memberViolation(schema, value, property) : undefined;
+  return isObject(value) ? fieldViolation(schema, value, property) : undefined;
 }
 
-/** What is wrong with the value itself, its parts aside. */
+/** Returns what is wrong with the value itself, without its parts. */
 function ownViolation(schema: Schema, value: unknown): string | undefined {
   if (schema.type !== undefined && !hasType(value, schema.type)) {
     return `Expected type ${schema.type} but found type ${typeOf(value)}`;
@@ -69,7 +69,7 @@ function ownViolation(schema: Schema, value: unknown): string | undefined {
 
 function textViolation(schema: Schema, value: string): string | undefined {
   const { minLength = 0, maxLength = Infinity, pattern } = schema;
-  // Characters, not UTF-16 units; a text that is far too long is not counted out.
+  // Characters, not UTF-16 units; in a text that is far too long they are not counted.
   const length = value.length > 2 * maxLength ? value.length : Array.from(value).length;
   if (pattern !== undefined && schema.format !== undefined && !matches(value, schema)) {
     return `Object didn't pass validation for format ${schema.format}: ${quoted(value)}`;
@@ -118,7 +118,7 @@ function itemViolation(
   return undefined;
 }
 
-function memberViolation(
+function fieldViolation(
   schema: Schema,
   value: Readonly<Record<string, unknown>>,
   property: string,
@@ -132,14 +132,14 @@ function memberViolation(
     const description = describe(known(missing) ?? {});
     return { reason, property: join(property, missing), description };
   }
-  for (const [name, member] of Object.entries(value)) {
+  for (const [name, field] of Object.entries(value)) {
     const of =
       known(name) ?? (typeof additionalProperties === 'object' ? additionalProperties : undefined);
     if (of === undefined && additionalProperties === false) {
       const reason = `Additional properties not allowed: ${quoted(name)}`;
       return { reason, property: join(property, name), description: 'Unknown member' };
     }
-    const violation = of && firstViolation(of, member, join(property, name));
+    const violation = of && firstViolation(of, field, join(property, name));
     if (violation !== undefined) return violation;
   }
   return countViolation(schema, value, property);
@@ -167,8 +167,8 @@ function countViolation(schema: Schema, value: object, property: string): Violat
 }
 
 /**
- * Of several schemas the one that the value was meant for: of the right type, and with the right
- * constant where they differ by one (a `method`, a `type`).
+ * Explains a value by the one of several schemas that it was meant for: of its type, and with its
+ * constant where the schemas differ by one (a `method`, a `type`).
  */
 function anyOfViolation(
   schema: Schema,
@@ -214,7 +214,7 @@ function tagViolation(
   return { reason, property: at, description };
 }
 
-/** The member that is a constant in every branch. */
+/** Returns the name of the field that is a constant in every branch. */
 function tagOf(branches: readonly Schema[]): string | undefined {
   const [first] = branches;
   return Object.keys(first?.properties ?? {}).find((name) =>

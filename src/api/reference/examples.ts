@@ -1,6 +1,6 @@
 /**
- * A body to begin with for operations whose body cannot be guessed from its schema, by operation id
- * and media type. Each is valid as it stands; the reference page offers it.
+ * Example bodies for operations whose schema does not suggest one, by operation id and media type.
+ * Each is valid; the reference page offers it.
  */
 export const bodyExamples: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   createEventStream: json({

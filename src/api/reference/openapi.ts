@@ -4,7 +4,7 @@ import type { Operation } from '../operation.ts';
 import { describedOperations } from '../operations.ts';
 import type { Schema } from '../http/violation.ts';
 
-/** What the document is made from; the committed one is of no particular tenant. */
+/** Input of the document; the committed one has the defaults of a trial. */
 export interface OpenapiFacts {
   readonly operations: readonly Operation[];
   /** `host[:port]` of the tenant. */
@@ -12,8 +12,8 @@ export interface OpenapiFacts {
   readonly plainHttp: boolean;
 }
 
-/** The OpenAPI 3.1 document of the management API, from the table that also serves it. */
-export function openapiDocument(facts: OpenapiFacts = nobody()): object {
+/** Returns the OpenAPI 3.1 document of the management API, from the operations that also serve it. */
+export function openapiDocument(facts: OpenapiFacts = trialFacts()): object {
   const { operations, domain, plainHttp } = facts;
   const base = `${plainHttp ? 'http' : 'https'}://${domain}`;
   const components = new Map<string, unknown>();
@@ -34,13 +34,13 @@ export function openapiDocument(facts: OpenapiFacts = nobody()): object {
     components: {
       securitySchemes: securitySchemes(base, operations),
       headers: rateLimitHeaders,
-      responses: refusals(),
+      responses: errorResponses(),
       schemas: Object.fromEntries([...components].toSorted(([a], [b]) => (a < b ? -1 : 1))),
     },
   };
 }
 
-function nobody(): OpenapiFacts {
+function trialFacts(): OpenapiFacts {
   return { operations: describedOperations(), domain: 'localhost:8080', plainHttp: true };
 }
 
@@ -96,15 +96,15 @@ function contentOf(
 
 function parametersOf(
   schema: TSchema | undefined,
-  place: 'path' | 'query' | 'header',
+  location: 'path' | 'query' | 'header',
   schemaOf: SchemaOf,
 ): object[] {
   const { properties = {}, required = [] }: Schema = schema ?? {};
-  return Object.entries(properties).map(([name, member]) => {
-    const { description, ...rest } = member;
+  return Object.entries(properties).map(([name, parameter]) => {
+    const { description, ...rest } = parameter;
     return {
       name,
-      in: place,
+      in: location,
       required: required.includes(name),
       ...(description === undefined ? {} : { description }),
       schema: schemaOf(rest),
@@ -116,13 +116,13 @@ function responsesOf(operation: Operation, schemaOf: SchemaOf): object {
   const { success, response, responseType = 'application/json', errors } = operation;
   const content =
     response === undefined ? {} : { content: { [responseType]: { schema: schemaOf(response) } } };
-  const answers: Record<string, object> = {
+  const responses: Record<string, object> = {
     [success]: { description: 'Success', headers: headerReferences, ...content },
   };
   for (const status of [...errors, ...alwaysPossible].toSorted((a, b) => a - b)) {
-    answers[status] = { $ref: `#/components/responses/${status}` };
+    responses[status] = { $ref: `#/components/responses/${status}` };
   }
-  return answers;
+  return responses;
 }
 
 const alwaysPossible = [401, 403, 405, 429, 500, 503];
@@ -133,7 +133,7 @@ const meanings: Readonly<Record<number, string>> = {
   403: 'The token lacks the scope',
   404: 'It does not exist',
   405: 'The path has no such method',
-  409: 'It is not in a state for that',
+  409: 'Its state does not allow this',
   410: 'It is no longer available',
   413: 'The body is too large',
   415: 'The media type is not accepted',
@@ -142,8 +142,8 @@ const meanings: Readonly<Record<number, string>> = {
   503: 'The store is unreachable, or the service is shutting down',
 };
 
-/** What every operation that refuses answers alike, by status. */
-function refusals(): object {
+/** Returns the error responses that operations share, by status. */
+function errorResponses(): object {
   const content = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } };
   return Object.fromEntries(
     Object.entries(meanings).map(([status, description]) => [
@@ -155,8 +155,8 @@ function refusals(): object {
 
 const rateLimitHeaders = {
   'X-RateLimit-Limit': header('Size of the bucket'),
-  'X-RateLimit-Remaining': header('What is left in it'),
-  'X-RateLimit-Reset': header('Epoch second at which it is full again'),
+  'X-RateLimit-Remaining': header('Remaining requests in the bucket'),
+  'X-RateLimit-Reset': header('Unix time in seconds at which the bucket is full again'),
 };
 
 const headerReferences = Object.fromEntries(
@@ -172,7 +172,7 @@ function securitySchemes(base: string, operations: readonly Operation[]): object
   return {
     oauth2: {
       type: 'oauth2',
-      description: 'Ask for the audience `/api/v2/` beside client_id and client_secret.',
+      description: 'Send the audience `/api/v2/` with client_id and client_secret.',
       flows: {
         clientCredentials: {
           tokenUrl: `${base}/oauth/token`,
@@ -189,14 +189,14 @@ function securitySchemes(base: string, operations: readonly Operation[]): object
   };
 }
 
-/** A schema with its named parts moved into the components. */
+/** Moves the named parts of a schema into the components and refers to them. */
 function reference(schema: unknown, components: Map<string, unknown>): unknown {
   if (Array.isArray(schema)) return schema.map((item) => reference(item, components));
   if (typeof schema !== 'object' || schema === null) return schema;
   const { $id, ...rest } = schema as Record<string, unknown>;
   const plain = (): object =>
     Object.fromEntries(
-      Object.entries(rest).map(([name, member]) => [name, reference(member, components)]),
+      Object.entries(rest).map(([name, part]) => [name, reference(part, components)]),
     );
   if (typeof $id !== 'string') return plain();
   if (!components.has($id)) {

@@ -16,15 +16,15 @@ export interface ReferenceDeps {
   readonly operations: readonly Operation[];
   readonly settings: Pick<ApiSettings, 'plainHttp'>;
   readonly clientAddressOf: (request: FastifyRequest['raw']) => ClientAddress;
-  /** Whether a request came over TLS, to here or to a proxy that is believed. */
+  /** Whether a request came over TLS, to Leat or to a trusted proxy. */
   readonly isSecure: (request: FastifyRequest['raw']) => boolean;
-  /** Of the program. */
+  /** Version of the program. */
   readonly version: string;
 }
 
 /**
- * Adds the OpenAPI document and the page that shows it. They need no token and count against the
- * remote address, each file of the page too: the largest one has 1.7 MB.
+ * Adds the OpenAPI document and the page that shows it. They need no token; each file counts against
+ * the bucket of the client address: the largest one has 1.7 MB.
  */
 export function registerReference(app: FastifyInstance, deps: ReferenceDeps): void {
   registerDocument(app, deps);
@@ -71,7 +71,7 @@ function registerPage(app: FastifyInstance, deps: ReferenceDeps, html: string): 
   }
 }
 
-/** The page and its files, read once: what is not in this list cannot be asked for. */
+/** Reads the page and its files; no other file is served. */
 function buildPage(version: string): { html: string; files: readonly StaticFile[] } {
   const files: StaticFile[] = [];
   const add = (name: string, content: Buffer | string): string => {
@@ -95,7 +95,7 @@ function buildPage(version: string): { html: string; files: readonly StaticFile[
     .toString('utf8')
     .replaceAll(/\{\{(.+?)\}\}/g, (_whole, name: string) => {
       const fact = facts[name];
-      if (fact === undefined) throw new Error(`docs.html: nothing is called ${name}`);
+      if (fact === undefined) throw new Error(`docs.html: {{${name}}} has no value`);
       return fact;
     });
   return { html, files };
