@@ -5,16 +5,16 @@ import type { Store } from '../../src/store/port/store.ts';
 import { exchange, requestText } from '../helpers/exchange.ts';
 import { allScopesBut, openApiFixture, type ApiResponse, type ApiFixture } from './fixture.ts';
 
-/** What {@link broken} makes the list of streams and the ping fail with. */
+/** The error that the list of streams and the ping of {@link broken} fail with. */
 const fault: { error: Error | undefined } = { error: undefined };
-let site: ApiFixture;
+let api: ApiFixture;
 
 before(async () => {
-  site = await openApiFixture({}, { around: broken });
+  api = await openApiFixture({}, { around: broken });
 });
-after(() => site.close());
+after(() => api.close());
 
-/** A store that fails in two places while a fault is set. */
+/** Returns a store whose list of streams and ping fail while a fault is set. */
 function broken(store: Store): Store {
   const list: Store['streams']['list'] = (...args) =>
     fault.error === undefined ? store.streams.list(...args) : Promise.reject(fault.error);
@@ -37,16 +37,16 @@ function assertProblem(answer: ApiResponse, status: number, message: string, cod
   assert.equal(answer.body.statusCode, status);
   assert.equal(answer.body.message, message);
   assert.equal(answer.body.errorCode, code);
-  const members = code === undefined ? 3 : 4;
-  assert.equal(Object.keys(answer.body).length, members, answer.text);
+  const fields = code === undefined ? 3 : 4;
+  assert.equal(Object.keys(answer.body).length, fields, answer.text);
 }
 
 const json = { 'content-type': 'application/json' };
 const stream = '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA';
 
-describe('the answer', () => {
-  test('carries the common headers and those of the bucket', async () => {
-    const { headers } = await site.send('GET', '/event-streams');
+describe('headers of a response', () => {
+  test('a response has the common headers and those of the rate limit', async () => {
+    const { headers } = await api.send('GET', '/event-streams');
     assert.equal(headers.get('content-type'), 'application/json; charset=utf-8');
     assert.equal(headers.get('cache-control'), 'no-store');
     assert.equal(headers.get('x-content-type-options'), 'nosniff');
@@ -56,16 +56,16 @@ describe('the answer', () => {
     assert.equal(headers.get('access-control-allow-origin'), null);
   });
 
-  test('carries them on every refusal too', async () => {
+  test('every error response has them too', async () => {
     const answers = [
-      await site.raw('GET', '/api/v2/event-streams'),
-      await site.raw('GET', '/api/v2/nowhere'),
-      await site.raw('PUT', '/api/v2/event-streams'),
-      await site.raw('GET', '/api/v2'),
-      await site.raw('GET', '/api/v2/openapi.json'),
-      await site.raw('PUT', '/oauth/token'),
-      await site.send('POST', '/event-streams', '{'),
-      await site.send('GET', `${stream}x`),
+      await api.raw('GET', '/api/v2/event-streams'),
+      await api.raw('GET', '/api/v2/nowhere'),
+      await api.raw('PUT', '/api/v2/event-streams'),
+      await api.raw('GET', '/api/v2'),
+      await api.raw('GET', '/api/v2/openapi.json'),
+      await api.raw('PUT', '/oauth/token'),
+      await api.send('POST', '/event-streams', '{'),
+      await api.send('GET', `${stream}x`),
     ];
     for (const { headers, text } of answers) {
       assert.ok(headers.has('x-ratelimit-limit'), text);
@@ -76,34 +76,34 @@ describe('the answer', () => {
     }
   });
 
-  test('has no body for 204, nor a type', async () => {
-    const answer = await site.send('DELETE', stream);
+  test('204 has no body and no media type', async () => {
+    const answer = await api.send('DELETE', stream);
     assert.equal(answer.status, 204);
     assert.equal(answer.text, '');
     assert.equal(answer.headers.get('content-type'), null);
     assert.ok(answer.headers.has('x-ratelimit-limit'));
   });
 
-  test('to HEAD is that to GET without its body', async () => {
-    const get = await site.send('GET', '/event-streams');
-    const head = await site.send('HEAD', '/event-streams');
+  test('HEAD gets the response to GET without its body', async () => {
+    const get = await api.send('GET', '/event-streams');
+    const head = await api.send('HEAD', '/event-streams');
     assert.equal(head.status, 200);
     assert.equal(head.text, '');
     assert.equal(head.headers.get('content-length'), get.headers.get('content-length'));
-    assert.equal((await site.raw('HEAD', '/api/v2/event-streams')).status, 401);
+    assert.equal((await api.raw('HEAD', '/api/v2/event-streams')).status, 401);
   });
 });
 
 describe('routes', () => {
-  test('unknown ones are 404', async () => {
+  test('an unknown path is 404', async () => {
     for (const path of ['/nowhere', '/event-streams/x/', '/Event-Streams', '/events/x/y', '']) {
-      assertProblem(await site.send('GET', path), 404, 'Not Found');
+      assertProblem(await api.send('GET', path), 404, 'Not Found');
     }
-    assertProblem(await site.raw('GET', '/'), 404, 'Not Found');
-    assertProblem(await site.raw('POST', '/nowhere', 'x'), 404, 'Not Found');
+    assertProblem(await api.raw('GET', '/'), 404, 'Not Found');
+    assertProblem(await api.raw('POST', '/nowhere', 'x'), 404, 'Not Found');
   });
 
-  test('of another method are 405 with the methods there are', async () => {
+  test('another method is 405 with the methods of the path', async () => {
     const cases: [method: string, path: string, allow: string][] = [
       ['PUT', '/api/v2/event-streams', 'GET, HEAD, POST'],
       ['POST', `/api/v2${stream}`, 'DELETE, GET, HEAD, PATCH'],
@@ -114,58 +114,58 @@ describe('routes', () => {
       ['POST', '/api/v2/openapi.json', 'GET, HEAD'],
     ];
     for (const [method, path, allow] of cases) {
-      const answer = await site.raw(method, path);
+      const answer = await api.raw(method, path);
       assertProblem(answer, 405, 'Method Not Allowed');
       assert.equal(answer.headers.get('allow'), allow, `${method} ${path}`);
     }
   });
 
-  test('404 and 405 come before the token is judged, whatever the body', async () => {
+  test('404 and 405 come before 401, whatever the body', async () => {
     const bad = { authorization: 'Bearer nonsense', 'content-type': ';;' };
-    assert.equal((await site.raw('PUT', `/api/v2${stream}`, '{', bad)).status, 405);
-    assert.equal((await site.raw('POST', '/api/v2/nowhere', '{', bad)).status, 404);
+    assert.equal((await api.raw('PUT', `/api/v2${stream}`, '{', bad)).status, 405);
+    assert.equal((await api.raw('POST', '/api/v2/nowhere', '{', bad)).status, 404);
   });
 
-  test('methods that no route of the framework knows are 405 and 404 too', async () => {
+  test('methods that Fastify does not know are 405 and 404 too', async () => {
     for (const method of ['PROPFIND', 'TRACE', 'MKCOL', 'LOCK', 'QUERY']) {
       const known = requestText(`${method} /api/v2/event-streams`, ['Content-Length: 0']);
       const unknown = requestText(`${method} /api/v2/nowhere`, ['Content-Length: 0']);
-      assert.equal((await exchange(site.port, known)).status, 405, method);
-      assert.equal((await exchange(site.port, unknown)).status, 404, method);
+      assert.equal((await exchange(api.port, known)).status, 405, method);
+      assert.equal((await exchange(api.port, unknown)).status, 404, method);
     }
   });
 
-  test('whose encoding cannot be read are taken literally, behind the token', async () => {
+  test('a path that cannot be decoded is taken literally, after the token is checked', async () => {
     for (const id of ['%ZZ', '%', '%E0%A4%A', '%FF%FE', 'a%2', '%c0%af', '%00', '%2e%2e']) {
       const line = `GET /api/v2/event-streams/${id}`;
-      assert.equal((await exchange(site.port, requestText(line, []))).status, 401, id);
-      const authorized = requestText(line, [`Authorization: Bearer ${site.token}`]);
-      const answer = await exchange(site.port, authorized);
+      assert.equal((await exchange(api.port, requestText(line, []))).status, 401, id);
+      const authorized = requestText(line, [`Authorization: Bearer ${api.token}`]);
+      const answer = await exchange(api.port, authorized);
       assert.equal(answer.status, 400, id);
       assert.equal(JSON.parse(answer.body).errorCode, 'invalid_uri', id);
     }
   });
 
-  test('a path parameter that is empty is judged like any other', async () => {
-    assert.equal((await site.send('GET', '/event-streams/')).body.errorCode, 'invalid_uri');
-    assert.equal((await site.send('PUT', '/event-streams/')).status, 405);
+  test('an empty path parameter is checked like any other', async () => {
+    assert.equal((await api.send('GET', '/event-streams/')).body.errorCode, 'invalid_uri');
+    assert.equal((await api.send('PUT', '/event-streams/')).status, 405);
   });
 
-  test('a path parameter of any length is judged, and a longer URL refused', async () => {
-    const long = await site.send('GET', `/event-streams/${'x'.repeat(10_000)}`);
+  test('a long path parameter is 400, a longer URL 431', async () => {
+    const long = await api.send('GET', `/event-streams/${'x'.repeat(10_000)}`);
     assert.equal(long.status, 400);
     assert.ok(long.text.length < 500);
     const longer = requestText(`GET /api/v2/event-streams/${'x'.repeat(40_000)}`, []);
-    assert.equal((await exchange(site.port, longer)).status, 431);
+    assert.equal((await exchange(api.port, longer)).status, 431);
   });
 
-  test('percent-encoded words are the same route', async () => {
-    assert.equal((await site.send('GET', '/%65vent-streams')).status, 200);
-    assert.equal((await site.raw('PUT', '/api/v2/%65vent-streams')).status, 405);
+  test('a percent-encoded path is the same route', async () => {
+    assert.equal((await api.send('GET', '/%65vent-streams')).status, 200);
+    assert.equal((await api.raw('PUT', '/api/v2/%65vent-streams')).status, 405);
   });
 });
 
-describe('a request that is no HTTP', () => {
+describe('a request that is not valid HTTP', () => {
   const cases: [what: string, request: string, status: number][] = [
     ['garbage', 'hello\r\n\r\n', 400],
     ['an unknown method', requestText('FOO /api/v2/events', []), 400],
@@ -183,8 +183,8 @@ describe('a request that is no HTTP', () => {
     ['a line feed in a header', 'GET /healthz HTTP/1.1\r\nHost: a\nX: b\r\n\r\n', 400],
   ];
   for (const [what, request, status] of cases) {
-    test(`is refused in the shape of every refusal: ${what}`, async () => {
-      const answer = await exchange(site.port, request);
+    test(`${what}: the error has the usual body`, async () => {
+      const answer = await exchange(api.port, request);
       assert.equal(answer.status, status);
       if (answer.body !== '') assert.equal(JSON.parse(answer.body).statusCode, status);
     });
@@ -192,23 +192,23 @@ describe('a request that is no HTTP', () => {
 });
 
 describe('the token', () => {
-  test('missing: 401 that names the realm only', async () => {
+  test('a missing token is 401 that names the realm only', async () => {
     for (const authorization of [undefined, '', 'Basic eDp5', 'Bearer', 'Bearer ']) {
       const headers = authorization === undefined ? {} : { authorization };
-      const answer = await site.raw('GET', '/api/v2/event-streams', undefined, headers);
+      const answer = await api.raw('GET', '/api/v2/event-streams', undefined, headers);
       assertProblem(answer, 401, 'Missing authentication');
       assert.equal(answer.headers.get('www-authenticate'), 'Bearer realm="leat.example.com"');
     }
   });
 
-  test('in the query does not count', async () => {
-    const answer = await site.raw('GET', `/api/v2/event-streams?access_token=${site.token}`);
+  test('a token in the query does not count', async () => {
+    const answer = await api.raw('GET', `/api/v2/event-streams?access_token=${api.token}`);
     assertProblem(answer, 401, 'Missing authentication');
   });
 
-  test('refused: 401 with its reason', async () => {
+  test('a rejected token is 401 with the reason', async () => {
     const authorization = 'Bearer nonsense';
-    const answer = await site.raw('GET', '/api/v2/event-streams', undefined, { authorization });
+    const answer = await api.raw('GET', '/api/v2/event-streams', undefined, { authorization });
     assertProblem(answer, 401, 'Invalid token');
     assert.equal(
       answer.headers.get('www-authenticate'),
@@ -216,19 +216,19 @@ describe('the token', () => {
     );
   });
 
-  test('of a client without the global flag: 401', async () => {
-    const token = await site.auth.token(await site.auth.client({ global: false }, ['read:users']));
+  test('a token of a client without the global flag is 401', async () => {
+    const token = await api.auth.token(await api.auth.client({ global: false }, ['read:users']));
     const authorization = `Bearer ${token}`;
-    const answer = await site.raw('GET', '/api/v2/event-streams', undefined, { authorization });
+    const answer = await api.raw('GET', '/api/v2/event-streams', undefined, { authorization });
     assertProblem(answer, 401, 'Client is not global.');
   });
 
-  test('without any of the scopes: 403 that names them', async () => {
-    const token = await site.tokenWith(
+  test('a token without any of the scopes is 403 that names them', async () => {
+    const token = await api.tokenWith(
       ...allScopesBut('read:event_streams', 'read:event_deliveries'),
     );
     const headers = { authorization: `Bearer ${token}` };
-    const answer = await site.send('GET', `${stream}/deliveries`, undefined, headers);
+    const answer = await api.send('GET', `${stream}/deliveries`, undefined, headers);
     assertProblem(
       answer,
       403,
@@ -241,209 +241,206 @@ describe('the token', () => {
     );
   });
 
-  test('with one of the scopes is enough', async () => {
+  test('a token with one of the scopes is enough', async () => {
     for (const scope of ['read:event_streams', 'read:event_deliveries']) {
-      const headers = { authorization: `bEaReR ${await site.tokenWith(scope)}` };
-      const answer = await site.send('GET', `${stream}/deliveries`, undefined, headers);
+      const headers = { authorization: `bEaReR ${await api.tokenWith(scope)}` };
+      const answer = await api.send('GET', `${stream}/deliveries`, undefined, headers);
       assertProblem(answer, 404, 'The requested stream does not exist.');
     }
   });
 });
 
 describe('the body', () => {
-  test('of another media type is 415', async () => {
+  test('a body of another media type is 415', async () => {
     const types = ['text/plain', 'application/xml', '', ';', 'application/json2', 'a/b; c'];
     for (const type of [
       ...types,
       'application/json; charset=latin1',
       'application/cloudevents+json',
     ]) {
-      const answer = await site.send('POST', '/event-streams', '{}', { 'content-type': type });
+      const answer = await api.send('POST', '/event-streams', '{}', { 'content-type': type });
       assertProblem(answer, 415, 'Unsupported Media Type', 'unsupported_media_type');
     }
     const zipped = { ...json, 'content-encoding': 'gzip' };
-    const answer = await site.send('POST', '/event-streams', '{}', zipped);
+    const answer = await api.send('POST', '/event-streams', '{}', zipped);
     assertProblem(answer, 415, 'Unsupported Media Type', 'unsupported_media_type');
   });
 
-  test('of JSON in any spelling is read', async () => {
+  test('any spelling of the media type of JSON is accepted', async () => {
     for (const type of [
       'Application/JSON',
       'application/json;charset=UTF-8',
       'application/json ; a=b',
     ]) {
-      const answer = await site.send('POST', '/event-streams', '{}', { 'content-type': type });
+      const answer = await api.send('POST', '/event-streams', '{}', { 'content-type': type });
       assert.equal(answer.body.errorCode, 'invalid_body', type);
     }
   });
 
-  test('too large is 413, by its length and by its bytes', async () => {
+  test('a body that is too large is 413, by its length and by its bytes', async () => {
     const large = `{"name":"${'x'.repeat(1_048_576)}"}`;
-    const sent = await site.send('POST', '/event-streams', large);
+    const sent = await api.send('POST', '/event-streams', large);
     assertProblem(sent, 413, 'Payload Too Large', 'payload_too_large');
-    const authorization = `Bearer ${site.token}`;
-    const chunks = await site.raw('POST', '/api/v2/event-streams', streamOf(large), {
+    const authorization = `Bearer ${api.token}`;
+    const chunks = await api.raw('POST', '/api/v2/event-streams', streamOf(large), {
       ...json,
       authorization,
     });
     assertProblem(chunks, 413, 'Payload Too Large', 'payload_too_large');
   });
 
-  test('of exactly the limit is read', async () => {
+  test('a body of exactly the limit is read', async () => {
     const text = `{"name":"${'x'.repeat(1_048_576 - 11)}"}`;
     assert.equal(text.length, 1_048_576);
-    assert.equal((await site.send('POST', '/event-streams', text)).status, 400);
+    assert.equal((await api.send('POST', '/event-streams', text)).status, 400);
   });
 
-  test('is judged after the token and before the path', async () => {
+  test('a body is checked after the token and before the path', async () => {
     const large = 'x'.repeat(1_048_577);
     const path = '/event-streams/nonsense';
-    assert.equal((await site.raw('PATCH', `/api/v2${path}`, large)).status, 401);
-    const token = await site.tokenWith('read:users');
+    assert.equal((await api.raw('PATCH', `/api/v2${path}`, large)).status, 401);
+    const token = await api.tokenWith('read:users');
     const poor = { authorization: `Bearer ${token}` };
-    assert.equal((await site.send('PATCH', path, large, poor)).status, 403);
-    assert.equal((await site.send('PATCH', path, large, { 'content-type': 'a/b' })).status, 415);
-    assert.equal((await site.send('PATCH', path, large)).status, 413);
-    const bad = await site.send('PATCH', path, '{');
+    assert.equal((await api.send('PATCH', path, large, poor)).status, 403);
+    assert.equal((await api.send('PATCH', path, large, { 'content-type': 'a/b' })).status, 415);
+    assert.equal((await api.send('PATCH', path, large)).status, 413);
+    const bad = await api.send('PATCH', path, '{');
     assert.equal(bad.body.errorCode, 'invalid_uri');
   });
 
-  test('is not waited for before the caller is authorized', async () => {
+  test('401 and 413 do not wait for the body', async () => {
     const headers = ['Content-Type: application/json', 'Content-Length: 1000'];
-    const answer = await exchange(site.port, requestText('POST /api/v2/events', headers));
+    const answer = await exchange(api.port, requestText('POST /api/v2/events', headers));
     assert.equal(answer.status, 401);
-    const declared = [`Authorization: Bearer ${site.token}`, 'Content-Type: application/json'];
+    const declared = [`Authorization: Bearer ${api.token}`, 'Content-Type: application/json'];
     const large = [...declared, 'Content-Length: 9999999'];
-    assert.equal(
-      (await exchange(site.port, requestText('POST /api/v2/events', large))).status,
-      413,
-    );
+    assert.equal((await exchange(api.port, requestText('POST /api/v2/events', large))).status, 413);
   });
 
-  test('is asked for only then when the client waits to be asked', async () => {
+  test('100 Continue is sent only to an authorized caller', async () => {
     const asks = ['Expect: 100-continue', 'Connection: close'];
     const headers = [...asks, 'Content-Type: application/json', 'Content-Length: 2'];
     const line = 'POST /api/v2/event-streams';
-    const stranger = await exchange(site.port, requestText(line, headers));
+    const stranger = await exchange(api.port, requestText(line, headers));
     assert.equal(stranger.status, 401);
-    const authorized = [...headers, `Authorization: Bearer ${site.token}`];
-    const answer = await exchange(site.port, requestText(line, authorized, '{}'));
+    const authorized = [...headers, `Authorization: Bearer ${api.token}`];
+    const answer = await exchange(api.port, requestText(line, authorized, '{}'));
     assert.equal(answer.status, 100);
     assert.match(answer.body, /^HTTP\/1\.1 400 /);
   });
 
-  test('that is empty counts as none', async () => {
+  test('an empty body counts as none', async () => {
     const types = [{}, json, { 'content-type': 'text/plain' }, { 'content-type': ';' }];
     for (const headers of types) {
-      const optional = await site.send('POST', `${stream}/redeliver`, undefined, headers);
+      const optional = await api.send('POST', `${stream}/redeliver`, undefined, headers);
       assertProblem(optional, 404, 'The requested stream does not exist.');
-      const required = await site.send('POST', '/event-streams', undefined, headers);
+      const required = await api.send('POST', '/event-streams', undefined, headers);
       assertProblem(
         required,
         400,
         "Payload validation error: 'Missing body' on property body (The request body).",
         'invalid_body',
       );
-      const all = { authorization: `Bearer ${site.token}`, ...headers };
-      const chunks = await site.raw('POST', `/api/v2${stream}/redeliver`, streamOf(''), all);
+      const all = { authorization: `Bearer ${api.token}`, ...headers };
+      const chunks = await api.raw('POST', `/api/v2${stream}/redeliver`, streamOf(''), all);
       assertProblem(chunks, 404, 'The requested stream does not exist.');
     }
   });
 
-  test('that cannot be parsed is 400, whatever is wrong with it', async () => {
+  test('a body that cannot be parsed is 400', async () => {
     const deep = '['.repeat(200_000);
     const texts = ['{', '{}x', 'nul', '{"a":1,}', "{'a':1}", '\uFEFF{}', ' ', '{"a":01}', deep];
     const bytes = [Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), Buffer.from([0])];
     for (const body of [...texts, ...bytes]) {
-      const headers = { ...json, authorization: `Bearer ${site.token}` };
-      const answer = await site.raw('POST', '/api/v2/event-streams', body, headers);
+      const headers = { ...json, authorization: `Bearer ${api.token}` };
+      const answer = await api.raw('POST', '/api/v2/event-streams', body, headers);
       assert.equal(answer.status, 400, String(body).slice(0, 20));
       assert.equal(answer.body.errorCode, 'invalid_body');
       assert.match(answer.body.message, /^Payload validation error: '.*' on property body \(/);
     }
   });
 
-  test('may use a member twice: the last one counts', async () => {
-    const answer = await site.send('POST', '/event-streams', '{"name":1,"name":2}');
+  test('the last one of repeated fields counts', async () => {
+    const answer = await api.send('POST', '/event-streams', '{"name":1,"name":2}');
     assert.match(answer.body.message, /Missing required property: destination/);
   });
 
-  test('is no text of lone surrogates', async () => {
+  test('a lone surrogate is 400', async () => {
     const path = '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA';
-    const answer = await site.send('PATCH', path, '{"name":"\\ud800"}');
+    const answer = await api.send('PATCH', path, '{"name":"\\ud800"}');
     assert.match(answer.body.message, /a lone surrogate/);
-    const pair = await site.send('PATCH', path, '{"name":"\\ud83d\\ude00 \\\\ud800"}');
+    const pair = await api.send('PATCH', path, '{"name":"\\ud83d\\ude00 \\\\ud800"}');
     assert.equal(pair.status, 404);
   });
 
-  test('that is cut off harms nobody', async () => {
-    const headers = [`Authorization: Bearer ${site.token}`, 'Content-Type: application/json'];
+  test('a truncated body is not logged and affects no other request', async () => {
+    const headers = [`Authorization: Bearer ${api.token}`, 'Content-Type: application/json'];
     const half = requestText(
       'POST /api/v2/events',
       [...headers, 'Content-Length: 100'],
       '{"type":',
     );
     const { connect } = await import('node:net');
-    const socket = connect(site.port, '127.0.0.1', () => socket.end(half));
+    const socket = connect(api.port, '127.0.0.1', () => socket.end(half));
     socket.on('error', () => undefined);
     await new Promise((resolve) => socket.on('close', resolve).resume());
-    assert.equal((await site.send('GET', '/event-streams')).status, 200);
-    assert.deepEqual(site.logged, []);
+    assert.equal((await api.send('GET', '/event-streams')).status, 200);
+    assert.deepEqual(api.logged, []);
   });
 });
 
-describe('when something fails', () => {
-  test('the client is told 500 and nothing more; the cause goes to the log', async () => {
+describe('failures', () => {
+  test('an unknown error is 500 without details; the cause is logged', async () => {
     const secret = new Error('the password is hunter2');
     await withFault(secret, async () => {
-      const answer = await site.send('GET', '/event-streams');
+      const answer = await api.send('GET', '/event-streams');
       assertProblem(answer, 500, 'Internal Server Error');
       assert.ok(answer.headers.has('x-ratelimit-limit'));
     });
-    const entry = site.logged.splice(0).at(-1);
+    const entry = api.logged.splice(0).at(-1);
     assert.deepEqual(entry?.facts, { err: secret });
   });
 
-  test('a store that is away is 503 with Retry-After, and no log entry each', async () => {
-    // Nothing is left of what another test asked.
-    site.auth.clock.move(1000);
+  test('an unavailable store is 503 with Retry-After, not logged per request', async () => {
+    // The readiness check of another test has expired.
+    api.auth.clock.move(1000);
     await withFault(new StoreUnavailable('disk full'), async () => {
-      const answer = await site.send('GET', '/event-streams');
+      const answer = await api.send('GET', '/event-streams');
       assertProblem(answer, 503, 'Service Unavailable', 'service_unavailable');
       assert.equal(answer.headers.get('retry-after'), '1');
-      const readiness = await site.raw('GET', '/readyz');
+      const readiness = await api.raw('GET', '/readyz');
       assert.deepEqual(
         [readiness.status, readiness.body.message],
         [503, 'The store is not available.'],
       );
-      assert.equal((await site.raw('GET', '/healthz')).status, 200);
+      assert.equal((await api.raw('GET', '/healthz')).status, 200);
     });
-    assert.deepEqual(site.logged, []);
+    assert.deepEqual(api.logged, []);
     // The response of a second ago is repeated.
-    assert.equal((await site.raw('GET', '/readyz')).status, 503);
-    site.auth.clock.move(1000);
-    assert.equal((await site.raw('GET', '/readyz')).status, 200);
+    assert.equal((await api.raw('GET', '/readyz')).status, 503);
+    api.auth.clock.move(1000);
+    assert.equal((await api.raw('GET', '/readyz')).status, 200);
   });
 
-  test('a process that is to end takes no request, but says that it lives', async () => {
-    site.ready = false;
+  test('during shutdown requests are 503 and /healthz is 200', async () => {
+    api.ready = false;
     try {
-      const answer = await site.send('GET', '/event-streams');
+      const answer = await api.send('GET', '/event-streams');
       assertProblem(answer, 503, 'Service Unavailable', 'service_unavailable');
       assert.equal(answer.headers.get('retry-after'), '1');
       assert.ok(answer.headers.has('x-ratelimit-limit'));
-      assert.equal((await site.raw('GET', '/readyz')).status, 503);
-      assert.equal((await site.raw('GET', '/healthz')).status, 200);
+      assert.equal((await api.raw('GET', '/readyz')).status, 503);
+      assert.equal((await api.raw('GET', '/healthz')).status, 200);
     } finally {
-      site.ready = true;
+      api.ready = true;
     }
-    assert.equal((await site.raw('GET', '/readyz')).status, 200);
+    assert.equal((await api.raw('GET', '/readyz')).status, 200);
   });
 });
 
 describe('the listener', () => {
-  test('gives nobody a connection for ever', () => {
-    const { server } = site.app;
+  test('the listener has timeouts', () => {
+    const { server } = api.app;
     assert.equal(server.headersTimeout, 16_000);
     assert.equal(server.requestTimeout, 30_000);
     assert.equal(server.keepAliveTimeout, 72_000);
@@ -452,16 +449,16 @@ describe('the listener', () => {
 });
 
 describe('paths without a token', () => {
-  test('the picture is a sandboxed file', async () => {
-    const { status, headers, text } = await site.raw('GET', '/avatar.svg');
+  test('the avatar is a sandboxed file', async () => {
+    const { status, headers, text } = await api.raw('GET', '/avatar.svg');
     assert.equal(status, 200);
     assert.equal(headers.get('content-type'), 'image/svg+xml');
     assert.equal(headers.get('content-security-policy'), "default-src 'none'; sandbox");
     assert.match(text, /^<svg [^>]*>.*<\/svg>\n$/s);
   });
 
-  test('actions are an empty list', async () => {
-    assert.deepEqual((await site.send('GET', '/actions/actions')).body, {
+  test('the list of actions is empty', async () => {
+    assert.deepEqual((await api.send('GET', '/actions/actions')).body, {
       actions: [],
       total: 0,
       page: 0,

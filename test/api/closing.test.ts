@@ -16,53 +16,53 @@ async function readUntil(socket: Socket, pattern: RegExp): Promise<string> {
 }
 
 describe('closing', () => {
-  test('lets a request under way end and keeps what it promised', async (t) => {
-    const site = await openApiFixture();
-    t.after(() => site.auth.close());
+  test('a request under way ends and its event is stored', async (t) => {
+    const api = await openApiFixture();
+    t.after(() => api.auth.close());
     const body = '{"type":"a.b","data":{}}';
     const head = (length: number, ...more: string[]): string =>
       [
         'POST /api/v2/events HTTP/1.1',
         'Host: a',
-        `Authorization: Bearer ${site.token}`,
+        `Authorization: Bearer ${api.token}`,
         'Content-Type: application/json',
         `Content-Length: ${length}`,
         ...more,
         '\r\n',
       ].join('\r\n');
-    const socket = connect(site.port, '127.0.0.1');
+    const socket = connect(api.port, '127.0.0.1');
     socket.write(head(body.length, 'Expect: 100-continue'));
     await readUntil(socket, /100 Continue/);
-    const closed = site.app.close();
+    const closed = api.app.close();
     socket.write(body);
     assert.match(await readUntil(socket, /"offset"/), /^HTTP\/1\.1 202 /);
     socket.end();
     await closed;
-    assert.equal(await site.auth.store.log.head(1), 1);
+    assert.equal(await api.auth.store.log.head(1), 1);
   });
 
-  test('ends connections on which nothing is asked', async (t) => {
-    const site = await openApiFixture();
-    t.after(() => site.auth.close());
-    const socket = connect(site.port, '127.0.0.1');
+  test('idle connections end', async (t) => {
+    const api = await openApiFixture();
+    t.after(() => api.auth.close());
+    const socket = connect(api.port, '127.0.0.1');
     socket.write('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n');
     await readUntil(socket, /"status":"ok"/);
     const ended = once(socket, 'close');
     socket.resume();
-    await site.app.close();
+    await api.app.close();
     await ended;
     assert.ok(socket.destroyed);
   });
 
-  test('ends the thread that reads bodies', async (t) => {
-    const site = await openApiFixture();
-    t.after(() => site.auth.close());
+  test('the thread that reads bodies ends', async (t) => {
+    const api = await openApiFixture();
+    t.after(() => api.auth.close());
     const started = once(process, 'worker') as Promise<[Worker]>;
     const event = { type: 'a.b', data: { x: 'x'.repeat(50_000) } };
-    assert.equal((await site.send('POST', '/events', event)).status, 202);
+    assert.equal((await api.send('POST', '/events', event)).status, 202);
     const [worker] = await started;
     const ended = once(worker, 'exit');
-    await site.app.close();
+    await api.app.close();
     await ended;
   });
 });

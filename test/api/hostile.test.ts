@@ -7,12 +7,12 @@ import type { Schema } from '../../src/api/http/violation.ts';
 import { openPull } from '../helpers/pull.ts';
 import { openApiFixture, type ApiResponse, type ApiFixture } from './fixture.ts';
 
-let site: ApiFixture;
+let api: ApiFixture;
 
 before(async () => {
-  site = await openApiFixture();
+  api = await openApiFixture();
 });
-after(() => site.close());
+after(() => api.close());
 
 const operations = describedOperations();
 const known: Readonly<Record<string, string>> = {
@@ -24,8 +24,8 @@ function pathOf(operation: Operation, values: Readonly<Record<string, string>> =
   return operation.path.replaceAll(/:([a-z_]+)/g, (_all, name: string) => values[name] ?? 'x');
 }
 
-/** A refusal of ours, whatever was sent: its shape is right and it is nobody's bug. */
-function assertRefused(answer: ApiResponse, what: string): void {
+/** Asserts a 4xx response with the usual error body. */
+function assertRejected(answer: ApiResponse, what: string): void {
   const { status, body, text } = answer;
   assert.ok(status >= 400 && status < 500, `${what}: ${status} ${text}`);
   assert.equal(body?.statusCode, status, what);
@@ -34,16 +34,16 @@ function assertRefused(answer: ApiResponse, what: string): void {
   assert.ok(text.length < 2000, `${what}: ${text.length} characters`);
 }
 
-function assertNoBug(answer: ApiResponse, what: string): void {
+function assertNot5xx(answer: ApiResponse, what: string): void {
   assert.ok(answer.status < 500, `${what}: ${answer.status} ${answer.text}`);
 }
 
-/** A pull that is not refused does not end by itself: it is cut off once its status is there. */
-async function assertNoHarm(operation: Operation, path: string, body?: string): Promise<void> {
+/** A pull that is accepted does not end: it is closed after its status. */
+async function assertNoError(operation: Operation, path: string, body?: string): Promise<void> {
   if (operation.operationId !== 'pullEvents') {
-    return assertNoBug(await site.send(operation.method, path, body), path.slice(0, 100));
+    return assertNot5xx(await api.send(operation.method, path, body), path.slice(0, 100));
   }
-  const pull = await openPull(`http://127.0.0.1:${site.port}/api/v2${path}`, site.token);
+  const pull = await openPull(`http://127.0.0.1:${api.port}/api/v2${path}`, api.token);
   pull.close();
   await pull.ended;
   assert.ok(pull.status < 500, `${path.slice(0, 100)}: ${pull.status} ${pull.text()}`);
@@ -77,40 +77,40 @@ describe('a hostile body', () => {
   for (const operation of operations.filter(({ body }) => body !== undefined)) {
     const name = `${operation.method} ${operation.path}`;
 
-    test(`is refused by ${name} when it is not what is asked for`, async () => {
+    test(`${name} rejects a body that does not match its schema`, async () => {
       for (const text of [...notJson, ...notObjects]) {
-        const answer = await site.send(operation.method, pathOf(operation), text);
-        assertRefused(answer, text.slice(0, 20));
+        const answer = await api.send(operation.method, pathOf(operation), text);
+        assertRejected(answer, text.slice(0, 20));
       }
     });
 
-    test(`is refused by ${name} when it is of another type or too large`, async () => {
+    test(`${name} rejects a body of another media type, and one that is too large`, async () => {
       const path = pathOf(operation);
       const type = { 'content-type': 'text/html' };
-      const other = await site.send(operation.method, path, '{}', type);
+      const other = await api.send(operation.method, path, '{}', type);
       assert.equal(other.status, 415);
-      const large = await site.send(operation.method, path, `"${'x'.repeat(4 * 1_048_576)}"`);
+      const large = await api.send(operation.method, path, `"${'x'.repeat(4 * 1_048_576)}"`);
       assert.equal(large.status, 413);
-      assertRefused(large, 'large');
+      assertRejected(large, 'large');
     });
 
-    test(`cannot harm ${name} by any value of any member`, async () => {
-      for (const member of membersOf(operation.body?.schema)) {
+    test(`${name}: no value of any field is a 500`, async () => {
+      for (const field of fieldsOf(operation.body?.schema)) {
         for (const value of anything) {
-          const body = { [member]: value };
-          assertNoBug(
-            await site.send(operation.method, pathOf(operation), body),
-            `${member}: ${JSON.stringify(value).slice(0, 50)}`,
+          const body = { [field]: value };
+          assertNot5xx(
+            await api.send(operation.method, pathOf(operation), body),
+            `${field}: ${JSON.stringify(value).slice(0, 50)}`,
           );
         }
       }
-      assert.deepEqual(site.logged, []);
+      assert.deepEqual(api.logged, []);
     });
 
-    test(`cannot smuggle members into ${name} by names that objects have`, async () => {
-      for (const member of ['__proto__', 'constructor', 'prototype', 'hasOwnProperty', 'x']) {
-        const text = `{"${member}":{"destination":1}}`;
-        assertRefused(await site.send(operation.method, pathOf(operation), text), member);
+    test(`${name} rejects fields such as __proto__ and constructor`, async () => {
+      for (const field of ['__proto__', 'constructor', 'prototype', 'hasOwnProperty', 'x']) {
+        const text = `{"${field}":{"destination":1}}`;
+        assertRejected(await api.send(operation.method, pathOf(operation), text), field);
       }
     });
   }
@@ -120,9 +120,9 @@ describe('a hostile query or path', () => {
   for (const operation of operations) {
     const name = `${operation.method} ${operation.path}`;
 
-    test(`does no harm to ${name}`, async () => {
+    test(`${name}: no query and no path parameter is a 500`, async () => {
       const body = operation.body === undefined ? undefined : '{';
-      for (const member of ['x', '__proto__', ...membersOf(operation.query)]) {
+      for (const field of ['x', '__proto__', ...fieldsOf(operation.query)]) {
         for (const value of [
           '',
           '-1',
@@ -134,44 +134,44 @@ describe('a hostile query or path', () => {
           '[]',
           '{}',
         ]) {
-          const path = `${pathOf(operation)}?${member}=${value}&${member}[a]=1`;
-          await assertNoHarm(operation, path, body);
+          const path = `${pathOf(operation)}?${field}=${value}&${field}[a]=1`;
+          await assertNoError(operation, path, body);
         }
       }
       for (const value of ['%00', '%ff', '..%2f..', '%F0%9F%98%80', "'", 'a'.repeat(3000)]) {
         const values = { id: value, event_id: value, client_id: value };
-        await assertNoHarm(operation, pathOf(operation, values), body);
+        await assertNoError(operation, pathOf(operation, values), body);
       }
-      assert.deepEqual(site.logged, []);
+      assert.deepEqual(api.logged, []);
     });
 
-    test(`of a stranger is refused by ${name} before anything else`, async () => {
+    test(`${name}: 401 comes before the checks of path, query and body`, async () => {
       const path = `/api/v2${pathOf(operation)}?take=x`;
       const text = operation.method === 'GET' ? undefined : '{';
-      const answer = await site.raw(operation.method, path, text, { 'content-type': 'a/b' });
+      const answer = await api.raw(operation.method, path, text, { 'content-type': 'a/b' });
       assert.equal(answer.status, 401);
-      assertRefused(answer, name);
+      assertRejected(answer, name);
       assert.ok(answer.headers.has('www-authenticate'));
     });
   }
 });
 
-/** Names of the members of a schema, of every form it has. */
-function membersOf(schema: TSchema | Schema | undefined): string[] {
+/** Returns the names of the fields of a schema, of all its branches. */
+function fieldsOf(schema: TSchema | Schema | undefined): string[] {
   const { properties = {}, anyOf = [], items }: Schema = schema ?? {};
-  const names = [...Object.keys(properties), ...anyOf.flatMap((branch) => membersOf(branch))];
-  return [...new Set(items === undefined ? names : [...names, ...membersOf(items)])];
+  const names = [...Object.keys(properties), ...anyOf.flatMap((branch) => fieldsOf(branch))];
+  return [...new Set(items === undefined ? names : [...names, ...fieldsOf(items)])];
 }
 
 describe('a body of very many parts', () => {
   const create = (metadata: string): Promise<ApiResponse> =>
-    site.send(
+    api.send(
       'POST',
       '/users',
       `{"connection":"Username-Password-Authentication","email":"many@example.com","password":"Quiet-River-42","user_metadata":${metadata}}`,
     );
 
-  test('is refused before it is parsed', async () => {
+  test('more than 20,000 arrays and objects are rejected before parsing', async () => {
     for (const part of ['[]', '{}', '{"a":1}']) {
       const answer = await create(`{"x":[${Array(20_000).fill(part).join(',')}]}`);
       assert.equal(answer.status, 400, answer.text);
@@ -182,7 +182,7 @@ describe('a body of very many parts', () => {
     }
   });
 
-  test('may have any number of numbers and texts', async () => {
+  test('any number of numbers and texts is accepted', async () => {
     const answer = await create(
       `{"x":[${Array(200_000).fill('1').join(',')}],"y":"${'{'.repeat(50_000)}"}`,
     );

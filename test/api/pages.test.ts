@@ -8,17 +8,17 @@ import { limits, openApiFixture, type ApiResponse, type ApiFixture } from './fix
 
 const MIB = 1_048_576;
 const total = 12;
-let site: ApiFixture;
+let api: ApiFixture;
 
 before(async () => {
-  site = await openApiFixture({ limits: { ...limits, unreadOfAllBytesMax: 64 * MIB } });
+  api = await openApiFixture({ limits: { ...limits, unreadOfAllBytesMax: 64 * MIB } });
   for (let index = 0; index < total; index += 1) await addUser(index);
 });
-after(() => site.close());
+after(() => api.close());
 
 /** A user with metadata of nearly 1 MiB. */
 async function addUser(index: number): Promise<void> {
-  const { store, tenant } = site.auth;
+  const { store, tenant } = api.auth;
   const user: User = {
     tenant: tenant.id,
     id: `leat|${String(index).padStart(2, '0')}`,
@@ -45,21 +45,21 @@ function assertTooLarge(answer: ApiResponse, message: string): void {
 }
 
 describe('a page of more than 8 MiB', () => {
-  test('by number: is refused, and a smaller one is answered', async () => {
+  test('pages by number: a page above the limit is 400, a smaller one 200', async () => {
     const message = 'The page would be larger than 8 MiB. Use a smaller per_page or take.';
-    assertTooLarge(await site.send('GET', '/users'), message);
-    assertTooLarge(await site.send('GET', '/users?sort=created_at:-1&per_page=9'), message);
-    const small = await site.send('GET', '/users?per_page=7&page=1&include_totals=true');
+    assertTooLarge(await api.send('GET', '/users'), message);
+    assertTooLarge(await api.send('GET', '/users?sort=created_at:-1&per_page=9'), message);
+    const small = await api.send('GET', '/users?per_page=7&page=1&include_totals=true');
     assert.equal(small.status, 200);
     assert.equal(small.body.users.length, total - 7);
     assert.equal(small.body.total, total);
   });
 
-  test('by key: ends early with next, until all were answered once', async () => {
+  test('pages by key: a page ends early with next, until every user was returned once', async () => {
     const ids: string[] = [];
     let from = '';
     for (let pages = 0; pages < 5; pages += 1) {
-      const page = await site.send('GET', `/users?take=100${from}`);
+      const page = await api.send('GET', `/users?take=100${from}`);
       assert.equal(page.status, 200);
       assert.ok(Buffer.byteLength(page.text) <= 8 * MIB);
       ids.push(...page.body.users.map((user: { user_id: string }) => user.user_id));
@@ -71,10 +71,10 @@ describe('a page of more than 8 MiB', () => {
   });
 });
 
-describe('answers that nobody reads', () => {
-  /** A connection that asks for 7 MiB so many times, and reads nothing. */
-  async function ask(t: TestContext, times: number, token = site.token): Promise<Socket> {
-    const socket = connect(site.port, '127.0.0.1');
+describe('responses that a client does not read', () => {
+  /** Opens a connection that requests 7 MiB several times and reads nothing. */
+  async function ask(t: TestContext, times: number, token = api.token): Promise<Socket> {
+    const socket = connect(api.port, '127.0.0.1');
     socket.pause();
     socket.on('error', () => {});
     t.after(() => socket.destroy());
@@ -84,25 +84,25 @@ describe('answers that nobody reads', () => {
   }
   const open = (): Promise<number> =>
     new Promise((resolve) => {
-      site.app.server.getConnections((_error, count) => resolve(count));
+      api.app.server.getConnections((_error, count) => resolve(count));
     });
   const others = async (): Promise<number> => {
-    site.app.server.closeIdleConnections();
+    api.app.server.closeIdleConnections();
     return open();
   };
 
-  test('close the connection at 16 MiB, also where all were asked for at once', async (t) => {
-    const accepted = once(site.app.server, 'connection') as Promise<[Socket]>;
+  test('the connection is closed at 16 MiB, also with pipelined requests', async (t) => {
+    const accepted = once(api.app.server, 'connection') as Promise<[Socket]>;
     await ask(t, 10);
     const [socket] = await accepted;
     if (!socket.destroyed) await once(socket, 'close');
     assert.ok(socket.bytesWritten < 16 * MIB, `${socket.bytesWritten} bytes`);
   });
 
-  test('are counted over all connections of a client, and of no other one', async (t) => {
+  test('unread bytes are counted over all connections of a client, not of others', async (t) => {
     const sockets = [await ask(t, 1), await ask(t, 1)];
     for (const socket of sockets) {
-      // The answer has begun, and nothing more of it is read.
+      // The response has begun; the rest of it stays unread.
       socket.resume();
       await once(socket, 'data');
       socket.pause();
@@ -112,42 +112,42 @@ describe('answers that nobody reads', () => {
     const ended = once(third, 'close');
     await ended;
     assert.equal(third.bytesRead, 0);
-    const authorization = `Bearer ${await site.tokenWith('read:users')}`;
-    const answer = await site.send('GET', '/users?take=7', undefined, { authorization });
+    const authorization = `Bearer ${await api.tokenWith('read:users')}`;
+    const answer = await api.send('GET', '/users?take=7', undefined, { authorization });
     assert.equal(answer.status, 200);
     for (const socket of sockets) socket.destroy();
-    await waitFor('both to be forgotten', async () => (await others()) === 0);
-    assert.equal((await site.send('GET', '/users?take=7')).status, 200);
+    await waitFor('both to be released', async () => (await others()) === 0);
+    assert.equal((await api.send('GET', '/users?take=7')).status, 200);
   });
 
-  test('are bounded for all clients of a tenant together', async (t) => {
-    const tokens = [site.token, await site.tokenWith('read:users')];
+  test('unread bytes are limited for all clients of a tenant together', async (t) => {
+    const tokens = [api.token, await api.tokenWith('read:users')];
     const sockets: Socket[] = [];
     for (const token of [...tokens, ...tokens]) {
       const socket = (await ask(t, 1, token)).resume();
       await once(socket, 'data');
       sockets.push(socket.pause());
     }
-    const fifth = (await ask(t, 1, await site.tokenWith('read:users'))).resume();
+    const fifth = (await ask(t, 1, await api.tokenWith('read:users'))).resume();
     await once(fifth, 'close');
     assert.equal(fifth.bytesRead, 0);
     for (const socket of sockets) socket.destroy();
-    await waitFor('all to be forgotten', async () => (await others()) === 0);
-    const authorization = `Bearer ${await site.tokenWith('read:users')}`;
-    const answer = await site.send('GET', '/users?take=7', undefined, { authorization });
+    await waitFor('all to be released', async () => (await others()) === 0);
+    const authorization = `Bearer ${await api.tokenWith('read:users')}`;
+    const answer = await api.send('GET', '/users?take=7', undefined, { authorization });
     assert.equal(answer.status, 200);
   });
 
-  test('that are read in the end arrive whole', async (t) => {
+  test('responses that are read late arrive whole', async (t) => {
     const socket = await ask(t, 2);
     let bytes = 0;
     socket.on('data', (chunk) => {
       bytes += chunk.length;
     });
     socket.resume();
-    await waitFor('both answers', () => bytes > 2 * 7 * (MIB - 2000), { progress: () => bytes });
+    await waitFor('both responses', () => bytes > 2 * 7 * (MIB - 2000), { progress: () => bytes });
     for (let i = 0; i < 5; i += 1) {
-      assert.equal((await site.send('GET', '/users?take=7')).status, 200);
+      assert.equal((await api.send('GET', '/users?take=7')).status, 200);
     }
   });
 });
@@ -163,9 +163,9 @@ describe('a stream', () => {
     },
   };
 
-  test('has at most 1000 subscriptions', async () => {
+  test('a stream has at most 1000 subscriptions', async () => {
     const create = (count: number): Promise<ApiResponse> =>
-      site.send('POST', '/event-streams', { destination, subscriptions: types(count) });
+      api.send('POST', '/event-streams', { destination, subscriptions: types(count) });
     const refused = await create(1001);
     assert.equal(refused.status, 400);
     assert.equal(
@@ -175,7 +175,7 @@ describe('a stream', () => {
     const created = await create(1000);
     assert.equal(created.status, 201, created.text);
     const path = `/event-streams/${created.body.id}`;
-    assert.equal((await site.send('PATCH', path, { subscriptions: types(1001) })).status, 400);
-    assert.equal((await site.send('PATCH', path, { subscriptions: types(1000) })).status, 200);
+    assert.equal((await api.send('PATCH', path, { subscriptions: types(1001) })).status, 400);
+    assert.equal((await api.send('PATCH', path, { subscriptions: types(1000) })).status, 200);
   });
 });

@@ -35,16 +35,17 @@ export function measureRequests(
     counts.set(key, count);
     return count;
   };
-  app.decorateRequest('measure');
+  app.decorateRequest('startedMs', 0);
+  app.decorateRequest('countResponse', function (this: FastifyRequest, status: number) {
+    const pattern = this.is404 ? noRoute : (this.routeOptions.url ?? noRoute);
+    const startedMs = this.getDecorator<number>('startedMs');
+    countOf(this.method, pattern)(status, clock.elapsedMs() - startedMs);
+  });
   app.addHook('onRoute', ({ method, url }) => {
     for (const name of [method].flat()) countOf(name, url);
   });
   app.addHook('onRequest', (request, _reply, done) => {
-    const startedMs = clock.elapsedMs();
-    (request as Measured).measure = (status) => {
-      const pattern = request.is404 ? noRoute : (request.routeOptions.url ?? noRoute);
-      countOf(request.method, pattern)(status, clock.elapsedMs() - startedMs);
-    };
+    request.setDecorator('startedMs', clock.elapsedMs());
     done();
   });
   app.addHook('onSend', (request, reply, payload, done) => {
@@ -55,7 +56,7 @@ export function measureRequests(
 
 /** Counts a response that is written to the connection directly; Fastify's others count themselves. */
 export function countResponse(request: FastifyRequest, status: number): void {
-  (request as Measured).measure?.(status);
+  (request as Measured).countResponse?.(status);
 }
 
-type Measured = FastifyRequest & { measure?: (status: number) => void };
+type Measured = FastifyRequest & { countResponse?(status: number): void };

@@ -4,6 +4,7 @@ import { runInSlices, runSync, type Slices, yieldToEventLoop } from '../../core/
 import { traceOf } from '../../core/trace.ts';
 import {
   type BodyPayer,
+  type RawBody,
   ClientGone,
   parseInSteps,
   readBody,
@@ -37,8 +38,8 @@ export interface ServeDeps {
 
 /**
  * Adds the route of an operation. Fastify's phases follow docs/http-api.md#order-of-checks:
- * rate limit, token and scope; then media type, size and memory of the body; then path and query;
- * then what the body holds; then the handler.
+ * rate limit, token and scope (onRequest); media type, size and memory of the body (preValidation);
+ * path and query (validation); content of the body and stored state (handler).
  */
 export function serve(app: FastifyInstance, deps: ServeDeps, operation: Operation): void {
   const { method, path, params, query, body } = operation;
@@ -51,9 +52,7 @@ export function serve(app: FastifyInstance, deps: ServeDeps, operation: Operatio
     },
     validatorCompiler: validatorOf,
     onRequest: admit(deps, operation),
-    ...(body === undefined
-      ? {}
-      : { preValidation: receive(deps, operation, body), preHandler: parse(body) }),
+    ...(body === undefined ? {} : { preValidation: receive(deps, operation, body) }),
     handler: respond(deps, operation),
   });
 }
@@ -83,34 +82,32 @@ function receive(deps: ServeDeps, operation: Operation, rule: BodyRule): Phase {
   };
 }
 
-/** Parses and checks a body; a long one in steps, with breaks. */
-function parse(rule: BodyRule): Phase {
+/** Creates the function that parses and checks a body; a long one in steps, with breaks. */
+function bodyParser(rule: BodyRule): (raw: RawBody | undefined) => unknown {
   const schemas = Object.entries(rule.mediaTypes ?? {});
   const checks = new Map(schemas.map(([type, schema]) => [type, bodyCheck(schema)]));
   const checkJson = bodyCheck(rule.schema);
-  return async (request) => {
-    const { bytes, mediaType = '' } = exchangeOf(request).raw ?? {};
+  return ({ bytes, mediaType = '' } = {}) => {
     if (bytes === undefined) {
       if (rule.required) throw badBody('Missing body', 'body', bodyText);
-      return;
+      return undefined;
     }
-    if (rule.unparsed === true) {
-      request.body = bytes;
-      return;
-    }
+    if (rule.unparsed === true) return bytes;
     const steps = checkedInSteps(bytes, checks.get(mediaType) ?? checkJson);
-    request.body = bytes.length > bytesAtOnceMax ? await runInSlices(steps) : runSync(steps);
+    return bytes.length > bytesAtOnceMax ? runInSlices(steps) : runSync(steps);
   };
 }
 
 function respond(deps: ServeDeps, operation: Operation): Phase<FastifyReply> {
+  const parseBody = operation.body && bodyParser(operation.body);
   return async (request, reply) => {
-    const { context } = exchangeOf(request);
+    const { context, raw } = exchangeOf(request);
+    const body = await parseBody?.(raw);
     const result = await resultOf(
       deps,
       operation,
       context,
-      callOf(deps, operation, request, reply),
+      callOf(deps, operation, request, reply, body),
     );
     releaseExchange(request);
     if (result.extraEvents !== undefined && result.extraEvents > 0) {
@@ -136,6 +133,7 @@ function callOf(
   operation: Operation,
   request: FastifyRequest,
   reply: FastifyReply,
+  body: unknown,
 ): Call {
   const { context, caller, raw } = exchangeOf(request);
   const { headers } = request;
@@ -147,7 +145,7 @@ function callOf(
     now,
     params: request.params,
     query: operation.query === undefined ? {} : request.query,
-    body: request.body,
+    body,
     mediaType: raw?.mediaType ?? '',
     isGone: () => reply.raw.destroyed,
     trace: traceOf(onlyOne(headers['traceparent'])),

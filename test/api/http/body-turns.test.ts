@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { readBody } from '../../../src/api/http/body.ts';
 
-test('a large body is read a chunk in a turn of the event loop, and whole', async (t) => {
+test('readBody: a large body is read whole, one chunk per turn of the event loop', async (t) => {
   const sent = Buffer.alloc(2 * 1024 * 1024, 'leat');
   /** The chunks that came in each turn. */
   const turns: number[] = [];
@@ -29,11 +29,11 @@ test('a large body is read a chunk in a turn of the event loop, and whole', asyn
   const headers = { 'content-type': 'application/json', 'content-length': sent.length };
   const outgoing = request({ host: '127.0.0.1', port, method: 'POST', headers });
   outgoing.end(sent);
-  const [answer] = await once(outgoing, 'response');
+  const [response] = await once(outgoing, 'response');
   let text = '';
-  for await (const chunk of answer) text += String(chunk);
+  for await (const chunk of response) text += String(chunk);
   assert.equal(text, 'true');
   const counts = turns.filter((count) => count > 0);
-  // The first that is too much for one turn is there before the turn can end.
+  // The chunk after the limit arrives before the turn can end.
   assert.ok(Math.max(...counts) <= 2, counts.join());
 });

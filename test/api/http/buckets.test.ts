@@ -4,27 +4,27 @@ import type { ApiSettings } from '../../../src/api/settings.ts';
 import { limits, openApiFixture, type ApiResponse, type ApiFixture } from '../fixture.ts';
 
 async function openTight(t: TestContext, settings: Partial<ApiSettings> = {}): Promise<ApiFixture> {
-  const site = await openApiFixture({ rateLimitBurst: 3, rateLimitPerSecond: 1, ...settings });
-  t.after(() => site.close());
-  return site;
+  const api = await openApiFixture({ rateLimitBurst: 3, rateLimitPerSecond: 1, ...settings });
+  t.after(() => api.close());
+  return api;
 }
 
 function bucketOf({ headers }: ApiResponse): (string | null)[] {
   return ['limit', 'remaining', 'reset'].map((name) => headers.get(`x-ratelimit-${name}`));
 }
 
-/** 2026-03-01T09:30:00Z, where the clock of a site stands. */
+/** 2026-03-01T09:30:00Z, where the clock of the fixture starts. */
 const start = 1_772_357_400;
 
 describe('the bucket of a client', () => {
-  test('lets its size through, then refuses until it refills', async (t) => {
-    const site = await openTight(t);
+  test('a client gets as many requests as the bucket holds, then 429 until it refills', async (t) => {
+    const api = await openTight(t);
     for (const remaining of [2, 1, 0]) {
-      const answer = await site.send('GET', '/event-streams');
+      const answer = await api.send('GET', '/event-streams');
       assert.equal(answer.status, 200);
       assert.deepEqual(bucketOf(answer), ['3', String(remaining), String(start + 3 - remaining)]);
     }
-    const refused = await site.send('GET', '/event-streams');
+    const refused = await api.send('GET', '/event-streams');
     assert.equal(refused.status, 429);
     assert.deepEqual(refused.body, {
       statusCode: 429,
@@ -35,102 +35,102 @@ describe('the bucket of a client', () => {
     });
     assert.equal(refused.headers.get('retry-after'), '1');
     assert.deepEqual(bucketOf(refused), ['3', '0', String(start + 3)]);
-    site.auth.clock.move(1000);
-    assert.equal((await site.send('GET', '/event-streams')).status, 200);
+    api.auth.clock.move(1000);
+    assert.equal((await api.send('GET', '/event-streams')).status, 200);
   });
 
-  test('is asked before the route, the body and the scope', async (t) => {
-    const site = await openTight(t);
-    for (let i = 0; i < 3; i++) await site.send('GET', '/nowhere');
-    assert.equal((await site.send('GET', '/nowhere')).status, 429);
-    assert.equal((await site.send('PUT', '/event-streams')).status, 429);
-    assert.equal((await site.send('POST', '/event-streams', '{')).status, 429);
+  test('the bucket is checked before route, body and scope', async (t) => {
+    const api = await openTight(t);
+    for (let i = 0; i < 3; i++) await api.send('GET', '/nowhere');
+    assert.equal((await api.send('GET', '/nowhere')).status, 429);
+    assert.equal((await api.send('PUT', '/event-streams')).status, 429);
+    assert.equal((await api.send('POST', '/event-streams', '{')).status, 429);
   });
 
-  test('is not touched by strangers who do not have its token', async (t) => {
-    const site = await openTight(t);
-    const forged = `${site.token.slice(0, -8)}AAAAAAAA`;
+  test('a request with a forged token counts against its address', async (t) => {
+    const api = await openTight(t);
+    const forged = `${api.token.slice(0, -8)}AAAAAAAA`;
     const answers: number[] = [];
     for (let i = 0; i < 5; i++) {
       const authorization = `Bearer ${forged}`;
-      const answer = await site.raw('GET', '/api/v2/event-streams', undefined, { authorization });
+      const answer = await api.raw('GET', '/api/v2/event-streams', undefined, { authorization });
       answers.push(answer.status);
     }
     assert.deepEqual(answers, [401, 401, 401, 429, 429]);
-    assert.equal((await site.send('GET', '/event-streams')).status, 200);
+    assert.equal((await api.send('GET', '/event-streams')).status, 200);
   });
 
-  test('is its own: another client has another', async (t) => {
-    const site = await openTight(t);
-    for (let i = 0; i < 4; i++) await site.send('GET', '/event-streams');
-    const headers = { authorization: `Bearer ${await site.tokenWith('read:event_streams')}` };
-    assert.equal((await site.send('GET', '/event-streams', undefined, headers)).status, 200);
+  test('each client has a bucket of its own', async (t) => {
+    const api = await openTight(t);
+    for (let i = 0; i < 4; i++) await api.send('GET', '/event-streams');
+    const headers = { authorization: `Bearer ${await api.tokenWith('read:event_streams')}` };
+    assert.equal((await api.send('GET', '/event-streams', undefined, headers)).status, 200);
   });
 
-  test('of an address also pays for tokens', async (t) => {
-    const site = await openTight(t);
+  test('token requests count against the bucket of the address', async (t) => {
+    const api = await openTight(t);
     const answers: number[] = [];
-    for (let i = 0; i < 4; i++) answers.push((await site.raw('POST', '/oauth/token', '')).status);
+    for (let i = 0; i < 4; i++) answers.push((await api.raw('POST', '/oauth/token', '')).status);
     assert.deepEqual(answers, [400, 400, 400, 429]);
-    assert.equal((await site.raw('GET', '/api/v2/event-streams')).status, 429);
-    assert.equal((await site.send('GET', '/event-streams')).status, 200);
+    assert.equal((await api.raw('GET', '/api/v2/event-streams')).status, 429);
+    assert.equal((await api.send('GET', '/event-streams')).status, 200);
   });
 });
 
 describe('the bucket of published events', () => {
   const one = { type: 'order.paid', data: {} };
 
-  test('is counted in events, and one request may overdraw it', async (t) => {
-    const site = await openTight(t, { publishLimitPerSecond: 10 });
-    const first = await site.send(
+  test('the bucket counts events, and one request may overdraw it', async (t) => {
+    const api = await openTight(t, { publishLimitPerSecond: 10 });
+    const first = await api.send(
       'POST',
       '/events',
       Array.from({ length: 9 }, () => one),
     );
     assert.equal(first.status, 202);
     assert.deepEqual(bucketOf(first).slice(0, 2), ['10', '1']);
-    const second = await site.send(
+    const second = await api.send(
       'POST',
       '/events',
       Array.from({ length: 20 }, () => one),
     );
     assert.equal(second.status, 202);
     assert.deepEqual(bucketOf(second).slice(0, 2), ['10', '0']);
-    const third = await site.send('POST', '/events', one);
+    const third = await api.send('POST', '/events', one);
     assert.equal(third.status, 429);
     assert.equal(third.headers.get('retry-after'), '2');
-    site.auth.clock.move(1901);
-    assert.equal((await site.send('POST', '/events', one)).status, 202);
+    api.auth.clock.move(1901);
+    assert.equal((await api.send('POST', '/events', one)).status, 202);
   });
 
-  test('spares the bucket of the client, and is not drained without a token', async (t) => {
-    const site = await openTight(t, { publishLimitPerSecond: 10 });
+  test('publishing takes nothing off the bucket of the client, and 401 nothing off that of events', async (t) => {
+    const api = await openTight(t, { publishLimitPerSecond: 10 });
     for (let i = 0; i < 5; i++) {
-      assert.equal((await site.send('POST', '/events', one)).status, 202);
+      assert.equal((await api.send('POST', '/events', one)).status, 202);
     }
-    for (let i = 0; i < 10; i++) await site.raw('POST', '/api/v2/events', '[]');
-    assert.equal((await site.send('POST', '/events', one)).status, 202);
-    assert.equal((await site.send('GET', '/event-streams')).status, 200);
+    for (let i = 0; i < 10; i++) await api.raw('POST', '/api/v2/events', '[]');
+    assert.equal((await api.send('POST', '/events', one)).status, 202);
+    assert.equal((await api.send('GET', '/event-streams')).status, 200);
   });
 
-  test('a refused request counts as one event', async (t) => {
-    const site = await openTight(t, { publishLimitPerSecond: 2 });
-    assert.equal((await site.send('POST', '/events', '{')).status, 400);
-    assert.equal((await site.send('POST', '/events', '{')).status, 400);
-    assert.equal((await site.send('POST', '/events', one)).status, 429);
+  test('a rejected request counts as one event', async (t) => {
+    const api = await openTight(t, { publishLimitPerSecond: 2 });
+    assert.equal((await api.send('POST', '/events', '{')).status, 400);
+    assert.equal((await api.send('POST', '/events', '{')).status, 400);
+    assert.equal((await api.send('POST', '/events', one)).status, 429);
   });
 });
 
 describe('the bucket of a tenant', () => {
   const settings = { rateLimitBurst: 3, tenantRateBurst: 4, tenantRatePerSecond: 1 };
 
-  test('is that of all its clients together, and the headers show the emptier one', async (t) => {
-    const site = await openTight(t, settings);
+  test('all clients of a tenant share the bucket, and the headers show the emptier one', async (t) => {
+    const api = await openTight(t, settings);
     const ask = async (token: string): Promise<ApiResponse> =>
-      site.send('GET', '/event-streams', undefined, { authorization: `Bearer ${token}` });
-    const other = await site.tokenWith('read:event_streams');
+      api.send('GET', '/event-streams', undefined, { authorization: `Bearer ${token}` });
+    const other = await api.tokenWith('read:event_streams');
     const seen: (string | null)[][] = [];
-    for (let i = 0; i < 3; i++) seen.push(bucketOf(await ask(site.token)).slice(0, 2));
+    for (let i = 0; i < 3; i++) seen.push(bucketOf(await ask(api.token)).slice(0, 2));
     seen.push(bucketOf(await ask(other)).slice(0, 2));
     assert.deepEqual(seen, [
       ['3', '2'],
@@ -142,27 +142,27 @@ describe('the bucket of a tenant', () => {
     assert.equal(refused.status, 429);
     assert.equal(refused.headers.get('retry-after'), '1');
     assert.deepEqual(bucketOf(refused), ['4', '0', String(start + 4)]);
-    site.auth.clock.move(1000);
+    api.auth.clock.move(1000);
     assert.equal((await ask(other)).status, 200);
   });
 
-  test('a client that its own bucket refuses takes nothing of it', async (t) => {
-    const site = await openTight(t, settings);
-    for (let i = 0; i < 10; i++) await site.send('GET', '/event-streams');
-    const authorization = `Bearer ${await site.tokenWith('read:event_streams')}`;
-    const answer = await site.send('GET', '/event-streams', undefined, { authorization });
+  test('a client whose own bucket is empty takes nothing off that of the tenant', async (t) => {
+    const api = await openTight(t, settings);
+    for (let i = 0; i < 10; i++) await api.send('GET', '/event-streams');
+    const authorization = `Bearer ${await api.tokenWith('read:event_streams')}`;
+    const answer = await api.send('GET', '/event-streams', undefined, { authorization });
     assert.equal(answer.status, 200);
   });
 
-  test('is not taken from by publishing and by asking for tokens, and holds up neither', async (t) => {
-    const site = await openTight(t, { ...settings, rateLimitBurst: 100, tenantRateBurst: 1 });
+  test('publishing and token requests do not count against the bucket of the tenant', async (t) => {
+    const api = await openTight(t, { ...settings, rateLimitBurst: 100, tenantRateBurst: 1 });
     const publish = (): Promise<ApiResponse> =>
-      site.send('POST', '/events', { type: 'order.paid', data: {} });
+      api.send('POST', '/events', { type: 'order.paid', data: {} });
     for (let i = 0; i < 5; i++) assert.equal((await publish()).status, 202);
-    assert.equal((await site.send('GET', '/event-streams')).status, 200);
-    assert.equal((await site.send('GET', '/event-streams')).status, 429);
+    assert.equal((await api.send('GET', '/event-streams')).status, 200);
+    assert.equal((await api.send('GET', '/event-streams')).status, 429);
     assert.equal((await publish()).status, 202);
-    const asked = await site.raw('POST', '/oauth/token', '{}', {
+    const asked = await api.raw('POST', '/oauth/token', '{}', {
       'content-type': 'application/json',
     });
     assert.equal(asked.headers.get('x-ratelimit-limit'), '100');
@@ -174,51 +174,51 @@ describe('the bucket of published bytes', () => {
   const bytes = (length: number): string =>
     JSON.stringify({ type: 'order.paid', data: {} }).padEnd(length);
 
-  test('admits a body while anything is left, then none until it refills', async (t) => {
-    const site = await openTight(t, { publishLimitBytesPerSecond: 1000 });
-    assert.equal((await site.send('POST', '/events', bytes(999))).status, 202);
-    assert.equal((await site.send('POST', '/events', bytes(5001))).status, 202);
-    const refused = await site.send('POST', '/events', bytes(100));
+  test('a body is admitted while anything is left, then none until the bucket refills', async (t) => {
+    const api = await openTight(t, { publishLimitBytesPerSecond: 1000 });
+    assert.equal((await api.send('POST', '/events', bytes(999))).status, 202);
+    assert.equal((await api.send('POST', '/events', bytes(5001))).status, 202);
+    const refused = await api.send('POST', '/events', bytes(100));
     assert.equal(refused.status, 429);
     assert.equal(refused.body.errorCode, 'too_many_requests');
     assert.equal(refused.headers.get('retry-after'), '5');
     assert.deepEqual(bucketOf(refused).slice(0, 2), ['1000', '0']);
-    site.auth.clock.move(5001);
-    assert.equal((await site.send('POST', '/events', bytes(100))).status, 202);
+    api.auth.clock.move(5001);
+    assert.equal((await api.send('POST', '/events', bytes(100))).status, 202);
   });
 
-  test('is asked before JSON is read, and after the size', async (t) => {
-    const site = await openTight(t, { publishLimitBytesPerSecond: 10 });
-    assert.equal((await site.send('POST', '/events', '{'.repeat(5_000_000))).status, 413);
-    assert.equal((await site.send('POST', '/events', '{'.repeat(100))).status, 400);
-    assert.equal((await site.send('POST', '/events', '{'.repeat(100))).status, 429);
+  test('the bucket is checked after the size of the body and before its JSON', async (t) => {
+    const api = await openTight(t, { publishLimitBytesPerSecond: 10 });
+    assert.equal((await api.send('POST', '/events', '{'.repeat(5_000_000))).status, 413);
+    assert.equal((await api.send('POST', '/events', '{'.repeat(100))).status, 400);
+    assert.equal((await api.send('POST', '/events', '{'.repeat(100))).status, 429);
   });
 
-  test('counts a body without a length as it is read', async (t) => {
-    const site = await openTight(t, { publishLimitBytesPerSecond: 1000 });
-    const headers = { authorization: `Bearer ${site.token}`, 'content-type': 'application/json' };
+  test('a body without a length counts as it is read', async (t) => {
+    const api = await openTight(t, { publishLimitBytesPerSecond: 1000 });
+    const headers = { authorization: `Bearer ${api.token}`, 'content-type': 'application/json' };
     const chunked = (text: string): Promise<ApiResponse> =>
-      site.raw('POST', '/api/v2/events', new Blob([text]).stream(), headers);
+      api.raw('POST', '/api/v2/events', new Blob([text]).stream(), headers);
     assert.equal((await chunked(bytes(2001))).status, 202);
     const refused = await chunked(bytes(100));
     assert.equal(refused.status, 429);
     assert.equal(refused.headers.get('retry-after'), '2');
   });
 
-  test('is a bucket of each tenant that only publishing takes from', async (t) => {
-    const site = await openTight(t, { publishLimitBytesPerSecond: 10 });
+  test('each tenant has a bucket of bytes, and only publishing takes from it', async (t) => {
+    const api = await openTight(t, { publishLimitBytesPerSecond: 10 });
     const name = { name: 'x'.repeat(1000) };
-    assert.equal((await site.send('POST', '/event-streams', name)).status, 400);
-    assert.equal((await site.send('POST', '/events', bytes(100))).status, 202);
+    assert.equal((await api.send('POST', '/event-streams', name)).status, 400);
+    assert.equal((await api.send('POST', '/events', bytes(100))).status, 202);
   });
 });
 
-describe('behind a proxy', () => {
-  test('strangers are told apart by the address that the proxy names', async (t) => {
-    const site = await openTight(t, { trustProxy: ['127.0.0.0/8'] });
+describe('the bucket of an address behind a proxy', () => {
+  test('a trusted proxy names the client address', async (t) => {
+    const api = await openTight(t, { trustProxy: ['127.0.0.0/8'] });
     const ask = async (forwarded: string): Promise<number> => {
       const headers = { 'x-forwarded-for': forwarded };
-      return (await site.raw('GET', '/api/v2/event-streams', undefined, headers)).status;
+      return (await api.raw('GET', '/api/v2/event-streams', undefined, headers)).status;
     };
     for (let i = 0; i < 3; i++) assert.equal(await ask(`198.51.100.${i}, 192.0.2.7`), 401);
     assert.equal(await ask('192.0.2.7'), 429, 'what the client wrote itself does not count');
@@ -227,12 +227,12 @@ describe('behind a proxy', () => {
     assert.equal(await ask('2001:db8::ffff'), 429, 'a /64 is one stranger');
   });
 
-  test('without one named, nobody can pretend to be somebody else', async (t) => {
-    const site = await openTight(t, { limits });
+  test('without a trusted proxy X-Forwarded-For is ignored', async (t) => {
+    const api = await openTight(t, { limits });
     const answers: number[] = [];
     for (let i = 0; i < 4; i++) {
       const headers = { 'x-forwarded-for': `192.0.2.${i}` };
-      answers.push((await site.raw('GET', '/api/v2/event-streams', undefined, headers)).status);
+      answers.push((await api.raw('GET', '/api/v2/event-streams', undefined, headers)).status);
     }
     assert.deepEqual(answers, [401, 401, 401, 429]);
   });

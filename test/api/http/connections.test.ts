@@ -13,79 +13,79 @@ const head = [
   'Content-Length: 4000',
 ].join('\r\n');
 
-/** Opens a site that cuts off what is under way at the end of the test. */
+/** Opens an API that cuts off what is under way at the end of the test. */
 async function open(
   t: TestContext,
   settings: Parameters<typeof openApiFixture>[0],
 ): Promise<ApiFixture> {
-  const site = await openApiFixture(settings);
+  const api = await openApiFixture(settings);
   t.after(async () => {
-    site.app.server.closeAllConnections();
-    await site.close();
+    api.app.server.closeAllConnections();
+    await api.close();
   });
-  return site;
+  return api;
 }
 
 /** Begins a request of a client behind the proxy 127.0.0.1 and leaves its body out. */
-async function begin(site: ApiFixture, client: string): Promise<() => string> {
-  const socket = connect(site.port, '127.0.0.1');
+async function begin(api: ApiFixture, client: string): Promise<() => string> {
+  const socket = connect(api.port, '127.0.0.1');
   let text = '';
   socket.setEncoding('latin1').on('data', (chunk: string) => {
     text += chunk;
   });
   socket.on('error', () => {});
   await once(socket, 'connect');
-  // Once it is told to continue, the request is under way.
+  // Once it gets 100 Continue, the request is under way.
   socket.write(`${head}\r\nExpect: 100-continue\r\nX-Forwarded-For: ${client}\r\n\r\n`);
   await waitFor('a response', () => text !== '');
   return () => text;
 }
 
 describe('clients behind a trusted proxy', () => {
-  test('have as many requests under way as they could have connections', async (t) => {
-    const site = await open(t, { trustProxy: ['127.0.0.1'], maxConnectionsPerAddress: 3 });
+  test('a client gets as many requests under way as it could have connections', async (t) => {
+    const api = await open(t, { trustProxy: ['127.0.0.1'], maxConnectionsPerAddress: 3 });
     const greedy = '2001:db8:1:2::7';
     for (const client of [greedy, '2001:db8:1:2::8', greedy]) {
-      assert.match((await begin(site, client))(), /^HTTP\/1\.1 100 Continue\r\n/);
+      assert.match((await begin(api, client))(), /^HTTP\/1\.1 100 Continue\r\n/);
     }
-    const refused = await begin(site, greedy);
+    const refused = await begin(api, greedy);
     assert.match(refused(), /^HTTP\/1\.1 429 Too Many Requests\r\n/);
     assert.match(refused(), /^connection: close\r\n/im);
     assert.match(refused(), /"errorCode":"too_many_requests"/);
     const forwarded = { 'x-forwarded-for': greedy };
-    assert.equal((await site.raw('GET', '/api/v2/nowhere', undefined, forwarded)).status, 429);
+    assert.equal((await api.raw('GET', '/api/v2/nowhere', undefined, forwarded)).status, 429);
     const other = { 'x-forwarded-for': '2001:db8:1:3::7' };
-    assert.equal((await site.raw('GET', '/healthz', undefined, other)).status, 200);
-    assert.equal((await site.raw('GET', '/healthz')).status, 200, 'the proxy itself');
+    assert.equal((await api.raw('GET', '/healthz', undefined, other)).status, 200);
+    assert.equal((await api.raw('GET', '/healthz')).status, 200, 'the proxy itself');
   });
 
-  test('have room again once their requests have ended', async (t) => {
-    const site = await open(t, { trustProxy: ['127.0.0.1'], maxConnectionsPerAddress: 1 });
+  test('a client may send again once its requests have ended', async (t) => {
+    const api = await open(t, { trustProxy: ['127.0.0.1'], maxConnectionsPerAddress: 1 });
     const client = { 'x-forwarded-for': '192.0.2.7' };
     for (let count = 0; count < 5; count += 1) {
-      await waitFor('room', async () => {
-        return (await site.raw('GET', '/healthz', undefined, client)).status === 200;
+      await waitFor('an admitted request', async () => {
+        return (await api.raw('GET', '/healthz', undefined, client)).status === 200;
       });
     }
-    const socket = connect(site.port, '127.0.0.1');
+    const socket = connect(api.port, '127.0.0.1');
     await once(socket, 'connect');
     socket.write(`${head}\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n{`);
     await waitFor('the limit', async () => {
-      return (await site.raw('GET', '/healthz', undefined, client)).status === 429;
+      return (await api.raw('GET', '/healthz', undefined, client)).status === 429;
     });
     socket.destroy();
-    await waitFor('room after the client has gone', async () => {
-      return (await site.raw('GET', '/healthz', undefined, client)).status === 200;
+    await waitFor('an admitted request after the client has disconnected', async () => {
+      return (await api.raw('GET', '/healthz', undefined, client)).status === 200;
     });
   });
 });
 
-describe('time-outs of requests', () => {
-  test('end an incomplete request and leave a pull alone', async (t) => {
-    const site = await open(t, {});
-    Object.assign(site.app.server, { headersTimeout: 50, requestTimeout: 50 });
-    const pull = await openPull(`http://127.0.0.1:${site.port}/api/v2/events`, site.token);
-    const socket = connect(site.port, '127.0.0.1');
+describe('timeouts of requests', () => {
+  test('timeouts end an incomplete request, but not a pull', async (t) => {
+    const api = await open(t, {});
+    Object.assign(api.app.server, { headersTimeout: 50, requestTimeout: 50 });
+    const pull = await openPull(`http://127.0.0.1:${api.port}/api/v2/events`, api.token);
+    const socket = connect(api.port, '127.0.0.1');
     let text = '';
     socket.setEncoding('latin1').on('data', (chunk: string) => {
       text += chunk;
@@ -93,7 +93,7 @@ describe('time-outs of requests', () => {
     socket.write(`${head}\r\n\r\n{`);
     await once(socket, 'close');
     assert.match(text, /^HTTP\/1\.1 408 Request Timeout\r\n/);
-    await site.send('POST', '/events', { type: 'a.b', data: {} });
+    await api.send('POST', '/events', { type: 'a.b', data: {} });
     await waitFor('the event', () => pull.text().includes('"a.b"'));
   });
 });

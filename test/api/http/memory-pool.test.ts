@@ -8,8 +8,8 @@ import { createMemoryPool } from '../../../src/api/http/memory-pool.ts';
 import { waitFor } from '../../helpers/wait.ts';
 import { limits, openApiFixture, type ApiFixture } from '../fixture.ts';
 
-describe('the room of a node', () => {
-  test('gives a tenant as much as it leaves to all others', () => {
+describe('the memory pool of a node', () => {
+  test('a tenant gets at most as much as remains for all others', () => {
     const pool = createMemoryPool({ bytesMax: 90 });
     const one = pool.open(1);
     assert.equal(one.take(45), true);
@@ -21,7 +21,7 @@ describe('the room of a node', () => {
     assert.equal(pool.open(3).take(11), true);
   });
 
-  test('has what was taken again once it was given back', () => {
+  test('closed shares are free again', () => {
     const pool = createMemoryPool({ bytesMax: 20 });
     const first = pool.open(1);
     const second = pool.open(1);
@@ -36,29 +36,29 @@ describe('the room of a node', () => {
   });
 });
 
-describe('bodies under way', () => {
+describe('memory of request bodies', () => {
   const bytesMax = 256 * 1024;
   const open = async (t: TestContext): Promise<ApiFixture> => {
-    const site = await openApiFixture({ limits: { ...limits, bodiesBytesMax: bytesMax } });
-    t.after(() => site.close());
-    return site;
+    const api = await openApiFixture({ limits: { ...limits, bodiesBytesMax: bytesMax } });
+    t.after(() => api.close());
+    return api;
   };
 
   /** Sends a part of a body, which ends only when the rest of it is sent. */
   const hang = (
     t: TestContext,
-    site: ApiFixture,
+    api: ApiFixture,
     path: string,
     sent: string,
     more: number,
   ): Socket => {
-    const socket = connect(site.port, '127.0.0.1').on('error', () => {});
+    const socket = connect(api.port, '127.0.0.1').on('error', () => {});
     t.after(() => socket.destroy());
     socket
       .resume()
       .write(
-        `POST /api/v2${path} HTTP/1.1\r\nhost: 127.0.0.1:${site.port}\r\n` +
-          `authorization: Bearer ${site.token}\r\ncontent-type: application/json\r\n` +
+        `POST /api/v2${path} HTTP/1.1\r\nhost: 127.0.0.1:${api.port}\r\n` +
+          `authorization: Bearer ${api.token}\r\ncontent-type: application/json\r\n` +
           `content-length: ${sent.length + more}\r\n\r\n${sent}`,
       );
     return socket;
@@ -66,15 +66,15 @@ describe('bodies under way', () => {
   const event = { type: 'order.paid', data: { x: 'x'.repeat(100_000) } };
 
   for (const path of ['/events', '/users']) {
-    test(`of POST ${path}: one above what its tenant may have is 429, until others have ended`, async (t) => {
-      const site = await open(t);
-      const hangOne = (): Socket => hang(t, site, path, '{'.padEnd(bytesMax / 2 - 60_000), 50_000);
+    test(`POST ${path}: a body above the memory of its tenant is 429 until others have ended`, async (t) => {
+      const api = await open(t);
+      const hangOne = (): Socket => hang(t, api, path, '{'.padEnd(bytesMax / 2 - 60_000), 50_000);
       let socket = hangOne();
-      const refused = await waitFor('a refusal', async () => {
-        // Beside an event that came first it is the one that is refused.
-        // A reset may come before what it is told.
+      const refused = await waitFor('a 429', async () => {
+        // An event that arrived first gets the memory instead of it.
+        // A reset may arrive before the response.
         if (socket.bytesRead > 0 || socket.destroyed) socket = hangOne();
-        const answer = await site.send('POST', '/events', event);
+        const answer = await api.send('POST', '/events', event);
         return answer.status === 429 && answer;
       });
       assert.deepEqual(refused.body, {
@@ -84,21 +84,27 @@ describe('bodies under way', () => {
         errorCode: 'too_many_requests',
       });
       assert.equal(refused.headers.get('retry-after'), '1');
-      assert.equal((await site.send('POST', '/events', { type: 'a.b', data: {} })).status, 202);
+      assert.equal((await api.send('POST', '/events', { type: 'a.b', data: {} })).status, 202);
       socket.destroy();
-      await waitFor('room', async () => (await site.send('POST', '/events', event)).status === 202);
+      await waitFor(
+        'free memory',
+        async () => (await api.send('POST', '/events', event)).status === 202,
+      );
     });
   }
 
-  test('give their room back when their clients have gone meanwhile', async (t) => {
-    const site = await open(t);
+  test('a disconnected client releases the memory of its body', async (t) => {
+    const api = await open(t);
     const slow = `{"type":"a.b","data":{"x":[${Array(30_000).fill('1.0').join(',')}]}}`;
-    for (let i = 0; i < 20; i += 1) hang(t, site, '/events', slow, 0).end();
-    await waitFor('room', async () => (await site.send('POST', '/events', event)).status === 202);
+    for (let i = 0; i < 20; i += 1) hang(t, api, '/events', slow, 0).end();
+    await waitFor(
+      'free memory',
+      async () => (await api.send('POST', '/events', event)).status === 202,
+    );
   });
 
-  test('take the memory of their bytes, in however small chunks they come', async (t) => {
-    const site = await open(t);
+  test('a body in chunks of one byte takes the memory of its bytes', async (t) => {
+    const api = await open(t);
     setFlagsFromString('--expose-gc');
     const collectGarbage = runInNewContext('gc') as () => void;
     const heapBytes = (): number => {
@@ -109,9 +115,9 @@ describe('bodies under way', () => {
     const chunks = 60_000;
     const sockets: Socket[] = [];
     for (let i = 0; i < 5; i += 1) {
-      const socket = connect(site.port, '127.0.0.1').on('error', () => {});
+      const socket = connect(api.port, '127.0.0.1').on('error', () => {});
       sockets.push(socket);
-      const accepted = once(site.app.server, 'connection') as Promise<[Socket]>;
+      const accepted = once(api.app.server, 'connection') as Promise<[Socket]>;
       socket.write(
         'POST /oauth/token HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n' +
           'transfer-encoding: chunked\r\n\r\n',

@@ -13,20 +13,20 @@ const request = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
 interface Guarded {
   readonly server: Server;
   readonly clock: ManualClock;
-  /** Requests that were handed over. */
+  /** Requests that were served. */
   handled(): number;
   refused(): number;
   readonly warnings: object[];
 }
 
-/** A guarded server that listens; ended with the test. */
+/** A guarded server that listens; the test closes it. */
 async function open(t: TestContext, respond: RequestListener): Promise<Guarded> {
   const seen = { handled: 0, refused: 0 };
   const warnings: object[] = [];
   const clock = createManualClock();
-  const server = createServer((asked, response) => {
+  const server = createServer((received, response) => {
     seen.handled += 1;
-    respond(asked, response);
+    respond(received, response);
   });
   guardConnections(server, {
     rule: { maxConnectionsPerAddress: 100, trustProxy: [] },
@@ -59,18 +59,18 @@ function closed(socket: Socket): Promise<void> {
   return new Promise((resolve) => socket.once('close', () => resolve()));
 }
 
-describe('a connection that waits for its next request', () => {
+describe('an idle connection', () => {
   const restMs = 72_000 + 16_000;
 
   for (const earlier of [0, 1]) {
-    const name = `ends with the server, which began to close during response ${earlier + 1} of it`;
+    const name = `a connection ends with the server that began to close during its response ${earlier + 1}`;
     test(name, { timeout: 10_000 }, async (t) => {
       const pending: ServerResponse[] = [];
       const guarded = await open(t, (_request, response) => {
         response.writeHead(200, { 'content-length': 2 }).write('ok');
         pending.push(response);
       });
-      guarded.server.keepAliveTimeout = 0; // Node's own would end it, too late.
+      guarded.server.keepAliveTimeout = 0; // Node's own timeout would end it too late.
       const { socket, responses } = await dial(guarded.server);
       for (let round = 1; round <= earlier; round += 1) {
         socket.write(request);
@@ -88,7 +88,7 @@ describe('a connection that waits for its next request', () => {
     });
   }
 
-  test('ends in time, though blank lines come', async (t) => {
+  test('blank lines do not extend the timeout of an idle connection', async (t) => {
     const guarded = await open(t, (_request, response) => response.end());
     Object.assign(guarded.server, { keepAliveTimeout: 72_000, headersTimeout: 16_000 });
     const { socket, responses } = await dial(guarded.server);
@@ -109,7 +109,7 @@ describe('a connection that waits for its next request', () => {
     assert.equal(guarded.clock.pending, 0);
   });
 
-  test('is not one while a response is under way', async (t) => {
+  test('a connection with a response under way is not idle', async (t) => {
     const pending: ServerResponse[] = [];
     const guarded = await open(t, (_request, response) => pending.push(response));
     const { socket, responses } = await dial(guarded.server);
@@ -126,18 +126,18 @@ describe('a connection that waits for its next request', () => {
   });
 });
 
-describe('requests of one connection before their responses', () => {
+describe('pipelined requests', () => {
   for (const [name, respond] of Object.entries({
     'at once': (response: ServerResponse) => response.end(),
     later: (response: ServerResponse) => setImmediate(() => response.end()),
     never: () => {},
   })) {
-    test(`answered ${name}: thousands in one read close the connection, most not handled`, async (t) => {
+    test(`thousands in one read, responded to ${name}: the connection is closed, most are not handled`, async (t) => {
       const guarded = await open(t, (_request, response) => respond(response));
       const { socket } = await dial(guarded.server);
       socket.write(request.repeat(5000));
       await closed(socket);
-      // One read may end between two parts of what was sent.
+      // A read may end in the middle of the requests.
       assert.ok(guarded.handled() < 5 * pipelinedMax, `${guarded.handled()} handled`);
       assert.equal(guarded.refused(), 1);
       assert.deepEqual(guarded.warnings, [
@@ -146,7 +146,7 @@ describe('requests of one connection before their responses', () => {
     });
   }
 
-  test('up to the limit are answered, again and again', async (t) => {
+  test('requests up to the limit get responses, repeatedly', async (t) => {
     const guarded = await open(t, (_request, response) => setImmediate(() => response.end()));
     const { socket, responses } = await dial(guarded.server);
     for (let round = 1; round <= 5; round += 1) {
@@ -157,7 +157,7 @@ describe('requests of one connection before their responses', () => {
     socket.destroy();
   });
 
-  test('of another connection are not counted with them', async (t) => {
+  test('requests are counted per connection', async (t) => {
     const guarded = await open(t, () => {});
     const [one, other] = [await dial(guarded.server), await dial(guarded.server)];
     for (const { socket } of [one, other]) socket.write(request.repeat(pipelinedMax));

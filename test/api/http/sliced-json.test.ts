@@ -16,12 +16,12 @@ describe('slicedJson', () => {
     { users: Array.from({ length: 20 }, (_, n) => ({ n, text: 'é"\\'.repeat(20_000) })) },
   ];
   for (const [index, body] of bodies.entries()) {
-    test(`writes body ${index} as JSON.stringify does`, async () => {
+    test(`serializes body ${index} like JSON.stringify`, async () => {
       assert.equal(await textOf(body), JSON.stringify(body));
     });
   }
 
-  test('takes in what is text already', async () => {
+  test('inserts JsonText unchanged', async () => {
     const user = new JsonText('{"id":', '1', '}');
     assert.equal(await textOf(user), '{"id":1}');
     assert.equal(await textOf([user]), '[{"id":1}]');
@@ -32,13 +32,13 @@ describe('slicedJson', () => {
     assert.equal(await textOf({ users: [user] }), '{"users":[{"id":1}]}');
   });
 
-  test('makes pieces of what is long alone', async () => {
+  test('returns pieces for long bodies only', async () => {
     assert.equal(typeof (await slicedJson([{ a: 1 }, { a: 2 }])), 'string');
     const pieces = await slicedJson([...Array(20).fill('é'.repeat(40_000))]);
     assert.ok(Array.isArray(pieces) && pieces.length >= 10, typeof pieces);
   });
 
-  test('gives way between the items of a long list', async () => {
+  test('yields to the event loop between the items of a long list', async () => {
     const items = Array.from({ length: 20 }, () => 'x'.repeat(100_000));
     let turns = 0;
     let done = false;

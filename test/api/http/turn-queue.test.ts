@@ -5,7 +5,7 @@ import { createTurnQueue } from '../../../src/api/http/turn-queue.ts';
 const alone = { atOnce: 1, ofOwner: 1 };
 
 describe('a turn queue', () => {
-  test('does one piece at a time, the owners in turns', async () => {
+  test('runs one task at a time and takes the owners in turns', async () => {
     const done: string[] = [];
     let underWay = 0;
     const queue = createTurnQueue(alone);
@@ -24,7 +24,7 @@ describe('a turn queue', () => {
     assert.deepEqual(done, ['a1', 'a2', 'b1', 'a3', 'b2', 'a4']);
   });
 
-  test('a failed piece is told to its caller alone', async () => {
+  test('a failed task rejects for its caller only', async () => {
     const queue = createTurnQueue(alone);
     const bad = queue.run(1, async () => {
       throw new Error('refused');
@@ -35,7 +35,7 @@ describe('a turn queue', () => {
     assert.equal(await queue.run(1, async () => 'later'), 'later');
   });
 
-  test('has no more under way than may be, in total and of one owner', async () => {
+  test('runs no more tasks at once than the limits in total and per owner', async () => {
     const underWay: string[] = [];
     let most = 0;
     const ends: (() => void)[] = [];

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { mayHoldInexactNumber, parseVerbatim } from '../../../src/api/http/verbatim.ts';
 
-/** What JSON.parse makes of a text, by its own account of the numbers. */
+/** Returns the result of JSON.parse, with its source text of each number. */
 function byReviver(text: string): unknown {
   const keep = (_name: string, value: unknown, { source }: { source?: string }): unknown =>
     typeof value === 'number' && source !== undefined && String(value) !== source
@@ -31,12 +31,12 @@ const texts = [
 
 describe('parseVerbatim', () => {
   for (const text of texts) {
-    test(`reads ${text} as JSON.parse does, numbers as they were sent`, () => {
+    test(`parses ${text} like JSON.parse, with numbers as sent`, () => {
       assert.equal(JSON.stringify(parseVerbatim(text)), JSON.stringify(byReviver(text)));
     });
   }
 
-  test('does not give an object another prototype', () => {
+  test('__proto__ does not change the prototype of an object', () => {
     const value = parseVerbatim('{"__proto__":{"x":1.0}}') as object;
     assert.equal(Object.getPrototypeOf(value), Object.prototype);
     assert.deepEqual(Object.keys(value), ['__proto__']);
@@ -53,7 +53,7 @@ describe('mayHoldInexactNumber', () => {
     }
   });
 
-  test('leaves out what a double holds', () => {
+  test('returns false for numbers that a double represents', () => {
     for (const text of ['[0,1,-1,1.5,-0.25,0.000001]', '{"a":"x","b":100}', '[]']) {
       assert.equal(mayHoldInexactNumber(text), false, text);
     }

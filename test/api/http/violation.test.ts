@@ -72,17 +72,17 @@ describe('firstViolation', () => {
     ],
   ];
   for (const [value, reason, property, description] of rows) {
-    test(`says of ${JSON.stringify(value)}: ${reason}`, () => {
+    test(`explains ${JSON.stringify(value)}: ${reason}`, () => {
       assert.deepEqual(firstViolation(schema, value), { reason, property, description });
     });
   }
 
-  test('cuts the values it quotes', () => {
+  test('shortens quoted values', () => {
     const violation = firstViolation(schema, { name: 'a', code: 'A'.repeat(100_000) });
     assert.ok((violation?.reason.length ?? 0) < 200);
   });
 
-  test('explains a union by the member that tells its objects apart', () => {
+  test('explains a union by the field that distinguishes its objects', () => {
     const bearer = { method: 'bearer', token: 't', username: 'u' };
     const of = (authorization: unknown): unknown => {
       const webhook = { webhook_endpoint: 'https://a', webhook_authorization: authorization };
@@ -109,14 +109,14 @@ describe('firstViolation', () => {
   });
 });
 
-describe('a refused value', () => {
+describe('a rejected value', () => {
   const schemas = describedOperations().flatMap(({ operationId, body, query, params }) =>
     Object.entries({ body: body?.schema, query, params, ...body?.mediaTypes })
       .filter((entry): entry is [string, TSchema] => entry[1] !== undefined)
       .map(([part, of]) => ({ name: `${operationId} ${part}`, of })),
   );
   for (const { name, of } of schemas) {
-    test(`always has a reason, and an accepted one has none: ${name}`, () => {
+    test(`firstViolation explains every rejected value, and no valid one: ${name}`, () => {
       const validator = Compile(of);
       const members = Object.keys((of as { properties?: object }).properties ?? {});
       const values = fc.oneof(
@@ -166,7 +166,7 @@ describe('parseQuery', () => {
     ['&&=&text=1', { text: '1' }],
   ];
   for (const [text, value] of rows) {
-    test(`reads ${JSON.stringify(text)}`, () => {
+    test(`parses ${JSON.stringify(text)}`, () => {
       assert.deepEqual(parseQuery(query, text), value);
     });
   }

@@ -37,7 +37,7 @@ const described = Object.entries(document.paths).flatMap(([path, methods]) =>
 );
 
 describe('the OpenAPI document', () => {
-  test('is the committed one: npm run openapi writes it anew', () => {
+  test('docs/openapi.json is up to date: npm run openapi writes it', () => {
     const committed = readFileSync(new URL('../../../docs/openapi.json', import.meta.url), 'utf8');
     assert.ok(
       committed === `${JSON.stringify(openapiDocument(), undefined, 2)}\n`,
@@ -45,18 +45,18 @@ describe('the OpenAPI document', () => {
     );
   });
 
-  test('is of version 3.1, and of version 2.0 of the API', () => {
+  test('the document has OpenAPI version 3.1 and API version 2.0', () => {
     assert.match(document.openapi, /^3\.1\./);
     assert.equal(document.info.version, '2.0');
   });
 
-  test('has every operation once, with an id of its own', () => {
+  test('every operation is in the document once, with a unique id', () => {
     const operations = describedOperations();
     assert.equal(described.length, operations.length);
     assert.equal(new Set(operations.map(({ operationId }) => operationId)).size, operations.length);
   });
 
-  test('says of every operation in which stage it is and which scopes are enough', () => {
+  test('every operation has its release lifecycle and its scopes', () => {
     const stages = ['Early Access', 'Generally Available', 'Deprecated', 'Planned', 'Beta'];
     for (const { operation, path } of described) {
       assert.ok(stages.includes(operation['x-release-lifecycle']), path);
@@ -66,7 +66,7 @@ describe('the OpenAPI document', () => {
     }
   });
 
-  test('names every parameter of a path', () => {
+  test('every path parameter is documented', () => {
     for (const { path, operation } of described) {
       const names = [...path.matchAll(/\{([a-z_]+)\}/g)].map((match) => match[1]);
       const parameters = operation.parameters?.filter((parameter) => parameter.in === 'path') ?? [];
@@ -78,7 +78,7 @@ describe('the OpenAPI document', () => {
     }
   });
 
-  test('has every status that every operation can answer', () => {
+  test('every operation has the statuses that all operations share', () => {
     for (const { operation, path } of described) {
       for (const status of ['401', '403', '405', '429', '500', '503']) {
         assert.ok(status in operation.responses, `${path} ${status}`);
@@ -86,7 +86,7 @@ describe('the OpenAPI document', () => {
     }
   });
 
-  test('refers only to what is there', () => {
+  test('every reference resolves', () => {
     const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g)];
     assert.ok(references.length > 0);
     for (const [, pointer = ''] of references) {
@@ -97,7 +97,7 @@ describe('the OpenAPI document', () => {
     }
   });
 
-  test('keeps its own schemas plain: no $id and nothing undefined', () => {
+  test('schemas have no $id and no undefined value', () => {
     assert.doesNotMatch(JSON.stringify(document), /"\$id"/);
     for (const [name, schema] of Object.entries(document.components.schemas)) {
       assert.equal(typeof schema, 'object', name);
@@ -106,14 +106,14 @@ describe('the OpenAPI document', () => {
 });
 
 describe('the served document', () => {
-  let site: ApiFixture;
+  let api: ApiFixture;
   before(async () => {
-    site = await openApiFixture();
+    api = await openApiFixture();
   });
-  after(() => site.close());
+  after(() => api.close());
 
-  test('needs no token and names the tenant', async () => {
-    const { status, body, headers } = await site.raw('GET', '/api/v2/openapi.json');
+  test('the document needs no token and names the tenant', async () => {
+    const { status, body, headers } = await api.raw('GET', '/api/v2/openapi.json');
     assert.equal(status, 200);
     assert.equal(headers.get('content-type'), 'application/json; charset=utf-8');
     assert.deepEqual(body.servers, [{ url: 'https://leat.example.com/api/v2' }]);
@@ -122,7 +122,7 @@ describe('the served document', () => {
     assert.deepEqual(Object.keys(body.paths), Object.keys(document.paths));
   });
 
-  test('describes the answers as they are', async () => {
+  test('responses match the schemas of the document', async () => {
     const configuration = {
       webhook_endpoint: 'https://hooks.example.net/',
       webhook_authorization: { method: 'basic', username: 'a', password: 'b' },
@@ -131,27 +131,27 @@ describe('the served document', () => {
       destination: { type: 'webhook', configuration },
       subscriptions: [{ event_type: 'a.b' }],
     };
-    const created = await site.send('POST', '/event-streams', body);
+    const created = await api.send('POST', '/event-streams', body);
     const path = `/event-streams/${created.body.id}`;
     const range = { date_from: '2026-03-01T09:30:00Z' };
-    const started = await site.send('POST', `${path}/replay`, range);
+    const started = await api.send('POST', `${path}/replay`, range);
     const answers: [operationId: string, body: unknown][] = [
       ['createEventStream', created.body],
-      ['readEventStream', (await site.send('GET', path)).body],
-      ['updateEventStream', (await site.send('PATCH', path, {})).body],
-      ['listEventStreams', (await site.send('GET', '/event-streams?take=1')).body],
-      ['readSigningSecret', (await site.send('GET', `${path}/signing-secret`)).body],
-      ['rotateSigningSecret', (await site.send('POST', `${path}/signing-secret/rotate`)).body],
+      ['readEventStream', (await api.send('GET', path)).body],
+      ['updateEventStream', (await api.send('PATCH', path, {})).body],
+      ['listEventStreams', (await api.send('GET', '/event-streams?take=1')).body],
+      ['readSigningSecret', (await api.send('GET', `${path}/signing-secret`)).body],
+      ['rotateSigningSecret', (await api.send('POST', `${path}/signing-secret/rotate`)).body],
       ['startReplay', started.body],
-      ['readReplay', (await site.send('GET', `${path}/replay/${started.body.id}`)).body],
-      ['sendTestEvent', (await site.send('POST', `${path}/test`, { event_type: 'a.b' })).body],
-      ['readEventStreamStats', (await site.send('GET', `${path}/stats`)).body],
-      ['listEventDeliveries', (await site.send('GET', `${path}/deliveries`)).body],
-      ['listEventDeliveries', (await site.send('GET', `${path}/deliveries?take=1`)).body],
-      ['redeliverEvents', (await site.send('POST', `${path}/redeliver`)).body],
-      ['publishEvents', (await site.send('POST', '/events', { type: 'a.b', data: {} })).body],
-      ['publishEvents', (await site.send('POST', '/events', [{ type: 'a.b', data: {} }])).body],
-      ['listActions', (await site.send('GET', '/actions/actions')).body],
+      ['readReplay', (await api.send('GET', `${path}/replay/${started.body.id}`)).body],
+      ['sendTestEvent', (await api.send('POST', `${path}/test`, { event_type: 'a.b' })).body],
+      ['readEventStreamStats', (await api.send('GET', `${path}/stats`)).body],
+      ['listEventDeliveries', (await api.send('GET', `${path}/deliveries`)).body],
+      ['listEventDeliveries', (await api.send('GET', `${path}/deliveries?take=1`)).body],
+      ['redeliverEvents', (await api.send('POST', `${path}/redeliver`)).body],
+      ['publishEvents', (await api.send('POST', '/events', { type: 'a.b', data: {} })).body],
+      ['publishEvents', (await api.send('POST', '/events', [{ type: 'a.b', data: {} }])).body],
+      ['listActions', (await api.send('GET', '/actions/actions')).body],
     ];
     for (const [operationId, answer] of answers) {
       const operation = describedOperations().find((one) => one.operationId === operationId);

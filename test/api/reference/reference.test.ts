@@ -20,15 +20,15 @@ function pathsIn({ text }: ApiResponse): string[] {
 }
 
 describe('the reference page', () => {
-  let site: ApiFixture;
+  let api: ApiFixture;
   before(async () => {
-    site = await openApiFixture();
+    api = await openApiFixture();
   });
-  after(() => site.close());
+  after(() => api.close());
 
   for (const path of ['/docs', '/docs/']) {
-    test(`${path} is HTML that names Leat and its version and allows nothing from elsewhere`, async () => {
-      const { status, headers, text } = await site.raw('GET', path);
+    test(`${path} is HTML that names Leat and its version and allows no foreign resources`, async () => {
+      const { status, headers, text } = await api.raw('GET', path);
       assert.equal(status, 200);
       assert.match(text, /<title>Leat 1\.2\.3 API reference<\/title>/);
       assert.doesNotMatch(text, /\{\{/);
@@ -44,22 +44,22 @@ describe('the reference page', () => {
     });
   }
 
-  test('is not sent again to who has it', async () => {
-    const etag = (await site.raw('GET', '/docs')).headers.get('etag') ?? '';
+  test('a request with the ETag of the page gets 304', async () => {
+    const etag = (await api.raw('GET', '/docs')).headers.get('etag') ?? '';
     assert.match(etag, /^"[0-9a-f]+"$/);
-    const again = await site.raw('GET', '/docs/', undefined, { 'if-none-match': `"x", W/${etag}` });
+    const again = await api.raw('GET', '/docs/', undefined, { 'if-none-match': `"x", W/${etag}` });
     assert.equal(again.status, 304);
     assert.equal(again.text, '');
     assert.equal(again.headers.get('etag'), etag);
     // A cache updates what it has by the headers of this answer (RFC 9111 section 4.3.4).
     assert.equal(again.headers.get('content-security-policy'), policy);
     assert.equal(again.headers.get('x-frame-options'), 'DENY');
-    const other = await site.raw('GET', '/docs', undefined, { 'if-none-match': '"other"' });
+    const other = await api.raw('GET', '/docs', undefined, { 'if-none-match': '"other"' });
     assert.equal(other.status, 200);
   });
 
-  test('names files that are there, each with its type, to be kept for ever', async () => {
-    const page = await site.raw('GET', '/docs');
+  test('the files of the page exist, have their media type and are immutable', async () => {
+    const page = await api.raw('GET', '/docs');
     const paths = pathsIn(page).filter((path) => path.startsWith('/docs/'));
     assert.equal(paths.length, 5, paths.join());
     const types: Record<string, string> = {
@@ -68,28 +68,28 @@ describe('the reference page', () => {
       svg: 'image/svg+xml',
     };
     for (const path of paths) {
-      const { status, headers, text } = await site.raw('GET', path);
+      const { status, headers, text } = await api.raw('GET', path);
       assert.equal(status, 200, path);
       assert.equal(headers.get('content-type'), types[path.split('.').at(-1) ?? ''], path);
       assert.equal(headers.get('cache-control'), 'public, max-age=31536000, immutable');
       assert.equal(headers.get('x-content-type-options'), 'nosniff');
-      const head = await site.raw('HEAD', path);
+      const head = await api.raw('HEAD', path);
       assert.equal(head.status, 200, path);
       assert.equal(head.text, '');
       assert.equal(head.headers.get('content-length'), String(Buffer.byteLength(text)), path);
     }
-    assert.equal((await site.raw('HEAD', '/docs')).status, 200);
+    assert.equal((await api.raw('HEAD', '/docs')).status, 200);
   });
 
-  test('has style sheets whose pictures are files of its own', async () => {
-    const sheets = pathsIn(await site.raw('GET', '/docs')).filter((path) => path.endsWith('.css'));
+  test('the style sheets embed no images', async () => {
+    const sheets = pathsIn(await api.raw('GET', '/docs')).filter((path) => path.endsWith('.css'));
     let pictures = 0;
     for (const sheet of sheets) {
-      const { text } = await site.raw('GET', sheet);
+      const { text } = await api.raw('GET', sheet);
       assert.doesNotMatch(text, /data:/);
       for (const [, url = ''] of text.matchAll(/url\(["']?([^"')]+)/g)) {
         pictures += 1;
-        const picture = await site.raw('GET', url);
+        const picture = await api.raw('GET', url);
         assert.equal(picture.status, 200, url);
         assert.match(picture.text, /^<svg [^]*<\/svg>$/);
       }
@@ -97,19 +97,19 @@ describe('the reference page', () => {
     assert.ok(pictures > 5, String(pictures));
   });
 
-  test('has no other method than GET and HEAD', async () => {
-    const [asset = ''] = pathsIn(await site.raw('GET', '/docs')).filter((one) =>
+  test('methods other than GET and HEAD are 405', async () => {
+    const [asset = ''] = pathsIn(await api.raw('GET', '/docs')).filter((one) =>
       one.endsWith('.js'),
     );
     for (const path of ['/docs', '/docs/', asset]) {
-      const refused = await site.raw('POST', path, '{}');
+      const refused = await api.raw('POST', path, '{}');
       assert.equal(refused.status, 405, path);
       assert.equal(refused.headers.get('allow'), 'GET, HEAD');
       assert.equal(refused.body.message, 'Method Not Allowed');
     }
   });
 
-  test('serves nothing that is not on its list', async () => {
+  test('paths outside the list of files are 404', async () => {
     const paths = [
       '/docs/docs.js',
       '/docs/docs.html',
@@ -121,71 +121,75 @@ describe('the reference page', () => {
       '/docs/swagger-ui-bundle.js.map',
     ];
     for (const path of paths) {
-      const { status, body } = await exchange(site.port, requestText(`GET ${path}`, []));
+      const { status, body } = await exchange(api.port, requestText(`GET ${path}`, []));
       assert.equal(status, 404, path);
       assert.match(body, /"message":"Not Found"/, path);
     }
   });
 
-  test('is refused while the process ends', async (t) => {
-    site.ready = false;
+  test('the page is 503 during shutdown', async (t) => {
+    api.ready = false;
     t.after(() => {
-      site.ready = true;
+      api.ready = true;
     });
-    const refused = await site.raw('GET', '/docs');
+    const refused = await api.raw('GET', '/docs');
     assert.equal(refused.status, 503);
     assert.equal(refused.headers.get('retry-after'), '1');
   });
 });
 
-test('the reference page belongs to a tenant: a Host of none gets 404', async (t) => {
-  const site = await openApiFixture();
-  t.after(() => site.close());
-  const other = await secondTenant(site.auth);
-  site.auth.clock.move(10_000);
-  await site.send('GET', '/event-streams');
+test('the reference page belongs to a tenant: an unknown Host gets 404', async (t) => {
+  const api = await openApiFixture();
+  t.after(() => api.close());
+  const other = await secondTenant(api.auth);
+  api.auth.clock.move(10_000);
+  await api.send('GET', '/event-streams');
   const statusAt = async (host: string): Promise<number> => {
     const request = requestText('GET /docs', []).replace('Host: 127.0.0.1', `Host: ${host}`);
-    return (await exchange(site.port, request)).status;
+    return (await exchange(api.port, request)).status;
   };
   assert.equal(await statusAt('nobody.example.com'), 404);
   assert.equal(await statusAt(other.tenant.domain), 200);
 });
 
-test('the page and each of its files come off the bucket of the remote address', async (t) => {
-  const site = await openApiFixture({ rateLimitBurst: 3, rateLimitPerSecond: 1 });
-  t.after(() => site.close());
-  const page = await site.raw('GET', '/docs');
+test('the page and each of its files count against the bucket of the client address', async (t) => {
+  const api = await openApiFixture({ rateLimitBurst: 3, rateLimitPerSecond: 1 });
+  t.after(() => api.close());
+  const page = await api.raw('GET', '/docs');
   assert.equal(page.headers.get('x-ratelimit-remaining'), '2');
   const [asset = ''] = pathsIn(page);
-  assert.equal((await site.raw('GET', asset)).headers.get('x-ratelimit-remaining'), '1');
-  await site.raw('GET', '/docs');
-  const refused = await site.raw('GET', asset);
+  assert.equal((await api.raw('GET', asset)).headers.get('x-ratelimit-remaining'), '1');
+  await api.raw('GET', '/docs');
+  const refused = await api.raw('GET', asset);
   assert.equal(refused.status, 429);
-  assert.equal(refused.headers.get('cache-control'), 'no-store', 'a refusal is not kept for ever');
-  assert.equal((await site.send('GET', '/event-streams')).status, 200, 'clients are not touched');
+  assert.equal(refused.headers.get('cache-control'), 'no-store', 'a 429 is not cached');
+  assert.equal(
+    (await api.send('GET', '/event-streams')).status,
+    200,
+    'the bucket of a client is not affected',
+  );
 });
 
-test('a page loads several times from the bucket that Leat has by default', async (t) => {
-  const site = await openApiFixture({ rateLimitBurst: 100, rateLimitPerSecond: 50 });
-  t.after(() => site.close());
+test('the page loads several times with the default rate limit', async (t) => {
+  const api = await openApiFixture({ rateLimitBurst: 100, rateLimitPerSecond: 50 });
+  t.after(() => api.close());
   for (let i = 0; i < 8; i++) {
-    for (const path of ['/docs', ...pathsIn(await site.raw('GET', '/docs'))]) {
-      assert.equal((await site.raw('GET', path)).status, 200, path);
+    for (const path of ['/docs', ...pathsIn(await api.raw('GET', '/docs'))]) {
+      assert.equal((await api.raw('GET', path)).status, 200, path);
     }
-    site.auth.clock.move(100);
+    api.auth.clock.move(100);
   }
 });
 
-describe('strict transport', () => {
-  test('is asked for where a trusted proxy ends TLS, not where anybody says so', async (t) => {
+describe('Strict-Transport-Security', () => {
+  test('the header is sent where a trusted proxy ends TLS, not for X-Forwarded-Proto of others', async (t) => {
     const behind = await openApiFixture({ trustProxy: ['127.0.0.1'] });
     t.after(() => behind.close());
     const direct = await openApiFixture();
     t.after(() => direct.close());
-    const hstsOf = async (site: ApiFixture, proto: string): Promise<string | null> => {
+    const hstsOf = async (api: ApiFixture, proto: string): Promise<string | null> => {
       const headers = { 'x-forwarded-proto': proto, 'x-forwarded-host': 'leat.example.com' };
-      const page = await site.raw('GET', '/docs', undefined, headers);
+      const page = await api.raw('GET', '/docs', undefined, headers);
       assert.equal(page.status, 200);
       return page.headers.get('strict-transport-security');
     };
@@ -204,20 +208,20 @@ describe('strict transport', () => {
     ['a.localhost:1', 'max-age=300'],
   ];
   for (const [host, hsts] of hosts) {
-    test(`at ${host} is ${hsts}`, () => {
+    test(`${host} gets ${hsts}`, () => {
       assert.equal(htmlHeaders({ secure: true, host })['strict-transport-security'], hsts);
       assert.ok(!('strict-transport-security' in htmlHeaders({ secure: false, host })));
     });
   }
 
-  test('is seen on a socket that speaks TLS', () => {
+  test('a TLS socket is secure', () => {
     const request = { socket: { encrypted: true }, headers: {} } as unknown as IncomingMessage;
     assert.equal(createSecureReader([])(request), true);
   });
 });
 
 describe('a static file', () => {
-  test('has a path that changes with its bytes', () => {
+  test('the path of a file changes with its bytes', () => {
     const one = staticFile('/docs/', 'a.min.js', Buffer.from('1'));
     const two = staticFile('/docs/', 'a.min.js', Buffer.from('2'));
     assert.match(one.path, /^\/docs\/a\.min\.[0-9a-f]{15}\.js$/);
@@ -225,33 +229,33 @@ describe('a static file', () => {
     assert.equal(staticFile('/docs/', 'a.min.js', Buffer.from('1')).path, one.path);
   });
 
-  test('of an unknown type is a mistake', () => {
+  test('a file of an unknown type is an error', () => {
     assert.throws(() => staticFile('/docs/', 'a.exe', Buffer.from('')), /a\.exe: no media type/);
   });
 });
 
-describe('a style sheet', () => {
-  const placed: string[] = [];
-  const place = (svg: string): string => `/p${placed.push(svg)}`;
+describe('withoutDataUrls', () => {
+  const added: string[] = [];
+  const addFile = (svg: string): string => `/p${added.push(svg)}`;
 
-  test('loses the pictures within it to files, each one once', () => {
+  test('moves each SVG image of a style sheet into one file', () => {
     const data = String.raw`url("data:image/svg+xml;charset=utf-8,<svg a=\"%23f(1)\"/>")`;
     const css = `a{background:#fff ${data} 50%}b{mask:${data}}c{background:url(x.png)}`;
-    const moved = withoutDataUrls(css, place);
+    const moved = withoutDataUrls(css, addFile);
     const expected = 'a{background:#fff url("/p1") 50%}b{mask:url("/p1")}c{background:url(x.png)}';
     assert.equal(moved, expected);
-    assert.deepEqual(placed, ['<svg a="#f(1)"/>']);
+    assert.deepEqual(added, ['<svg a="#f(1)"/>']);
   });
 
-  test('loses pictures of other types', () => {
+  test('drops images of other types', () => {
     const css = 'a{background:#fff url(data:image/png;base64,AAAA==) 0}';
-    assert.equal(withoutDataUrls(css, place), 'a{background:#fff none 0}');
+    assert.equal(withoutDataUrls(css, addFile), 'a{background:#fff none 0}');
   });
 });
 
-describe('an example of a body', () => {
+describe('body examples', () => {
   for (const [operationId, examples] of Object.entries(bodyExamples)) {
-    test(`of ${operationId} is valid`, () => {
+    test(`the examples of ${operationId} are valid`, () => {
       const operation = describedOperations().find((one) => one.operationId === operationId);
       const { schema, mediaTypes } = operation?.body ?? {};
       assert.ok(schema, operationId);
