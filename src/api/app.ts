@@ -119,7 +119,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   return app;
 }
 
-/** Responds to whatever a phase of a request throws. */
+/** Responds to the errors that the phases of a request throw. */
 function handleErrors(app: FastifyInstance, log: AppDeps['log']): void {
   app.setErrorHandler((error, request, reply) => {
     releaseExchange(request);

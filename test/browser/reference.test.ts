@@ -193,7 +193,7 @@ describe('the reference page in Chromium', () => {
     const { page } = await open(t);
     const block = page.locator('#operations-Events-pullEvents');
     await block.locator('.opblock-summary-control').click();
-    await block.getByText('It cannot be tried here').waitFor();
+    await block.getByText('This page cannot try it').waitFor();
     assert.equal(await block.locator('.try-out__btn').count(), 0);
   });
 
@@ -205,7 +205,7 @@ describe('the reference page in Chromium', () => {
     assert.equal(await status.innerText(), 'No token: Client authentication failed');
     await page.getByLabel('Access token').fill('nonsense');
     await page.getByRole('button', { name: 'Use it' }).click();
-    await page.getByText('That is not a token').waitFor();
+    await page.getByText('The text is not a JWT').waitFor();
   });
 
   test('sends nothing away that was typed in where its script does not run', async (t) => {

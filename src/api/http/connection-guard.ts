@@ -69,7 +69,7 @@ export function guardConnections(server: Server, deps: ConnectionGuardDeps): voi
   server.on('drop', () => reject({ limit: connectionsMax }, tooManyConnections));
   guardRequests(server, {
     clock: deps.clock,
-    refuse: ({ remoteAddress: address }) =>
+    reject: ({ remoteAddress: address }) =>
       reject({ address, limit: pipelinedMax }, tooManyRequests),
   });
 }

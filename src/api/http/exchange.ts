@@ -27,7 +27,7 @@ export function exchangeOf(request: FastifyRequest): Exchange {
   return request.getDecorator<Exchange>('exchange');
 }
 
-/** Releases the memory of a request's body, if it has come that far. */
+/** Releases the memory of a request's body, if it holds any. */
 export function releaseExchange(request: FastifyRequest): void {
   request.getDecorator<Exchange | undefined>('exchange')?.share?.close();
 }

@@ -11,7 +11,7 @@ export const pipelinedMax = 64;
 export interface RequestGuardDeps {
   readonly clock: Pick<Clock, 'elapsedMs' | 'after'>;
   /** Called for every connection that is closed for its requests. */
-  readonly refuse: (socket: Socket) => void;
+  readonly reject: (socket: Socket) => void;
 }
 
 /** A connection that has sent a request. */
@@ -31,7 +31,7 @@ interface Connection {
  * included, and starts the latter with the first byte of a request. Closes connections that become
  * idle while the server closes. Call it after the server has its listeners of requests.
  */
-export function guardRequests(server: Server, { clock, refuse }: RequestGuardDeps): void {
+export function guardRequests(server: Server, { clock, reject }: RequestGuardDeps): void {
   const connections = new WeakMap<Socket, Connection>();
   const connectionOf = (socket: Socket): Connection => {
     const known = connections.get(socket);
@@ -66,7 +66,7 @@ export function guardRequests(server: Server, { clock, refuse }: RequestGuardDep
     if (socket.destroyed) return false;
     const connection = connectionOf(socket);
     if (connection.underWay >= pipelinedMax) {
-      refuse(socket);
+      reject(socket);
       socket.destroy();
       return false;
     }

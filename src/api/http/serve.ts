@@ -66,7 +66,7 @@ function admit(deps: ServeDeps, operation: Operation): Phase {
     const caller = authorize(context, operation);
     operation.admit?.({ tenant: context.tenant, caller });
     setExchange(request, { context, caller });
-    // Fastify would reject a malformed media type, even without a body; `receive` judges it.
+    // Fastify would reject a malformed media type, even without a body; `receive` checks it.
     if (request.mediaType === undefined) delete request.raw.headers['content-type'];
   };
 }
@@ -87,7 +87,8 @@ function bodyParser(rule: BodyRule): (raw: RawBody | undefined) => unknown {
   const schemas = Object.entries(rule.mediaTypes ?? {});
   const checks = new Map(schemas.map(([type, schema]) => [type, bodyCheck(schema)]));
   const checkJson = bodyCheck(rule.schema);
-  return ({ bytes, mediaType = '' } = {}) => {
+  return (raw) => {
+    const { bytes, mediaType = '' } = raw ?? {};
     if (bytes === undefined) {
       if (rule.required) throw badBody('Missing body', 'body', bodyText);
       return undefined;

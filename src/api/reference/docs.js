@@ -1,9 +1,9 @@
 /* global SwaggerUIBundle */
 // The reference page: Swagger UI over this tenant's OpenAPI document, and a form for a token. The
-// token is held by this script alone: nothing is stored, a reload forgets it.
+// token is a variable of this script: nothing is stored, a reload drops it.
 
-/** The token in use, and when it ends. */
-let held;
+/** The token in use. */
+let accessToken;
 
 const byId = (id) => document.getElementById(id);
 
@@ -11,22 +11,22 @@ void start();
 
 async function start() {
   followColours();
-  byId('by-secret').addEventListener('submit', doing(getToken));
-  byId('by-paste').addEventListener('submit', doing(pasteToken));
+  byId('by-secret').addEventListener('submit', onSubmit(getToken));
+  byId('by-paste').addEventListener('submit', onSubmit(pasteToken));
   byId('forget').addEventListener('click', forget);
-  const answer = await fetch('/api/v2/openapi.json').catch(() => undefined);
-  if (answer?.ok !== true) {
+  const response = await fetch('/api/v2/openapi.json').catch(() => undefined);
+  if (response?.ok !== true) {
     byId('reference').textContent =
       'The OpenAPI document cannot be read now. Reload the page to try again.';
     return;
   }
-  show(adapted(await answer.json()));
+  show(adapt(await response.json()));
 }
 
 // The operations
 
-/** The document as this page shows it. */
-function adapted(document) {
+/** Returns the document as this page shows it. */
+function adapt(document) {
   for (const path of Object.values(document.paths)) {
     for (const operation of Object.values(path)) {
       const scopes = (operation.security ?? []).flatMap((way) => Object.values(way).flat());
@@ -37,17 +37,17 @@ function adapted(document) {
       for (const response of Object.values(operation.responses)) delete response.headers;
     }
   }
-  // All refusals have one shape, and all answers the same headers: the page says so once.
+  // All errors have one shape, and all responses the same headers: the page describes them once.
   for (const response of Object.values(document.components.responses)) {
     delete response.headers;
     delete response.content;
   }
-  // Requests go to where the page came from: the policy of the page allows no other origin.
+  // Requests go to the origin of the page: its policy allows no other.
   return { ...document, servers: [{ url: `${location.origin}/api/v2` }] };
 }
 
 const streamNote =
-  'It cannot be tried here, because its answer goes on: use `curl -N` or a client of SSE.';
+  'This page cannot try it, because its response does not end: use `curl -N` or an SSE client.';
 
 function isStream(operation) {
   return operation?.responses?.['200']?.content?.['text/event-stream'] !== undefined;
@@ -64,7 +64,7 @@ function show(document) {
     defaultModelsExpandDepth: 0,
     displayRequestDuration: true,
     syntaxHighlight: { activated: true, theme: 'nord' },
-    // Else Swagger UI asks a server of its makers about the document.
+    // Otherwise Swagger UI sends the document to a server of its makers.
     validatorUrl: null,
     persistAuthorization: false,
     requestInterceptor: authorized,
@@ -72,7 +72,7 @@ function show(document) {
   });
 }
 
-/** Of Swagger UI: the operations and schemas alone, each with its stage; tokens are ours. */
+/** Reduces Swagger UI to operations, each with its stage, and schemas; this page handles tokens. */
 function plugin({ React, specSelectors }) {
   const element = React.createElement;
   const stageAt = ({ operationProps }) => {
@@ -137,12 +137,12 @@ function listContents(tags) {
 
 function authorized(request) {
   const own = new URL(request.url, location.href).origin === location.origin;
-  if (held !== undefined && own) request.headers['Authorization'] = `Bearer ${held}`;
+  if (accessToken !== undefined && own) request.headers['Authorization'] = `Bearer ${accessToken}`;
   return request;
 }
 
 async function getToken() {
-  const answer = await fetch('/oauth/token', {
+  const response = await fetch('/oauth/token', {
     method: 'POST',
     body: new URLSearchParams({
       grant_type: 'client_credentials',
@@ -151,10 +151,10 @@ async function getToken() {
       client_secret: byId('client-secret').value,
     }),
   });
-  const body = await answer.json();
-  if (!answer.ok) throw new Error(body.error_description ?? body.message ?? answer.statusText);
+  const body = await response.json();
+  if (!response.ok) throw new Error(body.error_description ?? body.message ?? response.statusText);
   byId('client-secret').value = '';
-  hold(body.access_token);
+  useToken(body.access_token);
 }
 
 async function pasteToken() {
@@ -162,33 +162,33 @@ async function pasteToken() {
     .value.trim()
     .replace(/^Bearer\s+/i, '');
   const claims = claimsOf(token);
-  if (claims === undefined) throw new Error('That is not a token: a token is a JWT, eyJ….….…');
+  if (claims === undefined) throw new Error('The text is not a JWT (eyJ….….…).');
   byId('token').value = '';
-  hold(token);
+  useToken(token);
 }
 
-function hold(token) {
-  held = token;
+function useToken(token) {
+  accessToken = token;
   const { azp, client_id: other, exp, scope = '' } = claimsOf(token) ?? {};
   const until = exp === undefined ? '' : `, until ${new Date(exp * 1000).toLocaleString()}`;
   const scopes = scope === '' ? 0 : scope.split(' ').length;
   const client = azp ?? other ?? 'a client';
-  say(`Token of ${client} with ${scopes} scope${scopes === 1 ? '' : 's'}${until}.`, 'good');
+  showStatus(`Token of ${client} with ${scopes} scope${scopes === 1 ? '' : 's'}${until}.`, 'good');
   byId('forget').hidden = false;
 }
 
 function forget() {
-  held = undefined;
+  accessToken = undefined;
   byId('forget').hidden = true;
-  say('No token: requests are answered with 401.', '');
+  showStatus('No token: requests get 401.', '');
 }
 
-function say(text, how) {
+function showStatus(text, className) {
   byId('status').textContent = text;
-  byId('status').className = how;
+  byId('status').className = className;
 }
 
-/** Read to be shown, not to be believed: the service verifies. */
+/** Returns the claims of a token, unverified: they are only displayed. */
 function claimsOf(token) {
   try {
     const part = token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/');
@@ -199,15 +199,15 @@ function claimsOf(token) {
   }
 }
 
-/** Does what a form is for, and says why it could not. */
-function doing(work) {
+/** Returns a listener that runs the action of a form and shows its error. */
+function onSubmit(action) {
   return (event) => {
     event.preventDefault();
-    work().catch((error) => say(`No token: ${error.message}`, 'bad'));
+    action().catch((error) => showStatus(`No token: ${error.message}`, 'bad'));
   };
 }
 
-/** Swagger UI knows its dark colours by a class. */
+/** Switches the dark colours of Swagger UI, which a class selects. */
 function followColours() {
   const dark = matchMedia('(prefers-color-scheme: dark)');
   const follow = () => document.documentElement.classList.toggle('dark-mode', dark.matches);
