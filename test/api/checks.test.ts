@@ -7,12 +7,12 @@ import { allScopesBut, openApiFixture, type ApiResponse, type ApiFixture } from 
 
 /** The error that the list of streams and the ping of {@link broken} fail with. */
 const fault: { error: Error | undefined } = { error: undefined };
-let api: ApiFixture;
+let fixture: ApiFixture;
 
 before(async () => {
-  api = await openApiFixture({}, { around: broken });
+  fixture = await openApiFixture({}, { around: broken });
 });
-after(() => api.close());
+after(() => fixture.close());
 
 /** Returns a store whose list of streams and ping fail while a fault is set. */
 function broken(store: Store): Store {
@@ -46,7 +46,7 @@ const stream = '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA';
 
 describe('headers of a response', () => {
   test('a response has the common headers and those of the rate limit', async () => {
-    const { headers } = await api.send('GET', '/event-streams');
+    const { headers } = await fixture.send('GET', '/event-streams');
     assert.equal(headers.get('content-type'), 'application/json; charset=utf-8');
     assert.equal(headers.get('cache-control'), 'no-store');
     assert.equal(headers.get('x-content-type-options'), 'nosniff');
@@ -58,14 +58,14 @@ describe('headers of a response', () => {
 
   test('every error response has them too', async () => {
     const answers = [
-      await api.raw('GET', '/api/v2/event-streams'),
-      await api.raw('GET', '/api/v2/nowhere'),
-      await api.raw('PUT', '/api/v2/event-streams'),
-      await api.raw('GET', '/api/v2'),
-      await api.raw('GET', '/api/v2/openapi.json'),
-      await api.raw('PUT', '/oauth/token'),
-      await api.send('POST', '/event-streams', '{'),
-      await api.send('GET', `${stream}x`),
+      await fixture.raw('GET', '/api/v2/event-streams'),
+      await fixture.raw('GET', '/api/v2/nowhere'),
+      await fixture.raw('PUT', '/api/v2/event-streams'),
+      await fixture.raw('GET', '/api/v2'),
+      await fixture.raw('GET', '/api/v2/openapi.json'),
+      await fixture.raw('PUT', '/oauth/token'),
+      await fixture.send('POST', '/event-streams', '{'),
+      await fixture.send('GET', `${stream}x`),
     ];
     for (const { headers, text } of answers) {
       assert.ok(headers.has('x-ratelimit-limit'), text);
@@ -77,7 +77,7 @@ describe('headers of a response', () => {
   });
 
   test('204 has no body and no media type', async () => {
-    const answer = await api.send('DELETE', stream);
+    const answer = await fixture.send('DELETE', stream);
     assert.equal(answer.status, 204);
     assert.equal(answer.text, '');
     assert.equal(answer.headers.get('content-type'), null);
@@ -85,22 +85,22 @@ describe('headers of a response', () => {
   });
 
   test('HEAD gets the response to GET without its body', async () => {
-    const get = await api.send('GET', '/event-streams');
-    const head = await api.send('HEAD', '/event-streams');
+    const get = await fixture.send('GET', '/event-streams');
+    const head = await fixture.send('HEAD', '/event-streams');
     assert.equal(head.status, 200);
     assert.equal(head.text, '');
     assert.equal(head.headers.get('content-length'), get.headers.get('content-length'));
-    assert.equal((await api.raw('HEAD', '/api/v2/event-streams')).status, 401);
+    assert.equal((await fixture.raw('HEAD', '/api/v2/event-streams')).status, 401);
   });
 });
 
 describe('routes', () => {
   test('an unknown path is 404', async () => {
     for (const path of ['/nowhere', '/event-streams/x/', '/Event-Streams', '/events/x/y', '']) {
-      assertProblem(await api.send('GET', path), 404, 'Not Found');
+      assertProblem(await fixture.send('GET', path), 404, 'Not Found');
     }
-    assertProblem(await api.raw('GET', '/'), 404, 'Not Found');
-    assertProblem(await api.raw('POST', '/nowhere', 'x'), 404, 'Not Found');
+    assertProblem(await fixture.raw('GET', '/'), 404, 'Not Found');
+    assertProblem(await fixture.raw('POST', '/nowhere', 'x'), 404, 'Not Found');
   });
 
   test('another method is 405 with the methods of the path', async () => {
@@ -114,7 +114,7 @@ describe('routes', () => {
       ['POST', '/api/v2/openapi.json', 'GET, HEAD'],
     ];
     for (const [method, path, allow] of cases) {
-      const answer = await api.raw(method, path);
+      const answer = await fixture.raw(method, path);
       assertProblem(answer, 405, 'Method Not Allowed');
       assert.equal(answer.headers.get('allow'), allow, `${method} ${path}`);
     }
@@ -122,46 +122,46 @@ describe('routes', () => {
 
   test('404 and 405 come before 401, whatever the body', async () => {
     const bad = { authorization: 'Bearer nonsense', 'content-type': ';;' };
-    assert.equal((await api.raw('PUT', `/api/v2${stream}`, '{', bad)).status, 405);
-    assert.equal((await api.raw('POST', '/api/v2/nowhere', '{', bad)).status, 404);
+    assert.equal((await fixture.raw('PUT', `/api/v2${stream}`, '{', bad)).status, 405);
+    assert.equal((await fixture.raw('POST', '/api/v2/nowhere', '{', bad)).status, 404);
   });
 
   test('methods that Fastify does not know are 405 and 404 too', async () => {
     for (const method of ['PROPFIND', 'TRACE', 'MKCOL', 'LOCK', 'QUERY']) {
       const known = requestText(`${method} /api/v2/event-streams`, ['Content-Length: 0']);
       const unknown = requestText(`${method} /api/v2/nowhere`, ['Content-Length: 0']);
-      assert.equal((await exchange(api.port, known)).status, 405, method);
-      assert.equal((await exchange(api.port, unknown)).status, 404, method);
+      assert.equal((await exchange(fixture.port, known)).status, 405, method);
+      assert.equal((await exchange(fixture.port, unknown)).status, 404, method);
     }
   });
 
   test('a path that cannot be decoded is taken literally, after the token is checked', async () => {
     for (const id of ['%ZZ', '%', '%E0%A4%A', '%FF%FE', 'a%2', '%c0%af', '%00', '%2e%2e']) {
       const line = `GET /api/v2/event-streams/${id}`;
-      assert.equal((await exchange(api.port, requestText(line, []))).status, 401, id);
-      const authorized = requestText(line, [`Authorization: Bearer ${api.token}`]);
-      const answer = await exchange(api.port, authorized);
+      assert.equal((await exchange(fixture.port, requestText(line, []))).status, 401, id);
+      const authorized = requestText(line, [`Authorization: Bearer ${fixture.token}`]);
+      const answer = await exchange(fixture.port, authorized);
       assert.equal(answer.status, 400, id);
       assert.equal(JSON.parse(answer.body).errorCode, 'invalid_uri', id);
     }
   });
 
   test('an empty path parameter is checked like any other', async () => {
-    assert.equal((await api.send('GET', '/event-streams/')).body.errorCode, 'invalid_uri');
-    assert.equal((await api.send('PUT', '/event-streams/')).status, 405);
+    assert.equal((await fixture.send('GET', '/event-streams/')).body.errorCode, 'invalid_uri');
+    assert.equal((await fixture.send('PUT', '/event-streams/')).status, 405);
   });
 
   test('a long path parameter is 400, a longer URL 431', async () => {
-    const long = await api.send('GET', `/event-streams/${'x'.repeat(10_000)}`);
+    const long = await fixture.send('GET', `/event-streams/${'x'.repeat(10_000)}`);
     assert.equal(long.status, 400);
     assert.ok(long.text.length < 500);
     const longer = requestText(`GET /api/v2/event-streams/${'x'.repeat(40_000)}`, []);
-    assert.equal((await exchange(api.port, longer)).status, 431);
+    assert.equal((await exchange(fixture.port, longer)).status, 431);
   });
 
   test('a percent-encoded path is the same route', async () => {
-    assert.equal((await api.send('GET', '/%65vent-streams')).status, 200);
-    assert.equal((await api.raw('PUT', '/api/v2/%65vent-streams')).status, 405);
+    assert.equal((await fixture.send('GET', '/%65vent-streams')).status, 200);
+    assert.equal((await fixture.raw('PUT', '/api/v2/%65vent-streams')).status, 405);
   });
 });
 
@@ -184,7 +184,7 @@ describe('a request that is not valid HTTP', () => {
   ];
   for (const [what, request, status] of cases) {
     test(`${what}: the error has the usual body`, async () => {
-      const answer = await exchange(api.port, request);
+      const answer = await exchange(fixture.port, request);
       assert.equal(answer.status, status);
       if (answer.body !== '') assert.equal(JSON.parse(answer.body).statusCode, status);
     });
@@ -195,20 +195,20 @@ describe('the token', () => {
   test('a missing token is 401 that names the realm only', async () => {
     for (const authorization of [undefined, '', 'Basic eDp5', 'Bearer', 'Bearer ']) {
       const headers = authorization === undefined ? {} : { authorization };
-      const answer = await api.raw('GET', '/api/v2/event-streams', undefined, headers);
+      const answer = await fixture.raw('GET', '/api/v2/event-streams', undefined, headers);
       assertProblem(answer, 401, 'Missing authentication');
       assert.equal(answer.headers.get('www-authenticate'), 'Bearer realm="leat.example.com"');
     }
   });
 
   test('a token in the query does not count', async () => {
-    const answer = await api.raw('GET', `/api/v2/event-streams?access_token=${api.token}`);
+    const answer = await fixture.raw('GET', `/api/v2/event-streams?access_token=${fixture.token}`);
     assertProblem(answer, 401, 'Missing authentication');
   });
 
   test('a rejected token is 401 with the reason', async () => {
     const authorization = 'Bearer nonsense';
-    const answer = await api.raw('GET', '/api/v2/event-streams', undefined, { authorization });
+    const answer = await fixture.raw('GET', '/api/v2/event-streams', undefined, { authorization });
     assertProblem(answer, 401, 'Invalid token');
     assert.equal(
       answer.headers.get('www-authenticate'),
@@ -217,18 +217,20 @@ describe('the token', () => {
   });
 
   test('a token of a client without the global flag is 401', async () => {
-    const token = await api.auth.token(await api.auth.client({ global: false }, ['read:users']));
+    const token = await fixture.auth.token(
+      await fixture.auth.client({ global: false }, ['read:users']),
+    );
     const authorization = `Bearer ${token}`;
-    const answer = await api.raw('GET', '/api/v2/event-streams', undefined, { authorization });
+    const answer = await fixture.raw('GET', '/api/v2/event-streams', undefined, { authorization });
     assertProblem(answer, 401, 'Client is not global.');
   });
 
   test('a token without any of the scopes is 403 that names them', async () => {
-    const token = await api.tokenWith(
+    const token = await fixture.tokenWith(
       ...allScopesBut('read:event_streams', 'read:event_deliveries'),
     );
     const headers = { authorization: `Bearer ${token}` };
-    const answer = await api.send('GET', `${stream}/deliveries`, undefined, headers);
+    const answer = await fixture.send('GET', `${stream}/deliveries`, undefined, headers);
     assertProblem(
       answer,
       403,
@@ -243,8 +245,8 @@ describe('the token', () => {
 
   test('a token with one of the scopes is enough', async () => {
     for (const scope of ['read:event_streams', 'read:event_deliveries']) {
-      const headers = { authorization: `bEaReR ${await api.tokenWith(scope)}` };
-      const answer = await api.send('GET', `${stream}/deliveries`, undefined, headers);
+      const headers = { authorization: `bEaReR ${await fixture.tokenWith(scope)}` };
+      const answer = await fixture.send('GET', `${stream}/deliveries`, undefined, headers);
       assertProblem(answer, 404, 'The requested stream does not exist.');
     }
   });
@@ -258,11 +260,11 @@ describe('the body', () => {
       'application/json; charset=latin1',
       'application/cloudevents+json',
     ]) {
-      const answer = await api.send('POST', '/event-streams', '{}', { 'content-type': type });
+      const answer = await fixture.send('POST', '/event-streams', '{}', { 'content-type': type });
       assertProblem(answer, 415, 'Unsupported Media Type', 'unsupported_media_type');
     }
     const zipped = { ...json, 'content-encoding': 'gzip' };
-    const answer = await api.send('POST', '/event-streams', '{}', zipped);
+    const answer = await fixture.send('POST', '/event-streams', '{}', zipped);
     assertProblem(answer, 415, 'Unsupported Media Type', 'unsupported_media_type');
   });
 
@@ -272,17 +274,17 @@ describe('the body', () => {
       'application/json;charset=UTF-8',
       'application/json ; a=b',
     ]) {
-      const answer = await api.send('POST', '/event-streams', '{}', { 'content-type': type });
+      const answer = await fixture.send('POST', '/event-streams', '{}', { 'content-type': type });
       assert.equal(answer.body.errorCode, 'invalid_body', type);
     }
   });
 
   test('a body that is too large is 413, by its length and by its bytes', async () => {
     const large = `{"name":"${'x'.repeat(1_048_576)}"}`;
-    const sent = await api.send('POST', '/event-streams', large);
+    const sent = await fixture.send('POST', '/event-streams', large);
     assertProblem(sent, 413, 'Payload Too Large', 'payload_too_large');
-    const authorization = `Bearer ${api.token}`;
-    const chunks = await api.raw('POST', '/api/v2/event-streams', streamOf(large), {
+    const authorization = `Bearer ${fixture.token}`;
+    const chunks = await fixture.raw('POST', '/api/v2/event-streams', streamOf(large), {
       ...json,
       authorization,
     });
@@ -292,39 +294,42 @@ describe('the body', () => {
   test('a body of exactly the limit is read', async () => {
     const text = `{"name":"${'x'.repeat(1_048_576 - 11)}"}`;
     assert.equal(text.length, 1_048_576);
-    assert.equal((await api.send('POST', '/event-streams', text)).status, 400);
+    assert.equal((await fixture.send('POST', '/event-streams', text)).status, 400);
   });
 
   test('a body is checked after the token and before the path', async () => {
     const large = 'x'.repeat(1_048_577);
     const path = '/event-streams/nonsense';
-    assert.equal((await api.raw('PATCH', `/api/v2${path}`, large)).status, 401);
-    const token = await api.tokenWith('read:users');
+    assert.equal((await fixture.raw('PATCH', `/api/v2${path}`, large)).status, 401);
+    const token = await fixture.tokenWith('read:users');
     const poor = { authorization: `Bearer ${token}` };
-    assert.equal((await api.send('PATCH', path, large, poor)).status, 403);
-    assert.equal((await api.send('PATCH', path, large, { 'content-type': 'a/b' })).status, 415);
-    assert.equal((await api.send('PATCH', path, large)).status, 413);
-    const bad = await api.send('PATCH', path, '{');
+    assert.equal((await fixture.send('PATCH', path, large, poor)).status, 403);
+    assert.equal((await fixture.send('PATCH', path, large, { 'content-type': 'a/b' })).status, 415);
+    assert.equal((await fixture.send('PATCH', path, large)).status, 413);
+    const bad = await fixture.send('PATCH', path, '{');
     assert.equal(bad.body.errorCode, 'invalid_uri');
   });
 
   test('401 and 413 do not wait for the body', async () => {
     const headers = ['Content-Type: application/json', 'Content-Length: 1000'];
-    const answer = await exchange(api.port, requestText('POST /api/v2/events', headers));
+    const answer = await exchange(fixture.port, requestText('POST /api/v2/events', headers));
     assert.equal(answer.status, 401);
-    const declared = [`Authorization: Bearer ${api.token}`, 'Content-Type: application/json'];
+    const declared = [`Authorization: Bearer ${fixture.token}`, 'Content-Type: application/json'];
     const large = [...declared, 'Content-Length: 9999999'];
-    assert.equal((await exchange(api.port, requestText('POST /api/v2/events', large))).status, 413);
+    assert.equal(
+      (await exchange(fixture.port, requestText('POST /api/v2/events', large))).status,
+      413,
+    );
   });
 
   test('100 Continue is sent only to an authorized caller', async () => {
     const asks = ['Expect: 100-continue', 'Connection: close'];
     const headers = [...asks, 'Content-Type: application/json', 'Content-Length: 2'];
     const line = 'POST /api/v2/event-streams';
-    const stranger = await exchange(api.port, requestText(line, headers));
+    const stranger = await exchange(fixture.port, requestText(line, headers));
     assert.equal(stranger.status, 401);
-    const authorized = [...headers, `Authorization: Bearer ${api.token}`];
-    const answer = await exchange(api.port, requestText(line, authorized, '{}'));
+    const authorized = [...headers, `Authorization: Bearer ${fixture.token}`];
+    const answer = await exchange(fixture.port, requestText(line, authorized, '{}'));
     assert.equal(answer.status, 100);
     assert.match(answer.body, /^HTTP\/1\.1 400 /);
   });
@@ -332,17 +337,17 @@ describe('the body', () => {
   test('an empty body counts as none', async () => {
     const types = [{}, json, { 'content-type': 'text/plain' }, { 'content-type': ';' }];
     for (const headers of types) {
-      const optional = await api.send('POST', `${stream}/redeliver`, undefined, headers);
+      const optional = await fixture.send('POST', `${stream}/redeliver`, undefined, headers);
       assertProblem(optional, 404, 'The requested stream does not exist.');
-      const required = await api.send('POST', '/event-streams', undefined, headers);
+      const required = await fixture.send('POST', '/event-streams', undefined, headers);
       assertProblem(
         required,
         400,
         "Payload validation error: 'Missing body' on property body (The request body).",
         'invalid_body',
       );
-      const all = { authorization: `Bearer ${api.token}`, ...headers };
-      const chunks = await api.raw('POST', `/api/v2${stream}/redeliver`, streamOf(''), all);
+      const all = { authorization: `Bearer ${fixture.token}`, ...headers };
+      const chunks = await fixture.raw('POST', `/api/v2${stream}/redeliver`, streamOf(''), all);
       assertProblem(chunks, 404, 'The requested stream does not exist.');
     }
   });
@@ -352,8 +357,8 @@ describe('the body', () => {
     const texts = ['{', '{}x', 'nul', '{"a":1,}', "{'a':1}", '\uFEFF{}', ' ', '{"a":01}', deep];
     const bytes = [Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), Buffer.from([0])];
     for (const body of [...texts, ...bytes]) {
-      const headers = { ...json, authorization: `Bearer ${api.token}` };
-      const answer = await api.raw('POST', '/api/v2/event-streams', body, headers);
+      const headers = { ...json, authorization: `Bearer ${fixture.token}` };
+      const answer = await fixture.raw('POST', '/api/v2/event-streams', body, headers);
       assert.equal(answer.status, 400, String(body).slice(0, 20));
       assert.equal(answer.body.errorCode, 'invalid_body');
       assert.match(answer.body.message, /^Payload validation error: '.*' on property body \(/);
@@ -361,31 +366,31 @@ describe('the body', () => {
   });
 
   test('the last one of repeated fields counts', async () => {
-    const answer = await api.send('POST', '/event-streams', '{"name":1,"name":2}');
+    const answer = await fixture.send('POST', '/event-streams', '{"name":1,"name":2}');
     assert.match(answer.body.message, /Missing required property: destination/);
   });
 
   test('a lone surrogate is 400', async () => {
     const path = '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA';
-    const answer = await api.send('PATCH', path, '{"name":"\\ud800"}');
+    const answer = await fixture.send('PATCH', path, '{"name":"\\ud800"}');
     assert.match(answer.body.message, /a lone surrogate/);
-    const pair = await api.send('PATCH', path, '{"name":"\\ud83d\\ude00 \\\\ud800"}');
+    const pair = await fixture.send('PATCH', path, '{"name":"\\ud83d\\ude00 \\\\ud800"}');
     assert.equal(pair.status, 404);
   });
 
   test('a truncated body is not logged and affects no other request', async () => {
-    const headers = [`Authorization: Bearer ${api.token}`, 'Content-Type: application/json'];
+    const headers = [`Authorization: Bearer ${fixture.token}`, 'Content-Type: application/json'];
     const half = requestText(
       'POST /api/v2/events',
       [...headers, 'Content-Length: 100'],
       '{"type":',
     );
     const { connect } = await import('node:net');
-    const socket = connect(api.port, '127.0.0.1', () => socket.end(half));
+    const socket = connect(fixture.port, '127.0.0.1', () => socket.end(half));
     socket.on('error', () => undefined);
     await new Promise((resolve) => socket.on('close', resolve).resume());
-    assert.equal((await api.send('GET', '/event-streams')).status, 200);
-    assert.deepEqual(api.logged, []);
+    assert.equal((await fixture.send('GET', '/event-streams')).status, 200);
+    assert.deepEqual(fixture.logged, []);
   });
 });
 
@@ -393,54 +398,54 @@ describe('failures', () => {
   test('an unknown error is 500 without details; the cause is logged', async () => {
     const secret = new Error('the password is hunter2');
     await withFault(secret, async () => {
-      const answer = await api.send('GET', '/event-streams');
+      const answer = await fixture.send('GET', '/event-streams');
       assertProblem(answer, 500, 'Internal Server Error');
       assert.ok(answer.headers.has('x-ratelimit-limit'));
     });
-    const entry = api.logged.splice(0).at(-1);
+    const entry = fixture.logged.splice(0).at(-1);
     assert.deepEqual(entry?.facts, { err: secret });
   });
 
   test('an unavailable store is 503 with Retry-After, not logged per request', async () => {
     // The readiness check of another test has expired.
-    api.auth.clock.move(1000);
+    fixture.auth.clock.move(1000);
     await withFault(new StoreUnavailable('disk full'), async () => {
-      const answer = await api.send('GET', '/event-streams');
+      const answer = await fixture.send('GET', '/event-streams');
       assertProblem(answer, 503, 'Service Unavailable', 'service_unavailable');
       assert.equal(answer.headers.get('retry-after'), '1');
-      const readiness = await api.raw('GET', '/readyz');
+      const readiness = await fixture.raw('GET', '/readyz');
       assert.deepEqual(
         [readiness.status, readiness.body.message],
         [503, 'The store is not available.'],
       );
-      assert.equal((await api.raw('GET', '/healthz')).status, 200);
+      assert.equal((await fixture.raw('GET', '/healthz')).status, 200);
     });
-    assert.deepEqual(api.logged, []);
+    assert.deepEqual(fixture.logged, []);
     // The response of a second ago is repeated.
-    assert.equal((await api.raw('GET', '/readyz')).status, 503);
-    api.auth.clock.move(1000);
-    assert.equal((await api.raw('GET', '/readyz')).status, 200);
+    assert.equal((await fixture.raw('GET', '/readyz')).status, 503);
+    fixture.auth.clock.move(1000);
+    assert.equal((await fixture.raw('GET', '/readyz')).status, 200);
   });
 
   test('during shutdown requests are 503 and /healthz is 200', async () => {
-    api.ready = false;
+    fixture.ready = false;
     try {
-      const answer = await api.send('GET', '/event-streams');
+      const answer = await fixture.send('GET', '/event-streams');
       assertProblem(answer, 503, 'Service Unavailable', 'service_unavailable');
       assert.equal(answer.headers.get('retry-after'), '1');
       assert.ok(answer.headers.has('x-ratelimit-limit'));
-      assert.equal((await api.raw('GET', '/readyz')).status, 503);
-      assert.equal((await api.raw('GET', '/healthz')).status, 200);
+      assert.equal((await fixture.raw('GET', '/readyz')).status, 503);
+      assert.equal((await fixture.raw('GET', '/healthz')).status, 200);
     } finally {
-      api.ready = true;
+      fixture.ready = true;
     }
-    assert.equal((await api.raw('GET', '/readyz')).status, 200);
+    assert.equal((await fixture.raw('GET', '/readyz')).status, 200);
   });
 });
 
 describe('the listener', () => {
   test('the listener has timeouts', () => {
-    const { server } = api.app;
+    const { server } = fixture.app;
     assert.equal(server.headersTimeout, 16_000);
     assert.equal(server.requestTimeout, 30_000);
     assert.equal(server.keepAliveTimeout, 72_000);
@@ -450,7 +455,7 @@ describe('the listener', () => {
 
 describe('paths without a token', () => {
   test('the avatar is a sandboxed file', async () => {
-    const { status, headers, text } = await api.raw('GET', '/avatar.svg');
+    const { status, headers, text } = await fixture.raw('GET', '/avatar.svg');
     assert.equal(status, 200);
     assert.equal(headers.get('content-type'), 'image/svg+xml');
     assert.equal(headers.get('content-security-policy'), "default-src 'none'; sandbox");
@@ -458,7 +463,7 @@ describe('paths without a token', () => {
   });
 
   test('the list of actions is empty', async () => {
-    assert.deepEqual((await api.send('GET', '/actions/actions')).body, {
+    assert.deepEqual((await fixture.send('GET', '/actions/actions')).body, {
       actions: [],
       total: 0,
       page: 0,

@@ -17,52 +17,52 @@ async function readUntil(socket: Socket, pattern: RegExp): Promise<string> {
 
 describe('closing', () => {
   test('a request under way ends and its event is stored', async (t) => {
-    const api = await openApiFixture();
-    t.after(() => api.auth.close());
+    const fixture = await openApiFixture();
+    t.after(() => fixture.auth.close());
     const body = '{"type":"a.b","data":{}}';
     const head = (length: number, ...more: string[]): string =>
       [
         'POST /api/v2/events HTTP/1.1',
         'Host: a',
-        `Authorization: Bearer ${api.token}`,
+        `Authorization: Bearer ${fixture.token}`,
         'Content-Type: application/json',
         `Content-Length: ${length}`,
         ...more,
         '\r\n',
       ].join('\r\n');
-    const socket = connect(api.port, '127.0.0.1');
+    const socket = connect(fixture.port, '127.0.0.1');
     socket.write(head(body.length, 'Expect: 100-continue'));
     await readUntil(socket, /100 Continue/);
-    const closed = api.app.close();
+    const closed = fixture.app.close();
     socket.write(body);
     assert.match(await readUntil(socket, /"offset"/), /^HTTP\/1\.1 202 /);
     socket.end();
     await closed;
-    assert.equal(await api.auth.store.log.head(1), 1);
+    assert.equal(await fixture.auth.store.log.head(1), 1);
   });
 
   test('idle connections end', async (t) => {
-    const api = await openApiFixture();
-    t.after(() => api.auth.close());
-    const socket = connect(api.port, '127.0.0.1');
+    const fixture = await openApiFixture();
+    t.after(() => fixture.auth.close());
+    const socket = connect(fixture.port, '127.0.0.1');
     socket.write('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n');
     await readUntil(socket, /"status":"ok"/);
     const ended = once(socket, 'close');
     socket.resume();
-    await api.app.close();
+    await fixture.app.close();
     await ended;
     assert.ok(socket.destroyed);
   });
 
   test('the thread that reads bodies ends', async (t) => {
-    const api = await openApiFixture();
-    t.after(() => api.auth.close());
+    const fixture = await openApiFixture();
+    t.after(() => fixture.auth.close());
     const started = once(process, 'worker') as Promise<[Worker]>;
     const event = { type: 'a.b', data: { x: 'x'.repeat(50_000) } };
-    assert.equal((await api.send('POST', '/events', event)).status, 202);
+    assert.equal((await fixture.send('POST', '/events', event)).status, 202);
     const [worker] = await started;
     const ended = once(worker, 'exit');
-    await api.app.close();
+    await fixture.app.close();
     await ended;
   });
 });

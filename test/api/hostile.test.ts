@@ -7,12 +7,12 @@ import type { Schema } from '../../src/api/http/violation.ts';
 import { openPull } from '../helpers/pull.ts';
 import { openApiFixture, type ApiResponse, type ApiFixture } from './fixture.ts';
 
-let api: ApiFixture;
+let fixture: ApiFixture;
 
 before(async () => {
-  api = await openApiFixture();
+  fixture = await openApiFixture();
 });
-after(() => api.close());
+after(() => fixture.close());
 
 const operations = describedOperations();
 const known: Readonly<Record<string, string>> = {
@@ -41,9 +41,9 @@ function assertNot5xx(answer: ApiResponse, what: string): void {
 /** A pull that is accepted does not end: it is closed after its status. */
 async function assertNoError(operation: Operation, path: string, body?: string): Promise<void> {
   if (operation.operationId !== 'pullEvents') {
-    return assertNot5xx(await api.send(operation.method, path, body), path.slice(0, 100));
+    return assertNot5xx(await fixture.send(operation.method, path, body), path.slice(0, 100));
   }
-  const pull = await openPull(`http://127.0.0.1:${api.port}/api/v2${path}`, api.token);
+  const pull = await openPull(`http://127.0.0.1:${fixture.port}/api/v2${path}`, fixture.token);
   pull.close();
   await pull.ended;
   assert.ok(pull.status < 500, `${path.slice(0, 100)}: ${pull.status} ${pull.text()}`);
@@ -79,7 +79,7 @@ describe('a hostile body', () => {
 
     test(`${name} rejects a body that does not match its schema`, async () => {
       for (const text of [...notJson, ...notObjects]) {
-        const answer = await api.send(operation.method, pathOf(operation), text);
+        const answer = await fixture.send(operation.method, pathOf(operation), text);
         assertRejected(answer, text.slice(0, 20));
       }
     });
@@ -87,9 +87,9 @@ describe('a hostile body', () => {
     test(`${name} rejects a body of another media type, and one that is too large`, async () => {
       const path = pathOf(operation);
       const type = { 'content-type': 'text/html' };
-      const other = await api.send(operation.method, path, '{}', type);
+      const other = await fixture.send(operation.method, path, '{}', type);
       assert.equal(other.status, 415);
-      const large = await api.send(operation.method, path, `"${'x'.repeat(4 * 1_048_576)}"`);
+      const large = await fixture.send(operation.method, path, `"${'x'.repeat(4 * 1_048_576)}"`);
       assert.equal(large.status, 413);
       assertRejected(large, 'large');
     });
@@ -99,18 +99,18 @@ describe('a hostile body', () => {
         for (const value of anything) {
           const body = { [field]: value };
           assertNot5xx(
-            await api.send(operation.method, pathOf(operation), body),
+            await fixture.send(operation.method, pathOf(operation), body),
             `${field}: ${JSON.stringify(value).slice(0, 50)}`,
           );
         }
       }
-      assert.deepEqual(api.logged, []);
+      assert.deepEqual(fixture.logged, []);
     });
 
     test(`${name} rejects fields such as __proto__ and constructor`, async () => {
       for (const field of ['__proto__', 'constructor', 'prototype', 'hasOwnProperty', 'x']) {
         const text = `{"${field}":{"destination":1}}`;
-        assertRejected(await api.send(operation.method, pathOf(operation), text), field);
+        assertRejected(await fixture.send(operation.method, pathOf(operation), text), field);
       }
     });
   }
@@ -142,13 +142,13 @@ describe('a hostile query or path', () => {
         const values = { id: value, event_id: value, client_id: value };
         await assertNoError(operation, pathOf(operation, values), body);
       }
-      assert.deepEqual(api.logged, []);
+      assert.deepEqual(fixture.logged, []);
     });
 
     test(`${name}: 401 comes before the checks of path, query and body`, async () => {
       const path = `/api/v2${pathOf(operation)}?take=x`;
       const text = operation.method === 'GET' ? undefined : '{';
-      const answer = await api.raw(operation.method, path, text, { 'content-type': 'a/b' });
+      const answer = await fixture.raw(operation.method, path, text, { 'content-type': 'a/b' });
       assert.equal(answer.status, 401);
       assertRejected(answer, name);
       assert.ok(answer.headers.has('www-authenticate'));
@@ -165,7 +165,7 @@ function fieldsOf(schema: TSchema | Schema | undefined): string[] {
 
 describe('a body of very many parts', () => {
   const create = (metadata: string): Promise<ApiResponse> =>
-    api.send(
+    fixture.send(
       'POST',
       '/users',
       `{"connection":"Username-Password-Authentication","email":"many@example.com","password":"Quiet-River-42","user_metadata":${metadata}}`,

@@ -8,17 +8,17 @@ import { limits, openApiFixture, type ApiResponse, type ApiFixture } from './fix
 
 const MIB = 1_048_576;
 const total = 12;
-let api: ApiFixture;
+let fixture: ApiFixture;
 
 before(async () => {
-  api = await openApiFixture({ limits: { ...limits, unreadOfAllBytesMax: 64 * MIB } });
+  fixture = await openApiFixture({ limits: { ...limits, unreadOfAllBytesMax: 64 * MIB } });
   for (let index = 0; index < total; index += 1) await addUser(index);
 });
-after(() => api.close());
+after(() => fixture.close());
 
 /** A user with metadata of nearly 1 MiB. */
 async function addUser(index: number): Promise<void> {
-  const { store, tenant } = api.auth;
+  const { store, tenant } = fixture.auth;
   const user: User = {
     tenant: tenant.id,
     id: `leat|${String(index).padStart(2, '0')}`,
@@ -47,9 +47,9 @@ function assertTooLarge(answer: ApiResponse, message: string): void {
 describe('a page of more than 8 MiB', () => {
   test('pages by number: a page above the limit is 400, a smaller one 200', async () => {
     const message = 'The page would be larger than 8 MiB. Use a smaller per_page or take.';
-    assertTooLarge(await api.send('GET', '/users'), message);
-    assertTooLarge(await api.send('GET', '/users?sort=created_at:-1&per_page=9'), message);
-    const small = await api.send('GET', '/users?per_page=7&page=1&include_totals=true');
+    assertTooLarge(await fixture.send('GET', '/users'), message);
+    assertTooLarge(await fixture.send('GET', '/users?sort=created_at:-1&per_page=9'), message);
+    const small = await fixture.send('GET', '/users?per_page=7&page=1&include_totals=true');
     assert.equal(small.status, 200);
     assert.equal(small.body.users.length, total - 7);
     assert.equal(small.body.total, total);
@@ -59,7 +59,7 @@ describe('a page of more than 8 MiB', () => {
     const ids: string[] = [];
     let from = '';
     for (let pages = 0; pages < 5; pages += 1) {
-      const page = await api.send('GET', `/users?take=100${from}`);
+      const page = await fixture.send('GET', `/users?take=100${from}`);
       assert.equal(page.status, 200);
       assert.ok(Buffer.byteLength(page.text) <= 8 * MIB);
       ids.push(...page.body.users.map((user: { user_id: string }) => user.user_id));
@@ -73,8 +73,8 @@ describe('a page of more than 8 MiB', () => {
 
 describe('responses that a client does not read', () => {
   /** Opens a connection that requests 7 MiB several times and reads nothing. */
-  async function ask(t: TestContext, times: number, token = api.token): Promise<Socket> {
-    const socket = connect(api.port, '127.0.0.1');
+  async function ask(t: TestContext, times: number, token = fixture.token): Promise<Socket> {
+    const socket = connect(fixture.port, '127.0.0.1');
     socket.pause();
     socket.on('error', () => {});
     t.after(() => socket.destroy());
@@ -84,15 +84,15 @@ describe('responses that a client does not read', () => {
   }
   const open = (): Promise<number> =>
     new Promise((resolve) => {
-      api.app.server.getConnections((_error, count) => resolve(count));
+      fixture.app.server.getConnections((_error, count) => resolve(count));
     });
   const others = async (): Promise<number> => {
-    api.app.server.closeIdleConnections();
+    fixture.app.server.closeIdleConnections();
     return open();
   };
 
   test('the connection is closed at 16 MiB, also with pipelined requests', async (t) => {
-    const accepted = once(api.app.server, 'connection') as Promise<[Socket]>;
+    const accepted = once(fixture.app.server, 'connection') as Promise<[Socket]>;
     await ask(t, 10);
     const [socket] = await accepted;
     if (!socket.destroyed) await once(socket, 'close');
@@ -112,29 +112,29 @@ describe('responses that a client does not read', () => {
     const ended = once(third, 'close');
     await ended;
     assert.equal(third.bytesRead, 0);
-    const authorization = `Bearer ${await api.tokenWith('read:users')}`;
-    const answer = await api.send('GET', '/users?take=7', undefined, { authorization });
+    const authorization = `Bearer ${await fixture.tokenWith('read:users')}`;
+    const answer = await fixture.send('GET', '/users?take=7', undefined, { authorization });
     assert.equal(answer.status, 200);
     for (const socket of sockets) socket.destroy();
     await waitFor('both to be released', async () => (await others()) === 0);
-    assert.equal((await api.send('GET', '/users?take=7')).status, 200);
+    assert.equal((await fixture.send('GET', '/users?take=7')).status, 200);
   });
 
   test('unread bytes are limited for all clients of a tenant together', async (t) => {
-    const tokens = [api.token, await api.tokenWith('read:users')];
+    const tokens = [fixture.token, await fixture.tokenWith('read:users')];
     const sockets: Socket[] = [];
     for (const token of [...tokens, ...tokens]) {
       const socket = (await ask(t, 1, token)).resume();
       await once(socket, 'data');
       sockets.push(socket.pause());
     }
-    const fifth = (await ask(t, 1, await api.tokenWith('read:users'))).resume();
+    const fifth = (await ask(t, 1, await fixture.tokenWith('read:users'))).resume();
     await once(fifth, 'close');
     assert.equal(fifth.bytesRead, 0);
     for (const socket of sockets) socket.destroy();
     await waitFor('all to be released', async () => (await others()) === 0);
-    const authorization = `Bearer ${await api.tokenWith('read:users')}`;
-    const answer = await api.send('GET', '/users?take=7', undefined, { authorization });
+    const authorization = `Bearer ${await fixture.tokenWith('read:users')}`;
+    const answer = await fixture.send('GET', '/users?take=7', undefined, { authorization });
     assert.equal(answer.status, 200);
   });
 
@@ -147,7 +147,7 @@ describe('responses that a client does not read', () => {
     socket.resume();
     await waitFor('both responses', () => bytes > 2 * 7 * (MIB - 2000), { progress: () => bytes });
     for (let i = 0; i < 5; i += 1) {
-      assert.equal((await api.send('GET', '/users?take=7')).status, 200);
+      assert.equal((await fixture.send('GET', '/users?take=7')).status, 200);
     }
   });
 });
@@ -165,7 +165,7 @@ describe('a stream', () => {
 
   test('a stream has at most 1000 subscriptions', async () => {
     const create = (count: number): Promise<ApiResponse> =>
-      api.send('POST', '/event-streams', { destination, subscriptions: types(count) });
+      fixture.send('POST', '/event-streams', { destination, subscriptions: types(count) });
     const refused = await create(1001);
     assert.equal(refused.status, 400);
     assert.equal(
@@ -175,7 +175,7 @@ describe('a stream', () => {
     const created = await create(1000);
     assert.equal(created.status, 201, created.text);
     const path = `/event-streams/${created.body.id}`;
-    assert.equal((await api.send('PATCH', path, { subscriptions: types(1001) })).status, 400);
-    assert.equal((await api.send('PATCH', path, { subscriptions: types(1000) })).status, 200);
+    assert.equal((await fixture.send('PATCH', path, { subscriptions: types(1001) })).status, 400);
+    assert.equal((await fixture.send('PATCH', path, { subscriptions: types(1000) })).status, 200);
   });
 });

@@ -24,16 +24,13 @@ export interface NotFoundDeps {
  */
 export function rejectUnserved(app: FastifyInstance, deps: NotFoundDeps): void {
   const routes = routesOf(app);
-  const reject = async (request: FastifyRequest, reply: FastifyReply): Promise<never> => {
+  app.addHook('onRequest', async (request, reply) => {
+    if (!request.is404) return;
     const path = (request.raw.url ?? '').replace(/\?.*$/s, '');
     if (/^\/api\/v2(?:\/|$)/.test(path)) await deps.authenticator.authenticate(request, reply);
     else if (/^\/oauth\/token\/?$/.test(path)) takeOfAddress(deps, request, reply);
     const methods = methodsOf(routes, path);
     throw methods.length === 0 ? notFound('Not Found') : methodNotAllowed(methods);
-  };
-  app.addHook('onRequest', (request, reply, done) => {
-    if (request.is404) reject(request, reply).catch(done);
-    else done();
   });
 }
 

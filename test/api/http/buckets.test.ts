@@ -4,9 +4,9 @@ import type { ApiSettings } from '../../../src/api/settings.ts';
 import { limits, openApiFixture, type ApiResponse, type ApiFixture } from '../fixture.ts';
 
 async function openTight(t: TestContext, settings: Partial<ApiSettings> = {}): Promise<ApiFixture> {
-  const api = await openApiFixture({ rateLimitBurst: 3, rateLimitPerSecond: 1, ...settings });
-  t.after(() => api.close());
-  return api;
+  const fixture = await openApiFixture({ rateLimitBurst: 3, rateLimitPerSecond: 1, ...settings });
+  t.after(() => fixture.close());
+  return fixture;
 }
 
 function bucketOf({ headers }: ApiResponse): (string | null)[] {
@@ -18,13 +18,13 @@ const start = 1_772_357_400;
 
 describe('the bucket of a client', () => {
   test('a client gets as many requests as the bucket holds, then 429 until it refills', async (t) => {
-    const api = await openTight(t);
+    const fixture = await openTight(t);
     for (const remaining of [2, 1, 0]) {
-      const answer = await api.send('GET', '/event-streams');
+      const answer = await fixture.send('GET', '/event-streams');
       assert.equal(answer.status, 200);
       assert.deepEqual(bucketOf(answer), ['3', String(remaining), String(start + 3 - remaining)]);
     }
-    const refused = await api.send('GET', '/event-streams');
+    const refused = await fixture.send('GET', '/event-streams');
     assert.equal(refused.status, 429);
     assert.deepEqual(refused.body, {
       statusCode: 429,
@@ -35,45 +35,48 @@ describe('the bucket of a client', () => {
     });
     assert.equal(refused.headers.get('retry-after'), '1');
     assert.deepEqual(bucketOf(refused), ['3', '0', String(start + 3)]);
-    api.auth.clock.move(1000);
-    assert.equal((await api.send('GET', '/event-streams')).status, 200);
+    fixture.auth.clock.move(1000);
+    assert.equal((await fixture.send('GET', '/event-streams')).status, 200);
   });
 
   test('the bucket is checked before route, body and scope', async (t) => {
-    const api = await openTight(t);
-    for (let i = 0; i < 3; i++) await api.send('GET', '/nowhere');
-    assert.equal((await api.send('GET', '/nowhere')).status, 429);
-    assert.equal((await api.send('PUT', '/event-streams')).status, 429);
-    assert.equal((await api.send('POST', '/event-streams', '{')).status, 429);
+    const fixture = await openTight(t);
+    for (let i = 0; i < 3; i++) await fixture.send('GET', '/nowhere');
+    assert.equal((await fixture.send('GET', '/nowhere')).status, 429);
+    assert.equal((await fixture.send('PUT', '/event-streams')).status, 429);
+    assert.equal((await fixture.send('POST', '/event-streams', '{')).status, 429);
   });
 
   test('a request with a forged token counts against its address', async (t) => {
-    const api = await openTight(t);
-    const forged = `${api.token.slice(0, -8)}AAAAAAAA`;
+    const fixture = await openTight(t);
+    const forged = `${fixture.token.slice(0, -8)}AAAAAAAA`;
     const answers: number[] = [];
     for (let i = 0; i < 5; i++) {
       const authorization = `Bearer ${forged}`;
-      const answer = await api.raw('GET', '/api/v2/event-streams', undefined, { authorization });
+      const answer = await fixture.raw('GET', '/api/v2/event-streams', undefined, {
+        authorization,
+      });
       answers.push(answer.status);
     }
     assert.deepEqual(answers, [401, 401, 401, 429, 429]);
-    assert.equal((await api.send('GET', '/event-streams')).status, 200);
+    assert.equal((await fixture.send('GET', '/event-streams')).status, 200);
   });
 
   test('each client has a bucket of its own', async (t) => {
-    const api = await openTight(t);
-    for (let i = 0; i < 4; i++) await api.send('GET', '/event-streams');
-    const headers = { authorization: `Bearer ${await api.tokenWith('read:event_streams')}` };
-    assert.equal((await api.send('GET', '/event-streams', undefined, headers)).status, 200);
+    const fixture = await openTight(t);
+    for (let i = 0; i < 4; i++) await fixture.send('GET', '/event-streams');
+    const headers = { authorization: `Bearer ${await fixture.tokenWith('read:event_streams')}` };
+    assert.equal((await fixture.send('GET', '/event-streams', undefined, headers)).status, 200);
   });
 
   test('token requests count against the bucket of the address', async (t) => {
-    const api = await openTight(t);
+    const fixture = await openTight(t);
     const answers: number[] = [];
-    for (let i = 0; i < 4; i++) answers.push((await api.raw('POST', '/oauth/token', '')).status);
+    for (let i = 0; i < 4; i++)
+      answers.push((await fixture.raw('POST', '/oauth/token', '')).status);
     assert.deepEqual(answers, [400, 400, 400, 429]);
-    assert.equal((await api.raw('GET', '/api/v2/event-streams')).status, 429);
-    assert.equal((await api.send('GET', '/event-streams')).status, 200);
+    assert.equal((await fixture.raw('GET', '/api/v2/event-streams')).status, 429);
+    assert.equal((await fixture.send('GET', '/event-streams')).status, 200);
   });
 });
 
@@ -81,43 +84,43 @@ describe('the bucket of published events', () => {
   const one = { type: 'order.paid', data: {} };
 
   test('the bucket counts events, and one request may overdraw it', async (t) => {
-    const api = await openTight(t, { publishLimitPerSecond: 10 });
-    const first = await api.send(
+    const fixture = await openTight(t, { publishLimitPerSecond: 10 });
+    const first = await fixture.send(
       'POST',
       '/events',
       Array.from({ length: 9 }, () => one),
     );
     assert.equal(first.status, 202);
     assert.deepEqual(bucketOf(first).slice(0, 2), ['10', '1']);
-    const second = await api.send(
+    const second = await fixture.send(
       'POST',
       '/events',
       Array.from({ length: 20 }, () => one),
     );
     assert.equal(second.status, 202);
     assert.deepEqual(bucketOf(second).slice(0, 2), ['10', '0']);
-    const third = await api.send('POST', '/events', one);
+    const third = await fixture.send('POST', '/events', one);
     assert.equal(third.status, 429);
     assert.equal(third.headers.get('retry-after'), '2');
-    api.auth.clock.move(1901);
-    assert.equal((await api.send('POST', '/events', one)).status, 202);
+    fixture.auth.clock.move(1901);
+    assert.equal((await fixture.send('POST', '/events', one)).status, 202);
   });
 
   test('publishing takes nothing off the bucket of the client, and 401 nothing off that of events', async (t) => {
-    const api = await openTight(t, { publishLimitPerSecond: 10 });
+    const fixture = await openTight(t, { publishLimitPerSecond: 10 });
     for (let i = 0; i < 5; i++) {
-      assert.equal((await api.send('POST', '/events', one)).status, 202);
+      assert.equal((await fixture.send('POST', '/events', one)).status, 202);
     }
-    for (let i = 0; i < 10; i++) await api.raw('POST', '/api/v2/events', '[]');
-    assert.equal((await api.send('POST', '/events', one)).status, 202);
-    assert.equal((await api.send('GET', '/event-streams')).status, 200);
+    for (let i = 0; i < 10; i++) await fixture.raw('POST', '/api/v2/events', '[]');
+    assert.equal((await fixture.send('POST', '/events', one)).status, 202);
+    assert.equal((await fixture.send('GET', '/event-streams')).status, 200);
   });
 
   test('a rejected request counts as one event', async (t) => {
-    const api = await openTight(t, { publishLimitPerSecond: 2 });
-    assert.equal((await api.send('POST', '/events', '{')).status, 400);
-    assert.equal((await api.send('POST', '/events', '{')).status, 400);
-    assert.equal((await api.send('POST', '/events', one)).status, 429);
+    const fixture = await openTight(t, { publishLimitPerSecond: 2 });
+    assert.equal((await fixture.send('POST', '/events', '{')).status, 400);
+    assert.equal((await fixture.send('POST', '/events', '{')).status, 400);
+    assert.equal((await fixture.send('POST', '/events', one)).status, 429);
   });
 });
 
@@ -125,12 +128,12 @@ describe('the bucket of a tenant', () => {
   const settings = { rateLimitBurst: 3, tenantRateBurst: 4, tenantRatePerSecond: 1 };
 
   test('all clients of a tenant share the bucket, and the headers show the emptier one', async (t) => {
-    const api = await openTight(t, settings);
+    const fixture = await openTight(t, settings);
     const ask = async (token: string): Promise<ApiResponse> =>
-      api.send('GET', '/event-streams', undefined, { authorization: `Bearer ${token}` });
-    const other = await api.tokenWith('read:event_streams');
+      fixture.send('GET', '/event-streams', undefined, { authorization: `Bearer ${token}` });
+    const other = await fixture.tokenWith('read:event_streams');
     const seen: (string | null)[][] = [];
-    for (let i = 0; i < 3; i++) seen.push(bucketOf(await ask(api.token)).slice(0, 2));
+    for (let i = 0; i < 3; i++) seen.push(bucketOf(await ask(fixture.token)).slice(0, 2));
     seen.push(bucketOf(await ask(other)).slice(0, 2));
     assert.deepEqual(seen, [
       ['3', '2'],
@@ -142,27 +145,27 @@ describe('the bucket of a tenant', () => {
     assert.equal(refused.status, 429);
     assert.equal(refused.headers.get('retry-after'), '1');
     assert.deepEqual(bucketOf(refused), ['4', '0', String(start + 4)]);
-    api.auth.clock.move(1000);
+    fixture.auth.clock.move(1000);
     assert.equal((await ask(other)).status, 200);
   });
 
   test('a client whose own bucket is empty takes nothing off that of the tenant', async (t) => {
-    const api = await openTight(t, settings);
-    for (let i = 0; i < 10; i++) await api.send('GET', '/event-streams');
-    const authorization = `Bearer ${await api.tokenWith('read:event_streams')}`;
-    const answer = await api.send('GET', '/event-streams', undefined, { authorization });
+    const fixture = await openTight(t, settings);
+    for (let i = 0; i < 10; i++) await fixture.send('GET', '/event-streams');
+    const authorization = `Bearer ${await fixture.tokenWith('read:event_streams')}`;
+    const answer = await fixture.send('GET', '/event-streams', undefined, { authorization });
     assert.equal(answer.status, 200);
   });
 
   test('publishing and token requests do not count against the bucket of the tenant', async (t) => {
-    const api = await openTight(t, { ...settings, rateLimitBurst: 100, tenantRateBurst: 1 });
+    const fixture = await openTight(t, { ...settings, rateLimitBurst: 100, tenantRateBurst: 1 });
     const publish = (): Promise<ApiResponse> =>
-      api.send('POST', '/events', { type: 'order.paid', data: {} });
+      fixture.send('POST', '/events', { type: 'order.paid', data: {} });
     for (let i = 0; i < 5; i++) assert.equal((await publish()).status, 202);
-    assert.equal((await api.send('GET', '/event-streams')).status, 200);
-    assert.equal((await api.send('GET', '/event-streams')).status, 429);
+    assert.equal((await fixture.send('GET', '/event-streams')).status, 200);
+    assert.equal((await fixture.send('GET', '/event-streams')).status, 429);
     assert.equal((await publish()).status, 202);
-    const asked = await api.raw('POST', '/oauth/token', '{}', {
+    const asked = await fixture.raw('POST', '/oauth/token', '{}', {
       'content-type': 'application/json',
     });
     assert.equal(asked.headers.get('x-ratelimit-limit'), '100');
@@ -175,30 +178,33 @@ describe('the bucket of published bytes', () => {
     JSON.stringify({ type: 'order.paid', data: {} }).padEnd(length);
 
   test('a body is admitted while anything is left, then none until the bucket refills', async (t) => {
-    const api = await openTight(t, { publishLimitBytesPerSecond: 1000 });
-    assert.equal((await api.send('POST', '/events', bytes(999))).status, 202);
-    assert.equal((await api.send('POST', '/events', bytes(5001))).status, 202);
-    const refused = await api.send('POST', '/events', bytes(100));
+    const fixture = await openTight(t, { publishLimitBytesPerSecond: 1000 });
+    assert.equal((await fixture.send('POST', '/events', bytes(999))).status, 202);
+    assert.equal((await fixture.send('POST', '/events', bytes(5001))).status, 202);
+    const refused = await fixture.send('POST', '/events', bytes(100));
     assert.equal(refused.status, 429);
     assert.equal(refused.body.errorCode, 'too_many_requests');
     assert.equal(refused.headers.get('retry-after'), '5');
     assert.deepEqual(bucketOf(refused).slice(0, 2), ['1000', '0']);
-    api.auth.clock.move(5001);
-    assert.equal((await api.send('POST', '/events', bytes(100))).status, 202);
+    fixture.auth.clock.move(5001);
+    assert.equal((await fixture.send('POST', '/events', bytes(100))).status, 202);
   });
 
   test('the bucket is checked after the size of the body and before its JSON', async (t) => {
-    const api = await openTight(t, { publishLimitBytesPerSecond: 10 });
-    assert.equal((await api.send('POST', '/events', '{'.repeat(5_000_000))).status, 413);
-    assert.equal((await api.send('POST', '/events', '{'.repeat(100))).status, 400);
-    assert.equal((await api.send('POST', '/events', '{'.repeat(100))).status, 429);
+    const fixture = await openTight(t, { publishLimitBytesPerSecond: 10 });
+    assert.equal((await fixture.send('POST', '/events', '{'.repeat(5_000_000))).status, 413);
+    assert.equal((await fixture.send('POST', '/events', '{'.repeat(100))).status, 400);
+    assert.equal((await fixture.send('POST', '/events', '{'.repeat(100))).status, 429);
   });
 
   test('a body without a length counts as it is read', async (t) => {
-    const api = await openTight(t, { publishLimitBytesPerSecond: 1000 });
-    const headers = { authorization: `Bearer ${api.token}`, 'content-type': 'application/json' };
+    const fixture = await openTight(t, { publishLimitBytesPerSecond: 1000 });
+    const headers = {
+      authorization: `Bearer ${fixture.token}`,
+      'content-type': 'application/json',
+    };
     const chunked = (text: string): Promise<ApiResponse> =>
-      api.raw('POST', '/api/v2/events', new Blob([text]).stream(), headers);
+      fixture.raw('POST', '/api/v2/events', new Blob([text]).stream(), headers);
     assert.equal((await chunked(bytes(2001))).status, 202);
     const refused = await chunked(bytes(100));
     assert.equal(refused.status, 429);
@@ -206,19 +212,19 @@ describe('the bucket of published bytes', () => {
   });
 
   test('each tenant has a bucket of bytes, and only publishing takes from it', async (t) => {
-    const api = await openTight(t, { publishLimitBytesPerSecond: 10 });
+    const fixture = await openTight(t, { publishLimitBytesPerSecond: 10 });
     const name = { name: 'x'.repeat(1000) };
-    assert.equal((await api.send('POST', '/event-streams', name)).status, 400);
-    assert.equal((await api.send('POST', '/events', bytes(100))).status, 202);
+    assert.equal((await fixture.send('POST', '/event-streams', name)).status, 400);
+    assert.equal((await fixture.send('POST', '/events', bytes(100))).status, 202);
   });
 });
 
 describe('the bucket of an address behind a proxy', () => {
   test('a trusted proxy names the client address', async (t) => {
-    const api = await openTight(t, { trustProxy: ['127.0.0.0/8'] });
+    const fixture = await openTight(t, { trustProxy: ['127.0.0.0/8'] });
     const ask = async (forwarded: string): Promise<number> => {
       const headers = { 'x-forwarded-for': forwarded };
-      return (await api.raw('GET', '/api/v2/event-streams', undefined, headers)).status;
+      return (await fixture.raw('GET', '/api/v2/event-streams', undefined, headers)).status;
     };
     for (let i = 0; i < 3; i++) assert.equal(await ask(`198.51.100.${i}, 192.0.2.7`), 401);
     assert.equal(await ask('192.0.2.7'), 429, 'what the client wrote itself does not count');
@@ -228,11 +234,11 @@ describe('the bucket of an address behind a proxy', () => {
   });
 
   test('without a trusted proxy X-Forwarded-For is ignored', async (t) => {
-    const api = await openTight(t, { limits });
+    const fixture = await openTight(t, { limits });
     const answers: number[] = [];
     for (let i = 0; i < 4; i++) {
       const headers = { 'x-forwarded-for': `192.0.2.${i}` };
-      answers.push((await api.raw('GET', '/api/v2/event-streams', undefined, headers)).status);
+      answers.push((await fixture.raw('GET', '/api/v2/event-streams', undefined, headers)).status);
     }
     assert.deepEqual(answers, [401, 401, 401, 429]);
   });

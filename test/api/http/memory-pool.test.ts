@@ -39,26 +39,26 @@ describe('the memory pool of a node', () => {
 describe('memory of request bodies', () => {
   const bytesMax = 256 * 1024;
   const open = async (t: TestContext): Promise<ApiFixture> => {
-    const api = await openApiFixture({ limits: { ...limits, bodiesBytesMax: bytesMax } });
-    t.after(() => api.close());
-    return api;
+    const fixture = await openApiFixture({ limits: { ...limits, bodiesBytesMax: bytesMax } });
+    t.after(() => fixture.close());
+    return fixture;
   };
 
   /** Sends a part of a body, which ends only when the rest of it is sent. */
   const hang = (
     t: TestContext,
-    api: ApiFixture,
+    fixture: ApiFixture,
     path: string,
     sent: string,
     more: number,
   ): Socket => {
-    const socket = connect(api.port, '127.0.0.1').on('error', () => {});
+    const socket = connect(fixture.port, '127.0.0.1').on('error', () => {});
     t.after(() => socket.destroy());
     socket
       .resume()
       .write(
-        `POST /api/v2${path} HTTP/1.1\r\nhost: 127.0.0.1:${api.port}\r\n` +
-          `authorization: Bearer ${api.token}\r\ncontent-type: application/json\r\n` +
+        `POST /api/v2${path} HTTP/1.1\r\nhost: 127.0.0.1:${fixture.port}\r\n` +
+          `authorization: Bearer ${fixture.token}\r\ncontent-type: application/json\r\n` +
           `content-length: ${sent.length + more}\r\n\r\n${sent}`,
       );
     return socket;
@@ -67,14 +67,15 @@ describe('memory of request bodies', () => {
 
   for (const path of ['/events', '/users']) {
     test(`POST ${path}: a body above the memory of its tenant is 429 until others have ended`, async (t) => {
-      const api = await open(t);
-      const hangOne = (): Socket => hang(t, api, path, '{'.padEnd(bytesMax / 2 - 60_000), 50_000);
+      const fixture = await open(t);
+      const hangOne = (): Socket =>
+        hang(t, fixture, path, '{'.padEnd(bytesMax / 2 - 60_000), 50_000);
       let socket = hangOne();
       const refused = await waitFor('a 429', async () => {
         // An event that arrived first gets the memory instead of it.
         // A reset may arrive before the response.
         if (socket.bytesRead > 0 || socket.destroyed) socket = hangOne();
-        const answer = await api.send('POST', '/events', event);
+        const answer = await fixture.send('POST', '/events', event);
         return answer.status === 429 && answer;
       });
       assert.deepEqual(refused.body, {
@@ -84,27 +85,27 @@ describe('memory of request bodies', () => {
         errorCode: 'too_many_requests',
       });
       assert.equal(refused.headers.get('retry-after'), '1');
-      assert.equal((await api.send('POST', '/events', { type: 'a.b', data: {} })).status, 202);
+      assert.equal((await fixture.send('POST', '/events', { type: 'a.b', data: {} })).status, 202);
       socket.destroy();
       await waitFor(
         'free memory',
-        async () => (await api.send('POST', '/events', event)).status === 202,
+        async () => (await fixture.send('POST', '/events', event)).status === 202,
       );
     });
   }
 
   test('a disconnected client releases the memory of its body', async (t) => {
-    const api = await open(t);
+    const fixture = await open(t);
     const slow = `{"type":"a.b","data":{"x":[${Array(30_000).fill('1.0').join(',')}]}}`;
-    for (let i = 0; i < 20; i += 1) hang(t, api, '/events', slow, 0).end();
+    for (let i = 0; i < 20; i += 1) hang(t, fixture, '/events', slow, 0).end();
     await waitFor(
       'free memory',
-      async () => (await api.send('POST', '/events', event)).status === 202,
+      async () => (await fixture.send('POST', '/events', event)).status === 202,
     );
   });
 
   test('a body in chunks of one byte takes the memory of its bytes', async (t) => {
-    const api = await open(t);
+    const fixture = await open(t);
     setFlagsFromString('--expose-gc');
     const collectGarbage = runInNewContext('gc') as () => void;
     const heapBytes = (): number => {
@@ -115,9 +116,9 @@ describe('memory of request bodies', () => {
     const chunks = 60_000;
     const sockets: Socket[] = [];
     for (let i = 0; i < 5; i += 1) {
-      const socket = connect(api.port, '127.0.0.1').on('error', () => {});
+      const socket = connect(fixture.port, '127.0.0.1').on('error', () => {});
       sockets.push(socket);
-      const accepted = once(api.app.server, 'connection') as Promise<[Socket]>;
+      const accepted = once(fixture.app.server, 'connection') as Promise<[Socket]>;
       socket.write(
         'POST /oauth/token HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n' +
           'transfer-encoding: chunked\r\n\r\n',

@@ -106,14 +106,14 @@ describe('the OpenAPI document', () => {
 });
 
 describe('the served document', () => {
-  let api: ApiFixture;
+  let fixture: ApiFixture;
   before(async () => {
-    api = await openApiFixture();
+    fixture = await openApiFixture();
   });
-  after(() => api.close());
+  after(() => fixture.close());
 
   test('the document needs no token and names the tenant', async () => {
-    const { status, body, headers } = await api.raw('GET', '/api/v2/openapi.json');
+    const { status, body, headers } = await fixture.raw('GET', '/api/v2/openapi.json');
     assert.equal(status, 200);
     assert.equal(headers.get('content-type'), 'application/json; charset=utf-8');
     assert.deepEqual(body.servers, [{ url: 'https://leat.example.com/api/v2' }]);
@@ -131,27 +131,27 @@ describe('the served document', () => {
       destination: { type: 'webhook', configuration },
       subscriptions: [{ event_type: 'a.b' }],
     };
-    const created = await api.send('POST', '/event-streams', body);
+    const created = await fixture.send('POST', '/event-streams', body);
     const path = `/event-streams/${created.body.id}`;
     const range = { date_from: '2026-03-01T09:30:00Z' };
-    const started = await api.send('POST', `${path}/replay`, range);
+    const started = await fixture.send('POST', `${path}/replay`, range);
     const answers: [operationId: string, body: unknown][] = [
       ['createEventStream', created.body],
-      ['readEventStream', (await api.send('GET', path)).body],
-      ['updateEventStream', (await api.send('PATCH', path, {})).body],
-      ['listEventStreams', (await api.send('GET', '/event-streams?take=1')).body],
-      ['readSigningSecret', (await api.send('GET', `${path}/signing-secret`)).body],
-      ['rotateSigningSecret', (await api.send('POST', `${path}/signing-secret/rotate`)).body],
+      ['readEventStream', (await fixture.send('GET', path)).body],
+      ['updateEventStream', (await fixture.send('PATCH', path, {})).body],
+      ['listEventStreams', (await fixture.send('GET', '/event-streams?take=1')).body],
+      ['readSigningSecret', (await fixture.send('GET', `${path}/signing-secret`)).body],
+      ['rotateSigningSecret', (await fixture.send('POST', `${path}/signing-secret/rotate`)).body],
       ['startReplay', started.body],
-      ['readReplay', (await api.send('GET', `${path}/replay/${started.body.id}`)).body],
-      ['sendTestEvent', (await api.send('POST', `${path}/test`, { event_type: 'a.b' })).body],
-      ['readEventStreamStats', (await api.send('GET', `${path}/stats`)).body],
-      ['listEventDeliveries', (await api.send('GET', `${path}/deliveries`)).body],
-      ['listEventDeliveries', (await api.send('GET', `${path}/deliveries?take=1`)).body],
-      ['redeliverEvents', (await api.send('POST', `${path}/redeliver`)).body],
-      ['publishEvents', (await api.send('POST', '/events', { type: 'a.b', data: {} })).body],
-      ['publishEvents', (await api.send('POST', '/events', [{ type: 'a.b', data: {} }])).body],
-      ['listActions', (await api.send('GET', '/actions/actions')).body],
+      ['readReplay', (await fixture.send('GET', `${path}/replay/${started.body.id}`)).body],
+      ['sendTestEvent', (await fixture.send('POST', `${path}/test`, { event_type: 'a.b' })).body],
+      ['readEventStreamStats', (await fixture.send('GET', `${path}/stats`)).body],
+      ['listEventDeliveries', (await fixture.send('GET', `${path}/deliveries`)).body],
+      ['listEventDeliveries', (await fixture.send('GET', `${path}/deliveries?take=1`)).body],
+      ['redeliverEvents', (await fixture.send('POST', `${path}/redeliver`)).body],
+      ['publishEvents', (await fixture.send('POST', '/events', { type: 'a.b', data: {} })).body],
+      ['publishEvents', (await fixture.send('POST', '/events', [{ type: 'a.b', data: {} }])).body],
+      ['listActions', (await fixture.send('GET', '/actions/actions')).body],
     ];
     for (const [operationId, answer] of answers) {
       const operation = describedOperations().find((one) => one.operationId === operationId);

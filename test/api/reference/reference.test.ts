@@ -20,15 +20,15 @@ function pathsIn({ text }: ApiResponse): string[] {
 }
 
 describe('the reference page', () => {
-  let api: ApiFixture;
+  let fixture: ApiFixture;
   before(async () => {
-    api = await openApiFixture();
+    fixture = await openApiFixture();
   });
-  after(() => api.close());
+  after(() => fixture.close());
 
   for (const path of ['/docs', '/docs/']) {
     test(`${path} is HTML that names Leat and its version and allows no foreign resources`, async () => {
-      const { status, headers, text } = await api.raw('GET', path);
+      const { status, headers, text } = await fixture.raw('GET', path);
       assert.equal(status, 200);
       assert.match(text, /<title>Leat 1\.2\.3 API reference<\/title>/);
       assert.doesNotMatch(text, /\{\{/);
@@ -45,21 +45,23 @@ describe('the reference page', () => {
   }
 
   test('a request with the ETag of the page gets 304', async () => {
-    const etag = (await api.raw('GET', '/docs')).headers.get('etag') ?? '';
+    const etag = (await fixture.raw('GET', '/docs')).headers.get('etag') ?? '';
     assert.match(etag, /^"[0-9a-f]+"$/);
-    const again = await api.raw('GET', '/docs/', undefined, { 'if-none-match': `"x", W/${etag}` });
+    const again = await fixture.raw('GET', '/docs/', undefined, {
+      'if-none-match': `"x", W/${etag}`,
+    });
     assert.equal(again.status, 304);
     assert.equal(again.text, '');
     assert.equal(again.headers.get('etag'), etag);
     // A cache updates what it has by the headers of this answer (RFC 9111 section 4.3.4).
     assert.equal(again.headers.get('content-security-policy'), policy);
     assert.equal(again.headers.get('x-frame-options'), 'DENY');
-    const other = await api.raw('GET', '/docs', undefined, { 'if-none-match': '"other"' });
+    const other = await fixture.raw('GET', '/docs', undefined, { 'if-none-match': '"other"' });
     assert.equal(other.status, 200);
   });
 
   test('the files of the page exist, have their media type and are immutable', async () => {
-    const page = await api.raw('GET', '/docs');
+    const page = await fixture.raw('GET', '/docs');
     const paths = pathsIn(page).filter((path) => path.startsWith('/docs/'));
     assert.equal(paths.length, 5, paths.join());
     const types: Record<string, string> = {
@@ -68,28 +70,30 @@ describe('the reference page', () => {
       svg: 'image/svg+xml',
     };
     for (const path of paths) {
-      const { status, headers, text } = await api.raw('GET', path);
+      const { status, headers, text } = await fixture.raw('GET', path);
       assert.equal(status, 200, path);
       assert.equal(headers.get('content-type'), types[path.split('.').at(-1) ?? ''], path);
       assert.equal(headers.get('cache-control'), 'public, max-age=31536000, immutable');
       assert.equal(headers.get('x-content-type-options'), 'nosniff');
-      const head = await api.raw('HEAD', path);
+      const head = await fixture.raw('HEAD', path);
       assert.equal(head.status, 200, path);
       assert.equal(head.text, '');
       assert.equal(head.headers.get('content-length'), String(Buffer.byteLength(text)), path);
     }
-    assert.equal((await api.raw('HEAD', '/docs')).status, 200);
+    assert.equal((await fixture.raw('HEAD', '/docs')).status, 200);
   });
 
   test('the style sheets embed no images', async () => {
-    const sheets = pathsIn(await api.raw('GET', '/docs')).filter((path) => path.endsWith('.css'));
+    const sheets = pathsIn(await fixture.raw('GET', '/docs')).filter((path) =>
+      path.endsWith('.css'),
+    );
     let pictures = 0;
     for (const sheet of sheets) {
-      const { text } = await api.raw('GET', sheet);
+      const { text } = await fixture.raw('GET', sheet);
       assert.doesNotMatch(text, /data:/);
       for (const [, url = ''] of text.matchAll(/url\(["']?([^"')]+)/g)) {
         pictures += 1;
-        const picture = await api.raw('GET', url);
+        const picture = await fixture.raw('GET', url);
         assert.equal(picture.status, 200, url);
         assert.match(picture.text, /^<svg [^]*<\/svg>$/);
       }
@@ -98,11 +102,11 @@ describe('the reference page', () => {
   });
 
   test('methods other than GET and HEAD are 405', async () => {
-    const [asset = ''] = pathsIn(await api.raw('GET', '/docs')).filter((one) =>
+    const [asset = ''] = pathsIn(await fixture.raw('GET', '/docs')).filter((one) =>
       one.endsWith('.js'),
     );
     for (const path of ['/docs', '/docs/', asset]) {
-      const refused = await api.raw('POST', path, '{}');
+      const refused = await fixture.raw('POST', path, '{}');
       assert.equal(refused.status, 405, path);
       assert.equal(refused.headers.get('allow'), 'GET, HEAD');
       assert.equal(refused.body.message, 'Method Not Allowed');
@@ -121,63 +125,63 @@ describe('the reference page', () => {
       '/docs/swagger-ui-bundle.js.map',
     ];
     for (const path of paths) {
-      const { status, body } = await exchange(api.port, requestText(`GET ${path}`, []));
+      const { status, body } = await exchange(fixture.port, requestText(`GET ${path}`, []));
       assert.equal(status, 404, path);
       assert.match(body, /"message":"Not Found"/, path);
     }
   });
 
   test('the page is 503 during shutdown', async (t) => {
-    api.ready = false;
+    fixture.ready = false;
     t.after(() => {
-      api.ready = true;
+      fixture.ready = true;
     });
-    const refused = await api.raw('GET', '/docs');
+    const refused = await fixture.raw('GET', '/docs');
     assert.equal(refused.status, 503);
     assert.equal(refused.headers.get('retry-after'), '1');
   });
 });
 
 test('the reference page belongs to a tenant: an unknown Host gets 404', async (t) => {
-  const api = await openApiFixture();
-  t.after(() => api.close());
-  const other = await secondTenant(api.auth);
-  api.auth.clock.move(10_000);
-  await api.send('GET', '/event-streams');
+  const fixture = await openApiFixture();
+  t.after(() => fixture.close());
+  const other = await secondTenant(fixture.auth);
+  fixture.auth.clock.move(10_000);
+  await fixture.send('GET', '/event-streams');
   const statusAt = async (host: string): Promise<number> => {
     const request = requestText('GET /docs', []).replace('Host: 127.0.0.1', `Host: ${host}`);
-    return (await exchange(api.port, request)).status;
+    return (await exchange(fixture.port, request)).status;
   };
   assert.equal(await statusAt('nobody.example.com'), 404);
   assert.equal(await statusAt(other.tenant.domain), 200);
 });
 
 test('the page and each of its files count against the bucket of the client address', async (t) => {
-  const api = await openApiFixture({ rateLimitBurst: 3, rateLimitPerSecond: 1 });
-  t.after(() => api.close());
-  const page = await api.raw('GET', '/docs');
+  const fixture = await openApiFixture({ rateLimitBurst: 3, rateLimitPerSecond: 1 });
+  t.after(() => fixture.close());
+  const page = await fixture.raw('GET', '/docs');
   assert.equal(page.headers.get('x-ratelimit-remaining'), '2');
   const [asset = ''] = pathsIn(page);
-  assert.equal((await api.raw('GET', asset)).headers.get('x-ratelimit-remaining'), '1');
-  await api.raw('GET', '/docs');
-  const refused = await api.raw('GET', asset);
+  assert.equal((await fixture.raw('GET', asset)).headers.get('x-ratelimit-remaining'), '1');
+  await fixture.raw('GET', '/docs');
+  const refused = await fixture.raw('GET', asset);
   assert.equal(refused.status, 429);
   assert.equal(refused.headers.get('cache-control'), 'no-store', 'a 429 is not cached');
   assert.equal(
-    (await api.send('GET', '/event-streams')).status,
+    (await fixture.send('GET', '/event-streams')).status,
     200,
     'the bucket of a client is not affected',
   );
 });
 
 test('the page loads several times with the default rate limit', async (t) => {
-  const api = await openApiFixture({ rateLimitBurst: 100, rateLimitPerSecond: 50 });
-  t.after(() => api.close());
+  const fixture = await openApiFixture({ rateLimitBurst: 100, rateLimitPerSecond: 50 });
+  t.after(() => fixture.close());
   for (let i = 0; i < 8; i++) {
-    for (const path of ['/docs', ...pathsIn(await api.raw('GET', '/docs'))]) {
-      assert.equal((await api.raw('GET', path)).status, 200, path);
+    for (const path of ['/docs', ...pathsIn(await fixture.raw('GET', '/docs'))]) {
+      assert.equal((await fixture.raw('GET', path)).status, 200, path);
     }
-    api.auth.clock.move(100);
+    fixture.auth.clock.move(100);
   }
 });
 
@@ -187,9 +191,9 @@ describe('Strict-Transport-Security', () => {
     t.after(() => behind.close());
     const direct = await openApiFixture();
     t.after(() => direct.close());
-    const hstsOf = async (api: ApiFixture, proto: string): Promise<string | null> => {
+    const hstsOf = async (fixture: ApiFixture, proto: string): Promise<string | null> => {
       const headers = { 'x-forwarded-proto': proto, 'x-forwarded-host': 'leat.example.com' };
-      const page = await api.raw('GET', '/docs', undefined, headers);
+      const page = await fixture.raw('GET', '/docs', undefined, headers);
       assert.equal(page.status, 200);
       return page.headers.get('strict-transport-security');
     };
