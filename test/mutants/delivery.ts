@@ -8,7 +8,7 @@ const append = (title: string): KillingTest => ({
 /** Mutants of the rules of delivery, of the queues of a node, and of what SQLite records. */
 export const deliveryMutants: readonly Mutant[] = [
   {
-    name: 'a stream that begins at the head, whatever start_from says',
+    name: 'a stream that begins at the head with any start_from',
     file: 'api/streams.ts',
     before: `if (text === undefined || text === 'now') return undefined;`,
     after: `if (text !== undefined || text !== 'now') return undefined;`,
@@ -89,7 +89,7 @@ export const deliveryMutants: readonly Mutant[] = [
     after: `if (history !== undefined && history.outcome !== 'delivered') addAttempt`,
   },
   {
-    name: 'a delivered event that is answered as unknown',
+    name: 'a delivered event that is reported as unknown',
     file: 'store/sqlite/redelivery.ts',
     before: `return wasDelivered(db, run, eventId) ? 'delivered' : 'unknown';`,
     after: `return 'unknown';`,
@@ -208,7 +208,7 @@ export const deliveryMutants: readonly Mutant[] = [
     },
   },
   {
-    name: 'a tenant that was at its share and is never asked again',
+    name: 'a tenant that was at its share and is never offered a slot again',
     file: 'delivery/scheduler.ts',
     before: `this.#holdings.delete(tenant);
     this.#renew();`,
@@ -229,7 +229,7 @@ export const deliveryMutants: readonly Mutant[] = [
     },
   },
   {
-    name: 'an owner whose name lookups take every place',
+    name: 'an owner whose name lookups exceed its bound',
     file: 'delivery/http/name-lookups.ts',
     before: 'if (hasRoom(owner.underWay, this.#atOncePerOwner, index)) return owner;',
     after: 'return owner;',
@@ -253,7 +253,7 @@ export const deliveryMutants: readonly Mutant[] = [
     killedBy: append('shares a sync with those that were committed before it began'),
   },
   {
-    name: 'a sync that is believed after one that failed',
+    name: 'a sync that counts after one that failed',
     file: 'store/sqlite/wal-sync.ts',
     before: 'if (this.#hasFailed) repair();',
     after: 'if (this.#isClosed) repair();',

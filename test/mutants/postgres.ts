@@ -96,7 +96,7 @@ export const postgresMutants: readonly Mutant[] = [
     killedBy: shared('an append waits for one that has an offset and has not committed'),
   },
   {
-    name: 'PostgreSQL: appended events that other nodes are not told of',
+    name: 'PostgreSQL: appended events without a notification of other nodes',
     file: 'store/postgres/listen-notify.ts',
     before: `if (word.kind === 'head' && state.isAlone) return;`,
     after: `if (word.kind === 'head') return;`,
@@ -124,7 +124,7 @@ export const postgresMutants: readonly Mutant[] = [
     killedBy: contract('an event that many streams need is kept until the last of them has it'),
   },
   {
-    name: 'PostgreSQL: a change that its owner never hears of',
+    name: 'PostgreSQL: a change that is not reported to its owner',
     file: 'store/postgres/runs.ts',
     before: 'update runs set unseen = true',
     after: 'update runs set unseen = false',

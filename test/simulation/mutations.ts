@@ -21,7 +21,7 @@ export const simulationMutants: readonly Mutant[] = [
     after: 'const cursor = this.cursor();',
   },
   {
-    name: 'half a batch that brings the cursor of the whole',
+    name: 'half a batch with the cursor of the whole',
     file: 'delivery/settler.ts',
     before: 'last.cursor ??= runner.window.durable;',
     after: 'last.cursor = runner.cursor();',
@@ -63,7 +63,7 @@ export const simulationMutants: readonly Mutant[] = [
     after: '',
   },
   {
-    name: 'a look-up before the lock',
+    name: 'a lookup before the lock',
     file: 'store/sqlite/append.ts',
     before: 'const first = chosen ? offsetOf(db, tenant, id) : undefined;',
     after: 'const first = chosen && written.length === 0 ? offsetOf(db, tenant, id) : undefined;',
@@ -95,13 +95,13 @@ export const simulationMutants: readonly Mutant[] = [
     after: 'return this.#settler.unsettled < settleMax + concurrency;',
   },
   {
-    name: 'a lease regained without looking who owns the streams',
+    name: 'a lease regained without refreshing the streams',
     file: 'delivery/incarnation.ts',
     before: 'this.#ownership.refreshAll();',
     after: '',
   },
   {
-    name: 'a claim from before the lease ended that is believed',
+    name: 'a claim from before the lease ended that is used',
     file: 'delivery/ownership.ts',
     before: 'this.#announced.has(key) || this.#deps.lease.term !== term;',
     after: 'this.#announced.has(key);',
@@ -113,7 +113,7 @@ export const simulationMutants: readonly Mutant[] = [
     after: 'if (request.claim <= self.last_claim) return [];',
   },
   {
-    name: 'a change that is answered before the owner has seen it',
+    name: 'a change that is acknowledged before the owner has seen it',
     file: 'store/sqlite/ownership.ts',
     before: 'return unseen === undefined;',
     after: 'return true;',
@@ -155,13 +155,13 @@ export const simulationMutants: readonly Mutant[] = [
     after: '',
   },
   {
-    name: 'a disabled stream that goes on until it is looked at',
+    name: 'a disabled stream that continues until it is refreshed',
     file: 'delivery/ownership.ts',
     before: `runner.state = 'stale';`,
     after: '',
   },
   {
-    name: 'rows of a disabled stream that are sent after all',
+    name: 'rows of a disabled stream that are sent',
     file: 'delivery/prefetch/due-claims.ts',
     before: `if (!runner.enabled && row.kind !== 'redelivery') return this.#fail(runner, row);`,
     after: '',
@@ -192,25 +192,25 @@ export const simulationMutants: readonly Mutant[] = [
     after: 'return subscriptions.length > 0 ? Infinity : 0;',
   },
   {
-    name: 'a change that holds for events the node has yet to hear of',
+    name: 'a change that applies to earlier events whose hints are late',
     file: 'delivery/prefetch/prefetch.ts',
     before: 'if (changedAt > tail.head) this.skipped(tail, changedAt);',
     after: '',
   },
   {
-    name: 'a node that goes on after a change it heard of too late',
+    name: 'a node that does not read again after a change whose hint was late',
     file: 'delivery/ownership.ts',
     before: 'if (runner.scannedWithStaleFilter(owned)) return this.#restart(runner, owned);',
     after: '',
   },
   {
-    name: 'wake-ups that are trusted never to get lost',
+    name: 'hints that are assumed never to be lost',
     file: 'delivery/prefetch/poll.ts',
     before: 'await heads.checkChanged();',
     after: '',
   },
   {
-    name: 'a page that is read by what a stream wanted before',
+    name: 'a page that is read by the former subscriptions',
     file: 'delivery/prefetch/page-reader.ts',
     before: `if (runner.state === 'active') await read(runner);
         else runner.reading = false;`,
@@ -253,7 +253,7 @@ export const simulationMutants: readonly Mutant[] = [
     after: 'const secrets: string[] = [];',
   },
   {
-    name: 'a destination that is remembered after it changed',
+    name: 'a destination that is used after it changed',
     file: 'delivery/runner.ts',
     before: 'if (owned.stream.version !== this.stream.version) this.template = undefined;',
     after: '',
@@ -297,7 +297,7 @@ export const simulationMutants: readonly Mutant[] = [
     after: '',
   },
   {
-    name: 'streams of a dead node that nobody takes over',
+    name: 'streams of a dead node that are not taken over',
     file: 'delivery/prefetch/poll.ts',
     before: 'ownership.claim();',
     after: '',
@@ -309,13 +309,13 @@ export const simulationMutants: readonly Mutant[] = [
     after: 'if (error instanceof StoreReplaced && closed) {',
   },
   {
-    name: 'results of before that are recorded after the store was replaced',
+    name: 'former results that are recorded after the store was replaced',
     file: '../test/simulation/process.ts',
     before: `'append head page firstSince settle claimDue feed '`,
     after: `'append head page firstSince claimDue feed '`,
   },
   {
-    name: 'a store that went back and does not say so',
+    name: 'a store that went back and does not report it',
     file: '../test/simulation/process.ts',
     before: 'if (guardedCommands.has(what) && sentTo !== sharedStore.generation) {',
     after: 'if (guardedCommands.size === 0) {',
@@ -333,7 +333,7 @@ export const simulationMutants: readonly Mutant[] = [
     after: 'if (walSync !== null) done();',
   },
   {
-    name: 'a replay up to where the log reached before it went back',
+    name: 'a replay up to the head of the log before it went back',
     file: 'store/rules/replay.ts',
     before: 'const to = Math.min(asked.to, head);',
     after: 'const { to } = asked;',

@@ -27,7 +27,7 @@ const common = {
  */
 export const regressions: readonly { readonly fault: string; readonly plan: Plan }[] = [
   {
-    fault: 'a claim from before the lease ended that is believed',
+    fault: 'a claim from before the lease ended that is used',
     plan: {
       seed: 646,
       settings: {
@@ -74,7 +74,7 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
     },
   },
   {
-    fault: 'a page that is read by what a stream wanted before',
+    fault: 'a page that is read by the former subscriptions',
     plan: {
       settings: {
         ...common,
@@ -329,7 +329,7 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
     },
   },
   {
-    fault: 'a change that holds for events the node has yet to hear of',
+    fault: 'a change that applies to earlier events whose hints are late',
     plan: {
       seed: 238,
       settings: {
@@ -364,7 +364,7 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
     },
   },
   {
-    fault: 'a node that goes on after a change it heard of too late',
+    fault: 'a node that does not read again after a change whose hint was late',
     plan: {
       seed: 291,
       settings: {
@@ -408,7 +408,7 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
     },
   },
   {
-    fault: 'a replay up to where the log reached before it went back',
+    fault: 'a replay up to the head of the log before it went back',
     plan: {
       settings: {
         ...common,
