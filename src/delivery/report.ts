@@ -44,7 +44,7 @@ export type DeliveryReport =
    * The store failed over or was restored; the node has dropped its memory of it and joined again.
    */
   | (Replacement & { readonly kind: 'store_replaced' })
-  /** A bug: an error that is no outage of the store. The command is retried all the same. */
+  /** An error that is no outage of the store; a command that failed is retried all the same. */
   | { readonly kind: 'unexpected'; readonly error: unknown };
 
 /** One attempt has ended; its slot is free and its outcome about to be recorded. */

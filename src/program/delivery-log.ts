@@ -25,24 +25,24 @@ export function logReport(log: Log, report: DeliveryReport): void {
       log.error({ err: report.error }, 'the store is unavailable; deliveries wait');
       return;
     case 'store_recovered':
-      log.info({}, 'the store is back');
+      log.info({}, 'the store is available again');
       return;
     case 'store_replaced': {
       const lost = report.heads.filter(({ before, now }) => now < before);
-      const said = 'the store failed over or was restored; this node has joined it again';
-      if (lost.length === 0) log.warn({}, said);
-      for (const fields of lost) log.error(fields, `${said}, and a log ends earlier than before`);
+      const text = 'the store failed over or was restored; this node has joined it again';
+      if (lost.length === 0) log.warn({}, text);
+      for (const fields of lost) log.error(fields, `${text}, and a log ends earlier than before`);
       return;
     }
     case 'settle_culprit':
     case 'settle_stuck': {
       const { kind, error, ...fields } = report;
-      const said = kind === 'settle_culprit' ? 'recorded without its texts' : 'not recorded';
-      log.error({ ...fields, err: error }, `the store refused a result; it was ${said}`);
+      const how = kind === 'settle_culprit' ? 'recorded without its text' : 'not recorded';
+      log.error({ ...fields, err: error }, `the store refused a result; it was ${how}`);
       return;
     }
     case 'unexpected':
-      log.error({ err: report.error }, 'a bug in delivery; the work is repeated');
+      log.error({ err: report.error }, 'unexpected error in delivery');
       return;
     case 'stream_owned':
     case 'stream_lost':

@@ -109,9 +109,9 @@ describe('a node whose name another process has taken', () => {
     await fixture.publishMany(1);
     await fixture.clock.advance(settings.leaseMs);
     assert.deepEqual(fixture.sent(), []);
-    const said = fixture.reported('unexpected').map(({ error }) => String(error));
-    assert.equal(said.length, 1);
-    assert.match(said[0] ?? '', /Another process has joined as "leat".*names of their own/);
+    const texts = fixture.reported('unexpected').map(({ error }) => String(error));
+    assert.equal(texts.length, 1);
+    assert.match(texts[0] ?? '', /Another process has joined as "leat".*names of their own/);
   });
 });
 
