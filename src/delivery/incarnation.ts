@@ -133,7 +133,7 @@ export class Incarnation {
       lease: this.#lease,
       settler: this.#settler,
       backoffs: this.#backoffs,
-      due: this.#dueTimer,
+      dueTimer: this.#dueTimer,
       prefetch: this.#prefetch,
     };
     this.#sender = createSender({

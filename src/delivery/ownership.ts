@@ -79,7 +79,7 @@ export interface OwnershipDeps {
     'tailEventsMax' | 'tailBytesMax' | 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'
   >;
   readonly prefetch: Pick<Prefetch, 'fill' | 'empty'>;
-  readonly due: Pick<DueTimer, 'note' | 'forget'>;
+  readonly dueTimer: Pick<DueTimer, 'note' | 'forget'>;
   readonly backoffs: Pick<Backoffs, 'end'>;
   readonly dueClaims: Pick<DueClaims, 'resume'>;
   readonly replays: Pick<Replays, 'enqueue'>;
@@ -291,9 +291,9 @@ class StreamOwnership implements Ownership {
   }
 
   #wake(runner: Runner, { nextDueInMs }: OwnedStream): void {
-    const { due, dueClaims, prefetch, replays, scheduler } = this.#deps;
+    const { dueTimer, dueClaims, prefetch, replays, scheduler } = this.#deps;
     runner.state = 'active';
-    due.note(runner, nextDueInMs);
+    dueTimer.note(runner, nextDueInMs);
     dueClaims.resume(runner);
     prefetch.fill(runner);
     scheduler.enqueue(runner);
@@ -354,14 +354,14 @@ class StreamOwnership implements Ownership {
   // Releasing
 
   #forget(runner: Runner): void {
-    const { prefetch, due, backoffs, dueClaims, report } = this.#deps;
+    const { prefetch, dueTimer, backoffs, dueClaims, report } = this.#deps;
     runner.state = 'gone';
     runner.changes += 1;
     runner.unfollow();
     if (this.runners.delete(keyOfRunner(runner))) this.#leave(runner.tenant);
     this.#stale.delete(runner);
     prefetch.empty(runner);
-    due.forget(runner);
+    dueTimer.forget(runner);
     backoffs.end(runner);
     dueClaims.resume(runner);
     report({ kind: 'stream_lost', tenant: runner.tenant, stream: runner.id });

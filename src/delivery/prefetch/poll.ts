@@ -30,7 +30,7 @@ export interface PollDeps extends Pick<HeadsDeps, 'log'> {
   readonly storeRetry: StoreRetry;
   readonly ownership: Pick<Ownership, 'runners' | 'tails' | 'claim' | 'refresh' | 'raiseCursors'>;
   readonly prefetch: Pick<Prefetch, 'skipped' | 'reached' | 'takeReaders'>;
-  readonly due: Pick<DueTimer, 'check'>;
+  readonly dueTimer: Pick<DueTimer, 'check'>;
   readonly replays: Pick<Replays, 'enqueueAll'>;
   readonly settings: Pick<DeliverySettings, 'pollMs' | 'lagOffsetsMax' | 'lagMs'>;
 }
@@ -49,7 +49,7 @@ export function createPoll(deps: PollDeps): Poll {
   };
   const poll = async (): Promise<void> => {
     ownership.claim();
-    deps.due.check();
+    deps.dueTimer.check();
     await heads.checkChanged();
     const passing = ageTails();
     refreshNext();
