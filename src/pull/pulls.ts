@@ -1,6 +1,7 @@
 import type { Clock, RandomBytes, Timer } from '../core/clock.ts';
 import { StoreUnavailable } from '../core/errors.ts';
 import { greeting } from '../core/sse.ts';
+import type { Log } from '../core/log.ts';
 import type { Offset } from '../core/types.ts';
 import { ReadLimiter } from '../log/read-limiter.ts';
 import type { Hint } from '../store/port/hints.ts';
@@ -48,10 +49,7 @@ export interface PullsDeps {
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly settings: PullSettings;
-  readonly log: {
-    warn(facts: Readonly<Record<string, unknown>>, message: string): void;
-    error(facts: Readonly<Record<string, unknown>>, message: string): void;
-  };
+  readonly log: Pick<Log, 'warn' | 'error'>;
 }
 
 export function createPulls(deps: PullsDeps): Pulls {
@@ -176,8 +174,8 @@ class NodePulls implements Pulls {
   }
 
   #reportSlow(tenant: number, client: string, position: Offset): void {
-    const facts = { tenant, client, offset: position };
-    this.#deps.log.warn(facts, 'a pull was closed because its client did not read');
+    const fields = { tenant, client, offset: position };
+    this.#deps.log.warn(fields, 'a pull was closed because its client did not read');
   }
 
   /** Spreads lifetimes: readers that connected together do not all reconnect together. */
