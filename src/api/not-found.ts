@@ -12,7 +12,7 @@ export const noRole = (): Problem => notFound('The role does not exist.');
 export const noStream = (): Problem => notFound('The requested stream does not exist.');
 export const noUser = (): Problem => notFound('The user does not exist.', 'inexistent_user');
 
-/** Returns what the store found. Throws the 404 otherwise. */
+/** Returns a found value. Throws the 404 of `problem` for `undefined`. */
 export function orNotFound<T>(found: T | undefined, problem: () => Problem): T {
   if (found === undefined) throw problem();
   return found;

@@ -58,7 +58,7 @@ export interface Appended {
 
 export type StreamStatus = 'enabled' | 'disabled';
 
-/** An event stream as configured; counters and cursor are in `Run` (`store/port/runs.ts`). */
+/** An event stream as configured; counters and cursor are in `Run` (`store/rows/runs.ts`). */
 export interface Stream {
   readonly tenant: number;
   /** `est_` and 22 base58 characters. */

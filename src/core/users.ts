@@ -9,8 +9,8 @@ import type { NewEvent, Tenant, User } from './types.ts';
 export const databaseConnection = 'Username-Password-Authentication';
 
 /**
- * Characters of a user's profile as JSON. A create is bounded by its body; this bounds what many
- * changes can make of metadata, and with it the events that carry it.
+ * Maximum characters of a user's profile as JSON. A body limits each request, but metadata can grow
+ * with every PATCH, and events contain it.
  */
 export const profileLengthMax = 1_048_576;
 
