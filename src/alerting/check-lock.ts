@@ -74,7 +74,7 @@ export function createCheckLock(
         } catch (error) {
           if (!(error instanceof StoreUnavailable) || sinceSavedMs() >= leaseMs) throw error;
         }
-        await sleep(clock, RETRY_MS, new AbortController().signal);
+        await sleep(clock, RETRY_MS);
       }
     },
   };

@@ -2,6 +2,7 @@ import { backoffMs } from '../core/backoff.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Store } from '../store/port/store.ts';
 import type { StreamRef } from '../core/types.ts';
+import { sleep } from '../core/sleep.ts';
 
 const backoff = { firstMs: 1, maxMs: 100 };
 
@@ -23,9 +24,7 @@ export async function waitForOwner(
   stream: StreamRef,
 ): Promise<void> {
   for (let polls = 1; !(await store.ownership.hasSeen(stream)); polls += 1) {
-    await new Promise<void>((resolve) => {
-      clock.after(backoffMs(polls, backoff), resolve);
-    });
+    await sleep(clock, backoffMs(polls, backoff));
   }
 }
 

@@ -1,3 +1,4 @@
+import { sleep } from '../../core/sleep.ts';
 import type { UpkeepStore } from '../port/upkeep.ts';
 import { type Database, numbers } from './database.ts';
 import { dayMs, dayOf } from './partitions.ts';
@@ -100,7 +101,7 @@ async function waitPast({ db, clock }: DayDeps, barrier: string): Promise<boolea
   for (let tries = 1; ; tries += 1) {
     if (await isPast(db, barrier)) return true;
     if (tries === barrierTries.most) return false;
-    await new Promise<void>((resolve) => clock.after(barrierTries.pauseMs, resolve));
+    await sleep(clock, barrierTries.pauseMs);
   }
 }
 

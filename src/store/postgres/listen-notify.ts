@@ -1,5 +1,6 @@
 import type pg from 'pg';
 import type { Clock, Timer } from '../../core/clock.ts';
+import { sleep } from '../../core/sleep.ts';
 import type { Hint } from '../port/hints.ts';
 import type { Database } from './database.ts';
 import type { Hosts } from './hosts.ts';
@@ -105,9 +106,7 @@ function createPublisher({
     waiting.clear();
     // Best effort: other processes also poll.
     await db.get`select pg_notify(${channel}, ${payload})`.catch(() => undefined);
-    await new Promise<void>((resolve) => {
-      clock.after(pauseMs, resolve);
-    });
+    await sleep(clock, pauseMs);
   };
   const speakOn = async (): Promise<void> => {
     state.busy = true;
