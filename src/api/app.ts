@@ -62,7 +62,10 @@ export interface AppDeps {
   readonly requestMetrics?: RequestMetrics | undefined;
 }
 
-/** Creates the management API and the token service; the caller starts and closes the listener. */
+/**
+ * Creates the management API and the token service; the caller starts and closes the listener. What
+ * happens to a request in which order: docs/adr/0031-what-fastify-does-and-what-it-does-not.md.
+ */
 export function buildApp(deps: AppDeps): FastifyInstance {
   const { store, settings, clock, log, version } = deps;
   const app = Fastify(serverOptions(deps));

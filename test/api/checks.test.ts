@@ -32,13 +32,18 @@ async function withFault(error: Error, work: () => Promise<void>): Promise<void>
   }
 }
 
-function assertProblem(answer: ApiResponse, status: number, message: string, code?: string): void {
-  assert.equal(answer.status, status, answer.text);
-  assert.equal(answer.body.statusCode, status);
-  assert.equal(answer.body.message, message);
-  assert.equal(answer.body.errorCode, code);
+function assertProblem(
+  response: ApiResponse,
+  status: number,
+  message: string,
+  code?: string,
+): void {
+  assert.equal(response.status, status, response.text);
+  assert.equal(response.body.statusCode, status);
+  assert.equal(response.body.message, message);
+  assert.equal(response.body.errorCode, code);
   const fields = code === undefined ? 3 : 4;
-  assert.equal(Object.keys(answer.body).length, fields, answer.text);
+  assert.equal(Object.keys(response.body).length, fields, response.text);
 }
 
 const json = { 'content-type': 'application/json' };
@@ -57,7 +62,7 @@ describe('headers of a response', () => {
   });
 
   test('every error response has them too', async () => {
-    const answers = [
+    const responses = [
       await fixture.raw('GET', '/api/v2/event-streams'),
       await fixture.raw('GET', '/api/v2/nowhere'),
       await fixture.raw('PUT', '/api/v2/event-streams'),
@@ -67,7 +72,7 @@ describe('headers of a response', () => {
       await fixture.send('POST', '/event-streams', '{'),
       await fixture.send('GET', `${stream}x`),
     ];
-    for (const { headers, text } of answers) {
+    for (const { headers, text } of responses) {
       assert.ok(headers.has('x-ratelimit-limit'), text);
       assert.ok(headers.has('x-ratelimit-remaining'), text);
       assert.ok(headers.has('x-ratelimit-reset'), text);
@@ -77,11 +82,11 @@ describe('headers of a response', () => {
   });
 
   test('204 has no body and no media type', async () => {
-    const answer = await fixture.send('DELETE', stream);
-    assert.equal(answer.status, 204);
-    assert.equal(answer.text, '');
-    assert.equal(answer.headers.get('content-type'), null);
-    assert.ok(answer.headers.has('x-ratelimit-limit'));
+    const response = await fixture.send('DELETE', stream);
+    assert.equal(response.status, 204);
+    assert.equal(response.text, '');
+    assert.equal(response.headers.get('content-type'), null);
+    assert.ok(response.headers.has('x-ratelimit-limit'));
   });
 
   test('HEAD gets the response to GET without its body', async () => {
@@ -114,9 +119,9 @@ describe('routes', () => {
       ['POST', '/api/v2/openapi.json', 'GET, HEAD'],
     ];
     for (const [method, path, allow] of cases) {
-      const answer = await fixture.raw(method, path);
-      assertProblem(answer, 405, 'Method Not Allowed');
-      assert.equal(answer.headers.get('allow'), allow, `${method} ${path}`);
+      const response = await fixture.raw(method, path);
+      assertProblem(response, 405, 'Method Not Allowed');
+      assert.equal(response.headers.get('allow'), allow, `${method} ${path}`);
     }
   });
 
@@ -140,9 +145,9 @@ describe('routes', () => {
       const line = `GET /api/v2/event-streams/${id}`;
       assert.equal((await exchange(fixture.port, requestText(line, []))).status, 401, id);
       const authorized = requestText(line, [`Authorization: Bearer ${fixture.token}`]);
-      const answer = await exchange(fixture.port, authorized);
-      assert.equal(answer.status, 400, id);
-      assert.equal(JSON.parse(answer.body).errorCode, 'invalid_uri', id);
+      const response = await exchange(fixture.port, authorized);
+      assert.equal(response.status, 400, id);
+      assert.equal(JSON.parse(response.body).errorCode, 'invalid_uri', id);
     }
   });
 
@@ -175,7 +180,7 @@ describe('a request that is not valid HTTP', () => {
       400,
     ],
     [
-      'a length beside chunks',
+      'a length and chunks',
       requestText('POST /api/v2/events', ['Content-Length: 1', 'Transfer-Encoding: chunked']),
       400,
     ],
@@ -184,9 +189,9 @@ describe('a request that is not valid HTTP', () => {
   ];
   for (const [what, request, status] of cases) {
     test(`${what}: the error has the usual body`, async () => {
-      const answer = await exchange(fixture.port, request);
-      assert.equal(answer.status, status);
-      if (answer.body !== '') assert.equal(JSON.parse(answer.body).statusCode, status);
+      const response = await exchange(fixture.port, request);
+      assert.equal(response.status, status);
+      if (response.body !== '') assert.equal(JSON.parse(response.body).statusCode, status);
     });
   }
 });
@@ -195,23 +200,28 @@ describe('the token', () => {
   test('a missing token is 401 that names the realm only', async () => {
     for (const authorization of [undefined, '', 'Basic eDp5', 'Bearer', 'Bearer ']) {
       const headers = authorization === undefined ? {} : { authorization };
-      const answer = await fixture.raw('GET', '/api/v2/event-streams', undefined, headers);
-      assertProblem(answer, 401, 'Missing authentication');
-      assert.equal(answer.headers.get('www-authenticate'), 'Bearer realm="leat.example.com"');
+      const response = await fixture.raw('GET', '/api/v2/event-streams', undefined, headers);
+      assertProblem(response, 401, 'Missing authentication');
+      assert.equal(response.headers.get('www-authenticate'), 'Bearer realm="leat.example.com"');
     }
   });
 
   test('a token in the query does not count', async () => {
-    const answer = await fixture.raw('GET', `/api/v2/event-streams?access_token=${fixture.token}`);
-    assertProblem(answer, 401, 'Missing authentication');
+    const response = await fixture.raw(
+      'GET',
+      `/api/v2/event-streams?access_token=${fixture.token}`,
+    );
+    assertProblem(response, 401, 'Missing authentication');
   });
 
   test('a rejected token is 401 with the reason', async () => {
     const authorization = 'Bearer nonsense';
-    const answer = await fixture.raw('GET', '/api/v2/event-streams', undefined, { authorization });
-    assertProblem(answer, 401, 'Invalid token');
+    const response = await fixture.raw('GET', '/api/v2/event-streams', undefined, {
+      authorization,
+    });
+    assertProblem(response, 401, 'Invalid token');
     assert.equal(
-      answer.headers.get('www-authenticate'),
+      response.headers.get('www-authenticate'),
       'Bearer realm="leat.example.com", error="invalid_token", error_description="Invalid token"',
     );
   });
@@ -221,8 +231,10 @@ describe('the token', () => {
       await fixture.auth.client({ global: false }, ['read:users']),
     );
     const authorization = `Bearer ${token}`;
-    const answer = await fixture.raw('GET', '/api/v2/event-streams', undefined, { authorization });
-    assertProblem(answer, 401, 'Client is not global.');
+    const response = await fixture.raw('GET', '/api/v2/event-streams', undefined, {
+      authorization,
+    });
+    assertProblem(response, 401, 'Client is not global.');
   });
 
   test('a token without any of the scopes is 403 that names them', async () => {
@@ -230,15 +242,15 @@ describe('the token', () => {
       ...allScopesBut('read:event_streams', 'read:event_deliveries'),
     );
     const headers = { authorization: `Bearer ${token}` };
-    const answer = await fixture.send('GET', `${stream}/deliveries`, undefined, headers);
+    const response = await fixture.send('GET', `${stream}/deliveries`, undefined, headers);
     assertProblem(
-      answer,
+      response,
       403,
       'Insufficient scope; expected any of: read:event_streams,read:event_deliveries',
       'insufficient_scope',
     );
     assert.equal(
-      answer.headers.get('www-authenticate'),
+      response.headers.get('www-authenticate'),
       'Bearer error="insufficient_scope", scope="read:event_streams read:event_deliveries"',
     );
   });
@@ -246,8 +258,8 @@ describe('the token', () => {
   test('a token with one of the scopes is enough', async () => {
     for (const scope of ['read:event_streams', 'read:event_deliveries']) {
       const headers = { authorization: `bEaReR ${await fixture.tokenWith(scope)}` };
-      const answer = await fixture.send('GET', `${stream}/deliveries`, undefined, headers);
-      assertProblem(answer, 404, 'The requested stream does not exist.');
+      const response = await fixture.send('GET', `${stream}/deliveries`, undefined, headers);
+      assertProblem(response, 404, 'The requested stream does not exist.');
     }
   });
 });
@@ -260,12 +272,12 @@ describe('the body', () => {
       'application/json; charset=latin1',
       'application/cloudevents+json',
     ]) {
-      const answer = await fixture.send('POST', '/event-streams', '{}', { 'content-type': type });
-      assertProblem(answer, 415, 'Unsupported Media Type', 'unsupported_media_type');
+      const response = await fixture.send('POST', '/event-streams', '{}', { 'content-type': type });
+      assertProblem(response, 415, 'Unsupported Media Type', 'unsupported_media_type');
     }
     const zipped = { ...json, 'content-encoding': 'gzip' };
-    const answer = await fixture.send('POST', '/event-streams', '{}', zipped);
-    assertProblem(answer, 415, 'Unsupported Media Type', 'unsupported_media_type');
+    const response = await fixture.send('POST', '/event-streams', '{}', zipped);
+    assertProblem(response, 415, 'Unsupported Media Type', 'unsupported_media_type');
   });
 
   test('any spelling of the media type of JSON is accepted', async () => {
@@ -274,8 +286,8 @@ describe('the body', () => {
       'application/json;charset=UTF-8',
       'application/json ; a=b',
     ]) {
-      const answer = await fixture.send('POST', '/event-streams', '{}', { 'content-type': type });
-      assert.equal(answer.body.errorCode, 'invalid_body', type);
+      const response = await fixture.send('POST', '/event-streams', '{}', { 'content-type': type });
+      assert.equal(response.body.errorCode, 'invalid_body', type);
     }
   });
 
@@ -312,8 +324,8 @@ describe('the body', () => {
 
   test('401 and 413 do not wait for the body', async () => {
     const headers = ['Content-Type: application/json', 'Content-Length: 1000'];
-    const answer = await exchange(fixture.port, requestText('POST /api/v2/events', headers));
-    assert.equal(answer.status, 401);
+    const response = await exchange(fixture.port, requestText('POST /api/v2/events', headers));
+    assert.equal(response.status, 401);
     const declared = [`Authorization: Bearer ${fixture.token}`, 'Content-Type: application/json'];
     const large = [...declared, 'Content-Length: 9999999'];
     assert.equal(
@@ -323,15 +335,15 @@ describe('the body', () => {
   });
 
   test('100 Continue is sent only to an authorized caller', async () => {
-    const asks = ['Expect: 100-continue', 'Connection: close'];
-    const headers = [...asks, 'Content-Type: application/json', 'Content-Length: 2'];
+    const expecting = ['Expect: 100-continue', 'Connection: close'];
+    const headers = [...expecting, 'Content-Type: application/json', 'Content-Length: 2'];
     const line = 'POST /api/v2/event-streams';
     const stranger = await exchange(fixture.port, requestText(line, headers));
     assert.equal(stranger.status, 401);
     const authorized = [...headers, `Authorization: Bearer ${fixture.token}`];
-    const answer = await exchange(fixture.port, requestText(line, authorized, '{}'));
-    assert.equal(answer.status, 100);
-    assert.match(answer.body, /^HTTP\/1\.1 400 /);
+    const response = await exchange(fixture.port, requestText(line, authorized, '{}'));
+    assert.equal(response.status, 100);
+    assert.match(response.body, /^HTTP\/1\.1 400 /);
   });
 
   test('an empty body counts as none', async () => {
@@ -358,22 +370,22 @@ describe('the body', () => {
     const bytes = [Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), Buffer.from([0])];
     for (const body of [...texts, ...bytes]) {
       const headers = { ...json, authorization: `Bearer ${fixture.token}` };
-      const answer = await fixture.raw('POST', '/api/v2/event-streams', body, headers);
-      assert.equal(answer.status, 400, String(body).slice(0, 20));
-      assert.equal(answer.body.errorCode, 'invalid_body');
-      assert.match(answer.body.message, /^Payload validation error: '.*' on property body \(/);
+      const response = await fixture.raw('POST', '/api/v2/event-streams', body, headers);
+      assert.equal(response.status, 400, String(body).slice(0, 20));
+      assert.equal(response.body.errorCode, 'invalid_body');
+      assert.match(response.body.message, /^Payload validation error: '.*' on property body \(/);
     }
   });
 
   test('the last one of repeated fields counts', async () => {
-    const answer = await fixture.send('POST', '/event-streams', '{"name":1,"name":2}');
-    assert.match(answer.body.message, /Missing required property: destination/);
+    const response = await fixture.send('POST', '/event-streams', '{"name":1,"name":2}');
+    assert.match(response.body.message, /Missing required property: destination/);
   });
 
   test('a lone surrogate is 400', async () => {
     const path = '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA';
-    const answer = await fixture.send('PATCH', path, '{"name":"\\ud800"}');
-    assert.match(answer.body.message, /a lone surrogate/);
+    const response = await fixture.send('PATCH', path, '{"name":"\\ud800"}');
+    assert.match(response.body.message, /a lone surrogate/);
     const pair = await fixture.send('PATCH', path, '{"name":"\\ud83d\\ude00 \\\\ud800"}');
     assert.equal(pair.status, 404);
   });
@@ -398,9 +410,9 @@ describe('failures', () => {
   test('an unknown error is 500 without details; the cause is logged', async () => {
     const secret = new Error('the password is hunter2');
     await withFault(secret, async () => {
-      const answer = await fixture.send('GET', '/event-streams');
-      assertProblem(answer, 500, 'Internal Server Error');
-      assert.ok(answer.headers.has('x-ratelimit-limit'));
+      const response = await fixture.send('GET', '/event-streams');
+      assertProblem(response, 500, 'Internal Server Error');
+      assert.ok(response.headers.has('x-ratelimit-limit'));
     });
     const entry = fixture.logged.splice(0).at(-1);
     assert.deepEqual(entry?.facts, { err: secret });
@@ -410,9 +422,9 @@ describe('failures', () => {
     // The readiness check of another test has expired.
     fixture.auth.clock.move(1000);
     await withFault(new StoreUnavailable('disk full'), async () => {
-      const answer = await fixture.send('GET', '/event-streams');
-      assertProblem(answer, 503, 'Service Unavailable', 'service_unavailable');
-      assert.equal(answer.headers.get('retry-after'), '1');
+      const response = await fixture.send('GET', '/event-streams');
+      assertProblem(response, 503, 'Service Unavailable', 'service_unavailable');
+      assert.equal(response.headers.get('retry-after'), '1');
       const readiness = await fixture.raw('GET', '/readyz');
       assert.deepEqual(
         [readiness.status, readiness.body.message],
@@ -430,10 +442,10 @@ describe('failures', () => {
   test('during shutdown requests are 503 and /healthz is 200', async () => {
     fixture.ready = false;
     try {
-      const answer = await fixture.send('GET', '/event-streams');
-      assertProblem(answer, 503, 'Service Unavailable', 'service_unavailable');
-      assert.equal(answer.headers.get('retry-after'), '1');
-      assert.ok(answer.headers.has('x-ratelimit-limit'));
+      const response = await fixture.send('GET', '/event-streams');
+      assertProblem(response, 503, 'Service Unavailable', 'service_unavailable');
+      assert.equal(response.headers.get('retry-after'), '1');
+      assert.ok(response.headers.has('x-ratelimit-limit'));
       assert.equal((await fixture.raw('GET', '/readyz')).status, 503);
       assert.equal((await fixture.raw('GET', '/healthz')).status, 200);
     } finally {

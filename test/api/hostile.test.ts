@@ -25,8 +25,8 @@ function pathOf(operation: Operation, values: Readonly<Record<string, string>> =
 }
 
 /** Asserts a 4xx response with the usual error body. */
-function assertRejected(answer: ApiResponse, what: string): void {
-  const { status, body, text } = answer;
+function assertRejected(response: ApiResponse, what: string): void {
+  const { status, body, text } = response;
   assert.ok(status >= 400 && status < 500, `${what}: ${status} ${text}`);
   assert.equal(body?.statusCode, status, what);
   assert.equal(typeof body.error, 'string', what);
@@ -34,8 +34,8 @@ function assertRejected(answer: ApiResponse, what: string): void {
   assert.ok(text.length < 2000, `${what}: ${text.length} characters`);
 }
 
-function assertNot5xx(answer: ApiResponse, what: string): void {
-  assert.ok(answer.status < 500, `${what}: ${answer.status} ${answer.text}`);
+function assertNot5xx(response: ApiResponse, what: string): void {
+  assert.ok(response.status < 500, `${what}: ${response.status} ${response.text}`);
 }
 
 /** A pull that is accepted does not end: it is closed after its status. */
@@ -79,8 +79,8 @@ describe('a hostile body', () => {
 
     test(`${name} rejects a body that does not match its schema`, async () => {
       for (const text of [...notJson, ...notObjects]) {
-        const answer = await fixture.send(operation.method, pathOf(operation), text);
-        assertRejected(answer, text.slice(0, 20));
+        const response = await fixture.send(operation.method, pathOf(operation), text);
+        assertRejected(response, text.slice(0, 20));
       }
     });
 
@@ -148,10 +148,10 @@ describe('a hostile query or path', () => {
     test(`${name}: 401 comes before the checks of path, query and body`, async () => {
       const path = `/api/v2${pathOf(operation)}?take=x`;
       const text = operation.method === 'GET' ? undefined : '{';
-      const answer = await fixture.raw(operation.method, path, text, { 'content-type': 'a/b' });
-      assert.equal(answer.status, 401);
-      assertRejected(answer, name);
-      assert.ok(answer.headers.has('www-authenticate'));
+      const response = await fixture.raw(operation.method, path, text, { 'content-type': 'a/b' });
+      assert.equal(response.status, 401);
+      assertRejected(response, name);
+      assert.ok(response.headers.has('www-authenticate'));
     });
   }
 });
@@ -173,19 +173,19 @@ describe('a body of very many parts', () => {
 
   test('more than 20,000 arrays and objects are rejected before parsing', async () => {
     for (const part of ['[]', '{}', '{"a":1}']) {
-      const answer = await create(`{"x":[${Array(20_000).fill(part).join(',')}]}`);
-      assert.equal(answer.status, 400, answer.text);
+      const response = await create(`{"x":[${Array(20_000).fill(part).join(',')}]}`);
+      assert.equal(response.status, 400, response.text);
       assert.equal(
-        answer.body.message,
+        response.body.message,
         "Payload validation error: 'More than 20000 arrays, objects and members of objects' on property body (The request body).",
       );
     }
   });
 
   test('any number of numbers and texts is accepted', async () => {
-    const answer = await create(
+    const response = await create(
       `{"x":[${Array(200_000).fill('1').join(',')}],"y":"${'{'.repeat(50_000)}"}`,
     );
-    assert.equal(answer.status, 201, answer.text);
+    assert.equal(response.status, 201, response.text);
   });
 });

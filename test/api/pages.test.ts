@@ -34,9 +34,9 @@ async function addUser(index: number): Promise<void> {
   await store.users.create(user, { id, chosen: false, type: 'a.b', time: 0, body: '{}' });
 }
 
-function assertTooLarge(answer: ApiResponse, message: string): void {
-  assert.equal(answer.status, 400);
-  assert.deepEqual(answer.body, {
+function assertTooLarge(response: ApiResponse, message: string): void {
+  assert.equal(response.status, 400);
+  assert.deepEqual(response.body, {
     statusCode: 400,
     error: 'Bad Request',
     message,
@@ -73,7 +73,7 @@ describe('a page of more than 8 MiB', () => {
 
 describe('responses that a client does not read', () => {
   /** Opens a connection that requests 7 MiB several times and reads nothing. */
-  async function ask(t: TestContext, times: number, token = fixture.token): Promise<Socket> {
+  async function request(t: TestContext, times: number, token = fixture.token): Promise<Socket> {
     const socket = connect(fixture.port, '127.0.0.1');
     socket.pause();
     socket.on('error', () => {});
@@ -93,28 +93,28 @@ describe('responses that a client does not read', () => {
 
   test('the connection is closed at 16 MiB, also with pipelined requests', async (t) => {
     const accepted = once(fixture.app.server, 'connection') as Promise<[Socket]>;
-    await ask(t, 10);
+    await request(t, 10);
     const [socket] = await accepted;
     if (!socket.destroyed) await once(socket, 'close');
     assert.ok(socket.bytesWritten < 16 * MIB, `${socket.bytesWritten} bytes`);
   });
 
   test('unread bytes are counted over all connections of a client, not of others', async (t) => {
-    const sockets = [await ask(t, 1), await ask(t, 1)];
+    const sockets = [await request(t, 1), await request(t, 1)];
     for (const socket of sockets) {
       // The response has begun; the rest of it stays unread.
       socket.resume();
       await once(socket, 'data');
       socket.pause();
     }
-    const third = await ask(t, 1);
+    const third = await request(t, 1);
     third.resume();
     const ended = once(third, 'close');
     await ended;
     assert.equal(third.bytesRead, 0);
     const authorization = `Bearer ${await fixture.tokenWith('read:users')}`;
-    const answer = await fixture.send('GET', '/users?take=7', undefined, { authorization });
-    assert.equal(answer.status, 200);
+    const response = await fixture.send('GET', '/users?take=7', undefined, { authorization });
+    assert.equal(response.status, 200);
     for (const socket of sockets) socket.destroy();
     await waitFor('both to be released', async () => (await others()) === 0);
     assert.equal((await fixture.send('GET', '/users?take=7')).status, 200);
@@ -124,22 +124,22 @@ describe('responses that a client does not read', () => {
     const tokens = [fixture.token, await fixture.tokenWith('read:users')];
     const sockets: Socket[] = [];
     for (const token of [...tokens, ...tokens]) {
-      const socket = (await ask(t, 1, token)).resume();
+      const socket = (await request(t, 1, token)).resume();
       await once(socket, 'data');
       sockets.push(socket.pause());
     }
-    const fifth = (await ask(t, 1, await fixture.tokenWith('read:users'))).resume();
+    const fifth = (await request(t, 1, await fixture.tokenWith('read:users'))).resume();
     await once(fifth, 'close');
     assert.equal(fifth.bytesRead, 0);
     for (const socket of sockets) socket.destroy();
     await waitFor('all to be released', async () => (await others()) === 0);
     const authorization = `Bearer ${await fixture.tokenWith('read:users')}`;
-    const answer = await fixture.send('GET', '/users?take=7', undefined, { authorization });
-    assert.equal(answer.status, 200);
+    const response = await fixture.send('GET', '/users?take=7', undefined, { authorization });
+    assert.equal(response.status, 200);
   });
 
   test('responses that are read late arrive whole', async (t) => {
-    const socket = await ask(t, 2);
+    const socket = await request(t, 2);
     let bytes = 0;
     socket.on('data', (chunk) => {
       bytes += chunk.length;
@@ -166,10 +166,10 @@ describe('a stream', () => {
   test('a stream has at most 1000 subscriptions', async () => {
     const create = (count: number): Promise<ApiResponse> =>
       fixture.send('POST', '/event-streams', { destination, subscriptions: types(count) });
-    const refused = await create(1001);
-    assert.equal(refused.status, 400);
+    const rejected = await create(1001);
+    assert.equal(rejected.status, 400);
     assert.equal(
-      refused.body.message,
+      rejected.body.message,
       "Payload validation error: 'Array is too long (1001), maximum 1000' on property subscriptions (Event types that are sent).",
     );
     const created = await create(1000);

@@ -20,21 +20,21 @@ describe('the bucket of a client', () => {
   test('a client gets as many requests as the bucket holds, then 429 until it refills', async (t) => {
     const fixture = await openTight(t);
     for (const remaining of [2, 1, 0]) {
-      const answer = await fixture.send('GET', '/event-streams');
-      assert.equal(answer.status, 200);
-      assert.deepEqual(bucketOf(answer), ['3', String(remaining), String(start + 3 - remaining)]);
+      const response = await fixture.send('GET', '/event-streams');
+      assert.equal(response.status, 200);
+      assert.deepEqual(bucketOf(response), ['3', String(remaining), String(start + 3 - remaining)]);
     }
-    const refused = await fixture.send('GET', '/event-streams');
-    assert.equal(refused.status, 429);
-    assert.deepEqual(refused.body, {
+    const rejected = await fixture.send('GET', '/event-streams');
+    assert.equal(rejected.status, 429);
+    assert.deepEqual(rejected.body, {
       statusCode: 429,
       error: 'Too Many Requests',
       message:
         'Too many requests. Check the X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset headers.',
       errorCode: 'too_many_requests',
     });
-    assert.equal(refused.headers.get('retry-after'), '1');
-    assert.deepEqual(bucketOf(refused), ['3', '0', String(start + 3)]);
+    assert.equal(rejected.headers.get('retry-after'), '1');
+    assert.deepEqual(bucketOf(rejected), ['3', '0', String(start + 3)]);
     fixture.auth.clock.move(1000);
     assert.equal((await fixture.send('GET', '/event-streams')).status, 200);
   });
@@ -50,15 +50,15 @@ describe('the bucket of a client', () => {
   test('a request with a forged token counts against its address', async (t) => {
     const fixture = await openTight(t);
     const forged = `${fixture.token.slice(0, -8)}AAAAAAAA`;
-    const answers: number[] = [];
+    const responses: number[] = [];
     for (let i = 0; i < 5; i++) {
       const authorization = `Bearer ${forged}`;
-      const answer = await fixture.raw('GET', '/api/v2/event-streams', undefined, {
+      const response = await fixture.raw('GET', '/api/v2/event-streams', undefined, {
         authorization,
       });
-      answers.push(answer.status);
+      responses.push(response.status);
     }
-    assert.deepEqual(answers, [401, 401, 401, 429, 429]);
+    assert.deepEqual(responses, [401, 401, 401, 429, 429]);
     assert.equal((await fixture.send('GET', '/event-streams')).status, 200);
   });
 
@@ -71,10 +71,10 @@ describe('the bucket of a client', () => {
 
   test('token requests count against the bucket of the address', async (t) => {
     const fixture = await openTight(t);
-    const answers: number[] = [];
+    const responses: number[] = [];
     for (let i = 0; i < 4; i++)
-      answers.push((await fixture.raw('POST', '/oauth/token', '')).status);
-    assert.deepEqual(answers, [400, 400, 400, 429]);
+      responses.push((await fixture.raw('POST', '/oauth/token', '')).status);
+    assert.deepEqual(responses, [400, 400, 400, 429]);
     assert.equal((await fixture.raw('GET', '/api/v2/event-streams')).status, 429);
     assert.equal((await fixture.send('GET', '/event-streams')).status, 200);
   });
@@ -129,32 +129,32 @@ describe('the bucket of a tenant', () => {
 
   test('all clients of a tenant share the bucket, and the headers show the emptier one', async (t) => {
     const fixture = await openTight(t, settings);
-    const ask = async (token: string): Promise<ApiResponse> =>
+    const list = async (token: string): Promise<ApiResponse> =>
       fixture.send('GET', '/event-streams', undefined, { authorization: `Bearer ${token}` });
     const other = await fixture.tokenWith('read:event_streams');
-    const seen: (string | null)[][] = [];
-    for (let i = 0; i < 3; i++) seen.push(bucketOf(await ask(fixture.token)).slice(0, 2));
-    seen.push(bucketOf(await ask(other)).slice(0, 2));
-    assert.deepEqual(seen, [
+    const buckets: (string | null)[][] = [];
+    for (let i = 0; i < 3; i++) buckets.push(bucketOf(await list(fixture.token)).slice(0, 2));
+    buckets.push(bucketOf(await list(other)).slice(0, 2));
+    assert.deepEqual(buckets, [
       ['3', '2'],
       ['3', '1'],
       ['3', '0'],
       ['4', '0'],
     ]);
-    const refused = await ask(other);
-    assert.equal(refused.status, 429);
-    assert.equal(refused.headers.get('retry-after'), '1');
-    assert.deepEqual(bucketOf(refused), ['4', '0', String(start + 4)]);
+    const rejected = await list(other);
+    assert.equal(rejected.status, 429);
+    assert.equal(rejected.headers.get('retry-after'), '1');
+    assert.deepEqual(bucketOf(rejected), ['4', '0', String(start + 4)]);
     fixture.auth.clock.move(1000);
-    assert.equal((await ask(other)).status, 200);
+    assert.equal((await list(other)).status, 200);
   });
 
   test('a client whose own bucket is empty takes nothing off that of the tenant', async (t) => {
     const fixture = await openTight(t, settings);
     for (let i = 0; i < 10; i++) await fixture.send('GET', '/event-streams');
     const authorization = `Bearer ${await fixture.tokenWith('read:event_streams')}`;
-    const answer = await fixture.send('GET', '/event-streams', undefined, { authorization });
-    assert.equal(answer.status, 200);
+    const response = await fixture.send('GET', '/event-streams', undefined, { authorization });
+    assert.equal(response.status, 200);
   });
 
   test('publishing and token requests do not count against the bucket of the tenant', async (t) => {
@@ -165,11 +165,11 @@ describe('the bucket of a tenant', () => {
     assert.equal((await fixture.send('GET', '/event-streams')).status, 200);
     assert.equal((await fixture.send('GET', '/event-streams')).status, 429);
     assert.equal((await publish()).status, 202);
-    const asked = await fixture.raw('POST', '/oauth/token', '{}', {
+    const token = await fixture.raw('POST', '/oauth/token', '{}', {
       'content-type': 'application/json',
     });
-    assert.equal(asked.headers.get('x-ratelimit-limit'), '100');
-    assert.notEqual(asked.status, 429);
+    assert.equal(token.headers.get('x-ratelimit-limit'), '100');
+    assert.notEqual(token.status, 429);
   });
 });
 
@@ -181,11 +181,11 @@ describe('the bucket of published bytes', () => {
     const fixture = await openTight(t, { publishLimitBytesPerSecond: 1000 });
     assert.equal((await fixture.send('POST', '/events', bytes(999))).status, 202);
     assert.equal((await fixture.send('POST', '/events', bytes(5001))).status, 202);
-    const refused = await fixture.send('POST', '/events', bytes(100));
-    assert.equal(refused.status, 429);
-    assert.equal(refused.body.errorCode, 'too_many_requests');
-    assert.equal(refused.headers.get('retry-after'), '5');
-    assert.deepEqual(bucketOf(refused).slice(0, 2), ['1000', '0']);
+    const rejected = await fixture.send('POST', '/events', bytes(100));
+    assert.equal(rejected.status, 429);
+    assert.equal(rejected.body.errorCode, 'too_many_requests');
+    assert.equal(rejected.headers.get('retry-after'), '5');
+    assert.deepEqual(bucketOf(rejected).slice(0, 2), ['1000', '0']);
     fixture.auth.clock.move(5001);
     assert.equal((await fixture.send('POST', '/events', bytes(100))).status, 202);
   });
@@ -206,9 +206,9 @@ describe('the bucket of published bytes', () => {
     const chunked = (text: string): Promise<ApiResponse> =>
       fixture.raw('POST', '/api/v2/events', new Blob([text]).stream(), headers);
     assert.equal((await chunked(bytes(2001))).status, 202);
-    const refused = await chunked(bytes(100));
-    assert.equal(refused.status, 429);
-    assert.equal(refused.headers.get('retry-after'), '2');
+    const rejected = await chunked(bytes(100));
+    assert.equal(rejected.status, 429);
+    assert.equal(rejected.headers.get('retry-after'), '2');
   });
 
   test('each tenant has a bucket of bytes, and only publishing takes from it', async (t) => {
@@ -222,24 +222,26 @@ describe('the bucket of published bytes', () => {
 describe('the bucket of an address behind a proxy', () => {
   test('a trusted proxy names the client address', async (t) => {
     const fixture = await openTight(t, { trustProxy: ['127.0.0.0/8'] });
-    const ask = async (forwarded: string): Promise<number> => {
+    const statusOf = async (forwarded: string): Promise<number> => {
       const headers = { 'x-forwarded-for': forwarded };
       return (await fixture.raw('GET', '/api/v2/event-streams', undefined, headers)).status;
     };
-    for (let i = 0; i < 3; i++) assert.equal(await ask(`198.51.100.${i}, 192.0.2.7`), 401);
-    assert.equal(await ask('192.0.2.7'), 429, 'what the client wrote itself does not count');
-    assert.equal(await ask('192.0.2.8'), 401);
-    for (let i = 0; i < 3; i++) assert.equal(await ask(`2001:db8::${i}`), 401);
-    assert.equal(await ask('2001:db8::ffff'), 429, 'a /64 is one stranger');
+    for (let i = 0; i < 3; i++) assert.equal(await statusOf(`198.51.100.${i}, 192.0.2.7`), 401);
+    assert.equal(await statusOf('192.0.2.7'), 429, 'entries of the client do not count');
+    assert.equal(await statusOf('192.0.2.8'), 401);
+    for (let i = 0; i < 3; i++) assert.equal(await statusOf(`2001:db8::${i}`), 401);
+    assert.equal(await statusOf('2001:db8::ffff'), 429, 'a /64 is one client');
   });
 
   test('without a trusted proxy X-Forwarded-For is ignored', async (t) => {
     const fixture = await openTight(t, { limits });
-    const answers: number[] = [];
+    const responses: number[] = [];
     for (let i = 0; i < 4; i++) {
       const headers = { 'x-forwarded-for': `192.0.2.${i}` };
-      answers.push((await fixture.raw('GET', '/api/v2/event-streams', undefined, headers)).status);
+      responses.push(
+        (await fixture.raw('GET', '/api/v2/event-streams', undefined, headers)).status,
+      );
     }
-    assert.deepEqual(answers, [401, 401, 401, 429]);
+    assert.deepEqual(responses, [401, 401, 401, 429]);
   });
 });

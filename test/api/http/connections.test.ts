@@ -48,10 +48,10 @@ describe('clients behind a trusted proxy', () => {
     for (const client of [greedy, '2001:db8:1:2::8', greedy]) {
       assert.match((await begin(fixture, client))(), /^HTTP\/1\.1 100 Continue\r\n/);
     }
-    const refused = await begin(fixture, greedy);
-    assert.match(refused(), /^HTTP\/1\.1 429 Too Many Requests\r\n/);
-    assert.match(refused(), /^connection: close\r\n/im);
-    assert.match(refused(), /"errorCode":"too_many_requests"/);
+    const rejected = await begin(fixture, greedy);
+    assert.match(rejected(), /^HTTP\/1\.1 429 Too Many Requests\r\n/);
+    assert.match(rejected(), /^connection: close\r\n/im);
+    assert.match(rejected(), /"errorCode":"too_many_requests"/);
     const forwarded = { 'x-forwarded-for': greedy };
     assert.equal((await fixture.raw('GET', '/api/v2/nowhere', undefined, forwarded)).status, 429);
     const other = { 'x-forwarded-for': '2001:db8:1:3::7' };

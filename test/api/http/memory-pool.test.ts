@@ -71,20 +71,20 @@ describe('memory of request bodies', () => {
       const hangOne = (): Socket =>
         hang(t, fixture, path, '{'.padEnd(bytesMax / 2 - 60_000), 50_000);
       let socket = hangOne();
-      const refused = await waitFor('a 429', async () => {
+      const rejected = await waitFor('a 429', async () => {
         // An event that arrived first gets the memory instead of it.
         // A reset may arrive before the response.
         if (socket.bytesRead > 0 || socket.destroyed) socket = hangOne();
-        const answer = await fixture.send('POST', '/events', event);
-        return answer.status === 429 && answer;
+        const response = await fixture.send('POST', '/events', event);
+        return response.status === 429 && response;
       });
-      assert.deepEqual(refused.body, {
+      assert.deepEqual(rejected.body, {
         statusCode: 429,
         error: 'Too Many Requests',
         message: 'Too many bodies of this tenant are under way.',
         errorCode: 'too_many_requests',
       });
-      assert.equal(refused.headers.get('retry-after'), '1');
+      assert.equal(rejected.headers.get('retry-after'), '1');
       assert.equal((await fixture.send('POST', '/events', { type: 'a.b', data: {} })).status, 202);
       socket.destroy();
       await waitFor(

@@ -15,24 +15,24 @@ interface Guarded {
   readonly clock: ManualClock;
   /** Requests that were served. */
   handled(): number;
-  refused(): number;
+  rejected(): number;
   readonly warnings: object[];
 }
 
 /** A guarded server that listens; the test closes it. */
 async function open(t: TestContext, respond: RequestListener): Promise<Guarded> {
-  const seen = { handled: 0, refused: 0 };
+  const counts = { handled: 0, rejected: 0 };
   const warnings: object[] = [];
   const clock = createManualClock();
   const server = createServer((received, response) => {
-    seen.handled += 1;
+    counts.handled += 1;
     respond(received, response);
   });
   guardConnections(server, {
     rule: { maxConnectionsPerAddress: 100, trustProxy: [] },
     clock,
     log: { warn: (facts) => warnings.push(facts) },
-    count: () => (seen.refused += 1),
+    count: () => (counts.rejected += 1),
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -40,7 +40,13 @@ async function open(t: TestContext, respond: RequestListener): Promise<Guarded> 
     server.close();
     server.closeAllConnections();
   });
-  return { server, clock, handled: () => seen.handled, refused: () => seen.refused, warnings };
+  return {
+    server,
+    clock,
+    handled: () => counts.handled,
+    rejected: () => counts.rejected,
+    warnings,
+  };
 }
 
 /** A connection and how many responses it has received. */
@@ -105,7 +111,7 @@ describe('an idle connection', () => {
     const ended = closed(socket);
     await guarded.clock.advance(4000);
     await ended;
-    assert.equal(guarded.refused(), 0);
+    assert.equal(guarded.rejected(), 0);
     assert.equal(guarded.clock.pending, 0);
   });
 
@@ -120,7 +126,7 @@ describe('an idle connection', () => {
     await guarded.clock.advance(10 * restMs);
     pending[1]?.end();
     await waitFor('the second response', () => responses() === 2);
-    assert.equal(guarded.refused(), 0);
+    assert.equal(guarded.rejected(), 0);
     socket.destroy();
     await waitFor('no timer', () => guarded.clock.pending === 0);
   });
@@ -139,7 +145,7 @@ describe('pipelined requests', () => {
       await closed(socket);
       // A read may end in the middle of the requests.
       assert.ok(guarded.handled() < 5 * pipelinedMax, `${guarded.handled()} handled`);
-      assert.equal(guarded.refused(), 1);
+      assert.equal(guarded.rejected(), 1);
       assert.deepEqual(guarded.warnings, [
         { address: '127.0.0.1', limit: pipelinedMax, refused: 1 },
       ]);
@@ -153,7 +159,7 @@ describe('pipelined requests', () => {
       socket.write(request.repeat(pipelinedMax));
       await waitFor('the responses', () => responses() === round * pipelinedMax);
     }
-    assert.equal(guarded.refused(), 0);
+    assert.equal(guarded.rejected(), 0);
     socket.destroy();
   });
 
@@ -164,7 +170,7 @@ describe('pipelined requests', () => {
     await waitFor('all requests', () => guarded.handled() === 2 * pipelinedMax);
     one.socket.write(request);
     await closed(one.socket);
-    assert.equal(guarded.refused(), 1);
+    assert.equal(guarded.rejected(), 1);
     assert.equal(other.socket.destroyed, false);
     other.socket.destroy();
   });

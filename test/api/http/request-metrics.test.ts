@@ -42,7 +42,7 @@ describe('measureRequests', () => {
     ['an error', 'POST', '/streams', 'POST /streams 409 0'],
     ['a path that no route has', 'GET', '/secret', 'GET none 404 0'],
     ['a method that the path does not have', 'PUT', '/streams/1', 'PUT none 404 0'],
-    ['a hijacked response when it is told to', 'GET', '/live', 'GET /live 200 0'],
+    ['a hijacked response by countResponse', 'GET', '/live', 'GET /live 200 0'],
   ];
   for (const [what, method, path, line] of cases) {
     test(`counts ${what}`, async () => {

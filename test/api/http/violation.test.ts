@@ -118,10 +118,10 @@ describe('a rejected value', () => {
   for (const { name, of } of schemas) {
     test(`firstViolation explains every rejected value, and no valid one: ${name}`, () => {
       const validator = Compile(of);
-      const members = Object.keys((of as { properties?: object }).properties ?? {});
+      const fields = Object.keys((of as { properties?: object }).properties ?? {});
       const values = fc.oneof(
         fc.jsonValue(),
-        fc.dictionary(fc.constantFrom('__proto__', 'x', ...members), fc.jsonValue(), {
+        fc.dictionary(fc.constantFrom('__proto__', 'x', ...fields), fc.jsonValue(), {
           maxKeys: 4,
         }),
       );

@@ -135,7 +135,7 @@ describe('the served document', () => {
     const path = `/event-streams/${created.body.id}`;
     const range = { date_from: '2026-03-01T09:30:00Z' };
     const started = await fixture.send('POST', `${path}/replay`, range);
-    const answers: [operationId: string, body: unknown][] = [
+    const bodies: [operationId: string, body: unknown][] = [
       ['createEventStream', created.body],
       ['readEventStream', (await fixture.send('GET', path)).body],
       ['updateEventStream', (await fixture.send('PATCH', path, {})).body],
@@ -153,13 +153,10 @@ describe('the served document', () => {
       ['publishEvents', (await fixture.send('POST', '/events', [{ type: 'a.b', data: {} }])).body],
       ['listActions', (await fixture.send('GET', '/actions/actions')).body],
     ];
-    for (const [operationId, answer] of answers) {
+    for (const [operationId, sent] of bodies) {
       const operation = describedOperations().find((one) => one.operationId === operationId);
       assert.ok(operation?.response, operationId);
-      assert.ok(
-        Compile(operation.response).Check(answer),
-        `${operationId} ${JSON.stringify(answer)}`,
-      );
+      assert.ok(Compile(operation.response).Check(sent), `${operationId} ${JSON.stringify(sent)}`);
     }
   });
 });

@@ -53,7 +53,7 @@ describe('the reference page', () => {
     assert.equal(again.status, 304);
     assert.equal(again.text, '');
     assert.equal(again.headers.get('etag'), etag);
-    // A cache updates what it has by the headers of this answer (RFC 9111 section 4.3.4).
+    // A cache updates what it has by the headers of this response (RFC 9111 section 4.3.4).
     assert.equal(again.headers.get('content-security-policy'), policy);
     assert.equal(again.headers.get('x-frame-options'), 'DENY');
     const other = await fixture.raw('GET', '/docs', undefined, { 'if-none-match': '"other"' });
@@ -106,10 +106,10 @@ describe('the reference page', () => {
       one.endsWith('.js'),
     );
     for (const path of ['/docs', '/docs/', asset]) {
-      const refused = await fixture.raw('POST', path, '{}');
-      assert.equal(refused.status, 405, path);
-      assert.equal(refused.headers.get('allow'), 'GET, HEAD');
-      assert.equal(refused.body.message, 'Method Not Allowed');
+      const rejected = await fixture.raw('POST', path, '{}');
+      assert.equal(rejected.status, 405, path);
+      assert.equal(rejected.headers.get('allow'), 'GET, HEAD');
+      assert.equal(rejected.body.message, 'Method Not Allowed');
     }
   });
 
@@ -136,9 +136,9 @@ describe('the reference page', () => {
     t.after(() => {
       fixture.ready = true;
     });
-    const refused = await fixture.raw('GET', '/docs');
-    assert.equal(refused.status, 503);
-    assert.equal(refused.headers.get('retry-after'), '1');
+    const rejected = await fixture.raw('GET', '/docs');
+    assert.equal(rejected.status, 503);
+    assert.equal(rejected.headers.get('retry-after'), '1');
   });
 });
 
@@ -164,9 +164,9 @@ test('the page and each of its files count against the bucket of the client addr
   const [asset = ''] = pathsIn(page);
   assert.equal((await fixture.raw('GET', asset)).headers.get('x-ratelimit-remaining'), '1');
   await fixture.raw('GET', '/docs');
-  const refused = await fixture.raw('GET', asset);
-  assert.equal(refused.status, 429);
-  assert.equal(refused.headers.get('cache-control'), 'no-store', 'a 429 is not cached');
+  const rejected = await fixture.raw('GET', asset);
+  assert.equal(rejected.status, 429);
+  assert.equal(rejected.headers.get('cache-control'), 'no-store', 'a 429 is not cached');
   assert.equal(
     (await fixture.send('GET', '/event-streams')).status,
     200,
@@ -187,8 +187,8 @@ test('the page loads several times with the default rate limit', async (t) => {
 
 describe('Strict-Transport-Security', () => {
   test('the header is sent where a trusted proxy ends TLS, not for X-Forwarded-Proto of others', async (t) => {
-    const behind = await openApiFixture({ trustProxy: ['127.0.0.1'] });
-    t.after(() => behind.close());
+    const proxied = await openApiFixture({ trustProxy: ['127.0.0.1'] });
+    t.after(() => proxied.close());
     const direct = await openApiFixture();
     t.after(() => direct.close());
     const hstsOf = async (fixture: ApiFixture, proto: string): Promise<string | null> => {
@@ -197,10 +197,10 @@ describe('Strict-Transport-Security', () => {
       assert.equal(page.status, 200);
       return page.headers.get('strict-transport-security');
     };
-    assert.equal(await hstsOf(behind, 'https'), 'max-age=31536000');
-    assert.equal(await hstsOf(behind, 'http, HTTPS'), 'max-age=31536000');
-    assert.equal(await hstsOf(behind, 'http'), null);
-    assert.equal(await hstsOf(behind, 'https, http'), null);
+    assert.equal(await hstsOf(proxied, 'https'), 'max-age=31536000');
+    assert.equal(await hstsOf(proxied, 'http, HTTPS'), 'max-age=31536000');
+    assert.equal(await hstsOf(proxied, 'http'), null);
+    assert.equal(await hstsOf(proxied, 'https, http'), null);
     assert.equal(await hstsOf(direct, 'https'), null);
   });
 
