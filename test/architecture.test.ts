@@ -9,8 +9,8 @@ const files = globSync('**/*', { cwd: src, withFileTypes: true })
   .map((entry) => `${entry.parentPath}/${entry.name}`.slice(src.pathname.length))
   .toSorted();
 
-describe('the house', () => {
-  test('has files to look at', () => {
+describe('src', () => {
+  test('the test finds the files of src', () => {
     assert.ok(files.includes('core/clock.ts'), `found ${files.length} files in ${src.pathname}`);
   });
 
@@ -72,7 +72,7 @@ describe('the dependency rule', () => {
   ];
   for (const [path, source] of forbidden) {
     test(`forbids in ${path}: ${JSON.stringify(source)}`, () => {
-      const violations = violationsOf(path, `/** Planted. */\n${source}\nexport const a = 1;\n`);
+      const violations = violationsOf(path, `/** A comment. */\n${source}\nexport const a = 1;\n`);
       assert.equal(violations.length, 1, violations.join('\n'));
       assert.match(violations[0] ?? '', new RegExp(`^${path} may not import `));
     });
@@ -105,14 +105,14 @@ describe('the dependency rule', () => {
     });
   }
 
-  const misplaced: [path: string, source: string][] = [
+  const forbiddenNames: [path: string, source: string][] = [
     ['api/app.ts', 'const now = Date.now();'],
     ['api/app.ts', 'const clock = Date.now;'],
     ['api/app.ts', 'const now = new Date();'],
     ['api/app.ts', 'const now = new Date;'],
     ['api/app.ts', 'const now = Date();'],
     ['api/app.ts', 'const now = performance.now();'],
-    ['core/ids.ts', 'const dice = Math.random();'],
+    ['core/ids.ts', 'const number = Math.random();'],
     ['core/ids.ts', 'const id = crypto.randomUUID();'],
     ['delivery/runner.ts', 'setTimeout(retry, 1000);'],
     ['delivery/runner.ts', 'globalThis.setTimeout(retry, 1000);'],
@@ -121,7 +121,7 @@ describe('the dependency rule', () => {
     ['main.ts', "const port = process['env'].PORT;"],
     ['main.ts', 'const port = process?.env.PORT;'],
   ];
-  for (const [path, source] of misplaced) {
+  for (const [path, source] of forbiddenNames) {
     test(`forbids in ${path}: ${source}`, () => {
       const violations = violationsOf(path, source);
       assert.equal(violations.length, 1, violations.join('\n'));
@@ -129,28 +129,28 @@ describe('the dependency rule', () => {
     });
   }
 
-  const wellPlaced: [path: string, source: string][] = [
+  const allowedNames: [path: string, source: string][] = [
     ['clock.ts', 'setTimeout(action, delayMs); Date.now(); new Date();'],
     ['api/app.ts', 'const time = new Date(clock.now()).toISOString();'],
     ['api/app.ts', 'socket.setTimeout(timeoutMs);'],
     ['config.ts', 'const env = process.env;'],
     ['core/clock.ts', '/** Like Date.now(), as an argument. */'],
   ];
-  for (const [path, source] of wellPlaced) {
+  for (const [path, source] of allowedNames) {
     test(`allows in ${path}: ${source}`, () => {
       assert.deepEqual(violationsOf(path, source), []);
     });
   }
 
-  test('gives every file of src a room and a telling name', () => {
-    assert.deepEqual(violationsOf('server.ts', ''), ['server.ts belongs to no room']);
-    assert.deepEqual(violationsOf('lib/a.ts', ''), ['lib/a.ts belongs to no room']);
+  test('every file needs an import rule and a specific name', () => {
+    assert.deepEqual(violationsOf('server.ts', ''), ['server.ts has no import rule']);
+    assert.deepEqual(violationsOf('lib/a.ts', ''), ['lib/a.ts has no import rule']);
     for (const name of ['utils.ts', 'common.ts', 'helpers.ts', 'index.ts', 'helpers/a.ts']) {
       assert.equal(violationsOf(`api/${name}`, '').length, 1, name);
     }
   });
 
-  test('reads every form of import', () => {
+  test('importsOf: reads every form of import', () => {
     const source = [
       "import a, { b as c, type D } from 'one';",
       "import type { E } from 'two';",

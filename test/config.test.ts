@@ -19,7 +19,7 @@ import {
 
 const key = Buffer.alloc(32, 7).toString('base64');
 
-/** Every variable: its default, texts with their value, texts that are refused. */
+/** Every variable: its default, valid texts with their values, and invalid texts. */
 const variables: Record<
   string,
   { name: keyof Config; fallback?: unknown; good: [string, unknown][]; bad: string[] }
@@ -386,7 +386,7 @@ function number(name: keyof Config, fallback: number, min: number, max: number) 
   return { name, fallback, good, bad: [`${min - 1}`, `${max + 1}`, '1_000'] };
 }
 
-/** What no setting takes for a number, and most take for nothing at all. */
+/** Texts that no setting accepts as a number, and most settings not at all. */
 const hostileNumbers = [
   ' ',
   ' 8',
@@ -409,8 +409,8 @@ const hostileNumbers = [
   '8\u0000',
 ];
 
-/** What a variable needs beside it to be accepted. */
-const companions: Record<string, Record<string, string>> = {
+/** Settings that a variable requires. */
+const requiredWith: Record<string, Record<string, string>> = {
   LEAT_TLS_CERT: { LEAT_TLS_KEY: 'k' },
   LEAT_TLS_KEY: { LEAT_TLS_CERT: 'c' },
   LEAT_ALERT_EMAIL: { LEAT_SMTP_URL: 'smtp://mail' },
@@ -432,31 +432,31 @@ function problemsOf(env: Record<string, string>, dotenvText = ''): readonly stri
 }
 
 describe('every setting', () => {
-  test('is in the table of this test, and none else is', () => {
+  test('every setting is in the table of this test, and no other variable is', () => {
     const listed = describeConfig(load({})).map((line) => line.split(' ')[0] ?? '');
     assert.deepEqual(listed.toSorted(), Object.keys(variables).toSorted());
   });
 
   for (const [variable, { name, fallback, good, bad }] of Object.entries(variables)) {
-    test(`${variable}: has its default, also when it is empty`, () => {
+    test(`${variable}: has its default when it is absent or empty`, () => {
       assert.deepEqual(load({}).config[name], fallback);
       if (variable !== 'LEAT_RETRY_4XX') {
         assert.deepEqual(load({ [variable]: '' }).config[name], fallback);
       }
     });
 
-    test(`${variable}: takes good values`, () => {
+    test(`${variable}: accepts valid values`, () => {
       for (const [text, value] of good) {
-        const env = { ...companions[variable], [variable]: text };
+        const env = { ...requiredWith[variable], [variable]: text };
         assert.deepEqual(load(env).config[name], value, JSON.stringify(text));
       }
     });
 
-    test(`${variable}: refuses wrong values in one line with the variable and an example`, () => {
+    test(`${variable}: rejects invalid values with one line that has the variable and an example`, () => {
       const blanks = ['LEAT_TLS_CERT', 'LEAT_TLS_KEY'].includes(variable) ? [] : [' ', '\u00A0'];
       const numeric = typeof fallback === 'number' ? hostileNumbers : [];
       for (const text of [...bad, ...blanks, ...numeric]) {
-        const problems = problemsOf({ ...companions[variable], [variable]: text });
+        const problems = problemsOf({ ...requiredWith[variable], [variable]: text });
         assert.equal(problems.length, 1, `${JSON.stringify(text)}: ${problems.join('\n')}`);
         assert.match(
           problems[0] ?? '',
@@ -465,19 +465,19 @@ describe('every setting', () => {
       }
     });
 
-    test(`${variable}: its example is a good value`, () => {
+    test(`${variable}: its example is a valid value`, () => {
       const example = / for example \w+=(?<example>.*)$/.exec(
-        problemsOf({ ...companions[variable], [variable]: '\u0000' })[0] ?? '',
+        problemsOf({ ...requiredWith[variable], [variable]: '\u0000' })[0] ?? '',
       )?.groups?.['example'];
       assert.ok(example !== undefined && example !== '');
       if (example.startsWith('$(')) return;
-      assert.deepEqual(problemsOf({ ...companions[variable], [variable]: example }), []);
+      assert.deepEqual(problemsOf({ ...requiredWith[variable], [variable]: example }), []);
     });
   }
 });
 
-describe('a wrong value', () => {
-  test('is said in exactly these words', () => {
+describe('an invalid value', () => {
+  test('an invalid value is reported in exactly these words', () => {
     const lines: [string, string, string][] = [
       [
         'LEAT_PORT',
@@ -510,13 +510,13 @@ describe('a wrong value', () => {
     }
   });
 
-  test('is shown printable and cut at 100 characters', () => {
+  test('an invalid value is printed without control characters and truncated at 100 characters', () => {
     const [line = ''] = problemsOf({ LEAT_PORT: `1\n2\u001B[31m\u2028\u202E${'x'.repeat(500)}` });
     assert.ok(line.startsWith('LEAT_PORT: "1\\u{a}2\\u{1b}[31m\\u{2028}\\u{202e}xxx'), line);
     assert.ok(line.length < 220, `${line.length}`);
   });
 
-  test('is never repeated when it may hold a secret', () => {
+  test('an invalid value that may hold a secret is not repeated', () => {
     for (const variable of [
       'LEAT_SECRET_KEY',
       'LEAT_BOOTSTRAP_CLIENT_SECRET',
@@ -524,13 +524,13 @@ describe('a wrong value', () => {
       'LEAT_SMTP_URL',
       'LEAT_ALERT_WEBHOOK_URL',
     ]) {
-      const [line = ''] = problemsOf({ ...companions[variable], [variable]: 'hunter2' });
+      const [line = ''] = problemsOf({ ...requiredWith[variable], [variable]: 'hunter2' });
       assert.ok(line.startsWith(`${variable}: the value `), line);
       assert.doesNotMatch(line, /hunter2/);
     }
   });
 
-  test('is reported beside the others, one line each', () => {
+  test('several invalid values are reported, one line each', () => {
     const problems = problemsOf({ LEAT_PORT: 'a', LEAT_LOG_LEVEL: 'b', LEAT_HOST: 'c d' });
     assert.deepEqual(
       problems.map((line) => line.split(':')[0]),
@@ -539,7 +539,7 @@ describe('a wrong value', () => {
   });
 });
 
-describe('settings that belong together', () => {
+describe('settings that require or exclude each other', () => {
   const conflicts: [string, Record<string, string>, string][] = [
     [
       'a certificate needs its key',
@@ -562,7 +562,7 @@ describe('settings that belong together', () => {
       'LEAT_METRICS_PORT: 8080 is LEAT_PORT too, choose another, for example LEAT_METRICS_PORT=9090',
     ],
     [
-      'the metrics need a port of their own, also where that is the usual one',
+      'the metrics need a port of their own, also where LEAT_PORT is 9090',
       { LEAT_PORT: '9090', LEAT_METRICS_PORT: '9090' },
       'LEAT_METRICS_PORT: 9090 is LEAT_PORT too, choose another, for example LEAT_METRICS_PORT=9091',
     ],
@@ -601,14 +601,14 @@ describe('settings that belong together', () => {
     test(rule, () => assert.deepEqual(problemsOf(env), [line]));
   }
 
-  test('the tenant domain may spell the public URL in another way', () => {
+  test('the tenant domain and the public URL may differ in case and default port', () => {
     const env = { LEAT_PUBLIC_URL: 'https://A.example', LEAT_TENANT_DOMAIN: 'a.EXAMPLE:443' };
     assert.equal(tenantDomainOf(load(env).config), 'a.example');
   });
 });
 
 describe('.env', () => {
-  test('is read, and the environment wins over it', () => {
+  test('.env is read, and the environment wins over it', () => {
     const dotenv = 'LEAT_PORT=9000 # comment\nexport LEAT_HOST="0.0.0.0"\n# LEAT_TLS=local\n';
     const { config } = load({ LEAT_PORT: '9001' }, dotenv);
     assert.equal(config.port, 9001);
@@ -616,21 +616,21 @@ describe('.env', () => {
     assert.equal(config.tls, undefined);
   });
 
-  test('holds where the environment is empty', () => {
+  test('.env applies where a variable of the environment is empty', () => {
     assert.equal(load({ LEAT_PORT: '' }, 'LEAT_PORT=9000').config.port, 9000);
     assert.deepEqual(load({ LEAT_RETRY_4XX: '' }, 'LEAT_RETRY_4XX=408').config.retry4xx, []);
   });
 
-  test('may begin with a byte order mark', () => {
+  test('.env may begin with a byte order mark', () => {
     assert.equal(load({}, '\uFEFFLEAT_PORT=9000').config.port, 9000);
   });
 
-  test('has its wrong values refused too', () => {
+  test('invalid values of .env are rejected', () => {
     assert.match(problemsOf({}, 'LEAT_PORT=x')[0] ?? '', /^LEAT_PORT: "x" is not a whole number/);
     assert.deepEqual(problemsOf({ LEAT_PORT: '1' }, 'LEAT_PORT=x'), []);
   });
 
-  test('is found in the working directory, and one that cannot be read refuses the start', () => {
+  test('.env is read from the working directory, and an unreadable one is an error', () => {
     const folder = mkdtempSync(join(tmpdir(), 'leat-config-'));
     try {
       assert.equal(portIn(folder), '8080');
@@ -645,7 +645,7 @@ describe('.env', () => {
   });
 });
 
-/** What a process in that folder reads as its port, or its problems. */
+/** Returns the port that a process in a folder reads, or its problems. */
 function portIn(folder: string): string {
   const config = new URL('../src/config.ts', import.meta.url).href;
   const script = `const { loadConfig } = await import(${JSON.stringify(config)});
@@ -660,8 +660,8 @@ function portIn(folder: string): string {
   return child.stdout.trim();
 }
 
-describe('a variable that is no setting', () => {
-  test('is named in a warning when it begins with LEAT_', () => {
+describe('a variable that is not a setting', () => {
+  test('an unknown variable that begins with LEAT_ is named in a warning', () => {
     const { warnings } = load({ LEAT_PROT: '1', leat_port: '2', PORT: '3' }, 'LEAT_HOSTS=a\n');
     assert.deepEqual(warnings, [
       'LEAT_HOSTS is not a setting and has no effect',
@@ -669,7 +669,7 @@ describe('a variable that is no setting', () => {
     ]);
   });
 
-  test('is none of those that the commands of the client read', () => {
+  test('the variables of the HTTP commands cause no warning', () => {
     const env = {
       LEAT_URL: 'https://a',
       LEAT_CLIENT_ID: 'b',
@@ -679,14 +679,14 @@ describe('a variable that is no setting', () => {
     assert.deepEqual(load(env).warnings, []);
   });
 
-  test('cannot be mistaken for one', () => {
+  test('names of object properties cause no warning', () => {
     const hostile = Object.fromEntries(['__proto__', 'constructor', 'port'].map((n) => [n, 'x']));
     assert.deepEqual(load(hostile).warnings, []);
   });
 });
 
 describe('describeConfig', () => {
-  test('shows value, default and meaning of every variable', () => {
+  test('describeConfig: shows value, default and meaning of every variable', () => {
     const lines = describeConfig(load({ LEAT_PORT: '9000' }));
     assert.match(lines.join('\n'), /^LEAT_PORT +9000 +port to listen on$/m);
     assert.match(lines.join('\n'), /^LEAT_HOST +127\.0\.0\.1 \(default\) +address to listen on$/m);
@@ -696,7 +696,7 @@ describe('describeConfig', () => {
     assert.match(lines.join('\n'), /^LEAT_EGRESS_ALLOW +empty \(default\) /m);
   });
 
-  test('masks every secret', () => {
+  test('describeConfig: masks every secret', () => {
     const env = {
       LEAT_SECRET_KEY: key,
       LEAT_BOOTSTRAP_CLIENT_ID: 'operator',
@@ -717,7 +717,7 @@ describe('describeConfig', () => {
     assert.match(shown, / https:\/\/hooks\.example\.com\/\*\*\* /);
   });
 
-  test('masks whatever user info is accepted', () => {
+  test('describeConfig: masks every accepted user info', () => {
     const part = fc.stringMatching(/^[A-Za-z0-9!$&'()*+,;=:@%~._/?#-]{1,20}$/);
     fc.assert(
       fc.property(part, (password) => {
@@ -733,7 +733,7 @@ describe('describeConfig', () => {
     );
   });
 
-  test('keeps each setting on one line', () => {
+  test('describeConfig: keeps each setting on one line', () => {
     const path = `sqlite:./a\u202Eb.db`;
     const lines = describeConfig(load({ LEAT_STORE: path }));
     assert.match(lines.join('\n'), /sqlite:\.\/a\\u\{202e\}b\.db/);
@@ -741,7 +741,7 @@ describe('describeConfig', () => {
   });
 });
 
-describe('what follows from the settings', () => {
+describe('values derived from the settings', () => {
   const domains: [Record<string, string>, string, string][] = [
     [{}, 'localhost:8080', 'http://localhost:8080/'],
     [{ LEAT_PORT: '9000' }, 'localhost:9000', 'http://localhost:9000/'],
@@ -787,15 +787,15 @@ describe('what follows from the settings', () => {
     });
   }
 
-  test('limits hold what the contract states', () => {
+  test('limits have the documented values', () => {
     assert.equal(limits.http.bodyBytesMax, 1_048_576);
     assert.equal(limits.http.publishBodyBytesMax, 4_194_304);
     assert.equal(limits.response.textBytesMax, 2048);
   });
 });
 
-describe('whatever the texts are', () => {
-  test('reading ends with a configuration or with one-line problems', () => {
+describe('any texts', () => {
+  test('readConfig returns a configuration or one-line problems for any texts', () => {
     const names = Object.keys(variables);
     const anyText = fc.oneof(
       fc.string({ unit: 'binary' }),

@@ -3,13 +3,13 @@ import { rolldown } from 'rolldown';
 
 const sources = new URL('../src/', import.meta.url);
 
-/** The program itself, and those of its threads. */
+/** Entry points: the program and its threads. */
 const programs = ['main.ts', 'api/event-thread.ts'];
 
 /**
- * Writes the program and its libraries as JavaScript of few files, with the assets beside them: it
- * starts in a third of the time that the sources take. The swagger-ui page is still read from
- * `node_modules`, so the folder must be below the checkout.
+ * Bundles the program and its libraries into a few JavaScript files, with the assets: it starts in a
+ * third of the time of the sources. The swagger-ui page is still read from `node_modules`, so the
+ * folder must be inside the checkout.
  *
  * @param folder is emptied first
  * @returns the path of the program, `main.js`
@@ -19,17 +19,17 @@ export async function bundleProgram(folder: URL): Promise<string> {
   const bundle = await rolldown({
     input: programs.map((path) => new URL(path, sources).pathname),
     platform: 'node',
-    // Nothing is removed: this version of the bundler takes a call that is made for what it throws,
-    // as of decodeURIComponent, for one without use.
+    // No tree shaking: this version of the bundler removes calls whose only use is that they throw,
+    // such as decodeURIComponent.
     treeshake: false,
-    // A module that is not found is an error, and not left to the start of the program.
+    // A missing module fails the bundle instead of the start of the program.
     onLog: (_level, log) => {
       throw new Error(`main.ts cannot be bundled: ${log.message}`);
     },
   });
   await bundle.write({ dir: folder.pathname, format: 'esm', minify: false });
   await bundle.close();
-  // What is no module is read by name: `src/core/asset.ts` finds it.
+  // Files that are not modules are read by name, by `src/core/asset.ts`.
   await cp(sources, folder, { recursive: true, filter: (path) => !path.endsWith('.ts') });
   return new URL('main.js', folder).pathname;
 }

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 
 /**
- * `npm run check`: every static check at once. All of them run even when one fails, so that one
- * run shows everything there is to mend; what a check printed is shown only when it failed.
+ * `npm run check`: runs every static check concurrently. All of them run even when one fails, so that
+ * one run shows every problem. The output of a check is printed only if it fails.
  */
 const checks: Record<string, readonly string[]> = {
   types: ['tsc'],
@@ -19,7 +19,7 @@ const failed = results.filter((result) => !result.passed).map((result) => result
 console.log(failed.length === 0 ? 'All checks passed.' : `Failed: ${failed.join(', ')}.`);
 process.exitCode = failed.length === 0 ? 0 : 1;
 
-/** Runs one command of node_modules/.bin, found through the PATH that npm sets up. */
+/** Runs a command of node_modules/.bin, which npm adds to the PATH. */
 function runCheck(name: string, command: readonly string[]) {
   const [program = '', ...args] = command;
   const startedAtMs = performance.now();

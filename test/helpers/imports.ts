@@ -1,14 +1,14 @@
 import { posix } from 'node:path';
 
 /**
- * The dependency rule as a pure function: which room may import what, and which names belong to a
- * few files alone. Paths are relative to `src/`.
+ * Checks a file against the dependency rule: which modules each folder may import, and which names
+ * only a few files may use. Paths are relative to `src/`.
  *
- * @returns one sentence for each violation, none for a file that keeps the rule
+ * @returns one sentence for each violation
  */
 export function violationsOf(path: string, source: string): string[] {
   const rule = rules.find((candidate) => matches(candidate.files, path));
-  if (rule === undefined) return [`${path} belongs to no room`];
+  if (rule === undefined) return [`${path} has no import rule`];
   return [
     ...nameViolations(path),
     ...importsOf(source).flatMap((line) => importViolations(path, rule, line)),
@@ -24,8 +24,8 @@ export interface Import {
 }
 
 /**
- * The imports of a file, read from its text: TypeScript 7 has no parser to ask, and imports in
- * this house are literal. A dynamic import that is not literal has the specifier `?`.
+ * Reads the imports of a file from its text: TypeScript 7 has no parser API, and the imports of this
+ * code base are literal. A dynamic import that is not literal has the specifier `?`.
  */
 export function importsOf(source: string): Import[] {
   const code = withoutComments(source);
@@ -50,15 +50,15 @@ const DYNAMIC_IMPORT =
   /\b(?:import|require|getBuiltinModule|createRequire)\s*\(\s*(?:['"](?<specifier>[^'"]+)['"])?/g;
 
 interface Rule {
-  /** Which files the rule is for: a file, `room/` for a folder, `room/*.ts` without sub-folders. */
+  /** The files of the rule: a file, `folder/`, or `folder/*.ts` without sub-folders. */
   readonly files: string;
-  /** Files of `src/` they may import, besides those of their own `files`. */
+  /** Files of `src/` that they may import, in addition to `files`. */
   readonly own?: readonly string[];
-  /** Files of `src/` they may import types of. */
+  /** Files of `src/` whose types they may import. */
   readonly types?: readonly string[];
-  /** npm packages and guarded builtins they may import; `@scope/` stands for all of a scope. */
+  /** npm packages and guarded builtins that they may import; `@scope/` matches a whole scope. */
   readonly packages?: readonly string[];
-  /** The builtins they may import; absent means all that are not guarded. */
+  /** Builtins that they may import; absent: all that are not guarded. */
   readonly builtins?: readonly string[];
 }
 
@@ -75,17 +75,17 @@ const GUARDED = [
   'node:cluster',
   'node:vm',
   'node:module',
-  // Time and the environment come as arguments: core/clock.ts and config.ts.
+  // Time and environment are arguments: core/clock.ts and config.ts.
   'node:timers',
   'node:timers/promises',
   'node:perf_hooks',
   'node:process',
 ];
 const FASTIFY = ['fastify', '@fastify/'];
-/** Assertions are no I/O: they say what cannot happen. */
+/** Assertions do no I/O. */
 const ASSERT = ['node:assert', 'node:assert/strict'];
 
-/** What the engines share; neither knows the other. */
+/** Code that both engines import; neither imports the other. */
 const ENGINE_SHARED = [
   'store/*.ts',
   'store/directory/',
@@ -95,9 +95,9 @@ const ENGINE_SHARED = [
   'store/rules/',
 ];
 
-/** The first rule whose `files` match is the one that counts. */
+/** The first rule whose `files` match applies. */
 const rules: readonly Rule[] = [
-  // Hashing is arithmetic: the signature of a webhook and an id made from a key stay pure.
+  // Hashing does no I/O: signatures and ids derived from a key stay pure.
   { files: 'core/sign.ts', own: ['core/'], builtins: [...ASSERT, 'node:crypto'] },
   { files: 'core/ids.ts', own: ['core/'], builtins: [...ASSERT, 'node:crypto'] },
   { files: 'core/', builtins: ASSERT },
@@ -112,7 +112,7 @@ const rules: readonly Rule[] = [
   { files: 'store/sqlite/', own: ['core/', ...ENGINE_SHARED], packages: ['node:sqlite'] },
   { files: 'store/postgres/', own: ['core/', ...ENGINE_SHARED], packages: ['pg'] },
   { files: 'store/', own: ['core/', 'store/'] },
-  // The end of a log in memory is one thing, whoever waits there, and so is taking turns in reading.
+  // Delivery and pull share log tails and the limit on concurrent reads.
   { files: 'log/', own: ['core/'], builtins: ASSERT },
   { files: 'delivery/http/fetch.ts', packages: ['undici', 'node:net'] },
   {
@@ -124,7 +124,7 @@ const rules: readonly Rule[] = [
   { files: 'delivery/', own: ['core/', 'log/', 'store/port/'], packages: NETWORK },
   { files: 'pull/', own: ['core/', 'log/', 'store/port/'], builtins: ASSERT },
   { files: 'auth/', own: ['core/', 'store/port/'], packages: ['jose', 'lru-cache'] },
-  // What is known to take long is done in a thread.
+  // Slow work runs in a thread.
   {
     files: 'api/event-bodies.ts',
     own: ['core/', 'api/'],
@@ -136,7 +136,7 @@ const rules: readonly Rule[] = [
     own: ['core/', 'store/port/', 'auth/', 'pull/', 'schemas/'],
     packages: [...FASTIFY, ...NETWORK, ...HTTP],
   },
-  // Both APIs bound their connections alike.
+  // Both APIs limit connections with the same code.
   {
     files: 'messages/',
     own: ['api/http/connection-guard.ts', 'core/', 'store/port/', 'auth/', 'schemas/'],
@@ -158,7 +158,7 @@ const rules: readonly Rule[] = [
     types: ['delivery/'],
     packages: ['prom-client', ...NETWORK, ...HTTP],
   },
-  // It sends alerts as the service does.
+  // Sends alerts with the code of the service.
   { files: 'cli/monitor-loop.ts', own: ['alerting/', 'core/', 'cli/', 'settings/alerting.ts'] },
   {
     files: 'cli/http/',
@@ -171,7 +171,7 @@ const rules: readonly Rule[] = [
   { files: 'settings/', own: ['core/'], builtins: [] },
   { files: 'config.ts', own: ['core/', 'settings/'], types: ['cli/env.ts'] },
   { files: 'clock.ts', own: ['core/'], packages: ['node:perf_hooks', 'node:timers'] },
-  // The operator's commands: in the server, or straight on the store.
+  // The operator's commands, in the server or on the store.
   {
     files: 'operator/program.ts',
     own: ['core/', 'operator/', 'cli/errors.ts', 'store/sqlite/vacuum.ts'],
@@ -209,13 +209,13 @@ const rules: readonly Rule[] = [
   },
 ];
 
-/** Randomness is an argument too (core/clock.ts), so these come from nowhere else. */
+/** Randomness is an argument too (core/clock.ts): only clock.ts imports these. */
 const RANDOM_NAMES = ['randomBytes', 'randomInt', 'randomUUID', 'randomFill', 'randomFillSync'];
 
 function importViolations(path: string, rule: Rule, line: Import): string[] {
-  if (mayImport(path, rule, line) && mayDraw(path, line)) return [];
-  const what = line.specifier === '?' ? 'something not literal' : line.specifier;
-  return [`${path} may not import ${what}`];
+  if (mayImport(path, rule, line) && mayUseRandomness(path, line)) return [];
+  const specifier = line.specifier === '?' ? 'a specifier that is not literal' : line.specifier;
+  return [`${path} may not import ${specifier}`];
 }
 
 function mayImport(path: string, rule: Rule, { specifier, typeOnly }: Import): boolean {
@@ -230,7 +230,7 @@ function mayImport(path: string, rule: Rule, { specifier, typeOnly }: Import): b
   return rule.builtins?.includes(specifier) ?? !GUARDED.includes(specifier);
 }
 
-function mayDraw(path: string, { specifier, names }: Import): boolean {
+function mayUseRandomness(path: string, { specifier, names }: Import): boolean {
   if (specifier !== 'node:crypto' || path === 'clock.ts') return true;
   const wholeModule = names.some((name) => name === '*' || name === 'default');
   return !wholeModule && !names.some((name) => RANDOM_NAMES.includes(name));
@@ -249,7 +249,7 @@ function isPackage(name: string, specifier: string): boolean {
   return specifier === name || specifier.startsWith(name.endsWith('/') ? name : `${name}/`);
 }
 
-/** The names an import clause takes as values: `* as x` counts as `*`, `x` as `default`. */
+/** Returns the value names of an import clause: `* as x` counts as `*`, `x` as `default`. */
 function valueNames(clause: string): string[] {
   if (/^\s*type\b/.test(clause)) return [];
   const braces = /\{(?<list>[^}]*)\}/.exec(clause)?.groups?.['list'] ?? '';
@@ -266,41 +266,41 @@ function valueNames(clause: string): string[] {
 interface Name {
   readonly text: RegExp;
   readonly files: readonly string[];
-  readonly say: string;
+  readonly label: string;
 }
 
 const PROGRAMS = ['clock.ts', 'main.ts', 'program/demo.ts'];
 const names: readonly Name[] = [
-  { text: /\bDate\.now\b/, files: PROGRAMS, say: 'Date.now' },
-  { text: /\bnew Date(?:\(\s*\)|\b(?!\s*\())/, files: PROGRAMS, say: 'new Date()' },
-  { text: /(?<![.\w]|new )Date\(/, files: PROGRAMS, say: 'Date()' },
-  { text: /\bperformance\.now\b|\bhrtime\b/, files: PROGRAMS, say: 'performance.now' },
-  { text: /\bMath\.random\b/, files: PROGRAMS, say: 'Math.random' },
-  { text: /\brandomUUID\b|\bgetRandomValues\b/, files: PROGRAMS, say: 'randomUUID' },
+  { text: /\bDate\.now\b/, files: PROGRAMS, label: 'Date.now' },
+  { text: /\bnew Date(?:\(\s*\)|\b(?!\s*\())/, files: PROGRAMS, label: 'new Date()' },
+  { text: /(?<![.\w]|new )Date\(/, files: PROGRAMS, label: 'Date()' },
+  { text: /\bperformance\.now\b|\bhrtime\b/, files: PROGRAMS, label: 'performance.now' },
+  { text: /\bMath\.random\b/, files: PROGRAMS, label: 'Math.random' },
+  { text: /\brandomUUID\b|\bgetRandomValues\b/, files: PROGRAMS, label: 'randomUUID' },
   {
     text: /(?:globalThis\.|(?<![.\w]))set(?:Timeout|Interval)\b/,
     files: PROGRAMS,
-    say: 'setTimeout or setInterval',
+    label: 'setTimeout or setInterval',
   },
-  { text: /\bprocess\s*(?:\??\.|\[\s*['"`])\s*env\b/, files: ['config.ts'], say: 'process.env' },
+  { text: /\bprocess\s*(?:\??\.|\[\s*['"`])\s*env\b/, files: ['config.ts'], label: 'process.env' },
 ];
 
 function textViolations(path: string, source: string): string[] {
   const code = withoutComments(source);
   return names
     .filter((name) => !name.files.includes(path) && name.text.test(code))
-    .map((name) => `${path} may not use ${name.say}: only ${name.files.join(', ')} may`);
+    .map((name) => `${path} may not use ${name.label}: only ${name.files.join(', ')} may`);
 }
 
-/** These names say nothing of what is inside. */
+/** File names that do not describe the content. */
 const EMPTY_NAMES = ['utils', 'util', 'common', 'helpers', 'helper', 'index', 'misc'];
 
 function nameViolations(path: string): string[] {
   const empty = path.split('/').find((part) => EMPTY_NAMES.includes(part.split('.')[0] ?? ''));
-  return empty === undefined ? [] : [`${path}: ${empty} is no noun`];
+  return empty === undefined ? [] : [`${path}: the name ${empty} does not describe the content`];
 }
 
-/** Drops the lines that are comment alone, as the formatter lays them out. */
+/** Removes lines that are only a comment, as formatted by prettier. */
 function withoutComments(source: string): string {
   return source.replaceAll(/^\s*(?:\/\/|\/\*|\*).*$/gm, '');
 }

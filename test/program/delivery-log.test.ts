@@ -30,7 +30,7 @@ const attempt = {
   sincePublishedMs: 5,
 } as const;
 
-test('a failure is a warning that has nothing of what the receiver said', () => {
+test('a failure is logged as a warning without text of the receiver', () => {
   for (const [error, shown] of [
     ['503 - busy, your token is t0ps3cret', '503'],
     ['dns: secret.internal', 'dns'],
@@ -44,7 +44,7 @@ test('a failure is a warning that has nothing of what the receiver said', () => 
   }
 });
 
-test('an attempt that is tried again or delivered is for debugging only', () => {
+test('a delivered or retried attempt is logged at level debug', () => {
   const { log, entries } = createLog();
   logReport(log, { ...attempt, result: 'retry', error: '503 - busy' });
   logReport(log, { ...attempt, result: 'delivered', error: undefined });
@@ -54,7 +54,7 @@ test('an attempt that is tried again or delivered is for debugging only', () => 
   );
 });
 
-test('a disabled stream is an error that names the limit', () => {
+test('a disabled stream is logged as an error that names the limit', () => {
   const { log, entries } = createLog();
   const health = { consecutive: 500, total: 700 };
   logReport(log, {

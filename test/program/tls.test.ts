@@ -48,7 +48,7 @@ describe('a program with LEAT_TLS=local', () => {
     await place.remove();
   });
 
-  test('prints the authority to trust and URLs with https', () => {
+  test('LEAT_TLS=local: prints the authority to trust and URLs with https', () => {
     const output = program.output();
     assert.ok(output.includes(`\nNODE_EXTRA_CA_CERTS=${authorityFile(place)}\n`), output);
     assert.ok(output.includes(`https://127.0.0.1:${port}/api/v2\n`), output);
@@ -57,7 +57,7 @@ describe('a program with LEAT_TLS=local', () => {
     assert.doesNotMatch(output, /plain HTTP/);
   });
 
-  test('answers a client that trusts nothing but the authority', async () => {
+  test('LEAT_TLS=local: serves a client that trusts only its authority', async () => {
     for (const host of ['localhost', '127.0.0.1']) {
       const health = await ask({ host, port, ca, path: '/healthz' });
       assert.equal(health.status, 200);
@@ -72,52 +72,52 @@ describe('a program with LEAT_TLS=local', () => {
     assert.ok(discovery.text.includes(`"https://localhost:${port}/oauth/token"`));
   });
 
-  test('is refused by a client that does not trust it', async () => {
+  test('LEAT_TLS=local: a client that does not trust the authority refuses to connect', async () => {
     const code = 'UNABLE_TO_VERIFY_LEAF_SIGNATURE';
     await assert.rejects(ask({ port, path: '/healthz' }), { code });
     await assert.rejects(ask({ port, ca: authority, path: '/healthz' }), { code });
   });
 
-  test('is reached by fetch of a process that has NODE_EXTRA_CA_CERTS', async () => {
+  test('LEAT_TLS=local: fetch succeeds in a process with NODE_EXTRA_CA_CERTS', async () => {
     const line = /NODE_EXTRA_CA_CERTS=.*/.exec(program.output())?.[0] ?? '';
     const file = line.slice(line.indexOf('=') + 1);
     assert.equal(await fetchInProcess(port, { NODE_EXTRA_CA_CERTS: file }), '200');
     await assert.rejects(fetchInProcess(port, {}), /UNABLE_TO_VERIFY_LEAF_SIGNATURE/);
   });
 
-  test('lets the message API fetch its keys', async () => {
+  test('LEAT_TLS=local: the message API fetches the keys', async () => {
     const audience = 'https://messages.example.com';
-    const answer = await fetch(`http://127.0.0.1:${messagesPort}/api/messages/protected`, {
+    const response = await fetch(`http://127.0.0.1:${messagesPort}/api/messages/protected`, {
       headers: { authorization: `Bearer ${await tokenOfSample(place, { port, ca, audience })}` },
     });
-    assert.equal(answer.status, 200, program.output());
+    assert.equal(response.status, 200, program.output());
   });
 
-  for (const [version, isSpoken] of [
+  for (const [version, isAccepted] of [
     ['TLSv1.1', false],
     ['TLSv1.2', true],
     ['TLSv1.3', true],
   ] as const) {
-    test(`${isSpoken ? 'speaks' : 'does not speak'} ${version}`, async () => {
-      const spoken = await protocolAt({ port, ca, version }).catch(() => undefined);
-      assert.equal(spoken, isSpoken ? version : undefined);
+    test(`LEAT_TLS=local: ${isAccepted ? 'accepts' : 'rejects'} ${version}`, async () => {
+      const protocol = await protocolAt({ port, ca, version }).catch(() => undefined);
+      assert.equal(protocol, isAccepted ? version : undefined);
     });
   }
 
-  test('ends a connection without TLS, and goes on', async () => {
+  test('LEAT_TLS=local: closes a connection without TLS and still serves others', async () => {
     const socket = connect(port, '127.0.0.1');
     socket.on('error', () => {});
     socket.write('GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n');
     const closed = once(socket, 'close');
-    let heard = '';
-    socket.on('data', (chunk) => (heard += chunk.toString('latin1')));
+    let received = '';
+    socket.on('data', (chunk) => (received += chunk.toString('latin1')));
     await closed;
-    assert.doesNotMatch(heard, /HTTP\/1/);
+    assert.doesNotMatch(received, /HTTP\/1/);
     assert.equal((await ask({ port, ca, path: '/healthz' })).status, 200);
   });
 });
 
-test('a service with LEAT_TLS=local on every address says one that its certificate names', async (t) => {
+test('a service with LEAT_TLS=local on 0.0.0.0 has a URL that its certificate names', async (t) => {
   const place = await makePlace();
   t.after(() => place.remove());
   const port = await freePort();
@@ -130,7 +130,7 @@ test('a service with LEAT_TLS=local on every address says one that its certifica
 });
 
 describe('the files of LEAT_TLS=local', () => {
-  test('are reused byte for byte; a new domain has the same authority', async (t) => {
+  test('the files of LEAT_TLS=local are reused; a new domain has the same authority', async (t) => {
     const place = await makePlace();
     t.after(() => place.remove());
     const port = await freePort();
@@ -150,7 +150,7 @@ describe('the files of LEAT_TLS=local', () => {
     assert.equal(health.status, 200);
   });
 
-  test('hold private keys for their owner alone', async (t) => {
+  test('only the owner can read the private keys of LEAT_TLS=local', async (t) => {
     const place = await makePlace();
     t.after(() => place.remove());
     await stop(await startProgram(place, 'serve', { port: await freePort() }));
@@ -161,7 +161,7 @@ describe('the files of LEAT_TLS=local', () => {
 });
 
 describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
-  test('serves with them, and its issuer is https', async (t) => {
+  test('LEAT_TLS_CERT: the service uses the certificate, and its issuer is https', async (t) => {
     const { service, port } = await startWith(t, trusted);
     assert.equal(service.url, `https://127.0.0.1:${port}`);
     assert.equal(service.authorityFile, undefined);
@@ -171,8 +171,8 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
     assert.ok(text.includes(`"issuer":"https://localhost:${port}/"`), text);
   });
 
-  test('has it on every address of localhost, a renewed one too', async (t) => {
-    const clock = looksByHand();
+  test('LEAT_TLS_CERT: every address of localhost has the certificate, also a renewed one', async (t) => {
+    const clock = createCertificateClock();
     const { port, paths } = await startOnLocalhost(t, clock);
     const subjects = (): Promise<string[]> =>
       Promise.all(localhosts.map((host) => subjectAt({ port, host })));
@@ -180,17 +180,17 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
     await writeFile(paths.cert, selfSigned.cert);
     await writeFile(paths.key, selfSigned.key);
     await clock.minute();
-    await waitFor('the renewed one everywhere', async () =>
+    await waitFor('the renewed certificate on every address', async () =>
       (await subjects()).every((subject) => subject === '127.0.0.1'),
     );
   });
 
-  test('is up on localhost where an address of it cannot be had', async (t) => {
+  test('LEAT_TLS_CERT: the service runs on localhost although one of its addresses is unavailable', async (t) => {
     const { port } = await startOnLocalhost(t, systemClock, [...localhosts, '203.0.113.1']);
     assert.equal(await subjectAt({ port, host: '127.0.0.2' }), 'trusted');
   });
 
-  test('answers what was under way on a further address of localhost before it stops', async (t) => {
+  test('LEAT_TLS_CERT: a request in progress on a further address gets its response before the stop', async (t) => {
     const { service, port } = await startOnLocalhost(t);
     const idle = await handshake({ port, host: '127.0.0.2' });
     const idleEnded = once(idle.resume(), 'close');
@@ -206,28 +206,28 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
 
     const stopped = service.stop();
     await waitFor('the first address to be closed', () => isClosed({ port, host: '127.0.0.1' }));
-    // It takes the store to answer this.
+    // The response needs the store.
     sent.end(clientCredentials().toString());
-    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
-    assert.equal(answer.statusCode, 200);
-    assert.equal(answer.headers.connection, 'close');
-    await once(answer.resume(), 'end');
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    assert.equal(response.statusCode, 200);
+    assert.equal(response.headers.connection, 'close');
+    await once(response.resume(), 'end');
     await stopped;
     await idleEnded;
     assert.ok(await isClosed({ port, host: '127.0.0.2' }));
   });
 
-  test('does not wait for a request on a further address that never ends', async (t) => {
+  test('LEAT_TLS_CERT: a stop does not wait for a request on a further address that never ends', async (t) => {
     // The wait of 5 s takes 50 ms here.
-    const hurried: Clock = {
+    const fastClock: Clock = {
       ...systemClock,
       after: (delayMs, action) => systemClock.after(delayMs / 100, action),
     };
-    const { service, port } = await startOnLocalhost(t, hurried);
+    const { service, port } = await startOnLocalhost(t, fastClock);
     const stuck = await handshake({ port, host: '127.0.0.2' });
     const gone = once(stuck, 'close');
     stuck.on('error', () => {});
-    // The interim answer says that the server has the request and waits for its body.
+    // The 100 Continue shows that the server has the request and waits for its body.
     stuck.write('POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n');
     stuck.write('Content-Type: application/json\r\nContent-Length: 9\r\n\r\n');
     await once(stuck, 'data');
@@ -235,20 +235,20 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
     await gone;
   });
 
-  test('does not warn of plain HTTP on an address that is not loopback', async (t) => {
+  test('LEAT_TLS_CERT: no warning of plain HTTP on an address that is not loopback', async (t) => {
     const secure = await startWith(t, trusted, { LEAT_HOST: '0.0.0.0' });
     assert.deepEqual(secure.logged(), []);
   });
 
-  test('warns of a certificate that has expired, and serves with it', async (t) => {
+  test('LEAT_TLS_CERT: an expired certificate is used, with a warning', async (t) => {
     const { port, logged } = await startWith(t, expired);
     assert.match(logged().join(), /^LEAT_TLS_CERT: the certificate expired 2026-11-20T/);
     const code = 'CERT_HAS_EXPIRED';
     await assert.rejects(ask({ port, ca: authority, path: '/healthz' }), { code });
   });
 
-  test('takes a renewed one within a minute, and keeps the former until it is whole', async (t) => {
-    const clock = looksByHand();
+  test('LEAT_TLS_CERT: a renewed certificate is loaded within a minute, once its key fits', async (t) => {
+    const clock = createCertificateClock();
     const { port, paths, logged } = await startWith(t, trusted, {}, { clock });
     const subject = async (): Promise<string> => subjectAt({ port, host: '127.0.0.1' });
     assert.equal(await subject(), 'trusted');
@@ -260,18 +260,18 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
 
     await writeFile(paths.key, selfSigned.key);
     await clock.minute();
-    await waitFor('the renewed one', async () => (await subject()) === '127.0.0.1');
+    await waitFor('the renewed certificate', async () => (await subject()) === '127.0.0.1');
   });
 
-  test('stops while a stranger holds a connection without a handshake', async (t) => {
+  test('LEAT_TLS_CERT: a stop does not wait for a connection without a handshake', async (t) => {
     const { service, port } = await startWith(t, trusted);
-    const stranger = connect(port, '127.0.0.1');
-    stranger.on('error', () => {});
-    await once(stranger, 'connect');
+    const client = connect(port, '127.0.0.1');
+    client.on('error', () => {});
+    await once(client, 'connect');
     await service.stop();
   });
 
-  test('is known to the message API by its certificate, whatever the names in it', async (t) => {
+  test('the message API trusts the certificate of the service for any host name', async (t) => {
     const { port, config, paths } = await startWith(t, ofAnotherHost);
     const token = await tokenAt({ port, ca: authority, servername: 'example.com' });
     const issuer = issuerFor(noIssuer, config);
@@ -282,15 +282,15 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
     assert.equal(await statusOfMessages(t, { ...issuer, keySetCertificate: other }, token), 500);
   });
 
-  test('is known to the message API before and after it takes a renewed one', async (t) => {
-    const clock = looksByHand();
+  test('the message API trusts the service before and after a renewed certificate is loaded', async (t) => {
+    const clock = createCertificateClock();
     const { port, config, paths } = await startWith(t, trusted, {}, { clock });
     const token = await tokenAt({ port, ca: authority });
-    const days = daysByHand();
+    const days = createDaysClock();
     const statusOf = await startMessages(t, issuerFor(noIssuer, config), days);
-    const askLater = (): Promise<number> => {
+    const requestLater = (): Promise<number> => {
       days.pass(2);
-      // A connection that is kept would go on with the certificate that it began with.
+      // A keep-alive connection would still have the former certificate.
       globalAgent.destroy();
       return statusOf(token);
     };
@@ -298,16 +298,16 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
 
     await writeFile(paths.cert, selfSigned.cert);
     await writeFile(paths.key, selfSigned.key);
-    assert.equal(await statusOf(token), 200, 'the first time it asks');
-    assert.equal(await askLater(), 200, 'and again');
+    assert.equal(await statusOf(token), 200, 'first request');
+    assert.equal(await requestLater(), 200, 'second request');
     assert.equal(await subject(), 'trusted');
 
     await clock.minute();
-    await waitFor('the renewed one', async () => (await subject()) === '127.0.0.1');
-    assert.equal(await askLater(), 200, 'with the renewed one');
+    await waitFor('the renewed certificate', async () => (await subject()) === '127.0.0.1');
+    assert.equal(await requestLater(), 200, 'with the renewed certificate');
   });
 
-  const cases: [what: string, files: Partial<Record<'cert' | 'key', string>>, line: RegExp][] = [
+  const cases: [fault: string, files: Partial<Record<'cert' | 'key', string>>, line: RegExp][] = [
     ['a key of another', { ...trusted, key: selfSigned.key }, /^LEAT_TLS_KEY: .+ does not match/],
     ['a certificate that is not there', { key: trusted.key }, /^LEAT_TLS_CERT: .+ \(ENOENT\)/],
     ['a key that is not there', { cert: trusted.cert }, /^LEAT_TLS_KEY: .+ \(ENOENT\)/],
@@ -322,8 +322,8 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
     ['no key', { ...trusted, key: trusted.cert }, /^LEAT_TLS_KEY: .+ holds no private key in PEM/],
     ['an encrypted key', { ...trusted, key: encryptedKey() }, /^LEAT_TLS_KEY: .+ encrypted/],
   ];
-  for (const [what, files, line] of cases) {
-    test(`is refused with ${what}, in one line and before anything is made`, async (t) => {
+  for (const [fault, files, line] of cases) {
+    test(`LEAT_TLS_CERT: a start with ${fault} fails with one line before it changes anything`, async (t) => {
       const place = await makePlace();
       t.after(() => place.remove());
       const { env } = await placeFiles(place, files);
@@ -338,7 +338,7 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
     });
   }
 
-  test('that is wrong ends the program with exit code 1 and the line alone', async (t) => {
+  test('LEAT_TLS_KEY: a start with a key of another certificate prints one line and exits with 1', async (t) => {
     const place = await makePlace();
     t.after(() => place.remove());
     const { env } = await placeFiles(place, { ...trusted, key: selfSigned.key });
@@ -349,7 +349,7 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
   });
 });
 
-/** Loopback addresses that every machine has, whatever it finds for the name. */
+/** Loopback addresses that every machine has. */
 const localhosts = ['127.0.0.1', '127.0.0.2'];
 
 const noIssuer = { issuerDomain: undefined };
@@ -361,22 +361,22 @@ interface Target {
   readonly servername?: string;
 }
 
-interface Asked extends Target {
+interface Request extends Target {
   readonly path: string;
   readonly headers?: IncomingHttpHeaders;
   readonly body?: string;
 }
 
-/** One request on a connection of its own; trusts what is given, else what Node trusts. */
-async function ask(asked: Asked): Promise<{ status: number | undefined; text: string }> {
-  const { body, path, headers = {} } = asked;
+/** Sends one request on a new connection that trusts `ca`, else the authorities of Node. */
+async function ask(requested: Request): Promise<{ status: number | undefined; text: string }> {
+  const { body, path, headers = {} } = requested;
   const method = body === undefined ? 'GET' : 'POST';
-  const sent = request({ ...targetOf(asked), path, method, agent: false, headers });
+  const sent = request({ ...targetOf(requested), path, method, agent: false, headers });
   sent.end(body);
-  const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
   let text = '';
-  for await (const chunk of answer) text += String(chunk);
-  return { status: answer.statusCode, text };
+  for await (const chunk of response) text += String(chunk);
+  return { status: response.statusCode, text };
 }
 
 function targetOf({ port, host = 'localhost', ca, servername }: Target): object {
@@ -394,9 +394,9 @@ async function tokenAt(
     host: `localhost:${target.port}`,
     'content-type': 'application/x-www-form-urlencoded',
   };
-  const answer = await ask({ ...target, path: '/oauth/token', headers, body: body.toString() });
-  assert.equal(answer.status, 200, answer.text);
-  return (JSON.parse(answer.text) as { access_token: string }).access_token;
+  const response = await ask({ ...target, path: '/oauth/token', headers, body: body.toString() });
+  assert.equal(response.status, 200, response.text);
+  return (JSON.parse(response.text) as { access_token: string }).access_token;
 }
 
 function clientCredentials(
@@ -411,13 +411,13 @@ function clientCredentials(
   });
 }
 
-/** The first start keeps the client of the sample beside the store. */
+/** Returns a token of the sample client, whose credentials the first start writes to a file. */
 async function tokenOfSample(
   { folder }: Place,
   { audience, ...target }: Target & { audience: string },
 ): Promise<string> {
-  const kept = await readFile(join(folder, 'bootstrap.json'), 'utf8');
-  const { messages_sample: sample } = JSON.parse(kept) as {
+  const text = await readFile(join(folder, 'bootstrap.json'), 'utf8');
+  const { messages_sample: sample } = JSON.parse(text) as {
     messages_sample: { client_id: string; client_secret: string };
   };
   return tokenAt(target, { id: sample.client_id, secret: sample.client_secret }, audience);
@@ -425,7 +425,7 @@ async function tokenOfSample(
 
 async function handshake(target: Target, version?: SecureVersion): Promise<TLSSocket> {
   const versions = version === undefined ? {} : { minVersion: version, maxVersion: version };
-  // Without this OpenSSL does not offer the older versions at all.
+  // OpenSSL offers older versions only with this.
   const old = version === 'TLSv1.1' ? { ciphers: 'DEFAULT@SECLEVEL=0' } : {};
   const untrusted = target.ca === undefined ? { rejectUnauthorized: false } : {};
   const socket = connectSecurely({ ...targetOf(target), ...versions, ...old, ...untrusted });
@@ -450,7 +450,7 @@ async function subjectAt(target: Target): Promise<string> {
   return [CN].flat().join();
 }
 
-/** Whether nobody takes connections there. */
+/** Returns whether an address refuses connections. */
 async function isClosed({ port, host }: Required<Pick<Target, 'port' | 'host'>>): Promise<boolean> {
   const socket = connect(port, host);
   try {
@@ -471,7 +471,7 @@ async function fetchInProcess(port: number, env: Record<string, string>): Promis
   return stdout;
 }
 
-/** Starts the program on the place and waits until it has said that it is up, or answers. */
+/** Starts the program and waits until it has printed that it is up. */
 async function startProgram(
   place: Place,
   command: 'start' | 'serve',
@@ -485,12 +485,12 @@ async function startProgram(
     TOKEN_AUDIENCE: 'https://messages.example.com',
     ...(env as Record<string, string>),
   });
-  const sign = command === 'start' ? ' is up.\n' : 'NODE_EXTRA_CA_CERTS=';
+  const upText = command === 'start' ? ' is up.\n' : 'NODE_EXTRA_CA_CERTS=';
   const { child, output } = program;
   try {
     await waitFor('the program to be up', () => {
       assert.equal(child.exitCode ?? child.signalCode, null, output());
-      return output().includes(sign);
+      return output().includes(upText);
     });
   } catch (error) {
     await end(child, 'SIGKILL');
@@ -535,7 +535,7 @@ interface Started {
   logged(): readonly string[];
 }
 
-/** A service in memory on a `localhost` that stands for several addresses. */
+/** Starts a service in memory on a `localhost` with several addresses. */
 async function startOnLocalhost(
   t: TestContext,
   clock: Clock = systemClock,
@@ -545,7 +545,7 @@ async function startOnLocalhost(
   return startWith(t, trusted, { LEAT_HOST: 'localhost' }, deps);
 }
 
-/** A service in memory with this certificate. */
+/** Starts a service in memory with a certificate. */
 async function startWith(
   t: TestContext,
   files: { readonly cert: string; readonly key: string },
@@ -600,8 +600,8 @@ function depsOf(config: Config): ServiceDeps {
   return { config, clock: systemClock, random: systemRandom, log, version: 'test' };
 }
 
-/** The machine's clock, but for the look at the certificate, whose minutes pass by hand. */
-function looksByHand(): Clock & { minute(): Promise<void> } {
+/** Creates a system clock whose certificate polls run only in `minute`. */
+function createCertificateClock(): Clock & { minute(): Promise<void> } {
   const manual = createManualClock();
   return {
     ...systemClock,
@@ -611,8 +611,8 @@ function looksByHand(): Clock & { minute(): Promise<void> } {
   };
 }
 
-/** A clock by which keys that were fetched get old, and tokens do not. */
-function daysByHand(): Clock & { pass(days: number): void } {
+/** Creates a clock whose elapsed time can advance by days, so that fetched keys age and tokens do not. */
+function createDaysClock(): Clock & { pass(days: number): void } {
   let passedMs = 0;
   return {
     ...systemClock,
@@ -623,13 +623,13 @@ function daysByHand(): Clock & { pass(days: number): void } {
   };
 }
 
-/** What a message API of its own answers to a token. */
+/** Returns the status of a new message API for a token. */
 async function statusOfMessages(t: TestContext, issuer: Issuer, token: string): Promise<number> {
   const statusOf = await startMessages(t, issuer);
   return statusOf(token);
 }
 
-/** A message API of its own; answers what it answers to a token. */
+/** Starts a message API; returns a function from a token to the status of its response. */
 async function startMessages(
   t: TestContext,
   issuer: Issuer,
@@ -653,12 +653,12 @@ async function startMessages(
   };
 }
 
-/** PEM around something else. */
+/** Returns a PEM whose content is corrupted. */
 function broken(pem: string): string {
   return pem.replace(/(?<=-----\n).{40}/, 'A'.repeat(40));
 }
 
 function encryptedKey(): string {
-  const wish = { type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'p' } as const;
-  return createPrivateKey(trusted.key).export(wish);
+  const options = { type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'p' } as const;
+  return createPrivateKey(trusted.key).export(options);
 }
