@@ -10,7 +10,7 @@ import {
   type FailureBody,
 } from '../helpers/api-client.ts';
 import { startEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
-import { logIn, openServer, openShell, type Shell } from './shell.ts';
+import { openLoggedInShell, openServer, type Shell } from './shell.ts';
 
 /** A stream whose endpoint fails, and the events that failed. */
 interface Fixture {
@@ -29,8 +29,7 @@ describe('failure commands', { concurrency: 2 }, () => {
   after(() => leat.close());
 
   const createFailures = async (t: TestContext, count: number): Promise<Fixture> => {
-    const shell = await openShell(t);
-    assert.equal((await logIn(shell, leat)).code, 0);
+    const shell = await openLoggedInShell(t, leat);
     const endpoint = await startEndpoint(text(503, 'busy \u001B[31mred'));
     t.after(() => endpoint.close());
     const type = freshType();

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test, type TestContext } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { createStream, freshType } from '../helpers/api-client.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
-import { logIn, openServer, openShell, type Shell } from './shell.ts';
+import { openLoggedInShell, openServer } from './shell.ts';
 
 describe('leat events publish', { concurrency: 2 }, () => {
   let leat: Awaited<ReturnType<typeof openServer>>;
@@ -13,14 +13,8 @@ describe('leat events publish', { concurrency: 2 }, () => {
   });
   after(() => leat.close());
 
-  const loggedIn = async (t: TestContext): Promise<Shell> => {
-    const shell = await openShell(t);
-    assert.equal((await logIn(shell, leat)).code, 0);
-    return shell;
-  };
-
   test('leat events publish: publishes one event with data from an option, a file or the standard input', async (t) => {
-    const shell = await loggedIn(t);
+    const shell = await openLoggedInShell(t, leat);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
     const type = freshType();
@@ -48,7 +42,7 @@ describe('leat events publish', { concurrency: 2 }, () => {
   });
 
   test('leat events publish: publishes the lines of a file in order, at most 1000 per request', async (t) => {
-    const shell = await loggedIn(t);
+    const shell = await openLoggedInShell(t, leat);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
     const type = freshType();
@@ -67,7 +61,7 @@ describe('leat events publish', { concurrency: 2 }, () => {
   });
 
   test('leat events publish: reports the line of a bad event and how many were published before', async (t) => {
-    const shell = await loggedIn(t);
+    const shell = await openLoggedInShell(t, leat);
     const good = JSON.stringify({ type: freshType(), data: {} });
     const lines = [...Array<string>(1001).fill(good), '', '{"type": "a.b"}'];
     const server = await shell.leat(['events', 'publish'], { input: lines.join('\n') });
@@ -86,7 +80,7 @@ describe('leat events publish', { concurrency: 2 }, () => {
   });
 
   test('leat events publish: rejects options that do not go together, with code 2', async (t) => {
-    const shell = await loggedIn(t);
+    const shell = await openLoggedInShell(t, leat);
     const cases: [string[], RegExp][] = [
       [['--data', '{}'], /No type: add --type/],
       [['--type', 'a.b', '--file', 'x'], /--type is for one event/],

@@ -8,7 +8,7 @@ import { plain } from '../../src/cli/terminal/terminal.ts';
 import { makeSecret, sign } from '../../src/core/sign.ts';
 import { createStream, freshType, patchStream, publish } from '../helpers/api-client.ts';
 import { end, waitFor } from '../helpers/leat.ts';
-import { logIn, openServer, openShell, type Started } from './shell.ts';
+import { openLoggedInShell, openServer, openShell, type Started } from './shell.ts';
 
 const secret = makeSecret(() => new Uint8Array(32).fill(9));
 
@@ -20,8 +20,7 @@ describe('leat listen', { concurrency: 2 }, () => {
   after(() => leat.close());
 
   test('leat listen: receives events, checks their signatures, and fails as --fail says', async (t) => {
-    const shell = await openShell(t);
-    await logIn(shell, leat);
+    const shell = await openLoggedInShell(t, leat);
     const type = freshType();
     const { id: stream } = await createStream(leat, 'http://127.0.0.1:9/', { types: [type] });
     const words = [

@@ -18,7 +18,7 @@ import {
 import { type Endpoint, startEndpoint, text } from '../helpers/endpoint.ts';
 import { end, type Running, waitFor } from '../helpers/leat.ts';
 import { startMailServer } from '../helpers/smtp.ts';
-import { logIn, openServer, openShell, type Shell } from './shell.ts';
+import { logIn, openLoggedInShell, openServer, openShell, type Shell } from './shell.ts';
 
 let leat: Running & { close(): Promise<void> };
 let endpoint: Endpoint;
@@ -43,8 +43,7 @@ interface Fixture {
 async function open(t: TestContext): Promise<Fixture> {
   const chat = await startAlertReceiver();
   t.after(() => chat.close());
-  const shell = await openShell(t);
-  assert.equal((await logIn(shell, leat)).code, 0);
+  const shell = await openLoggedInShell(t, leat);
   const type = freshType();
   const stream = { ...(await createStream(leat, endpoint.url, { types: [type] })), type };
   t.after(() => leat.send('DELETE', `/api/v2/event-streams/${stream.id}`));

@@ -8,7 +8,7 @@ import {
   waitForStats,
 } from '../helpers/api-client.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
-import { logIn, openServer, openShell } from './shell.ts';
+import { openLoggedInShell, openServer } from './shell.ts';
 
 describe('leat replay', { concurrency: 2 }, () => {
   let leat: Awaited<ReturnType<typeof openServer>>;
@@ -18,8 +18,7 @@ describe('leat replay', { concurrency: 2 }, () => {
   after(() => leat.close());
 
   test('leat replay: start sends retained events again and waits for the end', async (t) => {
-    const shell = await openShell(t);
-    await logIn(shell, leat);
+    const shell = await openLoggedInShell(t, leat);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
     const type = freshType();
@@ -38,8 +37,7 @@ describe('leat replay', { concurrency: 2 }, () => {
   });
 
   test('leat replay: start exits with 1 when an event fails again', async (t) => {
-    const shell = await openShell(t);
-    await logIn(shell, leat);
+    const shell = await openLoggedInShell(t, leat);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
     const type = freshType();
@@ -54,8 +52,7 @@ describe('leat replay', { concurrency: 2 }, () => {
   });
 
   test('leat replay: start conflicts with a disabled stream and with a running replay, which cancel ends', async (t) => {
-    const shell = await openShell(t);
-    await logIn(shell, leat);
+    const shell = await openLoggedInShell(t, leat);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
     const type = freshType();

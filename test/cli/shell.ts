@@ -1,9 +1,11 @@
+import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import type { StreamBody } from '../helpers/api-client.ts';
 import { endWithProcess } from '../helpers/children.ts';
 import {
   bootstrapClient,
@@ -104,4 +106,26 @@ export async function openServer(
 export function logIn(shell: Shell, { url }: Pick<Running, 'url'>): Promise<Ended> {
   const words = ['login', url, '--client-id', bootstrapClient.id];
   return shell.leat(words, { input: `${bootstrapClient.secret}\n` });
+}
+
+/** Opens a shell and logs in; neither stream shows the secret. */
+export async function openLoggedInShell(
+  t: Pick<TestContext, 'after'>,
+  server: Pick<Running, 'url'>,
+): Promise<Shell> {
+  const shell = await openShell(t);
+  const { code, stdout, stderr } = await logIn(shell, server);
+  assert.equal(code, 0, stderr);
+  assert.ok(!`${stdout}${stderr}`.includes(bootstrapClient.secret));
+  return shell;
+}
+
+/** Creates an enabled stream with the command line and returns its id. */
+export async function createStreamNamed(shell: Shell, name: string): Promise<string> {
+  const words = ['--name', name, '--endpoint', 'https://example.com/', '--events', `${name}.event`];
+  const options = { input: 'a-token' };
+  const all = ['streams', 'create', ...words, '--bearer-file', '-', '--json'];
+  const { code, stdout, stderr } = await shell.leat(all, options);
+  assert.equal(code, 0, stderr);
+  return (JSON.parse(stdout) as StreamBody).id;
 }

@@ -7,7 +7,7 @@ import { plain } from '../../src/cli/terminal/terminal.ts';
 import { widthOf } from '../../src/cli/terminal/width.ts';
 import { freshType, publish } from '../helpers/api-client.ts';
 import { end, waitFor } from '../helpers/leat.ts';
-import { logIn, openServer, openShell, type Shell, type Started } from './shell.ts';
+import { openLoggedInShell, openServer, openShell, type Shell, type Started } from './shell.ts';
 
 describe('leat events tail', { concurrency: 2 }, () => {
   let leat: Awaited<ReturnType<typeof openServer>>;
@@ -16,14 +16,8 @@ describe('leat events tail', { concurrency: 2 }, () => {
   });
   after(() => leat.close());
 
-  const loggedIn = async (t: TestContext): Promise<Shell> => {
-    const shell = await openShell(t);
-    assert.equal((await logIn(shell, leat)).code, 0);
-    return shell;
-  };
-
   test('leat events tail: prints events of a type as they are published, and ends at Ctrl-C with 130', async (t) => {
-    const shell = await loggedIn(t);
+    const shell = await openLoggedInShell(t, leat);
     const type = freshType();
     const tail = shell.start(['events', 'tail', '--type', type]);
     await listening(tail);
@@ -40,7 +34,7 @@ describe('leat events tail', { concurrency: 2 }, () => {
   });
 
   test('leat events tail: begins at a time or after an offset, and prints one JSON per line with --json', async (t) => {
-    const shell = await loggedIn(t);
+    const shell = await openLoggedInShell(t, leat);
     const type = freshType();
     const [first, second] = [await publish(leat, type), await publish(leat, type, { big: 1 })];
     const words = ['events', 'tail', '--type', type, '--json', '--count'];
