@@ -122,8 +122,8 @@ export function readMigrations(folder: URL): Migration[] {
       throw new StartRefused(`${file} in ${folder.pathname} is not migration ${number}_<name>.sql`);
     }
     const sql = readFileSync(new URL(file, folder), 'utf8');
-    const said = /^-- oldest that may run: ([0-9]{4})\n/.exec(sql)?.[1];
-    const oldestThatMayRun = said === undefined ? index + 1 : Number(said);
+    const declared = /^-- oldest that may run: ([0-9]{4})\n/.exec(sql)?.[1];
+    const oldestThatMayRun = declared === undefined ? index + 1 : Number(declared);
     if (oldestThatMayRun > index + 1 || oldestThatMayRun < 1) {
       throw new StartRefused(`${file} in ${folder.pathname} names a later migration as the oldest`);
     }

@@ -335,8 +335,8 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'a replay up to the head of the log before it went back',
     file: 'store/rules/replay.ts',
-    before: 'const to = Math.min(asked.to, head);',
-    after: 'const { to } = asked;',
+    before: 'const to = Math.min(requested.to, head);',
+    after: 'const { to } = requested;',
   },
   {
     name: 'the timer of due rows that goes by the wall clock',

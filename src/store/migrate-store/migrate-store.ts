@@ -123,7 +123,7 @@ async function copyTable(
   let rows = source.read(table, target.progressOf(table).last, page);
   while (rows.length > 0) {
     const written = target.write(table, rows);
-    const [, next] = await besides(written, () => source.read(table, lastKey(table, rows), page));
+    const [, next] = await alongside(written, () => source.read(table, lastKey(table, rows), page));
     copied(rows.length);
     rows = next;
   }
@@ -143,7 +143,7 @@ async function compareTable(
   while (rows.length > 0) {
     const arriving = target.read(table, after, rows.length);
     after = lastKey(table, rows);
-    const [arrived, next] = await besides(arriving, () => source.read(table, after, page));
+    const [arrived, next] = await alongside(arriving, () => source.read(table, after, page));
     const lines = linesOf(rows);
     if (lines !== linesOf(arrived))
       throw difference(target.name, table, firstDifference(table, rows, arrived));
@@ -161,7 +161,7 @@ async function compareTable(
  * Runs work of this process while the database runs its own, and returns both results. The work
  * blocks the event loop, so it starts after the turn in which the statement was sent.
  */
-function besides<A, B>(database: Promise<A>, work: () => B): Promise<[A, B]> {
+function alongside<A, B>(database: Promise<A>, work: () => B): Promise<[A, B]> {
   const sent = new Promise<void>((resolve) => {
     setImmediate(resolve);
   });

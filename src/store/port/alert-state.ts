@@ -16,7 +16,7 @@ export interface AlertStateStore {
   record(
     tenant: number,
     after: Millis | undefined,
-    look: AlertState,
+    state: AlertState,
     mustLast: boolean,
   ): Promise<boolean>;
   /**

@@ -56,13 +56,13 @@ export interface AskedHistory {
 }
 
 /** Returns the newest entries of deliveries of one stream, oldest first. */
-export async function historiesOf<Asked extends AskedHistory>(
+export async function historiesOf<HistoryQuery extends AskedHistory>(
   db: Queries,
   run: Pick<Run, 'tenant' | 'key'>,
-  asked: readonly Asked[],
-): Promise<ReadonlyMap<Asked, readonly Attempt[]>> {
-  const histories = new Map<Asked, Attempt[]>(asked.map((one) => [one, []]));
-  for (const group of groupByDays(asked, ({ days }) => days)) {
+  queries: readonly HistoryQuery[],
+): Promise<ReadonlyMap<HistoryQuery, readonly Attempt[]>> {
+  const histories = new Map<HistoryQuery, Attempt[]>(queries.map((one) => [one, []]));
+  for (const group of groupByDays(queries, ({ days }) => days)) {
     const keys = group.rows.map(({ event }) => eventKeyOf(event));
     for (const entry of await entriesOf(db, run, keys, group.days)) {
       const one = group.rows[entry.n - 1];

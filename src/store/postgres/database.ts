@@ -66,7 +66,7 @@ export interface DatabaseOptions {
   /**
    * Repairs the cause of a failed statement; returns true when the statement is worth another try.
    */
-  readonly mend?: ((error: unknown) => Promise<boolean>) | undefined;
+  readonly repair?: ((error: unknown) => Promise<boolean>) | undefined;
 }
 
 /** Bounds for statements that read, each in a transaction of its own. */
@@ -122,9 +122,9 @@ export function createDatabase(options: DatabaseOptions): Database {
   pool.connections.on('error', () => undefined);
   pool.connections.on('connect', noteUnconfirmed);
 
-  const mend = async (error: unknown, tries: number): Promise<boolean> => {
+  const repair = async (error: unknown, tries: number): Promise<boolean> => {
     if (tries >= triesMax) return false;
-    return deadlocks.has(stateOf(error)) || ((await options.mend?.(error)) ?? false);
+    return deadlocks.has(stateOf(error)) || ((await options.repair?.(error)) ?? false);
   };
   const again = async <T>(work: () => Promise<T>): Promise<T> => {
     for (let tries = 1; ; tries += 1) {
@@ -133,7 +133,7 @@ export function createDatabase(options: DatabaseOptions): Database {
         return await work();
       } catch (error) {
         if (stateOf(error).startsWith(namesNothing)) await options.guard?.check();
-        if (!(await mend(error, tries))) throw error;
+        if (!(await repair(error, tries))) throw error;
       }
     }
   };
@@ -207,9 +207,9 @@ async function withClient<T>(
   const client = await hosts.tryEach(() => freshClient(hosts, connections)).catch(refuse);
   let isSound = true;
   try {
-    const answer = await work(client);
+    const result = await work(client);
     if (unconfirmed.has(client)) throw new StoreUnavailable(unconfirmedText);
-    return answer;
+    return result;
   } catch (error) {
     isSound = !(error instanceof StoreUnavailable);
     hosts.note(client, causeOf(error));
@@ -259,7 +259,7 @@ async function inTransaction<T>(
     word?.catch(() => undefined);
     const { command } = await client.query('commit').catch(refuse);
     // A failed statement that nothing awaited shows here.
-    if (command !== 'COMMIT') throw new Error(`A commit was answered with ${command}.`);
+    if (command !== 'COMMIT') throw new Error(`A commit returned ${command}.`);
     return result;
   } catch (error) {
     await client.query('rollback').catch(() => undefined);
@@ -340,7 +340,7 @@ function translated(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof TypeError) return error;
   if (!(error instanceof pg.DatabaseError)) {
     const reason = error instanceof NoServer && error.acceptsReads ? 'read_only' : 'away';
-    const message = `PostgreSQL does not answer: ${error.message}`;
+    const message = `PostgreSQL does not result: ${error.message}`;
     return new StoreUnavailable(message, { cause: error, reason });
   }
   const group = (error.code ?? '').slice(0, 2);

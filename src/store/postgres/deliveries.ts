@@ -23,9 +23,9 @@ export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
     listFailures: (tenant, stream, query) => listFailures(db, tenant, stream, query),
     failure: (tenant, stream, eventId) => failure(db, tenant, stream, eventId),
     redeliver: async (tenant, stream, eventId) => {
-      const answer = await db.transact('durable', (tx) => redeliver(tx, tenant, stream, eventId));
-      if (answer === 'accepted') hint({ kind: 'stream', tenant, stream });
-      return answer;
+      const result = await db.transact('durable', (tx) => redeliver(tx, tenant, stream, eventId));
+      if (result === 'accepted') hint({ kind: 'stream', tenant, stream });
+      return result;
     },
     redeliverMany: async (tenant, stream, filter) => {
       const count = await db.transact('durable', (tx) => redeliverMany(tx, tenant, stream, filter));
@@ -33,9 +33,9 @@ export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
       return count;
     },
     addTest: async (tenant, stream, event) => {
-      const answer = await db.transact('durable', (tx) => addTest(tx, tenant, stream, event));
-      if (answer === 'accepted') hint({ kind: 'stream', tenant, stream });
-      return answer;
+      const result = await db.transact('durable', (tx) => addTest(tx, tenant, stream, event));
+      if (result === 'accepted') hint({ kind: 'stream', tenant, stream });
+      return result;
     },
     claimDue: (requests, rules) =>
       identity.transact(db, 'relaxed', (tx) => claimDue(tx, requests, rules)),

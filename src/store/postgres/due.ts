@@ -5,7 +5,7 @@ import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts'
 import { chooseDue } from '../rules/due.ts';
 import type { DueRows, DueRequest, DueRules } from '../port/deliveries.ts';
 import { numbers, type Queries } from './database.ts';
-import { type BodyPlace, withBodies } from './kept.ts';
+import { type BodyLocation, withBodies } from './kept.ts';
 import { lockRuns, type Run } from './runs.ts';
 import { storeNow } from './time.ts';
 
@@ -16,25 +16,25 @@ export async function claimDue(
   rules: DueRules,
 ): Promise<DueRows[]> {
   const [runs, now] = await Promise.all([lockRuns(tx, requests), storeNow(tx)]);
-  const answered = requests.filter((request) =>
+  const eligible = requests.filter((request) =>
     isAnswered(runs.get(streamKeyOf(request)), request),
   );
-  const rows = await dueRows(tx, answered, now + rules.longestWaitMs);
+  const rows = await dueRows(tx, eligible, now + rules.longestWaitMs);
   const rowsByStream = Map.groupBy(rows, streamKeyOf);
-  const answers = requests.map((request) => {
+  const claims = requests.map((request) => {
     const own = rowsByStream.get(streamKeyOf(request)) ?? [];
     return { request, ...chooseDue(own, request.take, now, rules) };
   });
   await park(
     tx,
-    answers.flatMap(({ taken }) => taken),
+    claims.flatMap(({ taken }) => taken),
     now + rules.leaseMs,
   );
   const withBody = await bodiesOf(
     tx,
-    answers.flatMap(({ taken }) => taken),
+    claims.flatMap(({ taken }) => taken),
   );
-  return answers.map(({ request: { tenant, stream }, taken, nextDueInMs }) => ({
+  return claims.map(({ request: { tenant, stream }, taken, nextDueInMs }) => ({
     tenant,
     stream,
     rows: taken.map((row) => deliveryOf(withBody.get(row) ?? row)),
@@ -57,7 +57,7 @@ function isAnswered(run: Run | undefined, request: DueRequest): boolean {
   return run?.epoch === request.epoch && run.owner !== null;
 }
 
-interface DueRow extends EventColumns, BodyPlace {
+interface DueRow extends EventColumns, BodyLocation {
   readonly tenant: number;
   readonly offset: Offset | null;
   readonly body: string | null;
@@ -86,23 +86,23 @@ async function dueRows(
       d.event_day, d.body, d.trace
     from unnest(${numbers(requests.map(({ tenant }) => tenant))}::int[],
       ${requests.map(({ stream }) => stream)}::text[], ${numbers(requests.map(({ take }) => take))}::int[])
-      as ask(tenant, stream, take)
-    join streams s on s.tenant = ask.tenant and s.id = ask.stream
+      as requested(tenant, stream, take)
+    join streams s on s.tenant = requested.tenant and s.id = requested.stream
     cross join lateral (
       (select * from deliveries
-        where tenant = ask.tenant and stream = ask.stream and due_at <= ${latest}
+        where tenant = requested.tenant and stream = requested.stream and due_at <= ${latest}
           and kind <> 'replay' and (s.status = 'enabled' or kind = 'redelivery')
-        order by due_at, event_id limit ask.take + 1)
+        order by due_at, event_id limit requested.take + 1)
       union all
       (select * from deliveries
-        where tenant = ask.tenant and stream = ask.stream and due_at <= ${latest}
+        where tenant = requested.tenant and stream = requested.stream and due_at <= ${latest}
           and kind = 'replay' and s.status = 'enabled'
-        order by due_at, event_id limit ask.take + 1)
+        order by due_at, event_id limit requested.take + 1)
       union all
       (select * from deliveries
-        where tenant = ask.tenant and stream = ask.stream and due_at > ${latest}
+        where tenant = requested.tenant and stream = requested.stream and due_at > ${latest}
           and (s.status = 'enabled' or kind = 'redelivery')
-        order by due_at, event_id limit ask.take + 1)
+        order by due_at, event_id limit requested.take + 1)
     ) as d
     order by d.due_at, d.event_id`;
 }

@@ -6,11 +6,11 @@ import type { FailureQuery } from '../port/deliveries.ts';
 import type { Page } from '../port/page.ts';
 import { historiesOf } from './attempts.ts';
 import type { Queries } from './database.ts';
-import { type BodyPlace, withBodies } from './kept.ts';
+import { type BodyLocation, withBodies } from './kept.ts';
 import { rowBytes } from '../rows/bounded.ts';
 import { failureBytes } from '../rows/failures.ts';
 
-interface FailureRow extends EventColumns, BodyPlace {
+interface FailureRow extends EventColumns, BodyLocation {
   readonly failed_at: Millis;
   readonly offset: Offset | null;
   readonly body: string | null;
@@ -115,13 +115,13 @@ async function failuresOf(
   if (run === undefined) return [];
   // A failure without a body was delivered in the meantime, and its event removed.
   const open = (await withBodies(db, rows)).filter(({ body }) => body !== null);
-  const asked = open.map((row) => ({
+  const queries = open.map((row) => ({
     event: deliveredEventOf(row),
     failedAt: row.failed_at,
     days: { first: row.attempts_from, last: row.attempts_to },
   }));
-  const histories = await historiesOf(db, run, asked);
-  return asked.map((one) => ({
+  const histories = await historiesOf(db, run, queries);
+  return queries.map((one) => ({
     event: one.event,
     failedAt: one.failedAt,
     attempts: histories.get(one) ?? [],

@@ -75,7 +75,7 @@ export function createHosts(url: string, applicationName: string): Hosts {
   const note: Hosts['note'] = (client, error) => {
     const server = connected.get(client);
     if (server === undefined || !leaving.has(codeOf(error))) return;
-    for (const [other, place] of connected) if (place === server) stale.add(other);
+    for (const [other, target] of connected) if (target === server) stale.add(other);
     choice.leave(server);
   };
   const accept = (client: pg.Client, server: number): void => {
@@ -83,8 +83,8 @@ export function createHosts(url: string, applicationName: string): Hosts {
     client.once('end', () => connected.delete(client));
     if (!choice.accept(server) || session === 'any') return;
     // A server that lost its role, or its machine, may never respond.
-    for (const [other, place] of connected) {
-      if (place !== server) (other as pg.Client).connection.stream.destroy();
+    for (const [other, target] of connected) {
+      if (target !== server) (other as pg.Client).connection.stream.destroy();
     }
   };
   const Client = clientClass({
@@ -226,9 +226,9 @@ async function requireWritable(
 }
 
 /** Offsets, instants and counts are whole numbers below 2^53. */
-function getTypeParser(...asked: Parameters<typeof pg.types.getTypeParser>): unknown {
-  if (asked[0] === pg.types.builtins.INT8 && asked[1] !== 'binary') return Number;
-  return pg.types.getTypeParser(...asked);
+function getTypeParser(...args: Parameters<typeof pg.types.getTypeParser>): unknown {
+  if (args[0] === pg.types.builtins.INT8 && args[1] !== 'binary') return Number;
+  return pg.types.getTypeParser(...args);
 }
 
 /** SQLSTATE of an error of the driver. */

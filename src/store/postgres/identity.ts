@@ -80,11 +80,11 @@ export function createStoreIdentity({ emit, random }: StoreIdentityDeps): StoreI
   const compared = async <T>(command: (known: KnownStore) => Promise<T>): Promise<T> => {
     const mine = known;
     try {
-      const answer = await command(mine);
+      const result = await command(mine);
       // The result is from a store that this process has left in the meantime, which may not have
       // what was written.
       if (mine !== known) throw new StoreReplaced(replacedText);
-      return answer;
+      return result;
     } catch (error) {
       if (error instanceof StoreReplaced && mine === known && left !== mine) {
         left = mine;
@@ -184,7 +184,7 @@ interface Present {
 
 async function adopt(
   tx: Queries,
-  given: {
+  deps: {
     readonly known: KnownStore;
     readonly heads: ReadonlyMap<number, Offset>;
     readonly self: string | undefined;
@@ -193,7 +193,7 @@ async function adopt(
     readonly random: RandomBytes;
   },
 ): Promise<Adoption> {
-  const { known, self, isLeft, random } = given;
+  const { known, self, isLeft, random } = deps;
   const row = await tx.get<Present>`
     select generation, identity as stored, leat_identity() as identity, leat_flushed() as flushed
     from store where id = 1 for update`;
@@ -210,7 +210,7 @@ async function adopt(
   // Before the first process nothing can have been replaced.
   if (isOther && stored !== null) await keepLeases(tx, self);
   const isKnown = known.generation === undefined || known.generation === generation;
-  const replaced = isKnown ? undefined : { generation, heads: await headChanges(tx, given.heads) };
+  const replaced = isKnown ? undefined : { generation, heads: await headChanges(tx, deps.heads) };
   return { generation, identity, flushed, replaced };
 }
 

@@ -4,7 +4,7 @@ import { dayMs } from './partitions.ts';
 import { numbers, type Queries } from './database.ts';
 
 /** The columns of `deliveries` that show where the body is. */
-export interface BodyPlace {
+export interface BodyLocation {
   readonly tenant: number;
   readonly offset: Offset | null;
   readonly event_day: number | null;
@@ -17,13 +17,13 @@ export interface BodyPlace {
  * Returns the rows with the bodies of their events: their own, a kept one, or that of the log. Only
  * the days of these events are read. A body is missing when the delivery has ended in the meantime.
  */
-export async function withBodies<Row extends BodyPlace>(
+export async function withBodies<Row extends BodyLocation>(
   db: Queries,
   rows: readonly Row[],
 ): Promise<Row[]> {
-  const asked = rows.filter((row) => row.body === null && row.offset !== null);
+  const inLog = rows.filter((row) => row.body === null && row.offset !== null);
   const found = new Map<Row, Body>();
-  for (const group of groupByDays(asked, dayOfEvent)) {
+  for (const group of groupByDays(inLog, dayOfEvent)) {
     for (const { n, ...body } of await bodiesOf(db, group.rows, group.days)) {
       const row = group.rows[n - 1];
       if (row !== undefined) found.set(row, body);
@@ -37,13 +37,13 @@ interface Body {
   readonly trace: string | null;
 }
 
-function dayOfEvent({ event_day: day }: BodyPlace): Days {
+function dayOfEvent({ event_day: day }: BodyLocation): Days {
   return day === null ? everyDay : { first: day, last: day };
 }
 
 async function bodiesOf(
   db: Queries,
-  rows: readonly BodyPlace[],
+  rows: readonly BodyLocation[],
   { first, last }: Days,
 ): Promise<(Body & { readonly n: number })[]> {
   return db.all`

@@ -186,18 +186,18 @@ function createListener(deps: ListenNotifyDeps): { tried: Promise<void>; close()
       connection.end().catch(() => undefined);
       throw error;
     }
-    const lost = once(() => {
+    const onLoss = once(() => {
       timer?.cancel();
       connection.end().catch(() => undefined);
       again();
     });
-    connection.on('error', lost).on('end', lost);
-    keepAsking(connection, lost);
+    connection.on('error', onLoss).on('end', onLoss);
+    keepChecking(connection, onLoss);
   };
-  const keepAsking = (connection: pg.Client, lost: () => void): void => {
+  const keepChecking = (connection: pg.Client, onLoss: () => void): void => {
     if (closed) return;
     timer = clock.after(checkMs, () => {
-      connection.query('select 1').then(() => keepAsking(connection, lost), lost);
+      connection.query('select 1').then(() => keepChecking(connection, onLoss), onLoss);
     });
   };
 

@@ -160,10 +160,10 @@ async function comparedHeads(
     const rows = await db.all<{ tenant: number; head: Offset; flushed: number | null }>`
       with compared as materialized (
         select leat_compare(${generation}, ${own}, ${flushed}) as flushed)
-      select ask.tenant, coalesce(head, 0) as head, flushed
+      select requested.tenant, coalesce(head, 0) as head, flushed
       from compared
-      cross join unnest(${numbers(tenants)}::int[]) with ordinality as ask(tenant, n)
-      left join tenants on id = ask.tenant order by n`;
+      cross join unnest(${numbers(tenants)}::int[]) with ordinality as requested(tenant, n)
+      left join tenants on id = requested.tenant order by n`;
     seen(rows[0]?.flushed);
     for (const { tenant, head } of rows) identity.sawHead(tenant, head);
     return rows.map(({ head }) => head);
@@ -219,27 +219,27 @@ async function page(
   query: LogQuery,
 ): Promise<LogPage> {
   const { take, types } = query;
-  const place = await placeOf(db, known, tenant, query);
-  sawHead(tenant, place.head);
-  const after = Math.max(query.after, place.pruned_to);
-  const end = place.up_to;
+  const range = await rangeOf(db, known, tenant, query);
+  sawHead(tenant, range.head);
+  const after = Math.max(query.after, range.pruned_to);
+  const end = range.up_to;
   if (end <= after) return { events: [], scannedTo: Math.max(query.after, end) };
   const bytesMax = Number.isFinite(query.bytesMax) ? Math.floor(query.bytesMax) : undefined;
   const rows = await db.all<PageRow>`
     select "offset", id, type, time, published_at, body, trace, found from (
-      select stretch.*, count(*) over () as found, row_number() over (order by "offset") as place,
+      select stretch.*, count(*) over () as found, row_number() over (order by "offset") as number,
         sum(octet_length(body)) over (order by "offset") as bytes
       from (
         select "offset", id, type, time, published_at, body, trace from events
         where tenant = ${tenant} and "offset" > ${after} and "offset" <= ${end}
-          and published_at >= ${place.from_at} and published_at < ${place.to_at}
+          and published_at >= ${range.from_at} and published_at < ${range.to_at}
           and (select coalesce(
             leat_compare(${known.generation}, ${known.identity}, ${known.flushed}), 0) >= 0)
           and (${types}::text[] is null or type = any(${types}::text[]))
         order by "offset" limit ${take}
       ) as stretch
     ) as counted
-    where place = 1 or ${bytesMax}::bigint is null or bytes <= ${bytesMax}::bigint
+    where number = 1 or ${bytesMax}::bigint is null or bytes <= ${bytesMax}::bigint
     order by "offset"`;
   const events = rows.map(eventOf);
   const found = rows[0]?.found ?? 0;
@@ -247,7 +247,7 @@ async function page(
   return { events, scannedTo: isCut ? (events.at(-1)?.offset ?? after) : end };
 }
 
-async function placeOf(
+async function rangeOf(
   db: Queries,
   { generation, identity, flushed, seen }: KnownStore,
   tenant: number,

@@ -167,9 +167,9 @@ function targetOn(
     if (last === undefined) return;
     const next = { last: keyOf(table, last), rows: former.rows + rows.length };
     const values = table.columns.map((column, index) => arrayOf(column, index, rows));
-    const place = [JSON.stringify(next.last), next.rows, table.name, former.rows];
+    const cells = [JSON.stringify(next.last), next.rows, table.name, former.rows];
     const written = await db.transact('relaxed', (tx) =>
-      tx.run(insertOf(table), ...place, ...values),
+      tx.run(insertOf(table), ...cells, ...values),
     );
     if (written !== rows.length) {
       throw new StartRefused(`--to: another move to ${name} is under way`);

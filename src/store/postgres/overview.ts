@@ -123,12 +123,12 @@ async function averageBytes(db: Queries, tenant: number, { head, pruned }: Edges
 async function bytesOf(
   db: Queries,
   tenant: number,
-  asked: { readonly after: Offset; readonly upTo: Offset },
+  range: { readonly after: Offset; readonly upTo: Offset },
 ): Promise<{ readonly bytes: number; readonly count: number }> {
-  const { upTo, from, to } = await stretchOf(db, tenant, asked, daysMax);
+  const { upTo, from, to } = await stretchOf(db, tenant, range, daysMax);
   const row = await db.get<{ bytes: number; count: number }>`
     select coalesce(sum(octet_length(body)), 0)::float8 as bytes, count(*) as count from events
-    where tenant = ${tenant} and "offset" > ${asked.after} and "offset" <= ${upTo}
+    where tenant = ${tenant} and "offset" > ${range.after} and "offset" <= ${upTo}
       and published_at >= ${from} and published_at < ${to}`;
   return row ?? { bytes: 0, count: 0 };
 }

@@ -39,10 +39,10 @@ export function createOwnershipStore(deps: {
   const learning = async <T extends { readonly now: Millis } | undefined>(
     request: () => Promise<T>,
   ): Promise<T> => {
-    const askedMs = clock.elapsedMs();
-    const answer = await request();
-    if (answer !== undefined) time.learn(answer.now, askedMs, clock.elapsedMs());
-    return answer;
+    const requestedMs = clock.elapsedMs();
+    const result = await request();
+    if (result !== undefined) time.learn(result.now, requestedMs, clock.elapsedMs());
+    return result;
   };
   return {
     join: async (nodeId, leaseMs) => {
@@ -316,8 +316,8 @@ async function ownedStreams(
         select id from replays p
         where p.tenant = r.tenant and p.stream = r.stream and p.status = 'running') as replay
     from unnest(${numbers(refs.map(({ tenant }) => tenant))}::int[],
-      ${refs.map(({ stream }) => stream)}::text[]) with ordinality as ask(tenant, stream, n)
-    join runs r on r.tenant = ask.tenant and r.stream = ask.stream
+      ${refs.map(({ stream }) => stream)}::text[]) with ordinality as requested(tenant, stream, n)
+    join runs r on r.tenant = requested.tenant and r.stream = requested.stream
     join streams s on s.tenant = r.tenant and s.id = r.stream
     join tenants t on t.id = r.tenant
     cross join lateral (
@@ -328,7 +328,7 @@ async function ownedStreams(
       from deliveries where tenant = r.tenant and stream = r.stream
     ) as d
     where r.owner = ${node.id}
-    order by ask.n`;
+    order by requested.n`;
   return rows.map((row) => ({
     stream: streamOf(seal, row),
     tenantName: row.tenant_name,

@@ -48,15 +48,15 @@ export function sharesOf(total: number): Record<Purpose, number> {
 }
 
 export function createPools(
-  options: Omit<DatabaseOptions, 'connectionsMax' | 'bounds' | 'mend' | 'guard'> & {
+  options: Omit<DatabaseOptions, 'connectionsMax' | 'bounds' | 'repair' | 'guard'> & {
     readonly hosts: Hosts;
     /** Connections of this process, including the one that listens; at least `connectionsMin`. */
     readonly connectionsMax: number;
     /** Repairs the cause of a failed statement, with the pool for commands. */
-    readonly mend: (db: Database, error: unknown) => Promise<boolean>;
+    readonly repair: (db: Database, error: unknown) => Promise<boolean>;
   },
 ): Pools {
-  const { hosts, connectionsMax, mend } = options;
+  const { hosts, connectionsMax, repair } = options;
   const shares = sharesOf(connectionsMax);
   const lease = createDatabase({ hosts, connectionsMax: shares.lease });
   const guard = createSchemaGuard({ own: ownVersion(), read: () => schemaState(lease) });
@@ -64,7 +64,7 @@ export function createPools(
     hosts,
     connectionsMax: shares.commands,
     guard,
-    mend: (error) => mend(commands, error),
+    repair: (error) => repair(commands, error),
   });
   const open = (purpose: Purpose, bounds?: DatabaseOptions['bounds']): Database =>
     createDatabase({
@@ -72,7 +72,7 @@ export function createPools(
       bounds,
       guard,
       connectionsMax: shares[purpose],
-      mend: (error) => mend(commands, error),
+      repair: (error) => repair(commands, error),
     });
   const pools = {
     lease,

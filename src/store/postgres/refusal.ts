@@ -46,5 +46,5 @@ const networkReasons: ReadonlyMap<string, string> = new Map([
   ['ECONNREFUSED', 'cannot be reached: nothing listens there, check host and port'],
   ['ENOTFOUND', 'cannot be reached: the host name is unknown'],
   ['EAI_AGAIN', 'cannot be reached: the host name cannot be looked up now'],
-  ['ETIMEDOUT', 'cannot be reached: no answer, check host, port and firewall'],
+  ['ETIMEDOUT', 'cannot be reached: no response, check host, port and firewall'],
 ]);

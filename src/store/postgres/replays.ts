@@ -37,33 +37,33 @@ export function createReplayStore(deps: {
   const { db, identity, hint } = deps;
   return {
     create: async (replay) => {
-      const answer = await db.transact('durable', (tx) => create(tx, replay));
+      const result = await db.transact('durable', (tx) => create(tx, replay));
       const { tenant, stream } = replay;
-      if ('created' in answer) hint({ kind: 'stream', tenant, stream });
-      return answer;
+      if ('created' in result) hint({ kind: 'stream', tenant, stream });
+      return result;
     },
     get: async (tenant, stream, id) => {
       const stored = await readReplay(db, tenant, stream, id);
       return stored && replayOf(stored);
     },
     cancel: async (tenant, stream, id) => {
-      const answer = await db.transact('confirmed', (tx) => cancel(tx, { tenant, stream }, id));
-      if (answer === 'cancelled') hint({ kind: 'stream', tenant, stream });
-      return answer !== 'unknown';
+      const result = await db.transact('confirmed', (tx) => cancel(tx, { tenant, stream }, id));
+      if (result === 'cancelled') hint({ kind: 'stream', tenant, stream });
+      return result !== 'unknown';
     },
     materialize: (request) => identity.transact(db, 'durable', (tx) => materialize(tx, request)),
     prune: (query) => prune(db, query),
   };
 }
 
-async function create(tx: Queries, asked: NewReplay): ReturnType<ReplayStore['create']> {
-  const { tenant, stream } = asked;
+async function create(tx: Queries, request: NewReplay): ReturnType<ReplayStore['create']> {
+  const { tenant, stream } = request;
   const [run, now] = await Promise.all([lockRun(tx, tenant, stream), storeNow(tx)]);
   if (run === undefined) return { refused: 'unknown' };
   if (run.status === 'disabled') return { refused: 'disabled' };
   if ((await runningReplay(tx, run)) !== undefined) return { refused: 'running' };
   const tip = await tipOf(tx, tenant);
-  const replay = acceptedReplay(asked, { cursor: run.cursor, ...tip }, now);
+  const replay = acceptedReplay(request, { cursor: run.cursor, ...tip }, now);
   await Promise.all([
     tx.run`
       insert into replays (tenant, stream, id, from_offset, position, to_offset, passed,
@@ -145,9 +145,9 @@ async function materialize(tx: Queries, request: MaterializeRequest): Promise<Ma
   const stretch = await stretchOf(tx, run.tenant, step, daysMax);
   const read = { ...step, upTo: stretch.upTo };
   const offsets = await addRows(tx, run, replay, { ...read, ...stretch }, now);
-  const { after, answer } = afterRead(replay, read, offsets, state);
+  const { after, progress } = afterRead(replay, read, offsets, state);
   await write(tx, after, now);
-  return { ...answer, cursor: raised };
+  return { ...progress, cursor: raised };
 }
 
 /**

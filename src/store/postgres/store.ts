@@ -50,7 +50,7 @@ const applicationName = 'leat';
 export async function openPostgresStore(url: string, deps: PostgresStoreDeps): Promise<Store> {
   const { defer, clock, report, random, connectionsMax } = deps;
   const hosts = createHosts(url, applicationName);
-  const pools = createPools({ hosts, connectionsMax, mend: makeMissingDay });
+  const pools = createPools({ hosts, connectionsMax, repair: makeMissingDay });
   const { commands } = pools;
   const seal = createSeal(deps.secretKey, random);
   const { emit, watch } = createHints({ report });
@@ -76,9 +76,9 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     onMessage: emit,
     report,
   });
-  const hint = (told: Hint): void => {
-    emit(told);
-    listenNotify.publish(told);
+  const hint = (message: Hint): void => {
+    emit(message);
+    listenNotify.publish(message);
   };
   const writes = createWriteCheck({
     clock,

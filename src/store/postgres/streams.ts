@@ -33,19 +33,19 @@ export interface StreamDeps {
 export function createStreamStore({ db, seal, hint }: StreamDeps): StreamStore {
   return {
     create: async (stream, rules) => {
-      const answer = await db.transact('durable', (tx) => create(tx, seal, stream, rules));
-      if ('created' in answer) hint({ kind: 'stream', tenant: stream.tenant, stream: stream.id });
-      return answer;
+      const result = await db.transact('durable', (tx) => create(tx, seal, stream, rules));
+      if ('created' in result) hint({ kind: 'stream', tenant: stream.tenant, stream: stream.id });
+      return result;
     },
     get: (tenant, id) => readStream(db, seal, tenant, id),
     list: (tenant, page) => list(db, seal, tenant, page),
     health: (tenant, id) => readHealth(db, tenant, id),
     update: async (tenant, id, decide) => {
       const change = { tenant, id, decide };
-      const answer = await db.transact('confirmed', (tx) => update(tx, seal, change));
-      if (!('updated' in answer)) return answer;
-      const { updated, held, passedOver } = answer;
-      if (answer.changed) hint({ kind: 'stream', tenant, stream: id });
+      const result = await db.transact('confirmed', (tx) => update(tx, seal, change));
+      if (!('updated' in result)) return result;
+      const { updated, held, passedOver } = result;
+      if (result.changed) hint({ kind: 'stream', tenant, stream: id });
       return { updated, held, skipped: passedOver ? await countSkipped(db, passedOver) : 0 };
     },
     delete: async (tenant, id) => {

@@ -17,7 +17,7 @@ const skewMs = 1000;
  * the log was longer when its end was chosen and has become shorter since.
  */
 export function acceptedReplay(
-  { tenant, stream, id, from, types, ...asked }: NewReplay,
+  { tenant, stream, id, from, types, ...requested }: NewReplay,
   {
     cursor,
     prunedTo,
@@ -25,7 +25,7 @@ export function acceptedReplay(
   }: Pick<MaterializeState, 'cursor' | 'prunedTo'> & { readonly head: Offset },
   now: Millis,
 ): StoredReplay {
-  const to = Math.min(asked.to, head);
+  const to = Math.min(requested.to, head);
   const start = Math.max(from, prunedTo);
   const isEmpty = start >= to;
   return {
@@ -109,7 +109,7 @@ export function afterRead(
   step: Extract<MaterializeStep, { step: 'read' }>,
   offsets: readonly Offset[],
   { cursor, waiting }: MaterializeState,
-): { readonly after: StoredReplay; readonly answer: MaterializeResult } {
+): { readonly after: StoredReplay; readonly progress: MaterializeResult } {
   const materialized = offsets.length;
   const isFull = materialized >= step.take;
   const position = isFull ? (offsets.at(-1) ?? step.upTo) : step.upTo;
@@ -117,7 +117,7 @@ export function afterRead(
   const status = isOver ? 'done' : replay.status;
   const after = { ...replay, status, position, matched: replay.matched + materialized } as const;
   const more = !isOver && !isFull && position < Math.min(replay.to, cursor);
-  return { after, answer: { result: isOver ? 'over' : 'running', cursor, materialized, more } };
+  return { after, progress: { result: isOver ? 'over' : 'running', cursor, materialized, more } };
 }
 
 /**

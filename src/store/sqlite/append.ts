@@ -105,7 +105,7 @@ function show(
 ): Promise<void> {
   const [first] = written;
   if (first !== undefined) syncedHeads.set(tenant, first.offset - 1);
-  const tell = (): void => {
+  const notify = (): void => {
     syncedHeads.delete(tenant);
     if (written.length > 0) deps.hint({ kind: 'appended', tenant, events: written });
   };
@@ -113,11 +113,11 @@ function show(
     // In the callback: a durable commit of the same tenant emits its own event right after it.
     whenSynced(deps, (error) => {
       if (error === undefined) {
-        tell();
+        notify();
         resolve();
       } else {
         // The append is refused, but its events are in the log: visible once they are on the disk.
-        deps.walSync?.whenRepaired(tell);
+        deps.walSync?.whenRepaired(notify);
         reject(error);
       }
     });

@@ -60,7 +60,7 @@ const lockWaitMs = 1000;
  * - `cache_size`: 16 MiB hold the inner pages of every index of a log of millions.
  * - `temp_store = memory`: a sort does not fail because /tmp is full or read-only.
  * - `mmap_size = 0`, the default: a disk error in a mapped file is SIGBUS, the end of the process,
- *   where a read answers an error.
+ *   where a read returns an error.
  * - `cell_size_check`, `trusted_schema = off`: a damaged or doctored file is noticed, not followed.
  */
 const emptyTuning = 'pragma page_size = 4096; pragma auto_vacuum = incremental';

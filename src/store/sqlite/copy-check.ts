@@ -37,7 +37,7 @@ function refuseOthers(connection: DatabaseSync, file: string): void {
 
 function refuseDamaged(connection: DatabaseSync, file: string): void {
   const [first] = connection.prepare('pragma quick_check(1)').all();
-  const said = String(first?.['quick_check']);
-  if (said === 'ok') return;
-  throw new StartRefused(`${file} is damaged (${said}): take another backup.`);
+  const finding = String(first?.['quick_check']);
+  if (finding === 'ok') return;
+  throw new StartRefused(`${file} is damaged (${finding}): take another backup.`);
 }

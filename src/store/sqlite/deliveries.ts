@@ -25,11 +25,11 @@ export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
     listFailures: async (tenant, stream, query) => listFailures(db, tenant, stream, query),
     failure: async (tenant, stream, eventId) => failure(db, tenant, stream, eventId),
     redeliver: async (tenant, stream, eventId) => {
-      const answer = db.transact('durable', () =>
+      const result = db.transact('durable', () =>
         redeliver(db, tenant, stream, eventId, time.now()),
       );
-      if (answer === 'accepted') hint({ kind: 'stream', tenant, stream });
-      return answer;
+      if (result === 'accepted') hint({ kind: 'stream', tenant, stream });
+      return result;
     },
     redeliverMany: async (tenant, stream, filter) => {
       const count = db.transact('durable', () =>
@@ -39,9 +39,9 @@ export function createDeliveryStore(deps: DeliveryDeps): DeliveryStore {
       return count;
     },
     addTest: async (tenant, stream, event) => {
-      const answer = db.transact('durable', () => addTest(db, tenant, stream, event, time.now()));
-      if (answer === 'accepted') hint({ kind: 'stream', tenant, stream });
-      return answer;
+      const result = db.transact('durable', () => addTest(db, tenant, stream, event, time.now()));
+      if (result === 'accepted') hint({ kind: 'stream', tenant, stream });
+      return result;
     },
     claimDue: async (requests, rules) =>
       db.transact('relaxed', () => {

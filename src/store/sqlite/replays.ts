@@ -32,19 +32,19 @@ export function createReplayStore(
   const { db, hint, time } = deps;
   return {
     create: async (replay) => {
-      const answer = db.transact('durable', () => create(db, replay, time.now()));
+      const result = db.transact('durable', () => create(db, replay, time.now()));
       const { tenant, stream } = replay;
-      if ('created' in answer) hint({ kind: 'stream', tenant, stream });
-      return answer;
+      if ('created' in result) hint({ kind: 'stream', tenant, stream });
+      return result;
     },
     get: async (tenant, stream, id) => {
       const stored = readReplay(db, tenant, stream, id);
       return stored && replayOf(stored);
     },
     cancel: async (tenant, stream, id) => {
-      const answer = db.transact('durable', () => cancel(db, tenant, stream, id, time.now()));
-      if (answer === 'cancelled') hint({ kind: 'stream', tenant, stream });
-      return answer !== 'unknown';
+      const result = db.transact('durable', () => cancel(db, tenant, stream, id, time.now()));
+      if (result === 'cancelled') hint({ kind: 'stream', tenant, stream });
+      return result !== 'unknown';
     },
     materialize: async (request) =>
       db.transact('relaxed', () => materialize(db, request, time.now())),
@@ -54,16 +54,16 @@ export function createReplayStore(
 
 function create(
   db: Database,
-  asked: NewReplay,
+  request: NewReplay,
   now: Millis,
 ): Awaited<ReturnType<ReplayStore['create']>> {
-  const { tenant, stream } = asked;
+  const { tenant, stream } = request;
   const run = readRun(db, tenant, stream);
   if (run === undefined) return { refused: 'unknown' };
   if (run.status === 'disabled') return { refused: 'disabled' };
   if (runningReplay(db, run) !== undefined) return { refused: 'running' };
   const log = { prunedTo: oldestAfter(db, tenant, 0) - 1, head: headOf(db, tenant) };
-  const replay = acceptedReplay(asked, { cursor: run.cursor, ...log }, now);
+  const replay = acceptedReplay(request, { cursor: run.cursor, ...log }, now);
   db.run`
     insert into replays (tenant, stream, id, from_offset, position, to_offset, passed, event_types,
       matched, sent, failed, status, created_at, finished_at)
@@ -140,9 +140,9 @@ function materialize(db: Database, request: MaterializeRequest, now: Millis): Ma
     write(db, { ...replay, status: step.status }, now);
     return { ...nothing, result: 'over' };
   }
-  const { after, answer } = afterRead(replay, step, addRows(db, run, replay, step, now), state);
+  const { after, progress } = afterRead(replay, step, addRows(db, run, replay, step, now), state);
   write(db, after, now);
-  return { ...answer, cursor: raised };
+  return { ...progress, cursor: raised };
 }
 
 function stateOf(db: Database, run: Run, replay: StoredReplay): MaterializeState {

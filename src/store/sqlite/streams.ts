@@ -38,18 +38,18 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
   const { db, hint, time } = deps;
   return {
     create: async (stream, rules) => {
-      const answer = db.transact('durable', () => create(deps, stream, rules));
-      if ('created' in answer) hint({ kind: 'stream', tenant: stream.tenant, stream: stream.id });
-      return answer;
+      const result = db.transact('durable', () => create(deps, stream, rules));
+      if ('created' in result) hint({ kind: 'stream', tenant: stream.tenant, stream: stream.id });
+      return result;
     },
     get: async (tenant, id) => readStream(deps, tenant, id),
     list: async (tenant, page) => list(deps, tenant, page),
     health: async (tenant, id) => readRun(db, tenant, id)?.health,
     update: async (tenant, id, decide) => {
-      const answer = db.transact('durable', () => update(deps, tenant, id, decide, time.now()));
-      if (!('updated' in answer)) return answer;
-      const { updated, held, passedOver } = answer;
-      if (answer.changed) hint({ kind: 'stream', tenant, stream: id });
+      const result = db.transact('durable', () => update(deps, tenant, id, decide, time.now()));
+      if (!('updated' in result)) return result;
+      const { updated, held, passedOver } = result;
+      if (result.changed) hint({ kind: 'stream', tenant, stream: id });
       return { updated, held, skipped: passedOver ? await countSkipped(deps, passedOver) : 0 };
     },
     delete: async (tenant, id) => {
