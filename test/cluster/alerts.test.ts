@@ -8,8 +8,8 @@ import { type Running, waitFor } from '../helpers/leat.ts';
 import { createShiftedClock } from '../helpers/shifted-clock.ts';
 import { createStream, eventsOf, freshType, publishAll } from '../helpers/api-client.ts';
 
-/** Nodes on one PostgreSQL that look every second, and a chat tool that all of them tell. */
-async function open(t: TestContext) {
+/** A cluster on one PostgreSQL with a check each second, and a chat tool for its alerts. */
+async function openFixture(t: TestContext) {
   const chat = await startAlertReceiver();
   const endpoint = await startEndpoint(410);
   t.after(() => Promise.all([chat.close(), endpoint.close()]));
@@ -38,8 +38,8 @@ function sums(chat: AlertReceiver, ids: readonly string[]): number[] {
   return ids.map((id) => newOf(chat.alerts(id)));
 }
 
-/** A failure of another stream comes through, so looks have gone by. */
-async function aFewLooks(leat: Running, chat: AlertReceiver, url: string): Promise<void> {
+/** Waits for two checks: each reports a failure of another stream. */
+async function afterTwoChecks(leat: Running, chat: AlertReceiver, url: string): Promise<void> {
   const { type, ids } = await streamsOf(leat, url, 1);
   for (const count of [1, 2]) {
     await publishAll(leat, eventsOf(type, 1));
@@ -48,8 +48,8 @@ async function aFewLooks(leat: Running, chat: AlertReceiver, url: string): Promi
 }
 
 describe('several nodes on one PostgreSQL', () => {
-  test('tell of each failure once, and one of them logs it, as far as their clocks may differ', async (t) => {
-    const { chat, endpoint, cluster, settings } = await open(t);
+  test('each failure is reported and logged once, also when the clocks of the nodes differ', async (t) => {
+    const { chat, endpoint, cluster, settings } = await openFixture(t);
     const start = (aheadMs: number) =>
       cluster.start({ ...settings, ...createShiftedClock(t, aheadMs).settings });
     const nodes = await Promise.all([0, 50_000, -50_000].map(start));
@@ -58,9 +58,11 @@ describe('several nodes on one PostgreSQL', () => {
     const { type, ids } = await streamsOf(first, endpoint.url, 8);
     for (let round = 1; round <= 3; round++) {
       await publishAll(first, eventsOf(type, 5));
-      await waitFor('all failures to be told', () => sums(chat, ids).every((n) => n >= 5 * round));
+      await waitFor('all failures to be reported', () =>
+        sums(chat, ids).every((n) => n >= 5 * round),
+      );
     }
-    await aFewLooks(first, chat, endpoint.url);
+    await afterTwoChecks(first, chat, endpoint.url);
     assert.deepEqual(sums(chat, ids), Array(8).fill(15));
     const entries = nodes.flatMap((node) =>
       node
@@ -75,41 +77,40 @@ describe('several nodes on one PostgreSQL', () => {
     assert.deepEqual([keys.length, new Set(keys).size], [120, 120]);
   });
 
-  test('go on for one that dies in the middle of sending', async (t) => {
-    const { chat, endpoint, cluster, settings } = await open(t);
-    const dying = await cluster.start(settings);
+  test('another node takes over when a node crashes while it sends', async (t) => {
+    const { chat, endpoint, cluster, settings } = await openFixture(t);
+    const crashing = await cluster.start(settings);
     chat.answer(() => undefined);
-    const { type, ids } = await streamsOf(dying, endpoint.url, 3);
-    await publishAll(dying, eventsOf(type, 2));
-    await waitFor('an alert under way', () => chat.arrivals.length > 0);
-    await dying.kill();
+    const { type, ids } = await streamsOf(crashing, endpoint.url, 3);
+    await publishAll(crashing, eventsOf(type, 2));
+    await waitFor('an alert in flight', () => chat.arrivals.length > 0);
+    await crashing.kill();
     chat.answer((response, { body }) => {
-      told.push(JSON.parse(body) as StreamAlertBody);
+      received.push(JSON.parse(body) as StreamAlertBody);
       response.writeHead(200).end();
     });
-    const told: StreamAlertBody[] = [];
-    const heir = await cluster.start(settings);
-    const sumOf = (id: string): number => newOf(told.filter(({ stream }) => stream.id === id));
-    await waitFor('the rest to be told', () => ids.every((id) => sumOf(id) >= 2));
-    const { type: later, ids: others } = await streamsOf(heir, endpoint.url, 1);
-    await publishAll(heir, eventsOf(later, 1));
+    const received: StreamAlertBody[] = [];
+    const other = await cluster.start(settings);
+    const sumOf = (id: string): number => newOf(received.filter(({ stream }) => stream.id === id));
+    await waitFor('the rest to be reported', () => ids.every((id) => sumOf(id) >= 2));
+    const { type: later, ids: others } = await streamsOf(other, endpoint.url, 1);
+    await publishAll(other, eventsOf(later, 1));
     await waitFor('a marker', () => others.every((id) => sumOf(id) === 1));
     assert.deepEqual(ids.map(sumOf), [2, 2, 2]);
   });
 });
 
-/** What is kept is small: nothing of it grows with the number of looks. */
-test('a cluster without trouble keeps next to nothing', async (t) => {
-  const { chat, endpoint, cluster, settings } = await open(t);
+test('the saved state does not grow with the number of checks', async (t) => {
+  const { chat, endpoint, cluster, settings } = await openFixture(t);
   const node = await cluster.start(settings);
   const { type, ids } = await streamsOf(node, endpoint.url, 1);
   await publishAll(node, eventsOf(type, 3));
-  await waitFor('it to be told', () => sums(chat, ids)[0] === 3);
-  const size = await waitFor('a look that is over', () => freeLook(cluster));
+  await waitFor('the alert', () => sums(chat, ids)[0] === 3);
+  const size = await waitFor('the end of a check', () => sizeOfState(cluster));
   assert.ok(size < 1000, `${size} characters`);
 });
 
-async function freeLook(cluster: Cluster): Promise<number | undefined> {
+async function sizeOfState(cluster: Cluster): Promise<number | undefined> {
   const [row] = await cluster.ask<{ state: string }>('select state from looks');
   return row === undefined || row.state.includes('busyUntil') ? undefined : row.state.length;
 }

@@ -20,8 +20,8 @@ import {
 const secretPath = '/services/T0/secret-of-the-channel';
 const secretWord = 'what-the-receiver-said';
 
-/** Leat that looks every second and gives up after one attempt, with a chat tool and a receiver. */
-interface Site {
+/** Leat with a check each second and one attempt per event, with a chat tool and a receiver. */
+interface Fixture {
   readonly place: Place;
   readonly leat: Running;
   readonly chat: AlertReceiver;
@@ -29,10 +29,10 @@ interface Site {
   readonly settings: Readonly<Record<string, string>>;
 }
 
-async function open(
+async function openFixture(
   t: TestContext,
   settings: Readonly<Record<string, string>> = {},
-): Promise<Site> {
+): Promise<Fixture> {
   const place = await makePlace();
   const chat = await startAlertReceiver();
   const endpoint = await startEndpoint(text(410, secretWord));
@@ -56,80 +56,87 @@ interface Failing extends StreamBody {
   readonly type: string;
 }
 
-async function streamAt({ leat }: Pick<Site, 'leat'>, { url }: Endpoint): Promise<Failing> {
+async function streamAt({ leat }: Pick<Fixture, 'leat'>, { url }: Endpoint): Promise<Failing> {
   const type = freshType();
   return { ...(await createStream(leat, url, { types: [type] })), type };
 }
 
-async function fail({ leat }: Pick<Site, 'leat'>, { type }: Failing, count: number): Promise<void> {
+async function fail(
+  { leat }: Pick<Fixture, 'leat'>,
+  { type }: Failing,
+  count: number,
+): Promise<void> {
   await publishAll(leat, eventsOf(type, count));
 }
 
-/** Looks go by: a failure of a stream of its own has come through all of them. */
-async function aFewLooks(site: Site): Promise<void> {
-  const marker = await streamAt(site, site.endpoint);
+/** Waits for two checks: each reports a failure of another stream. */
+async function afterTwoChecks(fixture: Fixture): Promise<void> {
+  const marker = await streamAt(fixture, fixture.endpoint);
   for (const count of [1, 2]) {
-    await fail(site, marker, 1);
-    await site.chat.waitFor(marker.id, count);
+    await fail(fixture, marker, 1);
+    await fixture.chat.waitFor(marker.id, count);
   }
 }
 
 function brief({
   alert,
-  new_failures: news,
+  new_failures: newFailures,
   total_failures: total,
   percent,
 }: StreamAlertBody): string {
-  return [alert, `${news} new`, `${total} open`, ...(percent === undefined ? [] : [percent])].join(
-    ', ',
-  );
+  return [
+    alert,
+    `${newFailures} new`,
+    `${total} open`,
+    ...(percent === undefined ? [] : [percent]),
+  ].join(', ');
 }
 
 describe('new failures', () => {
-  test('are told once for each stream, with the numbers of docs/monitoring.md#alerts', async (t) => {
-    const site = await open(t);
-    const one = await streamAt(site, site.endpoint);
-    const other = await streamAt(site, site.endpoint);
+  test('new failures: one alert for each stream, with the fields of docs/monitoring.md#alerts', async (t) => {
+    const fixture = await openFixture(t);
+    const one = await streamAt(fixture, fixture.endpoint);
+    const other = await streamAt(fixture, fixture.endpoint);
     const healthy = await startEndpoint();
     t.after(() => healthy.close());
-    const fine = await streamAt(site, healthy);
-    await Promise.all([fail(site, one, 3), fail(site, other, 2), fail(site, fine, 2)]);
+    const fine = await streamAt(fixture, healthy);
+    await Promise.all([fail(fixture, one, 3), fail(fixture, other, 2), fail(fixture, fine, 2)]);
     for (const [stream, total] of [
       [one, 3],
       [other, 2],
     ] as const) {
-      await waitFor('all to be told', () => newOf(site.chat.alerts(stream.id)) === total);
-      const last = site.chat.alerts(stream.id).at(-1);
+      await waitFor('all alerts', () => newOf(fixture.chat.alerts(stream.id)) === total);
+      const last = fixture.chat.alerts(stream.id).at(-1);
       const { time = '', ...rest } = last ?? {};
       assert.match(time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-      const news = last?.new_failures ?? 0;
-      const failures = news === 1 ? 'failure' : 'failures';
+      const newFailures = last?.new_failures ?? 0;
+      const failures = newFailures === 1 ? 'failure' : 'failures';
       assert.deepEqual(rest, {
-        text: `${stream.name}: ${news} new delivery ${failures} (${total} open, ${total} in a row), last: 410`,
+        text: `${stream.name}: ${newFailures} new delivery ${failures} (${total} open, ${total} in a row), last: 410`,
         alert: 'delivery_failures',
         tenant: 'main',
         stream: { id: stream.id, name: stream.name },
-        new_failures: news,
+        new_failures: newFailures,
         total_failures: total,
         consecutive_failures: total,
         last_error: '410',
       });
     }
-    await aFewLooks(site);
-    assert.equal(newOf(site.chat.alerts(one.id)), 3);
-    assert.deepEqual(site.chat.alerts(fine.id), []);
-    const { path, headers } = site.chat.arrivals[0] ?? {};
+    await afterTwoChecks(fixture);
+    assert.equal(newOf(fixture.chat.alerts(one.id)), 3);
+    assert.deepEqual(fixture.chat.alerts(fine.id), []);
+    const { path, headers } = fixture.chat.arrivals[0] ?? {};
     assert.equal(path, secretPath);
     assert.match(headers?.['user-agent'] ?? '', /^Leat\/\d/);
   });
 
-  test('are logged one by one, without what the receiver said and without event data', async (t) => {
-    const site = await open(t);
-    const stream = await streamAt(site, site.endpoint);
+  test('new failures: one log entry each, without text of the receiver and event data', async (t) => {
+    const fixture = await openFixture(t);
+    const stream = await streamAt(fixture, fixture.endpoint);
     const events = [{ type: stream.type, data: { object: { iban: 'secret-of-the-event' } } }];
-    const [id = ''] = await publishAll(site.leat, events);
-    await site.chat.waitFor(stream.id, 1);
-    const lines = site.leat.output().split('\n');
+    const [id = ''] = await publishAll(fixture.leat, events);
+    await fixture.chat.waitFor(stream.id, 1);
+    const lines = fixture.leat.output().split('\n');
     const entries = lines.filter((line) => line.includes('"open failure"'));
     assert.equal(entries.length, 1);
     const { level, tenant, ...entry } = JSON.parse(entries[0] ?? '') as Record<string, unknown>;
@@ -143,21 +150,25 @@ describe('new failures', () => {
       error: '410',
       msg: 'open failure',
     });
-    await aFewLooks(site);
-    const said = site.leat.output() + JSON.stringify(site.chat.alerts());
+    await afterTwoChecks(fixture);
+    const output = fixture.leat.output() + JSON.stringify(fixture.chat.alerts());
     for (const secret of [secretWord, 'secret-of-the-event', 'secret-of-the-channel']) {
-      assert.ok(!said.includes(secret), secret);
+      assert.ok(!output.includes(secret), secret);
     }
-    assert.equal(site.leat.output().split(id).length, 3, 'logged when it failed and by one look');
+    assert.equal(
+      fixture.leat.output().split(id).length,
+      3,
+      'logged when it failed and by one check',
+    );
   });
 
-  test('are a log entry of level error where no place is named', async (t) => {
-    const site = await open(t, { LEAT_ALERT_WEBHOOK_URL: '', LEAT_LOG_LEVEL: 'error' });
-    const stream = await streamAt(site, site.endpoint);
-    await fail(site, stream, 1);
-    await waitFor('the entry', () => site.leat.output().includes('1 new delivery failure'));
+  test('without a channel an alert is a log entry of level error', async (t) => {
+    const fixture = await openFixture(t, { LEAT_ALERT_WEBHOOK_URL: '', LEAT_LOG_LEVEL: 'error' });
+    const stream = await streamAt(fixture, fixture.endpoint);
+    await fail(fixture, stream, 1);
+    await waitFor('the entry', () => fixture.leat.output().includes('1 new delivery failure'));
     const line =
-      site.leat
+      fixture.leat
         .output()
         .split('\n')
         .find((one) => one.includes(stream.id)) ?? '';
@@ -167,35 +178,38 @@ describe('new failures', () => {
     assert.equal((alert as StreamAlertBody).alert, 'delivery_failures');
   });
 
-  test('are mailed beside, one mail for each alert', async (t) => {
+  test('with a mail channel: one mail for each alert', async (t) => {
     const mails = await startMailServer({ login: { user: 'leat', pass: 'mail-secret' } });
     t.after(() => mails.close());
-    const site = await open(t, {
+    const fixture = await openFixture(t, {
       LEAT_ALERT_EMAIL: 'ops@example.com',
       LEAT_SMTP_URL: `smtp://leat:mail-secret@127.0.0.1:${mails.port}`,
       LEAT_TENANT_DOMAIN: 'leat.example.com',
     });
-    const stream = await streamAt(site, site.endpoint);
-    await fail(site, stream, 1);
+    const stream = await streamAt(fixture, fixture.endpoint);
+    await fail(fixture, stream, 1);
     const { parsed, to, from } = await mails.mail(1);
     assert.deepEqual([to, from], [['ops@example.com'], 'leat@leat.example.com']);
     assert.equal(
       parsed.subject,
       `[Leat main] ${stream.name}: 1 new delivery failure (1 open, 1 in a row), last: 410`,
     );
-    await site.chat.waitFor(stream.id, 1);
-    await aFewLooks(site);
-    const about = mails.mails.filter(({ source }) => source.includes(stream.id));
-    assert.equal(about.length, 1);
-    assert.ok(!site.leat.output().includes('mail-secret'));
+    await fixture.chat.waitFor(stream.id, 1);
+    await afterTwoChecks(fixture);
+    const ofStream = mails.mails.filter(({ source }) => source.includes(stream.id));
+    assert.equal(ofStream.length, 1);
+    assert.ok(!fixture.leat.output().includes('mail-secret'));
   });
 });
 
-describe('a stream on its way to its limit', () => {
-  test('is told at 50, 70 and 90 percent, and when it is disabled', async (t) => {
-    const site = await open(t, { LEAT_DISABLE_TOTAL: '10', LEAT_DISABLE_CONSECUTIVE: '1000' });
-    const stream = await streamAt(site, site.endpoint);
-    const steps: [count: number, told: string[]][] = [
+describe('a stream near its limit', () => {
+  test('a stream is reported at 50, 70 and 90 percent, and when it is disabled', async (t) => {
+    const fixture = await openFixture(t, {
+      LEAT_DISABLE_TOTAL: '10',
+      LEAT_DISABLE_CONSECUTIVE: '1000',
+    });
+    const stream = await streamAt(fixture, fixture.endpoint);
+    const steps: [count: number, expected: string[]][] = [
       [4, []],
       [1, ['threshold_near 50']],
       [1, ['threshold_near 50']],
@@ -204,130 +218,132 @@ describe('a stream on its way to its limit', () => {
       [1, ['threshold_near 50', 'threshold_near 70', 'threshold_near 90', 'stream_disabled']],
     ];
     const others = (): string[] =>
-      site.chat
+      fixture.chat
         .alerts(stream.id)
         .filter(({ alert }) => alert !== 'delivery_failures')
         .map(({ alert, percent }) =>
           [alert, ...(percent === undefined ? [] : [percent])].join(' '),
         );
     let total = 0;
-    for (const [count, told] of steps) {
+    for (const [count, expected] of steps) {
       total += count;
-      await failTogether(site, stream, count);
-      await waitFor('the failures', () => newOf(site.chat.alerts(stream.id)) === total);
-      await waitFor(told.join() || 'nothing', () => others().length >= told.length);
-      assert.deepEqual(others(), told);
+      await failTogether(fixture, stream, count);
+      await waitFor('the failures', () => newOf(fixture.chat.alerts(stream.id)) === total);
+      await waitFor(expected.join() || 'nothing', () => others().length >= expected.length);
+      assert.deepEqual(others(), expected);
     }
-    await aFewLooks(site);
-    assert.deepEqual([newOf(site.chat.alerts(stream.id)), others()], [10, steps.at(-1)?.[1]]);
-    const disabled = site.chat.alerts(stream.id).at(-1);
+    await afterTwoChecks(fixture);
+    assert.deepEqual([newOf(fixture.chat.alerts(stream.id)), others()], [10, steps.at(-1)?.[1]]);
+    const disabled = fixture.chat.alerts(stream.id).at(-1);
     assert.equal(
       disabled?.text,
       `${stream.name}: the event stream was disabled by its delivery failures (10 open, 10 in a row), last: 410`,
     );
   });
 
-  test('that fails again after it was enabled is told again, also when it is enabled at once', async (t) => {
-    const site = await open(t, { LEAT_DISABLE_CONSECUTIVE: '2' });
-    const stream = await streamAt(site, site.endpoint);
-    await failTogether(site, stream, 2);
-    await waitFor('the first disabling', () => disablings(site, stream) === 1);
-    await patchStream(site.leat, stream.id, { status: 'enabled' });
-    await failTogether(site, stream, 2);
+  test('a stream that is disabled again is reported again, also when it is enabled at once', async (t) => {
+    const fixture = await openFixture(t, { LEAT_DISABLE_CONSECUTIVE: '2' });
+    const stream = await streamAt(fixture, fixture.endpoint);
+    await failTogether(fixture, stream, 2);
+    await waitFor('the first disabling', () => disablings(fixture, stream) === 1);
+    await patchStream(fixture.leat, stream.id, { status: 'enabled' });
+    await failTogether(fixture, stream, 2);
     await waitFor('the second one', async () => {
-      return (await readStream(site.leat, stream.id)).status === 'disabled';
+      return (await readStream(fixture.leat, stream.id)).status === 'disabled';
     });
-    await patchStream(site.leat, stream.id, { status: 'enabled' });
-    await waitFor('it to be told', () => disablings(site, stream) === 2);
-    await aFewLooks(site);
-    assert.equal(disablings(site, stream), 2);
+    await patchStream(fixture.leat, stream.id, { status: 'enabled' });
+    await waitFor('the second alert', () => disablings(fixture, stream) === 2);
+    await afterTwoChecks(fixture);
+    assert.equal(disablings(fixture, stream), 2);
   });
 
-  test('that somebody disables by hand is not told', async (t) => {
-    const site = await open(t);
-    const stream = await streamAt(site, site.endpoint);
-    await fail(site, stream, 1);
-    await patchStream(site.leat, stream.id, { status: 'disabled' });
-    await site.chat.waitFor(stream.id, 1);
-    await aFewLooks(site);
-    assert.equal(disablings(site, stream), 0);
+  test('a stream that is disabled by hand is not reported', async (t) => {
+    const fixture = await openFixture(t);
+    const stream = await streamAt(fixture, fixture.endpoint);
+    await fail(fixture, stream, 1);
+    await patchStream(fixture.leat, stream.id, { status: 'disabled' });
+    await fixture.chat.waitFor(stream.id, 1);
+    await afterTwoChecks(fixture);
+    assert.equal(disablings(fixture, stream), 0);
   });
 });
 
-describe('a chat tool that is away', () => {
-  test('gets each alert once when it is back, one for each stream', async (t) => {
-    const site = await open(t);
-    site.chat.answer(503);
-    const one = await streamAt(site, site.endpoint);
-    const other = await streamAt(site, site.endpoint);
-    await fail(site, one, 2);
-    await waitFor('a first refusal', () => site.chat.arrivals.length >= 1);
-    await fail(site, other, 1);
-    await fail(site, one, 1);
-    const refused = (): string => site.chat.arrivals.map(({ body }) => body).join();
-    await waitFor('both to be refused', () => refused().includes(other.id));
-    await waitFor('the sum', () => refused().includes('"new_failures":3'));
-    assert.deepEqual(site.chat.alerts(), []);
-    site.chat.answer(200);
-    await site.chat.waitFor(one.id, 1);
-    await site.chat.waitFor(other.id, 1);
-    await aFewLooks(site);
-    assert.deepEqual(site.chat.alerts(one.id).map(brief), ['delivery_failures, 3 new, 3 open']);
-    assert.deepEqual(site.chat.alerts(other.id).map(brief), ['delivery_failures, 1 new, 1 open']);
-    assert.match(site.leat.output(), /"reason":"status 503"/);
-    assert.ok(!site.leat.output().includes('secret-of-the-channel'));
+describe('an outage of the chat tool', () => {
+  test('after the outage there is one alert for each stream', async (t) => {
+    const fixture = await openFixture(t);
+    fixture.chat.answer(503);
+    const one = await streamAt(fixture, fixture.endpoint);
+    const other = await streamAt(fixture, fixture.endpoint);
+    await fail(fixture, one, 2);
+    await waitFor('a first rejection', () => fixture.chat.arrivals.length >= 1);
+    await fail(fixture, other, 1);
+    await fail(fixture, one, 1);
+    const rejected = (): string => fixture.chat.arrivals.map(({ body }) => body).join();
+    await waitFor('both to be rejected', () => rejected().includes(other.id));
+    await waitFor('the sum', () => rejected().includes('"new_failures":3'));
+    assert.deepEqual(fixture.chat.alerts(), []);
+    fixture.chat.answer(200);
+    await fixture.chat.waitFor(one.id, 1);
+    await fixture.chat.waitFor(other.id, 1);
+    await afterTwoChecks(fixture);
+    assert.deepEqual(fixture.chat.alerts(one.id).map(brief), ['delivery_failures, 3 new, 3 open']);
+    assert.deepEqual(fixture.chat.alerts(other.id).map(brief), [
+      'delivery_failures, 1 new, 1 open',
+    ]);
+    assert.match(fixture.leat.output(), /"reason":"status 503"/);
+    assert.ok(!fixture.leat.output().includes('secret-of-the-channel'));
   });
 
-  test('does not hold up the end of the program', async (t) => {
-    const site = await open(t);
-    site.chat.answer(() => undefined);
-    const stream = await streamAt(site, site.endpoint);
-    await fail(site, stream, 1);
-    await waitFor('a post', () => site.chat.arrivals.length === 1);
-    assert.equal(await site.leat.stop(), 0);
-    assert.match(site.leat.output(), /"reason":"the program ends"/);
+  test('an unresponsive chat tool does not block shutdown', async (t) => {
+    const fixture = await openFixture(t);
+    fixture.chat.answer(() => undefined);
+    const stream = await streamAt(fixture, fixture.endpoint);
+    await fail(fixture, stream, 1);
+    await waitFor('a post', () => fixture.chat.arrivals.length === 1);
+    assert.equal(await fixture.leat.stop(), 0);
+    assert.match(fixture.leat.output(), /"reason":"the program ends"/);
   });
 });
 
 describe('a restart', () => {
-  test('tells nothing twice and loses nothing that happened before it', async (t) => {
-    const site = await open(t);
-    const stream = await streamAt(site, site.endpoint);
-    await failTogether(site, stream, 2);
-    await site.chat.waitFor(stream.id, 1);
+  test('after a restart every failure is reported once, also those from before', async (t) => {
+    const fixture = await openFixture(t);
+    const stream = await streamAt(fixture, fixture.endpoint);
+    await failTogether(fixture, stream, 2);
+    await fixture.chat.waitFor(stream.id, 1);
     for (const ended of ['stop', 'kill'] as const) {
-      const before = newOf(site.chat.alerts(stream.id));
-      await site.leat.stop();
-      // Looks so rarely that what fails here is seen by the next process.
-      const between = await startLeat(site.place, {
-        ...site.settings,
+      const before = newOf(fixture.chat.alerts(stream.id));
+      await fixture.leat.stop();
+      // Its checks are so rare that the next process reports these failures.
+      const between = await startLeat(fixture.place, {
+        ...fixture.settings,
         LEAT_MONITOR_INTERVAL_SECONDS: '3600',
       });
-      await failTogether({ ...site, leat: between }, stream, 3);
-      assert.equal(newOf(site.chat.alerts(stream.id)), before);
+      await failTogether({ ...fixture, leat: between }, stream, 3);
+      assert.equal(newOf(fixture.chat.alerts(stream.id)), before);
       await between[ended]();
-      const again = await startLeat(site.place, site.settings);
+      const again = await startLeat(fixture.place, fixture.settings);
       t.after(() => again.kill());
-      await waitFor('the rest', () => newOf(site.chat.alerts(stream.id)) === before + 3);
-      await aFewLooks({ ...site, leat: again });
-      assert.equal(newOf(site.chat.alerts(stream.id)), before + 3);
+      await waitFor('the rest', () => newOf(fixture.chat.alerts(stream.id)) === before + 3);
+      await afterTwoChecks({ ...fixture, leat: again });
+      assert.equal(newOf(fixture.chat.alerts(stream.id)), before + 3);
       await again.stop();
     }
   });
 
-  test('sends what could not be sent before, once', async (t) => {
-    const site = await open(t);
-    site.chat.answer(503);
-    const stream = await streamAt(site, site.endpoint);
-    await failTogether(site, stream, 2);
-    await waitFor('a refusal', () => site.chat.arrivals.length >= 1);
-    await site.leat.kill();
-    site.chat.answer(200);
-    const again = await startLeat(site.place, site.settings);
+  test('after a restart alerts that could not be sent are sent once', async (t) => {
+    const fixture = await openFixture(t);
+    fixture.chat.answer(503);
+    const stream = await streamAt(fixture, fixture.endpoint);
+    await failTogether(fixture, stream, 2);
+    await waitFor('a rejection', () => fixture.chat.arrivals.length >= 1);
+    await fixture.leat.kill();
+    fixture.chat.answer(200);
+    const again = await startLeat(fixture.place, fixture.settings);
     t.after(() => again.kill());
-    await site.chat.waitFor(stream.id, 1);
-    await aFewLooks({ ...site, leat: again });
-    assert.equal(newOf(site.chat.alerts(stream.id)), 2);
+    await fixture.chat.waitFor(stream.id, 1);
+    await afterTwoChecks({ ...fixture, leat: again });
+    assert.equal(newOf(fixture.chat.alerts(stream.id)), 2);
   });
 });
 
@@ -337,19 +353,19 @@ function newOf(alerts: readonly StreamAlertBody[]): number {
     .reduce((sum, alert) => sum + alert.new_failures, 0);
 }
 
-function disablings(site: Site, stream: StreamBody): number {
-  return site.chat.alerts(stream.id).filter(({ alert }) => alert === 'stream_disabled').length;
+function disablings(fixture: Fixture, stream: StreamBody): number {
+  return fixture.chat.alerts(stream.id).filter(({ alert }) => alert === 'stream_disabled').length;
 }
 
 /** Failures that one look sees together: they are answered when all are there. */
-async function failTogether(site: Site, stream: Failing, count: number): Promise<void> {
+async function failTogether(fixture: Fixture, stream: Failing, count: number): Promise<void> {
   const held: (() => void)[] = [];
-  site.endpoint.answer((response) => {
+  fixture.endpoint.answer((response) => {
     held.push(() => response.writeHead(410).end(secretWord));
     if (held.length === count) for (const release of held) release();
   });
-  const { failed } = await statsOf(site.leat, stream.id);
-  await fail(site, stream, count);
-  await waitForStats(site.leat, stream.id, { failed: failed + count });
-  site.endpoint.answer(text(410, secretWord));
+  const { failed } = await statsOf(fixture.leat, stream.id);
+  await fail(fixture, stream, count);
+  await waitForStats(fixture.leat, stream.id, { failed: failed + count });
+  fixture.endpoint.answer(text(410, secretWord));
 }
