@@ -34,8 +34,9 @@ export interface Network {
  */
 export function parseNetwork(text: string): Network | undefined {
   const [address = '', length, ...more] = text.split('/');
-  const bytes = parseAddress(address);
-  if (bytes === undefined || more.length > 0 || !/^\d{1,3}$/.test(length ?? '0')) return undefined;
+  const bytes = address.includes('%') ? undefined : parseAddress(address);
+  if (bytes === undefined || more.length > 0) return undefined;
+  if (!/^(?:0|[1-9]\d{0,2})$/.test(length ?? '0')) return undefined;
   const prefixBits = length === undefined ? bytes.length * 8 : Number(length);
   if (prefixBits > bytes.length * 8) return undefined;
   const isMapped = prefixBits >= ipv4Mapped.prefixBits && isIn(bytes, ipv4Mapped);

@@ -1,3 +1,4 @@
+import { parseAddress, parseNetwork } from './address.ts';
 import { postgresServers } from './postgres-url.ts';
 
 /**
@@ -153,15 +154,10 @@ export const mailAddress: Parse<string> = pattern(
 );
 
 /** An address, or a range of addresses as `address/prefix length`. */
-export const cidr: Parse<string> = (text) => {
-  const [address = '', bits, ...more] = text.split('/');
-  const bitsMax = isIpv4(address) ? 32 : isIpv6(address) ? 128 : -1;
-  const length = bits === undefined ? { value: bitsMax } : wholeNumber(0, bitsMax)(bits);
-  if (bitsMax < 0 || more.length > 0 || 'problem' in length) {
-    return { problem: 'is not an address or a range such as 10.0.0.0/8' };
-  }
-  return { value: text };
-};
+export const cidr: Parse<string> = (text) =>
+  parseNetwork(text) === undefined
+    ? { problem: 'is not an address or a range such as 10.0.0.0/8' }
+    : { value: text };
 
 /** `address[:port]` of a server, an IPv6 address with a port in brackets. */
 export const serverAddress: Parse<string> = (text) => {
@@ -274,15 +270,11 @@ function isAddress(text: string): boolean {
 }
 
 function isIpv4(text: string): boolean {
-  const byte = wholeNumber(0, 255);
-  const parts = text.split('.');
-  return parts.length === 4 && parts.every((part) => 'value' in byte(part));
+  return parseAddress(text)?.length === 4;
 }
 
 function isIpv6(text: string): boolean {
-  return (
-    /^[0-9a-f:.]{2,45}$/i.test(text) && text.includes(':') && URL.canParse(`http://[${text}]/`)
-  );
+  return !text.includes('%') && parseAddress(text)?.length === 16;
 }
 
 function isPort(text: string): boolean {

@@ -188,7 +188,16 @@ describe('networks', () => {
   }
 
   const malformed = ['', '/', '/8', '10.0.0.0/', '10.0.0.0/33', '10.0.0.0/-1', '10.0.0.0/8/8'];
-  for (const text of [...malformed, '::/129', '10/8', '10.0.0.0/8 ', '10.0.0.0/1e1', 'all']) {
+  for (const text of [
+    ...malformed,
+    '::/129',
+    '10/8',
+    '10.0.0.0/08',
+    'fe80::1%eth0',
+    '10.0.0.0/8 ',
+    '10.0.0.0/1e1',
+    'all',
+  ]) {
     test(`parseNetwork: rejects ${JSON.stringify(text)}`, () =>
       assert.equal(parseNetwork(text), undefined));
   }
