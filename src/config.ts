@@ -45,7 +45,7 @@ export function loadTexts(): Texts | { readonly problems: readonly string[] } {
 
 /**
  * Reads the environment variables of the commands that work over HTTP. `.env` is not read: a folder
- * with files of somebody else must not decide where secrets are sent.
+ * with files of another user must not decide where secrets are sent.
  */
 export function loadCliEnv(): CliEnv {
   const text = (variable: string): string | undefined => process.env[variable] || undefined;

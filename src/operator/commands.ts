@@ -33,7 +33,7 @@ export function commandOf(name: string): Command | undefined {
   return Object.hasOwn(commands, name) ? commands[name] : undefined;
 }
 
-const noTenant = 'There is no tenant yet: leat start makes the first one.';
+const noTenant = 'There is no tenant yet: leat start creates the first one.';
 
 async function create(deps: CommandDeps, args: Args): Promise<string> {
   const { store, random, clock } = deps;

@@ -76,18 +76,18 @@ async function folderFindings(config: Config, storeBytes: number): Promise<Findi
     const { bavail, bsize } = await statfs(folder);
     return [diskFinding(folder, bavail * bsize, storeBytes), await modeFinding(folder, store.file)];
   } catch (error) {
-    return [failed('disk', error, `make ${folder} readable for this user`)];
+    return [failed('disk', error, `allow this user to read ${folder}`)];
   }
 }
 
 function diskFinding(folder: string, free: number, storeBytes: number): Finding {
-  const said = `${bytesText(free)} are free in ${folder}`;
+  const text = `${bytesText(free)} are free in ${folder}`;
   if (free < freeBytesMin)
-    return bad('disk', said, 'free disk space: publishing fails with 503 when the disk is full');
-  if (free > storeBytes) return ok('disk', said);
+    return bad('disk', text, 'free disk space: publishing fails with 503 when the disk is full');
+  if (free > storeBytes) return ok('disk', text);
   return warn(
     'disk',
-    `${said}, less than the size of the store`,
+    `${text}, less than the size of the store`,
     'leat backup needs as much space again',
   );
 }
@@ -114,11 +114,11 @@ async function fsyncFinding(config: Config, { clock, random }: DoctorDeps): Prom
   const file = join(folder, `fsync-${Buffer.from(random(4)).toString('hex')}`);
   try {
     const ms = await medianSyncMs(file, clock);
-    const said = `one takes ${ms.toFixed(1)} ms on the disk of ${folder}`;
-    if (ms <= slowMs) return ok('fsync', said);
-    return warn('fsync', said, 'use a local disk: every publishing request waits for one');
+    const text = `one takes ${ms.toFixed(1)} ms on the disk of ${folder}`;
+    if (ms <= slowMs) return ok('fsync', text);
+    return warn('fsync', text, 'use a local disk: every publishing request waits for one');
   } catch (error) {
-    return failed('fsync', error, `make ${folder} writable for this user`);
+    return failed('fsync', error, `allow this user to write to ${folder}`);
   } finally {
     await rm(file, { force: true }).catch(() => undefined);
   }
@@ -177,9 +177,9 @@ function certificateFinding(cert: string, config: Config, now: number): Finding 
     return bad('tls', `the certificate is not for ${name}`, 'get one for LEAT_TENANT_DOMAIN');
   }
   const days = Math.floor((certificate.validToDate.getTime() - now) / dayMs);
-  const said = `the certificate is for ${name} and expires in ${days} days`;
-  if (days > renewDays) return ok('tls', said);
-  return warn('tls', said, 'renew it: the file is loaded again within a minute');
+  const text = `the certificate is for ${name} and expires in ${days} days`;
+  if (days > renewDays) return ok('tls', text);
+  return warn('tls', text, 'renew it: the file is loaded again within a minute');
 }
 
 /** Checks that the hosts of streams have addresses, and that the egress rule allows them. */

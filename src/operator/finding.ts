@@ -3,22 +3,22 @@ export interface Finding {
   readonly level: 'ok' | 'warn' | 'bad';
   /** Name of the check, one or two words. */
   readonly check: string;
-  /** The result in words. */
+  /** The result as text; the name is that of the field in --json. */
   readonly said: string;
   /** The command or setting that fixes it; absent with `ok`. */
   readonly next?: string | undefined;
 }
 
-export function ok(check: string, said: string): Finding {
-  return { level: 'ok', check, said };
+export function ok(check: string, text: string): Finding {
+  return { level: 'ok', check, said: text };
 }
 
-export function warn(check: string, said: string, next: string): Finding {
-  return { level: 'warn', check, said, next };
+export function warn(check: string, text: string, next: string): Finding {
+  return { level: 'warn', check, said: text, next };
 }
 
-export function bad(check: string, said: string, next: string): Finding {
-  return { level: 'bad', check, said, next };
+export function bad(check: string, text: string, next: string): Finding {
+  return { level: 'bad', check, said: text, next };
 }
 
 /** Returns lines for a terminal: each result, followed by its fix. */

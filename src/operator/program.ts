@@ -80,7 +80,7 @@ function addTenantCommands(tenants: Command, deps: OperatorDeps): void {
   tenants
     .command('delete <name>')
     .description('stop the streams of a tenant and remove all its data')
-    .option('--yes <name>', 'the name again, where no terminal can ask for it')
+    .option('--yes <name>', 'the name again, to confirm without a terminal')
     .action((name: string, { yes }: { yes?: string }) => deleteTenant(deps, name, yes));
 }
 
@@ -138,7 +138,7 @@ async function deleteTenant(
 ): Promise<void> {
   const { terminal } = deps;
   const admin = await deps.openAdmin(deps.load());
-  // Checks that it can be deleted before it asks.
+  // Rejects what cannot be deleted before the question.
   await admin.run('tenants delete', { name, dry: true });
   if (yes === undefined && !terminal.interactive) {
     throw new CommandFailed(

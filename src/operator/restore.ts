@@ -148,7 +148,7 @@ function resentLines(resent: readonly Resent[]): string[] {
   const more = resent.length > shownMax ? [`… and more: see leat status.`] : [];
   return [
     'After the start these streams are sent their events since then, including those delivered',
-    'after the backup was made; the ids are the same:',
+    'after the backup began; the ids are the same:',
     ...tableOf(columns, resent.slice(0, shownMax)),
     ...more,
   ];

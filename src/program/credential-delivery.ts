@@ -16,8 +16,8 @@ export function credentialDelivery(
   if (stdout.isTTY) {
     const show =
       (title: string): DeliverCredentials =>
-      async (made) =>
-        print({ stdout }, shownOnce(title, made));
+      async (credentials) =>
+        print({ stdout }, shownOnce(title, credentials));
     return {
       management: show('The management client'),
       sample: show('A client for the message API'),
@@ -26,8 +26,8 @@ export function credentialDelivery(
   if (config.store.engine !== 'sqlite') return undefined;
   const folder = dataFolderOf(config);
   return {
-    management: (made) => writeCredentials(folder, { management: made }, random),
-    sample: (made) => writeCredentials(folder, { sample: made }, random),
+    management: (management) => writeCredentials(folder, { management }, random),
+    sample: (sample) => writeCredentials(folder, { sample }, random),
   };
 }
 

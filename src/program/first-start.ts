@@ -45,12 +45,12 @@ function configuredClient(config: Config): { clientId: string; clientSecret: str
   return { clientId, clientSecret };
 }
 
-function warnOfChanges(made: Bootstrapped, config: Config, log: Logger): void {
-  if (made.secretReplaced) {
+function warnOfChanges(bootstrapped: Bootstrapped, config: Config, log: Logger): void {
+  if (bootstrapped.secretReplaced) {
     log.warn('LEAT_BOOTSTRAP_CLIENT_SECRET replaced the stored secret');
   }
-  if (made.formerDomain === undefined) return;
-  const { formerDomain, tenant } = made;
+  if (bootstrapped.formerDomain === undefined) return;
+  const { formerDomain, tenant } = bootstrapped;
   // Unknown how clients reached the former domain; a public URL is that of the present domain.
   const formerConfig = { ...config, publicUrl: undefined };
   const from = issuerOf(formerDomain, usesPlainHttp(formerConfig, formerDomain));

@@ -44,7 +44,7 @@ export async function startManagement(
   const { generated, sampleCreated } = service.bootstrapped;
   if ((generated !== undefined || sampleCreated) && !stdout.isTTY) {
     const file = credentialsFile(dataFolderOf(config));
-    print(context, `Ids and secrets of the clients made are in ${file}`);
+    print(context, `Ids and secrets of the created clients are in ${file}`);
   }
   const { authorityFile } = service;
   if (authorityFile !== undefined) print(context, `NODE_EXTRA_CA_CERTS=${authorityFile}`);

@@ -28,7 +28,7 @@ export interface Service {
   readonly authorityFile: string | undefined;
   /** URL of the metrics; absent without LEAT_METRICS_PORT. */
   readonly metricsUrl: string | undefined;
-  /** Changes that the start made to tenants and clients. */
+  /** Changes of the start to tenants and clients. */
   readonly bootstrapped: Bootstrapped;
   /**
    * Rejects new requests, completes and records requests and attempts in progress, and closes the

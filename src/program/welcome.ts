@@ -19,7 +19,7 @@ Leat ${version} is up.
   token endpoint   ${url}/oauth/token
   message API      ${messagesUrl}/api/messages/public${metrics}
 
-The first three requests, with the client's id and secret in place:
+The first three requests; replace <…> by the id and the secret of the client:
 
   TOKEN=$(${curl} -s ${url}/oauth/token -d grant_type=client_credentials -d audience=/api/v2/ \\
     -d client_id=${id} -d client_secret=<secret> | sed 's/.*"access_token":"\\([^"]*\\)".*/\\1/')
@@ -40,5 +40,5 @@ the client messages-sample gets one that opens all three messages:
 
   curl ${messagesUrl}/api/messages/admin -H "Authorization: Bearer $TOKEN"
 
-Ctrl-C ends it after the attempts in progress; a second Ctrl-C ends it at once.`;
+Ctrl-C ends it after the attempts in progress; a second Ctrl-C ends it immediately.`;
 }

@@ -35,7 +35,7 @@ export const alertingSettings = {
 export const monitorLimits = {
   /** Lease on a tenant's check; another node takes over when it expires. */
   leaseMs: 30_000,
-  /** Failures read at once, each with its event. */
+  /** Failures of one read, each with its event. */
   pageFailures: 50,
 } as const;
 

@@ -21,7 +21,7 @@ export const quotaSettings = {
     variable: 'LEAT_RATE_LIMIT_BURST',
     parse: wholeNumber(1, 10_000_000),
     fallback: '100',
-    doc: 'management requests at once, per client',
+    doc: 'burst of management requests, per client',
   },
   rateLimitPerSecond: {
     variable: 'LEAT_RATE_LIMIT_PER_SECOND',
@@ -33,7 +33,7 @@ export const quotaSettings = {
     variable: 'LEAT_TENANT_RATE_BURST',
     parse: wholeNumber(1, 10_000_000),
     fallback: '1000',
-    doc: 'management requests at once, all clients of a tenant together; publishing does not count',
+    doc: 'burst of management requests, all clients of a tenant together; publishing does not count',
   },
   tenantRatePerSecond: {
     variable: 'LEAT_TENANT_RATE_PER_SECOND',

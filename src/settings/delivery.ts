@@ -27,13 +27,13 @@ export const deliverySettings = {
     variable: 'LEAT_STREAM_CONCURRENCY',
     parse: wholeNumber(1, 10_000),
     fallback: '64',
-    doc: 'attempts at once, per stream',
+    doc: 'concurrent attempts, per stream',
   },
   concurrency: {
     variable: 'LEAT_CONCURRENCY',
     parse: wholeNumber(1, 100_000),
     fallback: '1024',
-    doc: 'attempts at once, in total',
+    doc: 'concurrent attempts, in total',
   },
   inflightBytesMax: {
     variable: 'LEAT_INFLIGHT_BYTES',

@@ -32,7 +32,7 @@ export const listeningSettings = {
     variable: 'LEAT_TLS',
     parse: oneOf('local'),
     example: 'local',
-    doc: 'local: make a CA and a certificate for the tenant domains in the data folder',
+    doc: 'local: create a CA and a certificate for the tenant domains in the data folder',
   },
   trustProxy: trustedProxies,
 } as const satisfies Record<string, Setting>;

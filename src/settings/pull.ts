@@ -16,7 +16,7 @@ export const pullLimits = {
   tailBytesMax: 4 * MIB,
   pageEvents: 500,
   pageBytes: 128 * KIB,
-  /** Clients that lost the right to read are cut off within 2 s: their rows are at most 1 s old. */
+  /** Clients whose right to read was revoked are cut off within 2 s: their rows are at most 1 s old. */
   tickMs: 500,
   pollMs: 5_000,
 } as const;

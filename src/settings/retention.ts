@@ -1,7 +1,7 @@
 import type { Setting } from '../core/setting.ts';
 import { wholeNumber } from '../core/value.ts';
 
-/** How long events and attempts are kept. */
+/** How long events and attempts are stored. */
 export const retentionSettings = {
   eventRetentionDays: {
     variable: 'LEAT_EVENT_RETENTION_DAYS',

@@ -16,7 +16,7 @@ const client = { clientId: 'operator', clientSecret: 'secret-of-the-operator' };
 describe('before the first start', () => {
   test('tenants create fails: the first start would take that tenant for the first one', async (t) => {
     const { admin } = await openAdmin(t);
-    const noTenant = new StartRefused('There is no tenant yet: leat start makes the first one.');
+    const noTenant = new StartRefused('There is no tenant yet: leat start creates the first one.');
     await assert.rejects(
       admin.run('tenants create', { name: 'second', domain: 'second.example' }),
       noTenant,
