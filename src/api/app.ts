@@ -3,41 +3,41 @@ import type { Keyring } from '../auth/keys.ts';
 import type { TokenEndpoint } from '../auth/token.ts';
 import type { Verifier } from '../auth/verify.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
+import type { Log } from '../core/log.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port/store.ts';
-import { createMemoryPool } from './http/memory-pool.ts';
-import { createEventBodies } from './event-bodies.ts';
-import { boundForwarded } from './http/forwarded.ts';
 import { createAuthenticator } from './authenticate.ts';
-import type { Log } from '../core/log.ts';
-import { measureRequests, type RequestMetrics } from './http/request-metrics.ts';
-import { rejectUnserved } from './http/not-found.ts';
-import { registerOauth } from './oauth.ts';
-import { allOperations } from './operations.ts';
-import type { Operation } from './operation.ts';
 import { registerAvatar } from './avatar.ts';
+import { createEventBodies } from './event-bodies.ts';
 import { registerHealth } from './health.ts';
-import { pooledRandom } from './http/random-pool.ts';
-import { Problem, problemOf } from './http/problem.ts';
-import { createRateLimiter } from './http/rate.ts';
-import { createReadiness } from './readiness.ts';
-import { registerReference } from './reference/reference.ts';
+import { ClientGone } from './http/body.ts';
 import { createClientAddressReader, createSecureReader } from './http/client-address.ts';
+import { declareExchanges, releaseExchange } from './http/exchange.ts';
+import { boundForwarded } from './http/forwarded.ts';
+import { createMemoryPool } from './http/memory-pool.ts';
+import { rejectUnserved } from './http/not-found.ts';
+import { Problem, problemOf } from './http/problem.ts';
+import { pooledRandom } from './http/random-pool.ts';
+import { createRateLimiter } from './http/rate.ts';
+import { measureRequests, type RequestMetrics } from './http/request-metrics.ts';
 import { sendProblem } from './http/respond.ts';
 import { serve, type ServeDeps } from './http/serve.ts';
-import { declareExchanges, releaseExchange } from './http/exchange.ts';
-import { ClientGone } from './http/body.ts';
-import type { ApiSettings } from './settings.ts';
 import {
   continueWhenRead,
   createBrokenRequestHandler,
   literalPath,
   serverLimits,
 } from './http/server.ts';
-import { createTenantDirectory } from './tenants.ts';
+import type { TlsServer } from './http/tls.ts';
 import { createTurnQueue } from './http/turn-queue.ts';
 import { createUnreadResponses } from './http/unread.ts';
-import type { TlsServer } from './http/tls.ts';
+import { registerOauth } from './oauth.ts';
+import type { Operation } from './operation.ts';
+import { allOperations } from './operations.ts';
+import { createReadiness } from './readiness.ts';
+import { registerReference } from './reference/reference.ts';
+import type { ApiSettings } from './settings.ts';
+import { createTenantDirectory } from './tenants.ts';
 
 export interface AppDeps {
   readonly store: Store;
@@ -172,7 +172,7 @@ function leaveBodiesUnread(app: FastifyInstance): void {
 function serveOperations(
   app: FastifyInstance,
   operations: readonly Operation[],
-  deps: Pick<AppDeps, 'settings' | 'clock'> & Pick<ServeDeps, 'authenticator' | 'limiter' | 'open'>,
+  deps: Pick<AppDeps, 'settings'> & Pick<ServeDeps, 'authenticator' | 'limiter' | 'open'>,
 ): void {
   const { bodyBytesMax, bodiesBytesMax, unreadBytesMax, unreadOfAllBytesMax } =
     deps.settings.limits;

@@ -3,7 +3,7 @@ import type { Authentication, Verifier } from '../auth/verify.ts';
 import type { Clock, Millis } from '../core/clock.ts';
 import type { RateState } from '../core/rate.ts';
 import type { Tenant } from '../core/types.ts';
-import type { Caller, Operation } from './operation.ts';
+import type { ClientAddress } from './http/client-address.ts';
 import {
   forbiddenScope,
   missingAuthentication,
@@ -13,7 +13,7 @@ import {
   unavailable,
 } from './http/problem.ts';
 import { rateHeaders, type RateLimiter, retryAfterSeconds } from './http/rate.ts';
-import type { ClientAddress } from './http/client-address.ts';
+import type { Caller, Operation } from './operation.ts';
 import type { TenantDirectory } from './tenants.ts';
 
 /** The tenant and the token of a request that is not authorized yet. */

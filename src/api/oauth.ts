@@ -7,14 +7,14 @@ import { mediaTypeProblem } from '../auth/parameters.ts';
 import { invalidRequest, TokenError } from '../auth/token-error.ts';
 import { errorResponse, type TokenResponse, type TokenEndpoint } from '../auth/token.ts';
 import type { Clock } from '../core/clock.ts';
+import type { Log } from '../core/log.ts';
 import type { Tenant } from '../core/types.ts';
 import { ClientGone, readBody } from './http/body.ts';
-import type { Log } from '../core/log.ts';
-import type { BodyRule } from './operation.ts';
+import type { ClientAddress } from './http/client-address.ts';
 import { notFound, problemOf, tooManyRequests, unavailable } from './http/problem.ts';
 import { rateHeaders, type RateLimiter, retryAfterSeconds } from './http/rate.ts';
-import type { ClientAddress } from './http/client-address.ts';
 import { send } from './http/respond.ts';
+import type { BodyRule } from './operation.ts';
 import type { ApiSettings } from './settings.ts';
 import type { TenantDirectory } from './tenants.ts';
 

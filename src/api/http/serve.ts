@@ -1,5 +1,4 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Clock } from '../../core/clock.ts';
 import { runInSlices, runSync, type Slices, yieldToEventLoop } from '../../core/slices.ts';
 import { traceOf } from '../../core/trace.ts';
 import {
@@ -25,7 +24,6 @@ import { bodyCheck, bodyText, type Check, validatorOf } from './validation.ts';
 export interface ServeDeps {
   readonly authenticator: Authenticator;
   readonly limiter: Pick<RateLimiter, 'spendOfTenant' | 'takeBytes' | 'spendBytes'>;
-  readonly clock: Pick<Clock, 'now'>;
   readonly unread: Pick<UnreadResponses, 'admit'>;
   readonly bodies: MemoryPool;
   /** Runs the handlers of lists, a few at once. */
