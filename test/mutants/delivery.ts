@@ -167,7 +167,8 @@ export const deliveryMutants: readonly Mutant[] = [
     after: '',
     killedBy: {
       file: 'test/delivery/backoffs.test.ts',
-      title: 'begins few attempts a second, whatever waits: its receiver refuses connections',
+      title:
+        'a stream begins few attempts a second, however many events wait: its receiver refuses connections',
     },
   },
   {
@@ -188,7 +189,7 @@ export const deliveryMutants: readonly Mutant[] = [
     after: 'const sharedMs = (slowSlots * 1000) / unansweredPerSecond;',
     killedBy: {
       file: 'test/delivery/backoffs.test.ts',
-      title: 'begins fewer attempts the more streams of its tenant do not respond',
+      title: 'the more streams of a tenant do not respond, the fewer attempts each begins',
     },
   },
   {
