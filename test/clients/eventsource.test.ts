@@ -10,7 +10,7 @@ import {
   publish,
   publishAll,
 } from '../helpers/api-client.ts';
-import { type Fixture, openFixture, reopenHouse } from './fixture.ts';
+import { type Fixture, openFixture, reopenFixture } from './fixture.ts';
 import { openReader, type Read, type Reader } from './reader.ts';
 
 /** The package as it is reads the log over TLS; its option `fetch` adds the token, as it advises. */
@@ -71,7 +71,7 @@ describe('EventSource', () => {
 
     assert.equal(await fixture.stop(), 0);
     await waitFor('the end of the connection', () => reader.errors.length > 0);
-    fixture = await reopenHouse(fixture);
+    fixture = await reopenFixture(fixture);
     const during = await publishAll(fixture, eventsOf(type, 3));
     await waitFor('the connection', () => reader.source.readyState === EventSource.OPEN);
     const since = await publishAll(fixture, eventsOf(type, 3));

@@ -40,7 +40,7 @@ export async function openFixture(
 }
 
 /** Starts it once more, with what it knew, where its clients look for it. */
-export function reopenHouse({ place, port }: Fixture): Promise<Fixture> {
+export function reopenFixture({ place, port }: Fixture): Promise<Fixture> {
   return openAt(place, { LEAT_PORT: String(port) });
 }
 
@@ -51,7 +51,7 @@ export async function reopenLater(fixture: Fixture): Promise<Fixture> {
   const eightDaysMs = 8 * 86_400_000;
   db.prepare('update events set published_at = published_at - ?').run(eightDaysMs);
   db.close();
-  return reopenHouse(fixture);
+  return reopenFixture(fixture);
 }
 
 async function openAt(place: Place, settings: Readonly<Record<string, string>>): Promise<Fixture> {

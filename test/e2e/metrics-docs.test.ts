@@ -18,7 +18,7 @@ import { createStream, freshType, publish } from '../helpers/api-client.ts';
 let place: Place;
 let leat: Running;
 let endpoint: Endpoint;
-let told: Exposition;
+let reported: Exposition;
 
 before(async () => {
   place = await makePlace();
@@ -28,7 +28,7 @@ before(async () => {
   const type = freshType();
   await createStream(leat, endpoint.url, { types: [type] });
   await publish(leat, type);
-  told = await waitFor('a delivery', async () => {
+  reported = await waitFor('a delivery', async () => {
     const answer = await fetch(`http://127.0.0.1:${port}/metrics`);
     const text = readExposition(await answer.text());
     const delivered = { kind: 'first', outcome: 'delivered' };
@@ -54,7 +54,7 @@ function assertKnown(text: string, where: string): void {
   const names = namesIn(text);
   assert.ok(names.length > 0);
   for (const name of names) {
-    assert.ok(told.families.has(familyName(told.families, name)), `${where} has ${name}`);
+    assert.ok(reported.families.has(familyName(reported.families, name)), `${where} has ${name}`);
   }
 }
 
@@ -79,7 +79,7 @@ function rowsOf(markdown: string): Row[] {
 describe('docs/metrics.md', () => {
   test('has a row for each metric of Leat, with its type, and for no other', async () => {
     const rows = rowsOf(await read('metrics.md'));
-    const exposed = [...told.families.values()].filter(({ name }) => name.startsWith('leat_'));
+    const exposed = [...reported.families.values()].filter(({ name }) => name.startsWith('leat_'));
     assert.deepEqual(
       rows.map(({ name, type }) => `${name} ${type}`).toSorted(),
       exposed.map(({ name, type }) => `${name} ${type}`).toSorted(),
@@ -89,7 +89,7 @@ describe('docs/metrics.md', () => {
 
   test('names the labels that each metric has', async () => {
     for (const { name, type, labels } of rowsOf(await read('metrics.md'))) {
-      const [sample] = told.samples(type === 'histogram' ? `${name}_count` : name);
+      const [sample] = reported.samples(type === 'histogram' ? `${name}_count` : name);
       assert.deepEqual(Object.keys(sample?.labels ?? {}).toSorted(), labels.toSorted(), name);
     }
   });
@@ -183,8 +183,8 @@ describe('docs/grafana.json', () => {
 
   test('shows every metric of Leat', async () => {
     const text = await read('grafana.json');
-    const shown = new Set(namesIn(text).map((name) => familyName(told.families, name)));
-    const hidden = [...told.families.keys()].filter(
+    const shown = new Set(namesIn(text).map((name) => familyName(reported.families, name)));
+    const hidden = [...reported.families.keys()].filter(
       (name) => name.startsWith('leat_') && !shown.has(name),
     );
     assert.deepEqual(hidden, []);

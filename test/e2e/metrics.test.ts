@@ -138,8 +138,8 @@ describe('the metrics of a running service', () => {
       (now) => growth(start, now)('leat_streams_disabled_total', { reason: 'consecutive' }) === 1,
     );
     assert.equal((await readStream(leat, stream.id)).status, 'disabled');
-    const told = text.samples('leat_stream_lag_events').map(({ labels }) => labels['stream']);
-    assert.ok(!told.includes(stream.id));
+    const reported = text.samples('leat_stream_lag_events').map(({ labels }) => labels['stream']);
+    assert.ok(!reported.includes(stream.id));
   });
 
   test('count requests by route and never by what was sent', async () => {

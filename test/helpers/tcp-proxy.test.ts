@@ -28,11 +28,11 @@ test('what is black-holed says nothing in either direction, even when others spe
   const { proxy, target } = await startFixture(t);
   const former = await connected(proxy);
   assert.equal(await echoOf(former, 'here'), 'here');
-  const heard: string[] = [];
-  former.on('data', (data: Buffer) => heard.push(data.toString()));
+  const received: string[] = [];
+  former.on('data', (data: Buffer) => received.push(data.toString()));
   proxy.blackhole();
   const during = await connected(proxy);
-  during.on('data', (data: Buffer) => heard.push(data.toString()));
+  during.on('data', (data: Buffer) => received.push(data.toString()));
   for (const socket of [former, during]) socket.write('lost');
   target.sayToAll('lost');
   // By the time that this has gone past the proxy and back, the proxy has read what is lost.
@@ -42,8 +42,8 @@ test('what is black-holed says nothing in either direction, even when others spe
   target.sayToAll('late');
   // By the time that this has gone there and back, so has all that was written before it.
   assert.equal(await echoOf(await connected(proxy), 'fresh'), 'fresh');
-  assert.deepEqual(heard, []);
-  assert.equal(target.heard, 'herepastfresh');
+  assert.deepEqual(received, []);
+  assert.equal(target.received, 'herepastfresh');
   for (const socket of [former, during]) assert.equal(socket.destroyed, false);
 });
 
@@ -70,14 +70,14 @@ test('a request whose answer gets lost is heard by the target', async (t) => {
   client.write('commit');
   await Promise.all([sprung, ended]);
   assert.equal(await echoOf(await connected(proxy), 'after'), 'after');
-  assert.equal(target.heard, 'beforecommitafter');
+  assert.equal(target.received, 'beforecommitafter');
 });
 
 /** A server that says everything back, behind a proxy. */
 async function startFixture(t: TestContext) {
   const sockets = new Set<Socket>();
   const target = {
-    heard: '',
+    received: '',
     port: 0,
     sayToAll: (words: string) => {
       for (const socket of sockets) socket.write(words);
@@ -88,7 +88,7 @@ async function startFixture(t: TestContext) {
     socket.on('close', () => sockets.delete(socket));
     socket.on('error', () => undefined);
     socket.on('data', (data: Buffer) => {
-      target.heard += data.toString();
+      target.received += data.toString();
       socket.write(data);
     });
   }).listen(0, '127.0.0.1');

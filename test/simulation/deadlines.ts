@@ -165,8 +165,8 @@ export class Deadlines {
     const recoverMs = calmMs + this.#simulation.clockDelayMs(calmMs);
     const calm = this.#calmBounds;
     const { attemptTimeoutMs } = this.#simulation.plan.settings;
-    const troubledMs = Math.max(this.#disturbedMs, this.#unwellMs, this.#hinderedMs);
-    if (fromMs - troubledMs > recoverMs) return calm.promptMs + events * calm.perEventMs;
+    const disturbanceMs = Math.max(this.#disturbedMs, this.#unwellMs, this.#hinderedMs);
+    if (fromMs - disturbanceMs > recoverMs) return calm.promptMs + events * calm.perEventMs;
     // Slow receivers hold slots of the node, too.
     return recoverMs + events * (this.#unwellMs >= fromMs ? attemptTimeoutMs : perEventMs);
   }

@@ -81,7 +81,7 @@ async function playMany(): Promise<void> {
   const { from, seeds, threads, fault } = options;
   const startedMs = systemClock.elapsedMs();
   const progress = createProgress(process.stderr, systemClock.elapsedMs);
-  const tally = await search({
+  const counts = await search({
     from,
     to: from + seeds,
     threads,
@@ -89,10 +89,10 @@ async function playMany(): Promise<void> {
     progress: ({ histories }) => progress.show(histories, seeds),
   });
   progress.end();
-  print(summary(tally, systemClock.elapsedMs() - startedMs));
-  if (tally.broken === undefined) return print('Every promise was kept.');
+  print(summary(counts, systemClock.elapsedMs() - startedMs));
+  if (counts.broken === undefined) return print('Every promise was kept.');
   process.exitCode = 1;
-  await showShrunk(tally.broken.seed);
+  await showShrunk(counts.broken.seed);
 }
 
 async function showShrunk(seed: number): Promise<void> {

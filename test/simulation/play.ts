@@ -31,7 +31,7 @@ export async function play(
 ): Promise<Outcome> {
   const history: Entry[] = [];
   const timeline = createTimeline();
-  const diskDice = createPrng(plan.seed, 'disk');
+  const diskPrng = createPrng(plan.seed, 'disk');
   const disk = createDisk({
     timeline,
     copy: () =>
@@ -39,7 +39,7 @@ export async function play(
         tables: sharedStore.snapshot(),
         state: oracle.snapshot(),
       })),
-    roll: (max) => diskDice.between(0, max),
+    roll: (max) => diskPrng.between(0, max),
   });
   const storeWall = createWallClock(timeline);
   const timeCheck = createTimeCheck(timeline);

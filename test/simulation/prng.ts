@@ -34,8 +34,8 @@ export function createPrng(seed: number, purpose: string): Prng {
 /** FNV-1a over the purpose, begun with the seed. */
 function mixed(seed: number, purpose: string): number {
   let hash = (0x811c9dc5 ^ seed) | 0;
-  for (const letter of `${seed} ${purpose}`) {
-    hash = Math.imul(hash ^ (letter.codePointAt(0) ?? 0), 0x01000193);
+  for (const character of `${seed} ${purpose}`) {
+    hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 0x01000193);
   }
   return hash | 0;
 }

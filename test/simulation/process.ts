@@ -177,15 +177,15 @@ export function startProcess(simulation: Simulation, name: string, ended: () => 
   };
   const listeners = new Set<(hint: Hint) => void>();
   const store = storeOf(simulation, { name, joined, command, listeners });
-  const hear = (told: Hint): void => {
+  const onHint = (reported: Hint): void => {
     // Before it has joined it listens for a replaced store alone.
-    if (listeners.size < 2 && told.kind !== 'replaced') return;
-    const toldBy = sharedStore.generation;
+    if (listeners.size < 2 && reported.kind !== 'replaced') return;
+    const reportedBy = sharedStore.generation;
     const { hintsLost, hintsRepeated } = simulation.weather();
     const arrives = (): void => {
       later(dawdle('hint'), () =>
         hand(hintBox, () => {
-          for (const listener of listeners) listener(hintNow(told, toldBy));
+          for (const listener of listeners) listener(hintNow(reported, reportedBy));
         }),
       );
     };
@@ -194,11 +194,11 @@ export function startProcess(simulation: Simulation, name: string, ended: () => 
     if (prng.chance(hintsRepeated)) arrives();
   };
 
-  const unwatch = sharedStore.store.watch(hear);
+  const unwatch = sharedStore.store.watch(onHint);
   /** Events and heads of a store that was replaced, before or since, say nothing. */
-  const hintNow = (hint: Hint, toldBy: number): Hint => {
+  const hintNow = (hint: Hint, reportedBy: number): Hint => {
     const isOfLog = hint.kind === 'appended' || hint.kind === 'head';
-    return isOfLog && toldBy !== joined.generation ? { kind: 'missed' } : hint;
+    return isOfLog && reportedBy !== joined.generation ? { kind: 'missed' } : hint;
   };
 
   // Time and the receivers
@@ -208,8 +208,8 @@ export function startProcess(simulation: Simulation, name: string, ended: () => 
     elapsedMs: monotonic.elapsedMs,
     after: (delayMs, action) => monotonic.after(delayMs, () => hand(timerBox, action)),
   };
-  const nameDice = createPrng(plan.seed, `names of ${name}`);
-  const names = namesOf(simulation, { prng: nameDice, clock, later, mail });
+  const namePrng = createPrng(plan.seed, `names of ${name}`);
+  const names = namesOf(simulation, { prng: namePrng, clock, later, mail });
   const isDead = (): boolean => state === 'down';
   const reach = { name, joined, prng, names, clock, isDead, later, mail };
   const transport = transportOf(simulation, reach);

@@ -4,7 +4,7 @@ import type { Plan } from './plan.ts';
 import type { PromiseName } from './promises.ts';
 
 /** Histories that a thread has played since it told last. */
-export interface Tally {
+export interface Counts {
   readonly histories: number;
   readonly events: number;
   readonly attempts: number;
@@ -27,16 +27,16 @@ export interface SearchOptions {
   readonly threads: number;
   readonly fault?: string | undefined;
   /** Hears of the sum so far. */
-  readonly progress?: ((sum: Tally) => void) | undefined;
+  readonly progress?: ((sum: Counts) => void) | undefined;
 }
 
 /** Plays one plan in a thread of its own, with a fault in the engine. */
-export async function playWithFault(plan: Plan, fault: string): Promise<Tally> {
+export async function playWithFault(plan: Plan, fault: string): Promise<Counts> {
   const task: WorkerTask = { seeds: plan, fault };
   const worker = new Worker(new URL('worker.ts', import.meta.url), { workerData: task });
-  const [tally] = (await once(worker, 'message')) as [Tally];
+  const [counts] = (await once(worker, 'message')) as [Counts];
   await worker.terminate();
-  return tally;
+  return counts;
 }
 
 /** Plays the histories of all seeds, or until one of them breaks a promise. */
@@ -46,8 +46,8 @@ export async function search({
   threads,
   fault,
   progress,
-}: SearchOptions): Promise<Tally> {
-  let sum: Tally = { histories: 0, events: 0, attempts: 0, virtualMs: 0 };
+}: SearchOptions): Promise<Counts> {
+  let sum: Counts = { histories: 0, events: 0, attempts: 0, virtualMs: 0 };
   const workers = Array.from({ length: threads }, (_, index) => {
     const task: WorkerTask = { seeds: { from: from + index, to, step: threads }, fault };
     return new Worker(new URL('worker.ts', import.meta.url), { workerData: task });
@@ -57,11 +57,11 @@ export async function search({
   };
   await Promise.all(
     workers.map(async (worker) => {
-      worker.on('message', (tally: Tally) => {
+      worker.on('message', (counts: Counts) => {
         if (sum.broken !== undefined) return;
-        sum = added(sum, tally);
+        sum = added(sum, counts);
         progress?.(sum);
-        if (tally.broken !== undefined) stopOthers();
+        if (counts.broken !== undefined) stopOthers();
       });
       await once(worker, 'exit');
     }),
@@ -69,7 +69,7 @@ export async function search({
   return sum;
 }
 
-function added(one: Tally, other: Tally): Tally {
+function added(one: Counts, other: Counts): Counts {
   return {
     histories: one.histories + other.histories,
     events: one.events + other.events,

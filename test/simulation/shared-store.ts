@@ -59,10 +59,10 @@ export async function createSharedStore(
   emptyTables ??= makeTables();
   const hints = createHints({ report: raise });
   const logListeners: LogListener[] = [];
-  const tellLog: LogListener = (tenant, events) => {
+  const emitLog: LogListener = (tenant, events) => {
     for (const listener of logListeners) listener(tenant, events);
   };
-  const deps = { clock, attach, emit: hints.emit, tellLog };
+  const deps = { clock, attach, emit: hints.emit, emitLog };
   let opened = open(await emptyTables, deps);
   const replace = (tables: Uint8Array): void => {
     void opened.walSync.close();
@@ -121,10 +121,10 @@ function open(
     readonly clock: { now(): number; elapsedMs(): number };
     readonly attach: (connection: DatabaseSync) => WalSync;
     readonly emit: (hint: Hint) => void;
-    readonly tellLog: LogListener;
+    readonly emitLog: LogListener;
   },
 ): Opened {
-  const { clock, attach, emit, tellLog } = deps;
+  const { clock, attach, emit, emitLog } = deps;
   const connection = openConnection(location);
   connection.deserialize(tables);
   const walSync = attach(connection);
@@ -132,12 +132,12 @@ function open(
   const store = createSqliteStore(connection, options, walSync);
   store.watch(emit);
   const db = createDatabase(connection);
-  watchCommits(connection, db, tellLog);
+  watchCommits(connection, db, emitLog);
   return { connection, db, walSync, store };
 }
 
 /** Reads what each commit has appended. */
-function watchCommits(connection: DatabaseSync, db: Database, tellLog: LogListener): void {
+function watchCommits(connection: DatabaseSync, db: Database, emitLog: LogListener): void {
   const headsOf = (): Map<number, number> =>
     new Map(
       db.all<{ id: number; head: number }>`select id, head from tenants`.map(({ id, head }) => [
@@ -153,7 +153,7 @@ function watchCommits(connection: DatabaseSync, db: Database, tellLog: LogListen
     const heads = headsOf();
     for (const [tenant, head] of heads) {
       const after = before.get(tenant) ?? 0;
-      if (head > after) tellLog(tenant, eventsOf(db, tenant, after));
+      if (head > after) emitLog(tenant, eventsOf(db, tenant, after));
     }
     before = heads;
   };

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { retiredIn, retiredNamesIn } from '../helpers/vocabulary.ts';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const read = (path: string): string => readFileSync(`${root}${path}`, 'utf8');
+const files = globSync('{src,test,bench,tools}/**/*.{ts,mjs,sql}', { cwd: root }).toSorted();
+
+describe('retired names', () => {
+  test('identifiers: none has a retired word', () => {
+    const sources = files.filter((path) => path.endsWith('.ts'));
+    assert.ok(sources.length > 800, `found ${sources.length} files`);
+    assert.deepEqual(
+      sources.flatMap((path) => retiredNamesIn(path, read(path))),
+      [],
+    );
+  });
+
+  test('files: none has a retired word', () => {
+    assert.deepEqual(files.filter((path) => !path.includes('/migrations/')).flatMap(retiredIn), []);
+  });
+
+  test('the check sees identifiers, private fields and files, and no ordinary prose', () => {
+    const source = '/** A tour. */ class A { #lane = createWorkshop("courier"); }';
+    assert.deepEqual(retiredNamesIn('a.ts', source).toSorted(), [
+      'a.ts: createWorkshop has "workshop"; say incarnation',
+      'a.ts: lane has "lane"; say serialQueue, TenantQueue or fastPath',
+    ]);
+    assert.equal(retiredIn('src/delivery/tour.ts').length, 1);
+    assert.deepEqual(retiredIn('lookup, landscape, opposite, plane'), []);
+  });
+});
