@@ -33,7 +33,10 @@ export function createProgress(out: NodeJS.WriteStream, nowMs: () => number): Pr
 export const count = (number: number): string => number.toLocaleString('en-US');
 
 /** What was played, in one line. */
-export function summary({ histories, events, attempts, virtualMs }: Counts, tookMs: number): string {
+export function summary(
+  { histories, events, attempts, virtualMs }: Counts,
+  tookMs: number,
+): string {
   const minutes = virtualMs / 60_000;
   const time =
     minutes < 90 ? `${minutes.toFixed(1)} minutes` : `${(minutes / 60).toFixed(1)} hours`;
