@@ -115,7 +115,7 @@ describe('a page of the allowed origin', () => {
     admin: 'This is an admin message.',
   };
   for (const [path, text] of Object.entries(texts)) {
-    test(`reads the ${path} message`, async () => {
+    test(`a page of the allowed origin reads the ${path} message`, async () => {
       const init = path === 'public' ? {} : withToken(token);
       const seen = wire.requests().length;
       const { read, said } = await fetchFrom(allowed, path, init);
@@ -125,7 +125,7 @@ describe('a page of the allowed origin', () => {
     });
   }
 
-  test('reads why it was refused', async () => {
+  test('a page of the allowed origin reads why it was refused', async () => {
     const missing = await fetchFrom(allowed, 'protected');
     assert.deepEqual(missing.read, { status: 401, body: { message: 'Requires authentication' } });
     const bad = await fetchFrom(allowed, 'admin', withToken('nonsense'));
@@ -137,13 +137,13 @@ describe('a page of the allowed origin', () => {
     assert.deepEqual(nowhere.read, { status: 404, body: { message: 'Not Found' } });
   });
 
-  test('cannot send another method than GET', async () => {
+  test('a page of the allowed origin cannot send another method than GET', async () => {
     const { read, said } = await fetchFrom(allowed, 'public', { method: 'PUT' });
     assert.ok('failed' in read, JSON.stringify(read));
     assert.match(said, /Method PUT is not allowed by Access-Control-Allow-Methods/);
   });
 
-  test('cannot send cookies along', async () => {
+  test('a page of the allowed origin cannot send cookies along', async () => {
     const { read, said } = await fetchFrom(allowed, 'public', { credentials: 'include' });
     assert.ok('failed' in read, JSON.stringify(read));
     assert.match(said, /Access-Control-Allow-Credentials/);
@@ -152,7 +152,7 @@ describe('a page of the allowed origin', () => {
 
 describe('a page of another origin', () => {
   for (const path of ['public', 'protected', 'admin']) {
-    test(`is kept by Chromium from reading the ${path} message`, async () => {
+    test(`a page of another origin is kept by Chromium from reading the ${path} message`, async () => {
       const { read, said } = await fetchFrom(
         other,
         path,
@@ -164,13 +164,13 @@ describe('a page of another origin', () => {
     });
   }
 
-  test('is sent nothing behind a preflight', async () => {
+  test('a page of another origin is sent nothing behind a preflight', async () => {
     const seen = wire.requests().length;
     await fetchFrom(other, 'admin', withToken(token));
     assert.deepEqual(wire.requests().slice(seen), ['OPTIONS /api/messages/admin']);
   });
 
-  test('cannot embed a message either', async () => {
+  test('a page of another origin cannot embed a message either', async () => {
     const { read } = await fetchFrom(other, 'public', { mode: 'no-cors' });
     assert.ok(
       'failed' in read,

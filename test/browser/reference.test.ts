@@ -123,7 +123,7 @@ describe('the reference page in Chromium', () => {
     });
   }
 
-  test('has its icons, from here', async (t) => {
+  test('the reference page in Chromium has its icons, from here', async (t) => {
     const { page, said, asked } = await open(t);
     await page.getByRole('button', { name: 'Schemas' }).click();
     await page.getByRole('button', { name: 'Client grants', exact: true }).click();
@@ -134,7 +134,7 @@ describe('the reference page in Chromium', () => {
   });
 
   for (const colorScheme of ['light', 'dark'] as const) {
-    test(`is ${colorScheme} where the system is`, async (t) => {
+    test(`the reference page in Chromium is ${colorScheme} where the system is`, async (t) => {
       const { page } = await open(t, undefined, { colorScheme });
       const colour = await page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
       const brightness = Number(/\d+/.exec(colour)?.[0]);
@@ -146,7 +146,7 @@ describe('the reference page in Chromium', () => {
     });
   }
 
-  test('gets a token and sends requests with it, and keeps it nowhere', async (t) => {
+  test('the reference page in Chromium gets a token and sends requests with it, and keeps it nowhere', async (t) => {
     const { page, said, asked } = await open(t);
     await authorize(page);
     await page.locator('#status.good').waitFor();
@@ -166,7 +166,7 @@ describe('the reference page in Chromium', () => {
     assert.deepEqual(await page.context().storageState(), { cookies: [], origins: [] });
   });
 
-  test('offers a body that the service takes as it stands', async (t) => {
+  test('the reference page in Chromium offers a body that the service takes as it stands', async (t) => {
     const { page } = await open(t);
     await authorize(page);
     await page.locator('#status.good').waitFor();
@@ -176,7 +176,7 @@ describe('the reference page in Chromium', () => {
     assert.equal(await execute(page, 'APIs-createResourceServer'), '201');
   });
 
-  test('uses a token that is pasted, and forgets it when told to', async (t) => {
+  test('the reference page in Chromium uses a token that is pasted, and forgets it when told to', async (t) => {
     const { page } = await open(t);
     const token = await fetchToken(leat.url, bootstrapClient);
     await page.getByLabel('Access token').fill(`Bearer ${token}`);
@@ -189,7 +189,7 @@ describe('the reference page in Chromium', () => {
     await waitFor('the other answer', async () => (await shownStatus(block)) === '401');
   });
 
-  test('does not offer to try what answers without end', async (t) => {
+  test('the reference page in Chromium does not offer to try what answers without end', async (t) => {
     const { page } = await open(t);
     const block = page.locator('#operations-Events-pullEvents');
     await block.locator('.opblock-summary-control').click();
@@ -197,7 +197,7 @@ describe('the reference page in Chromium', () => {
     assert.equal(await block.locator('.try-out__btn').count(), 0);
   });
 
-  test('says why there is no token', async (t) => {
+  test('the reference page in Chromium says why there is no token', async (t) => {
     const { page } = await open(t);
     await authorize(page, 'wrong');
     await page.locator('#status.bad').waitFor();
@@ -208,7 +208,7 @@ describe('the reference page in Chromium', () => {
     await page.getByText('The text is not a JWT').waitFor();
   });
 
-  test('sends nothing away that was typed in where its script does not run', async (t) => {
+  test('the reference page in Chromium sends nothing away that was typed in where its script does not run', async (t) => {
     const context = await running.browser.newContext({ javaScriptEnabled: false });
     t.after(() => context.close());
     const page = await context.newPage();

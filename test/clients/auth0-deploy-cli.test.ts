@@ -181,7 +181,7 @@ describe('event streams as code', () => {
 });
 
 describe('a refusal', () => {
-  test('of a changed destination without its secret says what is missing', async () => {
+  test('a refusal of a changed destination without its secret says what is missing', async () => {
     await deleteStreams();
     await createStream(fixture, 'https://hooks.example.net/a', { name: 'crm' });
     const folder = await exported('directory');
@@ -198,7 +198,7 @@ describe('a refusal', () => {
     assert.equal(destination?.configuration.webhook_endpoint, 'https://hooks.example.net/a');
   });
 
-  test('of a client without the scope is shown without the scopes', async () => {
+  test('a refusal of a client without the scope is shown without the scopes', async () => {
     const made = await answered<{ client_id: string; client_secret: string }>(
       201,
       fixture.send('POST', '/api/v2/clients', { name: freshName(), global: true }),
@@ -218,7 +218,7 @@ describe('a refusal', () => {
     assert.match(stdout + stderr, /Cannot retrieve eventStreams due to missing scopes: *\n/);
   });
 
-  test('of a certificate that is not trusted ends it', async () => {
+  test('a refusal of a certificate that is not trusted ends it', async () => {
     const folder = join(fixture.place.folder, freshName());
     const { code, stdout, stderr } = await deploy(exporting('yaml', folder), {
       NODE_EXTRA_CA_CERTS: '',

@@ -89,7 +89,7 @@ async function all<T>(pages: AsyncIterable<T>): Promise<T[]> {
 }
 
 describe('event streams', () => {
-  test('are created, read, changed and deleted', async () => {
+  test('event streams are created, read, changed and deleted', async () => {
     const made = await createStream('https://hooks.example.net/leat', { name: 'crm' });
     assert.match(made.id, /^est_[1-9A-HJ-NP-Za-km-z]{22}$/);
     assert.equal(made.name, 'crm');
@@ -114,7 +114,7 @@ describe('event streams', () => {
     assert.equal(await client.eventStreams.delete(made.id), undefined);
   });
 
-  test('are listed over as many pages as there are', async () => {
+  test('event streams are listed over as many pages as there are', async () => {
     const names: (string | undefined)[] = [];
     for (let number = 0; number < 7; number++) {
       names.push((await createStream('https://hooks.example.net/')).name);
@@ -131,7 +131,7 @@ describe('event streams', () => {
 });
 
 describe('deliveries', () => {
-  test('that failed are listed, read, and redelivered one by one', async (t) => {
+  test('deliveries that failed are listed, read, and redelivered one by one', async (t) => {
     const endpoint = await endpointOf(t);
     endpoint.answer(text(503, 'busy'));
     const { id } = await createStream(endpoint.url);
@@ -156,7 +156,7 @@ describe('deliveries', () => {
     );
   });
 
-  test('are listed over pages and by filters, and redelivered all at once', async (t) => {
+  test('deliveries are listed over pages and by filters, and redelivered all at once', async (t) => {
     const endpoint = await endpointOf(t);
     endpoint.answer(400);
     const { id } = await createStream(endpoint.url, { types: ['user.created', 'user.deleted'] });
@@ -192,7 +192,7 @@ describe('deliveries', () => {
     await waitForStats(fixture, id, { delivered: 8 });
   });
 
-  test('of a test event carry its mark', async (t) => {
+  test('deliveries of a test event carry its mark', async (t) => {
     const endpoint = await endpointOf(t);
     const { id } = await createStream(endpoint.url);
     const sent = await client.eventStreams.test(id, { event_type: 'organization.member.added' });
@@ -208,7 +208,7 @@ describe('deliveries', () => {
 });
 
 describe('users', () => {
-  test('are created, read, found by their e-mail, changed and deleted', async () => {
+  test('users are created, read, found by their e-mail, changed and deleted', async () => {
     const made = await createUser({ given_name: 'Ada', user_metadata: { plan: 'free' } });
     const { user_id: id, email = '' } = made;
     assert.deepEqual(await client.users.get(id), made);
@@ -226,7 +226,7 @@ describe('users', () => {
     assert.deepEqual(await client.users.listUsersByEmail({ email }), []);
   });
 
-  test('are listed until a page is empty', async () => {
+  test('users are listed until a page is empty', async () => {
     const made = new Set<string>();
     for (let number = 0; number < 5; number++) made.add((await createUser()).user_id);
     for (const per_page of [2, 5, 100]) {
@@ -377,7 +377,7 @@ describe('the events of the tenant', () => {
     };
   }
 
-  test('are read as they happen', async () => {
+  test('the events of the tenant are read as they happen', async () => {
     const stream = await client.events.subscribe({ event_type: 'user.created' });
     const user = await createUser();
     for await (const message of stream) {
@@ -388,7 +388,7 @@ describe('the events of the tenant', () => {
     }
   });
 
-  test('are read from a time and from an offset on, of the types that are asked for', async () => {
+  test('the events of the tenant are read from a time and from an offset on, of the types that are asked for', async () => {
     const from_timestamp = new Date().toISOString();
     const made = await createUser();
     await client.users.update(made.user_id, { name: 'Ada' });
@@ -407,14 +407,14 @@ describe('the events of the tenant', () => {
     ]);
   });
 
-  test('are refused from an offset that is none', async () => {
+  test('the events of the tenant are refused from an offset that is none', async () => {
     await assert.rejects(
       async () => client.events.subscribe({ from: 'no-offset' }),
       (error) => isRefusal(error, Management.BadRequestError, 400, 'invalid_query_string'),
     );
   });
 
-  test('are refused from an offset that is older than the log', async (t) => {
+  test('the events of the tenant are refused from an offset that is older than the log', async (t) => {
     const former = await openFixture();
     t.after(() => former.close());
     const { offset } = await answered<{ offset: string }>(
@@ -430,7 +430,7 @@ describe('the events of the tenant', () => {
     );
   });
 
-  test('are refused to one who reads them too often at once', async (t) => {
+  test('the events of the tenant are refused to one who reads them too often at once', async (t) => {
     const narrow = await openFixture({ LEAT_SSE_MAX_CONNECTIONS: '2' });
     t.after(() => narrow.close());
     const limited = clientOf(narrow);
@@ -463,7 +463,7 @@ function isRefusal(error: unknown, kind: Refusal, statusCode: number, errorCode?
 }
 
 describe('a refusal', () => {
-  test('of a bad request', async () => {
+  test('a refusal of a bad request', async () => {
     await assert.rejects(
       async () => client.eventStreams.get('est_short'),
       (error) => {
@@ -484,14 +484,14 @@ describe('a refusal', () => {
     );
   });
 
-  test('of a page behind the thousandth user', async () => {
+  test('a refusal of a page behind the thousandth user', async () => {
     await assert.rejects(
       async () => client.users.list({ page: 10, per_page: 100 }),
       (error) => isRefusal(error, Management.BadRequestError, 400, 'invalid_paging'),
     );
   });
 
-  test('of a body that is too large', async () => {
+  test('a refusal of a body that is too large', async () => {
     const user_metadata = { text: 'x'.repeat(5 * 1024 * 1024) };
     await assert.rejects(
       () => createUser({ user_metadata }),
@@ -499,7 +499,7 @@ describe('a refusal', () => {
     );
   });
 
-  test('of a token that is none', async () => {
+  test('a refusal of a token that is none', async () => {
     const stranger = new ManagementClient({ domain: fixture.domain, token: 'no-token' });
     await assert.rejects(
       async () => stranger.eventStreams.list(),
@@ -507,7 +507,7 @@ describe('a refusal', () => {
     );
   });
 
-  test('of a scope that is missing', async () => {
+  test('a refusal of a scope that is missing', async () => {
     const token = await narrowToken(fixture, 'read:event_streams');
     const reader = new ManagementClient({ domain: fixture.domain, token });
     assert.ok((await reader.eventStreams.list()).data.length >= 0);
@@ -517,7 +517,7 @@ describe('a refusal', () => {
     );
   });
 
-  test('of a name that is taken', async () => {
+  test('a refusal of a name that is taken', async () => {
     const name = freshName();
     await createStream('https://hooks.example.net/', { name });
     await assert.rejects(
@@ -526,7 +526,7 @@ describe('a refusal', () => {
     );
   });
 
-  test('of a secret that is wrong', async () => {
+  test('a refusal of a secret that is wrong', async () => {
     const { domain } = fixture;
     const wrong = { domain, clientId: bootstrapClient.id, clientSecret: 'wrong' };
     await assert.rejects(
@@ -545,7 +545,7 @@ describe('a refusal', () => {
 });
 
 describe('a rate limit', () => {
-  test('is waited for as Retry-After says, and the request repeated', async (t) => {
+  test('a rate limit is waited for as Retry-After says, and the request repeated', async (t) => {
     const narrow = await openFixture({
       LEAT_RATE_LIMIT_BURST: '3',
       LEAT_RATE_LIMIT_PER_SECOND: '2',
@@ -556,7 +556,7 @@ describe('a rate limit', () => {
     assert.ok(requests.answers(narrow, 429) >= 1);
   });
 
-  test('that is told to nobody twice is a class of its own', async (t) => {
+  test('a rate limit that is told to nobody twice is a class of its own', async (t) => {
     const narrow = await openFixture({
       LEAT_RATE_LIMIT_BURST: '2',
       LEAT_RATE_LIMIT_PER_SECOND: '1',
@@ -577,7 +577,7 @@ describe('a rate limit', () => {
 });
 
 describe('a store that is away', () => {
-  test('is waited for as Retry-After says, and the request repeated', async (t) => {
+  test('a store that is away is waited for as Retry-After says, and the request repeated', async (t) => {
     const server = await startPostgres();
     t.after(() => server.close());
     const proxy = await startTcpProxy(server.port);
@@ -598,7 +598,7 @@ describe('a store that is away', () => {
 });
 
 describe('a token', () => {
-  test('is had by a signed assertion as well', async () => {
+  test('a token is had by a signed assertion as well', async () => {
     const { privateKey, jwk } = await makeSigningKey();
     const body = { name: freshName(), global: true, jwks: { keys: [jwk] } };
     const { client_id = '' } = await client.clients.create(body);

@@ -83,7 +83,7 @@ async function send(message: Message<unknown>): Promise<{ id: string; offset: st
 }
 
 describe('what Leat delivers is a CloudEvent', () => {
-  test('of a user who is created, changed and deleted', async () => {
+  test('what Leat delivers is a CloudEvent of a user who is created, changed and deleted', async () => {
     const subscriptions = ['user.created', 'user.updated', 'user.deleted'].map((event_type) => ({
       event_type,
     }));
@@ -106,7 +106,7 @@ describe('what Leat delivers is a CloudEvent', () => {
     }
   });
 
-  test('of a test event of each type that the catalogue has, and of an own type', async () => {
+  test('what Leat delivers is a CloudEvent of a test event of each type that the catalogue has, and of an own type', async () => {
     const types = [...catalogue, type];
     for (const event_type of types) {
       const { event } = await testEvent({ event_type });
@@ -118,7 +118,7 @@ describe('what Leat delivers is a CloudEvent', () => {
     for (const event of events) assert.equal(event['svcpurpose'], 'test');
   });
 
-  test('of an own event, at the first attempt, as a failure, and when it is delivered again', async () => {
+  test('what Leat delivers is a CloudEvent of an own event, at the first attempt, as a failure, and when it is delivered again', async () => {
     endpoint.answer(500);
     const id = await publish(fixture, type, { number: 1.5, nothing: null, text: '\u2028' });
     const [failure] = await waitForFailures(fixture, stream.id, 1);
@@ -134,7 +134,7 @@ describe('what Leat delivers is a CloudEvent', () => {
 });
 
 describe('what is pulled is a CloudEvent', () => {
-  test('of a user, of an own event and of a published CloudEvent, without a stream', async (t) => {
+  test('what is pulled is a CloudEvent of a user, of an own event and of a published CloudEvent, without a stream', async (t) => {
     const types = ['user.created', type];
     const { url, token } = fixture;
     const reader = await openReader(t, { url, query: '', types, token: () => token });

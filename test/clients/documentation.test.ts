@@ -24,7 +24,7 @@ const rows: readonly Row[] = [
 ].map(({ groups }) => groups as unknown as Row);
 
 describe('the table of clients', () => {
-  test('names the versions that are installed', async () => {
+  test('the table of clients names the versions that are installed', async () => {
     assert.ok(rows.length >= 7);
     const text = await readFile(new URL('package.json', root), 'utf8');
     const { devDependencies } = JSON.parse(text) as { devDependencies: Record<string, string> };
@@ -38,7 +38,7 @@ describe('the table of clients', () => {
     }
   });
 
-  test('names tests that are there and use the client, and all that stand beside this one', async () => {
+  test('the table of clients names tests that are there and use the client, and all that stand beside this one', async () => {
     for (const { client, file } of rows) {
       assert.ok(existsSync(new URL(file, root)), file);
       assert.ok((await readFile(new URL(file, root), 'utf8')).includes(client), file);
@@ -74,7 +74,7 @@ describe('a command of the page', () => {
     return runProgram('sh', ['-eu', '-c', commands(mark)], env, fixture.place.folder);
   }
 
-  test('lets node trust the certificate', async () => {
+  test('a command of the page lets node trust the certificate', async () => {
     assert.deepEqual(await run('node'), { code: 0, stdout: '200\n', stderr: '' });
     const distrusting = await run('node', '/dev/null');
     assert.notEqual(distrusting.code, 0);
@@ -83,7 +83,7 @@ describe('a command of the page', () => {
 
   const hasCurl = spawnSync('curl', ['--version']).status === 0;
   test(
-    'lets curl trust it, get a token and use it',
+    'a command of the page lets curl trust it, get a token and use it',
     {
       skip: hasCurl ? false : 'there is no curl on this machine',
     },

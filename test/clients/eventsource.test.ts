@@ -36,7 +36,7 @@ const idsOf = (messages: readonly Read[]): (string | undefined)[] =>
   messages.map(({ data }) => data.event?.id);
 
 describe('EventSource', () => {
-  test('is given each event under its type, with its offset as id', async (t) => {
+  test('EventSource is given each event under its type, with its offset as id', async (t) => {
     const type = freshType();
     const reader = await open(t, '', [type]);
     const ids = await publishAll(fixture, eventsOf(type, 20));
@@ -46,7 +46,7 @@ describe('EventSource', () => {
     assert.deepEqual(reader.resumed, [undefined]);
   });
 
-  test('is given only the types that it asks for, from where it asks', async (t) => {
+  test('EventSource is given only the types that it asks for, from where it asks', async (t) => {
     const [one, two, three] = [freshType(), freshType(), freshType()];
     const start = await answered<{ offset: string }>(
       202,
@@ -62,7 +62,7 @@ describe('EventSource', () => {
     assert.deepEqual(idsOf(await reader.read(wanted.length)), wanted);
   });
 
-  test('goes on after its last event when the server was closed and came back', async (t) => {
+  test('EventSource goes on after its last event when the server was closed and came back', async (t) => {
     const type = freshType();
     const now = { token: () => fixture.token, url: fixture.url, query: '' };
     const reader = await openReader(t, { ...now, types: [type] });
@@ -82,7 +82,7 @@ describe('EventSource', () => {
     assert.deepEqual(new Set(reader.errors), new Set([undefined]));
   });
 
-  test('moves on past events that it does not want', async (t) => {
+  test('EventSource moves on past events that it does not want', async (t) => {
     const type = freshType();
     const reader = await open(t, `?event_type=${type}`, [type, 'offset-only']);
     const stored = await answered<{ offset: string }>(
@@ -97,7 +97,7 @@ describe('EventSource', () => {
     assert.ok(progress.lastEventId >= stored.offset);
   });
 
-  test('is sent away and not let in again when its client is deleted', async (t) => {
+  test('EventSource is sent away and not let in again when its client is deleted', async (t) => {
     const made = await answered<{ client_id: string; client_secret: string }>(
       201,
       fixture.send('POST', '/api/v2/clients', { name: freshName(), global: true }),
@@ -114,7 +114,7 @@ describe('EventSource', () => {
     assert.deepEqual(reader.errors, [undefined, 401]);
   });
 
-  test('is refused without a token', async (t) => {
+  test('EventSource is refused without a token', async (t) => {
     const source = new EventSource(`${fixture.url}/api/v2/events`);
     t.after(() => source.close());
     const codes: (number | undefined)[] = [];

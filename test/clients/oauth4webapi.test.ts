@@ -58,7 +58,7 @@ async function assertManages(token: oauth.TokenEndpointResponse): Promise<void> 
 
 describe('discovery', () => {
   for (const algorithm of ['oidc', 'oauth2'] as const) {
-    test(`by the ${algorithm} document names the issuer as it was asked for`, async () => {
+    test(`discovery by the ${algorithm} document names the issuer as it was asked for`, async () => {
       const document = await discover(algorithm);
       assert.equal(document.issuer, issuer.href);
       assert.equal(document.token_endpoint, `${issuer.href}oauth/token`);
@@ -71,7 +71,7 @@ describe('discovery', () => {
     });
   }
 
-  test('under another name of the machine is refused: the issuer is one and exact', async () => {
+  test('discovery under another name of the machine is refused: the issuer is one and exact', async () => {
     const other = new URL(`https://127.0.0.1:${fixture.port}/`);
     const answer = await oauth.discoveryRequest(other, { algorithm: 'oidc' });
     await assert.rejects(oauth.processDiscoveryResponse(other, answer), /issuer/);
@@ -79,15 +79,15 @@ describe('discovery', () => {
 });
 
 describe('client credentials', () => {
-  test('by a secret in the body', async () => {
+  test('client credentials by a secret in the body', async () => {
     await assertManages(await tokenBy(operator.id, oauth.ClientSecretPost(operator.secret)));
   });
 
-  test('by a secret in the header, with every character that has to be written otherwise', async () => {
+  test('client credentials by a secret in the header, with every character that has to be written otherwise', async () => {
     await assertManages(await tokenBy(operator.id, oauth.ClientSecretBasic(operator.secret)));
   });
 
-  test('by an assertion, signed with RSA and with an elliptic curve', async () => {
+  test('client credentials by an assertion, signed with RSA and with an elliptic curve', async () => {
     const imports = {
       RS256: { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' },
       ES256: { name: 'ECDSA', namedCurve: 'P-256' },

@@ -55,7 +55,7 @@ function verify(key: string, arrival: Arrival): unknown {
 }
 
 describe('the verifier of Standard Webhooks', () => {
-  test('accepts a first attempt, its retry and a redelivery, each with a time of its own', async () => {
+  test('the verifier of Standard Webhooks accepts a first attempt, its retry and a redelivery, each with a time of its own', async () => {
     endpoint.answer(503);
     const key = await secret();
     // Letters of more than one byte, and what JSON may write in more than one way.
@@ -76,7 +76,7 @@ describe('the verifier of Standard Webhooks', () => {
     assert.ok(secondsOf(retry) > secondsOf(first));
   });
 
-  test('accepts a test event and the event of a user', async () => {
+  test('the verifier of Standard Webhooks accepts a test event and the event of a user', async () => {
     const key = await secret();
     const sent = { event_type: 'user.created', data: { object: { name: 'Ådå' } } };
     await answered(202, fixture.send('POST', `/api/v2/event-streams/${stream.id}/test`, sent));
@@ -98,7 +98,7 @@ describe('the verifier of Standard Webhooks', () => {
     assert.deepEqual(verify(key, real), real.event);
   });
 
-  test('accepts by the old secret and by the new one while two live, no longer by a third', async () => {
+  test('the verifier of Standard Webhooks accepts by the old secret and by the new one while two live, no longer by a third', async () => {
     const oldest = await secret();
     const old = await rotate();
     await publish(fixture, type);
@@ -113,7 +113,7 @@ describe('the verifier of Standard Webhooks', () => {
     assert.throws(() => verify(oldest, last), /No matching signature/);
   });
 
-  test('refuses a changed body, another id, another time and another key', async () => {
+  test('the verifier of Standard Webhooks refuses a changed body, another id, another time and another key', async () => {
     const key = await secret();
     await publish(fixture, type);
     const arrival = await endpoint.arrival(1);
@@ -137,7 +137,7 @@ describe('the verifier of Standard Webhooks', () => {
     assert.throws(() => verify(stranger, arrival), noMatch);
   });
 
-  test('refuses what is shown to it again later', async (t) => {
+  test('the verifier of Standard Webhooks refuses what is shown to it again later', async (t) => {
     const key = await secret();
     await publish(fixture, type);
     const arrival = await endpoint.arrival(1);

@@ -9,7 +9,7 @@ import { createStream, publish, startCountingReceiver } from '../helpers/traffic
 const users = 6000;
 
 describe('lists of the management API', () => {
-  test('lists that wait for the database keep neither events nor leases waiting', async (t) => {
+  test('lists of the management API lists of the management API lists that wait for the database keep neither events nor leases waiting', async (t) => {
     const cluster = await startCluster(t);
     const receiver = await startCountingReceiver(t);
     receiver.startRound();

@@ -10,7 +10,7 @@ import { slots, slotSettings } from '../helpers/traffic.ts';
 const eventCount = 1000;
 
 describe('a replay of a stream that nodes share', () => {
-  test('goes on at another node when its own dies, and loses none of its events', async (t) => {
+  test('a replay of a stream that nodes share goes on at another node when its own dies, and loses none of its events', async (t) => {
     const cluster = await startCluster(t);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
@@ -37,7 +37,7 @@ describe('a replay of a stream that nodes share', () => {
     assert.ok(ids.every((id) => arrived.has(id)));
   });
 
-  test('that is cancelled at any node begins no attempt afterwards', async (t) => {
+  test('a replay of a stream that nodes share that is cancelled at any node begins no attempt afterwards', async (t) => {
     const cluster = await startCluster(t);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());

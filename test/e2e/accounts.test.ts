@@ -51,7 +51,7 @@ interface GrantBody {
 }
 
 describe('a user', () => {
-  test('is made with defaults, and the password is nowhere', async () => {
+  test('a user is made with defaults, and the password is nowhere', async () => {
     const email = `${freshName()}@Example.COM`;
     const user = await createUser({ email });
     const lower = email.toLowerCase();
@@ -71,7 +71,7 @@ describe('a user', () => {
     assert.deepEqual(await readUser(user), user);
   });
 
-  test('is published when it is made, changed and deleted', async (t) => {
+  test('a user is published when it is made, changed and deleted', async (t) => {
     const endpoint = await endpointOf(t);
     const types = ['user.created', 'user.updated', 'user.deleted'];
     const stream = await createStream(leat, endpoint.url, { types });
@@ -100,7 +100,7 @@ describe('a user', () => {
     assert.ok(text.includes(marker.user_id));
   });
 
-  test('that was refused leaves no event', async (t) => {
+  test('a user that was refused leaves no event', async (t) => {
     const endpoint = await endpointOf(t);
     const first = await createUser({});
     const stream = await createStream(leat, endpoint.url, { types: ['user.created'] });
@@ -140,7 +140,7 @@ describe('a user', () => {
 });
 
 describe('a client', () => {
-  test('has its secret shown on creation and rotation only', async () => {
+  test('a client has its secret shown on creation and rotation only', async () => {
     const made = await createClient({});
     const { client_secret: secret, ...rest } = made;
     assert.ok(secret !== undefined && secret.length >= 32);
@@ -161,7 +161,7 @@ describe('a client', () => {
     assert.equal(gone.message, 'The client does not exist.');
   });
 
-  test('that is deleted gets no token, and its grants go with it', async () => {
+  test('a client that is deleted gets no token, and its grants go with it', async () => {
     const client = await createClient({});
     const grant = await createGrant(client, ['read:users']);
     assert.equal((await ask(client)).status, 200);
@@ -176,7 +176,7 @@ describe('a client', () => {
 });
 
 describe('an API and its grants', () => {
-  test('give tokens with the registered identifier and the granted scopes', async () => {
+  test('an API and its grants give tokens with the registered identifier and the granted scopes', async () => {
     const identifier = `https://${freshName()}.example.com`;
     const scopes = ['read:b', 'read:a'].map((value) => ({ value, description: value }));
     const api = await answered<{ id: string }>(
@@ -235,7 +235,7 @@ describe('no more than one’s own', () => {
     'create:clients read:clients update:clients delete:clients ' +
     'create:client_grants read:client_grants update:client_grants delete:client_grants';
 
-  test('can be granted, to another client or to oneself', async () => {
+  test('no more than one’s own can be granted, to another client or to oneself', async () => {
     const caller = bearer(await narrowToken(leat, `${admin} read:users`));
     const client = await createClient({});
     const grant = (scope: string[]): Promise<Response> =>

@@ -199,7 +199,7 @@ describe('racing requests', () => {
 });
 
 describe('changes while events are delivered', () => {
-  test('of everything that may change lose and double nothing', async (t) => {
+  test('changes while events are delivered changes while events are delivered of everything that may change lose and double nothing', async (t) => {
     const [first, second] = [await endpointOf(t), await endpointOf(t)];
     const type = freshType();
     const stream = await createStream(leat, first.url, { types: [type] });
@@ -236,7 +236,7 @@ describe('changes while events are delivered', () => {
     assert.deepEqual(await statsOf(leat, stream.id), { delivered: ids.length, failed: 0 });
   });
 
-  test('with an endpoint that fails now and then, every event ends once', async (t) => {
+  test('changes while events are delivered changes while events are delivered with an endpoint that fails now and then, every event ends once', async (t) => {
     let number = 0;
     const endpoint = await endpointOf(t, (response) => {
       number++;
@@ -315,7 +315,7 @@ describe('changes while events are delivered', () => {
 });
 
 describe('streams side by side', () => {
-  test('are served while one hangs and one fails', async (t) => {
+  test('streams side by side are served while one hangs and one fails', async (t) => {
     const hanging = await endpointOf(t, () => undefined);
     const failing = await endpointOf(t, 503);
     const healthy = await endpointOf(t);

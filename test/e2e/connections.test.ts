@@ -115,7 +115,7 @@ describe('connections of one address', () => {
     });
   }
 
-  test('are logged, not each of them', async (t) => {
+  test('connections of one address are logged, not each of them', async (t) => {
     for (const port of Object.values(ports)) {
       const peers = Array.from({ length: 3 * perAddress }, () => open(t, port, { from: stranger }));
       const isOpen = (): Peer[] => peers.filter((peer) => !peer.isClosed());

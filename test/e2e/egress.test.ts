@@ -126,7 +126,7 @@ describe('a literal address that is not public', () => {
 });
 
 describe('a name that leads to an address that is not public', () => {
-  test('is accepted, and each attempt is refused for good', async () => {
+  test('a name that leads to an address that is not public is accepted, and each attempt is refused for good', async () => {
     for (const name of ['localhost', 'LOCALHOST']) {
       const type = freshType();
       const url = `http://${name}:${secret.port}/hook`;
@@ -144,7 +144,7 @@ describe('a name that leads to an address that is not public', () => {
     assert.equal(secret.connections(), 0);
   });
 
-  test('is not called for a test event either', async () => {
+  test('a name that leads to an address that is not public is not called for a test event either', async () => {
     const stream = await createStream(leat, `http://localhost:${secret.port}/hook`);
     const path = `/api/v2/event-streams/${stream.id}/test`;
     await answered(202, leat.send('POST', path, { event_type: 'user.created' }));

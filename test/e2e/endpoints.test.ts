@@ -135,12 +135,12 @@ describe('an endpoint', { concurrency: 8 }, () => {
     assert.match(await errorOf(t, `http://127.0.0.1:${await freePort()}/`, 2), /^refused\b/);
   });
 
-  test('whose name nobody knows is a dns failure', async (t) => {
+  test('an endpoint whose name nobody knows is a dns failure', async (t) => {
     // A label of 64 characters is in no name system, so nobody has to be asked.
     assert.match(await errorOf(t, `http://${'a'.repeat(64)}.example/`, 2), /^dns\b/);
   });
 
-  test('that redirects is a failure at once, and the target is never asked', async (t) => {
+  test('an endpoint that redirects is a failure at once, and the target is never asked', async (t) => {
     const target = await startEndpoint();
     t.after(() => target.close());
     for (const status of [301, 302, 303, 307, 308]) {
@@ -179,7 +179,7 @@ describe('a header that nobody expects', { concurrency: 4 }, () => {
 });
 
 describe('the text of an answer', { concurrency: 4 }, () => {
-  test('never shows the secrets of the stream', async (t) => {
+  test('the text of an answer never shows the secrets of the stream', async (t) => {
     const authorizations = [
       { method: 'bearer', token: 'the-bearer-token' },
       { method: 'basic', username: 'ada', password: 'the-password' },
@@ -211,7 +211,7 @@ describe('the text of an answer', { concurrency: 4 }, () => {
 });
 
 describe('a webhook over TLS', { concurrency: 4 }, () => {
-  test('with a certificate that is trusted gets its events', async (t) => {
+  test('a webhook over TLS with a certificate that is trusted gets its events', async (t) => {
     const secure = await startEndpoint(204, trusted);
     t.after(() => secure.close());
     const type = freshType();
@@ -226,7 +226,7 @@ describe('a webhook over TLS', { concurrency: 4 }, () => {
     ['of another host', ofAnotherHost],
     ['that has ended', expired],
   ] as const) {
-    test(`with a certificate ${what} gets no byte of an event`, async (t) => {
+    test(`a webhook over TLS with a certificate ${what} gets no byte of an event`, async (t) => {
       const secure = await startEndpoint(204, identity);
       t.after(() => secure.close());
       assert.match(await errorOf(t, secure.url, 2), /^tls\b/);
@@ -234,14 +234,14 @@ describe('a webhook over TLS', { concurrency: 4 }, () => {
     });
   }
 
-  test('that speaks plain HTTP is a tls failure', async (t) => {
+  test('a webhook over TLS that speaks plain HTTP is a tls failure', async (t) => {
     const plain = await startEndpoint();
     t.after(() => plain.close());
     assert.match(await errorOf(t, plain.url.replace('http:', 'https:'), 2), /^tls\b/);
     assert.deepEqual(plain.arrivals, []);
   });
 
-  test('that never shakes hands is a timeout', async (t) => {
+  test('a webhook over TLS that never shakes hands is a timeout', async (t) => {
     const silent = await startRawEndpoint(() => undefined);
     t.after(() => silent.close());
     const url = silent.url.replace('http:', 'https:');

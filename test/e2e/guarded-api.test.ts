@@ -133,7 +133,7 @@ function statuses(token?: string): Promise<number[]> {
 }
 
 describe('an Express app behind express-oauth2-jwt-bearer', () => {
-  test('accepts a token of Leat, with its scope and its permissions', async () => {
+  test('an Express app behind express-oauth2-jwt-bearer accepts a token of Leat, with its scope and its permissions', async () => {
     const token = await fetchToken(leat.url, admin, audience);
     assert.deepEqual(await statuses(token), [200, 200, 200]);
     const { claims } = await api.ask('/permission', token);
@@ -143,7 +143,7 @@ describe('an Express app behind express-oauth2-jwt-bearer', () => {
     assert.deepEqual([scope, permissions], [permission, [permission]]);
   });
 
-  test('takes it for enough where nothing is required, for too little otherwise', async () => {
+  test('an Express app behind express-oauth2-jwt-bearer takes it for enough where nothing is required, for too little otherwise', async () => {
     const token = await fetchToken(leat.url, reader, audience);
     // `claimIncludes` calls a token without the value invalid.
     assert.deepEqual(await statuses(token), [200, 403, 401]);
@@ -151,11 +151,11 @@ describe('an Express app behind express-oauth2-jwt-bearer', () => {
     assert.match(challenge ?? '', /error="insufficient_scope"/);
   });
 
-  test('refuses who brings no token', async () => {
+  test('an Express app behind express-oauth2-jwt-bearer refuses who brings no token', async () => {
     assert.deepEqual(await statuses(), [401, 401, 401]);
   });
 
-  test('refuses a token that Leat made for another API, or for itself', async () => {
+  test('an Express app behind express-oauth2-jwt-bearer refuses a token that Leat made for another API, or for itself', async () => {
     const other = await fetchToken(leat.url, admin, otherAudience);
     for (const token of [other, leat.token]) {
       assert.deepEqual(await statuses(token), [401, 401, 401]);
@@ -164,7 +164,7 @@ describe('an Express app behind express-oauth2-jwt-bearer', () => {
     assert.match(challenge ?? '', /Unexpected 'aud' value/);
   });
 
-  test('refuses a token whose claims were changed', async () => {
+  test('an Express app behind express-oauth2-jwt-bearer refuses a token whose claims were changed', async () => {
     const token = await fetchToken(leat.url, reader, audience);
     const [header = '', payload = '', signature = ''] = token.split('.');
     const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as object;
@@ -176,7 +176,7 @@ describe('an Express app behind express-oauth2-jwt-bearer', () => {
     assert.match(challenge ?? '', /signature verification failed/);
   });
 
-  test('accepts the tokens of the old key and of the new one after a rotation', async () => {
+  test('an Express app behind express-oauth2-jwt-bearer accepts the tokens of the old key and of the new one after a rotation', async () => {
     const former = await fetchToken(leat.url, admin, audience);
     await leat.stop();
     const rotated = await runLeat(['keys', 'rotate', '--now'], {

@@ -44,7 +44,7 @@ describe('500 failures in a row', () => {
     assert.ok((await readStream(leat, stream.id)).updated_at > stream.updated_at);
   });
 
-  test('do not disable when one success stands between', async (t) => {
+  test('500 failures in a row do not disable when one success stands between', async (t) => {
     const { stream, type } = await streamOf(t);
     await publishAll(leat, failing(type, 499));
     await waitForStats(leat, stream.id, { failed: 499 });
@@ -77,7 +77,7 @@ describe('500 failures in a row', () => {
     await waitForDisabled(stream);
   });
 
-  test('are forgotten when the stream is enabled again', async (t) => {
+  test('500 failures in a row are forgotten when the stream is enabled again', async (t) => {
     const { stream, type } = await streamOf(t);
     await publishAll(leat, failing(type, 500));
     await waitForDisabled(stream);
@@ -89,7 +89,7 @@ describe('500 failures in a row', () => {
     await waitForDisabled(stream);
   });
 
-  test('leave the stream beside untouched', async (t) => {
+  test('500 failures in a row leave the stream beside untouched', async (t) => {
     const broken = await streamOf(t);
     const healthy = await startEndpoint();
     t.after(() => healthy.close());
@@ -103,7 +103,7 @@ describe('500 failures in a row', () => {
 });
 
 describe('a stream that was disabled by its failures', () => {
-  test('is sent nothing but explicit redeliveries, and the gap is held', async (t) => {
+  test('a stream that was disabled by its failures is sent nothing but explicit redeliveries, and the gap is held', async (t) => {
     const { stream, type, endpoint } = await streamOf(t);
     const failed = await publishAll(leat, failing(type, 500));
     await waitForDisabled(stream);
@@ -131,7 +131,7 @@ describe('a stream that was disabled by its failures', () => {
     );
   });
 
-  test('at 5000 open failures stays so until a redelivery brings 4999', async (t) => {
+  test('a stream that was disabled by its failures at 5000 open failures stays so until a redelivery brings 4999', async (t) => {
     const { stream, type, endpoint } = await streamOf(t);
     // A success after every tenth failure keeps the row of failures short.
     const mixed = Array.from({ length: 499 }, () => [...failing(type, 10), passing(type)]).flat();

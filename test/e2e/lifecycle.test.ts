@@ -170,7 +170,7 @@ describe('an event on its way to a webhook', () => {
 });
 
 describe('a webhook that breaks', () => {
-  test('gets four attempts with one id and body; then the failure is listed', async (t) => {
+  test('a webhook that breaks gets four attempts with one id and body; then the failure is listed', async (t) => {
     const endpoint = await endpointOf(t, text(503, 'busy'));
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
@@ -240,7 +240,7 @@ describe('redelivery', () => {
     assert.equal(gone.message, 'The event does not exist.');
   });
 
-  test('that fails again keeps one record with every attempt', async (t) => {
+  test('redelivery that fails again keeps one record with every attempt', async (t) => {
     const { endpoint, stream, ids } = await brokenStream(t, 1);
     const [id = ''] = ids;
     endpoint.answer(503);
@@ -256,7 +256,7 @@ describe('redelivery', () => {
     assert.deepEqual(Object.keys(marker).toSorted(), ['status', 'timestamp']);
   });
 
-  test('is refused while it is under way, after success, and for what never was', async (t) => {
+  test('redelivery is refused while it is under way, after success, and for what never was', async (t) => {
     const { endpoint, stream, ids } = await brokenStream(t, 1);
     const [id = ''] = ids;
     const held = hold(endpoint);
@@ -283,7 +283,7 @@ describe('redelivery', () => {
     assert.equal(noStream.message, 'The requested stream does not exist.');
   });
 
-  test('of many skips what is under way already', async (t) => {
+  test('redelivery of many skips what is under way already', async (t) => {
     const { endpoint, stream } = await brokenStream(t, 3);
     const held = hold(endpoint);
     const path = `/api/v2/event-streams/${stream.id}/redeliver`;
@@ -295,7 +295,7 @@ describe('redelivery', () => {
     assert.equal(endpoint.arrivals.length, 6);
   });
 
-  test('of many takes the filters together and answers what was sent', async (t) => {
+  test('redelivery of many takes the filters together and answers what was sent', async (t) => {
     const endpoint = await endpointOf(t, 400);
     const types = [freshType(), freshType()] as const;
     const stream = await createStream(leat, endpoint.url, { types });
@@ -328,7 +328,7 @@ describe('redelivery', () => {
 });
 
 describe('a stream that changes', () => {
-  test('sends the next attempt to the new destination', async (t) => {
+  test('a stream that changes sends the next attempt to the new destination', async (t) => {
     const [old, next] = [await endpointOf(t), await endpointOf(t)];
     const type = freshType();
     const stream = await createStream(leat, old.url, { types: [type] });
@@ -345,7 +345,7 @@ describe('a stream that changes', () => {
     assert.equal(old.arrivals.length, 1);
   });
 
-  test('keeps its secret when only it is left out, and wants it when the rest changes', async (t) => {
+  test('a stream that changes keeps its secret when only it is left out, and wants it when the rest changes', async (t) => {
     const endpoint = await endpointOf(t);
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
@@ -366,7 +366,7 @@ describe('a stream that changes', () => {
     assert.deepEqual((await readStream(leat, stream.id)).destination, stream.destination);
   });
 
-  test('takes new subscriptions from the next event on', async (t) => {
+  test('a stream that changes takes new subscriptions from the next event on', async (t) => {
     const endpoint = await endpointOf(t);
     const [former, later] = [freshType(), freshType()];
     const stream = await createStream(leat, endpoint.url, { types: [former] });
@@ -382,7 +382,7 @@ describe('a stream that changes', () => {
 });
 
 describe('a stream disabled by hand', () => {
-  test('gets nothing of the time between; latest goes on from now', async (t) => {
+  test('a stream disabled by hand gets nothing of the time between; latest goes on from now', async (t) => {
     const endpoint = await endpointOf(t);
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
@@ -399,7 +399,7 @@ describe('a stream disabled by hand', () => {
     assert.deepEqual(await failuresOf(leat, stream.id), []);
   });
 
-  test('gets the events of the time between when it resumes with held', async (t) => {
+  test('a stream disabled by hand gets the events of the time between when it resumes with held', async (t) => {
     const endpoint = await endpointOf(t);
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type], status: 'disabled' });
@@ -412,7 +412,7 @@ describe('a stream disabled by hand', () => {
     assert.deepEqual(got.toSorted(), [...held, later].toSorted());
   });
 
-  test('has its waiting retries as failures, and an attempt under way counts', async (t) => {
+  test('a stream disabled by hand has its waiting retries as failures, and an attempt under way counts', async (t) => {
     const endpoint = await endpointOf(t);
     const type = freshType();
     const held = hold(endpoint);
@@ -428,7 +428,7 @@ describe('a stream disabled by hand', () => {
     assert.match(failure?.attempts.at(-1)?.error_message ?? '', /^503\b/);
   });
 
-  test('has its retries ended with a message of their own', async (t) => {
+  test('a stream disabled by hand has its retries ended with a message of their own', async (t) => {
     const endpoint = await endpointOf(t, (response) => {
       response.writeHead(503, { 'retry-after': '60' }).end();
     });
@@ -453,7 +453,7 @@ describe('a stream disabled by hand', () => {
 });
 
 describe('a stream that is deleted in mid-flight', () => {
-  test('has its attempt cut off, none follows, and everything of it is gone', async (t) => {
+  test('a stream that is deleted in mid-flight has its attempt cut off, none follows, and everything of it is gone', async (t) => {
     const endpoint = await endpointOf(t);
     const type = freshType();
     let cutOff = false;
@@ -501,7 +501,7 @@ describe('a stream that is deleted in mid-flight', () => {
 });
 
 describe('a test event', () => {
-  test('goes to its stream alone, marked, whatever the subscriptions are', async (t) => {
+  test('a test event goes to its stream alone, marked, whatever the subscriptions are', async (t) => {
     const endpoint = await endpointOf(t);
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: ['user.updated'] });
@@ -531,7 +531,7 @@ describe('a test event', () => {
     );
   });
 
-  test('that fails is a failure like any other and can be redelivered', async (t) => {
+  test('a test event that fails is a failure like any other and can be redelivered', async (t) => {
     const endpoint = await endpointOf(t, 503);
     const stream = await createStream(leat, endpoint.url);
     const record = await testEvent(stream, { event_type: 'user.deleted' });
@@ -609,7 +609,7 @@ describe('statistics', () => {
     }
   });
 
-  test('of an asked window floor both ends to the hour and list its hours', async (t) => {
+  test('statistics of an asked window floor both ends to the hour and list its hours', async (t) => {
     const endpoint = await endpointOf(t);
     const stream = await createStream(leat, endpoint.url);
     const query = '?date_from=2026-03-01T09:30:00Z&date_to=2026-03-01T12:10:00Z';

@@ -31,7 +31,7 @@ const message =
   'Too many requests. Check the X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset headers.';
 
 describe('a bucket that is empty', () => {
-  test('refuses strangers by address, before 404, 405 and 401, and no client', async () => {
+  test('a bucket that is empty refuses strangers by address, before 404, 405 and 401, and no client', async () => {
     const from = address();
     for (const [method, path] of [
       ['GET', '/api/v2/event-streams'],
@@ -58,7 +58,7 @@ describe('a bucket that is empty', () => {
     assert.equal(neighbour.status, 401);
   });
 
-  test('refuses a client whatever its address is, and forged tokens do not drain it', async () => {
+  test('a bucket that is empty refuses a client whatever its address is, and forged tokens do not drain it', async () => {
     const client = await newToken();
     const forged = `${client.slice(0, -8)}AAAAAAAA`;
     const from = address();
@@ -70,7 +70,7 @@ describe('a bucket that is empty', () => {
     assertTooMany(await drained(() => get({ ...bearer(client), ...address() })));
   });
 
-  test('of the token endpoint answers in the words of OAuth', async () => {
+  test('a bucket that is empty of the token endpoint answers in the words of OAuth', async () => {
     const from = address();
     const ask = (): Promise<Response> =>
       fetch(`${leat.url}/oauth/token`, { method: 'POST', headers: from });
@@ -88,7 +88,7 @@ describe('a bucket that is empty', () => {
     });
   });
 
-  test('believes X-Forwarded-For from right to left, and no further than its proxies', async () => {
+  test('a bucket that is empty believes X-Forwarded-For from right to left, and no further than its proxies', async () => {
     const real = '203.0.113.77';
     const forge = (left: string): Record<string, string> => ({
       'x-forwarded-for': `${left}, ${real}`,
@@ -101,7 +101,7 @@ describe('a bucket that is empty', () => {
     assertTooMany(refused);
   });
 
-  test('counts an IPv6 network of 64 bits as one address', async () => {
+  test('a bucket that is empty counts an IPv6 network of 64 bits as one address', async () => {
     let count = 0;
     const refused = await drained(() => {
       count++;
@@ -116,7 +116,7 @@ describe('a bucket that is empty', () => {
 });
 
 describe('the bucket of published events', () => {
-  test('admits a request while it is above zero, then takes all its events', async () => {
+  test('the bucket of published events admits a request while it is above zero, then takes all its events', async () => {
     const client = await newToken();
     const event = { type: 'order.paid', data: {} };
     const many = Array.from({ length: 1000 }, () => event);
@@ -135,7 +135,7 @@ describe('the bucket of published events', () => {
 });
 
 describe('the streams of a tenant', () => {
-  test('are limited in number, and deleting one makes room', async () => {
+  test('the streams of a tenant are limited in number, and deleting one makes room', async () => {
     const client = bearer(await newToken());
     const create = (): Promise<Response> =>
       leat.send('POST', '/api/v2/event-streams', streamBody('https://example.com/'), client);

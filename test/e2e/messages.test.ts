@@ -74,7 +74,7 @@ async function isGone(url: string): Promise<void> {
 }
 
 describe('leat start, with nothing set', () => {
-  test('runs both APIs, and the sample client opens all three messages', async (t) => {
+  test('leat start, with nothing set runs both APIs, and the sample client opens all three messages', async (t) => {
     const leat = await start(t);
     const token = await sampleToken(leat);
     assert.deepEqual(await statuses(leat.messages, token), [200, 200, 200]);
@@ -94,7 +94,7 @@ describe('leat start, with nothing set', () => {
     assert.deepEqual(await statuses(leat.messages, management), [200, 401, 401]);
   });
 
-  test('lets a client without the role read the protected message alone', async (t) => {
+  test('leat start, with nothing set lets a client without the role read the protected message alone', async (t) => {
     const leat = await start(t);
     const text = await readFile(join(leat.folder, 'data', 'bootstrap.json'), 'utf8');
     const made = JSON.parse(text) as { client_id: string; client_secret: string };
@@ -116,7 +116,7 @@ describe('leat start, with nothing set', () => {
     assert.deepEqual(await statuses(leat.messages, token), [200, 200, 403]);
   });
 
-  test('takes the keys of the first tenant, by its domain, where there are several', async (t) => {
+  test('leat start, with nothing set takes the keys of the first tenant, by its domain, where there are several', async (t) => {
     const folder = await freshFolder(t);
     const domain = { LEAT_TENANT_DOMAIN: 'leat.example.com', LEAT_TRUST_PROXY: '127.0.0.1' };
     const first = await start(t, domain, folder);
@@ -142,7 +142,7 @@ describe('leat start, with nothing set', () => {
     assert.deepEqual(await statuses(leat.messages, token), [200, 200, 200]);
   });
 
-  test('takes tokens of another authorization server where that is named', async (t) => {
+  test('leat start, with nothing set takes tokens of another authorization server where that is named', async (t) => {
     const { port } = await take(t);
     const leat = await start(t, { TOKEN_ISSUER_DOMAIN: `127.0.0.1:${port}` });
     assert.deepEqual(await statuses(leat.messages, await sampleToken(leat)), [200, 401, 401]);
@@ -150,7 +150,7 @@ describe('leat start, with nothing set', () => {
 });
 
 describe('leat start, where one of the two cannot listen', () => {
-  test('runs neither, says which variable to change, and has made nothing', async (t) => {
+  test('leat start, where one of the two cannot listen runs neither, says which variable to change, and has made nothing', async (t) => {
     const folder = await freshFolder(t);
     const { port: taken } = await take(t);
     const free = await freePort();
@@ -166,7 +166,7 @@ describe('leat start, where one of the two cannot listen', () => {
     await isGone(`http://127.0.0.1:${free}/readyz`);
   });
 
-  test('ends the message API when the management API cannot start', async (t) => {
+  test('leat start, where one of the two cannot listen ends the message API when the management API cannot start', async (t) => {
     const folder = await freshFolder(t);
     const { port: taken } = await take(t);
     const free = await freePort();
@@ -177,7 +177,7 @@ describe('leat start, where one of the two cannot listen', () => {
     await isGone(`http://127.0.0.1:${free}/api/messages/public`);
   });
 
-  test('refuses one port for both', async (t) => {
+  test('leat start, where one of the two cannot listen refuses one port for both', async (t) => {
     const folder = await freshFolder(t);
     const env = { LEAT_PORT: '6060', APP_PORT: '6060' };
     const { code, output } = await runLeat(['start'], env, { cwd: folder });
@@ -238,7 +238,7 @@ describe('leat messages', () => {
     TOKEN_ISSUER_DOMAIN: '127.0.0.1:1',
   };
 
-  test('runs alone, from a .env file over which the environment wins', async (t) => {
+  test('leat messages runs alone, from a .env file over which the environment wins', async (t) => {
     const folder = await freshFolder(t);
     const port = await freePort();
     const lines = Object.entries({ ...whole, PORT: '1' }).map(([name, text]) => `${name}=${text}`);
@@ -256,7 +256,7 @@ describe('leat messages', () => {
     assert.deepEqual(await ended, [0, null]);
   });
 
-  test('ends with a line for each variable that is missing or wrong', async (t) => {
+  test('leat messages ends with a line for each variable that is missing or wrong', async (t) => {
     const folder = await freshFolder(t);
     const bare = await runLeat(['messages'], {}, { cwd: folder });
     assert.equal(bare.code, 1);
@@ -273,7 +273,7 @@ describe('leat messages', () => {
     assert.equal(wrong.output, line);
   });
 
-  test('ends with a line where its port is taken', async (t) => {
+  test('leat messages ends with a line where its port is taken', async (t) => {
     const folder = await freshFolder(t);
     const { port } = await take(t);
     const env = { ...whole, APP_PORT: String(port) };
@@ -282,7 +282,7 @@ describe('leat messages', () => {
     assert.match(output, new RegExp(`^APP_PORT: ${port} on 127\\.0\\.0\\.1 is in use, .*\n$`));
   });
 
-  test('asks nothing of the settings of the service', async (t) => {
+  test('leat messages asks nothing of the settings of the service', async (t) => {
     const folder = await freshFolder(t);
     const port = await freePort();
     const env = { ...whole, PORT: String(port), LEAT_STORE: 'nonsense', LEAT_PORT: 'nonsense' };

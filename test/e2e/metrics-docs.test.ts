@@ -77,7 +77,7 @@ function rowsOf(markdown: string): Row[] {
 }
 
 describe('docs/metrics.md', () => {
-  test('has a row for each metric of Leat, with its type, and for no other', async () => {
+  test('docs/metrics.md has a row for each metric of Leat, with its type, and for no other', async () => {
     const rows = rowsOf(await read('metrics.md'));
     const exposed = [...reported.families.values()].filter(({ name }) => name.startsWith('leat_'));
     assert.deepEqual(
@@ -87,19 +87,19 @@ describe('docs/metrics.md', () => {
     for (const { name, nodes } of rows) assert.match(nodes, /^(?:sum|max|–)$/, name);
   });
 
-  test('names the labels that each metric has', async () => {
+  test('docs/metrics.md names the labels that each metric has', async () => {
     for (const { name, type, labels } of rowsOf(await read('metrics.md'))) {
       const [sample] = reported.samples(type === 'histogram' ? `${name}_count` : name);
       assert.deepEqual(Object.keys(sample?.labels ?? {}).toSorted(), labels.toSorted(), name);
     }
   });
 
-  test('names no metric that is not there', async () => {
+  test('docs/metrics.md names no metric that is not there', async () => {
     const text = await read('metrics.md');
     assertKnown(text, 'metrics.md');
   });
 
-  test('names each alert of the rules file', async () => {
+  test('docs/metrics.md names each alert of the rules file', async () => {
     const alerts = (await read('alerts.yml')).matchAll(/^ +- alert: (\w+)$/gm);
     const named = (await read('metrics.md')).matchAll(/^\| `(Leat\w+)` /gm);
     const rules = [...alerts].map(([, name]) => name);
@@ -112,7 +112,7 @@ describe('docs/metrics.md', () => {
 });
 
 describe('docs/alerts.yml', () => {
-  test('asks only for metrics that are there', async () => {
+  test('docs/alerts.yml asks only for metrics that are there', async () => {
     const lines = (await read('alerts.yml')).split('\n');
     const expressions = lines.filter((line, index) => {
       return /^ +expr: /.test(line) || /^ +expr: >-$/.test(lines[index - 1] ?? '');
@@ -121,7 +121,7 @@ describe('docs/alerts.yml', () => {
     assertKnown(expressions.join('\n'), 'alerts.yml');
   });
 
-  test('has what each rule needs', async () => {
+  test('docs/alerts.yml has what each rule needs', async () => {
     const [head = '', ...rules] = (await read('alerts.yml')).split(/^ +- alert: /m);
     assert.match(head, /^groups:\n +- name: leat\n +rules:\n/m);
     for (const rule of rules) {
@@ -158,7 +158,7 @@ describe('docs/grafana.json', () => {
   const dashboard = async (): Promise<Dashboard> =>
     JSON.parse(await read('grafana.json')) as Dashboard;
 
-  test('can be imported with any Prometheus', async () => {
+  test('docs/grafana.json can be imported with any Prometheus', async () => {
     const { __inputs: inputs, schemaVersion, templating, panels } = await dashboard();
     assert.deepEqual(
       inputs.map(({ name, pluginId }) => [name, pluginId]),
@@ -173,7 +173,7 @@ describe('docs/grafana.json', () => {
     assert.ok(panels.every(({ gridPos }) => gridPos.x + gridPos.w <= 24));
   });
 
-  test('asks only for metrics that are there', async () => {
+  test('docs/grafana.json asks only for metrics that are there', async () => {
     const { panels, templating } = await dashboard();
     const asked = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
     const definitions = templating.list.flatMap(({ definition }) => definition ?? []);
@@ -181,7 +181,7 @@ describe('docs/grafana.json', () => {
     for (const expression of [...asked, ...definitions]) assertKnown(expression, expression);
   });
 
-  test('shows every metric of Leat', async () => {
+  test('docs/grafana.json shows every metric of Leat', async () => {
     const text = await read('grafana.json');
     const shown = new Set(namesIn(text).map((name) => familyName(reported.families, name)));
     const hidden = [...reported.families.keys()].filter(

@@ -103,7 +103,7 @@ describe('the metrics of a running service', () => {
     assert.equal(latency, 20, 'a redelivery has none');
   });
 
-  test('tell the lag of a stream whose receiver holds it up, and its end', async () => {
+  test('the metrics of a running service tell the lag of a stream whose receiver holds it up, and its end', async () => {
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
     const labels = { tenant: 'main', stream: stream.id };
@@ -182,7 +182,7 @@ describe('the metrics of a running service', () => {
     assert.equal(growth(open, end)('leat_http_requests_total', labels), 0);
   });
 
-  test('are not on the main listener', async () => {
+  test('the metrics of a running service are not on the main listener', async () => {
     for (const host of ['127.0.0.1', `127.0.0.1:${metricsPort}`]) {
       const answer = await leat.send('GET', '/metrics', undefined, { 'x-forwarded-host': host });
       assert.equal(answer.status, 404);
@@ -193,7 +193,7 @@ describe('the metrics of a running service', () => {
 });
 
 describe('a start with LEAT_METRICS_PORT', () => {
-  test('prints where the metrics are, under the name of the service', async (t) => {
+  test('a start with LEAT_METRICS_PORT prints where the metrics are, under the name of the service', async (t) => {
     const own = await makePlace();
     const port = await freePort();
     const [main, messages] = [await freePort(), await freePort()];
@@ -215,7 +215,7 @@ describe('a start with LEAT_METRICS_PORT', () => {
     assert.ok((await scrape(port)).families.has('my_events_attempts_total'));
   });
 
-  test('is refused where the port is taken, and makes nothing', async (t) => {
+  test('a start with LEAT_METRICS_PORT is refused where the port is taken, and makes nothing', async (t) => {
     const taken = createServer().listen(0, '127.0.0.1');
     t.after(() => taken.close());
     await once(taken, 'listening');
@@ -237,7 +237,7 @@ describe('a start with LEAT_METRICS_PORT', () => {
     assert.doesNotMatch(next.output, /main/, 'no tenant was made');
   });
 
-  test('is refused where the host is none of this machine', async (t) => {
+  test('a start with LEAT_METRICS_PORT is refused where the host is none of this machine', async (t) => {
     const own = await makePlace();
     t.after(() => own.remove());
     const env = {

@@ -66,7 +66,7 @@ describe('the name of the service and the prefix', () => {
     await answered(204, leat.send('DELETE', `/api/v2/event-streams/${stream.id}`));
   });
 
-  test('cannot be forged by a CloudEvent', async () => {
+  test('the name of the service and the prefix cannot be forged by a CloudEvent', async () => {
     const event = { specversion: '1.0', id: '1', source: '/x', type: freshType(), data: {} };
     const contentType = { 'content-type': 'application/cloudevents+json' };
     for (const attribute of ['a0tenant', 'a0stream', 'a0purpose', 'a0anything']) {

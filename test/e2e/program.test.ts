@@ -44,7 +44,7 @@ const client = {
 };
 
 describe('leat config', { concurrency: 2 }, () => {
-  test('prints every setting and no secret', async (t) => {
+  test('leat config prints every setting and no secret', async (t) => {
     const place = await placeOf(t);
     const env = {
       LEAT_STORE: 'postgres://user:store-password@db.example.com/leat',
@@ -79,7 +79,7 @@ describe('leat config', { concurrency: 2 }, () => {
     for (const variable of variables) assert.ok(output.includes(`${variable} `), variable);
   });
 
-  test('reads .env, and the environment wins over it', async (t) => {
+  test('leat config reads .env, and the environment wins over it', async (t) => {
     const place = await placeOf(t);
     await writeFile(join(place.folder, '.env'), 'LEAT_PORT=1111\nLEAT_TENANT_NAME="from-file"\n');
     const { output } = await runLeat(['config'], { LEAT_PORT: '2222' }, { cwd: place.folder });
@@ -119,12 +119,12 @@ describe('a start with a wrong value', { concurrency: 2 }, () => {
     });
   }
 
-  test('names a variable it does not know, and starts', async (t) => {
+  test('a start with a wrong value names a variable it does not know, and starts', async (t) => {
     const { leat } = await running(t, { LEAT_PROT: '1', LEAT_LOG_LEVEL: 'warn' });
     assert.match(leat.output(), /LEAT_PROT/);
   });
 
-  test('names the port that is in use', async (t) => {
+  test('a start with a wrong value names the port that is in use', async (t) => {
     const place = await placeOf(t);
     const other = createServer().listen(0, '127.0.0.1');
     t.after(() => other.close());
@@ -139,7 +139,7 @@ describe('a start with a wrong value', { concurrency: 2 }, () => {
     });
   });
 
-  test('refuses a key that does not fit the stored secrets', async (t) => {
+  test('a start with a wrong value refuses a key that does not fit the stored secrets', async (t) => {
     const { place, leat } = await running(t);
     await createStream(leat, 'https://example.com/');
     await leat.stop();
@@ -153,7 +153,7 @@ describe('a start with a wrong value', { concurrency: 2 }, () => {
     assert.match(output, /^LEAT_SECRET_KEY: .+\n$/);
   });
 
-  test('refuses a file that is no database, and leaves it as it is', async (t) => {
+  test('a start with a wrong value refuses a file that is no database, and leaves it as it is', async (t) => {
     const place = await placeOf(t);
     await writeFile(place.file, 'this is no database, it is my diary\n'.repeat(200));
     const was = await readFile(place.file);
@@ -166,7 +166,7 @@ describe('a start with a wrong value', { concurrency: 2 }, () => {
 });
 
 describe('a second process on the same file', () => {
-  test('is refused with one line, and the first goes on', async (t) => {
+  test('a second process on the same file is refused with one line, and the first goes on', async (t) => {
     const { place, leat } = await running(t);
     const env = {
       LEAT_STORE: `sqlite:${place.file}`,
@@ -182,7 +182,7 @@ describe('a second process on the same file', () => {
     assert.equal((await runLeat(['tenants', 'list'], env)).code, 0);
   });
 
-  test('starts at once after the first was killed', async (t) => {
+  test('a second process on the same file starts at once after the first was killed', async (t) => {
     const { place, leat } = await running(t);
     const stream = await createStream(leat, 'https://example.com/');
     await leat.kill();
@@ -193,7 +193,7 @@ describe('a second process on the same file', () => {
 });
 
 describe('Ctrl-C', () => {
-  test('lets the attempt under way end, records it, and ends with 0', async (t) => {
+  test('Ctrl-C lets the attempt under way end, records it, and ends with 0', async (t) => {
     const endpoint = await endpointOf(t);
     const { place, leat } = await running(t);
     const type = freshType();
@@ -217,7 +217,7 @@ describe('Ctrl-C', () => {
     assert.equal(endpoint.of(marker).length, 1);
   });
 
-  test('keeps a retry that was waiting for the next start', async (t) => {
+  test('Ctrl-C keeps a retry that was waiting for the next start', async (t) => {
     const endpoint = await endpointOf(t, 503);
     const { place, leat } = await running(t, { LEAT_RETRY_DELAYS_MS: '100,100,100' });
     const type = freshType();
@@ -236,7 +236,7 @@ describe('Ctrl-C', () => {
     assert.ok(ids.every((id) => endpoint.of(id).length >= 2));
   });
 
-  test('ends a connection with the answer of the request that was under way', async (t) => {
+  test('Ctrl-C ends a connection with the answer of the request that was under way', async (t) => {
     const { leat } = await running(t);
     const body = JSON.stringify({ type: 'order.paid', data: {} });
     const socket = connect(leat.port, '127.0.0.1');
@@ -324,7 +324,7 @@ describe('Ctrl-C', () => {
 });
 
 describe('the first start without a terminal', () => {
-  test('writes the credentials where only the owner reads them, and prints the path', async (t) => {
+  test('the first start without a terminal writes the credentials where only the owner reads them, and prints the path', async (t) => {
     const place = await placeOf(t);
     const folder = join(place.folder, 'data');
     const port = String(await freePort());
@@ -354,7 +354,7 @@ describe('the first start without a terminal', () => {
     await stopped(second.child);
   });
 
-  test('takes a changed secret of the environment, with a warning that does not show it', async (t) => {
+  test('the first start without a terminal takes a changed secret of the environment, with a warning that does not show it', async (t) => {
     const { place, leat } = await running(t);
     await leat.stop();
     const changed = 'another-secret-of-mine';
@@ -377,7 +377,7 @@ describe('the first start without a terminal', () => {
 });
 
 describe('tenants', () => {
-  test('are made on the command line, chosen by Host, and see nothing of each other', async (t) => {
+  test('tenants are made on the command line, chosen by Host, and see nothing of each other', async (t) => {
     const { place, leat: alone } = await running(t);
     const type = freshType();
     await alone.stop();
@@ -466,7 +466,7 @@ describe('tenants', () => {
     await stopped(again.child);
   });
 
-  test('that move to another domain have their former tokens refused', async (t) => {
+  test('tenants that move to another domain have their former tokens refused', async (t) => {
     const { place, leat } = await running(t);
     await leat.stop();
     const moved = await startLeat(place, {
@@ -483,7 +483,7 @@ describe('tenants', () => {
 });
 
 describe('a restart', () => {
-  test('keeps streams, failures, counters, secrets, tokens and idempotency', async (t) => {
+  test('a restart keeps streams, failures, counters, secrets, tokens and idempotency', async (t) => {
     const endpoint = await endpointOf(t, 400);
     const { place, leat } = await running(t);
     const type = freshType();
@@ -518,7 +518,7 @@ describe('a restart', () => {
     assert.equal(await again.stop(), 0);
   });
 
-  test('with a store in memory forgets everything, as it says', async (t) => {
+  test('a restart with a store in memory forgets everything, as it says', async (t) => {
     const place = await placeOf(t);
     const memory = { LEAT_STORE: 'sqlite::memory:' };
     const first = await startLeat(place, memory);
@@ -536,7 +536,7 @@ describe('a restart', () => {
 });
 
 describe('the command line', { concurrency: 2 }, () => {
-  test('refuses words it does not know', async () => {
+  test('the command line refuses words it does not know', async () => {
     for (const words of [['nonsense'], ['serve', 'extra'], ['keys', 'revoke'], ['keys', '--now']]) {
       const { code, output } = await runLeat(words, {});
       assert.equal(code, 2, words.join(' '));
@@ -544,7 +544,7 @@ describe('the command line', { concurrency: 2 }, () => {
     }
   });
 
-  test('says what is missing before the first start', async (t) => {
+  test('the command line says what is missing before the first start', async (t) => {
     const place = await placeOf(t);
     await mkdir(join(place.folder, 'empty'));
     const env = { LEAT_STORE: `sqlite:${place.folder}/empty/leat.db`, ...key };

@@ -13,7 +13,7 @@ const message = 'a pull was closed because its client did not read';
 describe('clients of the program that do not read', { concurrency: true }, () => {
   for (const tls of [false, true]) {
     const how = tls ? ', over TLS' : '';
-    test(`are cut off and named in the log, while others are served${how}`, async (t) => {
+    test(`clients of the program that do not read are cut off and named in the log, while others are served${how}`, async (t) => {
       const place = await makePlace();
       const leat = await startLeat(place, tls ? { LEAT_TLS: 'local' } : {});
       t.after(async () => {

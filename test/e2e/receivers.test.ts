@@ -246,7 +246,7 @@ for (const { file, source } of receivers) {
     });
     after(() => fixture.close());
 
-    test('takes what Leat delivers', async () => {
+    test(`${file} of the guide takes what Leat delivers`, async () => {
       const id = await publish(leat, fixture.type, { name: 'Ada ☂' });
       await waitFor('the work', () => fixture.handled(id) === 1);
       await settle(fixture);
@@ -254,7 +254,7 @@ for (const { file, source } of receivers) {
       assert.equal(fixture.front.of(id).length, 1);
     });
 
-    test('does the work once where its answer is lost and Leat delivers again', async () => {
+    test(`${file} of the guide does the work once where its answer is lost and Leat delivers again`, async () => {
       const id = freshId();
       fixture.loseAnswerOf(id);
       const event = { id, type: fixture.type, data: {} };
@@ -266,7 +266,7 @@ for (const { file, source } of receivers) {
       assert.deepEqual(await failuresOf(leat, fixture.stream), []);
     });
 
-    test('does the work once where an event comes twice at the same time', async () => {
+    test(`${file} of the guide does the work once where an event comes twice at the same time`, async () => {
       const { id, headers, body } = signed(fixture);
       const answers = await Promise.all([1, 2, 3].map(() => post(fixture.port, headers, body)));
       assert.deepEqual(answers, [204, 204, 204]);
@@ -312,7 +312,7 @@ for (const { file, source } of receivers) {
       return { ...request, headers: { ...headers, [name]: changed } };
     }
 
-    test('refuses what is not signed, is signed otherwise or at another time, and does nothing', async () => {
+    test(`${file} of the guide refuses what is not signed, is signed otherwise or at another time, and does nothing`, async () => {
       const ids: string[] = [];
       for (const [what, forgery] of forgeries) {
         const { id, headers, body } = forgery();
@@ -330,7 +330,7 @@ for (const { file, source } of receivers) {
       assert.deepEqual(ids.map(fixture.handled), Array(forgeries.length).fill(1));
     });
 
-    test('takes any of several signatures, whatever the others are', async () => {
+    test(`${file} of the guide takes any of several signatures, whatever the others are`, async () => {
       const { id, headers, body } = signed(fixture);
       const { 'webhook-signature': own = '' } = headers;
       const other = signed(fixture, { id, secret: strange }).headers['webhook-signature'];
@@ -340,7 +340,7 @@ for (const { file, source } of receivers) {
       await waitFor('the work', () => fixture.handled(id) === 1);
     });
 
-    test('goes on after a body that is too large and clients that leave', async () => {
+    test(`${file} of the guide goes on after a body that is too large and clients that leave`, async () => {
       const { headers, body } = signed(fixture);
       const large = await post(fixture.port, headers, body + ' '.repeat(1_100_000)).catch(
         () => 413,
@@ -356,7 +356,7 @@ for (const { file, source } of receivers) {
       await settle(fixture);
     });
 
-    test('goes on through a rotation of the secret and a restart, and remembers', async () => {
+    test(`${file} of the guide goes on through a rotation of the secret and a restart, and remembers`, async () => {
       const former = await publish(leat, fixture.type);
       await waitFor('the work', () => fixture.handled(former) === 1);
       const path = `/api/v2/event-streams/${fixture.stream}/signing-secret/rotate`;
@@ -384,7 +384,7 @@ for (const { file, source } of receivers) {
 }
 
 describe('the guide', () => {
-  test('shows a request whose signature holds', () => {
+  test('the guide shows a request whose signature holds', () => {
     const block = /```http\n([^]*?)```/.exec(guide)?.[1] ?? '';
     const [head = '', body = ''] = block.trimEnd().split('\n\n');
     const header = (name: string): string =>
@@ -397,7 +397,7 @@ describe('the guide', () => {
     assert.equal((JSON.parse(body) as { id: string }).id, header('webhook-id'));
   });
 
-  test('has a statement that lets no older change win', () => {
+  test('the guide has a statement that lets no older change win', () => {
     const statement = /```sql\n([^]*?)```/.exec(guide)?.[1] ?? assert.fail('no statement');
     const db = new DatabaseSync(':memory:');
     db.exec('create table users (id text primary key, email text, changed_at text)');

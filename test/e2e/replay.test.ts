@@ -55,7 +55,7 @@ const idsFrom = ({ arrivals }: Endpoint, first: number): string[] =>
   arrivals.slice(first).map(({ event }) => event.id);
 
 describe('a replay', () => {
-  test('sends the very same events again, and says how far it has come', async (t) => {
+  test('a replay sends the very same events again, and says how far it has come', async (t) => {
     const { stream, endpoint, ids, from } = await past(t, 300);
     const replay = await begin(leat, stream, { from });
     assert.equal(parseOffset(replay.from ?? '')?.offset, parseOffset(from)?.offset);
@@ -71,7 +71,7 @@ describe('a replay', () => {
     }
   });
 
-  test('of dates covers what was accepted between them', async (t) => {
+  test('a replay of dates covers what was accepted between them', async (t) => {
     const { stream, endpoint, type, ids } = await past(t, 3);
     const early = endpoint.arrivals.map(({ event }) => event.time).toSorted();
     await waitFor('the next millisecond', () => new Date().toISOString() > (early.at(-1) ?? ''));
@@ -86,7 +86,7 @@ describe('a replay', () => {
     assert.deepEqual(idsFrom(endpoint, 7), [later]);
   });
 
-  test('makes ordinary failures, which another replay leaves to redelivery', async (t) => {
+  test('a replay makes ordinary failures, which another replay leaves to redelivery', async (t) => {
     const { stream, endpoint, ids, from } = await past(t, 3);
     const [bad] = ids;
     endpoint.answer((response, { event }) => {
@@ -103,7 +103,7 @@ describe('a replay', () => {
     await waitForFailures(leat, stream.id, 0);
   });
 
-  test('that is cancelled lets attempts under way end, and begins no other', async (t) => {
+  test('a replay that is cancelled lets attempts under way end, and begins no other', async (t) => {
     const { stream, type, endpoint, from } = await past(t, 200);
     const held: (() => void)[] = [];
     endpoint.answer((response) => held.push(() => response.writeHead(204).end()));
@@ -145,7 +145,7 @@ describe('a replay', () => {
 });
 
 describe('a replay of what enabling a stream skipped', () => {
-  test('sends exactly those events, by the times of the two changes', async (t) => {
+  test('a replay of what enabling a stream skipped sends exactly those events, by the times of the two changes', async (t) => {
     const { stream, type, endpoint } = await past(t, 5);
     const disabled = await patchStream(leat, stream.id, { status: 'disabled' });
     const missed = await publishAll(leat, eventsOf(type, 20));
@@ -165,7 +165,7 @@ describe('a replay of what enabling a stream skipped', () => {
 });
 
 describe('a replay while its stream changes', () => {
-  test('goes on to the new destination, and takes the new types from there', async (t) => {
+  test('a replay while its stream changes goes on to the new destination, and takes the new types from there', async (t) => {
     const { stream, type, endpoint, ids, from } = await past(t, 60);
     const other = freshType();
     const unwanted = await publishAll(leat, eventsOf(other, 10));
@@ -211,7 +211,7 @@ describe('a replay while its stream changes', () => {
 });
 
 describe('kill -9 in the midst of a replay', () => {
-  test('loses none of its events, and the numbers are right in the end', async (t) => {
+  test('kill -9 in the midst of a replay loses none of its events, and the numbers are right in the end', async (t) => {
     const own = await makePlace();
     const endpoint = await startEndpoint();
     let node: Running | undefined = await startLeat(own);
@@ -257,7 +257,7 @@ describe('kill -9 in the midst of a replay', () => {
 });
 
 describe('start_from of a new stream', () => {
-  test('sends the retained events from there first', async (t) => {
+  test('start_from of a new stream sends the retained events from there first', async (t) => {
     const { type, endpoint, ids, from } = await past(t, 50);
     const border = await headOf(leat);
     const later = await publishAll(leat, eventsOf(type, 20));
@@ -286,7 +286,7 @@ describe('start_from of a new stream', () => {
     }
   });
 
-  test('of one that begins disabled holds for what enabling it says of the past', async (t) => {
+  test('start_from of a new stream of one that begins disabled holds for what enabling it says of the past', async (t) => {
     const { type, from, ...of } = await past(t, 5);
     const ids = [...of.ids];
     for (const resume of ['held', 'latest'] as const) {

@@ -48,14 +48,14 @@ const badSignature = 'Invalid signature received for JSON Web Token validation';
 const stranger = generateKeyPairSync('rsa', { modulusLength: 2048 });
 
 describe('a token of the management API', () => {
-  test('gives access while everything about it is right', async () => {
+  test('a token of the management API gives access while everything about it is right', async () => {
     await answered(200, get(await forge()));
     await answered(200, get(await forge({ claims: { aud: ['x', audience()] } })));
     const lower = { authorization: `bEaReR ${await forge()}` };
     await answered(200, leat.send('GET', '/api/v2/event-streams', undefined, lower));
   });
 
-  test('is not found anywhere but in the header', async () => {
+  test('a token of the management API is not found anywhere but in the header', async () => {
     const token = await forge();
     for (const query of [`access_token=${token}`, `token=${token}`, `authorization=${token}`]) {
       const response = await fetch(`${leat.url}/api/v2/event-streams?${query}`);
@@ -63,7 +63,7 @@ describe('a token of the management API', () => {
     }
   });
 
-  test('is rejected with what is wrong about it', async () => {
+  test('a token of the management API is rejected with what is wrong about it', async () => {
     const aud = 'https://other.example.com';
     const expired = 'Expired token received for JSON Web Token validation';
     const wrong: [token: string, message: string][] = [
@@ -87,7 +87,7 @@ describe('a token of the management API', () => {
     assert.equal(lure.connections(), 0);
   });
 
-  test('of the tenant for another API is rejected', async () => {
+  test('a token of the management API of the tenant for another API is rejected', async () => {
     const identifier = `https://${freshName()}.example.com`;
     await answered(201, leat.send('POST', '/api/v2/resource-servers', { identifier, name: 'x' }));
     const grant = { client_id: bootstrapClient.id, audience: identifier, scope: [] };
@@ -97,7 +97,7 @@ describe('a token of the management API', () => {
     await refusedAs(await get(other), message);
   });
 
-  test('without the scope is rejected, whatever else it carries', async () => {
+  test('a token of the management API without the scope is rejected, whatever else it carries', async () => {
     const others = [
       { scope: 'READ:EVENT_STREAMS' },
       { scope: 'read:event_streamsx xread:event_streams' },
@@ -129,7 +129,7 @@ describe('a client', () => {
     }
   });
 
-  test('with a rotated secret needs the new one at once', async () => {
+  test('a client with a rotated secret needs the new one at once', async () => {
     const client = await newClient();
     const path = `/api/v2/clients/${client.id}/rotate-secret`;
     const { client_secret: secret } = await answered<{ client_secret: string }>(

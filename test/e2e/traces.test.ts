@@ -26,7 +26,7 @@ after(async () => {
 });
 
 describe('the traceparent of a request', () => {
-  test('goes along with every attempt and redelivery of its events, and no other', async () => {
+  test('the traceparent of a request goes along with every attempt and redelivery of its events, and no other', async () => {
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
     endpoint.answer(500);
@@ -49,7 +49,7 @@ describe('the traceparent of a request', () => {
     assert.deepEqual(await sent(plain), [undefined, undefined, undefined]);
   });
 
-  test('is left out where it is not valid', async () => {
+  test('the traceparent of a request is left out where it is not valid', async () => {
     const type = freshType();
     await createStream(leat, endpoint.url, { types: [type] });
     const [id = ''] = await publishWith({ traceparent: trace.toUpperCase() }, [event(type)]);
@@ -57,7 +57,7 @@ describe('the traceparent of a request', () => {
     assert.equal(arrival.headers['traceparent'], undefined);
   });
 
-  test('is left out where it was sent twice, though it is the same', async () => {
+  test('the traceparent of a request is left out where it was sent twice, though it is the same', async () => {
     const type = freshType();
     await createStream(leat, endpoint.url, { types: [type] });
     const headers = {
@@ -76,7 +76,7 @@ describe('the traceparent of a request', () => {
     assert.equal(arrival.headers['traceparent'], undefined);
   });
 
-  test('goes along with what a change of a user and a test event send', async () => {
+  test('the traceparent of a request goes along with what a change of a user and a test event send', async () => {
     const stream = await createStream(leat, endpoint.url, {
       types: ['user.created', 'user.updated'],
     });
@@ -102,7 +102,7 @@ describe('the traceparent of a request', () => {
     );
   });
 
-  test('is not part of the envelope', async () => {
+  test('the traceparent of a request is not part of the envelope', async () => {
     const type = freshType();
     await createStream(leat, endpoint.url, { types: [type] });
     await publishWith({ traceparent: trace }, [event(type)]);

@@ -79,7 +79,7 @@ async function allGone({ file, server, postgres }: Run): Promise<void> {
 }
 
 describe('a test file', { concurrency: true }, () => {
-  test('ends with all that its failed test left running', async (t) => {
+  test('a test file ends with all that its failed test left running', async (t) => {
     const run = await runTestThat(t, "throw new Error('on purpose');");
     const { code, output } = await run.ended;
     assert.equal(code, 1);
@@ -87,7 +87,7 @@ describe('a test file', { concurrency: true }, () => {
     await allGone(run);
   });
 
-  test('that passes and leaves a program running fails', async (t) => {
+  test('a test file that passes and leaves a program running fails', async (t) => {
     const run = await runTestThat(t, '');
     const { code, output } = await run.ended;
     assert.equal(code, 1);
@@ -95,7 +95,7 @@ describe('a test file', { concurrency: true }, () => {
     await allGone(run);
   });
 
-  test('that is killed leaves nothing running', async (t) => {
+  test('a test file that is killed leaves nothing running', async (t) => {
     const run = await runTestThat(t, 'await new Promise((resolve) => setTimeout(resolve, 1e9));');
     process.kill(run.file, 'SIGKILL');
     assert.equal((await run.ended).code, 1);

@@ -4,19 +4,19 @@ import { createQuota } from './quota.ts';
 import { waitFor } from './wait.ts';
 
 describe('waitFor', () => {
-  test('returns what the condition returns', async () => {
+  test('waitFor returns what the condition returns', async () => {
     let polls = 0;
     assert.equal(await waitFor('a third poll', () => ++polls >= 3 && `after ${polls}`), 'after 3');
   });
 
-  test('throws what the condition throws', async () => {
+  test('waitFor throws what the condition throws', async () => {
     const fails = (): never => {
       throw new Error('the server ended');
     };
     await assert.rejects(waitFor('a server', fails), /the server ended/);
   });
 
-  test('waits for as long as there is progress, and then says what the last one was', async () => {
+  test('waitFor waits for as long as there is progress, and then says what the last one was', async () => {
     let polls = 0;
     const never = (): boolean => {
       polls += 1;
@@ -34,7 +34,7 @@ describe('waitFor', () => {
 });
 
 describe('a quota', () => {
-  test('hands out what was permitted, and no more', async () => {
+  test('a quota hands out what was permitted, and no more', async () => {
     const quota = createQuota(10);
     const ending = new AbortController();
     assert.equal(await quota.take(7, ending.signal), 7);

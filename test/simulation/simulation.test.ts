@@ -46,7 +46,7 @@ describe('the engine under simulation', () => {
 });
 
 describe('a history', () => {
-  test('is the same each time it is played', async () => {
+  test('a history is the same each time it is played', async () => {
     for (const seed of [1, 17, 99, 496, 646]) {
       const first = await play(planOf(seed), { record: true });
       const second = await play(planOf(seed), { record: true });
@@ -55,7 +55,7 @@ describe('a history', () => {
     }
   });
 
-  test('can be read as a table', async () => {
+  test('a history can be read as a table', async () => {
     const plan: Plan = {
       ...planOf(17),
       nodes: 1,
@@ -69,7 +69,7 @@ describe('a history', () => {
     assert.match(text, /\nEvery promise was kept\.$/);
   });
 
-  test('that fails is shortened to the steps that matter', async () => {
+  test('a history that fails is shortened to the steps that matter', async () => {
     const plan = planOf(17);
     const isNeeded = ({ do: doing, at }: Plan['steps'][number]): boolean =>
       doing === 'publish' && at === plan.steps.find((step) => step.do === 'publish')?.at;
