@@ -48,13 +48,8 @@ async function afterTwoChecks(leat: Running, chat: AlertReceiver, url: string): 
 }
 
 describe('several nodes on one PostgreSQL', () => {
-<<<<<<< HEAD
   test('each failure is reported and logged once, also when the clocks of the nodes differ', async (t) => {
     const { chat, endpoint, cluster, settings } = await openFixture(t);
-=======
-  test('several nodes on one PostgreSQL tell of each failure once, and one of them logs it, as far as their clocks may differ', async (t) => {
-    const { chat, endpoint, cluster, settings } = await open(t);
->>>>>>> ed84845 (test: titles of the program's tests stand alone)
     const start = (aheadMs: number) =>
       cluster.start({ ...settings, ...createShiftedClock(t, aheadMs).settings });
     const nodes = await Promise.all([0, 50_000, -50_000].map(start));
@@ -82,15 +77,9 @@ describe('several nodes on one PostgreSQL', () => {
     assert.deepEqual([keys.length, new Set(keys).size], [120, 120]);
   });
 
-<<<<<<< HEAD
   test('another node takes over when a node crashes while it sends', async (t) => {
     const { chat, endpoint, cluster, settings } = await openFixture(t);
     const crashing = await cluster.start(settings);
-=======
-  test('several nodes on one PostgreSQL go on for one that dies in the middle of sending', async (t) => {
-    const { chat, endpoint, cluster, settings } = await open(t);
-    const dying = await cluster.start(settings);
->>>>>>> ed84845 (test: titles of the program's tests stand alone)
     chat.answer(() => undefined);
     const { type, ids } = await streamsOf(crashing, endpoint.url, 3);
     await publishAll(crashing, eventsOf(type, 2));

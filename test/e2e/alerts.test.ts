@@ -93,13 +93,8 @@ function brief({
 }
 
 describe('new failures', () => {
-<<<<<<< HEAD
   test('new failures: one alert for each stream, with the fields of docs/monitoring.md#alerts', async (t) => {
     const fixture = await openFixture(t);
-=======
-  test('new failures are told once for each stream, with the numbers of docs/monitoring.md#alerts', async (t) => {
-    const fixture = await open(t);
->>>>>>> ed84845 (test: titles of the program's tests stand alone)
     const one = await streamAt(fixture, fixture.endpoint);
     const other = await streamAt(fixture, fixture.endpoint);
     const healthy = await startEndpoint();
@@ -135,13 +130,8 @@ describe('new failures', () => {
     assert.match(headers?.['user-agent'] ?? '', /^Leat\/\d/);
   });
 
-<<<<<<< HEAD
   test('new failures: one log entry each, without text of the receiver and event data', async (t) => {
     const fixture = await openFixture(t);
-=======
-  test('new failures are logged one by one, without what the receiver said and without event data', async (t) => {
-    const fixture = await open(t);
->>>>>>> ed84845 (test: titles of the program's tests stand alone)
     const stream = await streamAt(fixture, fixture.endpoint);
     const events = [{ type: stream.type, data: { object: { iban: 'secret-of-the-event' } } }];
     const [id = ''] = await publishAll(fixture.leat, events);
@@ -172,13 +162,8 @@ describe('new failures', () => {
     );
   });
 
-<<<<<<< HEAD
-  test("new failures without a channel an alert is a log entry of level error", async (t) => {
+  test('without a channel an alert is a log entry of level error', async (t) => {
     const fixture = await openFixture(t, { LEAT_ALERT_WEBHOOK_URL: '', LEAT_LOG_LEVEL: 'error' });
-=======
-  test('new failures are a log entry of level error where no place is named', async (t) => {
-    const fixture = await open(t, { LEAT_ALERT_WEBHOOK_URL: '', LEAT_LOG_LEVEL: 'error' });
->>>>>>> ed84845 (test: titles of the program's tests stand alone)
     const stream = await streamAt(fixture, fixture.endpoint);
     await fail(fixture, stream, 1);
     await waitFor('the entry', () => fixture.leat.output().includes('1 new delivery failure'));
@@ -193,11 +178,7 @@ describe('new failures', () => {
     assert.equal((alert as StreamAlertBody).alert, 'delivery_failures');
   });
 
-<<<<<<< HEAD
   test('with a mail channel: one mail for each alert', async (t) => {
-=======
-  test('new failures are mailed beside, one mail for each alert', async (t) => {
->>>>>>> ed84845 (test: titles of the program's tests stand alone)
     const mails = await startMailServer({ login: { user: 'leat', pass: 'mail-secret' } });
     t.after(() => mails.close());
     const fixture = await openFixture(t, {
@@ -221,18 +202,12 @@ describe('new failures', () => {
   });
 });
 
-<<<<<<< HEAD
 describe('a stream near its limit', () => {
   test('a stream is reported at 50, 70 and 90 percent, and when it is disabled', async (t) => {
     const fixture = await openFixture(t, {
       LEAT_DISABLE_TOTAL: '10',
       LEAT_DISABLE_CONSECUTIVE: '1000',
     });
-=======
-describe('a stream on its way to its limit', () => {
-  test('a stream on its way to its limit is told at 50, 70 and 90 percent, and when it is disabled', async (t) => {
-    const fixture = await open(t, { LEAT_DISABLE_TOTAL: '10', LEAT_DISABLE_CONSECUTIVE: '1000' });
->>>>>>> ed84845 (test: titles of the program's tests stand alone)
     const stream = await streamAt(fixture, fixture.endpoint);
     const steps: [count: number, expected: string[]][] = [
       [4, []],
@@ -266,13 +241,8 @@ describe('a stream on its way to its limit', () => {
     );
   });
 
-<<<<<<< HEAD
   test('a stream that is disabled again is reported again, also when it is enabled at once', async (t) => {
     const fixture = await openFixture(t, { LEAT_DISABLE_CONSECUTIVE: '2' });
-=======
-  test('a stream on its way to its limit that fails again after it was enabled is told again, also when it is enabled at once', async (t) => {
-    const fixture = await open(t, { LEAT_DISABLE_CONSECUTIVE: '2' });
->>>>>>> ed84845 (test: titles of the program's tests stand alone)
     const stream = await streamAt(fixture, fixture.endpoint);
     await failTogether(fixture, stream, 2);
     await waitFor('the first disabling', () => disablings(fixture, stream) === 1);
@@ -287,13 +257,8 @@ describe('a stream on its way to its limit', () => {
     assert.equal(disablings(fixture, stream), 2);
   });
 
-<<<<<<< HEAD
   test('a stream that is disabled by hand is not reported', async (t) => {
     const fixture = await openFixture(t);
-=======
-  test('a stream on its way to its limit that somebody disables by hand is not told', async (t) => {
-    const fixture = await open(t);
->>>>>>> ed84845 (test: titles of the program's tests stand alone)
     const stream = await streamAt(fixture, fixture.endpoint);
     await fail(fixture, stream, 1);
     await patchStream(fixture.leat, stream.id, { status: 'disabled' });
@@ -303,15 +268,9 @@ describe('a stream on its way to its limit', () => {
   });
 });
 
-<<<<<<< HEAD
 describe('an outage of the chat tool', () => {
   test('after the outage there is one alert for each stream', async (t) => {
     const fixture = await openFixture(t);
-=======
-describe('a chat tool that is away', () => {
-  test('a chat tool that is away gets each alert once when it is back, one for each stream', async (t) => {
-    const fixture = await open(t);
->>>>>>> ed84845 (test: titles of the program's tests stand alone)
     fixture.chat.answer(503);
     const one = await streamAt(fixture, fixture.endpoint);
     const other = await streamAt(fixture, fixture.endpoint);
@@ -335,13 +294,8 @@ describe('a chat tool that is away', () => {
     assert.ok(!fixture.leat.output().includes('secret-of-the-channel'));
   });
 
-<<<<<<< HEAD
   test('an unresponsive chat tool does not block shutdown', async (t) => {
     const fixture = await openFixture(t);
-=======
-  test('a chat tool that is away does not hold up the end of the program', async (t) => {
-    const fixture = await open(t);
->>>>>>> ed84845 (test: titles of the program's tests stand alone)
     fixture.chat.answer(() => undefined);
     const stream = await streamAt(fixture, fixture.endpoint);
     await fail(fixture, stream, 1);
@@ -352,13 +306,8 @@ describe('a chat tool that is away', () => {
 });
 
 describe('a restart', () => {
-<<<<<<< HEAD
   test('after a restart every failure is reported once, also those from before', async (t) => {
     const fixture = await openFixture(t);
-=======
-  test('a restart tells nothing twice and loses nothing that happened before it', async (t) => {
-    const fixture = await open(t);
->>>>>>> ed84845 (test: titles of the program's tests stand alone)
     const stream = await streamAt(fixture, fixture.endpoint);
     await failTogether(fixture, stream, 2);
     await fixture.chat.waitFor(stream.id, 1);
@@ -382,13 +331,8 @@ describe('a restart', () => {
     }
   });
 
-<<<<<<< HEAD
   test('after a restart alerts that could not be sent are sent once', async (t) => {
     const fixture = await openFixture(t);
-=======
-  test('a restart sends what could not be sent before, once', async (t) => {
-    const fixture = await open(t);
->>>>>>> ed84845 (test: titles of the program's tests stand alone)
     fixture.chat.answer(503);
     const stream = await streamAt(fixture, fixture.endpoint);
     await failTogether(fixture, stream, 2);
