@@ -1,7 +1,7 @@
 import { copyFile, open } from 'node:fs/promises';
 import type { Bench } from './bench.ts';
 import { arrivalRate, startReceiver, type Receiver } from './child.ts';
-import { addStream, fill, makePlace, startLeat, withStore, type Place } from './leat.ts';
+import { addStream, fill, createTempStore, startLeat, withStore, type TempStore } from './leat.ts';
 import { rateFigure } from './report.ts';
 import { alternate } from './rounds.ts';
 
@@ -33,27 +33,27 @@ async function makeFilled(
   receiver: Receiver,
   count: number,
   progress: (text: string) => void,
-): Promise<Place> {
-  const place = await makePlace();
-  await withStore(place, async (store) => {
+): Promise<TempStore> {
+  const tempStore = await createTempStore();
+  await withStore(tempStore, async (store) => {
     await addStream(store, receiver.port, { name: 'backlog' });
     await fill(store, count, progress);
   });
-  return place;
+  return tempStore;
 }
 
 /** Starts a server on a copy, so that every round begins with the same file. */
-async function drainSome(filled: Place, receiver: Receiver): Promise<number> {
-  const place = await makePlace();
-  await copyFile(filled.file, place.file);
+async function drainSome(filled: TempStore, receiver: Receiver): Promise<number> {
+  const tempStore = await createTempStore();
+  await copyFile(filled.file, tempStore.file);
   // A large copy would still be on its way to the disk while it is read.
-  const copy = await open(place.file, 'r+');
+  const copy = await open(tempStore.file, 'r+');
   await copy.sync();
   await copy.close();
   await receiver.reset();
-  const leat = await startLeat(place);
+  const leat = await startLeat(tempStore);
   const report = await receiver.received(counted);
   await leat.end();
-  await place.remove();
+  await tempStore.remove();
   return arrivalRate(report);
 }

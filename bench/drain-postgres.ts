@@ -64,22 +64,22 @@ export async function drainOnce(
   { events, nodes, streams }: { events: number; nodes: number; streams: number },
   progress: (text: string) => void,
 ): Promise<Drained> {
-  const place = await database.makePlace();
+  const tempStore = await database.createTempStore();
   const types = Array.from({ length: streams }, (_, i) => (i === 0 ? 'order.paid' : `order.n${i}`));
-  await withStore(place, async (store) => {
+  await withStore(tempStore, async (store) => {
     for (const type of types) await addStream(store, receiver.port, { name: type, types: [type] });
   });
   // What is held while the log is filled must not count as failed.
-  const running = await startNodes(place, nodes, { LEAT_ATTEMPT_TIMEOUT_MS: '60000' });
+  const running = await startNodes(tempStore, nodes, { LEAT_ATTEMPT_TIMEOUT_MS: '60000' });
   await shared(running, streams);
   await receiver.hold();
-  await withStore(place, (store) => fill(store, events, progress, types));
+  await withStore(tempStore, (store) => fill(store, events, progress, types));
   const done = `(select count(*) from attempts) >= ${events}`;
-  const drained = await openAndCount(place.url, receiver, events, {
+  const drained = await openAndCount(tempStore.url, receiver, events, {
     done,
     end: () => endNodes(running),
   });
-  await place.remove();
+  await tempStore.remove();
   return drained;
 }
 

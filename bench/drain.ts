@@ -3,7 +3,7 @@ import { deliveryBody } from '../src/core/envelope.ts';
 import { alternate } from './rounds.ts';
 import type { Bench } from './bench.ts';
 import { arrivalRate, startChild, startReceiver, type Receiver } from './child.ts';
-import { addStream, fill, makeEvent, makePlace, startLeat, withStore } from './leat.ts';
+import { addStream, fill, makeEvent, createTempStore, startLeat, withStore } from './leat.ts';
 import { rateFigure } from './report.ts';
 
 /** Events that wait, unless the command line says otherwise. */
@@ -36,16 +36,16 @@ async function drainOnce(
   events: number,
   progress: (text: string) => void,
 ): Promise<number> {
-  const place = await makePlace();
-  await withStore(place, async (store) => {
+  const tempStore = await createTempStore();
+  await withStore(tempStore, async (store) => {
     await addStream(store, receiver.port, { name: 'drain' });
     await fill(store, events, progress);
   });
   await receiver.reset();
-  const leat = await startLeat(place);
+  const leat = await startLeat(tempStore);
   const report = await receiver.received(events);
   await leat.end();
-  await place.remove();
+  await tempStore.remove();
   return arrivalRate(report);
 }
 

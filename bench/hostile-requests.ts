@@ -12,7 +12,7 @@ import { createTenant, twoTenantsSettings } from '../test/helpers/tenants.ts';
 import type { Bench, Figure } from './bench.ts';
 import { endChild, message, startChild } from './child.ts';
 import type { Statuses } from './hostile-client.ts';
-import { endedWithBench, makeEvent, makePlace, orderData, withStore } from './leat.ts';
+import { endedWithBench, makeEvent, createTempStore, orderData, withStore } from './leat.ts';
 import { type Holds, worse } from './loop-hold.ts';
 import { median, quantile } from './rounds.ts';
 
@@ -40,17 +40,17 @@ export const hostileRequests: Bench = {
   name: 'hostile-requests',
   what: `longest hold of the event loop for each hostile body and list, and the p99 of another tenant that publishes ${perSecond} events a second beside them, against alone`,
   run: async (progress, { rounds, cases }) => {
-    const place = await makePlace();
-    const loopFile = join(place.folder, 'loop.json');
+    const tempStore = await createTempStore();
+    const loopFile = join(tempStore.folder, 'loop.json');
     const port = await freePort();
     const settings = { ...usualLimits, ...twoTenantsSettings(port) };
-    const first = await program.startLeat(place, settings);
-    const { token } = await createTenant(first, place.file);
+    const first = await program.startLeat(tempStore, settings);
+    const { token } = await createTenant(first, tempStore.file);
     await endedWithBench(first).end();
     progress('filling the lists');
-    await withStore(place, fillLists);
+    await withStore(tempStore, fillLists);
     const leat = endedWithBench(
-      await program.startLeat(place, {
+      await program.startLeat(tempStore, {
         ...settings,
         NODE_OPTIONS: `--import=${new URL('./loop-probe.ts', import.meta.url).pathname}`,
         BENCH_LOOP_FILE: loopFile,
@@ -80,7 +80,7 @@ export const hostileRequests: Bench = {
     }
     await endChild(client);
     await leat.end();
-    await place.remove();
+    await tempStore.remove();
     return figures;
   },
 };

@@ -12,7 +12,7 @@ import {
   startReceiver,
   type Receiver,
 } from './child.ts';
-import { addStream, fill, makePlace, type Running, startLeat, withStore } from './leat.ts';
+import { addStream, fill, createTempStore, type Running, startLeat, withStore } from './leat.ts';
 import { rateFigure } from './report.ts';
 import { alternate, median, quantile, ratios } from './rounds.ts';
 import { createSteady, type Steady } from './steady.ts';
@@ -94,8 +94,8 @@ async function throughputFigure(
 ): Promise<Figure> {
   const receiver = await startReceiver();
   const drain = async (isBeside: boolean): Promise<number> => {
-    const place = await makePlace();
-    await withStore(place, async (store) => {
+    const tempStore = await createTempStore();
+    await withStore(tempStore, async (store) => {
       for (let i = 0; i < (isBeside ? 100 : 0); i += 1) {
         await addStream(store, world.hanging.port, { name: `hanging-${i}` });
         await addStream(store, world.slow.port, { name: `slow-${i}` });
@@ -105,10 +105,10 @@ async function throughputFigure(
       await fill(store, backlogEvents, () => undefined);
     });
     await receiver.reset();
-    const leat = await startLeat(place);
+    const leat = await startLeat(tempStore);
     const report = await receiver.received(healthy * backlogEvents);
     await leat.end();
-    await place.remove();
+    await tempStore.remove();
     return arrivalRate(report);
   };
   const figures = await alternate(
@@ -201,8 +201,8 @@ async function delays(
   receivers: Receivers,
   neighbour: Neighbour,
 ): Promise<Record<'own' | 'other', number[][]>> {
-  const place = await makePlace();
-  const leat = await startLeat(place, {
+  const tempStore = await createTempStore();
+  const leat = await startLeat(tempStore, {
     ...twoTenantsSettings(await freePort()),
     LEAT_DNS_SERVERS: world.dnsServers.join(','),
     LEAT_PUBLISH_LIMIT_BYTES_PER_SECOND: String(64 * 1024 * 1024),
@@ -210,13 +210,13 @@ async function delays(
     LEAT_DISABLE_CONSECUTIVE: '1000000',
     LEAT_DISABLE_TOTAL: '10000000',
   });
-  const two = await createTenant(leat, place.file);
+  const two = await createTenant(leat, tempStore.file);
   const main = tenantOf(leat);
   await createStream(main, endpoint('own', receivers.own), { types: [types.own] });
   await createStream(two, endpoint('other', receivers.other), { types: [types.other] });
   await addNeighbour(world, main, neighbour);
   // A tenant of its own: who is at the byte limit is refused further events, which is not measured.
-  const greedy = neighbour.floods === true && (await createTenant(leat, place.file, 'three'));
+  const greedy = neighbour.floods === true && (await createTenant(leat, tempStore.file, 'three'));
   const flood = greedy === false ? undefined : await startFlood(greedy);
   const beside = createSteady(main, types.neighbour, neighbourPerSecond);
   const own = createSteady(main, types.own, perSecond);
@@ -230,7 +230,7 @@ async function delays(
   };
   if (flood !== undefined) await endChild(flood);
   await leat.end();
-  await place.remove();
+  await tempStore.remove();
   return measured;
 }
 

@@ -11,13 +11,13 @@ export const latencyPostgres: Bench = {
   name: 'latency-postgres',
   what: 'the latency with a PostgreSQL store, published to the nodes by turns; against a bare POST to that receiver',
   run: (progress, options) =>
-    withPostgres(async ({ makePlace }) => {
+    withPostgres(async ({ createTempStore }) => {
       const receiver = await startReceiver('--seq');
       try {
         const figures: Figure[] = [];
         for (const nodes of options.nodes) {
           const name = `latency ${nodesText(nodes)}`;
-          const setup = { makePlace, nodes };
+          const setup = { createTempStore, nodes };
           const measured = await latencyFigures(name, setup, receiver, options, progress);
           figures.push(...measured.map((figure) => barOfOne(figure, nodes)));
         }

@@ -86,9 +86,9 @@ async function bareDelays(receiver: Receiver): Promise<number[]> {
 
 /** Events go to the nodes by turns. */
 async function leatDelays(setup: Setup, receiver: Receiver): Promise<number[]> {
-  const place = await setup.makePlace();
-  await withStore(place, (store) => addStream(store, receiver.port, { name: 'latency' }));
-  const nodes = await startNodes(place, setup.nodes);
+  const tempStore = await setup.createTempStore();
+  await withStore(tempStore, (store) => addStream(store, receiver.port, { name: 'latency' }));
+  const nodes = await startNodes(tempStore, setup.nodes);
   const connections = Math.ceil(64 / nodes.length);
   const ways = nodes.map(({ url, token }) => ({
     pool: new Pool(url, { connections, pipelining: 1 }),
@@ -107,7 +107,7 @@ async function leatDelays(setup: Setup, receiver: Receiver): Promise<number[]> {
   });
   for (const { pool } of ways) await pool.close();
   await endNodes(nodes);
-  await place.remove();
+  await tempStore.remove();
   return delays;
 }
 

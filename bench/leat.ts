@@ -10,20 +10,20 @@ import type { Store } from '../src/store/port/store.ts';
 import * as program from '../test/helpers/leat.ts';
 import { secretKey } from '../test/helpers/leat.ts';
 
-/** Where a store is made: a fresh SQLite file, or a fresh database of a server. */
-export interface Place extends program.Place {
+/** An empty store: a fresh SQLite file, or a fresh database of a PostgreSQL server. */
+export interface TempStore extends program.TempStore {
   readonly location: StoreOptions['location'];
-  /** What a server needs to be told to run on it. */
+  /** Settings that make a server run on it. */
   readonly settings: Readonly<Record<string, string>>;
 }
 
-/** A place and how many servers run on it. */
+/** How a store is created, and how many servers run on it. */
 export interface Setup {
-  readonly makePlace: () => Promise<Place>;
+  readonly createTempStore: () => Promise<TempStore>;
   readonly nodes: number;
 }
 
-/** Folders and servers of a benchmark that fails, or is broken off, must not outlive it. */
+/** Folders and servers must not outlive a benchmark that fails or is interrupted. */
 const living = new Set<ChildProcess>();
 const folders: string[] = [];
 process.on('exit', () => {
@@ -31,27 +31,30 @@ process.on('exit', () => {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 });
 
-/** A folder that is gone at the end of this process at the latest. */
-export async function makeFolder(): Promise<program.Place> {
-  const place = await program.makePlace();
-  folders.push(place.folder);
-  return place;
+/** Creates a folder that is removed when this process ends at the latest. */
+export async function makeFolder(): Promise<program.TempStore> {
+  const tempStore = await program.createTempStore();
+  folders.push(tempStore.folder);
+  return tempStore;
 }
 
-/** A store in a file of its own. */
-export async function makePlace(): Promise<Place> {
-  const place = await makeFolder();
-  return { ...place, location: { engine: 'sqlite', path: place.file }, settings: {} };
+/** Creates an SQLite store in a file of its own. */
+export async function createTempStore(): Promise<TempStore> {
+  const tempStore = await makeFolder();
+  return { ...tempStore, location: { engine: 'sqlite', path: tempStore.file }, settings: {} };
 }
 
-export const onSqlite: Setup = { makePlace, nodes: 1 };
+export const onSqlite: Setup = { createTempStore, nodes: 1 };
 
 const tenant = 1;
 
-/** Opens the store of a place without a server, for filling it by direct commands. */
-export async function withStore<T>(place: Place, work: (store: Store) => Promise<T>): Promise<T> {
+/** Opens a store without a server, for filling it by direct commands. */
+export async function withStore<T>(
+  tempStore: TempStore,
+  work: (store: Store) => Promise<T>,
+): Promise<T> {
   const store = await openStore({
-    location: place.location,
+    location: tempStore.location,
     secretKey,
     random: systemRandom,
     clock: systemClock,
@@ -142,33 +145,33 @@ export async function fill(
 
 /** The real server, with what a benchmark sets besides. */
 export async function startLeat(
-  place: Place,
+  tempStore: TempStore,
   settings: Record<string, string> = {},
 ): Promise<Running> {
-  const leat = await program.startLeat(place, {
+  const leat = await program.startLeat(tempStore, {
     LEAT_PUBLISH_LIMIT_PER_SECOND: '100000000',
     LEAT_LOG_LEVEL: 'error',
-    ...place.settings,
+    ...tempStore.settings,
     ...settings,
   });
   return endedWithBench(leat);
 }
 
-/** A server of `test/helpers/leat.ts`, ended with this process at the latest. */
+/** Ends a server of `test/helpers/leat.ts` with this process at the latest. */
 export function endedWithBench({ port, url, token, child, kill }: program.Running): Running {
   living.add(child);
   child.once('exit', () => living.delete(child));
   return { port, url, pid: child.pid ?? 0, token, end: kill };
 }
 
-/** So many servers on one place, one after the other: the first makes what a first start makes. */
+/** Starts servers on one store, one after the other: the first one creates the schema and the keys. */
 export async function startNodes(
-  place: Place,
+  tempStore: TempStore,
   count: number,
   settings: Record<string, string> = {},
 ): Promise<Running[]> {
   const nodes: Running[] = [];
-  while (nodes.length < count) nodes.push(await startLeat(place, settings));
+  while (nodes.length < count) nodes.push(await startLeat(tempStore, settings));
   return nodes;
 }
 

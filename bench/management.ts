@@ -21,12 +21,12 @@ export const management: Bench = {
   name: 'management',
   what: `p99 of publishing ${perSecond} events a second to a PostgreSQL store while ${listsAtOnce} clients list ${users} users, against without them`,
   run: (progress, { rounds }) =>
-    withPostgres(async ({ makePlace }) => {
+    withPostgres(async ({ createTempStore }) => {
       progress(`inserting ${users} users`);
-      const place = await makePlace();
-      await withStore(place, async () => undefined);
-      await insertUsers(place);
-      const leat = await startLeat(place);
+      const tempStore = await createTempStore();
+      await withStore(tempStore, async () => undefined);
+      await insertUsers(tempStore);
+      const leat = await startLeat(tempStore);
       const headers = { authorization: `Bearer ${leat.token}`, 'content-type': 'application/json' };
       const values: number[] = [];
       let detail = '';
@@ -44,7 +44,7 @@ export const management: Bench = {
           `${answered} lists answered, ${refused} refused`;
       }
       await leat.end();
-      await place.remove();
+      await tempStore.remove();
       const figure: Figure = {
         name: 'management p99',
         detail,

@@ -72,24 +72,24 @@ async function workOnce(
   events: number,
   history: boolean,
 ): Promise<Drained> {
-  const place = await database.makePlace();
-  await withClient(place.url, (client) => client.query(historyTable));
-  await addJobs(place, events);
+  const tempStore = await database.createTempStore();
+  await withClient(tempStore.url, (client) => client.query(historyTable));
+  await addJobs(tempStore, events);
   await receiver.hold();
   const worker = startGraphile({
     kind: 'work',
-    url: place.url,
+    url: tempStore.url,
     port: receiver.port,
     headers: signedHeaders,
     secret: makeSecret(systemRandom),
     history,
   });
   await message(worker);
-  const drained = await openAndCount(place.url, receiver, events, {
+  const drained = await openAndCount(tempStore.url, receiver, events, {
     done: 'not exists (select 1 from graphile_worker._private_jobs)',
     end: () => endChild(worker),
   });
-  await place.remove();
+  await tempStore.remove();
   return drained;
 }
 
@@ -129,7 +129,7 @@ async function publishFigure(
 ): Promise<Figure> {
   const rounds = await alternate(
     options.rounds,
-    () => publishOneRate({ makePlace: database.makePlace, nodes: 1 }),
+    () => publishOneRate({ createTempStore: database.createTempStore, nodes: 1 }),
     () => addRate(database),
     (text) => progress(`publishing, ${text}`),
   );
@@ -137,17 +137,17 @@ async function publishFigure(
 }
 
 async function addRate(database: Database): Promise<number> {
-  const place = await database.makePlace();
+  const tempStore = await database.createTempStore();
   const child = startGraphile({
     kind: 'add',
-    url: place.url,
+    url: tempStore.url,
     payload: deliveredBytes(),
     lanes,
     seconds,
   });
   const { perSecond } = await message<{ perSecond: number }>(child);
   await endChild(child);
-  await place.remove();
+  await tempStore.remove();
   return perSecond;
 }
 

@@ -1,15 +1,15 @@
 import pg from 'pg';
 import { startPostgres } from '../test/helpers/postgres.ts';
 import type { Figure } from './bench.ts';
-import { makeFolder, type Place } from './leat.ts';
+import { makeFolder, type TempStore } from './leat.ts';
 
 /** A PostgreSQL of the benchmark's own. */
 export interface Database {
   /** A fresh database on it. */
-  makePlace(): Promise<PostgresPlace>;
+  createTempStore(): Promise<PostgresPlace>;
 }
 
-export interface PostgresPlace extends Place {
+export interface PostgresPlace extends TempStore {
   readonly url: string;
 }
 
@@ -29,18 +29,18 @@ export async function withPostgres(
   try {
     const under = await withClient(server.url(), settingsOf);
     const figures = await measure({
-      makePlace: async () => {
-        const place = await makeFolder();
+      createTempStore: async () => {
+        const tempStore = await makeFolder();
         const url = await server.createDatabase();
         return {
-          ...place,
+          ...tempStore,
           url,
           location: { engine: 'postgres', url },
           // Tokens of the nodes are good for one tenant, whatever port each listens on.
           settings: { LEAT_STORE: url, LEAT_TENANT_DOMAIN: 'localhost' },
           remove: async () => {
             await server.dropDatabase(url);
-            await place.remove();
+            await tempStore.remove();
           },
         };
       },

@@ -9,11 +9,11 @@ export const publishPostgres: Bench = {
   what: 'publishes to a PostgreSQL store; singly against a Fastify route that only parses, in arrays of 100 against a bare loop that inserts the same rows, 100 a commit',
   run: (progress, options) =>
     withPostgres(async (database) => {
-      const { makePlace } = database;
+      const { createTempStore } = database;
       const bare = (seconds: number): Promise<number> => bareInsertRate(database, seconds);
       const figures: Figure[] = [];
       for (const nodes of options.nodes) {
-        const setup = { makePlace, nodes };
+        const setup = { createTempStore, nodes };
         const at = nodesText(nodes);
         const bar = nodes === 1 ? { least: 0.4, goal: 0.8 } : undefined;
         const one = await publishOneRounds(setup, options, progress);
@@ -26,8 +26,8 @@ export const publishPostgres: Bench = {
 };
 
 async function bareInsertRate(database: Database, seconds: number): Promise<number> {
-  const place = await database.makePlace();
-  const rate = await insertRate('./bare-insert-postgres.ts', place.url, seconds);
-  await place.remove();
+  const tempStore = await database.createTempStore();
+  const rate = await insertRate('./bare-insert-postgres.ts', tempStore.url, seconds);
+  await tempStore.remove();
   return rate;
 }

@@ -7,7 +7,7 @@ import {
   addStream,
   endNodes,
   makeEvent,
-  makePlace,
+  createTempStore,
   onSqlite,
   orderData,
   type Running,
@@ -96,14 +96,14 @@ async function publishRate(
   streams: number,
   over = connections,
 ): Promise<number> {
-  const place = await setup.makePlace();
+  const tempStore = await setup.createTempStore();
   const receiver = await startReceiver('--hang');
-  await withStore(place, async (store) => {
+  await withStore(tempStore, async (store) => {
     for (let i = 0; i < streams; i++)
       await addStream(store, receiver.port, { name: `stream-${i}` });
   });
   // One attempt per stream is under way and stays so: nothing is sent while publishing.
-  const nodes = await startNodes(place, setup.nodes, {
+  const nodes = await startNodes(tempStore, setup.nodes, {
     LEAT_STREAM_CONCURRENCY: '1',
     LEAT_ATTEMPT_TIMEOUT_MS: '60000',
   });
@@ -111,7 +111,7 @@ async function publishRate(
   const rate = await loadNodes(nodes, body, { connections: over, seconds });
   await endNodes(nodes);
   await receiver.end();
-  await place.remove();
+  await tempStore.remove();
   return rate;
 }
 
@@ -145,9 +145,9 @@ async function bareRouteRate(): Promise<number> {
 }
 
 async function bareInsertRate(forSeconds: number): Promise<number> {
-  const place = await makePlace();
-  const rate = await insertRate('./bare-insert.ts', place.file, forSeconds);
-  await place.remove();
+  const tempStore = await createTempStore();
+  const rate = await insertRate('./bare-insert.ts', tempStore.file, forSeconds);
+  await tempStore.remove();
   return rate;
 }
 

@@ -4,7 +4,7 @@ import { endChild, message, startChild } from './child.ts';
 import {
   fill,
   makeEvent,
-  makePlace,
+  createTempStore,
   orderData,
   type Running,
   startLeat,
@@ -20,7 +20,7 @@ const readers = 100;
 const liveEvents = 10_000;
 const waitingEvents = 10_000;
 const perRequest = 100;
-/** Half of the places are for one client. */
+/** One client may hold half of the connections. */
 const settings = {
   LEAT_SSE_MAX_CONNECTIONS: String(2 * idleReaders),
   LEAT_MAX_CONNECTIONS_PER_ADDRESS: String(2 * idleReaders),
@@ -43,8 +43,8 @@ export const pull: Bench = {
 };
 
 async function idleFigures(progress: (text: string) => void): Promise<Figure[]> {
-  const place = await makePlace();
-  const leat = await startLeat(place, settings);
+  const tempStore = await createTempStore();
+  const leat = await startLeat(tempStore, settings);
   progress(`connecting ${idleReaders} readers`);
   const clients = await startReaders(leat.port, idleReaders, '/api/v2/events', leat.token);
   await wait(5);
@@ -53,7 +53,7 @@ async function idleFigures(progress: (text: string) => void): Promise<Figure[]> 
   const megabytes = await residentMegabytes(leat.pid);
   await endChild(clients);
   await leat.end();
-  await place.remove();
+  await tempStore.remove();
   const detail = `${idleReaders} readers`;
   return [
     {
@@ -77,8 +77,8 @@ async function idleFigures(progress: (text: string) => void): Promise<Figure[]> 
 
 /** Deliveries per second to readers at the end of the log, from the first publish on. */
 async function liveRate(): Promise<number> {
-  const place = await makePlace();
-  const leat = await startLeat(place, settings);
+  const tempStore = await createTempStore();
+  const leat = await startLeat(tempStore, settings);
   const clients = await startReaders(leat.port, readers, '/api/v2/events', leat.token);
   const done = message<{ atMs: number }>(clients);
   const startedMs = Date.now();
@@ -86,7 +86,7 @@ async function liveRate(): Promise<number> {
   const { atMs } = await done;
   await endChild(clients);
   await leat.end();
-  await place.remove();
+  await tempStore.remove();
   return ((liveEvents + 1) * readers) / ((atMs - startedMs) / 1000);
 }
 
@@ -109,13 +109,13 @@ async function publish({ url, token }: Running, body: string): Promise<void> {
 
 /** Readers that begin at the oldest event, against the same bytes from memory. */
 async function waitingRounds(rounds: number, progress: (text: string) => void): Promise<Rounds> {
-  const place = await makePlace();
+  const tempStore = await createTempStore();
   const path = '/api/v2/events?from_timestamp=2020-01-01T00:00:00Z';
-  await withStore(place, async (store) => {
+  await withStore(tempStore, async (store) => {
     await fill(store, waitingEvents, progress);
     await store.log.append(1, [makeEvent(0, 'bench.end')]);
   });
-  const leat = await startLeat(place, settings);
+  const leat = await startLeat(tempStore, settings);
   const rate = async (): Promise<number> => {
     const startedMs = Date.now();
     const clients = await startReaders(leat.port, readers, path, leat.token);
@@ -125,7 +125,7 @@ async function waitingRounds(rounds: number, progress: (text: string) => void): 
   };
   const figures = await alternate(rounds, rate, bareRate('/waiting', waitingEvents), progress);
   await leat.end();
-  await place.remove();
+  await tempStore.remove();
   return figures;
 }
 

@@ -11,7 +11,7 @@ import { makeSecret } from '../src/core/sign.ts';
 import { createSeal } from '../src/store/seal.ts';
 import { bootstrapClient, freePort, secretKey, spawnLeat } from '../test/helpers/leat.ts';
 import type { Bench, Figure } from './bench.ts';
-import { makePlace, type Place, withStore } from './leat.ts';
+import { createTempStore, type TempStore, withStore } from './leat.ts';
 import { withClient, withPostgres } from './postgres.ts';
 import {
   cpuPercent,
@@ -35,10 +35,10 @@ export const sizes: Bench = {
   name: 'sizes',
   what: `${tenants * streamsPerTenant} streams of ${tenants} tenants: from the start of the process to the first delivery to the last tenant, CPU over ${watchSeconds} s and memory once every stream is owned and at the head of its log; no comparison`,
   run: async (progress) => {
-    const place = await makePlace();
-    const onSqlite = await measure('sqlite', place, progress, insertSqlite);
+    const tempStore = await createTempStore();
+    const onSqlite = await measure('sqlite', tempStore, progress, insertSqlite);
     const onPostgres = await withPostgres(async (database) => {
-      const own = await database.makePlace();
+      const own = await database.createTempStore();
       const server = await withClient(own.url, serverOf);
       return measure('postgres', own, progress, (rows) => insertPostgres(own.url, rows), server);
     });
@@ -47,7 +47,7 @@ export const sizes: Bench = {
 };
 
 interface Rows {
-  readonly place: Place;
+  readonly tempStore: TempStore;
   readonly streams: readonly StreamRow[];
 }
 
@@ -61,7 +61,7 @@ interface StreamRow {
 
 async function measure(
   engine: string,
-  place: Place,
+  tempStore: TempStore,
   progress: (text: string) => void,
   insert: (rows: Rows) => Promise<void>,
   server?: number,
@@ -75,14 +75,14 @@ async function measure(
   const { port: receiverPort } = receiver.address() as AddressInfo;
   progress(`${engine}: filling the store`);
   const [port, metricsPort] = [await freePort(), await freePort()];
-  const client = await fill(place, receiverPort, insert);
+  const client = await fill(tempStore, receiverPort, insert);
   progress(`${engine}: starting`);
   const began = performance.now();
   const { child, output } = spawnLeat(
     ['serve'],
     {
-      LEAT_STORE: `sqlite:${place.file}`,
-      ...place.settings,
+      LEAT_STORE: `sqlite:${tempStore.file}`,
+      ...tempStore.settings,
       LEAT_SECRET_KEY: secretKey.toString('base64'),
       LEAT_BOOTSTRAP_CLIENT_ID: bootstrapClient.id,
       LEAT_BOOTSTRAP_CLIENT_SECRET: bootstrapClient.secret,
@@ -93,7 +93,7 @@ async function measure(
       LEAT_PORT: String(port),
       LEAT_METRICS_PORT: String(metricsPort),
     },
-    { cwd: place.folder },
+    { cwd: tempStore.folder },
   );
   try {
     const check = (): void => {
@@ -118,7 +118,7 @@ async function measure(
     child.kill('SIGKILL');
     receiver.close();
     receiver.closeAllConnections();
-    await place.remove();
+    await tempStore.remove();
   }
 }
 
@@ -156,19 +156,19 @@ interface Client {
 
 /** Makes the tenants and their streams; answers a client of the last tenant. */
 async function fill(
-  place: Place,
+  tempStore: TempStore,
   receiverPort: number,
   insert: (rows: Rows) => Promise<void>,
 ): Promise<Client> {
-  await withStore(place, async () => undefined);
+  await withStore(tempStore, async () => undefined);
   const others = Array.from({ length: tenants - 1 }, (_, index) => index + 2);
-  await insert({ place, streams: others.flatMap((tenant) => streamsOf(tenant, receiverPort)) });
+  await insert({ tempStore, streams: others.flatMap((tenant) => streamsOf(tenant, receiverPort)) });
   const now = systemClock.now();
-  const made = await withStore(place, (store) =>
+  const made = await withStore(tempStore, (store) =>
     createTenant({ store, random: systemRandom, now }, lastTenant),
   );
   if ('refused' in made) throw new Error(made.refused);
-  await insert({ place, streams: streamsOf(made.created.id, receiverPort) });
+  await insert({ tempStore, streams: streamsOf(made.created.id, receiverPort) });
   return made;
 }
 
@@ -199,8 +199,8 @@ const subscriptionsOf = (index: number): string =>
     { after: 0, types: [index % streamsPerTenant === 0 ? 'order.paid' : 'order.sent'] },
   ]);
 
-async function insertSqlite({ place, streams }: Rows): Promise<void> {
-  const db = new DatabaseSync(place.file);
+async function insertSqlite({ tempStore, streams }: Rows): Promise<void> {
+  const db = new DatabaseSync(tempStore.file);
   const now = systemClock.now();
   db.exec('begin');
   const tenant = db.prepare(

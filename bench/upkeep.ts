@@ -12,9 +12,9 @@ import { type Receiver, startReceiver } from './child.ts';
 import {
   addStream,
   endNodes,
-  makePlace as makeSqlitePlace,
+  createTempStore as makeSqlitePlace,
   orderData,
-  type Place,
+  type TempStore,
   startNodes,
   withStore,
 } from './leat.ts';
@@ -42,33 +42,33 @@ export const upkeep: Bench = {
   run: async (progress, options) => {
     const receiver = await startReceiver('--seq');
     try {
-      const onPostgres = await withPostgres(async ({ makePlace }) =>
+      const onPostgres = await withPostgres(async ({ createTempStore }) =>
         figuresOf('postgres', progress, options, receiver, async () => {
-          const place = await makePlace();
-          await withStore(place, () => Promise.resolve());
-          await withClient(place.url, async (client) => {
+          const tempStore = await createTempStore();
+          await withStore(tempStore, () => Promise.resolve());
+          await withClient(tempStore.url, async (client) => {
             await fillPostgres(client, options);
             // What filling left to write and to look at is not what is measured.
             await client.query('vacuum analyze');
             await client.query('checkpoint');
           });
-          const backup = await startDump(place.url);
+          const backup = await startDump(tempStore.url);
           return {
-            place,
+            tempStore,
             halfway: () => backup.end(),
-            falling: () => withClient(place.url, oldDays),
-            left: () => withClient(place.url, oldDays),
-            bytes: () => withClient(place.url, databaseBytes),
+            falling: () => withClient(tempStore.url, oldDays),
+            left: () => withClient(tempStore.url, oldDays),
+            bytes: () => withClient(tempStore.url, databaseBytes),
           };
         }),
       );
       const onSqlite = await figuresOf('sqlite', progress, options, receiver, async () => {
-        const place = await makeSqlitePlace();
-        const file = join(place.folder, 'leat.db');
-        await withStore(place, () => Promise.resolve());
+        const tempStore = await makeSqlitePlace();
+        const file = join(tempStore.folder, 'leat.db');
+        await withStore(tempStore, () => Promise.resolve());
         fillSqlite(file, options);
         return {
-          place,
+          tempStore,
           halfway: () => Promise.resolve(),
           // While a node runs the file is its own.
           falling: () => Promise.resolve(statSync(file).size),
@@ -85,7 +85,7 @@ export const upkeep: Bench = {
 
 /** A store with much to remove. */
 interface Filled {
-  readonly place: Place;
+  readonly tempStore: TempStore;
   /** Called in the middle of the load. */
   halfway(): Promise<unknown>;
   /** What falls while upkeep goes on, and ends at 0 or not. */
@@ -152,8 +152,8 @@ async function measure(
   settings: Readonly<Record<string, string>>,
   receiver: Receiver,
 ): Promise<Measured> {
-  const { place } = filled;
-  await withStore(place, (store) => addStream(store, receiver.port, { name: 'latency' }));
+  const { tempStore } = filled;
+  await withStore(tempStore, (store) => addStream(store, receiver.port, { name: 'latency' }));
   const before = await filled.bytes();
   // Otherwise the first commits wait for the disk to take what was filled.
   execFileSync('sync');
@@ -161,7 +161,7 @@ async function measure(
   const port = String(await freePort());
   const host = { LEAT_PORT: port, LEAT_TENANT_DOMAIN: `127.0.0.1:${port}` };
   const nodes = await startNodes(
-    { ...place, settings: { ...place.settings, ...settings, ...host } },
+    { ...tempStore, settings: { ...tempStore.settings, ...settings, ...host } },
     1,
   );
   const [node] = nodes;
@@ -185,7 +185,7 @@ async function measure(
   await endNodes(nodes);
   const left = settings === keepAll ? 0 : await filled.left();
   const size = (await filled.bytes()) / before;
-  await place.remove();
+  await tempStore.remove();
   return {
     publish: quantile(publish.slice(perSecond * warmUpSeconds), 0.99),
     deliver: quantile(deliver, 0.99),

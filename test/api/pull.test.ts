@@ -8,7 +8,7 @@ import { StoreUnavailable } from '../../src/core/errors.ts';
 import { formatOffset } from '../../src/core/offset.ts';
 import { secondTenant } from '../auth/fixture.ts';
 import { waitFor } from '../helpers/leat.ts';
-import { openPull, type OpenPull, placeOf } from '../helpers/pull.ts';
+import { openPull, type OpenPull, positionOf } from '../helpers/pull.ts';
 import { postgres, sqliteFile } from '../store/engines.ts';
 import type { Engine } from '../store/contract/engine.ts';
 import { openApiFixture, type ApiResponse, type ApiFixture } from './fixture.ts';
@@ -56,7 +56,7 @@ async function publish(fixture: ApiFixture, ...types: readonly string[]): Promis
 }
 
 const idsOf = (blocks: readonly { id: string | undefined }[]): (string | undefined)[] =>
-  blocks.map(({ id }) => id && placeOf(id));
+  blocks.map(({ id }) => id && positionOf(id));
 
 describe('a pull', () => {
   test('a pull begins with the greeting and receives events published from then on', async (t) => {
@@ -630,7 +630,7 @@ describe('the eventsource client', () => {
     const seen: { id: string; type: string }[] = [];
     for (const type of ['a.one', 'a.two', 'a.three']) {
       source.addEventListener(type, (event) => {
-        seen.push({ id: placeOf(event.lastEventId), type: JSON.parse(event.data).event.type });
+        seen.push({ id: positionOf(event.lastEventId), type: JSON.parse(event.data).event.type });
       });
     }
     await new Promise((resolve) => source.addEventListener('open', resolve, { once: true }));
@@ -648,7 +648,7 @@ describe('the eventsource client', () => {
       { id: formatOffset(3), type: 'a.three' },
     ]);
     assert.deepEqual(
-      sent.map((id) => id && placeOf(id)),
+      sent.map((id) => id && positionOf(id)),
       [null, formatOffset(1)],
     );
   });

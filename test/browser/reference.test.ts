@@ -9,8 +9,8 @@ import {
   end,
   fetchToken,
   freePort,
-  makePlace,
-  type Place,
+  createTempStore,
+  type TempStore,
   type Running,
   secretKey,
   spawnLeat,
@@ -19,14 +19,14 @@ import {
 } from '../helpers/leat.ts';
 
 let running: RunningBrowser;
-let place: Place;
+let tempStore: TempStore;
 let leat: Running;
 
 before(async () => {
   running = await startBrowser();
-  place = await makePlace();
+  tempStore = await createTempStore();
   // The limits are those of an operator who has set none.
-  leat = await startLeat(place, {
+  leat = await startLeat(tempStore, {
     LEAT_RATE_LIMIT_BURST: '100',
     LEAT_RATE_LIMIT_PER_SECOND: '50',
   });
@@ -34,7 +34,7 @@ before(async () => {
 after(async () => {
   await running.close();
   await leat.kill();
-  await place.remove();
+  await tempStore.remove();
 });
 
 /** The reference in a browser, and what Chromium says on its console: errors, refusals of the policy. */
@@ -220,7 +220,7 @@ describe('the reference page in Chromium', () => {
 });
 
 test('over LEAT_TLS=local the page works and asks for strict transport', async (t) => {
-  const own = await makePlace();
+  const own = await createTempStore();
   t.after(() => own.remove());
   const port = await freePort();
   const { child, output } = spawnLeat(['serve'], {

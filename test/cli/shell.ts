@@ -12,7 +12,7 @@ import {
   compileCache,
   end,
   leatProgram,
-  makePlace,
+  createTempStore,
   startLeat,
   type Running,
 } from '../helpers/leat.ts';
@@ -93,11 +93,11 @@ export async function openShell(t: Pick<TestContext, 'after'>): Promise<Shell> {
 export async function openServer(
   settings: Readonly<Record<string, string>> = {},
 ): Promise<Running & { close(): Promise<void> }> {
-  const place = await makePlace();
-  const leat = await startLeat(place, settings);
+  const tempStore = await createTempStore();
+  const leat = await startLeat(tempStore, settings);
   const close = async (): Promise<void> => {
     await leat.kill();
-    await place.remove();
+    await tempStore.remove();
   };
   return { ...leat, close };
 }

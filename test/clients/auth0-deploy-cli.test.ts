@@ -44,7 +44,7 @@ function deploy(
     ...env,
   };
   // It reads a config.json of the folder it runs in, when there is one.
-  return runProgram(process.execPath, [program, ...words], settings, fixture.place.folder);
+  return runProgram(process.execPath, [program, ...words], settings, fixture.tempStore.folder);
 }
 
 function exporting(format: 'yaml' | 'directory', folder: string): string[] {
@@ -53,7 +53,7 @@ function exporting(format: 'yaml' | 'directory', folder: string): string[] {
 
 /** Exports into a fresh folder and answers it. */
 async function exported(format: 'yaml' | 'directory'): Promise<string> {
-  const folder = join(fixture.place.folder, freshName());
+  const folder = join(fixture.tempStore.folder, freshName());
   const { code, stdout, stderr } = await deploy(exporting(format, folder));
   assert.equal(code, 0, stdout + stderr);
   return folder;
@@ -209,7 +209,7 @@ describe('a refusal', () => {
       201,
       fixture.send('POST', '/api/v2/client-grants', { client_id, audience, scope: ['read:users'] }),
     );
-    const folder = join(fixture.place.folder, freshName());
+    const folder = join(fixture.tempStore.folder, freshName());
     const { stdout, stderr } = await deploy(exporting('yaml', folder), {
       AUTH0_CLIENT_ID: client_id,
       AUTH0_CLIENT_SECRET: client_secret,
@@ -219,7 +219,7 @@ describe('a refusal', () => {
   });
 
   test('a refusal of a certificate that is not trusted ends it', async () => {
-    const folder = join(fixture.place.folder, freshName());
+    const folder = join(fixture.tempStore.folder, freshName());
     const { code, stdout, stderr } = await deploy(exporting('yaml', folder), {
       NODE_EXTRA_CA_CERTS: '',
     });

@@ -651,8 +651,8 @@ describe('as a user runs it', () => {
   });
 
   test('it works over plain HTTP with a fetch that says http', async (t) => {
-    const place = fixture.place.folder;
-    const plain = await startLeat({ ...fixture.place, file: `${place}/plain.db` });
+    const tempStore = fixture.tempStore.folder;
+    const plain = await startLeat({ ...fixture.tempStore, file: `${tempStore}/plain.db` });
     t.after(() => plain.kill());
     const { id: clientId, secret: clientSecret } = bootstrapClient;
     const local = new ManagementClient({

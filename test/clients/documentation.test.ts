@@ -71,7 +71,7 @@ describe('a command of the page', () => {
   function run(mark: string, caFile = fixture.caFile): Promise<Ended> {
     const { id, secret } = bootstrapClient;
     const env = { CA: caFile, API: fixture.url, CLIENT_ID: id, CLIENT_SECRET: secret };
-    return runProgram('sh', ['-eu', '-c', commands(mark)], env, fixture.place.folder);
+    return runProgram('sh', ['-eu', '-c', commands(mark)], env, fixture.tempStore.folder);
   }
 
   test('a command of the page lets node trust the certificate', async () => {

@@ -6,8 +6,8 @@ import {
   announcedAuthority,
   bootstrapClient,
   compileCache,
-  makePlace,
-  type Place,
+  createTempStore,
+  type TempStore,
   type Running,
   startLeat,
 } from '../helpers/leat.ts';
@@ -18,7 +18,7 @@ import {
  */
 
 export interface Fixture extends Running {
-  readonly place: Place;
+  readonly tempStore: TempStore;
   /** `localhost:<port>`, the domain of the tenant. */
   readonly domain: string;
   /** What clients are told to trust: the value of NODE_EXTRA_CA_CERTS. */
@@ -32,42 +32,45 @@ export { bootstrapClient };
 export async function openFixture(
   settings: Readonly<Record<string, string>> = {},
 ): Promise<Fixture> {
-  const place = await makePlace();
-  return openAt(place, settings).catch(async (error: unknown) => {
-    await place.remove();
+  const tempStore = await createTempStore();
+  return openAt(tempStore, settings).catch(async (error: unknown) => {
+    await tempStore.remove();
     throw error;
   });
 }
 
 /** Starts it once more, with what it knew, where its clients look for it. */
-export function reopenFixture({ place, port }: Fixture): Promise<Fixture> {
-  return openAt(place, { LEAT_PORT: String(port) });
+export function reopenFixture({ tempStore, port }: Fixture): Promise<Fixture> {
+  return openAt(tempStore, { LEAT_PORT: String(port) });
 }
 
 /** Starts it once more with a log that has passed its retention meanwhile. */
 export async function reopenLater(fixture: Fixture): Promise<Fixture> {
   await fixture.stop();
-  const db = new DatabaseSync(fixture.place.file);
+  const db = new DatabaseSync(fixture.tempStore.file);
   const eightDaysMs = 8 * 86_400_000;
   db.prepare('update events set published_at = published_at - ?').run(eightDaysMs);
   db.close();
   return reopenFixture(fixture);
 }
 
-async function openAt(place: Place, settings: Readonly<Record<string, string>>): Promise<Fixture> {
-  const leat = await startLeat(place, {
+async function openAt(
+  tempStore: TempStore,
+  settings: Readonly<Record<string, string>>,
+): Promise<Fixture> {
+  const leat = await startLeat(tempStore, {
     LEAT_TLS: 'local',
     LEAT_RETRY_DELAYS_MS: '10,20,30',
     ...settings,
   });
   return {
     ...leat,
-    place,
+    tempStore,
     domain: `localhost:${leat.port}`,
     caFile: announcedAuthority(leat.output()) ?? '',
     close: async () => {
       await leat.kill();
-      await place.remove();
+      await tempStore.remove();
     },
   };
 }

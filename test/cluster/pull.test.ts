@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { formatOffset } from '../../src/core/offset.ts';
 import { startCluster } from '../helpers/cluster.ts';
 import { fetchToken, type Running, waitFor } from '../helpers/leat.ts';
-import { eventsOf, openPull, type OpenPull, placeOf } from '../helpers/pull.ts';
+import { eventsOf, openPull, type OpenPull, positionOf } from '../helpers/pull.ts';
 
 const pullAt = (node: Running, query = '', token = node.token): Promise<OpenPull> =>
   openPull(`${node.url}/api/v2/events${query}`, token);
@@ -15,7 +15,7 @@ async function publish(node: Running, count: number): Promise<void> {
 }
 
 const idsOf = (pull: OpenPull): (string | undefined)[] =>
-  eventsOf(pull).map(({ id }) => id && placeOf(id));
+  eventsOf(pull).map(({ id }) => id && positionOf(id));
 
 const shown = (from: number, to: number): string[] =>
   Array.from({ length: to - from + 1 }, (_, index) => formatOffset(from + index));

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { makePlace, startLeat, type Running } from '../helpers/leat.ts';
+import { createTempStore, startLeat, type Running } from '../helpers/leat.ts';
 import {
   createStream,
   publishOn,
@@ -18,18 +18,18 @@ const eventsPerRound = 300;
 describe('kill -9 at random moments while publishing and delivering', () => {
   test(`every acknowledged event arrives, over ${kills} kills`, async (t) => {
     const receiver = await startCountingReceiver(t);
-    const place = await makePlace();
+    const tempStore = await createTempStore();
     const acknowledged = new Set<string>();
     let leat: Running | undefined;
     t.after(async () => {
       await leat?.kill();
-      await place.remove();
+      await tempStore.remove();
     });
 
-    leat = await startLeat(place, slotSettings);
+    leat = await startLeat(tempStore, slotSettings);
     const streamId = await createStream(leat, receiver.url, 'crash');
     for (let round = 0; round < kills; round++) {
-      leat ??= await startLeat(place, slotSettings);
+      leat ??= await startLeat(tempStore, slotSettings);
       receiver.startRound();
       const quota = createQuota(eventsPerRound);
       const publishing = publishOn(leat, acknowledged, { quota, until: t.signal });
@@ -45,7 +45,7 @@ describe('kill -9 at random moments while publishing and delivering', () => {
       await publishing;
     }
     receiver.startRound();
-    leat = await startLeat(place, slotSettings);
+    leat = await startLeat(tempStore, slotSettings);
     await receiver.waitForAll('every acknowledged event', ['crash'], acknowledged);
 
     assert.ok(acknowledged.size > kills, `only ${acknowledged.size} events were published`);

@@ -1,23 +1,23 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { formatOffset } from '../../src/core/offset.ts';
-import { makePlace, type Running, startLeat } from '../helpers/leat.ts';
-import { eventsOf, openPull, placeOf } from '../helpers/pull.ts';
+import { createTempStore, type Running, startLeat } from '../helpers/leat.ts';
+import { eventsOf, openPull, positionOf } from '../helpers/pull.ts';
 
 const rounds = 5;
 
 describe('kill -9 while events are published and read', () => {
   test(`a reader that goes on after its last id sees each once, over ${rounds} kills`, async (t) => {
-    const place = await makePlace();
+    const tempStore = await createTempStore();
     let leat: Running | undefined;
     t.after(async () => {
       await leat?.kill();
-      await place.remove();
+      await tempStore.remove();
     });
     const acknowledged: string[] = [];
     const seen: string[] = [];
     for (let round = 0; round < rounds; round += 1) {
-      leat = await startLeat(place);
+      leat = await startLeat(tempStore);
       const headers = { 'last-event-id': seen.at(-1) ?? formatOffset(0) };
       const pull = await openPull(`${leat.url}/api/v2/events`, leat.token, headers);
       const publishing = publishOn(leat, acknowledged);
@@ -26,7 +26,7 @@ describe('kill -9 while events are published and read', () => {
       await Promise.all([publishing, pull.ended]);
       seen.push(...eventsOf(pull).map(({ id }) => id ?? ''));
     }
-    leat = await startLeat(place);
+    leat = await startLeat(tempStore);
     const last = await leat.send('POST', '/api/v2/events', { type: 'a.last', data: {} });
     const { offset } = (await last.json()) as { offset: string };
     const headers = { 'last-event-id': seen.at(-1) ?? '' };
@@ -36,7 +36,7 @@ describe('kill -9 while events are published and read', () => {
     seen.push(...eventsOf(pull).map(({ id }) => id ?? ''));
 
     const all = seen.map((_, index) => formatOffset(index + 1));
-    assert.deepEqual(seen.map(placeOf), all);
+    assert.deepEqual(seen.map(positionOf), all);
     const missed = acknowledged.filter((each) => !seen.includes(each));
     assert.deepEqual(missed, []);
     assert.ok(acknowledged.length > 100 * rounds);

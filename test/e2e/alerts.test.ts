@@ -3,7 +3,13 @@ import { describe, test, type TestContext } from 'node:test';
 import type { StreamAlertBody } from '../../src/alerting/alert.ts';
 import { type AlertReceiver, startAlertReceiver } from '../helpers/alerts.ts';
 import { startEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
-import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
+import {
+  createTempStore,
+  startLeat,
+  waitFor,
+  type TempStore,
+  type Running,
+} from '../helpers/leat.ts';
 import { startMailServer } from '../helpers/smtp.ts';
 import {
   createStream,
@@ -22,7 +28,7 @@ const secretWord = 'what-the-receiver-said';
 
 /** Leat with a check each second and one attempt per event, with a chat tool and a receiver. */
 interface Fixture {
-  readonly place: Place;
+  readonly tempStore: TempStore;
   readonly leat: Running;
   readonly chat: AlertReceiver;
   readonly endpoint: Endpoint;
@@ -33,7 +39,7 @@ async function openFixture(
   t: TestContext,
   settings: Readonly<Record<string, string>> = {},
 ): Promise<Fixture> {
-  const place = await makePlace();
+  const tempStore = await createTempStore();
   const chat = await startAlertReceiver();
   const endpoint = await startEndpoint(text(410, secretWord));
   const all = {
@@ -43,13 +49,13 @@ async function openFixture(
     LEAT_LOG_LEVEL: 'info',
     ...settings,
   };
-  const leat = await startLeat(place, all);
+  const leat = await startLeat(tempStore, all);
   t.after(async () => {
     await leat.kill();
     await Promise.all([chat.close(), endpoint.close()]);
-    await place.remove();
+    await tempStore.remove();
   });
-  return { place, leat, chat, endpoint, settings: all };
+  return { tempStore, leat, chat, endpoint, settings: all };
 }
 
 interface Failing extends StreamBody {
@@ -315,14 +321,14 @@ describe('a restart', () => {
       const before = newOf(fixture.chat.alerts(stream.id));
       await fixture.leat.stop();
       // Its checks are so rare that the next process reports these failures.
-      const between = await startLeat(fixture.place, {
+      const between = await startLeat(fixture.tempStore, {
         ...fixture.settings,
         LEAT_MONITOR_INTERVAL_SECONDS: '3600',
       });
       await failTogether({ ...fixture, leat: between }, stream, 3);
       assert.equal(newOf(fixture.chat.alerts(stream.id)), before);
       await between[ended]();
-      const again = await startLeat(fixture.place, fixture.settings);
+      const again = await startLeat(fixture.tempStore, fixture.settings);
       t.after(() => again.kill());
       await waitFor('the rest', () => newOf(fixture.chat.alerts(stream.id)) === before + 3);
       await afterTwoChecks({ ...fixture, leat: again });
@@ -339,7 +345,7 @@ describe('a restart', () => {
     await waitFor('a rejection', () => fixture.chat.arrivals.length >= 1);
     await fixture.leat.kill();
     fixture.chat.answer(200);
-    const again = await startLeat(fixture.place, fixture.settings);
+    const again = await startLeat(fixture.tempStore, fixture.settings);
     t.after(() => again.kill());
     await fixture.chat.waitFor(stream.id, 1);
     await afterTwoChecks({ ...fixture, leat: again });

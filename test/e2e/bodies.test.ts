@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
-import { makePlace, startLeat, type Place, type Running } from '../helpers/leat.ts';
+import { createTempStore, startLeat, type TempStore, type Running } from '../helpers/leat.ts';
 import {
   createStream,
   freshName,
@@ -12,19 +12,19 @@ import {
   type StreamBody,
 } from '../helpers/api-client.ts';
 
-let place: Place;
+let tempStore: TempStore;
 let leat: Running;
 let endpoint: Endpoint;
 
 before(async () => {
-  place = await makePlace();
-  leat = await startLeat(place);
+  tempStore = await createTempStore();
+  leat = await startLeat(tempStore);
   endpoint = await startEndpoint();
 });
 after(async () => {
   await leat.kill();
   await endpoint.close();
-  await place.remove();
+  await tempStore.remove();
 });
 
 describe('JSON that is read in two ways', () => {

@@ -3,7 +3,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
 import { startAlertReceiver } from '../helpers/alerts.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
-import { makePlace, startLeat, waitFor } from '../helpers/leat.ts';
+import { createTempStore, startLeat, waitFor } from '../helpers/leat.ts';
 import { createShiftedClock } from '../helpers/shifted-clock.ts';
 import { createStream, eventsOf, freshType, publishAll } from '../helpers/api-client.ts';
 
@@ -19,9 +19,9 @@ describe('a server on SQLite whose clock is wrong for a moment', () => {
       const clock = createShiftedClock(t);
       const chat = await startAlertReceiver();
       const endpoint = await startEndpoint(503);
-      const place = await makePlace();
-      t.after(() => Promise.all([chat.close(), endpoint.close(), place.remove()]));
-      const leat = await startLeat(place, {
+      const tempStore = await createTempStore();
+      t.after(() => Promise.all([chat.close(), endpoint.close(), tempStore.remove()]));
+      const leat = await startLeat(tempStore, {
         ...clock.settings,
         LEAT_ALERT_WEBHOOK_URL: chat.url,
         LEAT_RETRY_DELAYS_MS: '500,1000,2000,4000,8000,8000',
@@ -51,7 +51,10 @@ describe('a server on SQLite whose clock is wrong for a moment', () => {
       const later = await publishAll(leat, eventsOf(type, 3));
       await waitFor('later events', () => later.every((id) => accepted.has(id)));
       await leat.stop();
-      assert.ok(farthestStampMs(place.file) < hour / 2, 'no instant of the wrong clock is stored');
+      assert.ok(
+        farthestStampMs(tempStore.file) < hour / 2,
+        'no instant of the wrong clock is stored',
+      );
     });
   }
 });

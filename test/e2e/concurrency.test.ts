@@ -2,7 +2,13 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { parseOffset } from '../../src/core/offset.ts';
 import { startEndpoint, type Answer, type Endpoint } from '../helpers/endpoint.ts';
-import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
+import {
+  createTempStore,
+  startLeat,
+  waitFor,
+  type TempStore,
+  type Running,
+} from '../helpers/leat.ts';
 import {
   answered,
   createStream,
@@ -25,16 +31,16 @@ import {
 
 /** Everything at once: nothing is lost, nothing is sent where it must not go, nobody gets a 500. */
 
-let place: Place;
+let tempStore: TempStore;
 let leat: Running;
 
 before(async () => {
-  place = await makePlace();
-  leat = await startLeat(place, { LEAT_RETRY_DELAYS_MS: '5,5,5' });
+  tempStore = await createTempStore();
+  leat = await startLeat(tempStore, { LEAT_RETRY_DELAYS_MS: '5,5,5' });
 });
 after(async () => {
   await leat.kill();
-  await place.remove();
+  await tempStore.remove();
 });
 
 const together = 20;
@@ -96,10 +102,10 @@ describe('racing requests', () => {
         leat.send('POST', '/api/v2/events', eventsOf(type, sizes[index % sizes.length] ?? 1)),
       ),
     );
-    const placeOf = ({ offset }: { offset: string }): number => parseOffset(offset)?.offset ?? 0;
+    const positionOf = ({ offset }: { offset: string }): number => parseOffset(offset)?.offset ?? 0;
     const offsets = stored
       .flat()
-      .map(placeOf)
+      .map(positionOf)
       .toSorted((a, b) => a - b);
     const [first = 0] = offsets;
     assert.deepEqual(
@@ -107,7 +113,7 @@ describe('racing requests', () => {
       offsets.map((_, index) => first + index),
     );
     for (const batch of stored) {
-      const own = batch.map(placeOf);
+      const own = batch.map(positionOf);
       assert.deepEqual(
         own,
         own.toSorted((a, b) => a - b),

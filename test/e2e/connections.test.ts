@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { connect as connectTls } from 'node:tls';
-import { freePort, makePlace, type Place, spawnLeat, waitFor } from '../helpers/leat.ts';
+import { freePort, createTempStore, type TempStore, spawnLeat, waitFor } from '../helpers/leat.ts';
 
 /**
  * What one address can hold of both APIs. Every address of 127.0.0.0/8 is this machine on Linux, so
@@ -13,13 +13,13 @@ const perAddress = 12;
 const stranger = '127.0.0.66';
 const proxy = '127.0.0.77';
 
-let place: Place;
+let tempStore: TempStore;
 let ports: { readonly management: number; readonly messages: number };
 let started: ReturnType<typeof spawnLeat>;
 const output = (): string => started.output();
 
 before(async () => {
-  place = await makePlace();
+  tempStore = await createTempStore();
   ports = { management: await freePort(), messages: await freePort() };
   started = spawnLeat(
     ['start'],
@@ -31,7 +31,7 @@ before(async () => {
       LEAT_TRUST_PROXY: proxy,
       LEAT_MAX_CONNECTIONS_PER_ADDRESS: String(perAddress),
     },
-    { cwd: place.folder },
+    { cwd: tempStore.folder },
   );
   await waitFor('the welcome', () => {
     assert.equal(started.child.exitCode, null, output());
@@ -40,7 +40,7 @@ before(async () => {
 });
 after(async () => {
   started.child.kill('SIGKILL');
-  await place.remove();
+  await tempStore.remove();
 });
 
 /** A connection that keeps sending the last of these texts, each second a character of it. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
-import { makePlace, startLeat, type Place, type Running } from '../helpers/leat.ts';
+import { createTempStore, startLeat, type TempStore, type Running } from '../helpers/leat.ts';
 import {
   answered,
   createStream,
@@ -18,19 +18,19 @@ import {
 
 /** Nothing is allowed here that the operator has not allowed: the endpoint must stay untouched. */
 
-let place: Place;
+let tempStore: TempStore;
 let leat: Running;
 let secret: Endpoint;
 
 before(async () => {
-  place = await makePlace();
+  tempStore = await createTempStore();
   secret = await startEndpoint();
-  leat = await startLeat(place, { LEAT_EGRESS_ALLOW: '', LEAT_RETRY_DELAYS_MS: '0' });
+  leat = await startLeat(tempStore, { LEAT_EGRESS_ALLOW: '', LEAT_RETRY_DELAYS_MS: '0' });
 });
 after(async () => {
   await leat.kill();
   await secret.close();
-  await place.remove();
+  await tempStore.remove();
 });
 
 const blockedHosts = [
@@ -155,10 +155,10 @@ describe('a name that leads to an address that is not public', () => {
 });
 
 describe('without LEAT_ALLOW_HTTP_ENDPOINTS', () => {
-  let strictPlace: Place;
+  let strictPlace: TempStore;
   let strict: Running;
   before(async () => {
-    strictPlace = await makePlace();
+    strictPlace = await createTempStore();
     strict = await startLeat(strictPlace, {
       LEAT_ALLOW_HTTP_ENDPOINTS: 'false',
       LEAT_EGRESS_ALLOW: '127.0.0.2/32,::ffff:127.0.0.3/128',

@@ -7,10 +7,10 @@ import { authority, expired, ofAnotherHost, selfSigned, trusted } from '../helpe
 import { startEndpoint, startRawEndpoint, type Endpoint } from '../helpers/endpoint.ts';
 import {
   freePort,
-  makePlace,
+  createTempStore,
   startLeat,
   waitFor,
-  type Place,
+  type TempStore,
   type Running,
 } from '../helpers/leat.ts';
 import {
@@ -28,7 +28,7 @@ import {
 
 /** What strangers' servers do to us. Two attempts without a wait. */
 
-const places: Place[] = [];
+const tempStores: TempStore[] = [];
 /** Waits for an answer as long as it is usual: on a busy machine any answer may take a second. */
 let leat: Running;
 /** Waits for a second only: for endpoints that give no answer. */
@@ -42,15 +42,15 @@ before(async () => {
 });
 after(async () => {
   await Promise.all([leat.kill(), hasty.kill(), healthy.close()]);
-  for (const place of places) await place.remove();
+  for (const tempStore of tempStores) await tempStore.remove();
 });
 
 async function startOne(settings: Record<string, string> = {}): Promise<Running> {
-  const place = await makePlace();
-  places.push(place);
-  const ca = join(place.folder, 'authority.pem');
+  const tempStore = await createTempStore();
+  tempStores.push(tempStore);
+  const ca = join(tempStore.folder, 'authority.pem');
   await writeFile(ca, authority);
-  return startLeat(place, { LEAT_RETRY_DELAYS_MS: '0', NODE_EXTRA_CA_CERTS: ca, ...settings });
+  return startLeat(tempStore, { LEAT_RETRY_DELAYS_MS: '0', NODE_EXTRA_CA_CERTS: ca, ...settings });
 }
 
 const ok = 'HTTP/1.1 200 OK\r\n';

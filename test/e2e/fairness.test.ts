@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Endpoint, startEndpoint } from '../helpers/endpoint.ts';
-import { freePort, makePlace, startLeat } from '../helpers/leat.ts';
+import { freePort, createTempStore, startLeat } from '../helpers/leat.ts';
 import { createStream, freshType, type Leat, publish } from '../helpers/api-client.ts';
 import { createTenant, twoTenantsSettings } from '../helpers/tenants.ts';
 
@@ -9,16 +9,16 @@ const hangingStreams = 20;
 const eventsEach = 30;
 
 test('receivers that hang take no turn of other streams, of their tenant or another', async (t) => {
-  const place = await makePlace();
-  t.after(() => place.remove());
-  const main = await startLeat(place, {
+  const tempStore = await createTempStore();
+  t.after(() => tempStore.remove());
+  const main = await startLeat(tempStore, {
     ...twoTenantsSettings(await freePort()),
     LEAT_CONCURRENCY: '64',
     // None of them ends before the test does.
     LEAT_ATTEMPT_TIMEOUT_MS: '600000',
   });
   t.after(() => main.kill());
-  const two = await createTenant(main, place.file);
+  const two = await createTenant(main, tempStore.file);
   const hanging = await startEndpoint(() => undefined);
   t.after(() => hanging.close());
   const receiver = await startEndpoint();

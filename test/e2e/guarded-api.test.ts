@@ -10,8 +10,8 @@ import { authority } from '../helpers/certificates.ts';
 import {
   fetchToken,
   freePort,
-  makePlace,
-  type Place,
+  createTempStore,
+  type TempStore,
   type Running,
   runLeat,
   secretKey,
@@ -30,7 +30,7 @@ interface Credentials {
   readonly secret: string;
 }
 
-let place: Place;
+let tempStore: TempStore;
 let proxy: TlsProxy;
 let leat: Running;
 let api: GuardedApi;
@@ -38,7 +38,7 @@ let admin: Credentials;
 let reader: Credentials;
 
 before(async () => {
-  place = await makePlace();
+  tempStore = await createTempStore();
   await writeFile(caFile(), authority);
   proxy = await startTlsProxy(await freePort());
   leat = await startBehindProxy();
@@ -58,12 +58,12 @@ after(async () => {
   await api?.close();
   await leat?.kill();
   await proxy?.close();
-  await place?.remove();
+  await tempStore?.remove();
 });
 
 /** Its issuer begins with `https://`, as the proxy in front of it says. */
 function startBehindProxy(): Promise<Running> {
-  return startLeat(place, {
+  return startLeat(tempStore, {
     LEAT_PORT: String(proxy.targetPort),
     LEAT_TRUST_PROXY: '127.0.0.1',
     LEAT_TENANT_DOMAIN: proxy.domain,
@@ -71,7 +71,7 @@ function startBehindProxy(): Promise<Running> {
 }
 
 function caFile(): string {
-  return join(place.folder, 'ca.pem');
+  return join(tempStore.folder, 'ca.pem');
 }
 
 async function create(path: string, body: object): Promise<Record<string, string>> {
@@ -180,7 +180,7 @@ describe('an Express app behind express-oauth2-jwt-bearer', () => {
     const former = await fetchToken(leat.url, admin, audience);
     await leat.stop();
     const rotated = await runLeat(['keys', 'rotate', '--now'], {
-      LEAT_STORE: `sqlite:${place.file}`,
+      LEAT_STORE: `sqlite:${tempStore.file}`,
       LEAT_SECRET_KEY: secretKey.toString('base64'),
     });
     assert.equal(rotated.code, 0, rotated.output);

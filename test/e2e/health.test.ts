@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
-import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
+import {
+  createTempStore,
+  startLeat,
+  waitFor,
+  type TempStore,
+  type Running,
+} from '../helpers/leat.ts';
 import {
   answered,
   createStream,
@@ -20,16 +26,16 @@ import {
 
 /** The limits are the real ones; what fails here fails for good after one attempt. */
 
-let place: Place;
+let tempStore: TempStore;
 let leat: Running;
 
 before(async () => {
-  place = await makePlace();
-  leat = await startLeat(place, { LEAT_RETRY_DELAYS_MS: '0' });
+  tempStore = await createTempStore();
+  leat = await startLeat(tempStore, { LEAT_RETRY_DELAYS_MS: '0' });
 });
 after(async () => {
   await leat.kill();
-  await place.remove();
+  await tempStore.remove();
 });
 
 describe('500 failures in a row', () => {

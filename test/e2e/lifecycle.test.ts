@@ -3,7 +3,13 @@ import type { ServerResponse } from 'node:http';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { Webhook } from 'standardwebhooks';
 import { startEndpoint, text, type Answer, type Endpoint } from '../helpers/endpoint.ts';
-import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
+import {
+  createTempStore,
+  startLeat,
+  waitFor,
+  type TempStore,
+  type Running,
+} from '../helpers/leat.ts';
 import {
   answered,
   createStream,
@@ -26,16 +32,16 @@ import {
   type StreamBody,
 } from '../helpers/api-client.ts';
 
-let place: Place;
+let tempStore: TempStore;
 let leat: Running;
 
 before(async () => {
-  place = await makePlace();
-  leat = await startLeat(place, { LEAT_RETRY_DELAYS_MS: '10,20,30' });
+  tempStore = await createTempStore();
+  leat = await startLeat(tempStore, { LEAT_RETRY_DELAYS_MS: '10,20,30' });
 });
 after(async () => {
   await leat.kill();
-  await place.remove();
+  await tempStore.remove();
 });
 
 describe('an event on its way to a webhook', () => {

@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { makePlace, startLeat, type Place, type Running } from '../helpers/leat.ts';
+import { createTempStore, startLeat, type TempStore, type Running } from '../helpers/leat.ts';
 import { answered, bearer, streamBody, type ProblemBody } from '../helpers/api-client.ts';
 
 /** A small bucket that fills slowly, so that it is empty soon and stays so for the test. */
 
 const burst = 30;
 
-let place: Place;
+let tempStore: TempStore;
 let leat: Running;
 
 before(async () => {
-  place = await makePlace();
-  leat = await startLeat(place, {
+  tempStore = await createTempStore();
+  leat = await startLeat(tempStore, {
     LEAT_RATE_LIMIT_BURST: String(burst),
     LEAT_RATE_LIMIT_PER_SECOND: '1',
     LEAT_PUBLISH_LIMIT_PER_SECOND: '10',
@@ -24,7 +24,7 @@ before(async () => {
 });
 after(async () => {
   await leat.kill();
-  await place.remove();
+  await tempStore.remove();
 });
 
 const message =

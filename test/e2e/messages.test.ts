@@ -7,7 +7,14 @@ import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { exchange, requestText } from '../helpers/exchange.ts';
-import { fetchToken, freePort, makePlace, runLeat, spawnLeat, waitFor } from '../helpers/leat.ts';
+import {
+  fetchToken,
+  freePort,
+  createTempStore,
+  runLeat,
+  spawnLeat,
+  waitFor,
+} from '../helpers/leat.ts';
 
 const audience = 'https://messages.example.com';
 
@@ -38,9 +45,9 @@ async function start(
 }
 
 async function freshFolder(t: TestContext): Promise<string> {
-  const place = await makePlace();
-  t.after(place.remove);
-  return place.folder;
+  const tempStore = await createTempStore();
+  t.after(tempStore.remove);
+  return tempStore.folder;
 }
 
 /** A token for the sample client that the first start made. */

@@ -4,10 +4,10 @@ import { after, before, describe, test } from 'node:test';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
 import {
   freePort,
-  makePlace,
+  createTempStore,
   startLeat,
   waitFor,
-  type Place,
+  type TempStore,
   type Running,
 } from '../helpers/leat.ts';
 import { type Exposition, familyName, readExposition } from '../helpers/prometheus.ts';
@@ -15,16 +15,16 @@ import { createStream, freshType, publish } from '../helpers/api-client.ts';
 
 /** What is said of metrics in `docs/` against those of the running program. */
 
-let place: Place;
+let tempStore: TempStore;
 let leat: Running;
 let endpoint: Endpoint;
 let reported: Exposition;
 
 before(async () => {
-  place = await makePlace();
+  tempStore = await createTempStore();
   endpoint = await startEndpoint();
   const port = String(await freePort());
-  leat = await startLeat(place, { LEAT_METRICS_PORT: port });
+  leat = await startLeat(tempStore, { LEAT_METRICS_PORT: port });
   const type = freshType();
   await createStream(leat, endpoint.url, { types: [type] });
   await publish(leat, type);
@@ -38,7 +38,7 @@ before(async () => {
 after(async () => {
   await endpoint.close();
   await leat.kill();
-  await place.remove();
+  await tempStore.remove();
 });
 
 const read = (name: string): Promise<string> =>

@@ -5,12 +5,12 @@ import { after, before, describe, test } from 'node:test';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
 import {
   freePort,
-  makePlace,
+  createTempStore,
   runLeat,
   spawnLeat,
   startLeat,
   waitFor,
-  type Place,
+  type TempStore,
   type Running,
 } from '../helpers/leat.ts';
 import { type Exposition, readExposition } from '../helpers/prometheus.ts';
@@ -24,16 +24,16 @@ import {
   waitForFailures,
 } from '../helpers/api-client.ts';
 
-let place: Place;
+let tempStore: TempStore;
 let leat: Running;
 let endpoint: Endpoint;
 let metricsPort: number;
 
 before(async () => {
-  place = await makePlace();
+  tempStore = await createTempStore();
   endpoint = await startEndpoint();
   metricsPort = await freePort();
-  leat = await startLeat(place, {
+  leat = await startLeat(tempStore, {
     LEAT_RETRY_DELAYS_MS: '10,20',
     LEAT_DISABLE_CONSECUTIVE: '3',
     LEAT_METRICS_PORT: String(metricsPort),
@@ -42,7 +42,7 @@ before(async () => {
 after(async () => {
   await endpoint.close();
   await leat.kill();
-  await place.remove();
+  await tempStore.remove();
 });
 
 async function scrape(port = metricsPort): Promise<Exposition> {
@@ -194,7 +194,7 @@ describe('the metrics of a running service', () => {
 
 describe('a start with LEAT_METRICS_PORT', () => {
   test('a start with LEAT_METRICS_PORT prints where the metrics are, under the name of the service', async (t) => {
-    const own = await makePlace();
+    const own = await createTempStore();
     const port = await freePort();
     const [main, messages] = [await freePort(), await freePort()];
     const { child, output } = spawnLeat(['start'], {
@@ -220,7 +220,7 @@ describe('a start with LEAT_METRICS_PORT', () => {
     t.after(() => taken.close());
     await once(taken, 'listening');
     const { port } = taken.address() as { port: number };
-    const own = await makePlace();
+    const own = await createTempStore();
     t.after(() => own.remove());
     const env = {
       LEAT_STORE: `sqlite:${own.file}`,
@@ -238,7 +238,7 @@ describe('a start with LEAT_METRICS_PORT', () => {
   });
 
   test('a start with LEAT_METRICS_PORT is refused where the host is none of this machine', async (t) => {
-    const own = await makePlace();
+    const own = await createTempStore();
     t.after(() => own.remove());
     const env = {
       LEAT_STORE: `sqlite:${own.file}`,

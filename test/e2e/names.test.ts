@@ -6,7 +6,7 @@ import {
   bootstrapClient,
   fetchToken,
   freePort,
-  makePlace,
+  createTempStore,
   type Running,
   startLeat,
 } from '../helpers/leat.ts';
@@ -89,14 +89,14 @@ async function startWithTwoTenants(
 ): Promise<{ main: Running; two: Leat; questions: readonly string[] }> {
   const dns = await startDns(zone);
   t.after(() => dns.close());
-  const place = await makePlace();
-  t.after(() => place.remove());
-  const main = await startLeat(place, {
+  const tempStore = await createTempStore();
+  t.after(() => tempStore.remove());
+  const main = await startLeat(tempStore, {
     LEAT_DNS_SERVERS: dns.servers.join(','),
     LEAT_TRUSTED_ISSUERS: issuers.join(','),
     LEAT_RETRY_DELAYS_MS: '100,100,100',
     ...twoTenantsSettings(await freePort()),
   });
   t.after(() => main.kill());
-  return { main, two: await createTenant(main, place.file), questions: dns.questions };
+  return { main, two: await createTenant(main, tempStore.file), questions: dns.questions };
 }

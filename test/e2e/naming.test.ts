@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type Answer, startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
-import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
+import {
+  createTempStore,
+  startLeat,
+  waitFor,
+  type TempStore,
+  type Running,
+} from '../helpers/leat.ts';
 import {
   answered,
   createStream,
@@ -15,13 +21,13 @@ import {
 
 /** A service under another name, as one that took over from another product has it. */
 
-let place: Place;
+let tempStore: TempStore;
 let leat: Running;
 let endpoint: Endpoint;
 
 before(async () => {
-  place = await makePlace();
-  leat = await startLeat(place, {
+  tempStore = await createTempStore();
+  leat = await startLeat(tempStore, {
     LEAT_SERVICE_NAME: 'acme',
     LEAT_ATTRIBUTE_PREFIX: 'a0',
     LEAT_TENANT_NAME: 'shop-1',
@@ -33,7 +39,7 @@ before(async () => {
 after(async () => {
   await leat.kill();
   await endpoint.close();
-  await place.remove();
+  await tempStore.remove();
 });
 
 describe('the name of the service and the prefix', () => {

@@ -10,13 +10,13 @@ import {
   bootstrapClient,
   fetchToken,
   freePort,
-  makePlace,
+  createTempStore,
   runLeat,
   secretKey,
   spawnLeat,
   startLeat,
   waitFor,
-  type Place,
+  type TempStore,
   type Running,
 } from '../helpers/leat.ts';
 import {
@@ -45,7 +45,7 @@ const client = {
 
 describe('leat config', { concurrency: 2 }, () => {
   test('leat config prints every setting and no secret', async (t) => {
-    const place = await placeOf(t);
+    const tempStore = await tempStoreOf(t);
     const env = {
       LEAT_STORE: 'postgres://user:store-password@db.example.com/leat',
       LEAT_SECRET_KEY: key.LEAT_SECRET_KEY,
@@ -55,7 +55,7 @@ describe('leat config', { concurrency: 2 }, () => {
       LEAT_ALERT_EMAIL: 'ops@example.com',
       LEAT_SMTP_URL: 'smtp://mailer:smtp-password@mail.example.com:587',
     };
-    const { code, output } = await runLeat(['config'], env, { cwd: place.folder });
+    const { code, output } = await runLeat(['config'], env, { cwd: tempStore.folder });
     assert.equal(code, 0, output);
     const secrets = [
       'store-password',
@@ -80,9 +80,12 @@ describe('leat config', { concurrency: 2 }, () => {
   });
 
   test('leat config reads .env, and the environment wins over it', async (t) => {
-    const place = await placeOf(t);
-    await writeFile(join(place.folder, '.env'), 'LEAT_PORT=1111\nLEAT_TENANT_NAME="from-file"\n');
-    const { output } = await runLeat(['config'], { LEAT_PORT: '2222' }, { cwd: place.folder });
+    const tempStore = await tempStoreOf(t);
+    await writeFile(
+      join(tempStore.folder, '.env'),
+      'LEAT_PORT=1111\nLEAT_TENANT_NAME="from-file"\n',
+    );
+    const { output } = await runLeat(['config'], { LEAT_PORT: '2222' }, { cwd: tempStore.folder });
     assert.match(output, /LEAT_PORT\s+2222\s/);
     assert.match(output, /LEAT_TENANT_NAME\s+from-file\s/);
     assert.match(output, /LEAT_TENANT_DOMAIN\s+localhost:2222\s/);
@@ -109,10 +112,10 @@ describe('a start with a wrong value', { concurrency: 2 }, () => {
   ];
   for (const [what, env, expected] of cases) {
     test(`${what} ends with one line and code 1`, async (t) => {
-      const place = await placeOf(t);
+      const tempStore = await tempStoreOf(t);
       const port = String(await freePort());
-      const all = { LEAT_STORE: `sqlite:${place.file}`, LEAT_PORT: port, ...env };
-      const { code, output } = await runLeat(['serve'], all, { cwd: place.folder });
+      const all = { LEAT_STORE: `sqlite:${tempStore.file}`, LEAT_PORT: port, ...env };
+      const { code, output } = await runLeat(['serve'], all, { cwd: tempStore.folder });
       assert.match(output, expected);
       assert.equal(code, 1);
       for (const secret of ['too-short', 'c2hvcnQ=']) assert.ok(!output.includes(secret), output);
@@ -125,12 +128,12 @@ describe('a start with a wrong value', { concurrency: 2 }, () => {
   });
 
   test('a start with a wrong value names the port that is in use', async (t) => {
-    const place = await placeOf(t);
+    const tempStore = await tempStoreOf(t);
     const other = createServer().listen(0, '127.0.0.1');
     t.after(() => other.close());
     await once(other, 'listening');
     const { port } = other.address() as { port: number };
-    const env = { LEAT_STORE: `sqlite:${place.file}`, LEAT_PORT: String(port) };
+    const env = { LEAT_STORE: `sqlite:${tempStore.file}`, LEAT_PORT: String(port) };
     assert.deepEqual(await runLeat(['serve'], env), {
       code: 1,
       output:
@@ -140,11 +143,11 @@ describe('a start with a wrong value', { concurrency: 2 }, () => {
   });
 
   test('a start with a wrong value refuses a key that does not fit the stored secrets', async (t) => {
-    const { place, leat } = await running(t);
+    const { tempStore, leat } = await running(t);
     await createStream(leat, 'https://example.com/');
     await leat.stop();
     const env = {
-      LEAT_STORE: `sqlite:${place.file}`,
+      LEAT_STORE: `sqlite:${tempStore.file}`,
       LEAT_PORT: String(leat.port),
       LEAT_SECRET_KEY: Buffer.alloc(32, 8).toString('base64'),
     };
@@ -154,22 +157,26 @@ describe('a start with a wrong value', { concurrency: 2 }, () => {
   });
 
   test('a start with a wrong value refuses a file that is no database, and leaves it as it is', async (t) => {
-    const place = await placeOf(t);
-    await writeFile(place.file, 'this is no database, it is my diary\n'.repeat(200));
-    const was = await readFile(place.file);
-    const env = { LEAT_STORE: `sqlite:${place.file}`, LEAT_PORT: String(await freePort()), ...key };
+    const tempStore = await tempStoreOf(t);
+    await writeFile(tempStore.file, 'this is no database, it is my diary\n'.repeat(200));
+    const was = await readFile(tempStore.file);
+    const env = {
+      LEAT_STORE: `sqlite:${tempStore.file}`,
+      LEAT_PORT: String(await freePort()),
+      ...key,
+    };
     const { code, output } = await runLeat(['serve'], env);
     assert.equal(code, 1, output);
     assert.match(output, /^LEAT_STORE: .+\n$/);
-    assert.deepEqual(await readFile(place.file), was);
+    assert.deepEqual(await readFile(tempStore.file), was);
   });
 });
 
 describe('a second process on the same file', () => {
   test('a second process on the same file is refused with one line, and the first goes on', async (t) => {
-    const { place, leat } = await running(t);
+    const { tempStore, leat } = await running(t);
     const env = {
-      LEAT_STORE: `sqlite:${place.file}`,
+      LEAT_STORE: `sqlite:${tempStore.file}`,
       LEAT_PORT: String(await freePort()),
       ...key,
       ...client,
@@ -183,10 +190,10 @@ describe('a second process on the same file', () => {
   });
 
   test('a second process on the same file starts at once after the first was killed', async (t) => {
-    const { place, leat } = await running(t);
+    const { tempStore, leat } = await running(t);
     const stream = await createStream(leat, 'https://example.com/');
     await leat.kill();
-    const again = await startLeat(place, { LEAT_PORT: String(leat.port) });
+    const again = await startLeat(tempStore, { LEAT_PORT: String(leat.port) });
     t.after(() => again.kill());
     assert.deepEqual(await readStream(again, stream.id), stream);
   });
@@ -195,7 +202,7 @@ describe('a second process on the same file', () => {
 describe('Ctrl-C', () => {
   test('Ctrl-C lets the attempt under way end, records it, and ends with 0', async (t) => {
     const endpoint = await endpointOf(t);
-    const { place, leat } = await running(t);
+    const { tempStore, leat } = await running(t);
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
     const held = hold(endpoint);
@@ -209,7 +216,7 @@ describe('Ctrl-C', () => {
     await ended;
     assert.equal(leat.child.exitCode, 0);
 
-    const again = await startLeat(place, { LEAT_PORT: String(leat.port) });
+    const again = await startLeat(tempStore, { LEAT_PORT: String(leat.port) });
     t.after(() => again.kill());
     const marker = await publish(again, type);
     await waitForStats(again, stream.id, { delivered: 2 });
@@ -219,14 +226,14 @@ describe('Ctrl-C', () => {
 
   test('Ctrl-C keeps a retry that was waiting for the next start', async (t) => {
     const endpoint = await endpointOf(t, 503);
-    const { place, leat } = await running(t, { LEAT_RETRY_DELAYS_MS: '100,100,100' });
+    const { tempStore, leat } = await running(t, { LEAT_RETRY_DELAYS_MS: '100,100,100' });
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
     const ids = await publishAll(leat, eventsOf(type, 20));
     await endpoint.arrival(20);
     assert.equal(await leat.stop(), 0);
     endpoint.answer(204);
-    const again = await startLeat(place, {
+    const again = await startLeat(tempStore, {
       LEAT_PORT: String(leat.port),
       LEAT_RETRY_DELAYS_MS: '100,100,100',
     });
@@ -268,7 +275,7 @@ describe('Ctrl-C', () => {
 
   test('twice ends it at once, and the event is sent again later', async (t) => {
     const endpoint = await endpointOf(t);
-    const { place, leat } = await running(t);
+    const { tempStore, leat } = await running(t);
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
     hold(endpoint);
@@ -279,7 +286,7 @@ describe('Ctrl-C', () => {
     assert.equal(await leat.stop(), 130);
 
     endpoint.answer(204);
-    const again = await startLeat(place, { LEAT_PORT: String(leat.port) });
+    const again = await startLeat(tempStore, { LEAT_PORT: String(leat.port) });
     t.after(() => again.kill());
     await waitForStats(again, stream.id, { delivered: 1 });
     assert.equal(endpoint.of(id).length, 2);
@@ -287,7 +294,7 @@ describe('Ctrl-C', () => {
 
   test('while publishers are at work loses nothing that was acknowledged', async (t) => {
     const endpoint = await endpointOf(t);
-    const { place, leat } = await running(t);
+    const { tempStore, leat } = await running(t);
     const type = freshType();
     await createStream(leat, endpoint.url, { types: [type] });
     const acknowledged: string[] = [];
@@ -312,7 +319,7 @@ describe('Ctrl-C', () => {
     assert.equal(await leat.stop(), 0);
     await Promise.all(publishers);
     assert.ok(refusals.every((status) => status === 503));
-    const again = await startLeat(place, { LEAT_PORT: String(leat.port) });
+    const again = await startLeat(tempStore, { LEAT_PORT: String(leat.port) });
     t.after(() => again.kill());
     await waitFor('every acknowledged event', () => {
       const got = new Set(endpoint.arrivals.map(({ event }) => event.id));
@@ -325,8 +332,8 @@ describe('Ctrl-C', () => {
 
 describe('the first start without a terminal', () => {
   test('the first start without a terminal writes the credentials where only the owner reads them, and prints the path', async (t) => {
-    const place = await placeOf(t);
-    const folder = join(place.folder, 'data');
+    const tempStore = await tempStoreOf(t);
+    const folder = join(tempStore.folder, 'data');
     const port = String(await freePort());
     const env = { LEAT_STORE: `sqlite:${folder}/leat.db`, LEAT_PORT: port };
     const url = `http://127.0.0.1:${port}`;
@@ -355,12 +362,12 @@ describe('the first start without a terminal', () => {
   });
 
   test('the first start without a terminal takes a changed secret of the environment, with a warning that does not show it', async (t) => {
-    const { place, leat } = await running(t);
+    const { tempStore, leat } = await running(t);
     await leat.stop();
     const changed = 'another-secret-of-mine';
     const port = String(leat.port);
     const env = {
-      LEAT_STORE: `sqlite:${place.file}`,
+      LEAT_STORE: `sqlite:${tempStore.file}`,
       LEAT_PORT: port,
       ...key,
       ...client,
@@ -378,11 +385,11 @@ describe('the first start without a terminal', () => {
 
 describe('tenants', () => {
   test('tenants are made on the command line, chosen by Host, and see nothing of each other', async (t) => {
-    const { place, leat: alone } = await running(t);
+    const { tempStore, leat: alone } = await running(t);
     const type = freshType();
     await alone.stop();
     const port = String(alone.port);
-    const env = { LEAT_STORE: `sqlite:${place.file}`, LEAT_PORT: port, ...key };
+    const env = { LEAT_STORE: `sqlite:${tempStore.file}`, LEAT_PORT: port, ...key };
     const second = await runLeat(['tenants', 'create', 'second', `second.test:${port}`], env);
     assert.equal(second.code, 0, second.output);
     const [id = '', secret = ''] = credentialsIn(second.output);
@@ -467,9 +474,9 @@ describe('tenants', () => {
   });
 
   test('tenants that move to another domain have their former tokens refused', async (t) => {
-    const { place, leat } = await running(t);
+    const { tempStore, leat } = await running(t);
     await leat.stop();
-    const moved = await startLeat(place, {
+    const moved = await startLeat(tempStore, {
       LEAT_PORT: String(leat.port),
       LEAT_TENANT_DOMAIN: 'leat.example.com',
     });
@@ -485,7 +492,7 @@ describe('tenants', () => {
 describe('a restart', () => {
   test('a restart keeps streams, failures, counters, secrets, tokens and idempotency', async (t) => {
     const endpoint = await endpointOf(t, 400);
-    const { place, leat } = await running(t);
+    const { tempStore, leat } = await running(t);
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
     const id = await publish(leat, type);
@@ -497,7 +504,7 @@ describe('a restart', () => {
     const paused = await createStream(leat, endpoint.url, { status: 'disabled' });
     assert.equal(await leat.stop(), 0);
 
-    const again = await startLeat(place, { LEAT_PORT: String(leat.port) });
+    const again = await startLeat(tempStore, { LEAT_PORT: String(leat.port) });
     t.after(() => again.kill());
     const former = again.send('GET', '/api/v2/event-streams', undefined, bearer(leat.token));
     await answered(200, former);
@@ -519,13 +526,13 @@ describe('a restart', () => {
   });
 
   test('a restart with a store in memory forgets everything, as it says', async (t) => {
-    const place = await placeOf(t);
+    const tempStore = await tempStoreOf(t);
     const memory = { LEAT_STORE: 'sqlite::memory:' };
-    const first = await startLeat(place, memory);
+    const first = await startLeat(tempStore, memory);
     t.after(() => first.kill());
     await createStream(first, 'https://example.com/');
     assert.equal(await first.stop(), 0);
-    const second = await startLeat(place, { ...memory, LEAT_PORT: String(first.port) });
+    const second = await startLeat(tempStore, { ...memory, LEAT_PORT: String(first.port) });
     t.after(() => second.kill());
     const list = await answered<{ eventStreams: object[] }>(
       200,
@@ -545,9 +552,9 @@ describe('the command line', { concurrency: 2 }, () => {
   });
 
   test('the command line says what is missing before the first start', async (t) => {
-    const place = await placeOf(t);
-    await mkdir(join(place.folder, 'empty'));
-    const env = { LEAT_STORE: `sqlite:${place.folder}/empty/leat.db`, ...key };
+    const tempStore = await tempStoreOf(t);
+    await mkdir(join(tempStore.folder, 'empty'));
+    const env = { LEAT_STORE: `sqlite:${tempStore.folder}/empty/leat.db`, ...key };
     for (const words of [
       ['keys', 'list'],
       ['keys', 'rotate'],
@@ -560,20 +567,20 @@ describe('the command line', { concurrency: 2 }, () => {
   });
 });
 
-async function placeOf(t: TestContext): Promise<Place> {
-  const place = await makePlace();
-  t.after(() => place.remove());
-  return place;
+async function tempStoreOf(t: TestContext): Promise<TempStore> {
+  const tempStore = await createTempStore();
+  t.after(() => tempStore.remove());
+  return tempStore;
 }
 
 async function running(
   t: TestContext,
   settings: Record<string, string> = {},
-): Promise<{ place: Place; leat: Running }> {
-  const place = await placeOf(t);
-  const leat = await startLeat(place, settings);
+): Promise<{ tempStore: TempStore; leat: Running }> {
+  const tempStore = await tempStoreOf(t);
+  const leat = await startLeat(tempStore, settings);
   t.after(() => leat.kill());
-  return { place, leat };
+  return { tempStore, leat };
 }
 
 async function endpointOf(t: TestContext, first = 204): Promise<Endpoint> {

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
 import { connect as connectSecurely } from 'node:tls';
 import { formatOffset } from '../../src/core/offset.ts';
-import { makePlace, type Running, startLeat, waitFor } from '../helpers/leat.ts';
+import { createTempStore, type Running, startLeat, waitFor } from '../helpers/leat.ts';
 import { openPull } from '../helpers/pull.ts';
 
 const message = 'a pull was closed because its client did not read';
@@ -14,11 +14,11 @@ describe('clients of the program that do not read', { concurrency: true }, () =>
   for (const tls of [false, true]) {
     const how = tls ? ', over TLS' : '';
     test(`clients of the program that do not read are cut off and named in the log, while others are served${how}`, async (t) => {
-      const place = await makePlace();
-      const leat = await startLeat(place, tls ? { LEAT_TLS: 'local' } : {});
+      const tempStore = await createTempStore();
+      const leat = await startLeat(tempStore, tls ? { LEAT_TLS: 'local' } : {});
       t.after(async () => {
         await leat.kill();
-        await place.remove();
+        await tempStore.remove();
       });
       const live = await openDeaf(leat, tls, '');
       await publish(leat);

@@ -15,8 +15,8 @@ import { type Arrival, type Endpoint, startEndpoint } from '../helpers/endpoint.
 import {
   end,
   freePort,
-  makePlace,
-  type Place,
+  createTempStore,
+  type TempStore,
   type Running,
   startLeat,
   waitFor,
@@ -33,15 +33,15 @@ const receivers = [...guide.matchAll(/^```\w+\n(?:\/\/|#) (receiver\S*)\n([^]*?)
   ([, file = '', source = '']) => ({ file, source }),
 );
 
-let place: Place;
+let tempStore: TempStore;
 let leat: Running;
 before(async () => {
-  place = await makePlace();
-  leat = await startLeat(place, { LEAT_RETRY_DELAYS_MS: '10,10,10' });
+  tempStore = await createTempStore();
+  leat = await startLeat(tempStore, { LEAT_RETRY_DELAYS_MS: '10,10,10' });
 });
 after(async () => {
   await leat.kill();
-  await place.remove();
+  await tempStore.remove();
 });
 
 test('the guide has the four receivers', () => {

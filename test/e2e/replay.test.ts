@@ -2,7 +2,13 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { parseOffset } from '../../src/core/offset.ts';
 import { type Endpoint, startEndpoint } from '../helpers/endpoint.ts';
-import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
+import {
+  createTempStore,
+  startLeat,
+  waitFor,
+  type TempStore,
+  type Running,
+} from '../helpers/leat.ts';
 import { begin, headOf, pathOf, read, waitUntilOver } from '../helpers/replays.ts';
 import {
   answered,
@@ -18,16 +24,16 @@ import {
   waitForFailures,
 } from '../helpers/api-client.ts';
 
-let place: Place;
+let tempStore: TempStore;
 let leat: Running;
 
 before(async () => {
-  place = await makePlace();
-  leat = await startLeat(place, { LEAT_RETRY_DELAYS_MS: '0' });
+  tempStore = await createTempStore();
+  leat = await startLeat(tempStore, { LEAT_RETRY_DELAYS_MS: '0' });
 });
 after(async () => {
   await leat.kill();
-  await place.remove();
+  await tempStore.remove();
 });
 
 interface Past {
@@ -212,7 +218,7 @@ describe('a replay while its stream changes', () => {
 
 describe('kill -9 in the midst of a replay', () => {
   test('kill -9 in the midst of a replay loses none of its events, and the numbers are right in the end', async (t) => {
-    const own = await makePlace();
+    const own = await createTempStore();
     const endpoint = await startEndpoint();
     let node: Running | undefined = await startLeat(own);
     t.after(async () => {

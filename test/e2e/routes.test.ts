@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { exchange } from '../helpers/exchange.ts';
-import { makePlace, startLeat, type Place, type Running } from '../helpers/leat.ts';
+import { createTempStore, startLeat, type TempStore, type Running } from '../helpers/leat.ts';
 import { answered, bearer, narrowToken } from '../helpers/api-client.ts';
 
-let place: Place;
+let tempStore: TempStore;
 let leat: Running;
 
 before(async () => {
-  place = await makePlace();
-  leat = await startLeat(place);
+  tempStore = await createTempStore();
+  leat = await startLeat(tempStore);
 });
 after(async () => {
   await leat.kill();
-  await place.remove();
+  await tempStore.remove();
 });
 
 const noStream = 'est_AAAAAAAAAAAAAAAAAAAAAA';

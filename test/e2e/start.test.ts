@@ -3,15 +3,15 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { fetchToken, freePort, makePlace, spawnLeat, waitFor } from '../helpers/leat.ts';
+import { fetchToken, freePort, createTempStore, spawnLeat, waitFor } from '../helpers/leat.ts';
 
 test('leat start shows the addresses, the client once, and three requests to begin with', async (t) => {
-  const place = await makePlace();
-  t.after(place.remove);
+  const tempStore = await createTempStore();
+  t.after(tempStore.remove);
   const start = async (): Promise<{ url: string; output: string; end: () => Promise<unknown> }> => {
     const port = await freePort();
     const env = {
-      LEAT_STORE: `sqlite:${place.file}`,
+      LEAT_STORE: `sqlite:${tempStore.file}`,
       LEAT_PORT: String(port),
       PORT: String(await freePort()),
     };
@@ -27,7 +27,7 @@ test('leat start shows the addresses, the client once, and three requests to beg
   };
 
   const first = await start();
-  const file = join(place.folder, 'bootstrap.json');
+  const file = join(tempStore.folder, 'bootstrap.json');
   const made = JSON.parse(await readFile(file, 'utf8')) as Record<string, string>;
   const { client_id: id = '', client_secret: secret = '' } = made;
   for (const text of [`${first.url}/api/v2`, `${first.url}/oauth/token`, `client_id=${id}`, file]) {

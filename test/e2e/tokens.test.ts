@@ -8,11 +8,11 @@ import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
 import {
   bootstrapClient,
   freePort,
-  makePlace,
+  createTempStore,
   runLeat,
   secretKey,
   startLeat,
-  type Place,
+  type TempStore,
   type Running,
 } from '../helpers/leat.ts';
 import { answered, bearer, freshName, postJson, type ProblemBody } from '../helpers/api-client.ts';
@@ -22,7 +22,7 @@ import { answered, bearer, freshName, postJson, type ProblemBody } from '../help
  * token is wrong in one point alone.
  */
 
-let place: Place;
+let tempStore: TempStore;
 let leat: Running;
 let lure: Endpoint;
 let genuine: JWK;
@@ -30,18 +30,18 @@ let genuineKey: CryptoKey | Uint8Array;
 let settings: Record<string, string>;
 
 before(async () => {
-  place = await makePlace();
+  tempStore = await createTempStore();
   settings = { LEAT_PORT: String(await freePort()) };
-  await (await startLeat(place, settings)).stop();
-  genuine = await privateKeyIn(place);
+  await (await startLeat(tempStore, settings)).stop();
+  genuine = await privateKeyIn(tempStore);
   genuineKey = await importJWK(genuine, 'RS256');
-  leat = await startLeat(place, settings);
+  leat = await startLeat(tempStore, settings);
   lure = await startEndpoint();
 });
 after(async () => {
   await leat.kill();
   await lure.close();
-  await place.remove();
+  await tempStore.remove();
 });
 
 const badSignature = 'Invalid signature received for JSON Web Token validation';
@@ -147,7 +147,7 @@ describe('a client', () => {
 
 describe('signing keys', () => {
   test('rotate without ending live tokens; revoking one ends its tokens', async (t) => {
-    const own = await makePlace();
+    const own = await createTempStore();
     t.after(() => own.remove());
     const port = { LEAT_PORT: String(await freePort()) };
     const env = {
@@ -205,7 +205,7 @@ describe('signing keys', () => {
   });
 
   test('published ahead sign only later', async (t) => {
-    const own = await makePlace();
+    const own = await createTempStore();
     t.after(() => own.remove());
     const port = { LEAT_PORT: String(await freePort()) };
     let running = await startLeat(own, port);
@@ -324,7 +324,7 @@ async function tokenFor(client: Credentials, forAudience: string): Promise<strin
 }
 
 /** The key that signs the first tenant's tokens, read from the store while no server runs. */
-async function privateKeyIn({ file }: Place): Promise<JWK> {
+async function privateKeyIn({ file }: TempStore): Promise<JWK> {
   const store = await openStore({
     location: { engine: 'sqlite', path: file },
     secretKey,

@@ -3,26 +3,32 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
-import { makePlace, startLeat, waitFor, type Place, type Running } from '../helpers/leat.ts';
+import {
+  createTempStore,
+  startLeat,
+  waitFor,
+  type TempStore,
+  type Running,
+} from '../helpers/leat.ts';
 import { answered, createStream, failuresOf, freshType } from '../helpers/api-client.ts';
 
 /** A publisher's `traceparent` reaches the destination (W3C Trace Context, docs/http-api.md#trace-context). */
 
 const trace = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 
-let place: Place;
+let tempStore: TempStore;
 let leat: Running;
 let endpoint: Endpoint;
 
 before(async () => {
-  place = await makePlace();
-  leat = await startLeat(place, { LEAT_RETRY_DELAYS_MS: '10' });
+  tempStore = await createTempStore();
+  leat = await startLeat(tempStore, { LEAT_RETRY_DELAYS_MS: '10' });
   endpoint = await startEndpoint();
 });
 after(async () => {
   await leat.kill();
   await endpoint.close();
-  await place.remove();
+  await tempStore.remove();
 });
 
 describe('the traceparent of a request', () => {

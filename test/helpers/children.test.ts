@@ -30,11 +30,11 @@ async function runTestThat(t: TestContext, goesOn: string): Promise<Run> {
     `import { renameSync, writeFileSync } from 'node:fs';
     import { createServer } from 'node:http';
     import { test } from 'node:test';
-    import { makePlace, startLeat } from ${helper('leat.ts')};
+    import { createTempStore, startLeat } from ${helper('leat.ts')};
     import { query, startPostgres } from ${helper('postgres.ts')};
     test('fails', async () => {
-      const place = await makePlace();
-      const leat = await startLeat(place);
+      const tempStore = await createTempStore();
+      const leat = await startLeat(tempStore);
       const postgres = await startPostgres();
       const [row] = await query(postgres.url(), 'select pg_backend_pid() as backend,' +
         " (string_to_array(pg_read_file('postmaster.pid'), chr(10)))[1]::int as server");

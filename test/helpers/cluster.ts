@@ -1,5 +1,5 @@
 import type { TestContext } from 'node:test';
-import { makePlace, type Running, startLeat, waitFor } from './leat.ts';
+import { createTempStore, type Running, startLeat, waitFor } from './leat.ts';
 import { startPooler } from './pooler.ts';
 import { behindPort, type PostgresServer, query, startPostgres } from './postgres.ts';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
@@ -32,7 +32,7 @@ export async function startCluster(
   { pooled = false }: { readonly pooled?: boolean } = {},
 ): Promise<Cluster> {
   const server = await startPostgres();
-  const place = await makePlace();
+  const tempStore = await createTempStore();
   const pooler = pooled
     ? await startPooler({ port: server.port, serverConnections: 5, refuseListen: true })
     : undefined;
@@ -49,7 +49,7 @@ export async function startCluster(
     await proxy.close();
     await pooler?.close();
     await server.close();
-    await place.remove();
+    await tempStore.remove();
   });
   return {
     server,
@@ -57,7 +57,7 @@ export async function startCluster(
     url,
     start: (settings = {}, program) => {
       const cluster = { LEAT_STORE: proxied, LEAT_TENANT_DOMAIN: 'localhost:4444' };
-      const starting = startLeat(place, { ...cluster, ...settings }, program);
+      const starting = startLeat(tempStore, { ...cluster, ...settings }, program);
       starts.push(starting);
       return starting;
     },

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { makePlace, type Running, startLeat, waitFor } from './leat.ts';
+import { createTempStore, type Running, startLeat, waitFor } from './leat.ts';
 import { type PostgresServer, query, startPostgres } from './postgres.ts';
 import { openPull, type OpenPull } from './pull.ts';
 import { bytesBehind, type Standby, startStandby } from './standby.ts';
@@ -54,15 +54,15 @@ export async function startFailoverFixture(t: TestContext): Promise<FailoverFixt
   const receiver = await startCountingReceiver(t);
   receiver.startRound();
   const servers = await startServers(t);
-  const place = await makePlace();
+  const tempStore = await createTempStore();
   const nodes: Running[] = [];
   t.after(async () => {
     await Promise.all(nodes.map((node) => node.kill()));
-    await place.remove();
+    await tempStore.remove();
   });
   while (nodes.length < 2) {
     nodes.push(
-      await startLeat(place, { LEAT_STORE: servers.url, LEAT_TENANT_DOMAIN: 'localhost:4444' }),
+      await startLeat(tempStore, { LEAT_STORE: servers.url, LEAT_TENANT_DOMAIN: 'localhost:4444' }),
     );
   }
   const [first] = nodes;
@@ -127,7 +127,7 @@ export async function startFailoverFixture(t: TestContext): Promise<FailoverFixt
   };
 }
 
-/** A primary and its standby, which change places; both are in the URL from the start. */
+/** A primary and its standby, which swap roles; both are in the URL from the start. */
 interface Servers {
   readonly url: string;
   addStandby(synchronous: boolean): Promise<Standby>;
@@ -148,7 +148,7 @@ async function startServers(t: TestContext): Promise<Servers> {
   const database = new URL(await primary.createDatabase()).pathname;
   const hosts = [primary, standby.server].map(({ port }) => `127.0.0.1:${port}`).join(',');
   const ask: Servers['ask'] = (sql) => query(primary.url(database.slice(1)), sql);
-  /** Of the server that died last: the next standby takes its place. */
+  /** Of the server that died last: the next standby replaces it. */
   let freePort: number | undefined;
   return {
     url: `postgres://leat:leat@${hosts}${database}?target_session_attrs=read-write`,

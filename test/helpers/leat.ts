@@ -24,7 +24,8 @@ export const compileCache = {
   NODE_COMPILE_CACHE: new URL('../../node_modules/.cache/compiled', import.meta.url).pathname,
 };
 
-export interface Place {
+/** A temporary folder with the path of a store file in it. */
+export interface TempStore {
   readonly folder: string;
   readonly file: string;
   remove(): Promise<void>;
@@ -46,7 +47,7 @@ export interface Running {
   stop(): Promise<number | null>;
 }
 
-export async function makePlace(): Promise<Place> {
+export async function createTempStore(): Promise<TempStore> {
   const folder = await mkdtemp(join(tmpdir(), 'leat-'));
   return {
     folder,
@@ -56,20 +57,20 @@ export async function makePlace(): Promise<Place> {
 }
 
 /**
- * Starts `leat serve` on a place and waits until it is ready; throws with its output otherwise.
+ * Starts `leat serve` on a store and waits until it is ready; throws with its output otherwise.
  * With `LEAT_TLS=local` this process trusts from then on the authority that the program names.
  *
  * @param program the `main.ts` of another version
  */
 export async function startLeat(
-  place: Place,
+  tempStore: TempStore,
   settings: Readonly<Record<string, string>> = {},
   program = leatProgram,
 ): Promise<Running> {
   const port =
     settings['LEAT_PORT'] === undefined ? await freePort() : Number(settings['LEAT_PORT']);
   const env = {
-    LEAT_STORE: `sqlite:${place.file}`,
+    LEAT_STORE: `sqlite:${tempStore.file}`,
     LEAT_SECRET_KEY: secretKey.toString('base64'),
     LEAT_BOOTSTRAP_CLIENT_ID: bootstrapClient.id,
     LEAT_BOOTSTRAP_CLIENT_SECRET: bootstrapClient.secret,
@@ -84,8 +85,8 @@ export async function startLeat(
     ...settings,
     LEAT_PORT: String(port),
   };
-  // Where the data folder is not that of the store's file, it is one of this place all the same.
-  const started = spawnLeat(['serve'], env, { cwd: place.folder, program });
+  // A data folder that is not named by a setting is also inside the temporary folder.
+  const started = spawnLeat(['serve'], env, { cwd: tempStore.folder, program });
   const { child, output } = started;
   const secure = settings['LEAT_TLS'] === 'local';
   const url = secure ? `https://localhost:${port}` : `http://127.0.0.1:${port}`;

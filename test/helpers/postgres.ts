@@ -75,14 +75,14 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   const root = dataRoot(wishes);
   const settings = root === memory ? { ...memorySettings, ...wishes } : wishes;
   const folder = realpathSync(mkdtempSync(join(root, 'leat-postgres-')));
-  const place: Place = { bin, folder, owner, settings };
+  const installation: Installation = { bin, folder, owner, settings };
   try {
     await mkdir(dataOf(folder), { mode: 0o700 });
     if (owner !== undefined) {
       for (const path of [folder, dataOf(folder)]) chownSync(path, owner.uid, owner.gid);
     }
-    await initialise(place);
-    return await firstStart(place);
+    await initialise(installation);
+    return await firstStart(installation);
   } catch (error) {
     await rm(folder, { recursive: true, force: true });
     throw error;
@@ -122,19 +122,19 @@ export function sharedPostgres(): Promise<PostgresServer> {
 
 /** Starts a server on data that `fill` puts into a fresh folder, at a port where given. */
 export async function startOn(
-  like: Place,
+  like: Installation,
   fill: (data: string) => Promise<void>,
   port?: number,
 ): Promise<PostgresServer> {
   const folder = realpathSync(mkdtempSync(join(dataRoot(like.settings), 'leat-postgres-')));
-  const place: Place = { ...like, folder };
+  const installation: Installation = { ...like, folder };
   try {
     await mkdir(dataOf(folder), { mode: 0o700 });
     await fill(dataOf(folder));
-    const { owner } = place;
+    const { owner } = installation;
     if (owner !== undefined) execFileSync('chown', ['-R', `${owner.uid}:${owner.gid}`, folder]);
-    if (port === undefined) return await firstStart(place);
-    return serverOf(place, port, await launch(place, port));
+    if (port === undefined) return await firstStart(installation);
+    return serverOf(installation, port, await launch(installation, port));
   } catch (error) {
     await rm(folder, { recursive: true, force: true });
     throw error;
@@ -146,7 +146,7 @@ interface Owner {
   readonly gid: number;
 }
 
-export interface Place {
+export interface Installation {
   /** The folder with `postgres` and `initdb`. */
   readonly bin: string;
   readonly folder: string;
@@ -162,11 +162,11 @@ interface Running {
 }
 
 /** Another program may take the port between the look at it and the start. */
-async function firstStart(place: Place): Promise<PostgresServer> {
+async function firstStart(installation: Installation): Promise<PostgresServer> {
   for (let attempt = 1; ; attempt += 1) {
     const port = await freePort();
     try {
-      return serverOf(place, port, await launch(place, port));
+      return serverOf(installation, port, await launch(installation, port));
     } catch (error) {
       const taken = error instanceof Error && error.message.includes('Address already in use');
       if (!taken || attempt === portAttempts) throw error;
@@ -174,16 +174,16 @@ async function firstStart(place: Place): Promise<PostgresServer> {
   }
 }
 
-const places = new WeakMap<PostgresServer, Place>();
+const installations = new WeakMap<PostgresServer, Installation>();
 
 /** Where the data of a server are. */
-export function placeOf(server: PostgresServer): Place {
-  const place = places.get(server);
-  if (place === undefined) throw new Error('The server is none of this process.');
-  return place;
+export function installationOf(server: PostgresServer): Installation {
+  const installation = installations.get(server);
+  if (installation === undefined) throw new Error('The server is none of this process.');
+  return installation;
 }
 
-function serverOf(place: Place, port: number, started: Running): PostgresServer {
+function serverOf(installation: Installation, port: number, started: Running): PostgresServer {
   let running: Running | undefined = started;
   let databases = 0;
   const url = (database = 'postgres') => urlOf(port, database);
@@ -208,7 +208,7 @@ function serverOf(place: Place, port: number, started: Running): PostgresServer 
     },
     stop,
     start: async () => {
-      running ??= await launch(place, port);
+      running ??= await launch(installation, port);
     },
     kill: async () => {
       const former = running;
@@ -222,37 +222,41 @@ function serverOf(place: Place, port: number, started: Running): PostgresServer 
     },
     close: async () => {
       await stop('immediate');
-      await rm(place.folder, { recursive: true, force: true });
+      await rm(installation.folder, { recursive: true, force: true });
     },
   };
-  places.set(server, place);
+  installations.set(server, installation);
   return server;
 }
 
 /** Starts the program; resolves when it answers. */
-async function launch(place: Place, port: number): Promise<Running> {
+async function launch(installation: Installation, port: number): Promise<Running> {
   const settings = {
     listen_addresses: '127.0.0.1',
     port: String(port),
     unix_socket_directories: '',
-    ...place.settings,
+    ...installation.settings,
   };
   const args = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   // A file rather than a pipe: a test that is busy must not hold up a server that logs.
-  const log = openSync(logOf(place.folder), 'a');
-  const child = spawn(join(place.bin, 'postgres'), ['-D', dataOf(place.folder), ...args], {
-    ...place.owner,
-    cwd: place.folder,
-    stdio: ['ignore', log, log],
-  });
+  const log = openSync(logOf(installation.folder), 'a');
+  const child = spawn(
+    join(installation.bin, 'postgres'),
+    ['-D', dataOf(installation.folder), ...args],
+    {
+      ...installation.owner,
+      cwd: installation.folder,
+      stdio: ['ignore', log, log],
+    },
+  );
   closeSync(log);
   await once(child, 'spawn');
   // A server that nobody closes must not keep the tests from ending.
   child.unref();
-  const ending = { signal: 'QUIT', folder: place.folder, untilExit: true } as const;
+  const ending = { signal: 'QUIT', folder: installation.folder, untilExit: true } as const;
   const running = { child, release: endWithProcess(child, ending) };
   try {
-    await untilReady(child, place.folder, port);
+    await untilReady(child, installation.folder, port);
     return running;
   } catch (error) {
     await end(running, 'SIGQUIT');
@@ -309,11 +313,11 @@ async function answers(folder: string, port: number): Promise<boolean> {
 }
 
 /** Makes the data of a server: initdb costs more than all else of a start, so its result is kept. */
-async function initialise(place: Place): Promise<void> {
-  const data = dataOf(place.folder);
-  const kept = keptData(place);
+async function initialise(installation: Installation): Promise<void> {
+  const data = dataOf(installation.folder);
+  const kept = keptData(installation);
   if (existsSync(kept)) return copyAll(`${kept}/.`, data);
-  await runInitdb(place);
+  await runInitdb(installation);
   const copied = `${kept}-${randomUUID()}`;
   await mkdir(dirname(kept), { recursive: true });
   await copyAll(data, copied);
@@ -328,7 +332,7 @@ async function initialise(place: Place): Promise<void> {
 const initdbArgs = ['--auth=trust', '--username=leat', '--locale=C', '--encoding=UTF8'];
 
 /** Where the data of these binaries is kept. */
-function keptData({ bin, owner }: Place): string {
+function keptData({ bin, owner }: Installation): string {
   const facts = JSON.stringify([owner, initdbArgs]);
   const hash = createHash('sha256')
     .update(facts)
@@ -341,17 +345,17 @@ async function copyAll(from: string, to: string): Promise<void> {
   await promisify(execFile)('cp', ['-a', from, to]);
 }
 
-async function runInitdb(place: Place): Promise<void> {
-  const log = openSync(logOf(place.folder), 'a');
-  const data = dataOf(place.folder);
-  const child = spawn(join(place.bin, 'initdb'), ['--no-sync', ...initdbArgs, '-D', data], {
-    ...place.owner,
-    cwd: place.folder,
+async function runInitdb(installation: Installation): Promise<void> {
+  const log = openSync(logOf(installation.folder), 'a');
+  const data = dataOf(installation.folder);
+  const child = spawn(join(installation.bin, 'initdb'), ['--no-sync', ...initdbArgs, '-D', data], {
+    ...installation.owner,
+    cwd: installation.folder,
     stdio: ['ignore', log, log],
   });
   closeSync(log);
   const [code] = (await once(child, 'exit')) as [number | null];
-  if (code !== 0) throw new Error(`initdb failed:\n${tailOf(logOf(place.folder))}`);
+  if (code !== 0) throw new Error(`initdb failed:\n${tailOf(logOf(installation.folder))}`);
 }
 
 const memory = '/dev/shm';

@@ -113,7 +113,7 @@ function blockOf(text: string): Block {
   };
 }
 
-/** An offset as clients see it without the check of its event: that of a place in the log. */
-export function placeOf(text: string): string {
+/** Returns an offset as clients see it, without the check of its event: a position in the log. */
+export function positionOf(text: string): string {
   return formatOffset(parseOffset(text)?.offset ?? Number.NaN);
 }

@@ -3,7 +3,7 @@ import { copyFile, mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
 import { waitFor } from './leat.ts';
-import { dataOf, placeOf, type PostgresServer, query, startOn } from './postgres.ts';
+import { dataOf, installationOf, type PostgresServer, query, startOn } from './postgres.ts';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 
 /** A server that follows another one by streaming, until it is promoted. */
@@ -25,7 +25,7 @@ export async function startStandby(
   { synchronous = false, port }: { readonly synchronous?: boolean; readonly port?: number } = {},
 ): Promise<Standby> {
   const proxy = await startTcpProxy(primary.port);
-  const like = placeOf(primary);
+  const like = installationOf(primary);
   const server = await startOn(
     like,
     async (data) => {

@@ -5,13 +5,13 @@ import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promi
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import {
-  makePlace,
+  createTempStore,
   runLeat,
   secretKey,
   spawnLeat,
   startLeat,
   waitFor,
-  type Place,
+  type TempStore,
   type Running,
 } from '../helpers/leat.ts';
 import { createQuota } from '../helpers/quota.ts';
@@ -29,8 +29,8 @@ import {
 describe('leat backup with a running server', () => {
   test('every event acknowledged before the backup began is delivered after a restore', async (t) => {
     const receiver = await startCountingReceiver(t);
-    const place = await placeOf(t);
-    const leat = await startLeat(place, slotSettings);
+    const tempStore = await tempStoreOf(t);
+    const leat = await startLeat(tempStore, slotSettings);
     t.after(() => leat.kill());
     const stream = await createStream(leat, receiver.url, 'orders');
     // The receiver responds to nothing until the backup is complete, so that every event is unsent then.
@@ -42,8 +42,8 @@ describe('leat backup with a running server', () => {
     await waitFor('some events', () => acknowledged.size > 500);
 
     const before = [...acknowledged];
-    const file = join(place.folder, 'backup.db');
-    const backup = await runLeat(['backup', file], environment(place));
+    const file = join(tempStore.folder, 'backup.db');
+    const backup = await runLeat(['backup', file], environment(tempStore));
     assert.equal(backup.code, 0, backup.output);
     assert.match(backup.output, /Wrote \S+backup\.db: .+, checked\.\nKeep LEAT_SECRET_KEY as well/);
     assert.equal(statSync(file).mode & 0o777, 0o600);
@@ -51,7 +51,7 @@ describe('leat backup with a running server', () => {
     await publishing;
     await leat.kill();
 
-    const restored = await restoredPlace(t, file);
+    const restored = await restoredStore(t, file);
     const newReceiver = await startCountingReceiver(t);
     // The former receiver still responds to nothing that is sent before the change.
     const again = await startLeat(restored, { ...slotSettings, LEAT_ATTEMPT_TIMEOUT_MS: '500' });
@@ -62,17 +62,17 @@ describe('leat backup with a running server', () => {
 
   test('the output of restore lists the streams whose events are sent again', async (t) => {
     const receiver = await startCountingReceiver(t);
-    const place = await placeOf(t);
-    const leat = await startLeat(place, slotSettings);
+    const tempStore = await tempStoreOf(t);
+    const leat = await startLeat(tempStore, slotSettings);
     t.after(() => leat.kill());
     await createStream(leat, receiver.url, 'orders');
     const ids = await publish(leat, 5);
     await receiver.waitForAll('the events', ['orders'], ids);
     // A server writes the positions of its streams when it stops.
     assert.equal(await leat.stop(), 0);
-    const file = join(place.folder, 'backup.db');
-    assert.equal((await runLeat(['backup', file], environment(place))).code, 0);
-    const target = await placeOf(t);
+    const file = join(tempStore.folder, 'backup.db');
+    assert.equal((await runLeat(['backup', file], environment(tempStore))).code, 0);
+    const target = await tempStoreOf(t);
     const { output } = await runLeat(['restore', file], environment(target));
     assert.match(
       output,
@@ -85,49 +85,52 @@ describe('leat backup with a running server', () => {
   });
 
   test('an interrupted backup removes its files', async (t) => {
-    const { place, file } = await filled(t);
-    const { child } = spawnLeat(['backup', file], environment(place));
+    const { tempStore, file } = await filled(t);
+    const { child } = spawnLeat(['backup', file], environment(tempStore));
     const ended = once(child, 'close') as Promise<[number | null]>;
-    await waitFor('the backup to begin', async () => (await parts(place)).length > 0);
+    await waitFor('the backup to begin', async () => (await parts(tempStore)).length > 0);
     child.kill('SIGINT');
     const [code] = await ended;
-    assert.deepEqual(await parts(place), []);
+    assert.deepEqual(await parts(tempStore), []);
     // On a fast machine the backup may have completed before the signal.
     assert.equal(existsSync(file), code === 0, `exit code ${code}`);
-    await waitFor('the server to remove its copy', async () => (await drafts(place)).length === 0);
+    await waitFor(
+      'the server to remove its copy',
+      async () => (await drafts(tempStore)).length === 0,
+    );
   });
 
   test('a killed server ends the command, and the next start removes its files', async (t) => {
-    const { place, leat, file } = await filled(t);
-    const { child, output } = spawnLeat(['backup', file], environment(place));
+    const { tempStore, leat, file } = await filled(t);
+    const { child, output } = spawnLeat(['backup', file], environment(tempStore));
     const ended = once(child, 'close') as Promise<[number | null]>;
-    await waitFor('the copy to begin', async () => (await drafts(place)).length > 0);
+    await waitFor('the copy to begin', async () => (await drafts(tempStore)).length > 0);
     await leat.kill();
     const [code] = await ended;
     assert.equal(existsSync(file), code === 0, output());
-    assert.deepEqual(await parts(place), []);
-    const again = await startLeat(place);
+    assert.deepEqual(await parts(tempStore), []);
+    const again = await startLeat(tempStore);
     t.after(() => again.kill());
-    assert.deepEqual(await drafts(place), []);
+    assert.deepEqual(await drafts(tempStore), []);
   });
 
   test('leat backup does not overwrite a file', async (t) => {
-    const { place } = await running(t);
-    const file = join(place.folder, 'precious');
+    const { tempStore } = await running(t);
+    const file = join(tempStore.folder, 'precious');
     await writeFile(file, 'precious');
-    const { code, output } = await runLeat(['backup', file], environment(place));
+    const { code, output } = await runLeat(['backup', file], environment(tempStore));
     assert.equal(code, 1);
     assert.equal(output, `${file} exists already: choose another name, or remove it.\n`);
     assert.equal(await readFile(file, 'utf8'), 'precious');
   });
 
   test('leat backup rejects a missing folder and a missing store', async (t) => {
-    const { place } = await running(t);
-    const missing = join(place.folder, 'missing', 'backup.db');
-    const refused = await runLeat(['backup', missing], environment(place));
+    const { tempStore } = await running(t);
+    const missing = join(tempStore.folder, 'missing', 'backup.db');
+    const refused = await runLeat(['backup', missing], environment(tempStore));
     assert.equal(refused.code, 1);
     assert.match(refused.output, /cannot be written: ENOENT/);
-    const empty = await placeOf(t);
+    const empty = await tempStoreOf(t);
     const withoutStore = await runLeat(['backup', join(empty.folder, 'b.db')], environment(empty));
     assert.deepEqual(withoutStore, {
       code: 1,
@@ -152,17 +155,17 @@ describe('leat backup with a running server', () => {
 
 describe('leat restore', () => {
   test('leat restore does not replace a store', async (t) => {
-    const { place, file } = await backedUp(t);
-    const before = await readFile(place.file);
-    const { code, output } = await runLeat(['restore', file], environment(place));
+    const { tempStore, file } = await backedUp(t);
+    const before = await readFile(tempStore.file);
+    const { code, output } = await runLeat(['restore', file], environment(tempStore));
     assert.equal(code, 1);
     assert.match(output, /^LEAT_STORE: \S+leat\.db exists already: stop the server and move/);
-    assert.deepEqual(await readFile(place.file), before);
+    assert.deepEqual(await readFile(tempStore.file), before);
   });
 
   test('leat restore rejects a backup of another key and creates nothing', async (t) => {
     const { file } = await backedUp(t);
-    const target = await placeOf(t);
+    const target = await tempStoreOf(t);
     const { code, output } = await runLeat(['restore', file], {
       ...environment(target),
       LEAT_SECRET_KEY: Buffer.alloc(32, 9).toString('base64'),
@@ -174,7 +177,7 @@ describe('leat restore', () => {
 
   test('leat restore requires the key and creates none', async (t) => {
     const { file } = await backedUp(t);
-    const target = await placeOf(t);
+    const target = await tempStoreOf(t);
     const { code, output } = await runLeat(['restore', file], {
       LEAT_STORE: `sqlite:${target.file}`,
     });
@@ -185,7 +188,7 @@ describe('leat restore', () => {
 
   test('leat restore rejects damaged, truncated and foreign files', async (t) => {
     const { file } = await backedUp(t);
-    const target = await placeOf(t);
+    const target = await tempStoreOf(t);
     const bytes = await readFile(file);
     const damaged = Buffer.from(bytes);
     damaged.fill(0xff, 3 * 4096, 4 * 4096);
@@ -206,40 +209,42 @@ describe('leat restore', () => {
   });
 
   test('leat restore rejects a store with a write-ahead log, which has its last events', async (t) => {
-    const { place } = await running(t);
-    const target = await placeOf(t);
+    const { tempStore } = await running(t);
+    const target = await tempStoreOf(t);
     const source = join(target.folder, 'copied.db');
-    await copyFile(place.file, source);
-    await copyFile(`${place.file}-wal`, `${source}-wal`);
+    await copyFile(tempStore.file, source);
+    await copyFile(`${tempStore.file}-wal`, `${source}-wal`);
     const { code, output } = await runLeat(['restore', source], environment(target));
     assert.equal(code, 1);
     assert.match(output, /has a write-ahead log: it is a store and not a backup/);
   });
 });
 
-async function placeOf(t: TestContext): Promise<Place> {
-  const place = await makePlace();
-  t.after(() => place.remove());
-  return place;
+async function tempStoreOf(t: TestContext): Promise<TempStore> {
+  const tempStore = await createTempStore();
+  t.after(() => tempStore.remove());
+  return tempStore;
 }
 
-function environment(place: Place): Record<string, string> {
+function environment(tempStore: TempStore): Record<string, string> {
   return {
-    LEAT_STORE: `sqlite:${place.file}`,
+    LEAT_STORE: `sqlite:${tempStore.file}`,
     LEAT_SECRET_KEY: secretKey.toString('base64'),
   };
 }
 
-async function running(t: TestContext): Promise<{ place: Place; leat: Running }> {
-  const place = await placeOf(t);
-  const leat = await startLeat(place);
+async function running(t: TestContext): Promise<{ tempStore: TempStore; leat: Running }> {
+  const tempStore = await tempStoreOf(t);
+  const leat = await startLeat(tempStore);
   t.after(() => leat.kill());
-  return { place, leat };
+  return { tempStore, leat };
 }
 
 /** Starts a server with a store of some 40 MB, so that a copy takes a moment. */
-async function filled(t: TestContext): Promise<{ place: Place; leat: Running; file: string }> {
-  const { place, leat } = await running(t);
+async function filled(
+  t: TestContext,
+): Promise<{ tempStore: TempStore; leat: Running; file: string }> {
+  const { tempStore, leat } = await running(t);
   const object = { text: 'x'.repeat(200_000) };
   const events = Array.from({ length: 10 }, () => ({ type: eventType, data: { object } }));
   for (let count = 0; count < 20; count += 1) {
@@ -247,38 +252,38 @@ async function filled(t: TestContext): Promise<{ place: Place; leat: Running; fi
     assert.equal(response.status, 202);
     await response.arrayBuffer();
   }
-  const backups = join(place.folder, 'backups');
+  const backups = join(tempStore.folder, 'backups');
   await mkdir(backups);
-  return { place, leat, file: join(backups, 'backup.db') };
+  return { tempStore, leat, file: join(backups, 'backup.db') };
 }
 
 /** Returns the unfinished files of the command. */
-async function parts(place: Place): Promise<string[]> {
-  const names = await readdir(join(place.folder, 'backups'));
+async function parts(tempStore: TempStore): Promise<string[]> {
+  const names = await readdir(join(tempStore.folder, 'backups'));
   return names.filter((name) => name !== 'backup.db');
 }
 
 /** Returns the unfinished copies of the server. */
-async function drafts(place: Place): Promise<string[]> {
-  return (await readdir(place.folder)).filter((name) => name.includes('.backup-'));
+async function drafts(tempStore: TempStore): Promise<string[]> {
+  return (await readdir(tempStore.folder)).filter((name) => name.includes('.backup-'));
 }
 
-async function backedUp(t: TestContext): Promise<{ place: Place; file: string }> {
-  const { place, leat } = await running(t);
+async function backedUp(t: TestContext): Promise<{ tempStore: TempStore; file: string }> {
+  const { tempStore, leat } = await running(t);
   await publish(leat, 40);
-  const file = join(place.folder, 'backup.db');
-  const { code, output } = await runLeat(['backup', file], environment(place));
+  const file = join(tempStore.folder, 'backup.db');
+  const { code, output } = await runLeat(['backup', file], environment(tempStore));
   assert.equal(code, 0, output);
-  return { place, file };
+  return { tempStore, file };
 }
 
-async function restoredPlace(t: TestContext, file: string): Promise<Place> {
-  const place = await placeOf(t);
-  await rm(place.folder, { recursive: true });
-  const { code, output } = await runLeat(['restore', file], environment(place));
+async function restoredStore(t: TestContext, file: string): Promise<TempStore> {
+  const tempStore = await tempStoreOf(t);
+  await rm(tempStore.folder, { recursive: true });
+  const { code, output } = await runLeat(['restore', file], environment(tempStore));
   assert.equal(code, 0, output);
   assert.match(output, /\nmain +orders +\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ +\d/);
-  return place;
+  return tempStore;
 }
 
 /** Changes the URL of a stream, as after a restore on another machine. */

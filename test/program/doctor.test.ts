@@ -6,11 +6,11 @@ import { describe, test, type TestContext } from 'node:test';
 import { startDns } from '../helpers/dns.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
 import {
-  makePlace,
+  createTempStore,
   runLeat,
   secretKey,
   startLeat,
-  type Place,
+  type TempStore,
   type Running,
 } from '../helpers/leat.ts';
 import { query, sharedPostgres } from '../helpers/postgres.ts';
@@ -27,8 +27,8 @@ interface Finding {
 
 describe('leat doctor', () => {
   test('a healthy server has no fault, and the exit code is 0', async (t) => {
-    const { place } = await running(t);
-    const { code, output } = await runLeat(['doctor'], environment(place));
+    const { tempStore } = await running(t);
+    const { code, output } = await runLeat(['doctor'], environment(tempStore));
     assert.equal(code, 0, output);
     assert.match(output, /^ok +settings +all are known and valid\n/);
     assert.match(output, /^ok +store +SQLite \d/m);
@@ -40,10 +40,10 @@ describe('leat doctor', () => {
   });
 
   test('each fault has a line with its fix, and the exit code is 1', async (t) => {
-    const { place, leat } = await running(t);
+    const { tempStore, leat } = await running(t);
     await createStream(leat, 'http://127.0.0.1:9', 'inside');
-    await chmod(place.file, 0o644);
-    const { code, findings } = await doctor(place, {
+    await chmod(tempStore.file, 0o644);
+    const { code, findings } = await doctor(tempStore, {
       LEAT_HOST: '192.0.2.1',
       LEAT_UNKNOWN: 'x',
     });
@@ -62,12 +62,12 @@ describe('leat doctor', () => {
   });
 
   test('names are resolved by LEAT_DNS_SERVERS', async (t) => {
-    const { place, leat } = await running(t);
+    const { tempStore, leat } = await running(t);
     const dns = await startDns((name) => (name === 'known.test' ? ['127.0.0.1'] : 'no such name'));
     t.after(() => dns.close());
     await createStream(leat, 'http://known.test:9', 'known');
     await createStream(leat, 'http://unknown.test:9', 'unknown');
-    const { findings } = await doctor(place, { LEAT_DNS_SERVERS: dns.servers.join(',') });
+    const { findings } = await doctor(tempStore, { LEAT_DNS_SERVERS: dns.servers.join(',') });
     const texts = findings.filter(({ check }) => check === 'egress').map((finding) => finding.said);
     assert.deepEqual(texts.toSorted(), [
       'known.test is at 127.0.0.1, which the egress rule blocks',
@@ -76,24 +76,24 @@ describe('leat doctor', () => {
   });
 
   test('a wrong key is a finding, and the other checks still run', async (t) => {
-    const { place, leat } = await running(t);
+    const { tempStore, leat } = await running(t);
     await leat.stop();
     const key = Buffer.alloc(32, 8).toString('base64');
-    const { code, findings } = await doctor(place, { LEAT_SECRET_KEY: key });
+    const { code, findings } = await doctor(tempStore, { LEAT_SECRET_KEY: key });
     assert.equal(code, 1);
     assert.match(findings.find(({ check }) => check === 'store')?.said ?? '', /LEAT_SECRET_KEY/);
     assert.ok(findings.some(({ check, level }) => check === 'fsync' && level === 'ok'));
   });
 
   test('--test-alert sends a test alert and reports a failure to send it', async (t) => {
-    const { place } = await running(t);
+    const { tempStore } = await running(t);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
     const settings = { LEAT_ALERT_WEBHOOK_URL: endpoint.url };
-    const quiet = await doctor(place, settings);
+    const quiet = await doctor(tempStore, settings);
     assert.match(alertOf(quiet.findings).said, /--test-alert sends a test alert/);
     assert.equal(endpoint.arrivals.length, 0);
-    const sent = await doctor(place, settings, '--test-alert');
+    const sent = await doctor(tempStore, settings, '--test-alert');
     assert.deepEqual(alertOf(sent.findings), {
       level: 'ok',
       check: 'alerts',
@@ -101,31 +101,31 @@ describe('leat doctor', () => {
     });
     assert.match(endpoint.arrivals[0]?.body ?? '', /test of leat doctor/);
     endpoint.answer(500);
-    const refused = await doctor(place, settings, '--test-alert');
+    const refused = await doctor(tempStore, settings, '--test-alert');
     assert.equal(refused.code, 1);
     assert.equal(alertOf(refused.findings).level, 'bad');
   });
 
   test('--vacuum shrinks a file of an earlier version', async (t) => {
-    const { place, leat } = await running(t);
+    const { tempStore, leat } = await running(t);
     await publish(leat, 40);
     assert.equal(await leat.stop(), 0);
-    disableAutoVacuum(place.file);
-    const before = await doctor(place);
+    disableAutoVacuum(tempStore.file);
+    const before = await doctor(tempStore);
     assert.match(spaceOf(before.findings).next ?? '', /leat doctor --vacuum/);
-    const sizeBefore = (await stat(place.file)).size;
-    const { code, output } = await runLeat(['doctor', '--vacuum'], environment(place));
+    const sizeBefore = (await stat(tempStore.file)).size;
+    const { code, output } = await runLeat(['doctor', '--vacuum'], environment(tempStore));
     assert.equal(code, 0, output);
     assert.match(output, /now; from now on it shrinks as events are removed\.\n$/);
-    assert.ok((await stat(place.file)).size < sizeBefore);
-    assert.equal(spaceOf((await doctor(place)).findings).level, 'ok');
-    const again = await startLeat(place);
+    assert.ok((await stat(tempStore.file)).size < sizeBefore);
+    assert.equal(spaceOf((await doctor(tempStore)).findings).level, 'ok');
+    const again = await startLeat(tempStore);
     assert.equal(await again.stop(), 0);
   });
 
   test('--vacuum does not change the file of a running server', async (t) => {
-    const { place, leat } = await running(t);
-    const { code, output } = await runLeat(['doctor', '--vacuum'], environment(place));
+    const { tempStore, leat } = await running(t);
+    const { code, output } = await runLeat(['doctor', '--vacuum'], environment(tempStore));
     assert.equal(code, 1);
     assert.match(output, /is in use by another process/);
     assert.equal((await leat.send('GET', '/readyz')).status, 200);
@@ -135,13 +135,13 @@ describe('leat doctor', () => {
     const server = await sharedPostgres();
     const store = await server.createDatabase();
     t.after(() => server.dropDatabase(store));
-    const place = await makePlace();
-    t.after(() => place.remove());
-    const leat = await startLeat(place, { LEAT_STORE: store });
+    const tempStore = await createTempStore();
+    t.after(() => tempStore.remove());
+    const leat = await startLeat(tempStore, { LEAT_STORE: store });
     t.after(() => leat.kill());
-    assert.equal((await doctor(place, { LEAT_STORE: store })).code, 0);
+    assert.equal((await doctor(tempStore, { LEAT_STORE: store })).code, 0);
     await query(store, 'alter sequence tenants_id_seq restart');
-    const { code, findings } = await doctor(place, { LEAT_STORE: store });
+    const { code, findings } = await doctor(tempStore, { LEAT_STORE: store });
     assert.equal(code, 1);
     assert.deepEqual(
       findings.filter(({ level }) => level === 'bad').map(({ said }) => said),
@@ -174,27 +174,27 @@ function spaceOf(findings: readonly Finding[]): Finding {
 }
 
 async function doctor(
-  place: Place,
+  tempStore: TempStore,
   settings: Record<string, string> = {},
   ...words: string[]
 ): Promise<{ code: number | null; findings: Finding[] }> {
-  const env = { ...environment(place), ...settings };
+  const env = { ...environment(tempStore), ...settings };
   const { code, output } = await runLeat(['doctor', '--json', ...words], env);
   return { code, findings: JSON.parse(output) as Finding[] };
 }
 
-function environment(place: Place): Record<string, string> {
+function environment(tempStore: TempStore): Record<string, string> {
   return {
-    LEAT_STORE: `sqlite:${place.file}`,
+    LEAT_STORE: `sqlite:${tempStore.file}`,
     LEAT_SECRET_KEY: secretKey.toString('base64'),
-    HOME: join(place.folder, 'home'),
+    HOME: join(tempStore.folder, 'home'),
   };
 }
 
-async function running(t: TestContext): Promise<{ place: Place; leat: Running }> {
-  const place = await makePlace();
-  t.after(() => place.remove());
-  const leat = await startLeat(place);
+async function running(t: TestContext): Promise<{ tempStore: TempStore; leat: Running }> {
+  const tempStore = await createTempStore();
+  t.after(() => tempStore.remove());
+  const leat = await startLeat(tempStore);
   t.after(() => leat.kill());
-  return { place, leat };
+  return { tempStore, leat };
 }

@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { makePlace, startLeat } from '../helpers/leat.ts';
+import { createTempStore, startLeat } from '../helpers/leat.ts';
 
 describe('a public URL for an existing first tenant', () => {
   test('one warning names the old and the new issuer', async (t) => {
-    const place = await makePlace();
-    t.after(() => place.remove());
-    const first = await startLeat(place);
+    const tempStore = await createTempStore();
+    t.after(() => tempStore.remove());
+    const first = await startLeat(tempStore);
     t.after(() => first.kill());
     await first.stop();
 
     const LEAT_PUBLIC_URL = 'https://leat.example.com';
-    const moved = await startLeat(place, { LEAT_PORT: String(first.port), LEAT_PUBLIC_URL });
+    const moved = await startLeat(tempStore, { LEAT_PORT: String(first.port), LEAT_PUBLIC_URL });
     t.after(() => moved.kill());
     const warning = moved
       .output()

@@ -7,11 +7,11 @@ import { dirname, join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { socketBytesMax, socketLocationOf } from '../../src/operator/socket-location.ts';
 import {
-  makePlace,
+  createTempStore,
   runLeat,
   secretKey,
   startLeat,
-  type Place,
+  type TempStore,
   type Running,
 } from '../helpers/leat.ts';
 
@@ -19,7 +19,7 @@ import {
 
 describe("the operator's commands with a running server", () => {
   test('commands run in the server through its socket', async (t) => {
-    const { place, leat, run } = await running(t);
+    const { tempStore, leat, run } = await running(t);
     assert.match(await run('nodes'), /^NODE +STREAMS +LEASE.*\nleat +0 +\d+\.\d s.*\n$/);
     assert.match(await run('tenants', 'list'), /^main +localhost:\d+\n$/);
     assert.match(await run('tenants', 'create', 'two', 'two.test'), /secret {2}\S{43}\n$/);
@@ -28,7 +28,7 @@ describe("the operator's commands with a running server", () => {
     const [kid = ''] = (await run('keys', 'list', '--tenant', 'two')).split(' ');
     assert.match(await run('keys', 'rotate', '--now', '--tenant', 'two'), /signs from now/);
     assert.match(await run('keys', 'revoke', '--tenant', 'two', kid), /is gone/);
-    const again = await runLeat(['keys', 'revoke', kid], environment(place));
+    const again = await runLeat(['keys', 'revoke', kid], environment(tempStore));
     assert.deepEqual(again, {
       code: 1,
       output: `No key is called "${kid}"; leat keys list shows them.\n`,
@@ -65,19 +65,19 @@ describe("the operator's commands with a running server", () => {
   });
 
   test('commands open the store after the server has stopped', async (t) => {
-    const { place, leat, run } = await running(t);
+    const { tempStore, leat, run } = await running(t);
     assert.equal(await leat.stop(), 0);
-    assert.ok(!existsSync(socketOf(place)), 'the stopped server removed its socket');
+    assert.ok(!existsSync(socketOf(tempStore)), 'the stopped server removed its socket');
     assert.match(await run('tenants', 'list'), /^main/);
     assert.equal(await run('nodes'), 'No node runs.\n');
   });
 
   test('a socket of a killed server is ignored, and replaced by the next server', async (t) => {
-    const { place, leat, run } = await running(t);
+    const { tempStore, leat, run } = await running(t);
     await leat.kill();
-    assert.ok(lstatSync(socketOf(place)).isSocket());
+    assert.ok(lstatSync(socketOf(tempStore)).isSocket());
     assert.match(await run('tenants', 'list'), /^main/);
-    const next = await startLeat(place);
+    const next = await startLeat(tempStore);
     t.after(() => next.kill());
     assert.match(await run('nodes'), /^NODE/);
   });
@@ -94,36 +94,36 @@ describe("the operator's commands with a running server", () => {
 
 describe('the operator socket', () => {
   test('only its own user can open the socket', async (t) => {
-    const { place } = await running(t);
-    assert.equal(lstatSync(socketOf(place)).mode & 0o777, 0o600);
+    const { tempStore } = await running(t);
+    assert.equal(lstatSync(socketOf(tempStore)).mode & 0o777, 0o600);
   });
 
   test('a socket path that is too long is replaced by one in a private folder', async (t) => {
-    const place = await deepPlace(t);
-    const leat = await startLeat(place);
+    const tempStore = await deepTempStore(t);
+    const leat = await startLeat(tempStore);
     t.after(() => leat.kill());
-    const { isTooLong, pointer } = socketLocationOf(place.file);
+    const { isTooLong, pointer } = socketLocationOf(tempStore.file);
     assert.ok(isTooLong);
     assert.equal(lstatSync(pointer).mode & 0o777, 0o600);
-    const listed = await runLeat(['tenants', 'list'], environment(place));
+    const listed = await runLeat(['tenants', 'list'], environment(tempStore));
     assert.match(listed.output, /^main/);
     await leat.kill();
-    const again = await startLeat(place);
+    const again = await startLeat(tempStore);
     assert.equal(await again.stop(), 0);
     assert.ok(!existsSync(pointer));
   });
 
   for (const kind of ['file', 'symbolic link'] as const) {
     test(`a ${kind} at the path of the socket is not touched, and the server runs without a socket`, async (t) => {
-      const place = await placeOf(t);
-      const other = join(place.folder, 'other');
+      const tempStore = await tempStoreOf(t);
+      const other = join(tempStore.folder, 'other');
       await writeFile(other, 'precious');
-      if (kind === 'file') await writeFile(socketOf(place), 'precious');
-      else await symlink(other, socketOf(place));
-      const leat = await startLeat(place);
+      if (kind === 'file') await writeFile(socketOf(tempStore), 'precious');
+      else await symlink(other, socketOf(tempStore));
+      const leat = await startLeat(tempStore);
       t.after(() => leat.kill());
       assert.match(leat.output(), /is in the way of the operator's socket/);
-      const { code, output } = await runLeat(['tenants', 'list'], environment(place));
+      const { code, output } = await runLeat(['tenants', 'list'], environment(tempStore));
       assert.equal(code, 1);
       assert.match(output, /is not a socket: remove it and restart the server\.\n$/);
       assert.ok(existsSync(other));
@@ -131,48 +131,48 @@ describe('the operator socket', () => {
   }
 
   test('a command that gets an invalid response on the socket fails with one line', async (t) => {
-    const place = await placeOf(t);
-    mkdirSync(dirname(socketOf(place)), { recursive: true });
+    const tempStore = await tempStoreOf(t);
+    mkdirSync(dirname(socketOf(tempStore)), { recursive: true });
     const server = createServer((socket) => socket.end('HTTP/1.1 200 OK\r\n\r\nwhat?'));
-    server.listen(socketOf(place));
+    server.listen(socketOf(tempStore));
     await once(server, 'listening');
     t.after(() => server.close());
-    const { code, output } = await runLeat(['tenants', 'list'], environment(place));
+    const { code, output } = await runLeat(['tenants', 'list'], environment(tempStore));
     assert.equal(code, 1);
     assert.match(output, /^The server ended before the command did[^\n]+\n$/);
   });
 
   test('a store in memory has no socket', async (t) => {
-    const place = await placeOf(t);
-    const leat = await startLeat(place, { LEAT_STORE: 'sqlite::memory:' });
+    const tempStore = await tempStoreOf(t);
+    const leat = await startLeat(tempStore, { LEAT_STORE: 'sqlite::memory:' });
     t.after(() => leat.kill());
     assert.deepEqual(
-      (await readdir(place.folder)).filter((name) => name.includes('sock')),
+      (await readdir(tempStore.folder)).filter((name) => name.includes('sock')),
       [],
     );
   });
 });
 
-function socketOf(place: Place): string {
-  return socketLocationOf(place.file).socket;
+function socketOf(tempStore: TempStore): string {
+  return socketLocationOf(tempStore.file).socket;
 }
 
-function environment(place: Place): Record<string, string> {
+function environment(tempStore: TempStore): Record<string, string> {
   return {
-    LEAT_STORE: `sqlite:${place.file}`,
+    LEAT_STORE: `sqlite:${tempStore.file}`,
     LEAT_SECRET_KEY: secretKey.toString('base64'),
   };
 }
 
-async function placeOf(t: TestContext): Promise<Place> {
-  const place = await makePlace();
-  t.after(() => place.remove());
-  return place;
+async function tempStoreOf(t: TestContext): Promise<TempStore> {
+  const tempStore = await createTempStore();
+  t.after(() => tempStore.remove());
+  return tempStore;
 }
 
-/** Creates a place in a folder whose path alone is too long for a socket. */
-async function deepPlace(t: TestContext): Promise<Place> {
-  const { folder } = await placeOf(t);
+/** Creates a store in a folder whose path alone is too long for a socket. */
+async function deepTempStore(t: TestContext): Promise<TempStore> {
+  const { folder } = await tempStoreOf(t);
   const deep = join(folder, 'd'.repeat(socketBytesMax));
   mkdirSync(deep);
   return { folder: deep, file: join(deep, 'leat.db'), remove: () => rm(deep, { recursive: true }) };
@@ -180,15 +180,15 @@ async function deepPlace(t: TestContext): Promise<Place> {
 
 async function running(
   t: TestContext,
-): Promise<{ place: Place; leat: Running; run(...words: string[]): Promise<string> }> {
-  const place = await placeOf(t);
-  const leat = await startLeat(place);
+): Promise<{ tempStore: TempStore; leat: Running; run(...words: string[]): Promise<string> }> {
+  const tempStore = await tempStoreOf(t);
+  const leat = await startLeat(tempStore);
   t.after(() => leat.kill());
   return {
-    place,
+    tempStore,
     leat,
     run: async (...words) => {
-      const { code, output } = await runLeat(words, environment(place));
+      const { code, output } = await runLeat(words, environment(tempStore));
       assert.equal(code, 0, output);
       return output;
     },

@@ -4,18 +4,20 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { fetchToken, freePort, makePlace, spawnLeat, waitFor } from '../helpers/leat.ts';
+import { fetchToken, freePort, createTempStore, spawnLeat, waitFor } from '../helpers/leat.ts';
 
 describe('a signal while the service starts', () => {
   test('a signal during the start ends the process by its own exit, and the next start completes it', async (t) => {
-    const place = await makePlace();
-    t.after(() => place.remove());
+    const tempStore = await createTempStore();
+    t.after(() => tempStore.remove());
     const port = await freePort();
-    const env = { LEAT_STORE: `sqlite:${place.file}`, LEAT_PORT: String(port) };
+    const env = { LEAT_STORE: `sqlite:${tempStore.file}`, LEAT_PORT: String(port) };
     const first = spawnLeat(['serve'], env);
     t.after(() => first.child.kill('SIGKILL'));
     // The key is created first; the store, the signing key and the client come later.
-    await waitFor('the start to be under way', () => existsSync(join(place.folder, 'secret.key')));
+    await waitFor('the start to be under way', () =>
+      existsSync(join(tempStore.folder, 'secret.key')),
+    );
     first.child.kill('SIGTERM');
     const [code, signal] = (await once(first.child, 'close')) as [number | null, string | null];
     assert.equal(signal, null);
@@ -26,7 +28,7 @@ describe('a signal while the service starts', () => {
     t.after(() => second.child.kill('SIGKILL'));
     const url = `http://127.0.0.1:${port}`;
     await waitFor('the start', async () => (await fetch(`${url}/readyz`).catch(() => null))?.ok);
-    const text = await readFile(join(place.folder, 'bootstrap.json'), 'utf8');
+    const text = await readFile(join(tempStore.folder, 'bootstrap.json'), 'utf8');
     const { client_id: id, client_secret: secret } = JSON.parse(text) as Record<string, string>;
     assert.ok(await fetchToken(url, { id: id ?? '', secret: secret ?? '' }));
   });

@@ -4,7 +4,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { query, sharedPostgres } from '../helpers/postgres.ts';
 import {
   freePort,
-  makePlace,
+  createTempStore,
   runLeat,
   secretKey,
   spawnLeat,
@@ -89,9 +89,9 @@ const manyEvents = Array.from({ length: 100 }, () => ({
 }));
 
 async function start(t: TestContext, engine: 'SQLite' | 'PostgreSQL') {
-  const place = await makePlace();
-  t.after(() => place.remove());
-  const store = engine === 'SQLite' ? `sqlite:${place.file}` : await postgresStore(t);
+  const tempStore = await createTempStore();
+  t.after(() => tempStore.remove());
+  const store = engine === 'SQLite' ? `sqlite:${tempStore.file}` : await postgresStore(t);
   const port = await freePort();
   const settings = {
     LEAT_STORE: store,
@@ -100,7 +100,7 @@ async function start(t: TestContext, engine: 'SQLite' | 'PostgreSQL') {
     // With two tenants, each has its own host.
     LEAT_TENANT_DOMAIN: `127.0.0.1:${port}`,
   };
-  let leat = await startLeat(place, settings);
+  let leat = await startLeat(tempStore, settings);
   t.after(() => leat.kill());
   const env = { LEAT_STORE: store, LEAT_SECRET_KEY: secretKey.toString('base64') };
   const run = (...words: string[]) => runLeat(words, env);
@@ -111,7 +111,7 @@ async function start(t: TestContext, engine: 'SQLite' | 'PostgreSQL') {
     run,
     spawn: (...words: string[]) => spawnLeat(words, env),
     two: await clientOf(leat, 'two.test', created.output),
-    restart: async () => (leat = await startLeat(place, settings)),
+    restart: async () => (leat = await startLeat(tempStore, settings)),
     /** Returns whether the store has a tenant that is being deleted. */
     isBeingDeleted: async () =>
       engine === 'SQLite'

@@ -23,8 +23,8 @@ import {
   bootstrapClient,
   end,
   freePort,
-  makePlace,
-  type Place,
+  createTempStore,
+  type TempStore,
   runLeat,
   secretKey,
   spawnLeat,
@@ -32,28 +32,31 @@ import {
 } from '../helpers/leat.ts';
 
 describe('a program with LEAT_TLS=local', () => {
-  let place: Place;
+  let tempStore: TempStore;
   let port: number;
   let messagesPort: number;
   let program: ReturnType<typeof spawnLeat>;
   let ca: string;
   before(async () => {
-    place = await makePlace();
+    tempStore = await createTempStore();
     [port, messagesPort] = [await freePort(), await freePort()];
-    program = await startProgram(place, 'start', { port, messagesPort });
-    ca = await readFile(authorityFile(place), 'utf8');
+    program = await startProgram(tempStore, 'start', { port, messagesPort });
+    ca = await readFile(authorityFile(tempStore), 'utf8');
   });
   after(async () => {
     await stop(program);
-    await place.remove();
+    await tempStore.remove();
   });
 
   test('LEAT_TLS=local: prints the authority to trust and URLs with https', () => {
     const output = program.output();
-    assert.ok(output.includes(`\nNODE_EXTRA_CA_CERTS=${authorityFile(place)}\n`), output);
+    assert.ok(output.includes(`\nNODE_EXTRA_CA_CERTS=${authorityFile(tempStore)}\n`), output);
     assert.ok(output.includes(`https://127.0.0.1:${port}/api/v2\n`), output);
     assert.ok(output.includes(`  reference        https://127.0.0.1:${port}/docs\n`), output);
-    assert.ok(output.includes(`curl --cacert ${authorityFile(place)} -X POST https://`), output);
+    assert.ok(
+      output.includes(`curl --cacert ${authorityFile(tempStore)} -X POST https://`),
+      output,
+    );
     assert.doesNotMatch(output, /plain HTTP/);
   });
 
@@ -88,7 +91,9 @@ describe('a program with LEAT_TLS=local', () => {
   test('LEAT_TLS=local: the message API fetches the keys', async () => {
     const audience = 'https://messages.example.com';
     const response = await fetch(`http://127.0.0.1:${messagesPort}/api/messages/protected`, {
-      headers: { authorization: `Bearer ${await tokenOfSample(place, { port, ca, audience })}` },
+      headers: {
+        authorization: `Bearer ${await tokenOfSample(tempStore, { port, ca, audience })}`,
+      },
     });
     assert.equal(response.status, 200, program.output());
   });
@@ -118,32 +123,32 @@ describe('a program with LEAT_TLS=local', () => {
 });
 
 test('a service with LEAT_TLS=local on 0.0.0.0 has a URL that its certificate names', async (t) => {
-  const place = await makePlace();
-  t.after(() => place.remove());
+  const tempStore = await createTempStore();
+  t.after(() => tempStore.remove());
   const port = await freePort();
-  const env = { ...settingsOf(place), LEAT_TLS: 'local', LEAT_HOST: '0.0.0.0' };
+  const env = { ...settingsOf(tempStore), LEAT_TLS: 'local', LEAT_HOST: '0.0.0.0' };
   const service = await startService(depsOf(configOf(env, port)));
   t.after(() => service.stop());
-  const ca = await readFile(authorityFile(place), 'utf8');
+  const ca = await readFile(authorityFile(tempStore), 'utf8');
   const { hostname: host } = new URL(service.url);
   assert.equal((await ask({ host, port, ca, path: '/healthz' })).status, 200);
 });
 
 describe('the files of LEAT_TLS=local', () => {
   test('the files of LEAT_TLS=local are reused; a new domain has the same authority', async (t) => {
-    const place = await makePlace();
-    t.after(() => place.remove());
+    const tempStore = await createTempStore();
+    t.after(() => tempStore.remove());
     const port = await freePort();
-    await stop(await startProgram(place, 'serve', { port }));
-    const first = await filesOf(place);
-    const again = await startProgram(place, 'serve', { port });
-    assert.deepEqual(await filesOf(place), first);
+    await stop(await startProgram(tempStore, 'serve', { port }));
+    const first = await filesOf(tempStore);
+    const again = await startProgram(tempStore, 'serve', { port });
+    assert.deepEqual(await filesOf(tempStore), first);
     await stop(again);
 
     const domain = 'leat.example.com';
-    const moved = await startProgram(place, 'serve', { port, LEAT_TENANT_DOMAIN: domain });
+    const moved = await startProgram(tempStore, 'serve', { port, LEAT_TENANT_DOMAIN: domain });
     t.after(() => stop(moved));
-    const second = await filesOf(place);
+    const second = await filesOf(tempStore);
     assert.equal(second.ca, first.ca);
     assert.notEqual(second.cert, first.cert);
     const health = await ask({ port, ca: first.ca, path: '/healthz', servername: domain });
@@ -151,11 +156,11 @@ describe('the files of LEAT_TLS=local', () => {
   });
 
   test('only the owner can read the private keys of LEAT_TLS=local', async (t) => {
-    const place = await makePlace();
-    t.after(() => place.remove());
-    await stop(await startProgram(place, 'serve', { port: await freePort() }));
+    const tempStore = await createTempStore();
+    t.after(() => tempStore.remove());
+    await stop(await startProgram(tempStore, 'serve', { port: await freePort() }));
     for (const name of ['tls-key.pem', 'tls-ca-key.pem']) {
-      assert.equal((await stat(join(place.folder, name))).mode & 0o777, 0o600);
+      assert.equal((await stat(join(tempStore.folder, name))).mode & 0o777, 0o600);
     }
   });
 });
@@ -324,9 +329,9 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
   ];
   for (const [fault, files, line] of cases) {
     test(`LEAT_TLS_CERT: a start with ${fault} fails with one line before it changes anything`, async (t) => {
-      const place = await makePlace();
-      t.after(() => place.remove());
-      const { env } = await placeFiles(place, files);
+      const tempStore = await createTempStore();
+      t.after(() => tempStore.remove());
+      const { env } = await placeFiles(tempStore, files);
       const config = configOf({ LEAT_STORE: 'sqlite::memory:', ...env }, await freePort());
       await assert.rejects(startService(depsOf(config)), (error: unknown) => {
         assert.ok(error instanceof StartRefused);
@@ -339,11 +344,15 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
   }
 
   test('LEAT_TLS_KEY: a start with a key of another certificate prints one line and exits with 1', async (t) => {
-    const place = await makePlace();
-    t.after(() => place.remove());
-    const { env } = await placeFiles(place, { ...trusted, key: selfSigned.key });
+    const tempStore = await createTempStore();
+    t.after(() => tempStore.remove());
+    const { env } = await placeFiles(tempStore, { ...trusted, key: selfSigned.key });
     const port = { LEAT_PORT: String(await freePort()) };
-    const { code, output } = await runLeat(['serve'], { ...settingsOf(place), ...env, ...port });
+    const { code, output } = await runLeat(['serve'], {
+      ...settingsOf(tempStore),
+      ...env,
+      ...port,
+    });
     assert.equal(code, 1);
     assert.match(output, /^LEAT_TLS_KEY: "[^"]+" does not match the certificate in [^\n]+\n$/);
   });
@@ -413,7 +422,7 @@ function clientCredentials(
 
 /** Returns a token of the sample client, whose credentials the first start writes to a file. */
 async function tokenOfSample(
-  { folder }: Place,
+  { folder }: TempStore,
   { audience, ...target }: Target & { audience: string },
 ): Promise<string> {
   const text = await readFile(join(folder, 'bootstrap.json'), 'utf8');
@@ -473,12 +482,12 @@ async function fetchInProcess(port: number, env: Record<string, string>): Promis
 
 /** Starts the program and waits until it has printed that it is up. */
 async function startProgram(
-  place: Place,
+  tempStore: TempStore,
   command: 'start' | 'serve',
   { port, messagesPort, ...env }: { port: number; messagesPort?: number; [name: string]: unknown },
 ): Promise<ReturnType<typeof spawnLeat>> {
   const program = spawnLeat([command], {
-    ...settingsOf(place),
+    ...settingsOf(tempStore),
     LEAT_TLS: 'local',
     LEAT_PORT: String(port),
     ...(messagesPort === undefined ? {} : { PORT: String(messagesPort) }),
@@ -499,7 +508,7 @@ async function startProgram(
   return program;
 }
 
-function settingsOf({ file }: Place): Record<string, string> {
+function settingsOf({ file }: TempStore): Record<string, string> {
   return {
     LEAT_STORE: `sqlite:${file}`,
     LEAT_SECRET_KEY: secretKey.toString('base64'),
@@ -513,11 +522,11 @@ async function stop({ child }: ReturnType<typeof spawnLeat>): Promise<void> {
   assert.equal(await end(child, 'SIGINT'), 0);
 }
 
-function authorityFile({ folder }: Place): string {
+function authorityFile({ folder }: TempStore): string {
   return join(folder, 'tls-ca.pem');
 }
 
-async function filesOf({ folder }: Place): Promise<Record<'ca' | 'cert' | 'key', string>> {
+async function filesOf({ folder }: TempStore): Promise<Record<'ca' | 'cert' | 'key', string>> {
   const read = (name: string): Promise<string> => readFile(join(folder, name), 'utf8');
   return {
     ca: await read('tls-ca.pem'),
@@ -552,8 +561,8 @@ async function startWith(
   env: Readonly<Record<string, string>> = {},
   deps: Partial<Pick<ServiceDeps, 'clock' | 'addressesOf'>> = {},
 ): Promise<Started> {
-  const place = await makePlace();
-  const placed = await placeFiles(place, files);
+  const tempStore = await createTempStore();
+  const placed = await placeFiles(tempStore, files);
   const port = await freePort();
   const config = configOf({ LEAT_STORE: 'sqlite::memory:', ...placed.env, ...env }, port);
   const lines: string[] = [];
@@ -567,13 +576,13 @@ async function startWith(
   });
   t.after(async () => {
     await service.stop().catch(() => {});
-    await place.remove();
+    await tempStore.remove();
   });
   return { service, config, port, paths: placed.paths, logged: () => lines };
 }
 
 async function placeFiles(
-  { folder }: Place,
+  { folder }: TempStore,
   files: Partial<Record<'cert' | 'key', string>>,
 ): Promise<{ paths: Record<'cert' | 'key', string>; env: Record<string, string> }> {
   const paths = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem') };

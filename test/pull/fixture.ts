@@ -9,7 +9,7 @@ import type { Sink, SinkEvents } from '../../src/pull/sink.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createGuardedTime } from '../../src/store/sqlite/guarded-time.ts';
 import { openMemoryStore, random } from '../auth/fixture.ts';
-import { placeOf } from '../helpers/pull.ts';
+import { positionOf } from '../helpers/pull.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';
 
 /** The pulls of one node over a real store, with a manual clock and manual connections. */
@@ -182,13 +182,13 @@ export class Wire implements Sink {
 
   /** The text, with the checks removed from its offsets. */
   get plain(): string {
-    return this.text.replaceAll(/\bMDAw[A-Za-z0-9]{24}\b/g, placeOf);
+    return this.text.replaceAll(/\bMDAw[A-Za-z0-9]{24}\b/g, positionOf);
   }
 
   /** Offsets of the events so far, without `offset-only` frames. */
   get offsets(): string[] {
     return [...this.text.matchAll(/^event: [a-z_]+\..*\nid: (?<id>.*)$/gm)].map((match) =>
-      placeOf(match.groups?.['id'] ?? ''),
+      positionOf(match.groups?.['id'] ?? ''),
     );
   }
 }

@@ -23,7 +23,7 @@ import { openMigrationTarget, refuseHalfMigrated } from '../../src/store/postgre
 import { createSeal } from '../../src/store/seal.ts';
 import { openMigrationSource } from '../../src/store/sqlite/migrate-store.ts';
 import {
-  makePlace,
+  createTempStore,
   runLeat,
   secretKey as programKey,
   spawnLeat,
@@ -362,7 +362,7 @@ describe('a move is refused', { concurrency: 2 }, () => {
 
 describe('leat migrate-store', () => {
   test('moves what a server made, after kill -9 too, and the next one serves it', async (t) => {
-    const files = await makePlace();
+    const files = await createTempStore();
     t.after(() => files.remove());
     const url = await databaseFor(t);
     const words = ['migrate-store', '--from', `sqlite:${files.file}`, '--to', url];
@@ -412,7 +412,7 @@ describe('leat migrate-store', () => {
   });
 
   test('finds the key that was kept beside the source, and makes none', async (t) => {
-    const files = await makePlace();
+    const files = await createTempStore();
     t.after(() => files.remove());
     const words = ['migrate-store', '--from', `sqlite:${files.file}`, '--to', await databaseFor(t)];
     const store = await openAt(`sqlite:${files.file}`, secretKey);

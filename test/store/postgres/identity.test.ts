@@ -10,7 +10,13 @@ import { createHosts } from '../../../src/store/postgres/hosts.ts';
 import { createStoreIdentity } from '../../../src/store/postgres/identity.ts';
 import { createLogStore } from '../../../src/store/postgres/log.ts';
 import { waitFor } from '../../helpers/leat.ts';
-import { dataOf, placeOf, query, sharedPostgres, startPostgres } from '../../helpers/postgres.ts';
+import {
+  dataOf,
+  installationOf,
+  query,
+  sharedPostgres,
+  startPostgres,
+} from '../../helpers/postgres.ts';
 import { bytesBehind, startStandby } from '../../helpers/standby.ts';
 import { addTenant, newEvent, newStream, start, dueRules, waitRule } from '../contract/fixture.ts';
 import { newDatabase, openUrl } from '../engines.ts';
@@ -124,7 +130,7 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     t.after(() => store.close());
     const { id: tenant } = await addTenant(store, 'main');
     await store.log.append(tenant, [newEvent()]);
-    const data = dataOf(placeOf(server).folder);
+    const data = dataOf(installationOf(server).folder);
     await server.stop('fast');
     execFileSync('cp', ['-a', data, `${data}-copy`]);
     await server.start();
@@ -289,7 +295,7 @@ async function replicated(t: TestContext) {
   return { primary, standby, url };
 }
 
-/** Copies a database; what it answers puts the copy in its place, as a restore does. */
+/** Copies a database; the returned function replaces the database by the copy, as a restore does. */
 async function backUp(url: string): Promise<() => Promise<void>> {
   const server = await sharedPostgres();
   const name = new URL(url).pathname.slice(1);
