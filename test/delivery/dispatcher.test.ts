@@ -948,7 +948,7 @@ describe('a stream that is disabled', () => {
   });
 });
 
-describe('ending', () => {
+describe('stopping', () => {
   test('stopping waits for attempts under way, records them and releases the streams', async (t) => {
     const fixture = await createDeliveryFixture(t, { respond: () => undefined });
     const stream = await fixture.addStream();

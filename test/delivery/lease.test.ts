@@ -83,7 +83,7 @@ describe('the lease of a node', () => {
   });
 });
 
-describe('a node whose clock stood still for longer than its lease', () => {
+describe('a node that was suspended for longer than its lease', () => {
   test('a suspended node learns from its next heartbeat that its lease ended, and leaves the streams that were taken', async (t) => {
     const { fixture } = await createLeaseFixture(t);
     await fixture.addStream();
@@ -141,7 +141,7 @@ describe('the share of a node', () => {
   });
 });
 
-describe('a change that a node hears of late', () => {
+describe('a change whose hint is late', () => {
   /** Drops the hints of changed streams. */
   const deaf = (store: Store): Store => ({
     ...store,

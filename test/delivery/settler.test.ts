@@ -53,7 +53,7 @@ async function failures(fixture: DeliveryFixture, stream: Stream) {
   return (await fixture.store.deliveries.listFailures(fixture.tenant, stream.id, query)).items;
 }
 
-describe('results', () => {
+describe('outcomes', () => {
   test('outcomes of all streams gather for settleMs and are recorded in one transaction', async (t) => {
     const { fixture, batches } = await createSettlerFixture(t, () => ok);
     await fixture.addStream();
@@ -263,7 +263,7 @@ describe('a batch that is refused for its content', () => {
   });
 });
 
-describe('a stream that another owner has', () => {
+describe('a stream that another node owns', () => {
   test('a stream that another node owns is dropped, and its attempts are cut off', async (t) => {
     const { fixture } = await createSettlerFixture(t, () => ok);
     await fixture.addStream();

@@ -17,7 +17,7 @@ function fill(shares: Shares, holding: Holding, expectation: Expectation, bytes 
 const shared = (): Shares => new Shares(capacity, 4, () => true);
 const alone = (): Shares => new Shares(capacity, 4, () => false);
 
-describe('what a tenant may have of the slots of a node', () => {
+describe('the share of a tenant in the slots of a node', () => {
   test('a tenant alone may have all, if its streams are quick', () => {
     assert.equal(fill(alone(), new Holding(1), 'quick'), 1024);
   });
@@ -73,7 +73,7 @@ describe('what a tenant may have of the slots of a node', () => {
   });
 });
 
-describe('what a tenant may have of the bytes under way', () => {
+describe('the share of a tenant in the bytes under way', () => {
   test('bodies of one tenant leave room for those of another', () => {
     const shares = shared();
     assert.equal(fill(shares, new Holding(1), 'quick', 100_000), 7);

@@ -122,7 +122,7 @@ describe('another tenant', () => {
   });
 });
 
-describe('a stream that lets one request of 20 hang', () => {
+describe('a stream of which one request of 20 hangs', () => {
   test('a stream of which one request of 20 hangs leaves half of its slots to others', async (t) => {
     const { fixture, takesMs, add, publish, openOf } = await createFixture(t, {
       concurrency: 1024,
@@ -253,7 +253,7 @@ const production = {
   tailBytesMax: 33_554_432,
 };
 
-describe('with the numbers of production', () => {
+describe('with the settings of production', () => {
   for (const count of [12, 100, 200]) {
     test(`a receiver of another tenant that needs 1.5 s is served when ${count} quick streams begin to hang`, async (t) => {
       const { fixture, other, takesMs, add, publish, sentTo } = await createFixture(t, production);
@@ -353,7 +353,7 @@ describe('with the numbers of production', () => {
   }
 });
 
-describe('across tenants, with the numbers of production', () => {
+describe('across tenants, with the settings of production', () => {
   test('a quick stream along with 150 that hang is served after a burst of another tenant', async (t) => {
     const { fixture, other, takesMs, add, publish, sentTo } = await createFixture(t, production);
     const hostile = await add(fixture.tenant, 'a.made', 150);

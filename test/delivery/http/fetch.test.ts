@@ -37,7 +37,7 @@ async function createFixture(t: TestContext) {
   return { lookup, names, fetch: own.fetch, questions: dns.questions };
 }
 
-describe('the own requests of the service', () => {
+describe('requests of the service itself', () => {
   test('requests of the service resolve a name once for a while and read the response', async (t) => {
     const { fetch, questions } = await createFixture(t);
     const endpoint = await startEndpoint((response) => {

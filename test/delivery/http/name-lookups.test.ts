@@ -334,7 +334,7 @@ describe('silent names of a tenant', () => {
   });
 });
 
-describe('turns', () => {
+describe('the order of lookups', () => {
   test('lookups go round robin over the tenants', async () => {
     const { names, underWay, end } = createFixture({
       classes: withPlaces({ atOnce: 2, atOncePerOwner: 2 }),

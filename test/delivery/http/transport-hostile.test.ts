@@ -341,7 +341,7 @@ describe('the kept text', () => {
   });
 });
 
-describe('a receiver that speaks out of turn', () => {
+describe('a receiver that sends unsolicited data', () => {
   test('a second response after the first is not taken for that of the next request', async (t) => {
     const two = `${ok}Content-Length: 5\r\n\r\nfirst${ok}Content-Length: 6\r\n\r\nsecond`;
     const receiver = await receiverOf(t, { answer: inTurn(raw(two), reply(503, 'third')) });
