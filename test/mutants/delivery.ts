@@ -244,34 +244,38 @@ export const deliveryMutants: readonly Mutant[] = [
     file: 'store/sqlite/log.ts',
     before: '=> syncedHeads.get(tenant) ?? headOf(db, tenant)',
     after: '=> headOf(db, tenant)',
-    killedBy: append('is answered, shown and told of once it is on the disk'),
+    killedBy: append('append: resolves, is visible and emits its hint once it is on the disk'),
   },
   {
     name: 'a sync that covers what was committed after it began',
     file: 'store/sqlite/wal-sync.ts',
     before: 'this.#present = this.#waiting;\n    this.#waiting = [];',
     after: 'this.#waiting = this.#present;',
-    killedBy: append('shares a sync with those that were committed before it began'),
+    killedBy: append(
+      'append: shares a sync with appends that were committed before the sync began',
+    ),
   },
   {
     name: 'a sync that counts after one that failed',
     file: 'store/sqlite/wal-sync.ts',
     before: 'if (this.#hasFailed) repair();',
     after: 'if (this.#isClosed) repair();',
-    killedBy: append('is refused when the disk fails, and the next one once all before it is safe'),
+    killedBy: append(
+      'append: is refused when the disk fails, and the next one resolves once everything before it is safe',
+    ),
   },
   {
     name: 'a part of an append that is taken for the whole',
     file: 'store/sqlite/append.ts',
     before: 'return isAt(db, tenant, head) && row?.count === written.length;',
     after: 'return row !== undefined && head >= 0 && written.length > 0;',
-    killedBy: append('that another change of its tenant overtakes at part 3 follows it'),
+    killedBy: append('append: another change of the tenant at part 3 comes before it'),
   },
   {
     name: 'a part of an append that outlives its refusal',
     file: 'store/sqlite/append.ts',
     before: 'db.run`delete from events where tenant = ${tenant} and offset > ${tip.head}`;',
     after: '',
-    killedBy: append('whose last part is refused leaves nothing'),
+    killedBy: append('append: a refused last part leaves nothing'),
   },
 ];

@@ -14,7 +14,7 @@ export const postgresMutants: readonly Mutant[] = [
     before: 'return run?.owner === node.id && run.epoch === settlement.epoch ? run : undefined;',
     after: 'return run?.owner === node.id ? run : undefined;',
     killedBy: contract(
-      'a stream that its node gave up and claimed again records no results from before',
+      'a stream that its node released and claimed again records no results from before',
     ),
   },
   {
@@ -47,21 +47,21 @@ export const postgresMutants: readonly Mutant[] = [
           where d.tenant = r.tenant and d.stream = r.stream and d.due_at is not null
             and d.kind <> 'replay'))
       order by r.tenant, r.stream limit \${take}`,
-    killedBy: shared('a stream that another process is claiming is passed over at once'),
+    killedBy: shared('a stream that another process is claiming is skipped at once'),
   },
   {
     name: 'PostgreSQL: a cursor that passes a change its owner has not seen',
     file: 'store/postgres/runs.ts',
     before: 'const cursor = Math.min(request.cursor, cursorMax(run, request.version));',
     after: 'const { cursor } = request;',
-    killedBy: contract('so does a cursor that is raised alone'),
+    killedBy: contract('unseen change: raiseCursors raises the cursor only up to the change'),
   },
   {
     name: 'PostgreSQL: a cursor raised by a former owner',
     file: 'store/postgres/runs.ts',
     before: 'run?.epoch === request.epoch && run.run === request.run && run.owner !== null;',
     after: 'run?.run === request.run && run.owner !== null;',
-    killedBy: contract('a former owner or a former run raises nothing'),
+    killedBy: contract('raiseCursors: a former owner or a former run raises nothing'),
   },
   {
     name: 'PostgreSQL: a lease judged by the clock of events',
@@ -69,7 +69,9 @@ export const postgresMutants: readonly Mutant[] = [
     before: 'select id from nodes where not freed and lease_until <= clock_timestamp()',
     after:
       'select id from nodes where not freed and lease_until <= to_timestamp(leat_now() / 1000.0)',
-    killedBy: contract('nobody takes what a node owns while its lease lasts, everybody afterwards'),
+    killedBy: contract(
+      'heartbeat: no other node takes the streams while the lease lasts, any node does afterwards',
+    ),
   },
   {
     name: 'PostgreSQL: streams given up that another node owns by now',
@@ -77,7 +79,7 @@ export const postgresMutants: readonly Mutant[] = [
     before: `where r.tenant = u.tenant and r.stream = u.stream and r.epoch = u.epoch
       and r.owner = \${node.id}\`;`,
     after: 'where r.tenant = u.tenant and r.stream = u.stream`;',
-    killedBy: contract('nobody gives up what another node owns by now'),
+    killedBy: contract('release: leaves a stream that another node owns by now'),
   },
   {
     name: 'PostgreSQL: a cancelled replay whose deliveries stay',
@@ -86,7 +88,9 @@ export const postgresMutants: readonly Mutant[] = [
     noteChanges`,
     after: `where tenant = \${tenant} and stream = \${stream} and kind = 'replay' and due_at is null\`,
     noteChanges`,
-    killedBy: contract('drops what waits, and what comes of attempts under way is history'),
+    killedBy: contract(
+      'cancel: drops waiting deliveries, and results of attempts in progress are history',
+    ),
   },
   {
     name: 'PostgreSQL: an append without the lock of its tenant',
@@ -100,7 +104,9 @@ export const postgresMutants: readonly Mutant[] = [
     file: 'store/postgres/listen-notify.ts',
     before: `if (word.kind === 'head' && state.isAlone) return;`,
     after: `if (word.kind === 'head') return;`,
-    killedBy: shared('hints reach the others, not oneself, and a break in between is told'),
+    killedBy: shared(
+      'hints reach other processes but not the sender, and an interruption is reported',
+    ),
   },
   {
     name: 'PostgreSQL: a day of events that is removed while a tenant needs it',
@@ -114,23 +120,23 @@ export const postgresMutants: readonly Mutant[] = [
     file: 'store/postgres/history-pruner.ts',
     before: 'const before = dayOf(await horizonOf(db, olderThanMs));',
     after: 'const before = dayOf(await horizonOf(db, olderThanMs)) + 1;',
-    killedBy: contract('attempts stay until the whole of their day is old'),
+    killedBy: contract('pruneAttempts: keeps attempts until their whole day is old'),
   },
   {
     name: 'PostgreSQL: kept bodies that are released while a delivery needs them',
     file: 'store/postgres/upkeep.ts',
     before: 'const over = rows.filter(({ needed }) => needed !== true);',
     after: 'const over = rows.filter(({ needed }) => needed === true);',
-    killedBy: contract('an event that many streams need is kept until the last of them has it'),
+    killedBy: contract(
+      'pruneAttempts: an event that many streams need is kept until the last of them has it',
+    ),
   },
   {
     name: 'PostgreSQL: a change that is not reported to its owner',
     file: 'store/postgres/runs.ts',
     before: 'update runs set unseen = true',
     after: 'update runs set unseen = false',
-    killedBy: contract(
-      'it names the streams that were changed, until the node has read them again',
-    ),
+    killedBy: contract('heartbeat: returns changed streams until the node has read them again'),
   },
   {
     name: 'PostgreSQL: claimed rows that stay due',
@@ -138,7 +144,7 @@ export const postgresMutants: readonly Mutant[] = [
     before: `update deliveries set state = 'parked', due_at = \${leaseUntil}`,
     after: `update deliveries set state = 'parked', due_at = least(due_at, \${leaseUntil})`,
     killedBy: contract(
-      'a row that was taken comes again when its lease has ended, the same attempt',
+      'claimDue: a claimed row is due again when its lease has ended, with the same attempt',
     ),
   },
   {
@@ -146,21 +152,23 @@ export const postgresMutants: readonly Mutant[] = [
     file: 'store/postgres/runs.ts',
     before: 'order by tenant, stream for no key update`',
     after: 'order by tenant, stream`',
-    killedBy: contract('of concurrent requests for one failure exactly one is accepted'),
+    killedBy: contract(
+      'redeliver: accepts exactly one of several concurrent requests for one failure',
+    ),
   },
   {
     name: 'PostgreSQL: a stream that is pruned past its cursor',
     file: 'store/postgres/log.ts',
     before: 'const upTo = Math.min(row.head, row.cursor ?? Infinity, oldest + take);',
     after: 'const upTo = Math.min(row.head, oldest + take);',
-    killedBy: contract('an event that an enabled stream has not passed stays'),
+    killedBy: contract('prune: keeps an event that an enabled stream has not passed'),
   },
   {
     name: 'PostgreSQL: a repeated claim that takes more streams',
     file: 'store/postgres/ownership.ts',
     before: 'if (request.claim <= self.last_claim) {',
     after: 'if (request.claim < self.last_claim) {',
-    killedBy: contract('a claim that is repeated takes nothing new and answers what it took'),
+    killedBy: contract('claim: a repeat takes nothing new and returns what the first took'),
   },
   {
     name: 'PostgreSQL: statistics that count nothing',

@@ -30,7 +30,7 @@ for (const engine of [sqliteMemory, sqliteFile]) {
 }
 
 describe('SQLite in a file', () => {
-  test('everything is there after a restart', async (t) => {
+  test('a store keeps its data across a restart', async (t) => {
     const path = pathFor(t);
     const first = await open(path);
     const tenant = await addTenant(first, 'main');
@@ -51,7 +51,7 @@ describe('SQLite in a file', () => {
     assert.equal(await again, false);
   });
 
-  test('no secret can be read in the files, whether in the WAL or behind it', async (t) => {
+  test('no secret is readable in the database file or in the WAL', async (t) => {
     const path = pathFor(t);
     const store = await open(path);
     const tenant = await addTenant(store, 'main');

@@ -54,7 +54,7 @@ const result = (events: readonly NewEvent[]): Appended[] =>
 const event = (id: string, body = '{}') => newEvent({ id, body });
 
 describe('group commit', () => {
-  test('a single call waits for one turn, a burst until a turn brings no further call', async () => {
+  test('a single call waits for one turn, a burst until a turn without further calls', async () => {
     const single = createGate();
     const lone = single.appender.append(1, [event('a')]);
     await single.oneTurn();
@@ -78,7 +78,7 @@ describe('group commit', () => {
     await Promise.all(calls);
   });
 
-  test('a burst that does not end is cut after a few turns', async () => {
+  test('an endless burst is cut after a few turns', async () => {
     const { appender, writes, oneTurn, commit } = createGate();
     const calls = [appender.append(1, [event('0')])];
     for (let turn = 1; writes.length === 0; turn++) {
@@ -92,7 +92,7 @@ describe('group commit', () => {
     await Promise.all(calls);
   });
 
-  test('calls of one turn share one write, in their order, and each gets its own answer', async () => {
+  test('calls of one turn share one write, in their order, and each gets its own result', async () => {
     const { appender, writes, turn, commit } = createGate();
     const one = appender.append(1, [event('a'), event('b')]);
     const two = appender.append(1, [event('c')]);
@@ -168,7 +168,7 @@ describe('group commit', () => {
     assert.deepEqual(written, ['a', 'b']);
   });
 
-  test('when the store fails every call of the group fails, and the next is tried again', async () => {
+  test('when the store fails, every call of the group fails, and the next call is tried again', async () => {
     let failures = 0;
     const { appender, turn } = createGate({
       write: (_tenant, events) => {
@@ -188,7 +188,7 @@ describe('group commit', () => {
     assert.equal(failures, 2);
   });
 
-  test('idle waits for calls that wait and for those that join meanwhile', async () => {
+  test('idle waits for pending calls and for those that join later', async () => {
     const { appender, turn, commit } = createGate();
     const first = appender.append(1, [event('a')]);
     let idle = false;

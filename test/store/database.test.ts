@@ -15,14 +15,14 @@ function open(t: TestContext) {
 }
 
 describe('the SQLite connection', () => {
-  test('values are bound, whatever they look like', (t) => {
+  test('values are bound, never part of the statement', (t) => {
     const { db, names } = open(t);
     const hostile = "x'); drop table items; --";
     db.run`insert into items (name) values (${hostile})`;
     assert.deepEqual(names(), [hostile]);
   });
 
-  test('undefined is null, a boolean a number', (t) => {
+  test('undefined is stored as null, a boolean as a number', (t) => {
     const { db } = open(t);
     const row = db.get<{ none: null; yes: number; no: number }>`
       select ${undefined} as none, ${true} as yes, ${false} as no`;
@@ -44,7 +44,7 @@ describe('the SQLite connection', () => {
     assert.deepEqual(read('none'), ['a', 'b', 'c']);
   });
 
-  test('a transaction that throws leaves nothing, and the next one works', (t) => {
+  test('a transaction that throws writes nothing, and the next one works', (t) => {
     const { db, names } = open(t);
     const bug = new Error('a bug');
     assert.throws(
@@ -59,7 +59,7 @@ describe('the SQLite connection', () => {
     assert.deepEqual(names(), ['kept']);
   });
 
-  test('a broken constraint is refused content', (t) => {
+  test('a broken constraint throws StoreContentRefused', (t) => {
     const { db } = open(t);
     db.run`insert into items (id, name) values (1, 'a')`;
     assert.throws(() => db.run`insert into items (id, name) values (1, 'b')`, StoreContentRefused);
@@ -70,7 +70,7 @@ describe('the SQLite connection', () => {
     );
   });
 
-  test('a full disk is unavailability; what was there stays, and freed space is used', (t) => {
+  test('a full disk throws StoreUnavailable; the data stays, and freed space is used', (t) => {
     const { connection, db, names } = open(t);
     db.run`insert into items (name) values ('first')`;
     const pages = db.get<{ page_count: number }>`pragma page_count`?.page_count ?? 0;
@@ -88,7 +88,7 @@ describe('the SQLite connection', () => {
     assert.deepEqual(names(), ['first', 'second', large]);
   });
 
-  test('a closed connection is unavailability, and closing twice is closing once', (t) => {
+  test('a closed connection throws StoreUnavailable, and closing twice is no error', (t) => {
     const { db } = open(t);
     db.close();
     db.close();

@@ -8,7 +8,7 @@ const hint = (stream: string): Hint => ({ kind: 'stream', tenant: 1, stream });
 const unexpected = (error: unknown): never => assert.fail(String(error));
 
 describe('hints', () => {
-  test('a listener that throws hurts neither the command nor the other listeners', () => {
+  test('a listener that throws affects neither the command nor the other listeners', () => {
     const reported: unknown[] = [];
     const heard: Hint[] = [];
     const hints = createHints({ report: (error) => reported.push(error) });
@@ -23,7 +23,7 @@ describe('hints', () => {
     assert.deepEqual(reported, [bug, bug]);
   });
 
-  test('every listener hears in the order of the commits, also when one commits by itself', () => {
+  test('every listener receives hints in the order of the commits, even when one of them commits', () => {
     const hints = createHints({ report: unexpected });
     const heard: string[] = [];
     hints.watch((one) => {
@@ -36,7 +36,7 @@ describe('hints', () => {
     assert.deepEqual(heard, ['first a', 'second a', 'first b', 'second b']);
   });
 
-  test('a function that watches twice and stops once still hears', () => {
+  test('a function that watches twice and stops once still receives hints', () => {
     const hints = createHints({ report: unexpected });
     let count = 0;
     const listener = () => (count += 1);

@@ -49,8 +49,8 @@ const silent: MigrateProgressView = { show: () => {}, end: () => {} };
 /** What is hard to carry: quotes, braces, words of array literals, characters of many bytes. */
 const hardTexts = ['null', '', '{"a":"\\"b\\\\"}', "o'clock, {x,y}", 'Zoë 🦊\n\t', '\\x00', '"'];
 
-describe('a move to PostgreSQL', { concurrency: 2 }, () => {
-  test('carries every table, and the store works there', async (t) => {
+describe('a migration to PostgreSQL', { concurrency: 2 }, () => {
+  test('migrate-store: copies every table, and the store works on PostgreSQL', async (t) => {
     const databases = await filledDatabases(t);
     const moved = await run(databases);
     assert.equal(moved.wasComplete, false);
@@ -66,7 +66,7 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
     await assertWorks(store);
   });
 
-  test('a replay in its midst goes on where it was', async (t) => {
+  test('migrate-store: an unfinished replay continues where it was', async (t) => {
     const databases = await filledDatabases(t);
     await run(databases);
     const store = await openTarget(t, databases);
@@ -94,7 +94,7 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
   });
 
   // Rows of attempts_kept are carried as attempts.
-  test('carries every column that is not about a process', async (t) => {
+  test('migrate-store: copies every column except those about a process', async (t) => {
     const file = join(folderFor(t), 'leat.db');
     const store = await openSource(file);
     await store.close();
@@ -116,7 +116,7 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
     );
   });
 
-  test('leaves the source as it was, and no file beside it', async (t) => {
+  test('migrate-store: leaves the source as it was, and no file next to it', async (t) => {
     const databases = await filledDatabases(t);
     const before = checksumOf(databases.file);
     await run(databases);
@@ -125,7 +125,7 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
     assert.equal(existsSync(`${databases.file}-shm`), false);
   });
 
-  test('reads what a crash left in the WAL, and leaves that too', async (t) => {
+  test('migrate-store: reads the WAL that a crash left, and does not change it', async (t) => {
     const databases = await filledDatabases(t);
     const store = await openSource(databases.file);
     const fixture = fixtureOf(store, 1);
@@ -144,7 +144,7 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
     assert.equal(await target.log.head(1), head);
   });
 
-  test('leaves out what an append that did not end wrote above the head', async (t) => {
+  test('migrate-store: leaves out the events of an unfinished append above the head', async (t) => {
     const databases = await filledDatabases(t);
     const db = new DatabaseSync(databases.file);
     db.exec(`
@@ -160,7 +160,7 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
     assert.equal(next?.offset, head + 1);
   });
 
-  test('goes on where it was cut off, after any batch', async (t) => {
+  test('migrate-store: continues where it was interrupted, after any batch', async (t) => {
     const databases = await filledDatabases(t);
     const steps: string[] = [];
     let carried = 0;
@@ -179,7 +179,7 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
     assert.equal((await run(databases)).wasComplete, true);
   });
 
-  test('keeps servers away until it has come to its end', async (t) => {
+  test('migrate-store: no server starts until it is complete', async (t) => {
     const databases = await filledDatabases(t);
     const db = createDatabase({ hosts: createHosts(databases.url, 'test'), connectionsMax: 1 });
     t.after(() => db.close());
@@ -203,7 +203,7 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
       profile, created_at, updated_at from users limit 1`,
     ],
   ] as const) {
-    test(`notices a difference in ${table}`, async (t) => {
+    test(`migrate-store: detects a difference in ${table}`, async (t) => {
       const databases = await filledDatabases(t);
       await cutAtComparison(databases);
       await query(databases.url, planted);
@@ -219,8 +219,8 @@ describe('a move to PostgreSQL', { concurrency: 2 }, () => {
   }
 });
 
-describe('a move is refused', { concurrency: 2 }, () => {
-  test('with a key that does not fit the source', async (t) => {
+describe('a refused migration', { concurrency: 2 }, () => {
+  test('migrate-store: refuses a key that does not open the source', async (t) => {
     const databases = await filledDatabases(t);
     await assert.rejects(run(databases, silent, Buffer.alloc(32, 8)), {
       name: 'StartRefused',
@@ -229,7 +229,7 @@ describe('a move is refused', { concurrency: 2 }, () => {
     assert.deepEqual(await tablesOf(databases.url), []);
   });
 
-  test('with a key that does not fit the target', async (t) => {
+  test('migrate-store: refuses a key that does not open the target', async (t) => {
     const databases = await filledDatabases(t);
     const other = await openAt(databases.url, Buffer.alloc(32, 8));
     await other.close();
@@ -238,7 +238,7 @@ describe('a move is refused', { concurrency: 2 }, () => {
     });
   });
 
-  test('into a store that others work with', async (t) => {
+  test('migrate-store: refuses a target that is in use', async (t) => {
     const databases = await filledDatabases(t);
     const other = await openAt(databases.url, secretKey);
     await addTenant(other, 'foreign');
@@ -250,7 +250,7 @@ describe('a move is refused', { concurrency: 2 }, () => {
     assert.equal(await countOf(databases.url, 'tenants'), 1);
   });
 
-  test('into a part of another store', async (t) => {
+  test('migrate-store: refuses a target with a part of another store', async (t) => {
     const [databases, other] = [await filledDatabases(t), await filledDatabases(t)];
     await cutAtComparison(databases);
     await assert.rejects(run({ ...other, url: databases.url }), {
@@ -259,7 +259,7 @@ describe('a move is refused', { concurrency: 2 }, () => {
   });
 
   for (const name of ['tenants', 'events']) {
-    test(`while another one writes the same ${name}`, async (t) => {
+    test(`migrate-store: refuses while another migration writes the same ${name}`, async (t) => {
       const databases = await filledDatabases(t);
       const table = migratedTables.find((moved) => moved.name === name);
       assert.ok(table);
@@ -282,7 +282,7 @@ describe('a move is refused', { concurrency: 2 }, () => {
     });
   }
 
-  test('while a server runs on the source', async (t) => {
+  test('migrate-store: refuses while a server runs on the source', async (t) => {
     const databases = await filledDatabases(t);
     const running = await openSource(databases.file);
     t.after(() => running.close());
@@ -293,7 +293,7 @@ describe('a move is refused', { concurrency: 2 }, () => {
     });
   });
 
-  test('from a file that is not there, or not a store', async (t) => {
+  test('migrate-store: refuses a missing file and one that is not a store', async (t) => {
     const databases = await filledDatabases(t);
     const missing = join(databases.folder, 'missing.db');
     await assert.rejects(run({ ...databases, file: missing }), {
@@ -324,7 +324,7 @@ describe('a move is refused', { concurrency: 2 }, () => {
       /was made by another edition of Leat \(its 0001_log is not this one's 0001_log\): run/,
     ],
   ] as const) {
-    test(`from a store of ${what} version`, async (t) => {
+    test(`migrate-store: refuses a source of ${what} version`, async (t) => {
       const databases = await filledDatabases(t);
       change(databases.file, made);
       const before = checksumOf(databases.file);
@@ -339,7 +339,7 @@ describe('a move is refused', { concurrency: 2 }, () => {
     });
   }
 
-  test('for a text that PostgreSQL cannot hold, by table and key', async (t) => {
+  test('migrate-store: names table and key of a text that PostgreSQL cannot store', async (t) => {
     const databases = await filledDatabases(t);
     change(databases.file, `update users set profile = 'a' || char(0) || 'b' where id = 'user 3'`);
     await assert.rejects(run(databases), {
@@ -350,7 +350,7 @@ describe('a move is refused', { concurrency: 2 }, () => {
     assert.equal((await run(databases)).wasComplete, false);
   });
 
-  test('for a number that PostgreSQL cannot hold, by table and key', async (t) => {
+  test('migrate-store: names table and key of a number that PostgreSQL cannot store', async (t) => {
     const databases = await filledDatabases(t);
     change(databases.file, `update clients set version = 3000000000 where id = 'client 2'`);
     await assert.rejects(run(databases), {
@@ -361,7 +361,7 @@ describe('a move is refused', { concurrency: 2 }, () => {
 });
 
 describe('leat migrate-store', () => {
-  test('moves what a server made, after kill -9 too, and the next one serves it', async (t) => {
+  test('leat migrate-store: moves the data of a server, after kill -9 too, and the next server serves it', async (t) => {
     const files = await createTempStore();
     t.after(() => files.remove());
     const url = await databaseFor(t);
@@ -411,7 +411,7 @@ describe('leat migrate-store', () => {
     assert.equal(await second.stop(), 0);
   });
 
-  test('finds the key that was kept beside the source, and makes none', async (t) => {
+  test('leat migrate-store: finds the key next to the source, and creates none', async (t) => {
     const files = await createTempStore();
     t.after(() => files.remove());
     const words = ['migrate-store', '--from', `sqlite:${files.file}`, '--to', await databaseFor(t)];
@@ -423,7 +423,7 @@ describe('leat migrate-store', () => {
     assert.equal(existsSync(join(files.folder, 'secret.key')), false);
   });
 
-  test('names the option that is wrong', async () => {
+  test('leat migrate-store: names the option that is wrong', async () => {
     const wrong = [
       [
         ['--from', 'leat.db', '--to', 'postgres://h/d'],
@@ -441,7 +441,7 @@ describe('leat migrate-store', () => {
   });
 });
 
-describe('the progress of a move', () => {
+describe('the progress of a migration', () => {
   const shown = (isTTY: boolean, columns?: number): string => {
     let text = '';
     let now = 0;
@@ -458,12 +458,12 @@ describe('the progress of a move', () => {
     return text;
   };
 
-  test('is a bar on a terminal', () => {
+  test('progress: a bar on a terminal', () => {
     assert.match(shown(true), /\r#{15}\.{15} copying events: 1,000 of 2,000 rows, \d+ s left/);
     assert.ok(shown(true).endsWith('\r\u001b[K'));
   });
 
-  test('is no wider than the terminal', () => {
+  test('progress: no wider than the terminal', () => {
     const widest = shown(true, 200);
     assert.equal(shown(true, 0), widest);
     const lines = shown(true, 60).split('\r').slice(1, -1);
@@ -475,7 +475,7 @@ describe('the progress of a move', () => {
     assert.match(lines.at(-1) ?? '', /^#{30} copying events: 2,000 of 2/);
   });
 
-  test('has no estimate at the first point of a step', () => {
+  test('progress: no estimate at the first point of a step', () => {
     let text = '';
     let now = 0;
     const out = {
@@ -500,7 +500,7 @@ describe('the progress of a move', () => {
     ]);
   });
 
-  test('is a line for each tenth elsewhere', () => {
+  test('progress: a line for each tenth without a terminal', () => {
     const lines = shown(false).trimEnd().split('\n');
     assert.equal(lines.length, 11);
     assert.match(lines.at(-1) ?? '', /^copying events: 2,000 of 2,000 rows, 0 s left$/);

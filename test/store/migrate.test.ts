@@ -14,7 +14,7 @@ const first = 'create table a (x integer) strict';
 const second = 'create table b (x integer) strict; insert into b values (1), (2)';
 
 describe('migrate', () => {
-  test('applies what is missing, in order, once', async (t) => {
+  test('migrate: applies missing migrations in order, once', async (t) => {
     const { driver, connection } = openDatabase(t);
     const two = migrationsOf(t, { '0001_a.sql': first, '0002_b.sql': second });
     assert.deepEqual(await migrate(driver, two.slice(0, 1)), ['0001_a']);
@@ -24,7 +24,7 @@ describe('migrate', () => {
     assert.equal(rows(connection, 'b'), 2);
   });
 
-  test('remembers each with the SHA-256 of its text', async (t) => {
+  test('migrate: records each migration with the SHA-256 of its text', async (t) => {
     const { driver, connection } = openDatabase(t);
     await migrate(driver, migrationsOf(t, { '0001_a.sql': 'select 1' }));
     const row = connection.prepare('select name, checksum from leat_migrations').get();
@@ -33,7 +33,7 @@ describe('migrate', () => {
     assert.deepEqual({ ...row }, { name: '0001_a', checksum });
   });
 
-  test('one that fails leaves nothing of itself; those before it stay', async (t) => {
+  test('migrate: a failed migration changes nothing; those before it stay', async (t) => {
     const { driver, connection } = openDatabase(t);
     const broken = `${second}; insert into nowhere values (1)`;
     const set = migrationsOf(t, { '0001_a.sql': first, '0002_b.sql': broken });
@@ -46,7 +46,7 @@ describe('migrate', () => {
     assert.deepEqual(await migrate(driver, mended), ['0002_b']);
   });
 
-  test('a database of a newer version is left alone', async (t) => {
+  test('migrate: does not touch a database of a newer version', async (t) => {
     const { driver, connection } = openDatabase(t);
     const two = migrationsOf(t, { '0001_a.sql': first, '0002_b.sql': second });
     await migrate(driver, two);
@@ -58,7 +58,7 @@ describe('migrate', () => {
     assert.equal(rows(connection, 'b'), 2);
   });
 
-  test('a database of a newer version is used as it is where that version allows it', async (t) => {
+  test('migrate: uses a database of a newer version where that version allows it', async (t) => {
     const { driver, connection } = openDatabase(t);
     const three = migrationsOf(t, {
       '0001_a.sql': first,
@@ -75,7 +75,7 @@ describe('migrate', () => {
     });
   });
 
-  test('a later migration does not bring back programs that an earlier one excludes', async (t) => {
+  test('migrate: a later migration does not allow programs that an earlier one excludes', async (t) => {
     const { driver, connection } = openDatabase(t);
     const three = migrationsOf(t, {
       '0001_a.sql': first,
@@ -86,7 +86,7 @@ describe('migrate', () => {
     assert.deepEqual(stateOf(connection), { version: 3, oldest_that_may_run: 2 });
   });
 
-  test('a database from before there was a state gets one', async (t) => {
+  test('migrate: writes the state to a database from before it existed', async (t) => {
     const { driver, connection } = openDatabase(t);
     const two = migrationsOf(t, { '0001_a.sql': first, '0002_b.sql': second });
     await migrate(driver, two);
@@ -95,7 +95,7 @@ describe('migrate', () => {
     assert.deepEqual(stateOf(connection), { version: 2, oldest_that_may_run: 2 });
   });
 
-  test('a state that does not know the last migration allows nothing', async (t) => {
+  test('migrate: a state that does not know the last migration allows no program', async (t) => {
     const { driver, connection } = openDatabase(t);
     const one = migrationsOf(t, { '0001_a.sql': first });
     await migrate(driver, one);
@@ -103,7 +103,7 @@ describe('migrate', () => {
     await assert.rejects(migrate(driver, one), StartRefused);
   });
 
-  test('a migration that was changed after it was applied refuses the start', async (t) => {
+  test('migrate: a migration that was changed after it was applied refuses the start', async (t) => {
     const { driver, connection } = openDatabase(t);
     await migrate(driver, migrationsOf(t, { '0001_a.sql': first }));
     const changed = migrationsOf(t, { '0001_a.sql': `${first} `, '0002_b.sql': second });
@@ -122,7 +122,7 @@ describe('migrate', () => {
 });
 
 describe('readMigrations', () => {
-  test('reads a folder in the order of the numbers', (t) => {
+  test('readMigrations: reads a folder in the order of the numbers', (t) => {
     const files: Record<string, string> = {};
     for (let number = 12; number >= 1; number--) {
       files[`${String(number).padStart(4, '0')}_m.sql`] = `select ${number}`;
@@ -141,21 +141,21 @@ describe('readMigrations', () => {
     'a name without a number': ['0001_a.sql', 'b.sql'],
   };
   for (const [what, names] of Object.entries(wrong)) {
-    test(`refuses ${what}`, (t) => {
+    test(`readMigrations: refuses ${what}`, (t) => {
       const files = Object.fromEntries(names.map((name) => [name, 'select 1']));
       assert.throws(() => migrationsOf(t, files), StartRefused);
     });
   }
 
   for (const oldest of ['0002', '0000']) {
-    test(`refuses ${oldest} as the oldest that may run on the first`, (t) => {
+    test(`readMigrations: refuses ${oldest} as the oldest that may run on the first`, (t) => {
       const sql = `-- oldest that may run: ${oldest}\nselect 1`;
       assert.throws(() => migrationsOf(t, { '0001_a.sql': sql }), StartRefused);
     });
   }
 
   for (const engine of ['sqlite', 'postgres']) {
-    test(`those of the program for ${engine} have every number once`, () => {
+    test(`readMigrations: the migrations for ${engine} have every number once`, () => {
       const own = new URL(`../../src/store/${engine}/migrations/`, import.meta.url);
       const names = readMigrations(own).map((migration) => migration.name);
       assert.equal(names[0], '0001_log');
@@ -163,7 +163,7 @@ describe('readMigrations', () => {
     });
   }
 
-  test('deliveries of every kind outlive the one that makes their table anew', async (t) => {
+  test('migrations: deliveries of every kind survive the migration that creates their table again', async (t) => {
     const { driver, connection } = openDatabase(t);
     const own = readMigrations(new URL('../../src/store/sqlite/migrations/', import.meta.url));
     const before = own.filter(({ name }) => name < '0007');
@@ -196,7 +196,7 @@ describe('readMigrations', () => {
     assert.throws(() => add('replays', 'parked', '11, 9, null, null, null'), /CHECK constraint/);
   });
 
-  test('bodies of pruned events and the history find their new places', async (t) => {
+  test('migrations: bodies of pruned events and the history move to their new tables', async (t) => {
     const { driver, connection } = openDatabase(t);
     const own = readMigrations(new URL('../../src/store/sqlite/migrations/', import.meta.url));
     await migrate(

@@ -13,7 +13,7 @@ const secretKey = randomBytes(32);
 const memory = { engine: 'sqlite', path: ':memory:' } as const;
 
 describe('openStore', () => {
-  test('a server that is not there refuses the start in one line, without the password', async () => {
+  test('openStore: a missing server refuses the start in one line, without the password', async () => {
     const port = await freePort();
     const url = `postgres://leat:secret@127.0.0.1:${port}/leat`;
     const location = { engine: 'postgres', url } as const;
@@ -27,7 +27,7 @@ describe('openStore', () => {
     });
   });
 
-  test('a listener that throws does not hurt an append, and its error is reported', async (t) => {
+  test('openStore: a listener that throws does not affect an append, and its error is reported', async (t) => {
     const reported: unknown[] = [];
     const report = (error: unknown) => reported.push(error);
     const store = await openStore({ location: memory, secretKey, random, clock, report });
@@ -42,7 +42,7 @@ describe('openStore', () => {
     assert.deepEqual(reported, [bug]);
   });
 
-  test('close ends after the appends under way; afterwards the store is unavailable', async () => {
+  test('close: resolves after the appends in progress; afterwards the store is unavailable', async () => {
     const store = await openStore({ location: memory, secretKey, random, clock });
     const tenant = await addTenant(store, 'main');
     await store.ping();

@@ -1,6 +1,6 @@
 import { deliveriesContract } from './contract/deliveries.ts';
 import { logContract } from './contract/log.ts';
-import { looksContract } from './contract/alert-state.ts';
+import { alertStateContract } from './contract/alert-state.ts';
 import { ownershipContract } from './contract/ownership.ts';
 import { replaysContract } from './contract/replays.ts';
 import { settleContract } from './contract/settle.ts';
@@ -13,4 +13,4 @@ deliveriesContract(postgres);
 ownershipContract(postgres);
 settleContract(postgres);
 replaysContract(postgres);
-looksContract(postgres);
+alertStateContract(postgres);

@@ -8,7 +8,7 @@ const key = randomBytes(32);
 const seal = createSeal(key, randomBytes);
 
 describe('seal', () => {
-  test('opens what it sealed, whatever the text', () => {
+  test('seal: opens any text that it sealed', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 200 }), (text) => {
         assert.equal(seal.open(seal.seal(text)), text);
@@ -20,18 +20,18 @@ describe('seal', () => {
     }
   });
 
-  test('the sealed form is version, nonce, ciphertext and tag, with nothing of the text', () => {
+  test('seal: the sealed form is version, nonce, ciphertext and tag, without any of the text', () => {
     const sealed = seal.seal('a secret');
     assert.equal(sealed.length, 1 + 12 + 'a secret'.length + 16);
     assert.equal(sealed[0], 1);
     assert.ok(!Buffer.from(sealed).includes('secret'));
   });
 
-  test('two seals of one text differ', () => {
+  test('seal: two sealed forms of one text differ', () => {
     assert.notDeepEqual(seal.seal('same'), seal.seal('same'));
   });
 
-  test('takes its nonce from the randomness given', () => {
+  test('seal: takes its nonce from the random source', () => {
     const nonce = Buffer.alloc(12, 5);
     const asked: number[] = [];
     const fixed = createSeal(key, (count) => (asked.push(count), nonce));
@@ -39,7 +39,7 @@ describe('seal', () => {
     assert.deepEqual(asked, [12]);
   });
 
-  test('does not open with any bit changed', () => {
+  test('seal: opens nothing with a changed bit', () => {
     const sealed = seal.seal('a secret');
     for (let bit = 0; bit < sealed.length * 8; bit++) {
       const damaged = Uint8Array.from(sealed);
@@ -48,7 +48,7 @@ describe('seal', () => {
     }
   });
 
-  test('does not open cut to any length, nor with bytes added', () => {
+  test('seal: opens nothing that was cut or extended', () => {
     const sealed = seal.seal('a secret');
     for (let length = 0; length < sealed.length; length++) {
       assert.throws(() => seal.open(sealed.subarray(0, length)), SealBroken, `${length} bytes`);
@@ -56,25 +56,25 @@ describe('seal', () => {
     assert.throws(() => seal.open(Buffer.concat([sealed, Buffer.of(0)])), SealBroken);
   });
 
-  test('does not open with another key', () => {
+  test('seal: opens nothing with another key', () => {
     const other = createSeal(randomBytes(32), randomBytes);
     assert.throws(() => other.open(seal.seal('a secret')), SealBroken);
   });
 
-  test('opens a part of a larger buffer, as databases hand them out', () => {
+  test('seal: opens a part of a larger buffer, as databases return them', () => {
     const sealed = seal.seal('a secret');
     const larger = Buffer.concat([Buffer.alloc(3, 1), sealed, Buffer.alloc(3, 1)]);
     assert.equal(seal.open(larger.subarray(3, 3 + sealed.length)), 'a secret');
   });
 
-  test('an error says nothing of key or content', () => {
+  test('seal: an error has nothing of key or content', () => {
     const sealed = seal.seal('a secret');
     sealed[20] = (sealed[20] ?? 0) ^ 1;
     const message = 'A stored secret does not open: another key, or damaged bytes.';
     assert.throws(() => seal.open(sealed), { message });
   });
 
-  test('wants a key of 32 bytes', () => {
+  test('seal: requires a key of 32 bytes', () => {
     for (const length of [0, 16, 31, 33, 64]) {
       assert.throws(() => createSeal(randomBytes(length), randomBytes), RangeError);
     }

@@ -31,7 +31,7 @@ const noDatabase =
   'is not a database, or its first page is damaged: choose another file or restore it';
 
 describe('the first start', () => {
-  test('makes folder and file for this user alone', async (t) => {
+  test('first start: creates folder and file for this user only', async (t) => {
     const file = join(placeFor(t), 'new', 'data', 'leat.db');
     const keeper = await opened(t, file);
     assert.equal(statSync(join(file, '..')).mode & 0o777, 0o700);
@@ -40,7 +40,7 @@ describe('the first start', () => {
     assert.equal(await keeper.close(), 0);
   });
 
-  test('cut off by kill -9 does no harm', async (t) => {
+  test('first start: kill -9 does no harm', async (t) => {
     const file = join(placeFor(t), 'leat.db');
     for (let round = 0; round < 3; round++) {
       const keeper = start(t, file);
@@ -52,7 +52,7 @@ describe('the first start', () => {
     assert.equal(await keeper.close(), 0);
   });
 
-  test('on a disk that is full is refused, and works once there is room', async (t) => {
+  test('first start: is refused on a full disk, and works once there is room', async (t) => {
     const file = join(placeFor(t), 'leat.db');
     for (const blocks of [0, 8, 64]) {
       const { code, lines } = await refused(t, file, { fileBlocksMax: blocks });
@@ -67,7 +67,7 @@ describe('the first start', () => {
 });
 
 describe('a second process', () => {
-  test('is refused while the first has the file, which goes on', async (t) => {
+  test('second process: is refused while the first has the file, and the first continues', async (t) => {
     const file = join(placeFor(t), 'leat.db');
     const first = await opened(t, file);
     await assertRefused(t, file, `LEAT_STORE: ${file} ${locked}`);
@@ -75,7 +75,7 @@ describe('a second process', () => {
     assert.equal(await first.close(), 0);
   });
 
-  test('finds everything after kill -9 of the first', async (t) => {
+  test('second process: finds all data after kill -9 of the first', async (t) => {
     const file = join(placeFor(t), 'leat.db');
     const first = await opened(t, file);
     assert.equal(await first.say('append'), 'appended 1');
@@ -85,7 +85,7 @@ describe('a second process', () => {
     assert.equal(await second.close(), 0);
   });
 
-  test('that only looks is refused by SQLite and disturbs nobody', async (t) => {
+  test('second process: a reader is refused by SQLite and disturbs nothing', async (t) => {
     const file = join(placeFor(t), 'leat.db');
     const keeper = await opened(t, file);
     const looker = new DatabaseSync(file, { readOnly: true });
@@ -96,7 +96,7 @@ describe('a second process', () => {
     assert.equal(await keeper.close(), 0);
   });
 
-  test('that has the file for a moment only is waited for', async (t) => {
+  test('second process: a start waits for one that has the file for a moment', async (t) => {
     const file = join(placeFor(t), 'leat.db');
     assert.equal(await (await opened(t, file)).close(), 0);
     const looker = new DatabaseSync(file);
@@ -110,59 +110,59 @@ describe('a second process', () => {
 });
 
 describe('a store that cannot be written', () => {
-  test('read-only by its URI', async (t) => {
+  test('unwritable store: read-only by its URI', async (t) => {
     const file = await storeFor(t);
     const location = `${file}?mode=ro`;
     await assertRefused(t, file, `LEAT_STORE: ${file} ${unlockable}`, { location });
   });
 
-  test('read-only by its URI and not there: nothing is made', async (t) => {
+  test('unwritable store: read-only by its URI and missing: nothing is created', async (t) => {
     const file = join(placeFor(t), 'leat.db');
     const location = `${file}?mode=ro`;
     await assertRefused(t, file, `LEAT_STORE: ${file} does not exist`, { location });
     assert.equal(existsSync(file), false);
   });
 
-  test('immutable by its URI', async (t) => {
+  test('unwritable store: immutable by its URI', async (t) => {
     const file = await storeFor(t);
     await assertRefused(t, file, `LEAT_STORE: ${file} ${unwritable}`, {
       location: `${file}?immutable=1`,
     });
   });
 
-  test('a folder in which this user may not make the file', async (t) => {
+  test('unwritable store: a folder in which this user may not create the file', async (t) => {
     const folder = placeFor(t);
     chmodSync(folder, 0o500);
     const file = join(folder, 'leat.db');
     await assertRefused(t, file, `LEAT_STORE: ${file} ${unwritable}`, { uid: otherUser });
   });
 
-  test('a folder in which this user may not make another folder', async (t) => {
+  test('unwritable store: a folder in which this user may not create another folder', async (t) => {
     const folder = placeFor(t);
     chmodSync(folder, 0o500);
     const file = join(folder, 'data', 'leat.db');
     await assertRefused(t, file, `LEAT_STORE: ${file} ${unwritable}`, { uid: otherUser });
   });
 
-  test('a file whose folder takes no WAL beside it', async (t) => {
+  test('unwritable store: a file whose folder allows no WAL next to it', async (t) => {
     const file = await storeFor(t);
     chmodSync(join(file, '..'), 0o500);
     await assertRefused(t, file, `LEAT_STORE: ${file} ${unwritable}`, { uid: otherUser });
   });
 
-  test('a file that this user may not read', async (t) => {
+  test('unwritable store: a file that this user may not read', async (t) => {
     const file = await storeFor(t);
     chmodSync(file, 0o000);
     await assertRefused(t, file, `LEAT_STORE: ${file} ${unopenable}`, { uid: otherUser });
   });
 
-  test('a file that this user may only read', async (t) => {
+  test('unwritable store: a file that this user may only read', async (t) => {
     const file = await storeFor(t);
     chmodSync(file, 0o400);
     await assertRefused(t, file, `LEAT_STORE: ${file} ${unlockable}`, { uid: otherUser });
   });
 
-  test('a disk that is full at a later start', async (t) => {
+  test('unwritable store: a disk that is full at a later start', async (t) => {
     const file = await storeFor(t);
     const message = `LEAT_STORE: ${file} cannot be read or written (disk I/O error), check the disk, its space and its quotas`;
     await assertRefused(t, file, message, { fileBlocksMax: 0 });
@@ -170,12 +170,12 @@ describe('a store that cannot be written', () => {
 });
 
 describe('a path that is no store', () => {
-  test('a folder', async (t) => {
+  test('not a store: a folder', async (t) => {
     const folder = placeFor(t);
     await assertRefused(t, folder, `LEAT_STORE: ${folder} is a folder, name a file in it`);
   });
 
-  test('a path through a file', async (t) => {
+  test('not a store: a path through a file', async (t) => {
     const file = join(placeFor(t), 'notes.txt');
     writeFileSync(file, 'notes');
     for (const path of [join(file, 'leat.db'), join(file, 'data', 'leat.db')]) {
@@ -199,7 +199,7 @@ describe('a path that is no store', () => {
   }
 
   for (const mode of ['delete', 'wal']) {
-    test(`the database of another program, journal mode ${mode}`, async (t) => {
+    test(`not a store: the database of another program, journal mode ${mode}`, async (t) => {
       const file = join(placeFor(t), 'photos.db');
       const other = new DatabaseSync(file);
       other.exec(`pragma journal_mode = ${mode}; create table photos (name text)`);
@@ -209,7 +209,7 @@ describe('a path that is no store', () => {
     });
   }
 
-  test('an empty file is a fresh store', async (t) => {
+  test('an empty file becomes a new store', async (t) => {
     const file = join(placeFor(t), 'leat.db');
     writeFileSync(file, '');
     const keeper = await opened(t, file);
@@ -218,7 +218,7 @@ describe('a path that is no store', () => {
 });
 
 describe('a store that does not fit', () => {
-  test('a damaged first page; mended, it opens', async (t) => {
+  test('a damaged first page is refused; repaired, the store opens', async (t) => {
     const file = await storeFor(t);
     const bytes = readFileSync(file);
     for (const [at, message] of [[0, noDatabase] as const, [16, noDatabase] as const]) {
@@ -231,27 +231,27 @@ describe('a store that does not fit', () => {
     assert.equal(await (await opened(t, file, 'open, 1 events')).close(), 0);
   });
 
-  test('a file that was cut off', async (t) => {
+  test('a truncated file is refused', async (t) => {
     const file = await storeFor(t);
     truncateSync(file, 8192);
     await assertRefused(t, file, `LEAT_STORE: ${file} is damaged, restore it from a backup`);
   });
 
-  test('another secret key; with the right one it opens', async (t) => {
+  test('another secret key is refused; with the right one the store opens', async (t) => {
     const file = await storeFor(t);
     const message = `LEAT_SECRET_KEY: does not fit the secrets in ${file}, set the key this store was first started with`;
     await assertRefused(t, file, message, { keyByte: 2 });
     assert.equal(await (await opened(t, file, 'open, 1 events')).close(), 0);
   });
 
-  test('a store that a newer version has changed', async (t) => {
+  test('a store that a newer version has changed is refused', async (t) => {
     const file = await storeFor(t);
     change(file, "insert into leat_migrations values ('0999_future', 'unknown')");
     const message = `LEAT_STORE: ${file} was changed by a newer version of Leat (0999_future): run that version, or restore a backup from before it`;
     await assertRefused(t, file, message);
   });
 
-  test('a store whose migrations were others', async (t) => {
+  test('a store with different migrations is refused', async (t) => {
     const file = await storeFor(t);
     change(file, "update leat_migrations set checksum = 'other' where name like '0001%'");
     const message = `LEAT_STORE: ${file} was made by another edition of Leat (its 0001_log is not this one's 0001_log): run the edition that made it`;

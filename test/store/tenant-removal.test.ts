@@ -39,7 +39,7 @@ for (const [engine, open] of [
   ['PostgreSQL', openPostgres],
 ] as const) {
   describe(`${engine}: the removal of a tenant`, () => {
-    test('leaves no row of it, and every row of the others', async (t) => {
+    test('removal: leaves no row of the tenant, and every row of the others', async (t) => {
       const { store, counts } = await open(t);
       const [one, two] = [await addTenant(store, 'one'), await addTenant(store, 'two')];
       for (const { id } of [one, two]) await fill(store, id);
@@ -56,7 +56,7 @@ for (const [engine, open] of [
       assert.ok('created' in again && again.created.id !== two.id);
     });
 
-    test('goes on after it was cut off at any step', async (t) => {
+    test('removal: continues after an interruption at any step', async (t) => {
       const { store, counts } = await open(t);
       await addTenant(store, 'one');
       const two = await addTenant(store, 'two');

@@ -15,14 +15,14 @@ import {
 const firstPage = { after: undefined, take: 10 };
 const always = { since: 0, upTo: start + 1_000_000 };
 
-export function looksContract(engine: Engine): void {
-  describe(`${engine.name}: looks.record`, () => recordContract(engine));
-  describe(`${engine.name}: looks.troubled`, () => troubledContract(engine));
-  describe(`${engine.name}: looks.standings`, () => standingsContract(engine));
+export function alertStateContract(engine: Engine): void {
+  describe(`${engine.name}: alertState.record`, () => recordContract(engine));
+  describe(`${engine.name}: alertState.failingStreams`, () => failingStreamsContract(engine));
+  describe(`${engine.name}: alertState.standings`, () => standingsContract(engine));
 }
 
 function recordContract(engine: Engine): void {
-  test('a look is read as it was left, each tenant its own', async (t) => {
+  test('record: the state is read as it was written, for each tenant', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const other = await addTenant(store, 'other');
     const look = { at: start, state: '{"told": "ä𝄞"}' };
@@ -32,7 +32,7 @@ function recordContract(engine: Engine): void {
     assert.equal(await store.alertState.last(other.id), undefined);
   });
 
-  test('of several that saw the same look one alone goes on', async (t) => {
+  test('record: one of several concurrent writers succeeds', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     for (const [after, at] of [
       [undefined, start],
@@ -49,7 +49,7 @@ function recordContract(engine: Engine): void {
     }
   });
 
-  test('what another has gone on from is out of date', async (t) => {
+  test('record: a writer with an outdated state is refused', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     await store.alertState.record(tenant, undefined, { at: start, state: 'one' }, true);
     await store.alertState.record(tenant, start, { at: start + 1, state: 'two' }, true);
@@ -68,7 +68,7 @@ function recordContract(engine: Engine): void {
 function standingsContract(engine: Engine): void {
   const quiet = { last: undefined, mayBeFailing: false };
 
-  test('standings: each tenant has its own look and its own trouble, in the order asked for', async (t) => {
+  test('standings: each tenant has its own state and failures, in the order of the request', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const other = await addTenant(store, 'other');
@@ -86,7 +86,7 @@ function standingsContract(engine: Engine): void {
     assert.deepEqual(await store.alertState.standings([]), []);
   });
 
-  test('standings: a stream that was disabled by a limit is trouble, also once it is enabled', async (t) => {
+  test('standings: a stream that a limit disabled counts as failing, even when it is enabled again', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const stream = await fixture.addStream();
@@ -107,15 +107,15 @@ function standingsContract(engine: Engine): void {
   });
 }
 
-function troubledContract(engine: Engine): void {
-  test('a stream without trouble is not named', async (t) => {
+function failingStreamsContract(engine: Engine): void {
+  test('failingStreams: leaves out a stream without failures', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     await end(fixture, stream, 'delivered');
     assert.deepEqual(await fixture.store.alertState.failingStreams(fixture.tenant, always), []);
   });
 
-  test('counters are told, and whether there are failures of the window', async (t) => {
+  test('failingStreams: returns the counters, and whether failures are within the window', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream({ name: 'crm' });
     for (const seconds of [0, 1, 2, 3]) {
@@ -146,14 +146,14 @@ function troubledContract(engine: Engine): void {
     }
   });
 
-  test('another tenant is not told of', async (t) => {
+  test('failingStreams: leaves out other tenants', async (t) => {
     const fixture = await createFixture(engine, t);
     const other = await addTenant(fixture.store, 'other');
     await end(fixture, await fixture.addStream(), 'failed');
     assert.deepEqual(await fixture.store.alertState.failingStreams(other.id, always), []);
   });
 
-  test('a stream that a limit disabled says when, also after somebody has enabled it', async (t) => {
+  test('failingStreams: returns when a limit disabled a stream, even after it is enabled again', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     fixture.limits = { consecutive: 1, total: 100 };

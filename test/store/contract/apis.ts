@@ -7,7 +7,7 @@ import { addTenant, createFixture, start } from './fixture.ts';
 
 export function apisContract(engine: Engine): void {
   describe(`${engine.name}: APIs`, () => {
-    test('get: by id and by identifier, what went in', async (t) => {
+    test('get: returns an API as it was created, by id and by identifier', async (t) => {
       const { store, tenant } = await createFixture(engine, t);
       const api = newApi(tenant, 'api_1', {
         identifier: 'https://messages.example/ü?q="1"',
@@ -25,7 +25,7 @@ export function apisContract(engine: Engine): void {
       assert.equal(await store.apis.get(tenant, api.identifier.toUpperCase()), undefined);
     });
 
-    test('create: an identifier is given once per tenant', async (t) => {
+    test('create: an identifier is unique in a tenant', async (t) => {
       const { store, tenant } = await createFixture(engine, t);
       const other = await addTenant(store, 'other');
       const identifier = 'https://messages.example';
@@ -38,14 +38,14 @@ export function apisContract(engine: Engine): void {
       assert.equal((await store.apis.get(tenant, identifier))?.name, 'ours');
     });
 
-    test('create: an identifier that is the id of an API would hide behind it', async (t) => {
+    test('create: refuses an identifier that is the id of another API', async (t) => {
       const { store, tenant } = await createFixture(engine, t);
       await store.apis.create(newApi(tenant, 'api_1'));
       const hidden = newApi(tenant, 'api_2', { identifier: 'api_1' });
       assert.deepEqual(await store.apis.create(hidden), { refused: 'identifier_taken' });
     });
 
-    test('create: of concurrent calls for one identifier one wins', async (t) => {
+    test('create: one of several concurrent calls for one identifier succeeds', async (t) => {
       const { store, tenant } = await createFixture(engine, t);
       const calls = ['a', 'b', 'c', 'd'].map((id) =>
         store.apis.create(newApi(tenant, id, { identifier: 'https://one.example' })),
@@ -72,7 +72,7 @@ export function apisContract(engine: Engine): void {
       assert.deepEqual(await page(2), []);
     });
 
-    test('update: changes all but id, identifier and age', async (t) => {
+    test('update: changes all but id, identifier and time of creation', async (t) => {
       const { store, tenant } = await createFixture(engine, t);
       const api = newApi(tenant, 'api_1');
       await store.apis.create(api);
@@ -86,7 +86,7 @@ export function apisContract(engine: Engine): void {
       assert.deepEqual(await store.apis.get(tenant, 'api_1'), after);
     });
 
-    test('update: goes by the id alone, within the tenant', async (t) => {
+    test('update: finds an API by its id only, within the tenant', async (t) => {
       const { store, tenant } = await createFixture(engine, t);
       const other = await addTenant(store, 'other');
       const api = newApi(tenant, 'api_1');
@@ -97,7 +97,7 @@ export function apisContract(engine: Engine): void {
       assert.deepEqual(await store.apis.update(other.id, 'api_1', decide), refused);
     });
 
-    test('delete: takes the grants for this API along, and no others', async (t) => {
+    test('delete: removes the grants for this API, and no others', async (t) => {
       const { store, tenant } = await createFixture(engine, t);
       await store.clients.create(newClient(tenant, 'robot'));
       for (const id of ['api_1', 'api_2']) {

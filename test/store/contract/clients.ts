@@ -11,7 +11,7 @@ export function clientsContract(engine: Engine): void {
 }
 
 function storedContract(engine: Engine): void {
-  test('create: what comes back is what went in, at version 1', async (t) => {
+  test('create: the client is read as it was created, at version 1', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const given = newClient(tenant, 'robot', {
       name: 'Zoë 🤖 "quoted" \\ \n',
@@ -32,7 +32,7 @@ function storedContract(engine: Engine): void {
     assert.equal(guest.jwks, undefined);
   });
 
-  test('create: an id is given once, and the refused one changes nothing', async (t) => {
+  test('create: an id is unique, and a refused call changes nothing', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     await store.clients.create(newClient(tenant, 'robot', { name: 'first' }));
     const results = await Promise.all(
@@ -44,7 +44,7 @@ function storedContract(engine: Engine): void {
     assert.equal((await store.clients.get(tenant, 'robot'))?.name, 'first');
   });
 
-  test("get: never answers another tenant's client", async (t) => {
+  test("get: never returns another tenant's client", async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const other = await addTenant(store, 'other');
     await store.clients.create(newClient(tenant, 'robot', { name: 'ours' }));
@@ -54,7 +54,7 @@ function storedContract(engine: Engine): void {
     assert.equal((await store.clients.list(other.id, { page: 0, perPage: 9 })).total, 1);
   });
 
-  test('get: an id is compared to the letter', async (t) => {
+  test('get: compares ids exactly', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     await store.clients.create(newClient(tenant, 'Robot'));
     for (const id of ['robot', 'Robot ', '', '%', "Robot' or 1=1 --", 'x'.repeat(100_000)]) {
@@ -79,7 +79,7 @@ function storedContract(engine: Engine): void {
     assert.deepEqual(await page(Number.MAX_SAFE_INTEGER), []);
   });
 
-  test('list: a page of none answers the total', async (t) => {
+  test('list: a page of size 0 returns the total', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     await store.clients.create(newClient(tenant, 'robot'));
     const page = await store.clients.list(tenant, { page: 0, perPage: 0 });
@@ -105,7 +105,7 @@ function changedContract(engine: Engine): void {
     assert.deepEqual(await store.clients.get(tenant, 'robot'), after);
   });
 
-  test('update: neither id nor tenant nor version nor age can be chosen', async (t) => {
+  test('update: id, tenant, version and time of creation cannot be chosen', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const other = await addTenant(store, 'other');
     await store.clients.create(newClient(tenant, 'robot'));
@@ -118,7 +118,7 @@ function changedContract(engine: Engine): void {
     assert.equal(await store.clients.get(other.id, 'king'), undefined);
   });
 
-  test('update: hands a refusal through and writes nothing', async (t) => {
+  test('update: passes a refusal through and writes nothing', async (t) => {
     const { store, tenant, hints } = await createFixture(engine, t);
     await store.clients.create(newClient(tenant, 'robot'));
     const result = await store.clients.update(tenant, 'robot', () => ({ refused: 'too_much' }));
@@ -127,7 +127,7 @@ function changedContract(engine: Engine): void {
     assert.equal(hints.length, 1, 'of its creation only');
   });
 
-  test('update: a decision that throws writes nothing and holds nobody up', async (t) => {
+  test('update: a decision that throws writes nothing and blocks no other call', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     await store.clients.create(newClient(tenant, 'robot'));
     const bug = new Error('bug');
@@ -160,7 +160,7 @@ function changedContract(engine: Engine): void {
     assert.equal(robot.version, 5);
   });
 
-  test('delete: takes the grants of this client along, and no others', async (t) => {
+  test('delete: removes the grants of this client, and no others', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const other = { ...fixture, tenant: (await addTenant(store, 'other')).id };
@@ -175,7 +175,7 @@ function changedContract(engine: Engine): void {
     assert.equal(await store.clients.delete(tenant, 'robot'), false);
   });
 
-  test('delete: a client of the same id made afterwards has no grant', async (t) => {
+  test('delete: a later client of the same id has no grant', async (t) => {
     const fixture = await createFixture(engine, t);
     await withGrant(fixture, 'robot');
     await fixture.store.clients.delete(fixture.tenant, 'robot');
@@ -186,7 +186,7 @@ function changedContract(engine: Engine): void {
     );
   });
 
-  test('watch: hears of a creation, of a change and of a deletion', async (t) => {
+  test('watch: receives a creation, a change and a deletion', async (t) => {
     const { store, tenant, hints } = await createFixture(engine, t);
     await store.clients.create(newClient(tenant, 'robot'));
     await store.clients.create(newClient(tenant, 'robot'));
@@ -212,7 +212,7 @@ function assertionContract(engine: Engine): void {
     assert.equal(await use(tenant + 1, 'robot', 'once'), true);
   });
 
-  test('of concurrent uses one wins', async (t) => {
+  test('one of several concurrent uses of a jti succeeds', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const uses = Array.from({ length: 16 }, () =>
       store.clients.useAssertion(tenant, 'robot', 'once', start + 1000),
@@ -221,7 +221,7 @@ function assertionContract(engine: Engine): void {
     assert.equal(results.filter(Boolean).length, 1);
   });
 
-  test('a jti may come again a minute after its end, and counts once again', async (t) => {
+  test('a jti may be used again, once, a minute after its expiry', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const use = (now: number) => {
@@ -235,7 +235,7 @@ function assertionContract(engine: Engine): void {
     assert.equal(await use(start + 61_001), false);
   });
 
-  test('many that expired together stand in nobody’s way', async (t) => {
+  test('many assertions that expire together delay no use', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const use = (jti: string, now: number) => {

@@ -29,7 +29,7 @@ import {
 /** Random commands do to the store what they do to the model. */
 export function modelContract(engine: Engine, runs: number): void {
   describe(`${engine.name}: random commands`, () => {
-    test('leave the store as they leave the model', async () => {
+    test('random commands: the store ends in the same state as the model', async () => {
       const scripts = fc.array(command, { minLength: 20, maxLength: 60, size: 'max' });
       const property = fc.asyncProperty(scripts, async (script) => {
         const opened = await engine.open();

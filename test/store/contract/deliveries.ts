@@ -57,13 +57,13 @@ async function disable(fixture: Fixture, stream: Stream): Promise<void> {
 }
 
 function listContract(engine: Engine): void {
-  test('the newest failure comes first', async (t) => {
+  test('listFailures: the newest failure comes first', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, events } = await withFailures(fixture, 3);
     assert.deepEqual(ids(await failuresOf(fixture, stream)), idsOf(events).toReversed());
   });
 
-  test('pages cover all failures once, also those of one instant', async (t) => {
+  test('listFailures: pages cover all failures once, even those of one instant', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -81,7 +81,7 @@ function listContract(engine: Engine): void {
     assert.deepEqual(seen.toSorted(), idsOf(events).toSorted());
   });
 
-  test('a page that ends at the last failure has no next', async (t) => {
+  test('listFailures: a page that ends at the last failure has no next', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream } = await withFailures(fixture, 2);
     const query = { after: undefined, take: 2 };
@@ -89,7 +89,7 @@ function listContract(engine: Engine): void {
     assert.deepEqual([page.items.length, page.next], [2, undefined]);
   });
 
-  test('records that come, go and are redelivered between two pages move no other', async (t) => {
+  test('listFailures: records that come, go and are redelivered between two pages move no other', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const { stream, owned, events } = await withFailures(fixture, 6);
@@ -115,7 +115,7 @@ function listContract(engine: Engine): void {
     assert.deepEqual(ids(rest.items), [e4, e3, e2, e1]);
   });
 
-  test('lists those alone that were recorded after an instant, where that is asked for', async (t) => {
+  test('listFailures: returns only failures recorded after an instant, on request', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, events } = await withFailures(fixture, 6);
     const found: string[] = [];
@@ -137,7 +137,7 @@ function listContract(engine: Engine): void {
     }
   });
 
-  test('filters by type and by the time of the event, from inclusive, to exclusive', async (t) => {
+  test('listFailures: filters by type and by the time of the event, from inclusive, to exclusive', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -161,7 +161,7 @@ function listContract(engine: Engine): void {
     assert.deepEqual(await list({ from: start + 5000, to: start }), []);
   });
 
-  test('a page key that was never given out answers an empty page', async (t) => {
+  test('listFailures: an unknown page key returns an empty page', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream } = await withFailures(fixture, 1);
     for (const after of ['', 'x', '1', '-1.evt', "1.'; drop table deliveries", '1.\u0000']) {
@@ -171,7 +171,7 @@ function listContract(engine: Engine): void {
     }
   });
 
-  test('waiting retries and attempts under way are no failures', async (t) => {
+  test('listFailures: waiting retries and attempts in progress are no failures', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -181,7 +181,7 @@ function listContract(engine: Engine): void {
     assert.deepEqual(await failuresOf(fixture, stream), []);
   });
 
-  test('other streams and tenants have failures of their own', async (t) => {
+  test('listFailures: leaves out other streams and tenants', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, events } = await withFailures(fixture, 1);
     const quiet = await fixture.addStream();
@@ -195,7 +195,7 @@ function listContract(engine: Engine): void {
     assert.equal(await fixture.store.deliveries.redeliver(other.id, stream.id, id), 'unknown');
   });
 
-  test('of a long history the newest hundred entries are shown, oldest first', async (t) => {
+  test('listFailures: shows the newest hundred entries of a long history, oldest first', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withFailures(fixture, 1);
     const [event] = events;
@@ -217,7 +217,7 @@ function listContract(engine: Engine): void {
 }
 
 function failureContract(engine: Engine): void {
-  test('one record is the same as in the list', async (t) => {
+  test('failure: returns the same record as the list', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream } = await withFailures(fixture, 2);
     for (const listed of await failuresOf(fixture, stream)) {
@@ -230,7 +230,7 @@ function failureContract(engine: Engine): void {
     }
   });
 
-  test('what is not an open failure is not there', async (t) => {
+  test('failure: returns only open failures', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -247,7 +247,7 @@ function failureContract(engine: Engine): void {
 }
 
 function redeliverContract(engine: Engine): void {
-  test('a failure is due now again, from attempt 1, and stays on the list', async (t) => {
+  test('redeliver: a failure is due now again, from attempt 1, and stays on the list', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withFailures(fixture, 1);
     const [event] = events;
@@ -272,7 +272,7 @@ function redeliverContract(engine: Engine): void {
     assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
   });
 
-  test('while a cycle is under way the answer is retrying, and nothing changes', async (t) => {
+  test('redeliver: returns retrying while a cycle is in progress, and changes nothing', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withFailures(fixture, 1);
     const [event] = events;
@@ -290,7 +290,7 @@ function redeliverContract(engine: Engine): void {
     assert.equal(failure?.attempts.filter((one) => one.outcome === 'redelivered').length, 1);
   });
 
-  test('a first cycle under way is retrying too', async (t) => {
+  test('redeliver: returns retrying during a first cycle too', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -302,7 +302,7 @@ function redeliverContract(engine: Engine): void {
     assert.equal(await redeliver(fixture.tenant, stream.id, two.id), 'retrying');
   });
 
-  test('a success is known, of an event and of a test', async (t) => {
+  test('redeliver: returns delivered after a success, of an event and of a test', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const { stream, owned, events } = await withFailures(fixture, 1);
@@ -321,7 +321,7 @@ function redeliverContract(engine: Engine): void {
     assert.equal(await store.deliveries.redeliver(tenant, stream.id, 'evt_test'), 'delivered');
   });
 
-  test('anything else is unknown', async (t) => {
+  test('redeliver: returns unknown for anything else', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, events } = await withFailures(fixture, 1);
     const quiet = await fixture.addStream();
@@ -332,7 +332,7 @@ function redeliverContract(engine: Engine): void {
     assert.equal(await redeliver(fixture.tenant, 'est_unknown', id), 'unknown');
   });
 
-  test('of concurrent requests for one failure exactly one is accepted', async (t) => {
+  test('redeliver: accepts exactly one of several concurrent requests for one failure', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, events } = await withFailures(fixture, 1);
     const id = events[0]?.id ?? '';
@@ -346,7 +346,7 @@ function redeliverContract(engine: Engine): void {
 }
 
 function redeliverManyContract(engine: Engine): void {
-  test('every failure that matches starts a new cycle, each with its mark', async (t) => {
+  test('redeliverMany: every matching failure starts a new cycle, with an entry in its history', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withFailures(fixture, 4);
     const { redeliver, redeliverMany } = fixture.store.deliveries;
@@ -368,7 +368,7 @@ function redeliverManyContract(engine: Engine): void {
     assert.equal(await redeliverMany(fixture.tenant, stream.id, {}), 0);
   });
 
-  test('filters by type and time', async (t) => {
+  test('redeliverMany: filters by type and time', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -385,7 +385,7 @@ function redeliverManyContract(engine: Engine): void {
     assert.equal(await redeliverMany(fixture.tenant, stream.id, { types: [] }), 0);
   });
 
-  test('waiting retries are left alone, and nobody is woken for nothing', async (t) => {
+  test('redeliverMany: leaves waiting retries alone, and sends no hint without a change', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -398,7 +398,7 @@ function redeliverManyContract(engine: Engine): void {
     assert.equal((await claimDue(fixture, owned)).nextDueInMs, later - start);
   });
 
-  test('a disabled stream’s failures are redelivered', async (t) => {
+  test('redeliverMany: redelivers failures of a disabled stream', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned } = await withFailures(fixture, 3);
     await disable(fixture, stream);
@@ -412,7 +412,7 @@ function testContract(engine: Engine): void {
   const testEvent = { id: 'evt_test', type: 'order.paid', time: start, body: '{"a":"ä"}' };
   const asDelivered = { ...testEvent, offset: undefined };
 
-  test('a test is due now and never enters the log', async (t) => {
+  test('addTest: a test is due now and never enters the log', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream({ types: ['a.a'] });
     const owned = await fixture.own(stream);
@@ -427,7 +427,7 @@ function testContract(engine: Engine): void {
     assert.deepEqual(rows, [{ event: asDelivered, kind: 'test', state: 'parked', attempt: 1 }]);
   });
 
-  test('a test that fails is a failure like any, and is redelivered', async (t) => {
+  test('addTest: a failed test is a failure like any other, and can be redelivered', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -449,7 +449,7 @@ function testContract(engine: Engine): void {
     assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
   });
 
-  test('a disabled stream takes no test, an unknown one neither', async (t) => {
+  test('addTest: refuses a disabled and an unknown stream', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream({ status: 'disabled' });
     const { addTest } = fixture.store.deliveries;
@@ -458,7 +458,7 @@ function testContract(engine: Engine): void {
     assert.deepEqual(await failuresOf(fixture, stream), []);
   });
 
-  test('the id of a test is free in the log', async (t) => {
+  test('addTest: the id of a test stays free in the log', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     await fixture.store.deliveries.addTest(fixture.tenant, stream.id, testEvent);
@@ -469,7 +469,7 @@ function testContract(engine: Engine): void {
 }
 
 function claimContract(engine: Engine): void {
-  test('the oldest due come first, at most as many as asked, and the next is said', async (t) => {
+  test('claimDue: returns the oldest due rows first, as many as requested, and when the next is due', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -490,7 +490,7 @@ function claimContract(engine: Engine): void {
     assert.deepEqual([ids(second.rows), second.nextDueInMs], [[one.id], 6000]);
   });
 
-  test('a row that is due later than anything may wait is due now, whatever kind it is', async (t) => {
+  test('claimDue: a row of any kind that is due later than the longest wait is due now', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -518,7 +518,7 @@ function claimContract(engine: Engine): void {
     assert.deepEqual([third?.rows, third?.nextDueInMs], [[], 1000]);
   });
 
-  test('rows that are due too late are found however many others wait', async (t) => {
+  test('claimDue: finds rows that are due too late, however many others wait', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -535,7 +535,7 @@ function claimContract(engine: Engine): void {
     assert.deepEqual([ids(result?.rows ?? []), result?.nextDueInMs], [[ahead.id], 1000]);
   });
 
-  test('a row that was taken comes again when its lease has ended, the same attempt', async (t) => {
+  test('claimDue: a claimed row is due again when its lease has ended, with the same attempt', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -553,7 +553,7 @@ function claimContract(engine: Engine): void {
     );
   });
 
-  test('who does not own the stream, or no longer, gets nothing', async (t) => {
+  test('claimDue: returns nothing for a stream of another owner or epoch', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned } = await withFailures(fixture, 1);
     await fixture.store.deliveries.redeliverMany(fixture.tenant, stream.id, {});
@@ -565,7 +565,7 @@ function claimContract(engine: Engine): void {
     assert.deepEqual((await claimDue(fixture, owned)).rows, []);
   });
 
-  test('each asked stream gets its own answer, in the order asked', async (t) => {
+  test('claimDue: returns one result per stream, in the order of the request', async (t) => {
     const fixture = await createFixture(engine, t);
     const one = await withFailures(fixture, 2);
     const two = await withFailures(fixture, 1, 'b.b');
@@ -588,7 +588,7 @@ function claimContract(engine: Engine): void {
     );
   });
 
-  test('of a disabled stream redeliveries alone are handed out', async (t) => {
+  test('claimDue: returns only redeliveries of a disabled stream', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withFailures(fixture, 1);
     const [inFlight] = await fixture.publish('user.created');
@@ -620,7 +620,7 @@ function pruneContract(engine: Engine): void {
     while ((await fixture.store.upkeep.releaseKept({ take: 100 })) > 0);
   };
 
-  test('attempts of delivered events leave when their day is old', async (t) => {
+  test('pruneAttempts: removes attempts of delivered events when their day is old', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -638,7 +638,7 @@ function pruneContract(engine: Engine): void {
     assert.equal(await redeliver(fixture, stream, first), 'unknown');
   });
 
-  test('attempts stay until the whole of their day is old', async (t) => {
+  test('pruneAttempts: keeps attempts until their whole day is old', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -652,7 +652,7 @@ function pruneContract(engine: Engine): void {
     assert.equal(await redeliver(fixture, stream, event), 'unknown');
   });
 
-  test('a clock that is ahead removes nothing that the newest event leaves young', async (t) => {
+  test('pruneAttempts: a clock that is ahead of the newest event removes nothing early', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -666,7 +666,7 @@ function pruneContract(engine: Engine): void {
     assert.equal(await redeliver(fixture, stream, event), 'delivered');
   });
 
-  test('open failures keep theirs, also when the log has lost their events', async (t) => {
+  test('pruneAttempts: open failures keep their attempts, even when their events are pruned', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withFailures(fixture, 2);
     await fixture.settle(owned, { cursor: 2 });
@@ -696,7 +696,7 @@ function pruneContract(engine: Engine): void {
     assert.equal(other?.attempts.length, 1, 'what the other failure needs stays');
   });
 
-  test('an event that many streams need is kept until the last of them has it', async (t) => {
+  test('pruneAttempts: an event that many streams need is kept until the last of them has it', async (t) => {
     const fixture = await createFixture(engine, t);
     const streams = [
       await fixture.addStream(),
@@ -735,7 +735,7 @@ function pruneContract(engine: Engine): void {
     assert.equal(repeated?.repeated, false, 'its id is free again');
   });
 
-  test('a failed test keeps its attempts', async (t) => {
+  test('pruneAttempts: a failed test keeps its attempts', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const testEvent = { id: 'evt_test', type: 'a.b', time: start, body: '{}' };
@@ -746,7 +746,7 @@ function pruneContract(engine: Engine): void {
     assert.equal((await failuresOf(fixture, stream))[0]?.attempts.length, 1);
   });
 
-  test('old attempts behind many that must stay are reached', async (t) => {
+  test('pruneAttempts: reaches old attempts after many that must stay', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned } = await withFailures(fixture, 30);
     const [event] = await fixture.publish('user.created');

@@ -8,7 +8,7 @@ import { addTenant, createFixture, type Fixture } from './fixture.ts';
 
 export function grantsContract(engine: Engine): void {
   describe(`${engine.name}: grants`, () => {
-    test('create: what comes back is what went in', async (t) => {
+    test('create: the grant is read as it was created', async (t) => {
       const { store, tenant } = await prepared(engine, t);
       const scope = ['read:a', 'read:a', 'ü"\\', 's'.repeat(1000)];
       const grant = newGrant(tenant, 'g', { scope });
@@ -34,7 +34,7 @@ export function grantsContract(engine: Engine): void {
       assert.equal((await list(store, tenant)).length, 1);
     });
 
-    test('create: client and API must be there, in this tenant', async (t) => {
+    test('create: client and API must exist in this tenant', async (t) => {
       const { store, tenant } = await prepared(engine, t);
       const other = await addTenant(store, 'other');
       await store.clients.create(newClient(other.id, 'theirs'));
@@ -59,7 +59,7 @@ export function grantsContract(engine: Engine): void {
       assert.deepEqual(await store.grants.get(tenant, 'g'), grant);
     });
 
-    test('list: pages by id, each grant once although some go meanwhile', async (t) => {
+    test('list: pages by id have each grant once, even while some are deleted', async (t) => {
       const { store, tenant } = await prepared(engine, t);
       for (const id of ['b', 'd', 'a', 'c', 'e']) {
         await store.clients.create(newClient(tenant, id));
@@ -76,7 +76,7 @@ export function grantsContract(engine: Engine): void {
       assert.deepEqual(await page('zzz'), ['', undefined]);
     });
 
-    test('list: no next after a last page that is full', async (t) => {
+    test('list: a full last page has no next', async (t) => {
       const { store, tenant } = await prepared(engine, t);
       await store.grants.create(newGrant(tenant, 'a'));
       await store.grants.create(newGrant(tenant, 'b', { api: managementApiId }));
@@ -100,7 +100,7 @@ export function grantsContract(engine: Engine): void {
       assert.deepEqual(await ids({ client: '' }), []);
     });
 
-    test('update: changes the scope alone', async (t) => {
+    test('update: changes only the scope', async (t) => {
       const { store, tenant } = await prepared(engine, t);
       const grant = newGrant(tenant, 'g');
       await store.grants.create(grant);
@@ -110,7 +110,7 @@ export function grantsContract(engine: Engine): void {
       assert.deepEqual(await store.grants.update(tenant, 'no', []), { refused: 'unknown' });
     });
 
-    test('delete: once; then the pair may have a grant again', async (t) => {
+    test('delete: removes the grant once; then the pair may have a grant again', async (t) => {
       const { store, tenant } = await prepared(engine, t);
       await store.grants.create(newGrant(tenant, 'g'));
       assert.equal(await store.grants.delete(tenant, 'g'), true);

@@ -9,13 +9,13 @@ const minute = 60_000;
 
 export function keysContract(engine: Engine): void {
   describe(`${engine.name}: signing keys`, () => {
-    test('list: newest first, also within one instant', async (t) => {
+    test('list: newest first, even within one instant', async (t) => {
       const fixture = await createFixture(engine, t);
       for (const kid of ['z', 'a', 'm']) await add(fixture, kid);
       assert.deepEqual(await kids(fixture), ['m', 'a', 'z']);
     });
 
-    test('add: what comes back is what went in', async (t) => {
+    test('add: the key is read as it was added', async (t) => {
       const fixture = await createFixture(engine, t);
       const privateJwk = JSON.stringify({ kty: 'RSA', d: 'geheim ✓ 🔑'.repeat(1000) });
       await add(fixture, 'a', { privateJwk, signsFrom: start + 10 * minute });
@@ -38,7 +38,7 @@ export function keysContract(engine: Engine): void {
       });
     });
 
-    test('add: the key that signs now lives on while the new one and those between wait', async (t) => {
+    test('add: the key that signs now stays while the new one and those between wait', async (t) => {
       const fixture = await createFixture(engine, t);
       await add(fixture, 'a');
       await add(fixture, 'b', { signsFrom: start + 10 * minute }, start + 30 * minute);
@@ -74,7 +74,7 @@ export function keysContract(engine: Engine): void {
       assert.equal(key?.signsFrom, start + minute);
     });
 
-    test('promote: a key that is the newest again has no end any more', async (t) => {
+    test('promote: a key that is the newest again no longer has an end', async (t) => {
       const fixture = await createFixture(engine, t);
       await add(fixture, 'a');
       await add(fixture, 'b', {}, start + minute);
@@ -85,7 +85,7 @@ export function keysContract(engine: Engine): void {
       assert.deepEqual(await ends(fixture), { a: undefined });
     });
 
-    test('promote: neither an unknown key nor one past its end', async (t) => {
+    test('promote: refuses an unknown and an expired key', async (t) => {
       const fixture = await createFixture(engine, t);
       const other = await addTenant(fixture.store, 'other');
       await add(fixture, 'a');
@@ -106,7 +106,7 @@ export function keysContract(engine: Engine): void {
       assert.deepEqual(await kids(fixture), []);
     });
 
-    test('watch: hears of every change of the keys, and of nothing else', async (t) => {
+    test('watch: receives every change of the keys, and nothing else', async (t) => {
       const fixture = await createFixture(engine, t);
       await add(fixture, 'a');
       await fixture.store.keys.promote(fixture.tenant, 'a', start);

@@ -32,7 +32,7 @@ const trace = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 const broken = { ...newEvent(), type: null as unknown as string };
 
 function appendContract(engine: Engine): void {
-  test('offsets are 1, 2, 3, … in the order of the events', async (t) => {
+  test('append: offsets are 1, 2, 3, … in the order of the events', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const events = [newEvent(), newEvent(), newEvent()];
     const appended = await store.log.append(tenant, events);
@@ -43,7 +43,7 @@ function appendContract(engine: Engine): void {
     assert.equal(await store.log.head(tenant), 3);
   });
 
-  test('what was appended is read as it was written', async (t) => {
+  test('append: events are read as they were written', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const body = JSON.stringify({ text: 'ä𝄞  "\\ 1.10' });
     const event = newEvent({ type: 'order.paid', time: start - 5000, body });
@@ -54,7 +54,7 @@ function appendContract(engine: Engine): void {
     assert.deepEqual(events, [{ ...written, offset: 1, publishedAt: start }]);
   });
 
-  test('the trace of an event is told of and read with it', async (t) => {
+  test('append: the trace of an event is in its hint and in pages', async (t) => {
     const { store, tenant, hints } = await createFixture(engine, t);
     const events = [newEvent(), newEvent({ trace }), newEvent()];
     await store.log.append(tenant, events);
@@ -69,7 +69,7 @@ function appendContract(engine: Engine): void {
     );
   });
 
-  test('each tenant has its own offsets', async (t) => {
+  test('append: each tenant has its own offsets', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const other = await addTenant(store, 'other');
     await store.log.append(tenant, [newEvent(), newEvent()]);
@@ -98,7 +98,7 @@ function appendContract(engine: Engine): void {
     assert.notEqual(added.get(blockOf(other.id)), appended.get(blockOf(other.id)));
   });
 
-  test('headMarks: a tenant that leaves does not hide what another one appends', async (t) => {
+  test('headMarks: the removal of a tenant does not hide an append to another one', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const leaving = await addTenant(store, 'leaving');
     assert.equal(blockOf(leaving.id), blockOf(tenant));
@@ -112,13 +112,13 @@ function appendContract(engine: Engine): void {
     assert.notEqual(after.get(blockOf(tenant)), before.get(blockOf(tenant)));
   });
 
-  test('an empty log has the head 0, and so has a tenant that is unknown', async (t) => {
+  test('head: 0 for an empty log and for an unknown tenant', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     assert.equal(await store.log.head(tenant), 0);
     assert.equal(await store.log.head(99), 0);
   });
 
-  test('the time of acceptance never falls along the log', async (t) => {
+  test('append: the time of acceptance never falls along the log', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     for (const now of [start, start - 60_000, start + 1]) {
@@ -132,13 +132,13 @@ function appendContract(engine: Engine): void {
     );
   });
 
-  test('appending nothing changes nothing', async (t) => {
+  test('append: an empty append changes nothing', async (t) => {
     const fixture = await createFixture(engine, t);
     assert.deepEqual(await fixture.store.log.append(fixture.tenant, []), []);
     assert.deepEqual(fixture.hints, []);
   });
 
-  test('a refused append leaves nothing behind and gives its offsets back', async (t) => {
+  test('append: a refused append writes nothing and uses no offsets', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     await assert.rejects(
       store.log.append(tenant, [newEvent(), newEvent(), broken]),
@@ -149,7 +149,7 @@ function appendContract(engine: Engine): void {
     assert.equal(next?.offset, 1);
   });
 
-  test('an id that Leat made and that is there already refuses the append', async (t) => {
+  test('append: refuses a generated id that exists already', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const event = newEvent();
     await store.log.append(tenant, [event]);
@@ -157,12 +157,12 @@ function appendContract(engine: Engine): void {
     assert.equal(await store.log.head(tenant), 1);
   });
 
-  test('an append to a tenant that is unknown is refused', async (t) => {
+  test('append: refuses an unknown tenant', async (t) => {
     const { store } = await createFixture(engine, t);
     await assert.rejects(store.log.append(99, [newEvent()]), StoreContentRefused);
   });
 
-  test('concurrent appends each get a stretch of offsets of their own, without gaps', async (t) => {
+  test('append: concurrent appends get separate ranges of offsets, without gaps', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const results = await Promise.all(
       Array.from({ length: 50 }, () => store.log.append(tenant, [newEvent(), newEvent()])),
@@ -176,7 +176,7 @@ function appendContract(engine: Engine): void {
     );
   });
 
-  test('an append at fault does not hurt those it came together with', async (t) => {
+  test('append: a call with bad content does not affect the others of its commit', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const results = await Promise.allSettled([
       store.log.append(tenant, [newEvent()]),
@@ -190,14 +190,14 @@ function appendContract(engine: Engine): void {
     assert.equal(await store.log.head(tenant), 2);
   });
 
-  test('watchers get the events of each commit once, in offset order', async (t) => {
+  test('watch: receives the events of each commit once, in offset order', async (t) => {
     const fixture = await createFixture(engine, t);
     await Promise.all([1, 2, 3].map(() => fixture.publish('user.created', 'user.deleted')));
     const heard = fixture.hints.flatMap((hint) => (hint.kind === 'appended' ? hint.events : []));
     assert.deepEqual(heard, (await fixture.store.log.page(fixture.tenant, everything)).events);
   });
 
-  test('a hint comes before the answer', async (t) => {
+  test('watch: the hint comes before the result', async (t) => {
     const fixture = await createFixture(engine, t);
     const order: string[] = [];
     fixture.store.watch(() => order.push('hint'));
@@ -205,7 +205,7 @@ function appendContract(engine: Engine): void {
     assert.deepEqual(order, ['hint', 'result']);
   });
 
-  test('a repeat alone is no news', async (t) => {
+  test('watch: receives no hint for a repeat', async (t) => {
     const fixture = await createFixture(engine, t);
     const event = newEvent({ chosen: true });
     await fixture.store.log.append(fixture.tenant, [event]);
@@ -214,7 +214,7 @@ function appendContract(engine: Engine): void {
     assert.deepEqual(fixture.hints, []);
   });
 
-  test('who stopped watching hears nothing', async (t) => {
+  test('watch: receives nothing after it was stopped', async (t) => {
     const fixture = await createFixture(engine, t);
     let heard = 0;
     const stop = fixture.store.watch(() => (heard += 1));
@@ -225,7 +225,7 @@ function appendContract(engine: Engine): void {
 }
 
 function chosenContract(engine: Engine): void {
-  test('a repeat is answered with the first offset and writes nothing', async (t) => {
+  test('chosen ids: a repeat returns the first offset and writes nothing', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const event = newEvent({ chosen: true });
     await store.log.append(tenant, [newEvent(), event]);
@@ -237,7 +237,7 @@ function chosenContract(engine: Engine): void {
     assert.equal(events[1]?.body, event.body);
   });
 
-  test('a repeat within one append takes no offset', async (t) => {
+  test('chosen ids: a repeat within one append takes no offset', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const [event, other] = [newEvent({ chosen: true }), newEvent()];
     const appended = await store.log.append(tenant, [event, event, other, event]);
@@ -260,7 +260,7 @@ function chosenContract(engine: Engine): void {
     );
   });
 
-  test('of concurrent appends of one id exactly one is the first', async (t) => {
+  test('chosen ids: exactly one of several concurrent appends of one id is the first', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const event = newEvent({ chosen: true });
     const results = await Promise.all(
@@ -271,7 +271,7 @@ function chosenContract(engine: Engine): void {
     assert.equal(all.filter((one) => !one.repeated).length, 1);
   });
 
-  test('the same id in two tenants is two events', async (t) => {
+  test('chosen ids: the same id in two tenants is two events', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const other = await addTenant(store, 'other');
     const event = newEvent({ chosen: true });
@@ -280,7 +280,7 @@ function chosenContract(engine: Engine): void {
     assert.equal(appended?.repeated, false);
   });
 
-  test('the id of a pruned event with an open failure is still known', async (t) => {
+  test('chosen ids: the id of a pruned event with an open failure is still known', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const stream = await fixture.addStream();
@@ -294,7 +294,7 @@ function chosenContract(engine: Engine): void {
     assert.deepEqual(repeat, { id: event.id, offset: 2, repeated: true });
   });
 
-  test('the id of a pruned event that nothing needs is free again', async (t) => {
+  test('chosen ids: the id of a pruned event that nothing needs is free again', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const event = newEvent({ chosen: true });
@@ -309,7 +309,7 @@ function chosenContract(engine: Engine): void {
 function pageContract(engine: Engine): void {
   const offsets = (events: readonly LogEvent[]) => events.map((event) => event.offset);
 
-  test('events come oldest first, from after the offset on', async (t) => {
+  test('page: returns events after the offset, oldest first', async (t) => {
     const fixture = await createFixture(engine, t);
     await fixture.publish('a.a', 'b.b', 'a.a', 'c.c');
     const page = await fixture.store.log.page(fixture.tenant, { ...everything, after: 1 });
@@ -317,7 +317,7 @@ function pageContract(engine: Engine): void {
     assert.equal(page.scannedTo, 4);
   });
 
-  test('wanted types alone are answered, and the rest is said to be looked at', async (t) => {
+  test('page: returns only wanted types, and counts the others as scanned', async (t) => {
     const fixture = await createFixture(engine, t);
     await fixture.publish('a.a', 'b.b', 'a.a', 'c.c');
     const query = { ...everything, types: ['a.a', 'b.b', 'a.a'] };
@@ -328,7 +328,7 @@ function pageContract(engine: Engine): void {
     assert.deepEqual([none.events, none.scannedTo], [[], 4]);
   });
 
-  test('a full page says how far it came', async (t) => {
+  test('page: a full page returns where it stopped', async (t) => {
     const fixture = await createFixture(engine, t);
     await fixture.publish('a.a', 'b.b', 'a.a', 'a.a');
     const page = await fixture.store.log.page(fixture.tenant, {
@@ -340,7 +340,7 @@ function pageContract(engine: Engine): void {
     assert.equal(page.scannedTo, 3);
   });
 
-  test('bodies are bounded, but one event always fits', async (t) => {
+  test('page: bounds the bodies, but returns at least one event', async (t) => {
     const fixture = await createFixture(engine, t);
     const bodies = [10, 10, 10, 50].map((length) => newEvent({ body: 'x'.repeat(length) }));
     await fixture.store.log.append(fixture.tenant, bodies);
@@ -354,7 +354,7 @@ function pageContract(engine: Engine): void {
     assert.deepEqual([offsets(big.events), big.scannedTo], [[4], 4]);
   });
 
-  test('nothing beyond the last offset asked for is answered', async (t) => {
+  test('page: returns nothing beyond the last requested offset', async (t) => {
     const fixture = await createFixture(engine, t);
     await fixture.publish('a.a', 'a.a', 'a.a');
     const page = await fixture.store.log.page(fixture.tenant, { ...everything, upTo: 2 });
@@ -363,7 +363,7 @@ function pageContract(engine: Engine): void {
     assert.deepEqual([past.events, past.scannedTo], [[], 2]);
   });
 
-  test('at and beyond the head there is nothing, and the position stays', async (t) => {
+  test('page: at and beyond the head it is empty, and the position stays', async (t) => {
     const fixture = await createFixture(engine, t);
     await fixture.publish('a.a');
     for (const after of [1, 7]) {
@@ -372,7 +372,7 @@ function pageContract(engine: Engine): void {
     }
   });
 
-  test('a type that hardly ever comes is found page by page, each bounded', async (t) => {
+  test('page: finds a rare type page by page, each bounded', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const many = Array.from({ length: 5000 }, () => newEvent({ type: 'a.a' }));
@@ -395,7 +395,7 @@ function pageContract(engine: Engine): void {
     assert.ok(pages > 1, 'one page does not look at everything');
   });
 
-  test('a cursor before the oldest retained event goes on at that one', async (t) => {
+  test('page: a cursor before the oldest retained event continues at that event', async (t) => {
     const fixture = await createFixture(engine, t);
     await fixture.publish('a.a', 'a.a');
     await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 10 });
@@ -407,7 +407,7 @@ function pageContract(engine: Engine): void {
 }
 
 function firstSinceContract(engine: Engine): void {
-  test('the oldest event accepted at or after an instant is found, wherever it lies', async (t) => {
+  test('firstSince: finds the oldest event accepted at or after an instant', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     for (const seconds of [0, 1, 1, 5, 5, 5, 9]) {
@@ -419,7 +419,7 @@ function firstSinceContract(engine: Engine): void {
     assert.deepEqual(await Promise.all(found), [1, 1, 2, 2, 4, 4, 7, 7, 8]);
   });
 
-  test('what was pruned is not found any more', async (t) => {
+  test('firstSince: does not find pruned events', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     for (const seconds of [0, 1, 2, 3]) {
@@ -432,7 +432,7 @@ function firstSinceContract(engine: Engine): void {
     assert.equal(await store.log.firstSince(tenant, start + 2001), 4);
   });
 
-  test('in a log without events it is the next offset', async (t) => {
+  test('firstSince: returns the next offset in a log without events', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     assert.equal(await store.log.firstSince(tenant, 0), 1);
     await store.log.append(tenant, [newEvent(), newEvent()]);
@@ -450,7 +450,7 @@ function pruneContract(engine: Engine): void {
     return page.events.map((event) => event.offset);
   };
 
-  test('the oldest events leave, at most as many as asked', async (t) => {
+  test('prune: removes the oldest events, at most as many as requested', async (t) => {
     const fixture = await createFixture(engine, t);
     await fixture.publish('a.a', 'a.a', 'a.a');
     assert.equal(await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 2 }), 2);
@@ -459,7 +459,7 @@ function pruneContract(engine: Engine): void {
     assert.equal(await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 2 }), 0);
   });
 
-  test('an event that is not old enough stays', async (t) => {
+  test('prune: keeps an event that is not old enough', async (t) => {
     const fixture = await createFixture(engine, t);
     await fixture.publish('a.a');
     fixture.now = later;
@@ -469,7 +469,7 @@ function pruneContract(engine: Engine): void {
     assert.equal(await fixture.store.log.prune(fixture.tenant, { olderThanMs: 0, take: 10 }), 0);
   });
 
-  test('an event that an enabled stream has not passed stays', async (t) => {
+  test('prune: keeps an event that an enabled stream has not passed', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const events = await fixture.publish('user.created', 'user.created', 'user.created');
@@ -479,14 +479,14 @@ function pruneContract(engine: Engine): void {
     assert.deepEqual(await retained(fixture), [2, 3]);
   });
 
-  test('a disabled stream keeps nothing', async (t) => {
+  test('prune: keeps no event for a disabled stream', async (t) => {
     const fixture = await createFixture(engine, t);
     await fixture.addStream({ status: 'disabled' });
     await fixture.publish('user.created');
     assert.equal(await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 10 }), 1);
   });
 
-  test('another tenant keeps what it has', async (t) => {
+  test('prune: keeps the events of other tenants', async (t) => {
     const fixture = await createFixture(engine, t);
     const other = await addTenant(fixture.store, 'other');
     await fixture.store.log.append(other.id, [newEvent()]);
@@ -495,7 +495,7 @@ function pruneContract(engine: Engine): void {
     assert.equal((await fixture.store.log.page(other.id, everything)).events.length, 1);
   });
 
-  test('an open failure and a waiting retry keep their events', async (t) => {
+  test('prune: keeps the events of an open failure and of a waiting retry', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const stream = await fixture.addStream();
@@ -515,7 +515,7 @@ function pruneContract(engine: Engine): void {
     );
   });
 
-  test('what waits for a retry keeps its trace, before and after its event was pruned', async (t) => {
+  test('prune: a waiting retry keeps its trace after its event was pruned', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const stream = await fixture.addStream();
@@ -540,7 +540,7 @@ function pruneContract(engine: Engine): void {
     );
   });
 
-  test('an attempt that ends after its event was pruned keeps the event', async (t) => {
+  test('prune: an attempt that ends after its event was pruned keeps the event', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const stream = await fixture.addStream();

@@ -47,7 +47,7 @@ async function nowOwned(fixture: Fixture, owned: OwnedStream): Promise<OwnedStre
 }
 
 function joinContract(engine: Engine): void {
-  test('the incarnation of a node rises each time, those of others do not', async (t) => {
+  test('join: the incarnation of the node rises each time, those of others do not', async (t) => {
     const { store } = await createFixture(engine, t);
     const { join } = store.ownership;
     assert.deepEqual(await join('node-a', leaseMs), { id: 'node-a', incarnation: 1 });
@@ -55,7 +55,7 @@ function joinContract(engine: Engine): void {
     assert.deepEqual(await join('node-b', leaseMs), { id: 'node-b', incarnation: 1 });
   });
 
-  test('a node that joins anew has given up what it owned', async (t) => {
+  test('join: a node that joins again releases its streams', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const before = await fixture.own(stream);
@@ -66,7 +66,7 @@ function joinContract(engine: Engine): void {
 }
 
 function claimContract(engine: Engine): void {
-  test('an enabled stream is claimed once, and its epoch rises', async (t) => {
+  test('claim: an enabled stream is claimed once, and its epoch rises', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const [owned, ...more] = await claim(fixture, await fixture.node());
@@ -87,7 +87,7 @@ function claimContract(engine: Engine): void {
     assert.deepEqual(await claim(fixture, other), []);
   });
 
-  test('at most as many as asked are claimed, of all tenants', async (t) => {
+  test('claim: takes at most as many streams as requested, from all tenants', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store } = fixture;
     const other = await addTenant(store, 'other');
@@ -104,7 +104,7 @@ function claimContract(engine: Engine): void {
     );
   });
 
-  test('two nodes never own the same stream', async (t) => {
+  test('claim: two nodes never own the same stream', async (t) => {
     const fixture = await createFixture(engine, t);
     for (let count = 0; count < 10; count += 1) await fixture.addStream();
     const nodes = [await fixture.node(), await fixture.store.ownership.join('node-b', leaseMs)];
@@ -117,7 +117,7 @@ function claimContract(engine: Engine): void {
     assert.equal(new Set(ids).size, 10);
   });
 
-  test('a disabled stream is claimed only while it has something to send', async (t) => {
+  test('claim: takes a disabled stream only while it has something to send', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const [event] = await fixture.publish('user.created');
@@ -133,7 +133,7 @@ function claimContract(engine: Engine): void {
     assert.deepEqual([again?.stream.status, again?.nextDueInMs], ['disabled', 0]);
   });
 
-  test('parked rows are due at once, the same attempt; waiting ones keep their time', async (t) => {
+  test('claim: parked rows are due at once with the same attempt; waiting ones keep their time', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const [inFlight, waits] = await fixture.publish('user.created', 'user.created');
@@ -157,7 +157,7 @@ function claimContract(engine: Engine): void {
     assert.equal(nextDueInMs, later - start);
   });
 
-  test('on a disabled stream parked rows become failures, redeliveries go on', async (t) => {
+  test('claim: on a disabled stream parked rows become failures, and redeliveries continue', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const stream = await fixture.addStream();
@@ -189,7 +189,7 @@ function claimContract(engine: Engine): void {
     assert.equal((await failuresOf(fixture, stream)).length, 2);
   });
 
-  test('rows above the cursor are named, so that they are not sent a second time', async (t) => {
+  test('claim: returns rows above the cursor, so that they are not sent a second time', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const events = await fixture.publish(...Array.from({ length: 5 }, () => 'user.created'));
@@ -203,7 +203,7 @@ function claimContract(engine: Engine): void {
     assert.deepEqual([again?.cursor, again?.rowsAbove], [1, [2, 4, 5]]);
   });
 
-  test('redeliveries do not count as waiting', async (t) => {
+  test('claim: redeliveries do not count as waiting', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const [one, two] = await fixture.publish('user.created', 'user.created');
@@ -214,7 +214,7 @@ function claimContract(engine: Engine): void {
     assert.equal((await nowOwned(fixture, owned))?.waiting, 1);
   });
 
-  test('a former incarnation claims nothing', async (t) => {
+  test('claim: a former incarnation takes nothing', async (t) => {
     const fixture = await createFixture(engine, t);
     await fixture.addStream();
     const former = await fixture.node();
@@ -230,7 +230,7 @@ function leaseContract(engine: Engine): void {
     await fixture.store.ownership.join('node-b', leaseMs),
   ];
 
-  test('nobody takes what a node owns while its lease lasts, everybody afterwards', async (t) => {
+  test('heartbeat: no other node takes the streams while the lease lasts, any node does afterwards', async (t) => {
     const fixture = await createFixture(engine, t);
     const { heartbeat } = fixture.store.ownership;
     const before = await fixture.own(await fixture.addStream());
@@ -244,7 +244,7 @@ function leaseContract(engine: Engine): void {
     assert.equal((await fixture.settle(before, { cursor: 1 })).result, 'lost');
   });
 
-  test('a node whose lease has ended claims nothing, and keeps what nobody took', async (t) => {
+  test('heartbeat: a node whose lease has ended takes nothing, and keeps streams that no node took', async (t) => {
     const fixture = await createFixture(engine, t);
     const { heartbeat } = fixture.store.ownership;
     const owned = await fixture.own(await fixture.addStream());
@@ -258,7 +258,7 @@ function leaseContract(engine: Engine): void {
     assert.equal((await claim(fixture, node)).length, 1);
   });
 
-  test('it says how many streams are a fair share', async (t) => {
+  test('heartbeat: returns the fair share of streams', async (t) => {
     const fixture = await createFixture(engine, t);
     const { heartbeat, leave } = fixture.store.ownership;
     for (let count = 0; count < 3; count += 1) await fixture.addStream();
@@ -274,7 +274,7 @@ function leaseContract(engine: Engine): void {
     assert.equal((await heartbeat(node, leaseMs))?.share, Infinity);
   });
 
-  test('it names the streams that were changed, until the node has read them again', async (t) => {
+  test('heartbeat: returns changed streams until the node has read them again', async (t) => {
     const fixture = await createFixture(engine, t);
     const { heartbeat, hasSeen, owned: look } = fixture.store.ownership;
     const stream = await fixture.addStream();
@@ -299,7 +299,7 @@ function leaseContract(engine: Engine): void {
     assert.equal(await hasSeen(ref), true, 'a node without a lease works for nobody');
   });
 
-  test('disabling at a limit is a change that the owner has to see', async (t) => {
+  test('heartbeat: returns a stream that a limit disabled', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const [event] = await fixture.publish('user.created');
@@ -313,14 +313,14 @@ function leaseContract(engine: Engine): void {
     assert.equal(await fixture.store.ownership.hasSeen(ref), true);
   });
 
-  test('a former incarnation has no lease', async (t) => {
+  test('heartbeat: a former incarnation has no lease', async (t) => {
     const fixture = await createFixture(engine, t);
     const former = await fixture.node();
     await fixture.store.ownership.join('node-a', leaseMs);
     assert.equal(await fixture.store.ownership.heartbeat(former, leaseMs), undefined);
   });
 
-  test('a node that leaves frees its streams at once, a former incarnation does not', async (t) => {
+  test('leave: frees the streams at once, but not for a former incarnation', async (t) => {
     const fixture = await createFixture(engine, t);
     const { join, leave } = fixture.store.ownership;
     await fixture.addStream();
@@ -334,7 +334,7 @@ function leaseContract(engine: Engine): void {
     assert.equal((await claim(fixture, other)).length, 1);
   });
 
-  test('a claim can be narrowed to tenants, to what follows a stream, and to streams that are behind', async (t) => {
+  test('claim: can be limited to tenants, to streams after one, and to streams that lag', async (t) => {
     const fixture = await createFixture(engine, t);
     const node = await fixture.node();
     const other = await addTenant(fixture.store, 'other');
@@ -358,7 +358,7 @@ function leaseContract(engine: Engine): void {
     assert.deepEqual(await taken({ after: undefined, behind: false }), [b.id]);
   });
 
-  test('a claim that is repeated takes nothing new and answers what it took', async (t) => {
+  test('claim: a repeat takes nothing new and returns what the first took', async (t) => {
     const fixture = await createFixture(engine, t);
     const node = await fixture.node();
     const first = await fixture.addStream();
@@ -379,7 +379,7 @@ function leaseContract(engine: Engine): void {
 }
 
 function ownedContract(engine: Engine): void {
-  test('the streams are answered as they are now, without those that are not owned', async (t) => {
+  test('owned: returns the current streams, without those that are not owned', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const kept = await fixture.addStream();
@@ -398,7 +398,7 @@ function ownedContract(engine: Engine): void {
     );
   });
 
-  test('looking changes nothing', async (t) => {
+  test('owned: changes nothing', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const [event] = await fixture.publish('user.created');
@@ -409,7 +409,7 @@ function ownedContract(engine: Engine): void {
     assert.equal((await nowOwned(fixture, owned))?.epoch, owned.epoch);
   });
 
-  test('a former incarnation owns nothing', async (t) => {
+  test('owned: a former incarnation owns nothing', async (t) => {
     const fixture = await createFixture(engine, t);
     const owned = await fixture.own(await fixture.addStream());
     const former = await fixture.node();
@@ -419,7 +419,7 @@ function ownedContract(engine: Engine): void {
 }
 
 function cursorsContract(engine: Engine): void {
-  test('they are raised and never lowered', async (t) => {
+  test('raiseCursors: raises cursors and never lowers them', async (t) => {
     const fixture = await createFixture(engine, t);
     const owned = await fixture.own(await fixture.addStream());
     await fixture.publish('a.a', 'a.a', 'a.a');
@@ -430,7 +430,7 @@ function cursorsContract(engine: Engine): void {
     assert.equal((await nowOwned(fixture, owned))?.cursor, 2);
   });
 
-  test('a former owner or a former run raises nothing', async (t) => {
+  test('raiseCursors: a former owner or a former run raises nothing', async (t) => {
     const fixture = await createFixture(engine, t);
     const owned = await fixture.own(await fixture.addStream());
     await fixture.publish('a.a');
@@ -457,7 +457,7 @@ function unseenChangeContract(engine: Engine): void {
     return owned;
   };
 
-  test('a settlement raises the cursor as far as the change, until it is seen', async (t) => {
+  test('unseen change: a settlement raises the cursor only up to the change', async (t) => {
     const fixture = await createFixture(engine, t);
     const owned = await changed(fixture);
     const held = await fixture.settle(owned, { cursor: 4 });
@@ -465,7 +465,7 @@ function unseenChangeContract(engine: Engine): void {
     assert.equal((await fixture.settle(owned, { cursor: 4, version: 2 })).cursor, 4);
   });
 
-  test('so does a cursor that is raised alone', async (t) => {
+  test('unseen change: raiseCursors raises the cursor only up to the change', async (t) => {
     const fixture = await createFixture(engine, t);
     const owned = await changed(fixture);
     const { raiseCursors } = fixture.store.ownership;
@@ -473,7 +473,7 @@ function unseenChangeContract(engine: Engine): void {
     assert.deepEqual(await raiseCursors([{ ...raiseOf(owned), version: 2, cursor: 4 }]), [4]);
   });
 
-  test('so does one that is given up', async (t) => {
+  test('unseen change: release raises the cursor only up to the change', async (t) => {
     const fixture = await createFixture(engine, t);
     const owned = await changed(fixture);
     const { release } = fixture.store.ownership;
@@ -482,7 +482,7 @@ function unseenChangeContract(engine: Engine): void {
     assert.equal(again?.cursor, 2);
   });
 
-  test('a change of something else holds no cursor back', async (t) => {
+  test('unseen change: a change of anything but the types does not limit the cursor', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -496,7 +496,7 @@ function unseenChangeContract(engine: Engine): void {
 }
 
 function releaseContract(engine: Engine): void {
-  test('the stream is free at once, its cursor raised before', async (t) => {
+  test('release: the stream is free at once, after its cursor is raised', async (t) => {
     const fixture = await createFixture(engine, t);
     const owned = await fixture.own(await fixture.addStream());
     await fixture.publish('a.a', 'a.a');
@@ -508,7 +508,7 @@ function releaseContract(engine: Engine): void {
     assert.deepEqual([again?.cursor, again?.epoch], [2, 2]);
   });
 
-  test('nobody gives up what another node owns by now', async (t) => {
+  test('release: leaves a stream that another node owns by now', async (t) => {
     const fixture = await createFixture(engine, t);
     const owned = await fixture.own(await fixture.addStream());
     const node = await fixture.node();
@@ -528,7 +528,7 @@ function releaseContract(engine: Engine): void {
 
 /** What a restart finds. */
 function reopenContract(engine: Engine): void {
-  test('it owns every stream at once, whatever the former process left', async (t) => {
+  test('join: a node that is alone owns every stream at once, whatever a former process left', async (t) => {
     const opened = await engine.open();
     t.after(() => opened.close());
     assert.ok(opened.reopen);

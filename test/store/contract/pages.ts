@@ -18,7 +18,7 @@ type Bounds = { after: string | undefined; take: number; bytesMax?: number };
 
 export function pagesContract(engine: Engine): void {
   describe(`${engine.name}: a page that is bounded in bytes`, () => {
-    test('streams: ends before the one that is too much', async (t) => {
+    test('streams: a page ends before the row beyond the bound', async (t) => {
       const fixture = await createFixture(engine, t);
       for (const id of ids) await fixture.addStream({ id, types: [long] });
       await assertCut(
@@ -28,14 +28,14 @@ export function pagesContract(engine: Engine): void {
       );
     });
 
-    test('users: ends before the one that is too much', async (t) => {
+    test('users: a page ends before the row beyond the bound', async (t) => {
       const fixture = await createFixture(engine, t);
       const users = await addUsers(fixture);
       const list = (page: Bounds) => fixture.store.users.listFrom(fixture.tenant, page);
       await assertCut(list, ({ id }) => id, users);
     });
 
-    test('users: a page of many large ones is read whole', async (t) => {
+    test('users: a page of many large rows is complete', async (t) => {
       const { store, tenant } = await createFixture(engine, t);
       const profile = { user_metadata: { long: '€'.repeat(100_000) } };
       const many = Array.from({ length: 9 }, (_, index) =>
@@ -69,7 +69,7 @@ export function pagesContract(engine: Engine): void {
       assert.equal(cut.next, expected[5]);
     });
 
-    test('grants: ends before the one that is too much', async (t) => {
+    test('grants: a page ends before the row beyond the bound', async (t) => {
       const fixture = await createFixture(engine, t);
       const { store, tenant } = fixture;
       await store.clients.create(newClient(tenant, 'robot'));
@@ -84,7 +84,7 @@ export function pagesContract(engine: Engine): void {
       );
     });
 
-    test('failures: ends before the one that is too much', async (t) => {
+    test('failures: a page ends before the row beyond the bound', async (t) => {
       const fixture = await createFixture(engine, t);
       const stream = await fixture.addStream();
       const owned = await fixture.own(stream);
@@ -101,7 +101,7 @@ export function pagesContract(engine: Engine): void {
       await assertCut(list, ({ event }) => event.id, newestFirst);
     });
 
-    test('failures: a page of many large ones is read whole, with turns for others', async (t) => {
+    test('failures: a page of many large rows is complete, and yields to the event loop', async (t) => {
       const fixture = await createFixture(engine, t);
       const stream = await fixture.addStream();
       const owned = await fixture.own(stream);
@@ -140,7 +140,7 @@ export function pagesContract(engine: Engine): void {
       assert.deepEqual([...first.items, ...second.items], page.items);
     });
 
-    test('users by number: is refused when it is too large, in every order', async (t) => {
+    test('users by number: a page that is too large is refused, in every order', async (t) => {
       const fixture = await createFixture(engine, t);
       const users = await addUsers(fixture);
       for (const field of ['user_id', 'created_at', 'updated_at', 'email', 'username']) {
@@ -172,7 +172,7 @@ export function pagesContract(engine: Engine): void {
       }
     });
 
-    test('APIs by number: is refused when it is too large', async (t) => {
+    test('APIs by number: a page that is too large is refused', async (t) => {
       const { store, tenant } = await createFixture(engine, t);
       for (const [index, id] of ids.entries()) {
         const scopes = [{ value: 'read', description: long }];

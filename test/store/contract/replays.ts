@@ -27,7 +27,7 @@ import {
 
 export function replaysContract(engine: Engine): void {
   describe(`${engine.name}: replays.create`, () => createContract(engine));
-  describe(`${engine.name}: replays.feed`, () => feedContract(engine));
+  describe(`${engine.name}: replays.materialize`, () => materializeContract(engine));
   describe(`${engine.name}: deliveries of a replay`, () => deliveryContract(engine));
   describe(`${engine.name}: a replay of a disabled stream`, () => pauseContract(engine));
   describe(`${engine.name}: replays.cancel`, () => cancelContract(engine));
@@ -102,7 +102,7 @@ async function disable(fixture: Fixture, stream: Stream, status: Stream['status'
 }
 
 function createContract(engine: Engine): void {
-  test('accepts a replay that runs, tells of it, and the owner finds it', async (t) => {
+  test('create: accepts a replay, emits a hint, and the owner finds it', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream } = await withPast(fixture, 3);
     fixture.hints.length = 0;
@@ -129,7 +129,7 @@ function createContract(engine: Engine): void {
     assert.equal(owned?.replay, replay.id);
   });
 
-  test('refuses a second one, a disabled stream, and one that is not there', async (t) => {
+  test('create: refuses a second replay, a disabled stream, and an unknown stream', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream } = await withPast(fixture, 3);
     const { create } = fixture.store.replays;
@@ -143,7 +143,7 @@ function createContract(engine: Engine): void {
     assert.deepEqual(await create(ask(stream, { to: 3 })), { refused: 'running' });
   });
 
-  test('one stream may replay while another does', async (t) => {
+  test('create: one stream may replay while another does', async (t) => {
     const fixture = await createFixture(engine, t);
     const one = await withPast(fixture, 1);
     const other = await withPast(fixture, 1);
@@ -153,7 +153,7 @@ function createContract(engine: Engine): void {
     assert.equal(await foreign, undefined);
   });
 
-  test('an empty range is done at once, and the next may begin', async (t) => {
+  test('create: an empty range is done at once, and the next may begin', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream } = await withPast(fixture, 3);
     for (const given of [{ from: 3 }, { from: 2, to: 2 }, { from: 0, to: 0 }, { from: 3, to: 1 }]) {
@@ -162,7 +162,7 @@ function createContract(engine: Engine): void {
     }
   });
 
-  test('begins behind what was pruned', async (t) => {
+  test('create: begins after the pruned events', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 3);
     await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 2 });
@@ -172,7 +172,7 @@ function createContract(engine: Engine): void {
     assert.deepEqual(await claimedIds(fixture, owned), idsOf(events.slice(2)));
   });
 
-  test('ends at the head of a log that has gone back since its end was chosen', async (t) => {
+  test('create: ends at the head of a log that became shorter since the end was chosen', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned } = await withPast(fixture, 3);
     const replay = await begin(fixture, stream, { from: 2, to: 7 });
@@ -181,7 +181,7 @@ function createContract(engine: Engine): void {
     assert.equal((await begin(fixture, stream, { from: 3, to: 7 })).status, 'done');
   });
 
-  test('goes with its stream', async (t) => {
+  test('create: a replay is removed with its stream', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned } = await withPast(fixture, 3);
     const replay = await begin(fixture, stream);
@@ -192,8 +192,8 @@ function createContract(engine: Engine): void {
   });
 }
 
-function feedContract(engine: Engine): void {
-  test('turns the events of the range into rows, their bodies those of the log', async (t) => {
+function materializeContract(engine: Engine): void {
+  test('materialize: turns the events of the range into rows, with the bodies of the log', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 5);
     const replay = await begin(fixture, stream, { from: 1, to: 4 });
@@ -208,7 +208,7 @@ function feedContract(engine: Engine): void {
     assert.deepEqual(await progress(fixture, replay), expected);
   });
 
-  test('adds no more than asked for, and no more than may wait', async (t) => {
+  test('materialize: adds no more than requested, and no more than may wait', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 6);
     const replay = await begin(fixture, stream);
@@ -223,7 +223,7 @@ function feedContract(engine: Engine): void {
     assert.deepEqual(await claimedIds(fixture, owned), idsOf(events.slice(2, 4)));
   });
 
-  test('takes what the stream wants now and the replay asks for', async (t) => {
+  test('materialize: takes events that both the stream and the replay want', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream({ types: ['a.a'] });
     const owned = await fixture.own(stream);
@@ -238,7 +238,7 @@ function feedContract(engine: Engine): void {
     assert.deepEqual(await claimedIds(fixture, now), idsOf(wanted));
   });
 
-  test('passes events that have an open failure, or any other row', async (t) => {
+  test('materialize: skips events that have an open failure, or any other row', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 1);
     const [fails, waits, redelivered, goes] = await fixture.publish(...fourTimes);
@@ -253,7 +253,7 @@ function feedContract(engine: Engine): void {
     assert.deepEqual(await claimedIds(fixture, owned), [...idsOf(events), goes.id]);
   });
 
-  test('stays behind the cursor, which it raises as far as the owner says', async (t) => {
+  test('materialize: stays below the cursor, which it raises as far as the owner requests', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned } = await withPast(fixture, 2);
     await fixture.publish('other.made', 'other.made');
@@ -268,7 +268,7 @@ function feedContract(engine: Engine): void {
     assert.deepEqual(result, { result: 'running', cursor: 4, materialized: 0, more: false });
   });
 
-  test('sends what was sent just before it was accepted, though the cursor was behind', async (t) => {
+  test('materialize: sends events that were first sent just before it was accepted, even above the cursor of then', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -284,7 +284,7 @@ function feedContract(engine: Engine): void {
     assert.equal((await feed(fixture, { ...owned, cursor: 2 }, replay)).materialized, 2);
   });
 
-  test('does not send again what was sent for the first time after it was accepted', async (t) => {
+  test('materialize: skips events that were first sent after it was accepted', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 1);
     const waiting = await fixture.publish('user.created', 'user.created');
@@ -303,7 +303,7 @@ function feedContract(engine: Engine): void {
     assert.equal((await progress(fixture, replay)).matched, 1);
   });
 
-  test('looks at a long stretch without a match in steps', async (t) => {
+  test('materialize: scans a long stretch without a match in steps', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned } = await withPast(fixture, 1);
     for (let part = 0; part < 11; part += 1) {
@@ -319,7 +319,7 @@ function feedContract(engine: Engine): void {
     assert.deepEqual([next.materialized, next.more], [1, false]);
   });
 
-  test('a stream that wants nothing is over at once', async (t) => {
+  test('materialize: a replay of a stream without types is over at once', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream({ types: [] });
     const owned = { ...(await fixture.own(stream)), cursor: 2 };
@@ -330,7 +330,7 @@ function feedContract(engine: Engine): void {
     assert.deepEqual(await progress(fixture, replay), expected);
   });
 
-  test('a former owner adds nothing and moves nothing', async (t) => {
+  test('materialize: a former owner adds nothing and moves nothing', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned } = await withPast(fixture, 3);
     const replay = await begin(fixture, stream);
@@ -347,7 +347,7 @@ function feedContract(engine: Engine): void {
     assert.equal((await feed(fixture, next, replay)).materialized, 3);
   });
 
-  test('what was asked of a replay that is over adds nothing', async (t) => {
+  test('materialize: a request for a replay that is over adds nothing', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned } = await withPast(fixture, 3);
     const former = await begin(fixture, stream);
@@ -358,7 +358,7 @@ function feedContract(engine: Engine): void {
     assert.deepEqual(await claimedIds(fixture, owned), []);
   });
 
-  test('goes on behind what is pruned ahead of it, with what the log still has', async (t) => {
+  test('materialize: continues after events that are pruned ahead of it', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 6);
     const replay = await begin(fixture, stream);
@@ -377,7 +377,7 @@ function feedContract(engine: Engine): void {
     assert.deepEqual(await progress(fixture, replay), expected);
   });
 
-  test('fails once the rest of the range was pruned, after what it has begun', async (t) => {
+  test('materialize: the replay fails once the rest of the range was pruned, after its deliveries in progress', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 5);
     const replay = await begin(fixture, stream);
@@ -414,7 +414,7 @@ function deliveryContract(engine: Engine): void {
     return { ...past, replay };
   }
 
-  test('end in the counters, the list and the progress', async (t) => {
+  test('replay deliveries: count in the health, the list and the progress', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events, replay } = await replaying(fixture, 3);
     const [one, two, three] = events;
@@ -452,7 +452,7 @@ function deliveryContract(engine: Engine): void {
     });
   });
 
-  test('are counted once, however often one is sent', async (t) => {
+  test('replay deliveries: each counts once, however often it is sent', async (t) => {
     const fixture = await createFixture(engine, t);
     const { owned, events, replay } = await replaying(fixture, 2);
     const [one, two] = events;
@@ -466,7 +466,7 @@ function deliveryContract(engine: Engine): void {
     assert.deepEqual([sent, failures], [1, 1]);
   });
 
-  test('that failed are redelivered as any failure, apart from the replay', async (t) => {
+  test('replay deliveries: failed ones are redelivered like any failure, without the replay', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events, replay } = await replaying(fixture, 1);
     const [event] = events;
@@ -484,7 +484,7 @@ function deliveryContract(engine: Engine): void {
     assert.equal((await progress(fixture, replay)).sent, 0);
   });
 
-  test('that failed may be redelivered while it runs, and each counts once', async (t) => {
+  test('replay deliveries: failed ones may be redelivered while the replay runs, and each counts once', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events, replay } = await replaying(fixture, 3);
     const [one, two, three] = events;
@@ -506,7 +506,7 @@ function deliveryContract(engine: Engine): void {
     assert.equal((await feed(fixture, owned, next)).materialized, 2);
   });
 
-  test('are claimed after everything else that is due', async (t) => {
+  test('replay deliveries: are claimed after all other due rows', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await replaying(fixture, 2);
     fixture.now += 1000;
@@ -531,7 +531,7 @@ function deliveryContract(engine: Engine): void {
     assert.equal((await fixture.store.streams.get(fixture.tenant, stream.id))?.status, 'enabled');
   });
 
-  test('do not count against fresh events, and stay below the cursor', async (t) => {
+  test('replay deliveries: do not count as waiting, and stay below the cursor', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream } = await replaying(fixture, 3);
     const refs = [{ tenant: fixture.tenant, stream: stream.id }];
@@ -539,7 +539,7 @@ function deliveryContract(engine: Engine): void {
     assert.deepEqual([owned?.waiting, owned?.rowsAbove, owned?.nextDueInMs], [0, [], 0]);
   });
 
-  test('go on with the next owner, those under way at once', async (t) => {
+  test('replay deliveries: continue with the next owner, those in progress at once', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events, replay } = await replaying(fixture, 3);
     await claimDue(fixture, owned, 2);
@@ -575,7 +575,7 @@ function deliveryContract(engine: Engine): void {
 }
 
 function pauseContract(engine: Engine): void {
-  test('keeps its deliveries, sends none of them, and nobody owns the stream for them', async (t) => {
+  test('disabled stream: its replay keeps its deliveries, sends none, and needs no owner', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 3);
     const replay = await begin(fixture, stream);
@@ -610,7 +610,7 @@ function pauseContract(engine: Engine): void {
     });
   });
 
-  test('goes on when the stream is enabled again', async (t) => {
+  test('disabled stream: its replay continues when the stream is enabled again', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 4);
     const replay = await begin(fixture, stream);
@@ -635,7 +635,7 @@ function pauseContract(engine: Engine): void {
     });
   });
 
-  test('a threshold that its own failures reach pauses it too', async (t) => {
+  test('disabled stream: a threshold that its own failures reach pauses the replay too', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 4);
     const replay = await begin(fixture, stream);
@@ -662,7 +662,7 @@ function pauseContract(engine: Engine): void {
 }
 
 function cancelContract(engine: Engine): void {
-  test('drops what waits, and what comes of attempts under way is history', async (t) => {
+  test('cancel: drops waiting deliveries, and results of attempts in progress are history', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 4);
     const replay = await begin(fixture, stream);
@@ -698,7 +698,7 @@ function cancelContract(engine: Engine): void {
     assert.equal((await failuresOf(fixture, stream)).length, 1);
   });
 
-  test('keeps failures, and leaves other deliveries alone', async (t) => {
+  test('cancel: keeps failures and other deliveries', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 2);
     const replay = await begin(fixture, stream);
@@ -715,7 +715,7 @@ function cancelContract(engine: Engine): void {
     assert.deepEqual(await claimedIds(fixture, owned), [waits.id]);
   });
 
-  test('changes nothing of one that is over, and finds none that is not there', async (t) => {
+  test('cancel: changes no finished replay, and returns false for an unknown one', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream } = await withPast(fixture, 2);
     const done = await begin(fixture, stream, { to: 0 });
@@ -733,7 +733,7 @@ function cancelContract(engine: Engine): void {
     assert.deepEqual(fixture.hints, []);
   });
 
-  test('works while the stream is disabled', async (t) => {
+  test('cancel: works while the stream is disabled', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned } = await withPast(fixture, 2);
     const replay = await begin(fixture, stream);
@@ -747,7 +747,7 @@ function cancelContract(engine: Engine): void {
 }
 
 function pruneContract(engine: Engine): void {
-  test('forgets replays that were over before an instant, a few at a time', async (t) => {
+  test('prune: deletes replays that were over before an instant, a few at a time', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream } = await withPast(fixture, 2);
     const over: Replay[] = [];

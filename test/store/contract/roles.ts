@@ -11,7 +11,7 @@ const from = (after?: string, take = 100) => ({ after, take });
 
 export function rolesContract(engine: Engine): void {
   describe(`${engine.name}: roles`, () => {
-    test('create: what comes back is what went in; a name is taken once in a tenant', async (t) => {
+    test('create: the role is read as it was created; a name is unique in a tenant', async (t) => {
       const { store, tenant } = await prepared(engine, t);
       const role = newRole(tenant, 'r', { name: 'ü"\\', description: '' });
       assert.deepEqual(await store.roles.create(role), { created: role });
@@ -24,7 +24,7 @@ export function rolesContract(engine: Engine): void {
       assert.equal(await store.roles.byName(tenant, 'none'), undefined);
     });
 
-    test('list: oldest first, by number', async (t) => {
+    test('list: numbered pages, oldest first', async (t) => {
       const { store, tenant } = await prepared(engine, t);
       for (const [index, id] of ['c', 'b', 'a'].entries()) {
         await store.roles.create(newRole(tenant, id, { name: id, createdAt: index }));
@@ -38,7 +38,7 @@ export function rolesContract(engine: Engine): void {
       assert.deepEqual(await ids(2), [[], 3]);
     });
 
-    test('update: name and description alone, and no taken name', async (t) => {
+    test('update: changes only name and description, and refuses a taken name', async (t) => {
       const { store, tenant } = await withRole(engine, t);
       await store.roles.create(newRole(tenant, 's', { name: 'second' }));
       const changed = { name: 'new', description: 'changed' };
@@ -71,7 +71,7 @@ export function rolesContract(engine: Engine): void {
       assert.deepEqual(second, { items: [manage], total: 3 });
     });
 
-    test('removePermissions: what is not there is no error', async (t) => {
+    test('removePermissions: a permission that the role does not have is no error', async (t) => {
       const { store, tenant } = await withRole(engine, t);
       const { roles } = store;
       const a = { api: 'api_1', name: 'a' };
@@ -118,7 +118,7 @@ export function rolesContract(engine: Engine): void {
       assert.deepEqual((await roles.users(tenant, 'r', from())).items, ['leat|a', 'leat|c']);
     });
 
-    test('permissionsOf: of all roles of the client, for this API, each once, sorted', async (t) => {
+    test('permissionsOf: returns those of all roles of the client, for this API, each once, sorted', async (t) => {
       const { store, tenant } = await withRole(engine, t);
       const { roles } = store;
       await store.apis.create(newApi(tenant, 'api_2'));
@@ -137,7 +137,7 @@ export function rolesContract(engine: Engine): void {
       assert.deepEqual(await roles.permissionsOf(other.id, 'robot', 'api_1'), []);
     });
 
-    test('delete: what is gone is gone from every role, and comes back without it', async (t) => {
+    test('delete: removes a client, user or API from every role, and a new one has no role', async (t) => {
       const { store, tenant } = await withRole(engine, t);
       const { roles } = store;
       const fill = async (): Promise<void> => {

@@ -124,7 +124,7 @@ function outcomesContract(engine: Engine): void {
     assert.equal(failure?.attempts.length, 1);
   });
 
-  test('a parked attempt that delivers takes its row with it', async (t) => {
+  test('a parked attempt that delivers removes its row', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, events, owned } = await streamWithEvents(fixture, 1);
     const event = at(events, 0);
@@ -186,7 +186,7 @@ function outcomesContract(engine: Engine): void {
     );
   });
 
-  test('a redelivery keeps its place in the list while it waits for a retry', async (t) => {
+  test('a redelivery keeps its position in the list while it waits for a retry', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, events, owned } = await streamWithEvents(fixture, 1);
     const event = at(events, 0);
@@ -258,7 +258,7 @@ function outcomesContract(engine: Engine): void {
     );
   });
 
-  test('a batch at fault records nothing of itself', async (t) => {
+  test('a batch with bad content records nothing', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, events, owned } = await streamWithEvents(fixture, 2);
     const broken = failed(at(events, 1), { error: 7n as unknown as string, agoMs: 'x' as never });
@@ -274,7 +274,7 @@ function outcomesContract(engine: Engine): void {
     assert.equal(now?.cursor, 0);
   });
 
-  test('texts from strangers come back as they are', async (t) => {
+  test('texts of receivers are stored as they are', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, events, owned } = await streamWithEvents(fixture, 1);
     const error = `500 - '); drop table deliveries; -- ${'ä𝄞\n\t\u{10ffff}'.repeat(400)}`;
@@ -291,7 +291,7 @@ function cursorContract(engine: Engine): void {
     return owned?.cursor;
   };
 
-  test('a settle raises it and never lowers it', async (t) => {
+  test('the cursor: settle raises it and never lowers it', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned } = await streamWithEvents(fixture, 3);
     await fixture.settle(owned, { cursor: 2 });
@@ -300,7 +300,7 @@ function cursorContract(engine: Engine): void {
     assert.equal(await cursorOf(fixture, stream.id), 2);
   });
 
-  test('results of a former run count but do not raise it', async (t) => {
+  test('the cursor: results of a former run count but do not raise it', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, events, owned } = await streamWithEvents(fixture, 3);
     for (const status of ['disabled', 'enabled'] as const) {
@@ -317,7 +317,7 @@ function cursorContract(engine: Engine): void {
     assert.equal(await cursorOf(fixture, stream.id), 3);
   });
 
-  test('a disabled stream’s last attempts still raise it', async (t) => {
+  test('the cursor: the last attempts of a disabled stream still raise it', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, events, owned } = await streamWithEvents(fixture, 2);
     await fixture.store.streams.update(fixture.tenant, stream.id, (before) => ({
@@ -343,7 +343,7 @@ function fencingContract(engine: Engine): void {
     assert.deepEqual(await fixture.health(stream), { consecutive: 2, total: 2 });
   });
 
-  test('a node that joins anew begins its batches at 1', async (t) => {
+  test('a node that joins again begins its batches at 1', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, events, owned } = await streamWithEvents(fixture, 2);
     await fixture.settleMany([settlementOf(owned, { outcomes: [failed(at(events, 0))] })], 9);
@@ -387,7 +387,7 @@ function fencingContract(engine: Engine): void {
     assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
   });
 
-  test('a stream that its node gave up and claimed again records no results from before', async (t) => {
+  test('a stream that its node released and claimed again records no results from before', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, events, owned } = await streamWithEvents(fixture, 1);
     await fixture.store.ownership.release(await fixture.node(), [raiseOf(owned)]);
@@ -448,7 +448,7 @@ function fencingContract(engine: Engine): void {
     assert.equal(settled.result, 'lost');
   });
 
-  test('a stream that was changed answers its new version', async (t) => {
+  test('a stream that was changed returns its new version', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, events, owned } = await streamWithEvents(fixture, 1);
     await fixture.store.streams.update(fixture.tenant, stream.id, (before) => ({
@@ -507,7 +507,7 @@ function disablingContract(engine: Engine): void {
     assert.deepEqual(settled.disabled, { consecutive: 1, total: 3, reason: 'total' });
   });
 
-  test('disabling in the middle of a batch: what waits fails, what ends later counts', async (t) => {
+  test('disabling in the middle of a batch: waiting deliveries fail, later results count', async (t) => {
     const fixture = await createFixture(engine, t);
     fixture.limits = { consecutive: 2, total: 100 };
     const { stream, events, owned } = await streamWithEvents(fixture, 6);
@@ -584,7 +584,7 @@ function disablingContract(engine: Engine): void {
     assert.equal((await claimDue(fixture, owned)).rows[0]?.attempt, 2);
   });
 
-  test('what is disabled is not disabled again', async (t) => {
+  test('a disabled stream is not disabled again', async (t) => {
     const fixture = await createFixture(engine, t);
     fixture.limits = { consecutive: 1, total: 100 };
     const { stream, events, owned } = await streamWithEvents(fixture, 2);

@@ -66,7 +66,7 @@ async function nowOwned(fixture: Fixture, stream: Stream) {
 }
 
 function createContract(engine: Engine): void {
-  test('what was created is read as it was written, version 1', async (t) => {
+  test('create: the stream is read as it was written, at version 1', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const { types, ...given } = newStream(tenant, start, {
       name: 'crm ä𝄞',
@@ -88,14 +88,14 @@ function createContract(engine: Engine): void {
     assert.deepEqual(await store.streams.health(tenant, given.id), { consecutive: 0, total: 0 });
   });
 
-  test('a stream begins at the head of the log', async (t) => {
+  test('create: the cursor is at the head of the log', async (t) => {
     const fixture = await createFixture(engine, t);
     await fixture.publish('user.created', 'user.created');
     const owned = await fixture.own(await fixture.addStream());
     assert.deepEqual([owned.cursor, owned.run], [2, 1]);
   });
 
-  test('a name is used once in a tenant', async (t) => {
+  test('create: a name is unique in a tenant', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     await fixture.addStream({ name: 'crm' });
@@ -106,7 +106,7 @@ function createContract(engine: Engine): void {
     assert.ok('created' in there);
   });
 
-  test('a tenant has at most as many streams as allowed', async (t) => {
+  test('create: a tenant has at most as many streams as allowed', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const two = { streamsMax: 2 };
@@ -118,7 +118,7 @@ function createContract(engine: Engine): void {
     assert.ok('created' in (await store.streams.create(newStream(other.id, start), two)));
   });
 
-  test('of concurrent creations with one name exactly one succeeds', async (t) => {
+  test('create: exactly one of several concurrent calls with one name succeeds', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const results = await Promise.all(
       Array.from({ length: 5 }, () =>
@@ -128,7 +128,7 @@ function createContract(engine: Engine): void {
     assert.equal(results.filter((result) => 'created' in result).length, 1);
   });
 
-  test('watchers hear of it', async (t) => {
+  test('create: emits a hint', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     assert.deepEqual(fixture.hints, [
@@ -138,7 +138,7 @@ function createContract(engine: Engine): void {
 }
 
 function readContract(engine: Engine): void {
-  test('a stream of another tenant is not there', async (t) => {
+  test('get: does not find a stream of another tenant', async (t) => {
     const fixture = await createFixture(engine, t);
     const other = await addTenant(fixture.store, 'other');
     const stream = await fixture.addStream();
@@ -152,7 +152,7 @@ function readContract(engine: Engine): void {
     assert.deepEqual(update, { refused: 'unknown' });
   });
 
-  test('pages go oldest first and the last has no next', async (t) => {
+  test('list: pages go oldest first and the last has no next', async (t) => {
     const fixture = await createFixture(engine, t);
     const made = [];
     for (let count = 0; count < 5; count += 1) made.push(await fixture.addStream());
@@ -167,7 +167,7 @@ function readContract(engine: Engine): void {
     assert.deepEqual([whole.items.length, whole.next], [5, undefined]);
   });
 
-  test('a page goes on after a stream that was deleted meanwhile', async (t) => {
+  test('list: a page continues after a stream that was deleted since', async (t) => {
     const fixture = await createFixture(engine, t);
     const [one, two, three] = [
       await fixture.addStream(),
@@ -183,7 +183,7 @@ function readContract(engine: Engine): void {
 }
 
 function updateContract(engine: Engine): void {
-  test('the change is written and the version rises', async (t) => {
+  test('update: the change is written and the version rises', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     fixture.now = later;
@@ -198,7 +198,7 @@ function updateContract(engine: Engine): void {
     assert.deepEqual(await fixture.store.streams.get(fixture.tenant, stream.id), expected);
   });
 
-  test('decide sees the stream, its health and the head', async (t) => {
+  test('update: decide receives the stream, its health and the head', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const [event] = await fixture.publish('user.created', 'user.created');
@@ -212,7 +212,7 @@ function updateContract(engine: Engine): void {
     assert.deepEqual(seen, [stream, { health: { consecutive: 1, total: 1 }, head: 2 }]);
   });
 
-  test('the same object back means that nothing changes', async (t) => {
+  test('update: the same object means that nothing changes', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const result = await fixture.store.streams.update(fixture.tenant, stream.id, (before) => ({
@@ -222,7 +222,7 @@ function updateContract(engine: Engine): void {
     assert.deepEqual(await fixture.store.streams.get(fixture.tenant, stream.id), stream);
   });
 
-  test('a name that another stream has is refused and nothing is applied', async (t) => {
+  test('update: refuses the name of another stream and changes nothing', async (t) => {
     const fixture = await createFixture(engine, t);
     await fixture.addStream({ name: 'taken' });
     const stream = await fixture.addStream({ name: 'mine' });
@@ -232,7 +232,7 @@ function updateContract(engine: Engine): void {
     assert.ok('updated' in (await change(fixture, stream, { name: 'mine' })));
   });
 
-  test('a refusal of decide is handed through with the health', async (t) => {
+  test('update: passes a refusal through with the health', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const result = await fixture.store.streams.update(fixture.tenant, stream.id, () => ({
@@ -242,7 +242,7 @@ function updateContract(engine: Engine): void {
     assert.deepEqual(result, { refused: 'too_many_failures', health });
   });
 
-  test('a decide that throws leaves everything as it was', async (t) => {
+  test('update: a decide that throws changes nothing', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const update = fixture.store.streams.update(fixture.tenant, stream.id, () => {
@@ -254,14 +254,14 @@ function updateContract(engine: Engine): void {
     assert.equal(await fixture.store.log.head(fixture.tenant), 1);
   });
 
-  test('id, tenant and creation stay whatever decide says', async (t) => {
+  test('update: id, tenant and time of creation cannot be changed', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const updated = await changed(fixture, stream, { id: 'est_x', tenant: 99, createdAt: 1 });
     assert.deepEqual(updated, { ...stream, version: 2 });
   });
 
-  test('watchers hear of a change, not of a refusal', async (t) => {
+  test('update: emits a hint for a change, not for a refusal', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     fixture.hints.length = 0;
@@ -289,7 +289,7 @@ function subscriptionsContract(engine: Engine): void {
     });
   };
 
-  test('the former types stay beside the new ones until the cursor has passed them', async (t) => {
+  test('subscriptions: the former types stay along with the new ones until the cursor has passed them', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream({ types: ['a.a'] });
     await fixture.publish('a.a', 'a.a');
@@ -304,7 +304,7 @@ function subscriptionsContract(engine: Engine): void {
     assert.deepEqual(await fixture.store.streams.get(fixture.tenant, stream.id), again);
   });
 
-  test('types that the cursor has passed are dropped with the next change', async (t) => {
+  test('subscriptions: types that the cursor has passed are dropped with the next change', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream({ types: ['a.a'] });
     await fixture.publish('a.a', 'a.a');
@@ -315,7 +315,7 @@ function subscriptionsContract(engine: Engine): void {
     assert.deepEqual(again.subscriptions, [{ after: 2, types: ['b.b'] }]);
   });
 
-  test('a stream may want nothing', async (t) => {
+  test('subscriptions: a stream may have no types', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream({ types: ['a.a'] });
     const updated = await changeTypes(fixture, stream);
@@ -324,7 +324,7 @@ function subscriptionsContract(engine: Engine): void {
 }
 
 function disableContract(engine: Engine): void {
-  test('waiting retries and untried tests become failures, attempts under way do not', async (t) => {
+  test('disabling: waiting retries and untried tests become failures, attempts in progress do not', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const [waits, inFlight] = await fixture.publish('user.created', 'user.created');
@@ -354,7 +354,7 @@ function disableContract(engine: Engine): void {
     assert.equal(stats?.failed, 2);
   });
 
-  test('an attempt that ends retryably afterwards is a failure with its own message', async (t) => {
+  test('disabling: an attempt that ends retryably afterwards is a failure with its own message', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const [event] = await fixture.publish('user.created');
@@ -372,7 +372,7 @@ function disableContract(engine: Engine): void {
     assert.equal((await nowOwned(fixture, stream)).cursor, 1);
   });
 
-  test('it leaves cursor and run alone', async (t) => {
+  test('disabling: leaves cursor and run alone', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -396,7 +396,7 @@ function enableContract(engine: Engine): void {
     return stream;
   };
 
-  test('consecutive becomes 0, the total stays, the run rises', async (t) => {
+  test('enabling: consecutive becomes 0, the total stays, the run rises', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await disabledWith(fixture);
     await change(fixture, stream, { status: 'enabled' });
@@ -404,7 +404,7 @@ function enableContract(engine: Engine): void {
     assert.equal((await nowOwned(fixture, stream)).run, 2);
   });
 
-  test('latest moves the cursor to the head and says how much it passed over', async (t) => {
+  test('enabling: latest moves the cursor to the head and returns how much it passed over', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await disabledWith(fixture, 'user.created', 'order.paid', 'user.deleted');
     const result = await change(fixture, stream, { status: 'enabled' });
@@ -413,7 +413,7 @@ function enableContract(engine: Engine): void {
     assert.equal((await nowOwned(fixture, stream)).cursor, 5);
   });
 
-  test('what has a row already is not passed over', async (t) => {
+  test('enabling: events that have a row already are not passed over', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -426,7 +426,7 @@ function enableContract(engine: Engine): void {
     assert.equal(result.skipped, 2);
   });
 
-  test('what was passed over is counted by the subscriptions in force at its time', async (t) => {
+  test('enabling: passed-over events are counted by the subscriptions in force at their time', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await disabledWith(fixture, 'user.created', 'order.paid');
     const subscriptions = withTypes(stream.subscriptions, ['order.paid'], 4);
@@ -438,7 +438,7 @@ function enableContract(engine: Engine): void {
     assert.deepEqual(result.updated.subscriptions, [{ after: 4, types: ['order.paid'] }]);
   });
 
-  test('pruned events are not among what was passed over', async (t) => {
+  test('enabling: pruned events do not count as passed over', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await disabledWith(fixture, 'user.created');
     fixture.now = later;
@@ -449,7 +449,7 @@ function enableContract(engine: Engine): void {
     assert.equal(result.skipped, 1);
   });
 
-  test('held keeps the cursor', async (t) => {
+  test('enabling: held keeps the cursor', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await disabledWith(fixture, 'user.created');
     const result = await change(fixture, stream, { status: 'enabled' }, 'held');
@@ -459,7 +459,7 @@ function enableContract(engine: Engine): void {
     assert.deepEqual([cursor, run], [2, 2]);
   });
 
-  test('held says when a part of the disabled time was pruned', async (t) => {
+  test('enabling: held returns pruned when a part of the disabled time was pruned', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await disabledWith(fixture, 'user.created');
     fixture.now = later;
@@ -470,7 +470,7 @@ function enableContract(engine: Engine): void {
     assert.equal(result.held, 'pruned');
   });
 
-  test('held does not say so when only events before the cursor were pruned', async (t) => {
+  test('enabling: held returns complete when only events before the cursor were pruned', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await disabledWith(fixture);
     fixture.now = later;
@@ -481,7 +481,7 @@ function enableContract(engine: Engine): void {
     assert.equal(result.held, 'complete');
   });
 
-  test('held with nothing new after everything was pruned is complete', async (t) => {
+  test('enabling: held returns complete when there is nothing new after everything was pruned', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await disabledWith(fixture);
     await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 100 });
@@ -490,7 +490,7 @@ function enableContract(engine: Engine): void {
     assert.equal(result.held, 'complete');
   });
 
-  test('enabling what is enabled changes neither run nor counters', async (t) => {
+  test('enabling: changes neither run nor counters of an enabled stream', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -505,7 +505,7 @@ function enableContract(engine: Engine): void {
     assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
   });
 
-  test('a redelivery under way goes on through disabling and enabling', async (t) => {
+  test('enabling: a redelivery in progress continues through disabling and enabling', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await disabledWith(fixture);
     const [open] = await failuresOf(fixture, stream);
@@ -522,7 +522,7 @@ function enableContract(engine: Engine): void {
 }
 
 function deleteContract(engine: Engine): void {
-  test('nothing of the stream is left', async (t) => {
+  test('delete: nothing of the stream is left', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const stream = await fixture.addStream({ name: 'crm' });
@@ -544,7 +544,7 @@ function deleteContract(engine: Engine): void {
     assert.deepEqual(await store.ownership.owned(await fixture.node(), refs, waitRule), []);
   });
 
-  test('deleting what is not there answers false and tells nobody', async (t) => {
+  test('delete: returns false for an unknown stream and emits no hint', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     await fixture.store.streams.delete(fixture.tenant, stream.id);
@@ -553,7 +553,7 @@ function deleteContract(engine: Engine): void {
     assert.deepEqual(fixture.hints, []);
   });
 
-  test('the name is free again, and a stream of the same id has no past', async (t) => {
+  test('delete: the name is free again, and a new stream of the same id has no history', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const stream = await fixture.addStream({ name: 'crm' });
@@ -566,7 +566,7 @@ function deleteContract(engine: Engine): void {
     assert.equal(await store.deliveries.redeliver(tenant, stream.id, event.id), 'unknown');
   });
 
-  test('its events stay in the log, and pruning no longer waits for it', async (t) => {
+  test('delete: its events stay in the log, and pruning no longer waits for it', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
     await fixture.publish('user.created');
@@ -600,7 +600,7 @@ function lagContract(engine: Engine): void {
     return stream;
   };
 
-  test('a stream disabled for its lag is listed until its alert is noted as stored', async (t) => {
+  test('a stream disabled for its lag is listed until its alert is recorded as stored', async (t) => {
     const fixture = await createFixture(engine, t);
     const { upkeep } = fixture.store;
     const stream = await reported(fixture);
@@ -615,7 +615,7 @@ function lagContract(engine: Engine): void {
     assert.deepEqual(await lagging(fixture), []);
   });
 
-  test('a stream disabled for its lag is listed after its events have left the log', async (t) => {
+  test('a stream disabled for its lag is listed after its events were pruned', async (t) => {
     const fixture = await createFixture(engine, t);
     await reported(fixture);
     assert.ok(await fixture.store.upkeep.disableLagging(await listed(fixture)));
@@ -630,7 +630,7 @@ function lagContract(engine: Engine): void {
     assert.deepEqual(await lagging(fixture), []);
   });
 
-  test('nothing counts as reported of a stream that is enabled again', async (t) => {
+  test('a stream that is enabled again has no reported percentage', async (t) => {
     const fixture = await createFixture(engine, t);
     const { upkeep } = fixture.store;
     const stream = await reported(fixture);
@@ -640,7 +640,7 @@ function lagContract(engine: Engine): void {
     assert.deepEqual([status, reportedPercent], ['enabled', 0]);
   });
 
-  test('what was reported is not noted when something else was noted meanwhile', async (t) => {
+  test('noteLag: does nothing when another percentage was recorded since', async (t) => {
     const fixture = await createFixture(engine, t);
     const { upkeep } = fixture.store;
     await reported(fixture);

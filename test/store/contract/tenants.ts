@@ -6,7 +6,7 @@ import { addTenant, createFixture, newEvent, fixtureOf, start, waitRule } from '
 
 export function tenantsContract(engine: Engine): void {
   describe(`${engine.name}: tenants`, () => {
-    test('list: in the order of creation', async (t) => {
+    test('list: returns tenants in the order of creation', async (t) => {
       const { store } = await createFixture(engine, t);
       const second = await addTenant(store, 'b-second');
       const third = await addTenant(store, 'a-third');
@@ -15,7 +15,7 @@ export function tenantsContract(engine: Engine): void {
       assert.equal(list[0]?.name, 'main');
     });
 
-    test('create: a name or a domain is given once, in whatever case the domain is', async (t) => {
+    test('create: names and domains are unique, domains without regard to case', async (t) => {
       const { store } = await createFixture(engine, t);
       const taken = { name: 'main', domain: 'other.example.com' };
       assert.deepEqual(await store.tenants.create(taken, start), { refused: 'name_taken' });
@@ -24,7 +24,7 @@ export function tenantsContract(engine: Engine): void {
       assert.equal((await store.tenants.list()).length, 1);
     });
 
-    test('list: is one and the same until a tenant is created, renamed or leaves', async (t) => {
+    test('list: returns the same array until a tenant is created, renamed or removed', async (t) => {
       const { store } = await createFixture(engine, t);
       const changes = [
         () => addTenant(store, 'other'),
@@ -40,7 +40,7 @@ export function tenantsContract(engine: Engine): void {
       }
     });
 
-    test('create: of concurrent calls for one name one wins', async (t) => {
+    test('create: one of several concurrent calls for one name succeeds', async (t) => {
       const { store } = await createFixture(engine, t);
       const results = await Promise.all(
         Array.from({ length: 8 }, (_, index) =>
@@ -51,7 +51,7 @@ export function tenantsContract(engine: Engine): void {
       assert.equal((await store.tenants.list()).length, 2);
     });
 
-    test('create: the domain is kept in lower case, with its port', async (t) => {
+    test('create: the domain is stored in lower case, with its port', async (t) => {
       const { store } = await createFixture(engine, t);
       const result = await store.tenants.create({ name: 'tls', domain: 'Host:8443' }, start);
       assert.ok('created' in result);
@@ -70,7 +70,7 @@ export function tenantsContract(engine: Engine): void {
       assert.equal(await store.log.head(tenant), 1);
     });
 
-    test('rename: to the names it has already', async (t) => {
+    test('rename: accepts the names that the tenant has already', async (t) => {
       const { store, tenant } = await createFixture(engine, t);
       const [own] = await store.tenants.list();
       assert.ok(own);
@@ -89,7 +89,7 @@ export function tenantsContract(engine: Engine): void {
       assert.deepEqual(names, ['main', 'other']);
     });
 
-    test('leave: the tenant is unknown at once, and its log takes nothing', async (t) => {
+    test('leave: the tenant is unknown at once, and its log accepts nothing', async (t) => {
       const { store, hints } = await createFixture(engine, t);
       const other = await addTenant(store, 'other');
       await store.log.append(other.id, [newEvent()]);
@@ -109,7 +109,7 @@ export function tenantsContract(engine: Engine): void {
       });
     });
 
-    test('leave: appends at the same moment are kept whole or refused', async (t) => {
+    test('leave: concurrent appends are complete or refused', async (t) => {
       const { store } = await createFixture(engine, t);
       const other = await addTenant(store, 'other');
       const appends = Array.from({ length: 20 }, () =>
@@ -126,7 +126,7 @@ export function tenantsContract(engine: Engine): void {
       }
     });
 
-    test('removeStep: streams go first, and their owner hears of it', async (t) => {
+    test('removeStep: streams go first, with a hint for their owner', async (t) => {
       const { store } = await createFixture(engine, t);
       const other = await addTenant(store, 'other');
       const fixture = fixtureOf(store, other.id);
@@ -145,7 +145,7 @@ export function tenantsContract(engine: Engine): void {
       assert.ok(!owned.some(({ stream }) => stream.id === first.id));
     });
 
-    test('removeStep: of a tenant that is not leaving removes nothing', async (t) => {
+    test('removeStep: removes nothing of a tenant that is not being removed', async (t) => {
       const { store, tenant } = await createFixture(engine, t);
       await store.log.append(tenant, [newEvent()]);
       assert.deepEqual(await store.tenants.removeStep(tenant, 100), { removed: 0, isDone: true });

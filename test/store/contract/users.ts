@@ -14,7 +14,7 @@ export function usersContract(engine: Engine): void {
 }
 
 function storedContract(engine: Engine): void {
-  test('create: what comes back is what went in', async (t) => {
+  test('create: the user is read as it was created', async (t) => {
     const fixture = await createFixture(engine, t);
     const user = newUser(fixture.tenant, 'zoë', {
       username: 'ζωή "1" \\ 🧑‍🚀',
@@ -61,7 +61,7 @@ function storedContract(engine: Engine): void {
     assert.ok('created' in (await create(fixture, newUser(fixture.tenant, 'bob'))));
   });
 
-  test('create: of concurrent calls for one e-mail one wins, with one event', async (t) => {
+  test('create: one of several concurrent calls for one e-mail succeeds, with one event', async (t) => {
     const fixture = await createFixture(engine, t);
     const calls = Array.from({ length: 10 }, (_, index) =>
       create(fixture, newUser(fixture.tenant, `u${index}`, { email: 'one@example.com' })),
@@ -71,7 +71,7 @@ function storedContract(engine: Engine): void {
     assert.equal(await fixture.store.log.head(fixture.tenant), 1);
   });
 
-  test("get, byEmail and the lists: another tenant's users are not there", async (t) => {
+  test('get, byEmail and the lists: leave out the users of other tenants', async (t) => {
     const fixture = await createFixture(engine, t);
     const other = { ...fixture, tenant: (await addTenant(fixture.store, 'other')).id };
     const user = newUser(fixture.tenant, 'ada');
@@ -101,7 +101,7 @@ function storedContract(engine: Engine): void {
 }
 
 function changedContract(engine: Engine): void {
-  test('update: decides on the user as it is and answers it as it became', async (t) => {
+  test('update: decides on the current user and returns the changed one', async (t) => {
     const fixture = await createFixture(engine, t);
     const ada = newUser(fixture.tenant, 'ada', { username: 'ada' });
     await create(fixture, ada);
@@ -120,7 +120,7 @@ function changedContract(engine: Engine): void {
     assert.deepEqual(await fixture.store.users.get(fixture.tenant, ada.id), { ...ada, ...changes });
   });
 
-  test('update: never moves a user, nor makes it younger', async (t) => {
+  test('update: changes neither connection nor time of creation', async (t) => {
     const fixture = await createFixture(engine, t);
     const ada = newUser(fixture.tenant, 'ada');
     await create(fixture, ada);
@@ -151,7 +151,7 @@ function changedContract(engine: Engine): void {
     assert.deepEqual(await update(fixture, ada.id, (before) => before), { updated: ada });
   });
 
-  test('update: hands a refusal through, without a write and without an event', async (t) => {
+  test('update: passes a refusal through, without a write and without an event', async (t) => {
     const fixture = await createFixture(engine, t);
     const ada = newUser(fixture.tenant, 'ada');
     await create(fixture, ada);
@@ -192,7 +192,7 @@ function changedContract(engine: Engine): void {
     assert.equal(await fixture.store.log.head(fixture.tenant), 21);
   });
 
-  test('create and update: are refused when the tenant leaves meanwhile', async (t) => {
+  test('create and update: are refused when the removal of the tenant begins meanwhile', async (t) => {
     const { store } = await createFixture(engine, t);
     const leaving = (await addTenant(store, 'leaving')).id;
     const ada = newUser(leaving, 'ada');
@@ -205,7 +205,7 @@ function changedContract(engine: Engine): void {
     await assert.rejects(store.users.create(newUser(leaving, 'b'), newEvent()), StoreTenantGone);
   });
 
-  test('update: nobody changes or deletes a user that is being decided on', async (t) => {
+  test('update: no other call changes or deletes the user during the decision', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const ada = newUser(tenant, 'ada', { profile: { count: 0 } });
@@ -276,7 +276,7 @@ function eventContract(engine: Engine): void {
     );
   });
 
-  test('watch: hears of each event once its change can be read', async (t) => {
+  test('watch: receives each event once its change can be read', async (t) => {
     const fixture = await createFixture(engine, t);
     const seen: string[] = [];
     fixture.store.watch((hint) => {
@@ -292,7 +292,7 @@ function eventContract(engine: Engine): void {
     ]);
   });
 
-  test('create: a user whose event is refused is not there', async (t) => {
+  test('create: a user whose event is refused does not exist', async (t) => {
     const fixture = await createFixture(engine, t);
     const ada = newUser(fixture.tenant, 'ada');
     const refused = fixture.store.users.create(ada, broken());
@@ -328,7 +328,7 @@ function eventContract(engine: Engine): void {
     assert.equal(await fixture.store.log.head(fixture.tenant), 1);
   });
 
-  test('create: an event that the database cannot hold leaves no user behind', async (t) => {
+  test('create: an event that the database cannot store leaves no user', async (t) => {
     const fixture = await createFixture(engine, t);
     const taken = newEvent();
     await fixture.store.log.append(fixture.tenant, [taken]);
@@ -358,14 +358,14 @@ function eventContract(engine: Engine): void {
 }
 
 function listContract(engine: Engine): void {
-  test('list: by id, unless a field is asked for', async (t) => {
+  test('list: sorts by id by default', async (t) => {
     const fixture = await createFixture(engine, t);
     await createThree(fixture);
     assert.deepEqual(await sortedBy(fixture), ['a', 'b', 'c']);
     assert.deepEqual(await sortedBy(fixture, 'user_id', true), ['c', 'b', 'a']);
   });
 
-  test('list: sorts by columns, by members of the profile, both ways', async (t) => {
+  test('list: sorts by columns and by fields of the profile, in both directions', async (t) => {
     const fixture = await createFixture(engine, t);
     await createThree(fixture);
     const expected: Record<string, string[]> = {
@@ -382,7 +382,7 @@ function listContract(engine: Engine): void {
     }
   });
 
-  test('list: users of one value are in the order of their ids, both ways', async (t) => {
+  test('list: users with the same value are in the order of their ids, in both directions', async (t) => {
     const fixture = await createFixture(engine, t);
     for (const id of ['b', 'a', 'c']) await create(fixture, newUser(fixture.tenant, id));
     for (const field of ['created_at', 'updated_at', 'username', 'name']) {
@@ -418,7 +418,7 @@ function listContract(engine: Engine): void {
     }
   });
 
-  test('list: a field that nobody has sorts by id, whatever is in its name', async (t) => {
+  test('list: a field that no user has sorts by id, whatever its name is', async (t) => {
     const fixture = await createFixture(engine, t);
     await createThree(fixture);
     const hostile = [
@@ -439,7 +439,7 @@ function listContract(engine: Engine): void {
     }
   });
 
-  test('list: a member that is an object or a list sorts without an error', async (t) => {
+  test('list: a field with an object or a list sorts without an error', async (t) => {
     const fixture = await createFixture(engine, t);
     for (const [id, value] of [['a', { x: 1 }] as const, ['b', [1]] as const, ['c', 2] as const]) {
       await create(fixture, newUser(fixture.tenant, id, { profile: { user_metadata: value } }));
@@ -463,7 +463,7 @@ function listContract(engine: Engine): void {
     assert.deepEqual(await page(0, 0), ['', 3]);
   });
 
-  test('listFrom: each user once, although some come and go meanwhile', async (t) => {
+  test('listFrom: has each user once, while others are created and deleted', async (t) => {
     const fixture = await createFixture(engine, t);
     for (const id of ['a', 'b', 'c', 'd', 'e']) await create(fixture, newUser(fixture.tenant, id));
     const page = async (after: string | undefined) => {

@@ -35,7 +35,7 @@ function pageIn({ field, descending }: (typeof orders)[number]): OrderedPage {
   return page;
 }
 
-describe('an order of users that may be asked for', () => {
+describe('the sort orders of users', () => {
   test('SQLite reads a page from an index, without sorting', async (t) => {
     const connection = new DatabaseSync(':memory:');
     t.after(() => connection.close());
@@ -66,7 +66,7 @@ describe('an order of users that may be asked for', () => {
     }
   });
 
-  test('other fields have none', () => {
+  test('other fields have no statement', () => {
     for (const field of ['name', 'profile', 'password_hash', '', 'email, id; --']) {
       assert.equal(orderedPage(field, { descending: false }), undefined);
     }

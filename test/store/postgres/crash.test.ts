@@ -7,7 +7,7 @@ import { openUrl } from '../engines.ts';
 /** So much later PostgreSQL writes a commit to the disk that nobody waits for: the crash is earlier. */
 const settings = { wal_writer_delay: '10s', fsync: 'on' };
 
-test('PostgreSQL: settlements are there after a crash of the server', async (t) => {
+test('PostgreSQL: settlements survive a crash of the server', async (t) => {
   const server = await startPostgres({ settings });
   t.after(() => server.close());
   const url = await server.createDatabase();

@@ -64,7 +64,7 @@ describe('several PostgreSQL servers in one URL', () => {
   const write = (db: Database): Promise<number> =>
     db.run`insert into items (name) values (${`item ${(written += 1)}`})`;
 
-  test('the first one that accepts writes is used', async (t) => {
+  test('several servers: uses the first that accepts writes', async (t) => {
     await setReadOnly(one, true);
     const { db, first } = await open(t);
     await write(db);
@@ -72,13 +72,13 @@ describe('several PostgreSQL servers in one URL', () => {
     assert.equal(first.accepted, 1);
   });
 
-  test('any: the first one that lets the user in is used', async (t) => {
+  test('any: uses the first server that accepts the login', async (t) => {
     await setReadOnly(one, true);
     const { db } = await open(t, 'any');
     assert.equal(await serverOf(db), one);
   });
 
-  test('one that does not listen is passed over, and not tried again', async (t) => {
+  test('several servers: skips one that does not listen, and does not try it again', async (t) => {
     const { db, first } = await open(t);
     first.refuse();
     await Promise.all([write(db), write(db), write(db)]);
@@ -88,14 +88,14 @@ describe('several PostgreSQL servers in one URL', () => {
     assert.equal(first.accepted, tried);
   });
 
-  test('one that never answers is passed over within the time of a request', async (t) => {
+  test('several servers: skips one that never responds within the time of a request', async (t) => {
     const { db, first } = await open(t);
     first.blackhole();
     await write(db);
     assert.equal(await serverOf(db), other);
   });
 
-  test('a server that becomes read-only is left, idle connections included', async (t) => {
+  test('several servers: leaves one that becomes read-only, including idle connections', async (t) => {
     const { db } = await open(t);
     await Promise.all([write(db), write(db), write(db)]);
     await setReadOnly(one, true);
@@ -104,7 +104,7 @@ describe('several PostgreSQL servers in one URL', () => {
     assert.equal(await serverOf(db), other);
   });
 
-  test('a server that stops is left, and taken again when the other one stops', async (t) => {
+  test('several servers: leaves one that stops, and returns when the other one stops', async (t) => {
     const { db } = await open(t);
     await Promise.all([write(db), write(db), write(db)]);
     await one.stop('fast');
@@ -116,7 +116,7 @@ describe('several PostgreSQL servers in one URL', () => {
     assert.equal(await serverOf(db), one);
   });
 
-  test('connections to a server that says nothing end once another one is in use', async (t) => {
+  test('several servers: closes connections to a silent one once another is in use', async (t) => {
     const { db, first } = await open(t);
     await write(db);
     const locked = Promise.withResolvers<void>();
@@ -134,7 +134,7 @@ describe('several PostgreSQL servers in one URL', () => {
     assert.equal(await serverOf(db), other);
   });
 
-  test('without any server the error names each with its problem', async (t) => {
+  test('several servers: without any the error names each with its problem', async (t) => {
     await setReadOnly(other, true);
     const { db, first } = await open(t);
     await first.close();

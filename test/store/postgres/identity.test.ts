@@ -63,7 +63,7 @@ async function refusesAll(store: Store, tenant: number, stream: string): Promise
 }
 
 describe('PostgreSQL: a store that is replaced under a process', () => {
-  test('after a promotion every command is refused and writes nothing until the process joins', async (t) => {
+  test('promotion: every command is refused and writes nothing until the process joins', async (t) => {
     const { url, primary, standby } = await replicated(t);
     const store = await openUrl(url.replace(/@[^/]*/, `$&,127.0.0.1:${standby.server.port}`));
     t.after(() => store.close());
@@ -98,7 +98,7 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     assert.equal(owned?.stream.id, stream.id);
   });
 
-  test('one that was restored is refused to those that have not joined since', async (t) => {
+  test('restore: commands of processes that have not joined since are refused', async (t) => {
     const url = await newDatabase();
     const [one, two] = await Promise.all([openUrl(url), openUrl(url)]);
     t.after(() => Promise.all([one.close(), two.close()]));
@@ -123,7 +123,7 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     assert.equal((await one.log.append(tenant, [newEvent()]))[0]?.offset, 4);
   });
 
-  test('a disk that was rolled back is found out by the position that the log had reached', async (t) => {
+  test('rollback of a disk: detected by the former position of the log', async (t) => {
     const server = await startPostgres();
     t.after(() => server.close());
     const store = await openUrl(await server.createDatabase());
@@ -148,7 +148,7 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     assert.equal((await store.log.append(tenant, [newEvent()]))[0]?.offset, 2);
   });
 
-  test('a server that was restarted is the same one', async (t) => {
+  test('restart: the server is the same store', async (t) => {
     const server = await startPostgres();
     t.after(() => server.close());
     const store = await openUrl(await server.createDatabase());
@@ -163,7 +163,7 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     }
   });
 
-  test('a store that nobody replaced is joined by many without a word', async (t) => {
+  test('join: many processes join a store without a replacement being reported', async (t) => {
     const url = await newDatabase();
     const stores = await Promise.all([openUrl(url), openUrl(url), openUrl(url)]);
     t.after(() => Promise.all(stores.map((store) => store.close())));
@@ -182,7 +182,7 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     assert.deepEqual(generations, [0, 0, 0]);
   });
 
-  test('two stores that came from one are told apart, whichever was joined first', async (t) => {
+  test('two stores with the same origin are distinguished, whichever was joined first', async (t) => {
     const { id: tenant, one, url } = await opened(t);
     await one.ownership.join('node-1', leaseMs);
     await one.log.append(tenant, [newEvent()]);
@@ -218,7 +218,7 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     assert.ok(Number.isSafeInteger(after));
   });
 
-  test('what is appended while a process joins the store that it knows is accepted', async (t) => {
+  test('join: appends during the join of a known store are accepted', async (t) => {
     const { id: tenant, one } = await opened(t);
     let isJoining = true;
     const publish = async (): Promise<number> => {
@@ -235,7 +235,7 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     assert.equal(await one.log.head(tenant), total);
   });
 
-  test('a read that finds nothing is refused on another store as well', async (t) => {
+  test('another store: a read without rows is refused as well', async (t) => {
     const { id: tenant, one, url } = await opened(t);
     await one.log.append(tenant, [newEvent(), newEvent()]);
     const db = createDatabase({ hosts: createHosts(url, 'test'), connectionsMax: 2 });
@@ -256,7 +256,7 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     await assert.rejects(one.log.head(tenant + 1), StoreReplaced);
   });
 
-  test('a page compares the store once, however many events it has', async (t) => {
+  test('page: compares the store once, however many events it has', async (t) => {
     const { id: tenant, one, url } = await opened(t);
     await one.log.append(
       tenant,

@@ -120,7 +120,7 @@ async function logDays({ rows }: Fixture): Promise<{ listed: unknown[]; found: u
 }
 
 describe('PostgreSQL: a command opens the days that it needs', () => {
-  test('at the head of the log none but the last', async (t) => {
+  test('append and settle: at the head of the log only the last day is opened', async (t) => {
     const fixture = await openFixture(t);
     const { storeFixture, store, tenant, rows } = fixture;
     const last = days - 1;
@@ -196,7 +196,7 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
     }
   });
 
-  test('in the middle of the log none but those of the page', async (t) => {
+  test('page: in the middle of the log only its own days are opened', async (t) => {
     const fixture = await openFixture(t);
     const { store, tenant } = fixture;
     await fixture.lockDaysBut(4, 5);
@@ -210,7 +210,7 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
     assert.deepEqual([taken.events.length, taken.scannedTo], [5, 18]);
   });
 
-  test('a long stretch for rare types is read some days at a time', async (t) => {
+  test('page: a long stretch for rare types is read some days at a time', async (t) => {
     const fixture = await openFixture(t);
     const { store, tenant } = fixture;
     await fixture.lockDaysBut(0, 1, 2, 3, 4, 5, 6, 7);
@@ -218,7 +218,7 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
     assert.deepEqual(read, { events: [], scannedTo: 8 * perDay });
   });
 
-  test('the first event since an instant is found in two days', async (t) => {
+  test('firstSince: opens two days', async (t) => {
     const fixture = await openFixture(t);
     const { store, tenant } = fixture;
     await fixture.lockDaysBut(6, 7);
@@ -231,7 +231,7 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
     }
   });
 
-  test('failures and retries that lie far apart open no day between them', async (t) => {
+  test('failures and retries of distant days open no day between them', async (t) => {
     const fixture = await openFixture(t);
     const { storeFixture, store, tenant, rows } = fixture;
     const stream = await storeFixture.addStream({ types: ['user.created'] });
@@ -261,7 +261,7 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
     );
   });
 
-  test('ids are looked for in the days that a tenant has', async (t) => {
+  test('ids are searched in the days of a tenant', async (t) => {
     const fixture = await openFixture(t);
     const { store } = fixture;
     const young = (await addTenant(store, 'young')).id;
@@ -288,7 +288,7 @@ describe('PostgreSQL: a tenant that publishes now and then', () => {
     return { ...fixture, quiet };
   }
 
-  test('no command opens the days between its events', async (t) => {
+  test('a rare publisher: no command opens the days between its events', async (t) => {
     const { store, quiet, lockDaysBut } = await openQuiet(t);
     await lockDaysBut(0, days - 1);
     const commands: Record<string, () => Promise<unknown>> = {
@@ -317,7 +317,7 @@ describe('PostgreSQL: a tenant that publishes now and then', () => {
     }
   });
 
-  test('a page spans few days, whatever has been published on them', async (t) => {
+  test('a rare publisher: a page spans few days, however few events they have', async (t) => {
     const { store, quiet } = await openQuiet(t);
     const first = await store.log.page(quiet, { ...page, after: 0 });
     assert.deepEqual([first.events.length, first.scannedTo], [1, 1]);
@@ -326,7 +326,7 @@ describe('PostgreSQL: a tenant that publishes now and then', () => {
   });
 });
 
-describe('PostgreSQL: the history of a delivery, whatever day its event has', () => {
+describe('PostgreSQL: the history of a delivery, for any day of its event', () => {
   test('a failure shows attempts made after the clock was set back', async (t) => {
     const fixture = await openFixture(t);
     const { storeFixture, owned, attempts } = await openStream(fixture);
@@ -352,7 +352,7 @@ describe('PostgreSQL: the history of a delivery, whatever day its event has', ()
     ]);
   });
 
-  test('a failure that is sent again opens the days of its attempts', async (t) => {
+  test('a redelivered failure opens the days of its attempts', async (t) => {
     const fixture = await openFixture(t);
     const { storeFixture, stream, owned, attempts } = await openStream(fixture);
     const event = await eventAt(fixture, 2 * perDay + 1);
@@ -371,7 +371,7 @@ describe('PostgreSQL: the history of a delivery, whatever day its event has', ()
     ]);
   });
 
-  test('failures sent again together show on which day they were', async (t) => {
+  test('failures redelivered together show their days', async (t) => {
     const fixture = await openFixture(t);
     const { storeFixture, stream, owned, attempts } = await openStream(fixture);
     await fixture.setDay(3);
@@ -423,7 +423,7 @@ describe('PostgreSQL: the history of a delivery, whatever day its event has', ()
     });
   }
 
-  test('a failure of a replay shows attempts from before, of any day', async (t) => {
+  test('a failure of a replay shows earlier attempts of any day', async (t) => {
     const fixture = await openFixture(t);
     const { storeFixture, stream, owned, attempts } = await openStream(fixture);
     const event = await eventAt(fixture, head);
@@ -456,7 +456,7 @@ describe('PostgreSQL: the history of a delivery, whatever day its event has', ()
     assert.deepEqual(await attempts(), [['failed', 3]]);
   });
 
-  test('an event delivered after the clock was set back is known to be', async (t) => {
+  test('an event delivered after the clock was set back counts as delivered', async (t) => {
     const fixture = await openFixture(t);
     const { storeFixture, stream, owned } = await openStream(fixture);
     const event = await eventAt(fixture, head);
@@ -492,7 +492,7 @@ async function eventAt({ store, tenant }: Fixture, offset: Offset): Promise<LogE
 }
 
 describe('PostgreSQL: the days of a log', () => {
-  test('are listed as events come, with clocks that go back and days without events', async (t) => {
+  test('log_days: lists days as events arrive, with clocks that go back and days without events', async (t) => {
     const fixture = await openFixture(t);
     const { store } = fixture;
     const other = (await addTenant(store, 'other')).id;
@@ -506,7 +506,7 @@ describe('PostgreSQL: the days of a log', () => {
     assert.deepEqual(listed, found);
   });
 
-  test('go as the log is pruned, except that of its oldest event', async (t) => {
+  test('log_days: pruning removes days, except that of the oldest event', async (t) => {
     const fixture = await openFixture(t);
     const { store, tenant, rows } = fixture;
     const listed = () => rows<{ day: number }>('select day from log_days order by day');
@@ -523,7 +523,7 @@ describe('PostgreSQL: the days of a log', () => {
     assert.equal(events.length, perDay);
   });
 
-  test('are found again in events that are there', async (t) => {
+  test('log_days: missing days are restored from the events', async (t) => {
     const fixture = await openFixture(t);
     const other = (await addTenant(fixture.store, 'other')).id;
     await fixture.publishOn(14, 2, other);
@@ -539,7 +539,7 @@ describe('PostgreSQL: the days of a log', () => {
     ['some', 'day % 3 = 0'],
     ['the newest', `day > ${firstDay + 5}`],
   ]) {
-    test(`every answer is the same where ${what} are missing`, async (t) => {
+    test(`log_days: every result is the same where ${what} are missing`, async (t) => {
       const fixture = await openFixture(t);
       const { store, tenant } = fixture;
       const results = async () => {

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { sharesOf } from '../../../src/store/postgres/pools.ts';
 
 describe('connections by purpose', () => {
-  test('sharesOf: each purpose has one of the fewest that there may be', () => {
+  test('sharesOf: each purpose has one connection of the minimum', () => {
     assert.deepEqual([...new Set(Object.values(sharesOf(7)))], [1]);
   });
 
@@ -18,7 +18,7 @@ describe('connections by purpose', () => {
     }
   });
 
-  test('sharesOf: publishing and delivering get most of what is left', () => {
+  test('sharesOf: publishing and delivering get most of the remainder', () => {
     const { lease, publishing, delivering, lists } = sharesOf(30);
     assert.equal(lease, 1);
     assert.ok(publishing > lists && delivering > lists);

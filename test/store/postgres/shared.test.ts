@@ -77,7 +77,7 @@ describe('PostgreSQL: many processes on one database', () => {
     assert.deepEqual(new Set(read.map(({ id }) => id)), published);
   });
 
-  test('of one chosen id that several publish at once, one is the first', async (t) => {
+  test('one of several concurrent publications of a chosen id is the first', async (t) => {
     const { stores, tenant } = await openShared(t, 4);
     for (let round = 0; round < 20; round++) {
       const event = newEvent({ chosen: true });
@@ -88,7 +88,7 @@ describe('PostgreSQL: many processes on one database', () => {
     }
   });
 
-  test('a stream that is free is claimed by one of those that ask at once', async (t) => {
+  test('a free stream is claimed by one of several concurrent claims', async (t) => {
     const { stores, first, tenant } = await openShared(t, 4);
     for (let made = 0; made < 40; made++) {
       await first.streams.create(newStream(tenant, start), { streamsMax: 100 });
@@ -104,7 +104,7 @@ describe('PostgreSQL: many processes on one database', () => {
     assert.equal(new Set(ids).size, 40);
   });
 
-  test('a stream that another process is claiming is passed over at once', async (t) => {
+  test('a stream that another process is claiming is skipped at once', async (t) => {
     const { first, tenant, connect } = await openShared(t, 1);
     const claiming = newStream(tenant, start);
     const free = newStream(tenant, start);
@@ -121,7 +121,7 @@ describe('PostgreSQL: many processes on one database', () => {
     );
   });
 
-  test('hints reach the others, not oneself, and a break in between is told', async (t) => {
+  test('hints reach other processes but not the sender, and an interruption is reported', async (t) => {
     const { first: one, tenant, openBehind } = await openShared(t, 1);
     const proxy = await startTcpProxy((await sharedPostgres()).port);
     t.after(() => proxy.close());
@@ -193,7 +193,7 @@ describe('PostgreSQL: partitions', () => {
     assert.equal(appended?.offset, 2, 'the day is made again when it is needed');
   });
 
-  test('days are made ahead', async (t) => {
+  test('days are created ahead', async (t) => {
     // Not a copy of one in which they have been made.
     const empty = await (await sharedPostgres()).createDatabase();
     const { connect } = await openShared(t, 1, empty);

@@ -14,7 +14,7 @@ import { openUrl } from '../engines.ts';
  * with success and a warning (PostgreSQL manual, 26.2.8).
  */
 describe('PostgreSQL: a commit that no synchronous standby has confirmed', () => {
-  test('is not taken for done', async (t) => {
+  test('an unconfirmed commit does not count as done', async (t) => {
     const { store, url, tenant } = await fixture(t);
     await loseStandby(url);
     const event = newEvent({ id: 'evt_unconfirmed', chosen: true });
@@ -26,7 +26,7 @@ describe('PostgreSQL: a commit that no synchronous standby has confirmed', () =>
     assert.equal(appended?.repeated, true, 'a repetition finds it');
   });
 
-  test('is not taken for done by the same command once more, which finds its work done', async (t) => {
+  test('a repeat of the command that finds its work done is not confirmed either', async (t) => {
     const { store, url, tenant } = await fixture(t);
     const stream = newStream(tenant, start);
     await store.streams.create(stream, { streamsMax: 9 });
@@ -48,7 +48,7 @@ describe('PostgreSQL: a commit that no synchronous standby has confirmed', () =>
   });
 });
 
-test('PostgreSQL: a database that keeps warnings to itself is refused', async (t) => {
+test('PostgreSQL: a database that sends no warnings is refused', async (t) => {
   const server = await startPostgres();
   t.after(() => server.close());
   const url = await server.createDatabase();

@@ -121,7 +121,7 @@ async function runUpkeep({ store, tenant }: Fixture): Promise<number> {
 }
 
 describe('PostgreSQL: upkeep', () => {
-  test('a backup that reads every table stops neither publishers nor upkeep for good', async (t) => {
+  test('upkeep: a backup that reads every table blocks neither publishers nor upkeep for long', async (t) => {
     const fixture = await openFixture(t);
     const { store, tenant, url, oldDays } = fixture;
     await fill(fixture, { events: 20, streams: 1, failures: 10, attempts: 20 });
@@ -150,7 +150,7 @@ describe('PostgreSQL: upkeep', () => {
     assert.deepEqual(new Set(items.map(({ attempts }) => attempts.length)), new Set([1]));
   });
 
-  test('a day goes by looking up what is kept, not by reading the day', async (t) => {
+  test('upkeep: a day is removed by keys of kept rows, without reading the day', async (t) => {
     const fixture = await openFixture(t);
     const { rows, oldDays } = fixture;
     await fill(fixture, { events: 500, streams: 4, failures: 500, attempts: 20_000 });
@@ -182,7 +182,7 @@ describe('PostgreSQL: upkeep', () => {
     assert.equal(Number(kept?.count), 2000);
   });
 
-  test('attempts of an open failure stay where its event has a later day than they', async (t) => {
+  test('upkeep: attempts of an open failure stay even when its event has a later day', async (t) => {
     const fixture = await openFixture(t);
     const { store, tenant, rows, oldDays } = fixture;
     const storeFixture = fixtureOf(store, tenant);
@@ -207,7 +207,7 @@ describe('PostgreSQL: upkeep', () => {
     );
   });
 
-  test('a body is kept once, however many streams need it', async (t) => {
+  test('upkeep: a body is kept once, however many streams need it', async (t) => {
     const fixture = await openFixture(t);
     const { rows, oldDays } = fixture;
     await fill(fixture, { events: 20, streams: 30, failures: 20, attempts: 1 });
@@ -223,7 +223,7 @@ describe('PostgreSQL: upkeep', () => {
     assert.equal(items.length, 20);
   });
 
-  test('what is kept and needed by nobody goes in one pass, whatever is needed before it', async (t) => {
+  test('upkeep: one pass removes kept rows that no delivery needs', async (t) => {
     const fixture = await openFixture(t);
     const { store, tenant, rows } = fixture;
     await fill(fixture, { events: 20, streams: 3, failures: 0, attempts: 0 });
@@ -245,7 +245,7 @@ describe('PostgreSQL: upkeep', () => {
     assert.deepEqual(left, { bodies: 12, attempts: 1 }, `steps: ${steps.join(', ')}`);
   });
 
-  test('a day that a former process began to detach is finished', async (t) => {
+  test('upkeep: a day that a former process began to detach is removed', async (t) => {
     const fixture = await openFixture(t);
     const { store, tenant, connect, oldDays } = fixture;
     await fill(fixture, { events: 3, streams: 1, failures: 1, attempts: 3 });
@@ -265,7 +265,7 @@ describe('PostgreSQL: upkeep', () => {
     });
   });
 
-  test('many tenants with one that lags cost next to nothing', async (t) => {
+  test('upkeep: many tenants with one that lags cost next to nothing', async (t) => {
     const fixture = await openFixture(t);
     const { store, tenant, rows } = fixture;
     await fill(fixture, { events: 1000, streams: 1, failures: 0, attempts: 0 });
@@ -283,7 +283,7 @@ describe('PostgreSQL: upkeep', () => {
     assert.equal(await store.log.prune(tenant, { ...query, take: 1_000_000 }), 999, 'at once');
   });
 
-  test('one process leads, and another one after its lease', async (t) => {
+  test('upkeep: one process leads, and another one after its lease', async (t) => {
     const { store } = await openFixture(t);
     assert.equal(await store.upkeep.lead('one', 60_000), true);
     assert.equal(await store.upkeep.lead('two', 60_000), false);
@@ -295,7 +295,7 @@ describe('PostgreSQL: upkeep', () => {
     assert.equal(await store.upkeep.lead('one', 60_000), true);
   });
 
-  test('listing failures reads the days of their events only', async (t) => {
+  test('listFailures: reads only the days of the events', async (t) => {
     const fixture = await openFixture(t);
     const { store, tenant, rows, connect } = fixture;
     await fill(fixture, { events: 20, streams: 1, failures: 20, attempts: 20 });
@@ -316,7 +316,7 @@ describe('PostgreSQL: upkeep', () => {
 });
 
 describe('PostgreSQL: upkeep after a fail-over or a restore', () => {
-  test('a restored day of the history goes with what open failures need of it kept', async (t) => {
+  test('a restored day of the history is removed, and entries of open failures are kept', async (t) => {
     const fixture = await openFixture(t);
     const { store, rows, oldDays } = fixture;
     await store.ownership.join('node', 60_000);
@@ -371,7 +371,7 @@ describe('PostgreSQL: upkeep after a fail-over or a restore', () => {
     assert.ok(await store.deliveries.failure(tenant, 'est_1', 'evt_1'));
   });
 
-  test('the beginning of the log does not move in a store that was not joined', async (t) => {
+  test('prune: the beginning of the log does not move in a store that was not joined', async (t) => {
     const fixture = await openFixture(t);
     const { store, tenant } = fixture;
     await store.ownership.join('node', 60_000);
@@ -384,7 +384,7 @@ describe('PostgreSQL: upkeep after a fail-over or a restore', () => {
   });
 });
 
-test('PostgreSQL: nothing is pruned behind a stream that is being created in the past', async (t) => {
+test('PostgreSQL: nothing is pruned after the cursor of a stream that is being created in the past', async (t) => {
   const fixture = await openFixture(t);
   const { store, tenant, rows, connect } = fixture;
   await fill(fixture, { events: 3, streams: 0, failures: 0, attempts: 0 });
@@ -417,7 +417,7 @@ test('PostgreSQL: nothing is pruned behind a stream that is being created in the
   assert.equal(run?.cursor, 3, 'it begins where the log does');
 });
 
-test('PostgreSQL: a detached day that is in use does not let the others go with their history', async (t) => {
+test('PostgreSQL: while a detached day is in use, other days keep their history', async (t) => {
   const fixture = await openFixture(t);
   const { store, rows, connect, oldDays } = fixture;
   await fill(fixture, { events: 3, streams: 1, failures: 3, attempts: 9 });

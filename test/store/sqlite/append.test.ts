@@ -18,7 +18,7 @@ const large = (text: string): NewEvent =>
   newEvent({ body: JSON.stringify({ text: text.repeat(250 * 1024) }) });
 
 describe('an append on SQLite', () => {
-  test('is answered, shown and told of once it is on the disk', async (t) => {
+  test('append: resolves, is visible and emits its hint once it is on the disk', async (t) => {
     const { store, tenant, disk, hints } = await openOn(t);
     disk.isHeld = true;
     const result = store.log.append(tenant, [newEvent()]);
@@ -38,7 +38,7 @@ describe('an append on SQLite', () => {
     assert.deepEqual(offsetsOf(hints), [1]);
   });
 
-  test('is covered by a durable commit, and told of before what that has appended', async (t) => {
+  test('append: is covered by a durable commit, and its hint comes before that of the commit', async (t) => {
     const { store, tenant, disk, hints } = await openOn(t);
     disk.isHeld = true;
     const result = store.log.append(tenant, [newEvent(), newEvent()]);
@@ -49,7 +49,7 @@ describe('an append on SQLite', () => {
     disk.release();
   });
 
-  test('of large changes of a user is in the file itself when they are answered', async (t) => {
+  test('append: events of large changes of a user are in the file when the changes resolve', async (t) => {
     const { store, tenant, file } = await openOn(t);
     const hasText = (text: string) => readFileSync(file).includes(text.repeat(1000));
     await store.users.create(newUser(tenant), large('a'));
@@ -59,7 +59,7 @@ describe('an append on SQLite', () => {
     assert.deepEqual(Array.from('abcde', hasText), Array(5).fill(true));
   });
 
-  test('shares a sync with those that were committed before it began', async (t) => {
+  test('append: shares a sync with appends that were committed before the sync began', async (t) => {
     const { store, tenant, disk } = await openOn(t);
     const other = (await addTenant(store, 'other')).id;
     disk.isHeld = true;
@@ -74,7 +74,7 @@ describe('an append on SQLite', () => {
     await second;
   });
 
-  test('is refused when the disk fails, and the next one once all before it is safe', async (t) => {
+  test('append: is refused when the disk fails, and the next one resolves once everything before it is safe', async (t) => {
     const { store, tenant, disk, hints } = await openOn(t);
     disk.error = new Error('EIO');
     disk.canRepair = false;
@@ -99,7 +99,7 @@ describe('an append on SQLite', () => {
     assert.equal((await store.log.page(tenant, all)).events.length, 2);
   });
 
-  test('that the disk refused is told of before the change that makes up for it', async (t) => {
+  test('append: the hint of a refused append comes before that of the commit that repairs it', async (t) => {
     const { store, tenant, disk, hints } = await openOn(t);
     disk.error = new Error('EIO');
     await assert.rejects(store.log.append(tenant, [newEvent()]), StoreUnavailable);
@@ -108,7 +108,7 @@ describe('an append on SQLite', () => {
     assert.equal(await store.log.head(tenant), 2);
   });
 
-  test('is passed over by nobody who asks by time before it is on the disk', async (t) => {
+  test('append: firstSince does not skip an append that is not on the disk yet', async (t) => {
     const { store, tenant, disk } = await openOn(t);
     disk.isHeld = true;
     const result = store.log.append(tenant, [newEvent()]);
@@ -119,7 +119,7 @@ describe('an append on SQLite', () => {
     assert.equal(await store.log.firstSince(tenant, Number.MAX_SAFE_INTEGER), 2);
   });
 
-  test('of several commits lets smaller ones go in between', async (t) => {
+  test('append: several commits let smaller ones run in between', async (t) => {
     const { store, tenant } = await openOn(t);
     const other = (await addTenant(store, 'other')).id;
     const whole = store.log.append(tenant, Array.from('abcdefgh', large));
@@ -137,7 +137,7 @@ describe('an append on SQLite', () => {
     assert.equal((await store.log.page(tenant, all)).events.length, 8);
   });
 
-  test('of which a process wrote a part is not there after its end', async (t) => {
+  test('append: a part that a process wrote is not there after its end', async (t) => {
     const { store, tenant, disk, file, folder } = await openOn(t);
     await store.log.append(tenant, [newEvent({ id: 'evt_before' })]);
     const events = ['a', 'b', 'c'].map((text) => ({ ...large(text), chosen: true }));
@@ -177,7 +177,7 @@ describe('an append on SQLite', () => {
   });
 
   for (const part of [1, 2, 3]) {
-    test(`that another change of its tenant overtakes at part ${part} follows it`, async (t) => {
+    test(`append: another change of the tenant at part ${part} comes before it`, async (t) => {
       const { store, tenant, disk, hints } = await openOn(t);
       disk.isHeld = true;
       const result = store.log.append(tenant, ['a', 'b', 'c'].map(large));
@@ -199,7 +199,7 @@ describe('an append on SQLite', () => {
     });
   }
 
-  test('whose last part is refused leaves nothing', async (t) => {
+  test('append: a refused last part leaves nothing', async (t) => {
     const { store, tenant } = await openOn(t);
     const events = ['a', 'b', 'c'].map(large);
     const clash = { ...large('d'), id: events[0]?.id ?? '' };
@@ -210,7 +210,7 @@ describe('an append on SQLite', () => {
     assert.equal((await store.log.page(tenant, all)).events.length, 1);
   });
 
-  test('of which a part is left is no lag of a stream', async (t) => {
+  test('append: a leftover part is no lag of a stream', async (t) => {
     const { store, tenant } = await openOn(t);
     const fixture = fixtureOf(store, tenant);
     const { id: other } = await addTenant(store, 'other');
@@ -228,7 +228,7 @@ describe('an append on SQLite', () => {
   });
 
   for (const part of [1, 2]) {
-    test(`whose tenant is removed at part ${part} is refused and leaves nothing`, async (t) => {
+    test(`append: is refused and leaves nothing when its tenant is removed at part ${part}`, async (t) => {
       const { store, tenant, disk, read } = await openOn(t);
       disk.isHeld = true;
       const result = store.log.append(tenant, ['a', 'b', 'c'].map(large));
@@ -246,7 +246,7 @@ describe('an append on SQLite', () => {
     });
   }
 
-  test('answers repeats within its parts', async (t) => {
+  test('append: detects repeats within its parts', async (t) => {
     const { store, tenant } = await openOn(t);
     const events = ['a', 'b', 'c'].map((text) => ({ ...large(text), chosen: true }));
     const result = await store.log.append(tenant, [...events, ...events]);

@@ -17,7 +17,7 @@ import { addTenant, newEvent, start } from '../contract/fixture.ts';
 const page = { after: 0, take: 100_000, bytesMax: Infinity };
 
 describe('a SQLite database without room', () => {
-  test('log.append: refuses for now, keeps what it has, goes on when there is room', async (t) => {
+  test('log.append: refuses while the disk is full, keeps its events, and continues when there is room', async (t) => {
     const { log, limitPages, integrity } = await openSmall(t);
     const append = () => log.append(1, [newEvent(), newEvent()]);
     limitPages(60);
@@ -45,7 +45,7 @@ describe('a SQLite database without room', () => {
     assert.equal(integrity(), 'ok');
   });
 
-  test('what reads goes on', async (t) => {
+  test('reads work on a full disk', async (t) => {
     const { log, users, limitPages } = await openSmall(t);
     await users.create(newUser(1), newEvent());
     limitPages(1);

@@ -39,7 +39,7 @@ function guarded() {
 }
 
 describe('the guarded time of a SQLite store', () => {
-  test('is the wall clock while that goes on like the monotonic clock', () => {
+  test('guarded time: equals the wall clock while that runs like the monotonic clock', () => {
     const { time, pass, wall } = guarded();
     for (const ms of [0, 1, 999, hour, 24 * hour]) {
       pass(ms);
@@ -48,14 +48,14 @@ describe('the guarded time of a SQLite store', () => {
     assert.deepEqual([time.skewMs(), time.skews], [0, 0]);
   });
 
-  test('follows a step forward of up to a minute at once', () => {
+  test('guarded time: follows a step forward of up to a minute at once', () => {
     const { time, step, wall } = guarded();
     step(60_000);
     assert.equal(time.now(), wall());
     assert.equal(time.skews, 0);
   });
 
-  test('follows many short steps by a minute in all, and reports that it follows no more', () => {
+  test('guarded time: follows many short steps by a minute in total, and reports that it follows no more', () => {
     const { time, pass, step } = guarded();
     for (let count = 0; count < 10; count += 1) {
       step(50_000);
@@ -66,7 +66,7 @@ describe('the guarded time of a SQLite store', () => {
     assert.ok(Math.abs(time.skewMs() - 440_000) < 10, `${time.skewMs()} ms`);
   });
 
-  test('follows short steps that lie apart, and a drift', () => {
+  test('guarded time: follows short steps with pauses, and a drift', () => {
     const { time, pass, passReading, step, wall } = guarded();
     for (let count = 0; count < 10; count += 1) {
       step(50_000);
@@ -82,7 +82,7 @@ describe('the guarded time of a SQLite store', () => {
     assert.equal(time.skews, 0);
   });
 
-  test('does not follow a step of an hour that lasts 1.3 s, either way', () => {
+  test('guarded time: does not follow a step of an hour that lasts 1.3 s, in either direction', () => {
     for (const ms of [hour, -hour]) {
       const { time, pass, step, wall } = guarded();
       step(ms);
@@ -97,7 +97,7 @@ describe('the guarded time of a SQLite store', () => {
     }
   });
 
-  test('follows a step forward once it has lasted, and counts it once', () => {
+  test('guarded time: follows a step forward once it has lasted, and counts it once', () => {
     const { time, passReading, step, wall } = guarded();
     step(8 * hour);
     time.now();
@@ -108,7 +108,7 @@ describe('the guarded time of a SQLite store', () => {
     assert.equal(time.skews, 1);
   });
 
-  test('comes nearer to a clock that was set back, without standing still', () => {
+  test('guarded time: approaches a clock that was set back, without stopping', () => {
     const { time, passReading, step } = guarded();
     step(-hour);
     time.now();
@@ -121,7 +121,7 @@ describe('the guarded time of a SQLite store', () => {
     assert.equal(time.skews, 1);
   });
 
-  test('never goes back nor stands still, whatever the wall clock does', () => {
+  test('guarded time: never goes back or stops, whatever the wall clock does', () => {
     const move = fc.record({
       passedMs: fc.integer({ min: 1, max: 600_000 }),
       stepMs: fc.oneof(
@@ -154,7 +154,7 @@ describe('the guarded time of a SQLite store', () => {
     );
   });
 
-  test('is the wall clock again in the end, where that goes on evenly', () => {
+  test('guarded time: equals the wall clock again in the end, if that runs evenly', () => {
     fc.assert(
       fc.property(fc.integer({ min: -5 * 60_000, max: 100 * hour }), (stepMs) => {
         let state = opened;

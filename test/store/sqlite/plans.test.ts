@@ -10,7 +10,7 @@ import { defineTestKey } from '../../../src/store/sqlite/attempts.ts';
  * SQLite has no statistics here, and takes a second column of an index for hardly better than the
  * first: a statement may walk over all open deliveries of a tenant although an index fits it.
  */
-test('SQLite: no statement walks over all deliveries, or over those of a tenant', () => {
+test('SQLite: no statement scans all deliveries, or those of a tenant', () => {
   const db = new DatabaseSync(':memory:');
   defineTestKey(db);
   for (const { sql } of readMigrations(asset('store/sqlite/migrations/'))) db.exec(sql);

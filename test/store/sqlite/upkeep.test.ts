@@ -84,7 +84,7 @@ async function addOldEvents(
 }
 
 describe('SQLite: upkeep', () => {
-  test('the file shrinks after events have left the log', async (t) => {
+  test('upkeep: the file shrinks after events were pruned', async (t) => {
     const { file, store, pass, reopen } = await openFile(t);
     const tenant = await addTenant(store(), 'main');
     const body = JSON.stringify({ text: 'x'.repeat(20_000) });
@@ -104,7 +104,7 @@ describe('SQLite: upkeep', () => {
     assert.ok(before > 20_000_000 && after < before / 2, `${before} bytes became ${after}`);
   });
 
-  test('a file that was made without it stays as it is', async (t) => {
+  test('upkeep: a file without auto_vacuum keeps its size', async (t) => {
     const { store, reopen } = await openFile(t);
     await addTenant(store(), 'main');
     await reopen((db) => {
@@ -114,7 +114,7 @@ describe('SQLite: upkeep', () => {
     assert.equal(await store().upkeep.shrink(), 0);
   });
 
-  test('each step ends when its time is over, however much there is to do', async (t) => {
+  test('upkeep: each step ends when its time is over, however much there is to do', async (t) => {
     // Every look at the clock takes 3 ms, so the third one is after the end of a step.
     const { store, pass, reopen } = await openFile(t, 3);
     const tenant = await addOldEvents({ store, pass }, 2000);
@@ -133,7 +133,7 @@ describe('SQLite: upkeep', () => {
     assert.ok(attempts > 0 && attempts < 500, `${attempts} attempts in one step`);
   });
 
-  test('a step does a part of its work also where the process is held up at its begin', async (t) => {
+  test('upkeep: a step does a part of its work even when the process is blocked at its start', async (t) => {
     // Every look at the clock takes longer than a step.
     const { store, pass } = await openFile(t, 10);
     const tenant = await addOldEvents({ store, pass }, 50);
@@ -147,7 +147,7 @@ describe('SQLite: upkeep', () => {
     assert.equal(removed, 50);
   });
 
-  test('old history is removed from its beginning, whatever number of tenants there is', async (t) => {
+  test('upkeep: old history is removed from its beginning, however many tenants there are', async (t) => {
     const { store, pass, reopen } = await openFile(t);
     for (let number = 0; number < 50; number += 1) await addTenant(store(), `tenant-${number}`);
     pass(5 * dayMs);
@@ -172,7 +172,7 @@ describe('SQLite: upkeep', () => {
     assert.ok(steps < 20_000 / 50 + 2, `${steps} steps`);
   });
 
-  test('what is kept and needed by nobody goes in one pass, whatever is needed before it', async (t) => {
+  test('upkeep: one pass removes kept rows that no delivery needs', async (t) => {
     const { store, time, reopen } = await openFile(t);
     const fixture = fixtureOf(store(), (await addTenant(store(), 'main')).id, time);
     const stream = await fixture.addStream();
@@ -199,7 +199,7 @@ describe('SQLite: upkeep', () => {
     );
   });
 
-  test('history is pruned and kept in its order, also after the table of it was empty', async (t) => {
+  test('upkeep: history is pruned and kept in order, even after its table was empty', async (t) => {
     const { store, pass, time, reopen } = await openFile(t);
     const fixture = fixtureOf(store(), (await addTenant(store(), 'main')).id, time);
     const stream = await fixture.addStream();

@@ -19,7 +19,7 @@ import { addTenant, delivered, fixtureOf, start } from '../contract/fixture.ts';
 import { newFolder, openWith, storeDeps } from './file.ts';
 
 describe('the sync of the WAL', () => {
-  test('begins one second after the first relaxed commit, once for all of them', async () => {
+  test('sync: begins one second after the first relaxed commit, once for all of them', async () => {
     const { clock, syncs, walSync } = syncOn();
     walSync.committed(1);
     await clock.advance(everyMs - 1);
@@ -32,7 +32,7 @@ describe('the sync of the WAL', () => {
     assert.equal(syncs.length, 1, 'nothing was committed since');
   });
 
-  test('begins at once with the thousandth settlement', () => {
+  test('sync: begins at once with the thousandth settlement', () => {
     const { syncs, walSync } = syncOn();
     walSync.committed(settlementsMax - 1);
     assert.equal(syncs.length, 0);
@@ -40,7 +40,7 @@ describe('the sync of the WAL', () => {
     assert.equal(syncs.length, 1);
   });
 
-  test('commits during a sync are covered by another one', async () => {
+  test('sync: commits during a sync are covered by another one', async () => {
     const { clock, syncs, walSync } = syncOn();
     walSync.committed(settlementsMax);
     walSync.committed(settlementsMax);
@@ -53,7 +53,7 @@ describe('the sync of the WAL', () => {
     assert.equal(syncs.length, 3);
   });
 
-  test('that fails is reported, and made up for', async () => {
+  test('sync: a failure is reported and repaired', async () => {
     const { clock, syncs, walSync, reported, repairs } = syncOn();
     walSync.committed(settlementsMax);
     await syncs[0]?.end(new Error('I/O error'));
@@ -66,7 +66,7 @@ describe('the sync of the WAL', () => {
     assert.equal(syncs.length, 2);
   });
 
-  test('tells who waits when all that was committed before is on the disk', async () => {
+  test('whenSynced: calls back once all earlier commits are on the disk', async () => {
     const { syncs, walSync } = syncOn();
     const told: string[] = [];
     walSync.committed(0);
@@ -83,7 +83,7 @@ describe('the sync of the WAL', () => {
     assert.equal(syncs.length, 2);
   });
 
-  test('tells who waits that a durable commit has covered them', async () => {
+  test('whenSynced: calls back once a durable commit has covered the earlier ones', async () => {
     const { clock, syncs, walSync } = syncOn();
     const told: string[] = [];
     walSync.committed(0);
@@ -98,7 +98,7 @@ describe('the sync of the WAL', () => {
     assert.equal(told.length, 2, 'once');
   });
 
-  test('tells who waits of a failure, and of the close', async () => {
+  test('whenSynced: calls back with a failure, and with the close', async () => {
     const { syncs, walSync } = syncOn();
     const told: unknown[] = [];
     walSync.committed(0);
@@ -115,7 +115,7 @@ describe('the sync of the WAL', () => {
     assert.deepEqual(told.slice(1), ['The store is closed.', 'The store is closed.']);
   });
 
-  test('tells who heard of a failure once it is made up for, and never when it is closed', async () => {
+  test('whenRepaired: calls back once the failure is repaired, and never when it is closed', async () => {
     const { clock, syncs, walSync } = syncOn();
     const told: string[] = [];
     const wait = (of: WalSync, name: string): void => {
@@ -137,7 +137,7 @@ describe('the sync of the WAL', () => {
     assert.deepEqual(told.slice(2), ['second away']);
   });
 
-  test('close waits for the sync that is running, and begins none after it', async () => {
+  test('close: waits for the running sync, and begins none after it', async () => {
     const { clock, syncs, walSync } = syncOn();
     walSync.committed(settlementsMax);
     walSync.committed(settlementsMax);
@@ -150,7 +150,7 @@ describe('the sync of the WAL', () => {
 });
 
 describe('the file of the WAL', () => {
-  test('has one descriptor, which hears of what fails from the beginning', async (t) => {
+  test('WAL file: one descriptor receives every failure from the beginning', async (t) => {
     const folder = await newFolder(t);
     const file = join(folder, 'leat.db');
     await writeFile(file, '');
@@ -174,7 +174,7 @@ describe('the file of the WAL', () => {
     await early.close();
   });
 
-  test('is looked for again while there is none', async (t) => {
+  test('WAL file: is opened again while it is missing', async (t) => {
     const file = join(await newFolder(t), 'leat.db');
     await writeFile(file, '');
     const wal = walFileOf(file);
@@ -186,7 +186,7 @@ describe('the file of the WAL', () => {
 });
 
 describe('settlements on SQLite', () => {
-  test('a power cut after a sync loses only what was settled later', async (t) => {
+  test('settlements: a power cut after a sync loses only later ones', async (t) => {
     const folder = await newFolder(t);
     const file = join(folder, 'leat.db');
     const copies: string[] = [];
@@ -219,7 +219,7 @@ describe('settlements on SQLite', () => {
     assert.equal(await deliveredIn(copies.at(-1) ?? '', tenant, stream), 8);
   });
 
-  test('are synced by the store that the program opens', async (t) => {
+  test('settlements: the store that the program opens syncs them', async (t) => {
     const file = join(await newFolder(t), 'leat.db');
     const clock = createManualClock(start);
     const store = await openSqliteStore({ path: file, file }, { ...storeDeps, clock });
