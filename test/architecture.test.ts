@@ -100,7 +100,7 @@ describe('the dependency rule', () => {
     ['api/app.ts', "// import { systemClock } from '../clock.ts';"],
   ];
   for (const [path, source] of allowed) {
-    test(`allows in ${path}: ${source}`, () => {
+    test(`the dependency rule allows in ${path}: ${source}`, () => {
       assert.deepEqual(violationsOf(path, source), []);
     });
   }
@@ -137,7 +137,7 @@ describe('the dependency rule', () => {
     ['core/clock.ts', '/** Like Date.now(), as an argument. */'],
   ];
   for (const [path, source] of allowedNames) {
-    test(`allows in ${path}: ${source}`, () => {
+    test(`the dependency rule allows in ${path}: ${source}`, () => {
       assert.deepEqual(violationsOf(path, source), []);
     });
   }

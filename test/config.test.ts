@@ -679,7 +679,7 @@ describe('a variable that is not a setting', () => {
     assert.deepEqual(load(env).warnings, []);
   });
 
-  test('names of object properties cause no warning', () => {
+  test('a variable that is not a setting names of object properties cause no warning', () => {
     const hostile = Object.fromEntries(['__proto__', 'constructor', 'port'].map((n) => [n, 'x']));
     assert.deepEqual(load(hostile).warnings, []);
   });

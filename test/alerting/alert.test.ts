@@ -109,7 +109,7 @@ describe('the name of a stream in the text', () => {
 });
 
 describe('causeOf', () => {
-  test('removes text of the receiver', () => {
+  test('causeOf removes text of the receiver', () => {
     for (const [error, cause] of [
       ['503 - busy: your token is t0ps3cret', '503'],
       ['dns: secret.internal', 'dns'],

@@ -68,7 +68,7 @@ const never = new AbortController().signal;
 const save = (): Promise<boolean> => Promise.resolve(true);
 
 describe('a send run', () => {
-  test('sends every alert over every channel once', async (t) => {
+  test('a send run sends every alert over every channel once', async (t) => {
     const endpoint = await receive(t);
     const mails = await startMailServer();
     t.after(() => mails.close());
@@ -90,7 +90,7 @@ describe('a send run', () => {
     assert.equal(reports.filter((report) => report.endsWith(': sent')).length, 40);
   });
 
-  test('at most `concurrency` alerts are in flight', async (t) => {
+  test('a send run at most `concurrency` alerts are in flight', async (t) => {
     let open = 0;
     let most = 0;
     const endpoint = await startEndpoint((response) => {
@@ -109,7 +109,7 @@ describe('a send run', () => {
     assert.ok(most <= 4, `${most} at once`);
   });
 
-  test('sends the other alerts when some are rejected, and returns the rejected ones', async (t) => {
+  test('a send run sends the other alerts when some are rejected, and returns the rejected ones', async (t) => {
     const endpoint = await receive(t, ['est_0', 'est_3']);
     const { dispatcher, reports } = dispatcherOf([webhookAt(endpoint.url)]);
     const { webhook } = await dispatcher
@@ -168,7 +168,7 @@ describe('a send run', () => {
     assert.equal(clock.pending, 0);
   });
 
-  test('sends for one minute in total', async () => {
+  test('a send run sends for one minute in total', async () => {
     const clock = createManualClock();
     const slow: AlertChannel = {
       name: 'webhook',
@@ -186,7 +186,7 @@ describe('a send run', () => {
     assert.deepEqual(left, [undefined, 4, 16]);
   });
 
-  test('treats a 2xx as sent even if its response never ends', async (t) => {
+  test('a send run treats a 2xx as sent even if its response never ends', async (t) => {
     const endless = await startEndpoint((response) => {
       response.writeHead(200).write('ok');
     });
@@ -210,7 +210,7 @@ describe('a send run', () => {
     assert.deepEqual(reports, ['est_0 webhook: sent']);
   });
 
-  test('does not wait for a channel that ignores the abort', async () => {
+  test('a send run does not wait for a channel that ignores the abort', async () => {
     const clock = createManualClock();
     const stuck: AlertChannel = { name: 'webhook', send: () => new Promise(() => undefined) };
     const { dispatcher, reports } = dispatcherOf([stuck], clock);

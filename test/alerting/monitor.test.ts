@@ -171,7 +171,7 @@ function failureOf(stream: string, failedAt: Millis): TestFailure {
 }
 
 describe('a check', () => {
-  test('reports failures since the last check, also those that became visible late', async (t) => {
+  test('a check reports failures since the last check, also those that became visible late', async (t) => {
     const clock = createManualClock();
     const { start, failures, alerts, logged, errors } = await openFixture(t, clock);
     failures.push(failureOf('a', clock.now() - 5 * minute));
@@ -191,7 +191,7 @@ describe('a check', () => {
     assert.deepEqual(errors, []);
   });
 
-  test('reads all pages of many failures, and reports them once', async (t) => {
+  test('a check reads all pages of many failures, and reports them once', async (t) => {
     const clock = createManualClock();
     const { start, failures, alerts, logged } = await openFixture(t, clock);
     for (let index = 0; index < 1234; index++) failures.push(failureOf('a', clock.now() - index));
@@ -224,7 +224,7 @@ describe('a check', () => {
     assert.ok(records > 0);
   });
 
-  test('reports failures of each of many tenants, also of one that is created later', async (t) => {
+  test('a check reports failures of each of many tenants, also of one that is created later', async (t) => {
     const clock = createManualClock();
     const fixture = await openFixture(t, clock);
     for (let index = 0; index < 250; index += 1) await addTenant(fixture.store, `tenant-${index}`);
@@ -236,7 +236,7 @@ describe('a check', () => {
     assert.equal(fixture.alerts.length, 252);
   });
 
-  test('runs in one process at a time, and in another one when that process has ended', async (t) => {
+  test('a check runs in one process at a time, and in another one when that process has ended', async (t) => {
     const clock = createManualClock();
     const { start, failures, alerts, logged } = await openFixture(t, clock);
     const stops = [start(), start(), start()];
@@ -252,7 +252,7 @@ describe('a check', () => {
     assert.equal(new Set(logged).size, logged.length);
   });
 
-  test('runs once while a process has the lease, also when the clock of another is behind', async (t) => {
+  test('a check runs once while a process has the lease, also when the clock of another is behind', async (t) => {
     const clock = createManualClock();
     const { deps, start, failures, alerts, logged } = await openFixture(t, clock);
     const failure = failureOf('a', clock.now() - minute);
@@ -273,7 +273,7 @@ describe('a check', () => {
     assert.deepEqual(logged, [failure.eventId]);
   });
 
-  test('repeats after a store outage, and no alert is sent twice', async (t) => {
+  test('a check repeats after a store outage, and no alert is sent twice', async (t) => {
     const clock = createManualClock();
     const fixture = await openFixture(t, clock);
     const { alertState } = fixture.deps.store;
@@ -356,7 +356,7 @@ describe('a check', () => {
     assert.equal(logged.length, 2000);
   });
 
-  test('misses no failure when the clock is set back between two checks', async (t) => {
+  test('a check misses no failure when the clock is set back between two checks', async (t) => {
     for (const backMinutes of [2, 4, 10, 600]) {
       const clock = createManualClock();
       const { start, failures, alerts } = await openFixture(t, clock);
@@ -377,7 +377,7 @@ describe('a check', () => {
     }
   });
 
-  test('misses no failure after failures of a clock that was far ahead', async (t) => {
+  test('a check misses no failure after failures of a clock that was far ahead', async (t) => {
     const clock = createManualClock();
     const { start, failures, alerts, logged } = await openFixture(t, clock);
     start();
@@ -397,7 +397,7 @@ describe('a check', () => {
     assert.equal(logged.filter((id) => id === late.eventId).length, 1);
   });
 
-  test('runs although the clock was set back by a day', async (t) => {
+  test('a check runs although the clock was set back by a day', async (t) => {
     const clock = createManualClock();
     const { start, failures, alerts } = await openFixture(t, clock);
     const stop = start();

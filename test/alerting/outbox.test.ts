@@ -25,14 +25,14 @@ describe('addToOutbox', () => {
     assert.deepEqual(outbox, { webhook: both, email: both });
   });
 
-  test('merges the failures of a stream into one alert, with their sum and the newest counters', () => {
+  test('addToOutbox merges the failures of a stream into one alert, with their sum and the newest counters', () => {
     const older = { webhook: [alertOf('a', { newFailures: 3, total: 3, at: 1 }), alertOf('b')] };
     const newer = alertOf('a', { newFailures: 2, total: 5, lastError: '500', at: 2 });
     const { outbox } = addToOutbox(older, [newer], ['webhook']);
     assert.deepEqual(outbox.webhook, [alertOf('b'), { ...newer, newFailures: 5 }]);
   });
 
-  test('keeps each automatic disabling, and only the last step of a limit', () => {
+  test('addToOutbox keeps each automatic disabling, and only the last step of a limit', () => {
     const disabled = (at: number): StreamAlert => alertOf('a', { kind: 'stream_disabled', at });
     const near = (percent: number): StreamAlert =>
       alertOf('a', { kind: 'threshold_near', percent });
@@ -41,7 +41,7 @@ describe('addToOutbox', () => {
     assert.deepEqual(outbox.log, [disabled(1), disabled(2), near(90)]);
   });
 
-  test('drops and counts the oldest beyond the limit', () => {
+  test('addToOutbox drops and counts the oldest beyond the limit', () => {
     const alerts = Array.from({ length: outboxMax + 2 }, (_, index) => alertOf(String(index)));
     const { outbox, dropped } = addToOutbox({}, alerts, ['webhook']);
     assert.equal(dropped, 2);
@@ -49,13 +49,13 @@ describe('addToOutbox', () => {
     assert.deepEqual(outbox.webhook[0], alertOf('2'));
   });
 
-  test('drops and counts the queue of a channel that is no longer set', () => {
+  test('addToOutbox drops and counts the queue of a channel that is no longer set', () => {
     const outbox: Outbox = { webhook: [alertOf('a')], email: [alertOf('b')] };
     const result = addToOutbox(outbox, [], ['email']);
     assert.deepEqual(result, { outbox: { email: [alertOf('b')] }, dropped: 1 });
   });
 
-  test('keeps the sum of failures, for random checks and streams', () => {
+  test('addToOutbox keeps the sum of failures, for random checks and streams', () => {
     const streams = fc.constantFrom('a', 'b', 'c');
     const checks = fc.array(fc.array(fc.record({ id: streams, newFailures: fc.nat(9) })));
     fc.assert(

@@ -11,7 +11,7 @@ import {
 const at = 1_000_000;
 
 describe('rememberReported', () => {
-  test('remembers the failures of the last minute, which the next check reads again', () => {
+  test('rememberReported remembers the failures of the last minute, which the next check reads again', () => {
     const recent: ReportedFailure[] = [
       [at - 1, 'evt_2'],
       [at - lookbackMs, 'evt_1'],
@@ -28,7 +28,7 @@ describe('rememberReported', () => {
     assert.equal(readFrom(undefined), 0);
   });
 
-  test('remembers the newest of too many failures', () => {
+  test('rememberReported remembers the newest of too many failures', () => {
     const many = Array.from({ length: 300 }, (_, index): ReportedFailure => [
       at - index,
       `e${index}`,
@@ -38,13 +38,13 @@ describe('rememberReported', () => {
     assert.equal(recent.told.length, 200);
   });
 
-  test('remembers at most 5,000 failures of a tenant', () => {
+  test('rememberReported remembers at most 5,000 failures of a tenant', () => {
     const streams = Array.from({ length: 10_000 }, (_, index) => [String(index), [[at, 'e']]]);
     const recent = rememberReported(new Map(streams as [string, ReportedFailure[]][]), at);
     assert.ok(Object.values(recent).every(({ told, from }) => told.length === 0 && from === at));
   });
 
-  test('remembers every failure that the next check reads again, for random failures', () => {
+  test('rememberReported remembers every failure that the next check reads again, for random failures', () => {
     const failure = fc.tuple(fc.integer({ min: at - 70_000, max: at }), fc.uuid());
     const failures = fc.array(failure, { maxLength: 400 });
     fc.assert(

@@ -27,7 +27,7 @@ describe('createSystemAlerts', () => {
     assert.deepEqual(keysOf(alerts.queued(other, true)), ['for all', 'for one']);
   });
 
-  test('keeps an alert until exactly this alert is in the store', () => {
+  test('createSystemAlerts keeps an alert until exactly this alert is in the store', () => {
     const alerts = createSystemAlerts();
     alerts.raise(alertOf('a', { fields: { seconds: 1 } }));
     const before = alerts.queued(main, true);
@@ -51,7 +51,7 @@ describe('createSystemAlerts', () => {
     assert.deepEqual(stored, ['older', 'newer']);
   });
 
-  test('drops the oldest of more than 1,000', () => {
+  test('createSystemAlerts drops the oldest of more than 1,000', () => {
     const alerts = createSystemAlerts();
     for (let index = 0; index < 1002; index++) alerts.raise(alertOf(String(index)));
     const queued = alerts.queued(main, true);
@@ -79,7 +79,7 @@ describe('createSystemAlerts', () => {
 });
 
 describe('withoutRepeats', () => {
-  test('reports a condition again only an hour later, also when the clock was set forward or back', () => {
+  test('withoutRepeats reports a condition again only an hour later, also when the clock was set forward or back', () => {
     const first = withoutRepeats([alertOf('a'), alertOf('b')], {}, { name: 'main', at: hour });
     assert.deepEqual(
       first.alerts.map(({ key, tenant, at }) => [key, tenant, at]),

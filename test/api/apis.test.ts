@@ -50,7 +50,7 @@ const managementNames = [
 ];
 
 describe('POST /resource-servers', () => {
-  test('creates an API with the defaults', async () => {
+  test('POST /resource-servers creates an API with the defaults', async () => {
     const api = await create({ identifier: 'https://messages.example.com' });
     assert.match(api.id, /^api_[A-Za-z0-9]{22}$/);
     assert.deepEqual(api, {
@@ -65,7 +65,7 @@ describe('POST /resource-servers', () => {
     });
   });
 
-  test('accepts every field, and applies it to tokens', async () => {
+  test('POST /resource-servers accepts every field, and applies it to tokens', async () => {
     const sent = {
       identifier: 'urn:orders',
       name: 'Orders',
@@ -90,7 +90,7 @@ describe('POST /resource-servers', () => {
     assert.deepEqual(claims.permissions, ['read:orders']);
   });
 
-  test('rejects an identifier in use, also one that is the id of an API', async () => {
+  test('POST /resource-servers rejects an identifier in use, also one that is the id of an API', async () => {
     const { id, identifier } = await create();
     for (const taken of [identifier, id]) {
       const response = await fixture.send('POST', '/resource-servers', { identifier: taken });
@@ -99,7 +99,7 @@ describe('POST /resource-servers', () => {
   });
 
   for (const identifier of managementNames) {
-    test(`rejects ${identifier}, which names the management API`, async () => {
+    test(`POST /resource-servers rejects ${identifier}, which names the management API`, async () => {
       const response = await fixture.send('POST', '/resource-servers', { identifier });
       assertProblem(response, 409, 'The API already exists.', 'already_exists');
     });
@@ -137,13 +137,13 @@ describe('POST /resource-servers', () => {
     [{ signing_alg: 'HS256' }, 'signing_alg'],
   ];
   for (const [sent, property] of wrong) {
-    test(`rejects ${(JSON.stringify(sent) ?? '').slice(0, 70)}`, async () => {
+    test(`POST /resource-servers rejects ${(JSON.stringify(sent) ?? '').slice(0, 70)}`, async () => {
       const body = { identifier: 'urn:wrong', ...sent };
       assertInvalid(await fixture.send('POST', '/resource-servers', body), property);
     });
   }
 
-  test('accepts values at the limits', async () => {
+  test('POST /resource-servers accepts values at the limits', async () => {
     const value = 'x'.repeat(280);
     const limits = { identifier: 'y'.repeat(600), token_lifetime: 2_592_000, scopes: [{ value }] };
     const api = await create(limits);
@@ -240,14 +240,14 @@ describe('GET /resource-servers', () => {
     return items.map(({ identifier }: { identifier: string }) => identifier);
   }
 
-  test('returns an array, oldest first, the management API last', async () => {
+  test('GET /resource-servers returns an array, oldest first, the management API last', async () => {
     const { body } = await other.send('GET', '/resource-servers');
     assert.equal(body.length, 4);
     assert.deepEqual(body[3], management);
     assert.deepEqual(await list(''), ['a', 'b', 'c', management.identifier]);
   });
 
-  test('returns every API on exactly one page, for any page size', async () => {
+  test('GET /resource-servers returns every API on exactly one page, for any page size', async () => {
     for (let perPage = 1; perPage <= 5; perPage += 1) {
       const all: string[] = [];
       for (let page = 0; page < 6; page += 1) {
@@ -257,19 +257,19 @@ describe('GET /resource-servers', () => {
     }
   });
 
-  test('returns totals on request', async () => {
+  test('GET /resource-servers returns totals on request', async () => {
     const path = '/resource-servers?include_totals=true&page=1&per_page=3';
     const { body } = await other.send('GET', path);
     assert.deepEqual(body, { start: 3, limit: 3, total: 4, resource_servers: [management] });
   });
 
-  test('returns an empty page after the last one, and for per_page=0', async () => {
+  test('GET /resource-servers returns an empty page after the last one, and for per_page=0', async () => {
     assert.deepEqual(await list('page=999999999999999&per_page=100'), []);
     assert.deepEqual(await list('per_page=0'), []);
   });
 
   for (const query of ['page=-1', 'per_page=101', 'include_totals=1', 'page=']) {
-    test(`rejects ${query}`, async () => {
+    test(`GET /resource-servers rejects ${query}`, async () => {
       const response = await other.send('GET', `/resource-servers?${query}`);
       assert.equal(response.status, 400);
       assert.equal(response.body.errorCode, 'invalid_query_string');

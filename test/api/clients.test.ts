@@ -53,7 +53,7 @@ async function secretWorks(clientId: string, clientSecret: string): Promise<bool
 }
 
 describe('POST /clients', () => {
-  test('creates a client with an id and a secret that work', async () => {
+  test('POST /clients creates a client with an id and a secret that work', async () => {
     const created = await create({ name: 'crm' });
     const { client_id: id, client_secret: secret } = created;
     assert.deepEqual(created, { client_id: id, name: 'crm', global: false, client_secret: secret });
@@ -63,7 +63,7 @@ describe('POST /clients', () => {
     assert.equal(await secretWorks(id, `${secret}x`), false);
   });
 
-  test('stores the secret as a hash only and shows it once', async () => {
+  test('POST /clients stores the secret as a hash only and shows it once', async () => {
     const { client_id: id, client_secret: secret } = await create();
     const stored = await fixture.auth.store.clients.get(fixture.auth.tenant.id, id);
     assert.ok(!JSON.stringify(stored).includes(secret));
@@ -73,14 +73,14 @@ describe('POST /clients', () => {
     assert.ok(!list.text.includes(secret) && !list.text.includes('client_secret'));
   });
 
-  test('creates a global client for any caller, because it has no grant', async () => {
+  test('POST /clients creates a global client for any caller, because it has no grant', async () => {
     const headers = await fixture.headersWith('create:clients');
     const response = await fixture.send('POST', '/clients', { name: 'x', global: true }, headers);
     assert.equal(response.status, 201, response.text);
     assert.equal(response.body.global, true);
   });
 
-  test('accepts public keys, which then authenticate the client', async () => {
+  test('POST /clients accepts public keys, which then authenticate the client', async () => {
     const { client_id: id, jwks: shown } = await create({ jwks });
     assert.deepEqual(shown, jwks);
     const now = Math.floor(fixture.auth.clock.now() / 1000);
@@ -101,7 +101,7 @@ describe('POST /clients', () => {
     assert.equal(body['error'], 'access_denied', 'known, but without a grant');
   });
 
-  test('accepts an EC key, and the optional fields of exported keys', async () => {
+  test('POST /clients accepts an EC key, and the optional fields of exported keys', async () => {
     const key = { ...ecKey, alg: 'ES256', key_ops: ['verify'], ext: true };
     assert.deepEqual((await create({ jwks: { keys: [key, rsaKey] } })).jwks.keys, [key, rsaKey]);
   });
@@ -128,14 +128,14 @@ describe('POST /clients', () => {
     ['no object', 'key', 'jwks.keys.0'],
   ];
   for (const [name, key, property] of badKeys) {
-    test(`rejects ${name} as a key`, async () => {
+    test(`POST /clients rejects ${name} as a key`, async () => {
       const response = await fixture.send('POST', '/clients', { name: 'x', jwks: { keys: [key] } });
       assertInvalid(response, property);
       assert.ok(!response.text.includes(String(rsa.privateKey.export({ format: 'jwk' }).d)));
     });
   }
 
-  test('accepts at most 64 KiB of keys, so that the largest page is below 8 MiB', async () => {
+  test('POST /clients accepts at most 64 KiB of keys, so that the largest page is below 8 MiB', async () => {
     // The maximum of each field; leading zeros of a number have no effect.
     const long = (number: unknown): string => `${'A'.repeat(3600)}${String(number)}`;
     const widest = { ...rsaKey, n: long(rsaKey.n), e: long(rsaKey.e), kid: '\u0001'.repeat(255) };
@@ -150,7 +150,7 @@ describe('POST /clients', () => {
     assertInvalid(await fixture.send('PATCH', `/clients/${id}`, { jwks: keys(20) }), 'jwks');
   });
 
-  test('rejects an empty key set, too many keys, and other types', async () => {
+  test('POST /clients rejects an empty key set, too many keys, and other types', async () => {
     const many = Array.from({ length: 21 }, () => ecKey);
     for (const keys of [[], many, {}, null]) {
       assertInvalid(
@@ -184,7 +184,7 @@ describe('POST /clients', () => {
     [{ name: 'x', app_type: 'non_interactive' }, 'app_type'],
   ];
   for (const [sent, property] of wrong) {
-    test(`rejects ${JSON.stringify(sent).slice(0, 70)}`, async () => {
+    test(`POST /clients rejects ${JSON.stringify(sent).slice(0, 70)}`, async () => {
       assertInvalid(await fixture.send('POST', '/clients', sent), property);
     });
   }
@@ -223,7 +223,7 @@ describe('POST /clients', () => {
 });
 
 describe('PATCH /clients/{client_id}', () => {
-  test('changes only the fields sent', async () => {
+  test('PATCH /clients/{client_id} changes only the fields sent', async () => {
     const { client_id: id } = await create({ name: 'before', jwks });
     const response = await fixture.send('PATCH', pathOf(id), { name: 'after' });
     assert.equal(response.status, 200);
@@ -232,7 +232,7 @@ describe('PATCH /clients/{client_id}', () => {
     assert.deepEqual((await fixture.send('GET', pathOf(id))).body, response.body);
   });
 
-  test('replaces the keys, and removes them with null', async () => {
+  test('PATCH /clients/{client_id} replaces the keys, and removes them with null', async () => {
     const { client_id: id } = await create({ jwks });
     const replaced = await fixture.send('PATCH', pathOf(id), { jwks: { keys: [ecKey] } });
     assert.deepEqual(replaced.body.jwks, { keys: [ecKey] });
@@ -255,25 +255,25 @@ describe('PATCH /clients/{client_id}', () => {
 
   const fixed = ['client_id', 'issuer', 'client_secret', 'created_at'];
   for (const field of fixed) {
-    test(`rejects ${field}`, async () => {
+    test(`PATCH /clients/{client_id} rejects ${field}`, async () => {
       const { client_id: id } = await create();
       assertInvalid(await fixture.send('PATCH', pathOf(id), { [field]: issuer }), field);
     });
   }
 
-  test('rejects keys for a client of an external issuer', async () => {
+  test('PATCH /clients/{client_id} rejects keys for a client of an external issuer', async () => {
     const { client_id: id } = await create({ issuer, client_id: 'keyless' });
     assertInvalid(await fixture.send('PATCH', pathOf(id), { jwks }), 'jwks');
   });
 
-  test('returns 404 for an unknown client', async () => {
+  test('PATCH /clients/{client_id} returns 404 for an unknown client', async () => {
     const response = await fixture.send('PATCH', '/clients/none', { name: 'x' });
     assertProblem(response, 404, 'The client does not exist.');
   });
 });
 
 describe('POST /clients/{client_id}/rotate-secret', () => {
-  test('returns a new secret; the former one stops working immediately', async () => {
+  test('POST /clients/{client_id}/rotate-secret returns a new secret; the former one stops working immediately', async () => {
     const { client_id: id, client_secret: former, ...rest } = await create({ jwks });
     const response = await fixture.send('POST', pathOf(id, '/rotate-secret'));
     assert.equal(response.status, 200, response.text);
@@ -284,7 +284,7 @@ describe('POST /clients/{client_id}/rotate-secret', () => {
     assert.equal(await secretWorks(id, secret), true);
   });
 
-  test('accepts a missing or empty body only', async () => {
+  test('POST /clients/{client_id}/rotate-secret accepts a missing or empty body only', async () => {
     const { client_id: id } = await create();
     assert.equal((await fixture.send('POST', pathOf(id, '/rotate-secret'), {})).status, 200);
     assertInvalid(
@@ -293,12 +293,12 @@ describe('POST /clients/{client_id}/rotate-secret', () => {
     );
   });
 
-  test('rejects a client of an external issuer, which has no secret', async () => {
+  test('POST /clients/{client_id}/rotate-secret rejects a client of an external issuer, which has no secret', async () => {
     const { client_id: id } = await create({ issuer, client_id: 'secretless' });
     assertInvalid(await fixture.send('POST', pathOf(id, '/rotate-secret')), 'client_secret');
   });
 
-  test('returns 404 for an unknown client', async () => {
+  test('POST /clients/{client_id}/rotate-secret returns 404 for an unknown client', async () => {
     const response = await fixture.send('POST', '/clients/none/rotate-secret');
     assertProblem(response, 404, 'The client does not exist.');
   });
@@ -365,7 +365,7 @@ describe('scope delegation', () => {
 });
 
 describe('DELETE /clients/{client_id}', () => {
-  test('removes the client with its grants; its tokens stop working immediately', async () => {
+  test('DELETE /clients/{client_id} removes the client with its grants; its tokens stop working immediately', async () => {
     const credentials = await fixture.auth.client({}, ['read:clients']);
     const headers = await authorized(fixture.auth.token(credentials));
     const path = pathOf(credentials.clientId);
@@ -378,7 +378,7 @@ describe('DELETE /clients/{client_id}', () => {
     assert.equal(await secretWorks(credentials.clientId, credentials.clientSecret), false);
   });
 
-  test('returns 204 for an unknown client', async () => {
+  test('DELETE /clients/{client_id} returns 204 for an unknown client', async () => {
     assert.equal((await fixture.send('DELETE', '/clients/none')).status, 204);
   });
 });
@@ -396,20 +396,20 @@ describe('GET /clients', () => {
 
   const names = (items: { name: string }[]): string[] => items.map(({ name }) => name);
 
-  test('returns an array, oldest first', async () => {
+  test('GET /clients returns an array, oldest first', async () => {
     const { body } = await other.send('GET', '/clients');
     assert.deepEqual(names(body), ['Bootstrap client', 'a', 'b', 'c']);
     assert.deepEqual((await other.send('GET', '/clients?include_totals=false')).body, body);
   });
 
-  test('returns totals on request', async () => {
+  test('GET /clients returns totals on request', async () => {
     const { body } = await other.send('GET', '/clients?include_totals=true&page=1&per_page=3');
     const { clients, ...totals } = body;
     assert.deepEqual(totals, { start: 3, limit: 3, total: 4 });
     assert.deepEqual(names(clients), ['c']);
   });
 
-  test('returns an empty page for any number after the last page', async () => {
+  test('GET /clients returns an empty page for any number after the last page', async () => {
     for (const query of ['page=2&per_page=2', 'page=1', 'page=999999999999999&per_page=100']) {
       const { status, body } = await other.send('GET', `/clients?${query}`);
       assert.deepEqual([status, body], [200, []], query);
@@ -421,7 +421,7 @@ describe('GET /clients', () => {
 
   const wrong = ['page=-1', 'page=x', 'per_page=101', 'per_page=', 'include_totals=yes'];
   for (const query of wrong) {
-    test(`rejects ${query}`, async () => {
+    test(`GET /clients rejects ${query}`, async () => {
       const response = await other.send('GET', `/clients?${query}`);
       assert.equal(response.status, 400, response.text);
       assert.equal(response.body.errorCode, 'invalid_query_string');
@@ -431,7 +431,7 @@ describe('GET /clients', () => {
 
 describe('GET /clients/{client_id}', () => {
   for (const id of ['none', '%00', 'x'.repeat(1000), '..%2F', 'constructor']) {
-    test(`returns 404 for ${id.slice(0, 20)}`, async () => {
+    test(`GET /clients/{client_id} returns 404 for ${id.slice(0, 20)}`, async () => {
       const response = await fixture.send('GET', `/clients/${id}`);
       assertProblem(response, 404, 'The client does not exist.');
     });

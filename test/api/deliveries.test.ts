@@ -61,7 +61,7 @@ describe('the list of failures', () => {
     assert.equal(response.headers.get('link'), null);
   });
 
-  test('shows a failure with its attempts and the envelope as sent', async () => {
+  test('the list of failures shows a failure with its attempts and the envelope as sent', async () => {
     const { stream, path, ids } = await failing('user.created');
     const [record] = (await list(path)).body;
     const at = new Date(storeFixture.now).toISOString();
@@ -76,7 +76,7 @@ describe('the list of failures', () => {
     assert.deepEqual((await fixture.send('GET', `${path}/deliveries/${ids[0]}`)).body, record);
   });
 
-  test('keeps numbers that exceed the precision of a double', async () => {
+  test('the list of failures keeps numbers that exceed the precision of a double', async () => {
     const stream = await storeFixture.addStream({ types: ['a.b'] });
     const owned = await storeFixture.own(stream);
     const event = newEvent({ type: 'a.b', body: '{"n":12345678901234567890,"m":1.10}' });
@@ -89,7 +89,7 @@ describe('the list of failures', () => {
     );
   });
 
-  test('pages newest first, without next on the last page', async () => {
+  test('the list of failures pages newest first, without next on the last page', async () => {
     const { path, ids } = await failing(...Array<string>(5).fill('a.b'));
     const first = (await list(path, '?take=2')).body;
     assert.deepEqual(idsOf(first.deliveries), [ids[4], ids[3]]);
@@ -117,7 +117,7 @@ describe('the list of failures', () => {
     assert.equal('next' in rest, false);
   });
 
-  test('filters by type and by the time of the event', async () => {
+  test('the list of failures filters by type and by the time of the event', async () => {
     const { path, ids } = await failing('a.b', 'c.d', 'a.b');
     const [first, second, third] = ids.map(
       (_, index) => new Date(storeFixture.now - 2000 + 1000 * index),
@@ -150,7 +150,7 @@ describe('the list of failures', () => {
     'date_from=2026-01-02T00:00:00Z&date_from=2026-01-02T00:00:00Z',
   ];
   for (const query of bad) {
-    test(`rejects ?${query}`, async () => {
+    test(`the list of failures rejects ?${query}`, async () => {
       const response = await list('/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA', `?${query}`);
       if (query === 'from=MS4y') {
         assert.equal(response.status, 404, 'the cursor is valid, but the stream is unknown');
@@ -285,7 +285,7 @@ describe('redelivery of many', () => {
     [],
   ];
   for (const body of bad) {
-    test(`rejects ${JSON.stringify(body)}`, async () => {
+    test(`redelivery of many rejects ${JSON.stringify(body)}`, async () => {
       const { path } = await failing();
       const response = await fixture.send('POST', `${path}/redeliver`, body);
       assert.equal(response.status, 400);
@@ -293,7 +293,7 @@ describe('redelivery of many', () => {
     });
   }
 
-  test('returns 404 for an unknown stream', async () => {
+  test('redelivery of many returns 404 for an unknown stream', async () => {
     const path = '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA/redeliver';
     assert.equal((await fixture.send('POST', path)).status, 404);
   });

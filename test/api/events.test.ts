@@ -39,7 +39,7 @@ function times(count: number, event: object): object[] {
 }
 
 describe('publishing', () => {
-  test('returns id and offset, and stores the envelope', async () => {
+  test('publishing returns id and offset, and stores the envelope', async () => {
     const { status, body } = await publish({ type: 'order.paid', data: { object: { n: 1 } } });
     assert.equal(status, 202);
     assert.deepEqual(Object.keys(body), ['id', 'offset']);
@@ -66,13 +66,13 @@ describe('publishing', () => {
     assert.ok(Array.isArray((await publish([events[0]])).body), 'also an array of one');
   });
 
-  test('writes the time in UTC, truncated to milliseconds', async () => {
+  test('publishing writes the time in UTC, truncated to milliseconds', async () => {
     const time = '2026-03-01T10:30:00.9876+02:00';
     const { body } = await publish({ type: 'order.paid', data: {}, time });
     assert.equal(JSON.parse(await bodyAt(body.offset)).time, '2026-03-01T08:30:00.987Z');
   });
 
-  test('keeps data unchanged', async () => {
+  test('publishing keeps data unchanged', async () => {
     const texts = [
       '{"a":12345678901234567890,"b":1.10,"c":-0,"d":1e400,"e":[0.1,1E5,100]}',
       '{"__proto__":{"x":1},"constructor":{"prototype":1},"toJSON":null}',
@@ -92,19 +92,19 @@ describe('publishing', () => {
     }
   });
 
-  test('uses the last of repeated fields', async () => {
+  test('publishing uses the last of repeated fields', async () => {
     const { body } = await publish('{"type":"a.b","data":{"n":1},"data":{"n":2,"n":3}}');
     assert.deepEqual(JSON.parse(await bodyAt(body.offset)).data, { n: 3 });
   });
 
-  test('keeps numbers of a large body unchanged', async () => {
+  test('publishing keeps numbers of a large body unchanged', async () => {
     const numbers = `[${'1.0,-0,1e400,'.repeat(5000)}12345678901234567890]`;
     const { status, body } = await publish(`[{"type":"a.b","data":{"x":${numbers}}}]`);
     assert.equal(status, 202);
     assert.ok((await bodyAt(body[0].offset)).includes(`"data":{"x":${numbers}}`));
   });
 
-  test('names the invalid event of a large body, and stores none of it', async () => {
+  test('publishing names the invalid event of a large body, and stores none of it', async () => {
     const former = await head();
     const large = { type: 'a.b', data: { x: 'x'.repeat(200_000) } };
     assertInvalid(await publish([large, large, { ...large, time: 'x' }]), '2.time');
@@ -162,7 +162,7 @@ describe('publishing', () => {
     ],
   ];
   for (const [name, body, property] of bad) {
-    test(`rejects ${name} and stores nothing`, async () => {
+    test(`publishing rejects ${name} and stores nothing`, async () => {
       const former = await head();
       assertInvalid(await publish(body), property);
       assert.equal(await head(), former);
@@ -310,7 +310,7 @@ describe('CloudEvents', () => {
     ['an array', [event], 'body'],
   ];
   for (const [name, body, property] of bad) {
-    test(`rejects a CloudEvent with ${name}`, async () => {
+    test(`CloudEvents rejects a CloudEvent with ${name}`, async () => {
       assertInvalid(await publish(body, cloudEvent), property);
     });
   }

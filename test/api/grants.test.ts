@@ -38,7 +38,7 @@ async function create(sent: object = {}): Promise<any> {
 }
 
 describe('POST /client-grants', () => {
-  test('allows the client to get tokens with these scopes', async () => {
+  test('POST /client-grants allows the client to get tokens with these scopes', async () => {
     const credentials = await fixture.auth.client();
     const sent = { client_id: credentials.clientId, audience, scope: ['b:x', 'a:x'] };
     const response = await fixture.send('POST', '/client-grants', sent);
@@ -48,19 +48,19 @@ describe('POST /client-grants', () => {
     assert.ok(await fixture.auth.token(credentials, audience));
   });
 
-  test('accepts a grant without scopes', async () => {
+  test('POST /client-grants accepts a grant without scopes', async () => {
     assert.deepEqual((await create()).scope, []);
     assert.deepEqual((await create({ scope: [] })).scope, []);
   });
 
   for (const form of [management, '/api/v2/', 'http://localhost:8080/api/v2/']) {
-    test(`accepts ${form} for the management API`, async () => {
+    test(`POST /client-grants accepts ${form} for the management API`, async () => {
       const grant = await create({ audience: form, scope: ['read:users'] });
       assert.equal(grant.audience, management);
     });
   }
 
-  test('rejects a second grant of a client for an audience', async () => {
+  test('POST /client-grants rejects a second grant of a client for an audience', async () => {
     const grant = await create();
     const sent = { client_id: grant.client_id, audience, scope: ['other'] };
     const response = await fixture.send('POST', '/client-grants', sent);
@@ -71,7 +71,7 @@ describe('POST /client-grants', () => {
     assertProblem(twice, 409, 'The grant already exists.', 'already_exists');
   });
 
-  test('accepts one of many equal concurrent requests', async () => {
+  test('POST /client-grants accepts one of many equal concurrent requests', async () => {
     const sent = { client_id: await newClient(), audience };
     const requests = Array.from({ length: 6 }, () => fixture.send('POST', '/client-grants', sent));
     const statuses = (await Promise.all(requests)).map(({ status }) => status);
@@ -79,7 +79,7 @@ describe('POST /client-grants', () => {
     assert.equal(statuses.filter((status) => status === 409).length, 5);
   });
 
-  test('returns 404 for an unknown client or API', async () => {
+  test('POST /client-grants returns 404 for an unknown client or API', async () => {
     const nobody = await fixture.send('POST', '/client-grants', { client_id: 'none', audience });
     assertProblem(nobody, 404, 'The client does not exist.');
     const sent = { client_id: await newClient(), audience: 'urn:none' };
@@ -87,7 +87,7 @@ describe('POST /client-grants', () => {
     assertProblem(nothing, 404, 'The API does not exist.');
   });
 
-  test('accepts the identifier of an API, not its id', async () => {
+  test('POST /client-grants accepts the identifier of an API, not its id', async () => {
     const { body: api } = await fixture.send('GET', '/resource-servers/urn%3Aorders');
     for (const id of [api.id, 'management']) {
       const sent = { client_id: await newClient(), audience: id };
@@ -113,7 +113,7 @@ describe('POST /client-grants', () => {
     [{ allow_all_scopes: true }, 'allow_all_scopes'],
   ];
   for (const [sent, property] of wrong) {
-    test(`rejects ${(JSON.stringify(sent) ?? '').slice(0, 70)} (${property})`, async () => {
+    test(`POST /client-grants rejects ${(JSON.stringify(sent) ?? '').slice(0, 70)} (${property})`, async () => {
       const body = { client_id: 'x', audience, ...sent };
       assertInvalid(await fixture.send('POST', '/client-grants', body), property);
     });
@@ -183,7 +183,7 @@ describe('scope delegation', () => {
 });
 
 describe('PATCH /client-grants/{id}', () => {
-  test('replaces the scopes; an empty body changes nothing', async () => {
+  test('PATCH /client-grants/{id} replaces the scopes; an empty body changes nothing', async () => {
     const grant = await create({ scope: ['a'] });
     const path = `/client-grants/${grant.id}`;
     const response = await fixture.send('PATCH', path, { scope: ['b', 'c'] });
@@ -192,20 +192,20 @@ describe('PATCH /client-grants/{id}', () => {
   });
 
   for (const field of ['client_id', 'audience', 'id']) {
-    test(`rejects ${field}`, async () => {
+    test(`PATCH /client-grants/{id} rejects ${field}`, async () => {
       const { id } = await create();
       assertInvalid(await fixture.send('PATCH', `/client-grants/${id}`, { [field]: 'x' }), field);
     });
   }
 
-  test('returns 404 for an unknown grant', async () => {
+  test('PATCH /client-grants/{id} returns 404 for an unknown grant', async () => {
     const response = await fixture.send('PATCH', '/client-grants/cgr_none', { scope: [] });
     assertProblem(response, 404, 'The grant does not exist.');
   });
 });
 
 describe('DELETE /client-grants/{id}', () => {
-  test('takes effect with the next token', async () => {
+  test('DELETE /client-grants/{id} takes effect with the next token', async () => {
     const credentials = await fixture.auth.client();
     const grant = await create({ client_id: credentials.clientId });
     assert.ok(await fixture.auth.token(credentials, audience));
@@ -213,17 +213,17 @@ describe('DELETE /client-grants/{id}', () => {
     await assert.rejects(fixture.auth.token(credentials, audience), /access_denied/);
   });
 
-  test('returns 204 for an unknown grant', async () => {
+  test('DELETE /client-grants/{id} returns 204 for an unknown grant', async () => {
     assert.equal((await fixture.send('DELETE', '/client-grants/none')).status, 204);
   });
 
-  test('returns 405 to GET, because there is no operation to read one grant', async () => {
+  test('DELETE /client-grants/{id} returns 405 to GET, because there is no operation to read one grant', async () => {
     assert.equal((await fixture.send('GET', '/client-grants/none')).status, 405);
   });
 });
 
 describe('GET /client-grants', () => {
-  test('pages with take and from', async (t) => {
+  test('GET /client-grants pages with take and from', async (t) => {
     const other = await openApiFixture();
     t.after(() => other.close());
     for (let index = 0; index < 4; index += 1) await other.auth.client({}, ['read:users']);
@@ -239,7 +239,7 @@ describe('GET /client-grants', () => {
     assert.equal(seen.length, 5);
   });
 
-  test('filters by client and by audience', async () => {
+  test('GET /client-grants filters by client and by audience', async () => {
     const client = await newClient();
     const orders = await create({ client_id: client, scope: ['a'] });
     const own = await create({ client_id: client, audience: management });
@@ -254,7 +254,7 @@ describe('GET /client-grants', () => {
     assert.deepEqual(nobody.body, { client_grants: [] });
   });
 
-  test('ignores further parameters of the npm package auth0', async () => {
+  test('GET /client-grants ignores further parameters of the npm package auth0', async () => {
     const response = await fixture.send('GET', '/client-grants?include_totals=true&take=50');
     assert.equal(response.status, 200);
     assert.ok(Array.isArray(response.body.client_grants));
@@ -268,7 +268,7 @@ describe('GET /client-grants', () => {
     'from=eA',
     'client_id=a&client_id=b',
   ]) {
-    test(`rejects ${query}`, async () => {
+    test(`GET /client-grants rejects ${query}`, async () => {
       const response = await fixture.send('GET', `/client-grants?${query}`);
       assert.equal(response.status, 400, response.text);
       assert.equal(response.body.errorCode, 'invalid_query_string');

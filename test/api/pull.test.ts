@@ -94,7 +94,7 @@ describe('a pull', () => {
     pull.close();
   });
 
-  test('resumes after an offset, at a time, or after Last-Event-ID, which has priority', async (t) => {
+  test('a pull resumes after an offset, at a time, or after Last-Event-ID, which has priority', async (t) => {
     const fixture = await openFixtureFor(t);
     await publish(fixture, 'a.one', 'a.two');
     fixture.auth.clock.move(1000);
@@ -118,7 +118,7 @@ describe('a pull', () => {
     }
   });
 
-  test('receives only events of the requested types', async (t) => {
+  test('a pull receives only events of the requested types', async (t) => {
     const fixture = await openFixtureFor(t);
     const pull = await pullOf(fixture, '?event_type=a.one&event_type=a.three');
     await publish(fixture, 'a.one', 'a.two', 'a.three', 'a.two', 'a.one');
@@ -130,7 +130,7 @@ describe('a pull', () => {
     pull.close();
   });
 
-  test('receives no events of another tenant', async (t) => {
+  test('a pull receives no events of another tenant', async (t) => {
     const pull = { connectionsMax: 2 };
     const fixture = await openFixtureFor(t, {}, { domain: 'one.example.com', pull });
     const { tenant } = await secondTenant(fixture.auth);
@@ -145,7 +145,7 @@ describe('a pull', () => {
     open.close();
   });
 
-  test('sends a body with every kind of line break as one line', async (t) => {
+  test('a pull sends a body with every kind of line break as one line', async (t) => {
     const fixture = await openFixtureFor(t);
     const pull = await pullOf(fixture);
     const data = { text: 'a\nb\r\nc\rd\u2028e\u2029f\n\nid: 7\n\n\u0000', 'id: 8\n\n': 1 };
@@ -444,7 +444,7 @@ describe('an offset that has passed the retention', () => {
 
 describe('an open pull', () => {
   for (const engine of [sqliteFile, postgres]) {
-    test(`receives all events published during the pull, once and in order, on ${engine.name}`, async (t) => {
+    test(`an open pull receives all events published during the pull, once and in order, on ${engine.name}`, async (t) => {
       const fixture = await openFixtureOn(t, engine);
       await publish(fixture, ...Array<string>(50).fill('a.made'));
       const live = await Promise.all(Array.from({ length: 10 }, () => pullOf(fixture)));

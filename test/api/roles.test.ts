@@ -97,7 +97,7 @@ describe('/roles', () => {
     assertProblem(late, 404, 'The role does not exist.');
   });
 
-  test('rejects a name in use', async () => {
+  test('/roles rejects a name in use', async () => {
     const { name } = await create();
     const message = 'The role already exists.';
     assertProblem(await fixture.send('POST', '/roles', { name }), 409, message, 'already_exists');
@@ -160,7 +160,7 @@ describe('the permissions of a role', () => {
     assert.deepEqual(await get(path), [permission('write:orders')]);
   });
 
-  test('accepts any audience of the management API', async () => {
+  test('the permissions of a role accepts any audience of the management API', async () => {
     const path = `/roles/${role}/permissions`;
     for (const form of [management, '/api/v2/', 'http://localhost:8080/api/v2/']) {
       await post(path, { permissions: [permission('read:users', form)] });
@@ -168,7 +168,7 @@ describe('the permissions of a role', () => {
     assert.deepEqual(await get(path), [permission('read:users', management)]);
   });
 
-  test('rejects a permission that is not a scope of an existing API', async () => {
+  test('the permissions of a role rejects a permission that is not a scope of an existing API', async () => {
     const path = `/roles/${role}/permissions`;
     const unknown = await fixture.send('POST', path, permissions('a', 'no:such'));
     const where = 'property permissions.1.permission_name (A scope, without spaces).';

@@ -46,7 +46,7 @@ function assertBad(response: ApiResponse, reason: string | RegExp, property: str
 }
 
 describe('create', () => {
-  test('returns the stream without its secret', async () => {
+  test('create returns the stream without its secret', async () => {
     const now = formatTime(fixture.auth.clock.now());
     const body = await create({
       name: 'crm',
@@ -84,7 +84,7 @@ describe('create', () => {
     ],
   ];
   for (const [sent, shown] of kinds) {
-    test(`never returns the secret of ${String(sent['method'])}`, async () => {
+    test(`create never returns the secret of ${String(sent['method'])}`, async () => {
       const { id, destination: returned } = await create({ destination: destination(sent) });
       assert.deepEqual(returned.configuration.webhook_authorization, shown);
       const read = await fixture.send('GET', `/event-streams/${id}`);
@@ -96,12 +96,12 @@ describe('create', () => {
     });
   }
 
-  test('keeps the order and the repeats of subscriptions', async () => {
+  test('create keeps the order and the repeats of subscriptions', async () => {
     const subscriptions = ['b.b', 'a.a', 'b.b'].map((event_type) => ({ event_type }));
     assert.deepEqual((await create({ subscriptions })).subscriptions, subscriptions);
   });
 
-  test('rejects a name in use', async () => {
+  test('create rejects a name in use', async () => {
     await create({ name: 'taken' });
     const response = await fixture.send('POST', '/event-streams', {
       destination: destination(),
@@ -112,7 +112,7 @@ describe('create', () => {
     assert.equal(response.body.errorCode, 'stream_name_in_use');
   });
 
-  test('rejects a stream above the limit of the tenant', async (t) => {
+  test('create rejects a stream above the limit of the tenant', async (t) => {
     const small = await openApiFixture({ maxStreams: 1 });
     t.after(() => small.close());
     const body = { destination: destination() };
@@ -123,7 +123,7 @@ describe('create', () => {
     assert.equal(response.body.errorCode, 'too_many_streams');
   });
 
-  test('accepts any name of 128 characters', async () => {
+  test('create accepts any name of 128 characters', async () => {
     for (const name of ['ä'.repeat(128), '😀'.repeat(128), '"\\\u2028<script>', ' ']) {
       assert.equal((await create({ name })).name, name);
     }
@@ -213,7 +213,7 @@ describe('create', () => {
     ],
   ];
   for (const [name, body, reason, property] of refused) {
-    test(`rejects ${name}`, async () => {
+    test(`create rejects ${name}`, async () => {
       assertBad(await fixture.send('POST', '/event-streams', body), reason, property);
     });
   }
@@ -221,7 +221,7 @@ describe('create', () => {
   const reserved =
     'Content-Type Content-Length User-Agent webhook-id WEBHOOK-TIMESTAMP webhook-signature traceparent Host Connection Keep-Alive Transfer-Encoding TE Trailer Upgrade Expect Proxy-Authorization proxy-x';
   for (const header_key of reserved.split(' ')) {
-    test(`rejects the header ${header_key}`, async () => {
+    test(`create rejects the header ${header_key}`, async () => {
       const method = { method: 'custom_header', header_key, header_value: 'v' };
       const response = await fixture.send('POST', '/event-streams', {
         destination: destination(method),
@@ -251,14 +251,14 @@ describe('create', () => {
     ['', /too short/],
   ];
   for (const [endpoint, reason] of endpoints) {
-    test(`rejects the endpoint ${JSON.stringify(endpoint.slice(0, 40))}`, async () => {
+    test(`create rejects the endpoint ${JSON.stringify(endpoint.slice(0, 40))}`, async () => {
       const body = { destination: destination(bearer, endpoint) };
       const response = await fixture.send('POST', '/event-streams', body);
       assertBad(response, reason, `${configuration}.webhook_endpoint`);
     });
   }
 
-  test('accepts an http endpoint if the operator allows it', async (t) => {
+  test('create accepts an http endpoint if the operator allows it', async (t) => {
     const other = await openApiFixture({ allowHttpEndpoints: true });
     t.after(() => other.close());
     const body = { destination: destination(bearer, 'http://hooks.example.net/') };
@@ -267,7 +267,7 @@ describe('create', () => {
 });
 
 describe('list', () => {
-  test('pages oldest first, without next on the last page', async (t) => {
+  test('list pages oldest first, without next on the last page', async (t) => {
     const own = await openApiFixture();
     t.after(() => own.close());
     const made: string[] = [];
@@ -301,7 +301,7 @@ describe('list', () => {
     [`from=${'a'.repeat(1025)}`, 'from'],
   ];
   for (const [query, property] of bad) {
-    test(`rejects ${query.slice(0, 30)}`, async () => {
+    test(`list rejects ${query.slice(0, 30)}`, async () => {
       const response = await fixture.send('GET', `/event-streams?${query}`);
       assert.equal(response.status, 400);
       assert.equal(response.body.errorCode, 'invalid_query_string');
@@ -312,13 +312,13 @@ describe('list', () => {
     });
   }
 
-  test('ignores unknown parameters', async () => {
+  test('list ignores unknown parameters', async () => {
     assert.equal((await fixture.send('GET', '/event-streams?page=x&__proto__=1')).status, 200);
   });
 });
 
 describe('update', () => {
-  test('changes only the fields sent and updated_at', async () => {
+  test('update changes only the fields sent and updated_at', async () => {
     const made = await create();
     fixture.auth.clock.move(1000);
     const subscriptions = [{ event_type: 'user.deleted' }];
@@ -344,7 +344,7 @@ describe('update', () => {
     }
   });
 
-  test('rejects the name of another stream', async () => {
+  test('update rejects the name of another stream', async () => {
     await create({ name: 'first' });
     const { id } = await create({ name: 'second' });
     const response = await patch(id, { name: 'first' });
@@ -375,7 +375,7 @@ describe('update', () => {
     assert.deepEqual(stored?.destination.authorization, { method: 'bearer', token: 'new' });
   });
 
-  test('rejects fields that cannot be changed, and a missing body', async () => {
+  test('update rejects fields that cannot be changed, and a missing body', async () => {
     const { id } = await create();
     for (const field of ['id', 'created_at', 'updated_at', 'start_from']) {
       assertBad(
@@ -394,7 +394,7 @@ describe('update', () => {
     );
   });
 
-  test('returns the number of events published while it was disabled that are not sent', async () => {
+  test('update returns the number of events published while it was disabled that are not sent', async () => {
     const { id } = await create({ subscriptions: [{ event_type: 'a.b' }] });
     await patch(id, { status: 'disabled' });
     await fixture.send(
@@ -411,7 +411,7 @@ describe('update', () => {
     assert.equal(held.headers.get('leat-skipped-events'), '0');
   });
 
-  test('rejects enabling a stream with too many failures, and applies nothing then', async () => {
+  test('update rejects enabling a stream with too many failures, and applies nothing then', async () => {
     const { id } = await create({ subscriptions: [{ event_type: 'a.b' }] });
     const storeFixture = fixtureOf(fixture.auth.store, fixture.auth.tenant.id, fixture.auth.time);
     const stream = await fixture.auth.store.streams.get(1, id);
@@ -434,7 +434,7 @@ describe('update', () => {
 });
 
 describe('delete', () => {
-  test('returns 204 also for an unknown stream; a deleted stream is 404', async () => {
+  test('delete returns 204 also for an unknown stream; a deleted stream is 404', async () => {
     const { id } = await create();
     assert.equal((await fixture.send('DELETE', `/event-streams/${id}`)).status, 204);
     assert.equal((await fixture.send('DELETE', `/event-streams/${id}`)).status, 204);

@@ -57,7 +57,7 @@ const invalid = (reason: string, property: string, description: string): string 
   `Payload validation error: '${reason}' on property ${property} (${description}).`;
 
 describe('POST /users', () => {
-  test('returns the user with its defaults and publishes user.created', async () => {
+  test('POST /users returns the user with its defaults and publishes user.created', async () => {
     const response = await fixture.send('POST', '/users', body({ email: 'Ada@Example.com' }));
     assert.equal(response.status, 201);
     const { user_id: id, created_at: at } = response.body;
@@ -85,7 +85,7 @@ describe('POST /users', () => {
     assert.equal(envelope.a0tenant, 'main');
   });
 
-  test('accepts every field', async () => {
+  test('POST /users accepts every field', async () => {
     const sent = {
       user_id: 'from-elsewhere',
       username: 'ada',
@@ -106,7 +106,7 @@ describe('POST /users', () => {
     assert.equal(Object.hasOwn(user, 'verify_email'), false);
   });
 
-  test('stores an argon2id hash of the password, and never returns or publishes it', async () => {
+  test('POST /users stores an argon2id hash of the password, and never returns or publishes it', async () => {
     const user = await create();
     const { store, tenant } = fixture.auth;
     const stored = await store.users.get(tenant.id, user.user_id);
@@ -137,27 +137,27 @@ describe('POST /users', () => {
     `${'a'.repeat(300)}@example.com`,
     'a@b\u0000',
   ]) {
-    test(`rejects the e-mail ${JSON.stringify(email.slice(0, 30))}`, async () => {
+    test(`POST /users rejects the e-mail ${JSON.stringify(email.slice(0, 30))}`, async () => {
       const reason = `Object didn't pass validation for format email: ${email.slice(0, 100)}`;
       const response = await fixture.send('POST', '/users', body({ email }));
       assertProblem(response, 400, invalid(reason, 'email', "The user's e-mail"), 'invalid_body');
     });
   }
 
-  test('accepts an e-mail in any script', async () => {
+  test('POST /users accepts an e-mail in any script', async () => {
     const user = await create({ email: 'ÄDÄ+1@exämple.com' });
     assert.equal(user.email, 'ädä+1@exämple.com');
   });
 
   for (const weak of ['short', '', 'password1', 'PASSWORD1', 'x'.repeat(257), 'Weak@Example.com']) {
-    test(`rejects the password ${weak.slice(0, 20)} (${weak.length})`, async () => {
+    test(`POST /users rejects the password ${weak.slice(0, 20)} (${weak.length})`, async () => {
       const sent = body({ email: 'weak@example.com', password: weak });
       const response = await fixture.send('POST', '/users', sent);
       assertProblem(response, 400, 'PasswordStrengthError: Password is too weak');
     });
   }
 
-  test('rejects an unknown connection', async () => {
+  test('POST /users rejects an unknown connection', async () => {
     const response = await fixture.send('POST', '/users', body({ connection: 'github' }));
     assertProblem(response, 400, 'The connection does not exist.', 'inexistent_connection');
   });
@@ -183,7 +183,7 @@ describe('POST /users', () => {
     ['app_metadata', ['x', 1, null, [], true]],
   ];
   for (const [field, values] of wrong) {
-    test(`rejects invalid values of ${field}`, async () => {
+    test(`POST /users rejects invalid values of ${field}`, async () => {
       for (const value of values) {
         const response = await fixture.send('POST', '/users', body({ [field]: value }));
         assert.equal(
@@ -206,28 +206,28 @@ describe('POST /users', () => {
     'toString',
   ];
   for (const field of strangers) {
-    test(`rejects the unknown field ${field}`, async () => {
+    test(`POST /users rejects the unknown field ${field}`, async () => {
       const response = await fixture.send('POST', '/users', body({ [field]: 'x' }));
       const reason = `Additional properties not allowed: ${field}`;
       assertProblem(response, 400, invalid(reason, field, 'Unknown member'), 'invalid_body');
     });
   }
 
-  test('rejects __proto__ as a field', async () => {
+  test('POST /users rejects __proto__ as a field', async () => {
     const text = JSON.stringify(body()).replace('{', '{"__proto__": {"blocked": true},');
     const response = await fixture.send('POST', '/users', text);
     assert.equal(response.status, 400, response.text);
   });
 
   for (const text of ['[]', '"x"', 'null', '1', '{}', '{"email"', '']) {
-    test(`rejects the body ${text || '(none)'}`, async () => {
+    test(`POST /users rejects the body ${text || '(none)'}`, async () => {
       const response = await fixture.send('POST', '/users', text);
       assert.equal(response.status, 400, response.text);
       assert.equal(response.body.errorCode, 'invalid_body');
     });
   }
 
-  test('keeps metadata with any names unchanged, without prototype pollution', async () => {
+  test('POST /users keeps metadata with any names unchanged, without prototype pollution', async () => {
     const metadata =
       '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},"\\u0000":"\\u0000","":0,"😀":"😀","a.b":[],"toString":"x"}';
     const text = JSON.stringify(body()).replace('{', `{"user_metadata": ${metadata},`);
@@ -240,7 +240,7 @@ describe('POST /users', () => {
     assert.equal(Object.hasOwn(Object.prototype, 'polluted'), false);
   });
 
-  test('checks the depth of the effective value, not of repeated keys or strings', async () => {
+  test('POST /users checks the depth of the effective value, not of repeated keys or strings', async () => {
     const deep = `${'['.repeat(101)}${']'.repeat(101)}`;
     const padding = `"pad":"${'x'.repeat(100_000)}"`;
     const sent = (metadata: string): Promise<ApiResponse> => {
@@ -274,7 +274,7 @@ describe('POST /users', () => {
     assert.deepEqual(leaving.logged, []);
   });
 
-  test('accepts metadata up to the limit of the body', async () => {
+  test('POST /users accepts metadata up to the limit of the body', async () => {
     const blob = 'x'.repeat(1_048_576 - 400);
     const user = await create({ app_metadata: { blob } });
     assert.equal(user.app_metadata.blob.length, blob.length);
@@ -320,14 +320,14 @@ describe('POST /users', () => {
 });
 
 describe('GET /users/{id}', () => {
-  test('returns the user', async () => {
+  test('GET /users/{id} returns the user', async () => {
     const user = await create();
     const response = await fixture.send('GET', pathOf(user.user_id));
     assert.equal(response.status, 200);
     assert.deepEqual(response.body, user);
   });
 
-  test('finds an id with any characters, and of full length', async () => {
+  test('GET /users/{id} finds an id with any characters, and of full length', async () => {
     for (const id of ['a/b', '..', '%41', 'a?b#c', '|', '!'.repeat(255)]) {
       const user = await create({ user_id: id });
       assert.equal(user.user_id, `acme|${id}`);
@@ -344,13 +344,13 @@ describe('GET /users/{id}', () => {
     '%F0%9F%98%80',
     "'; drop table users; --",
   ]) {
-    test(`returns 404 for ${id.slice(0, 30)}`, async () => {
+    test(`GET /users/{id} returns 404 for ${id.slice(0, 30)}`, async () => {
       const response = await fixture.send('GET', `/users/${id}`);
       assertProblem(response, 404, 'The user does not exist.', 'inexistent_user');
     });
   }
 
-  test('returns the selected fields', async () => {
+  test('GET /users/{id} returns the selected fields', async () => {
     const user = await create();
     const path = pathOf(user.user_id);
     const only = await fixture.send('GET', `${path}?fields=email,user_id,nothing,constructor`);
@@ -363,7 +363,7 @@ describe('GET /users/{id}', () => {
     assert.deepEqual(Object.keys(but), others);
   });
 
-  test('rejects include_fields that is neither true nor false', async () => {
+  test('GET /users/{id} rejects include_fields that is neither true nor false', async () => {
     const response = await fixture.send('GET', '/users/x?include_fields=1');
     assert.equal(response.status, 400);
     assert.equal(response.body.errorCode, 'invalid_query_string');
@@ -412,7 +412,7 @@ describe('PATCH /users/{id}', () => {
     assert.deepEqual(JSON.parse(texts[1] ?? '').user_metadata, expected);
   });
 
-  test('changes any field and updated_at, and publishes the new state', async () => {
+  test('PATCH /users/{id} changes any field and updated_at, and publishes the new state', async () => {
     const user = await create();
     fixture.auth.clock.move(1000);
     const sent = {
@@ -442,13 +442,13 @@ describe('PATCH /users/{id}', () => {
     assert.deepEqual(events[1]?.object, response.body);
   });
 
-  test('publishes an event even if nothing changes', async () => {
+  test('PATCH /users/{id} publishes an event even if nothing changes', async () => {
     const user = await create();
     assert.equal((await patch(user.user_id, {})).status, 200);
     assert.equal((await eventsOf(user.user_id)).length, 2);
   });
 
-  test('changes the username, and rejects one in use', async () => {
+  test('PATCH /users/{id} changes the username, and rejects one in use', async () => {
     await create({ username: 'first' });
     const user = await create({ username: 'second' });
     const response = await patch(user.user_id, { username: 'first' });
@@ -457,7 +457,7 @@ describe('PATCH /users/{id}', () => {
     assert.equal((await patch(user.user_id, { username: 'third' })).status, 200);
   });
 
-  test('rejects an e-mail in use, ignoring case, and publishes nothing', async () => {
+  test('PATCH /users/{id} rejects an e-mail in use, ignoring case, and publishes nothing', async () => {
     await create({ email: 'mine@example.com' });
     const user = await create();
     const response = await patch(user.user_id, { email: 'MINE@example.com' });
@@ -465,7 +465,7 @@ describe('PATCH /users/{id}', () => {
     assert.equal((await eventsOf(user.user_id)).length, 1);
   });
 
-  test('replaces the password and never shows it', async () => {
+  test('PATCH /users/{id} replaces the password and never shows it', async () => {
     const user = await create();
     const { store, tenant } = fixture.auth;
     const former = await store.users.get(tenant.id, user.user_id);
@@ -477,7 +477,7 @@ describe('PATCH /users/{id}', () => {
     assert.doesNotMatch(everything, /horse|argon2/);
   });
 
-  test('rejects a weak password', async () => {
+  test('PATCH /users/{id} rejects a weak password', async () => {
     const user = await create({ email: 'my-long-mail@example.com' });
     for (const weak of ['', 'short', 'password123', 'My-Long-Mail@example.com', 'x'.repeat(257)]) {
       const response = await patch(user.user_id, { password: weak });
@@ -494,13 +494,13 @@ describe('PATCH /users/{id}', () => {
     [{ username: 'x', email_verified: true }, 'username and email_verified'],
   ];
   for (const [sent, pair] of clashes) {
-    test(`rejects ${pair} together, also for an unknown user`, async () => {
+    test(`PATCH /users/{id} rejects ${pair} together, also for an unknown user`, async () => {
       const response = await patch('acme|none', sent);
       assertProblem(response, 400, `Cannot update ${pair} simultaneously.`, 'invalid_body');
     });
   }
 
-  test('removes optional fields that are null', async () => {
+  test('PATCH /users/{id} removes optional fields that are null', async () => {
     const names = ['name', 'nickname', 'picture', 'given_name', 'family_name', 'phone_number'];
     const sent = { given_name: 'A', family_name: 'B', phone_number: '+1' };
     const user = await create(sent);
@@ -520,14 +520,14 @@ describe('PATCH /users/{id}', () => {
     'connection',
     'verify_email',
   ]) {
-    test(`rejects to remove ${name}`, async () => {
+    test(`PATCH /users/{id} rejects to remove ${name}`, async () => {
       const response = await patch('acme|none', { [name]: null });
       assert.equal(response.status, 400, response.text);
       assert.match(response.body.message, new RegExp(`on property ${name} \\(`));
     });
   }
 
-  test('merges metadata at the first level, null removes a key, {} clears', async () => {
+  test('PATCH /users/{id} merges metadata at the first level, null removes a key, {} clears', async () => {
     const both = { a: 1, b: { c: 2 } };
     const { user_id: id } = await create({ user_metadata: both, app_metadata: both });
     const change = { b: { d: 3 }, a: null, e: 4 };
@@ -550,7 +550,7 @@ describe('PATCH /users/{id}', () => {
     assert.deepEqual(events.at(-1)?.object, user);
   });
 
-  test('rejects metadata that grows beyond the length of a body', async () => {
+  test('PATCH /users/{id} rejects metadata that grows beyond the length of a body', async () => {
     const blob = 'x'.repeat(600_000);
     const { user_id: id } = await create({ user_metadata: { a: blob } });
     const response = await patch(id, { app_metadata: { b: blob } });
@@ -561,7 +561,7 @@ describe('PATCH /users/{id}', () => {
     assert.equal((await patch(id, { user_metadata: { a: null } })).status, 200);
   });
 
-  test('rejects metadata that grows beyond 20,000 parts', async () => {
+  test('PATCH /users/{id} rejects metadata that grows beyond 20,000 parts', async () => {
     const parts = Array.from({ length: 12_000 }, () => []);
     const { user_id: id } = await create({ user_metadata: { a: parts } });
     const response = await patch(id, { user_metadata: { b: parts } });
@@ -571,7 +571,7 @@ describe('PATCH /users/{id}', () => {
     assert.equal((await patch(id, { user_metadata: { a: null, b: parts } })).status, 200);
   });
 
-  test('rejects a user_id, and an unknown connection', async () => {
+  test('PATCH /users/{id} rejects a user_id, and an unknown connection', async () => {
     const user = await create();
     const id = await patch(user.user_id, { user_id: 'x' });
     const reason = 'Additional properties not allowed: user_id';
@@ -580,7 +580,7 @@ describe('PATCH /users/{id}', () => {
     assertProblem(moved, 400, 'The connection does not exist.', 'inexistent_connection');
   });
 
-  test('returns 404 for an unknown user, with and without a password', async () => {
+  test('PATCH /users/{id} returns 404 for an unknown user, with and without a password', async () => {
     for (const sent of [{}, { name: 'x' }, { password }]) {
       const response = await patch('acme|none', sent);
       assertProblem(response, 404, 'The user does not exist.', 'inexistent_user');
@@ -589,7 +589,7 @@ describe('PATCH /users/{id}', () => {
 });
 
 describe('DELETE /users/{id}', () => {
-  test('removes the user and publishes its last state', async () => {
+  test('DELETE /users/{id} removes the user and publishes its last state', async () => {
     const user = await create();
     fixture.auth.clock.move(1000);
     const response = await fixture.send('DELETE', pathOf(user.user_id));
@@ -603,20 +603,20 @@ describe('DELETE /users/{id}', () => {
     assert.ok(at > user.updated_at);
   });
 
-  test('returns 204 for an unknown user, and publishes nothing', async () => {
+  test('DELETE /users/{id} returns 204 for an unknown user, and publishes nothing', async () => {
     const head = await fixture.auth.store.log.head(fixture.auth.tenant.id);
     assert.equal((await fixture.send('DELETE', '/users/acme%7Cnone')).status, 204);
     assert.equal(await fixture.auth.store.log.head(fixture.auth.tenant.id), head);
   });
 
-  test('publishes one deletion for many concurrent requests', async () => {
+  test('DELETE /users/{id} publishes one deletion for many concurrent requests', async () => {
     const { user_id: id } = await create();
     const requests = Array.from({ length: 5 }, () => fixture.send('DELETE', pathOf(id)));
     for (const { status } of await Promise.all(requests)) assert.equal(status, 204);
     assert.equal((await eventsOf(id)).length, 2);
   });
 
-  test('allows another user to take the e-mail', async () => {
+  test('DELETE /users/{id} allows another user to take the e-mail', async () => {
     const { user_id: id, email } = await create();
     await fixture.send('DELETE', pathOf(id));
     assert.notEqual((await create({ email })).user_id, id);
@@ -624,7 +624,7 @@ describe('DELETE /users/{id}', () => {
 });
 
 describe('GET /users-by-email', () => {
-  test('finds users ignoring the case of the e-mail', async () => {
+  test('GET /users-by-email finds users ignoring the case of the e-mail', async () => {
     const user = await create({ email: 'find+me@example.com' });
     const email = encodeURIComponent('FIND+Me@Example.com');
     const response = await fixture.send('GET', `/users-by-email?email=${email}`);
@@ -634,7 +634,7 @@ describe('GET /users-by-email', () => {
     assert.deepEqual(some.body, [{ user_id: user.user_id }]);
   });
 
-  test('returns an empty array for an unknown e-mail', async () => {
+  test('GET /users-by-email returns an empty array for an unknown e-mail', async () => {
     for (const email of ['nobody@example.com', '', 'x', '%25', '%F0%9F%98%80']) {
       const response = await fixture.send('GET', `/users-by-email?email=${email}`);
       assert.deepEqual([response.status, response.body], [200, []]);
@@ -666,7 +666,7 @@ describe('GET /users', () => {
   });
   after(() => other.close());
 
-  test('returns an array without totals', async () => {
+  test('GET /users returns an array without totals', async () => {
     const response = await other.send('GET', '/users');
     assert.deepEqual(ids(response), ['leat|0', 'leat|1', 'leat|2']);
     assert.ok(Array.isArray(response.body));
@@ -674,7 +674,7 @@ describe('GET /users', () => {
     assert.deepEqual(same.body, response.body);
   });
 
-  test('returns totals on request', async () => {
+  test('GET /users returns totals on request', async () => {
     const response = await other.send('GET', '/users?include_totals=true&page=1&per_page=2');
     const { users, ...totals } = response.body;
     assert.deepEqual(totals, { start: 2, limit: 2, length: 1, total: 3 });
@@ -682,7 +682,7 @@ describe('GET /users', () => {
     assert.equal(users.length, 1);
   });
 
-  test('returns an empty page after the last one, and for per_page=0', async () => {
+  test('GET /users returns an empty page after the last one, and for per_page=0', async () => {
     const response = await other.send('GET', '/users?page=9&include_totals=true');
     assert.deepEqual(response.body, { start: 450, limit: 50, length: 0, total: 3, users: [] });
     assert.deepEqual((await other.send('GET', '/users?per_page=0')).body, []);
@@ -695,19 +695,19 @@ describe('GET /users', () => {
     'page=1000&per_page=1',
     'page=999999999999999',
   ]) {
-    test(`rejects ${query}`, async () => {
+    test(`GET /users rejects ${query}`, async () => {
       const response = await other.send('GET', `/users?${query}`);
       const message = 'You can only page through the first 1000 records.';
       assertProblem(response, 400, message, 'invalid_paging');
     });
   }
 
-  test('accepts the last page within the first 1,000 users', async () => {
+  test('GET /users accepts the last page within the first 1,000 users', async () => {
     assert.equal((await other.send('GET', '/users?page=9&per_page=100')).status, 200);
     assert.equal((await other.send('GET', '/users?page=999&per_page=1')).status, 200);
   });
 
-  test('sorts by a field in both directions', async () => {
+  test('GET /users sorts by a field in both directions', async () => {
     const sorted = async (sort: string): Promise<string> =>
       ids(await other.send('GET', `/users?sort=${sort}`))
         .map((id) => id.slice(5))
@@ -719,7 +719,7 @@ describe('GET /users', () => {
     assert.equal(await sorted('user_id:-1'), '210');
   });
 
-  test('rejects to sort more users than its limit by a field without an index', async (t) => {
+  test('GET /users rejects to sort more users than its limit by a field without an index', async (t) => {
     const small = await openApiFixture({ limits: { ...limits, sortedUsersMax: 1 } });
     t.after(() => small.close());
     for (const email of ['a@example.com', 'b@example.com']) {
@@ -763,24 +763,24 @@ describe('GET /users', () => {
     'fields=a&fields=b',
   ];
   for (const query of wrong) {
-    test(`rejects ${query}`, async () => {
+    test(`GET /users rejects ${query}`, async () => {
       const response = await other.send('GET', `/users?${query}`);
       assert.equal(response.status, 400, response.text);
       assert.equal(response.body.errorCode, 'invalid_query_string');
     });
   }
 
-  test('ignores unknown parameters', async () => {
+  test('GET /users ignores unknown parameters', async () => {
     const response = await other.send('GET', '/users?search_engine=v3&connection=x&__proto__=1');
     assert.equal(response.body.length, 3);
   });
 
-  test('returns the selected fields', async () => {
+  test('GET /users returns the selected fields', async () => {
     const { body: users } = await other.send('GET', '/users?fields=user_id&include_totals=true');
     assert.deepEqual(users.users[0], { user_id: 'leat|0' });
   });
 
-  test('pages by cursor with take and from', async () => {
+  test('GET /users pages by cursor with take and from', async () => {
     const first = await other.send('GET', '/users?take=2&include_totals=true&page=50');
     assert.deepEqual(Object.keys(first.body), ['users', 'next']);
     assert.deepEqual(ids(first), ['leat|0', 'leat|1']);

@@ -9,7 +9,7 @@ describe('TTL cache', () => {
     createTtlCache<string>({ clock, freshMs: 1_000, entriesMax: 10 });
   const read = (value: string) => (): Promise<string> => Promise.resolve(value);
 
-  test('returns a value without a promise until it is too old', async () => {
+  test('TTL cache returns a value without a promise until it is too old', async () => {
     const cache = emptyCache();
     assert.equal(await cache.get('key', read('one')), 'one');
     clock.move(999);
@@ -20,7 +20,7 @@ describe('TTL cache', () => {
     assert.equal(await aged, 'two');
   });
 
-  test('reads an expired value again, and passes the former one to the read', async () => {
+  test('TTL cache reads an expired value again, and passes the former one to the read', async () => {
     const cache = emptyCache();
     await cache.get('key', read('one'));
     cache.expire('key');
@@ -28,7 +28,7 @@ describe('TTL cache', () => {
     assert.equal(await seen, 'after one');
   });
 
-  test('does not cache a value that expires while it is read', async () => {
+  test('TTL cache does not cache a value that expires while it is read', async () => {
     const cache = emptyCache();
     const reading = Promise.withResolvers<string>();
     const first = cache.get('key', () => reading.promise);
@@ -39,7 +39,7 @@ describe('TTL cache', () => {
     assert.equal(cache.get('key', read('unread')), 'new');
   });
 
-  test('shares one read between concurrent callers of a key', async () => {
+  test('TTL cache shares one read between concurrent callers of a key', async () => {
     const cache = emptyCache();
     let reads = 0;
     const slow = async (): Promise<string> => `read ${(reads += 1)}`;
@@ -56,7 +56,7 @@ describe('TTL cache', () => {
     assert.equal(await cache.get('key', read('fixed')), 'fixed');
   });
 
-  test('drops the least recently used value beyond its limit', async () => {
+  test('TTL cache drops the least recently used value beyond its limit', async () => {
     const cache = emptyCache();
     for (let index = 0; index < 100; index += 1) {
       await cache.get(`key ${index}`, read('cached'));

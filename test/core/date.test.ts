@@ -52,7 +52,7 @@ describe('parseTime', () => {
     '1772357400000',
   ];
   for (const text of bad) {
-    test(`rejects ${JSON.stringify(text)}`, () => {
+    test(`parseTime rejects ${JSON.stringify(text)}`, () => {
       assert.equal(parseTime(text), undefined);
     });
   }
@@ -66,7 +66,7 @@ describe('parseTime', () => {
     );
   });
 
-  test('never throws, for any text', () => {
+  test('parseTime never throws, for any text', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: fc.constantFrom(...'0123456789-T:Z+. '.split('')) }),
@@ -79,7 +79,7 @@ describe('parseTime', () => {
 });
 
 describe('createTimeWriter', () => {
-  test('returns the same as formatTime, in any order', () => {
+  test('createTimeWriter returns the same as formatTime, in any order', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 3 })), (times) => {
         const write = createTimeWriter();

@@ -14,7 +14,7 @@ const parts: EnvelopeParts = {
 };
 
 describe('makeBody', () => {
-  test('makes the envelope without the field of a stream', () => {
+  test('makeBody makes the envelope without the field of a stream', () => {
     assert.deepEqual(JSON.parse(makeBody(parts)), {
       id: 'evt_b8dLcukC7edhDQ7cn5d4gE',
       source: 'urn:leat:',
@@ -26,26 +26,26 @@ describe('makeBody', () => {
     });
   });
 
-  test('marks test events only', () => {
+  test('makeBody marks test events only', () => {
     assert.equal(JSON.parse(makeBody({ ...parts, purpose: 'test' })).svcpurpose, 'test');
     assert.equal('svcpurpose' in JSON.parse(makeBody(parts)), false);
   });
 
-  test('names source and attributes after service and prefix', () => {
+  test('makeBody names source and attributes after service and prefix', () => {
     const body = JSON.parse(makeBody({ ...parts, service: 'acme', prefix: 'a0', purpose: 'test' }));
     assert.equal(body.source, 'urn:acme:');
     assert.equal(body.a0tenant, 'main');
     assert.equal(body.a0purpose, 'test');
   });
 
-  test('adds further attributes unchanged', () => {
+  test('makeBody adds further attributes unchanged', () => {
     const extensions = { subject: 'x"y\n', traceflags: 1, sampled: true };
     const body = JSON.parse(makeBody({ ...parts, extensions }));
     assert.deepEqual({ ...body, ...extensions }, body);
     assert.equal(makeBody({ ...parts, extensions: {} }), makeBody(parts));
   });
 
-  test('keeps any data unchanged, including hostile texts and names', () => {
+  test('makeBody keeps any data unchanged, including hostile texts and names', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const data = { object: value };
@@ -59,7 +59,7 @@ describe('makeBody', () => {
 });
 
 describe('deliveryBody', () => {
-  test('adds the stream as the last field', () => {
+  test('deliveryBody adds the stream as the last field', () => {
     const body = makeBody(parts);
     const delivered = JSON.parse(deliveryBody(body, 'svc', 'est_MASi45ub7Qe4ZE36UT5G6c'));
     assert.deepEqual(delivered, {

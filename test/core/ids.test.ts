@@ -10,7 +10,7 @@ const millis = fc.integer({ min: 0, max: 58 ** 8 - 1 });
 const bytes = fc.uint8Array({ minLength: 10, maxLength: 10 });
 
 describe('makeId', () => {
-  test('makes a prefix and 22 base58 characters from any time and any bytes', () => {
+  test('makeId makes a prefix and 22 base58 characters from any time and any bytes', () => {
     fc.assert(
       fc.property(millis, bytes, (now, random) => {
         assert.match(
@@ -21,7 +21,7 @@ describe('makeId', () => {
     );
   });
 
-  test('makes ids that sort by time, for any random part', () => {
+  test('makeId makes ids that sort by time, for any random part', () => {
     fc.assert(
       fc.property(millis, millis, bytes, bytes, (one, other, oneRandom, otherRandom) => {
         fc.pre(one < other);
@@ -31,7 +31,7 @@ describe('makeId', () => {
     );
   });
 
-  test('uses every random bit', () => {
+  test('makeId uses every random bit', () => {
     fc.assert(
       fc.property(bytes, bytes, (one, other) => {
         const same = Buffer.compare(one, other) === 0;
@@ -49,7 +49,7 @@ describe('makeId', () => {
     );
   });
 
-  test('uses 80 random bits', () => {
+  test('makeId uses 80 random bits', () => {
     const counts: number[] = [];
     makeId('evt_', 0, (count) => {
       counts.push(count);
@@ -60,7 +60,7 @@ describe('makeId', () => {
 });
 
 describe('keyedEventId', () => {
-  test('returns an event id, and the same one for the same key', () => {
+  test('keyedEventId returns an event id, and the same one for the same key', () => {
     fc.assert(
       fc.property(fc.string(), (key) => {
         assert.equal(keyedEventId([key]), keyedEventId([key]));
@@ -74,18 +74,18 @@ describe('keyedEventId', () => {
     assert.equal(keyedEventId(['urn:shop', '42']), 'evt_WpRcPN7CsKGemMevcjtakW');
   });
 
-  test('distinguishes lists of parts that join to the same text', () => {
+  test('keyedEventId distinguishes lists of parts that join to the same text', () => {
     const lists = [['ab', 'c'], ['a', 'bc'], ['abc'], ['a', 'b', 'c'], ['', 'abc'], ['a","b', 'c']];
     assert.equal(new Set(lists.map((parts) => keyedEventId(parts))).size, lists.length);
   });
 
-  test('distinguishes lone surrogates', () => {
+  test('keyedEventId distinguishes lone surrogates', () => {
     assert.notEqual(keyedEventId(['\ud800']), keyedEventId(['\udfff']));
   });
 });
 
 describe('isEventId', () => {
-  test('accepts the prefix and exactly 22 letters or digits', () => {
+  test('isEventId accepts the prefix and exactly 22 letters or digits', () => {
     assert.ok(isEventId(`evt_${'a'.repeat(22)}`));
     for (const text of [
       '',

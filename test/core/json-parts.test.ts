@@ -16,13 +16,13 @@ describe('sizeOf', () => {
     [`["${long}[",["${long}\\"]"],{"${long}":[[]]}]`, 6, 4],
   ];
   for (const [text, parts, depth] of cases) {
-    test(`counts ${parts} parts and depth ${depth} in ${text.slice(0, 40)}`, () => {
+    test(`sizeOf counts ${parts} parts and depth ${depth} in ${text.slice(0, 40)}`, () => {
       const size = runSync(sizeOf(Buffer.from(text)));
       assert.deepEqual({ parts: size.parts, depth: size.depth }, { parts, depth });
     });
   }
 
-  test('counts the same for any position of a pause', () => {
+  test('sizeOf counts the same for any position of a pause', () => {
     for (let before = 131_060; before < 131_080; before += 1) {
       const text = `["${'x'.repeat(before)}\\"[",{"a":[]},"\\\\"]`;
       const { parts, depth } = runSync(sizeOf(Buffer.from(text)));
@@ -40,7 +40,7 @@ describe('fieldsOf', () => {
     { user_metadata: { list: [[], [{}], ','], text: '\u2028 \ud83e\uddd1,"' }, ['__proto__']: [1] },
   ];
   for (const [index, object] of objects.entries()) {
-    test(`splits object ${index} into the JSON text of each field`, () => {
+    test(`fieldsOf splits object ${index} into the JSON text of each field`, () => {
       const expected = Object.entries(object).map(([name, value]) => ({
         name,
         text: `${JSON.stringify(name)}:${JSON.stringify(value)}`,
@@ -49,7 +49,7 @@ describe('fieldsOf', () => {
     });
   }
 
-  test('splits the same for any position of a pause', () => {
+  test('fieldsOf splits the same for any position of a pause', () => {
     for (let before = 131_040; before < 131_080; before += 1) {
       const object = { a: 'x'.repeat(before), 'b"': { c: ['\\"', {}] }, d: 1 };
       const texts = runSync(fieldsOf(JSON.stringify(object))).map(({ text }) => text);

@@ -19,7 +19,7 @@ describe('redact', () => {
     ['characters outside the basic plane', 'x🎈🎈y', ['🎈🎈'], 'x***y'],
   ];
   for (const [name, text, secrets, expected] of cases) {
-    test(`replaces ${name}`, () => {
+    test(`redact replaces ${name}`, () => {
       assert.equal(redact(text, secrets, false), expected);
       assert.equal(redact(text, secrets.toReversed(), false), expected);
     });

@@ -186,7 +186,7 @@ describe('the retry schedule', () => {
     ]);
   });
 
-  test('without delays, or with a status that is not retried, the first attempt is the last', () => {
+  test('the retry schedule without delays, or with a status that is not retried, the first attempt is the last', () => {
     const failed = { result: 'failed', status: 503, error: '503' };
     assert.deepEqual(decide(busy, 1, { ...rules, retryDelaysMs: [] }), failed);
     const notFound = { result: 'failed', status: 404, error: '404' };

@@ -17,7 +17,7 @@ describe('the catalogue', () => {
 });
 
 describe('sampleData', () => {
-  test('returns a complete user for user types', () => {
+  test('sampleData returns a complete user for user types', () => {
     const { object } = sampleData('user.created', facts);
     assert.deepEqual(
       Object.entries(object).filter(([, value]) => value === undefined),
@@ -35,7 +35,7 @@ describe('sampleData', () => {
     assert.equal('deleted_at' in sampleData('user.deleted', facts).object, true);
   });
 
-  test('returns the objects that every other catalogue type refers to', () => {
+  test('sampleData returns the objects that every other catalogue type refers to', () => {
     assert.deepEqual(sampleData('organization.member.role.assigned', facts).object, {
       organization: { id: 'org_5mZq8Rk2Wd7Xc4Vb' },
       member: { user_id: 'leat|65e1a0b2c3d4e5f60718293a' },
@@ -48,7 +48,7 @@ describe('sampleData', () => {
     }
   });
 
-  test('returns an empty object for a type outside the catalogue', () => {
+  test('sampleData returns an empty object for a type outside the catalogue', () => {
     assert.deepEqual(sampleData('order.paid', facts), { object: {} });
     assert.deepEqual(sampleData('user.paid', facts), { object: {} });
     assert.deepEqual(sampleData('__proto__.x', facts), { object: {} });

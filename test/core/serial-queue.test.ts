@@ -18,7 +18,7 @@ function recordedTasks() {
 const inTurn = ['a starts', 'a ends', 'b starts', 'b ends', 'c starts', 'c ends'];
 
 describe('serial queue', () => {
-  test('runs one task at a time, in the order of the calls, also after a failed one', async () => {
+  test('serial queue runs one task at a time, in the order of the calls, also after a failed one', async () => {
     const run = createSerialQueue();
     const { log, task } = recordedTasks();
     const results = await Promise.allSettled([run(task('a')), run(task('b')), run(task('c'))]);
@@ -31,7 +31,7 @@ describe('serial queue', () => {
 });
 
 describe('keyed serial queue', () => {
-  test('runs one task of a key at a time, in the order of the calls, also after a failed one', async () => {
+  test('keyed serial queue runs one task of a key at a time, in the order of the calls, also after a failed one', async () => {
     const { run } = createKeyedSerialQueue();
     const { log, task } = recordedTasks();
     const results = await Promise.allSettled(['a', 'b', 'c'].map((name) => run('key', task(name))));
@@ -42,7 +42,7 @@ describe('keyed serial queue', () => {
     assert.deepEqual(log, inTurn);
   });
 
-  test('runs tasks of different keys at the same time', async () => {
+  test('keyed serial queue runs tasks of different keys at the same time', async () => {
     const { run } = createKeyedSerialQueue();
     const { log, task } = recordedTasks();
     await Promise.all(['a', 'c'].map((name) => run(name, task(name))));

@@ -35,7 +35,7 @@ function destination(authorization: object, endpoint = before.destination.endpoi
 }
 
 describe('applyPatch', () => {
-  test('changes only the fields sent and updatedAt', () => {
+  test('applyPatch changes only the fields sent and updatedAt', () => {
     assert.deepEqual(patched({ name: 'sales' }), { ...before, name: 'sales', updatedAt: now });
     assert.deepEqual(patched({ status: 'disabled' }), {
       ...before,
@@ -44,7 +44,7 @@ describe('applyPatch', () => {
     });
   });
 
-  test('returns the same object when nothing changes', () => {
+  test('applyPatch returns the same object when nothing changes', () => {
     const same: StreamPatch[] = [
       {},
       { name: 'crm', status: 'enabled', types: ['user.created', 'user.deleted'] },
@@ -71,7 +71,7 @@ describe('applyPatch', () => {
     assert.equal('resume' in held && held.resume, 'held');
   });
 
-  test('rejects enabling at the limit of open failures, and applies nothing then', () => {
+  test('applyPatch rejects enabling at the limit of open failures, and applies nothing then', () => {
     const full = { ...state, health: { consecutive: 0, total: 5000 } };
     const patch = { status: 'enabled', name: 'sales' } as const;
     assert.deepEqual(applyPatch(disabled, patch, full), { refused: 'too_many_failures' });
@@ -82,7 +82,7 @@ describe('applyPatch', () => {
     assert.ok('after' in applyPatch(disabled, { name: 'sales' }, full));
   });
 
-  test('replaces the whole destination', () => {
+  test('applyPatch replaces the whole destination', () => {
     const authorization = { method: 'basic', username: 'ada', password: 'p' };
     const after = patched(destination(authorization, 'https://other.example.net/'));
     assert.deepEqual(after.destination, {
@@ -92,7 +92,7 @@ describe('applyPatch', () => {
     });
   });
 
-  test('accepts a new secret alone', () => {
+  test('applyPatch accepts a new secret alone', () => {
     const after = patched(destination({ method: 'bearer', token: 'new' }));
     assert.deepEqual(after.destination.authorization, { method: 'bearer', token: 'new' });
     assert.equal(after.updatedAt, now);
@@ -114,7 +114,7 @@ describe('applyPatch', () => {
   for (const [authorization, same, changed] of kinds) {
     const stream = { ...before, destination: { ...before.destination, authorization } };
 
-    test(`keeps the ${authorization.method} secret when nothing else of the destination changes`, () => {
+    test(`applyPatch keeps the ${authorization.method} secret when nothing else of the destination changes`, () => {
       assert.equal(patched(destination(same), stream), stream);
     });
 
@@ -130,14 +130,14 @@ describe('applyPatch', () => {
 });
 
 describe('rotateSecret', () => {
-  test('puts the new secret first and keeps the former one for 24 hours', () => {
+  test('rotateSecret puts the new secret first and keeps the former one for 24 hours', () => {
     assert.deepEqual(rotateSecret(before, 'whsec_2', now).signingSecrets, [
       { secret: 'whsec_2', createdAt: now, expiresAt: undefined },
       { secret: 'whsec_1', createdAt: created, expiresAt: now + 86_400_000 },
     ]);
   });
 
-  test('keeps two secrets at most', () => {
+  test('rotateSecret keeps two secrets at most', () => {
     const twice = rotateSecret(rotateSecret(before, 'whsec_2', now), 'whsec_3', now + 1);
     assert.deepEqual(
       twice.signingSecrets.map(({ secret }) => secret),

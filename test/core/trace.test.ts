@@ -6,7 +6,7 @@ const trace = '4bf92f3577b34da6a3ce929d0e0e4736';
 const parent = '00f067aa0ba902b7';
 
 describe('traceOf', () => {
-  test('returns a valid traceparent unchanged', () => {
+  test('traceOf returns a valid traceparent unchanged', () => {
     for (const flags of ['00', '01', '03', 'ff']) {
       const header = `00-${trace}-${parent}-${flags}`;
       assert.equal(traceOf(header), header);
@@ -33,6 +33,6 @@ describe('traceOf', () => {
     'a line feed at the end': `00-${trace}-${parent}-01\n`,
   };
   for (const [name, header] of Object.entries(invalid)) {
-    test(`rejects ${name}`, () => assert.equal(traceOf(header), undefined));
+    test(`traceOf rejects ${name}`, () => assert.equal(traceOf(header), undefined));
   }
 });

@@ -79,19 +79,19 @@ describe('newUser', () => {
     assert.deepEqual([email, name, nickname], ['ada@example.com', 'ada@example.com', 'ada']);
   });
 
-  test('keeps sent fields instead of the defaults', () => {
+  test('newUser keeps sent fields instead of the defaults', () => {
     const profile = { name: 'Ada', nickname: 'countess', picture: 'ada.png', email_verified: true };
     const object = userObject(made({ profile, username: 'ada' }));
     assert.deepEqual({ ...object, ...profile, username: 'ada' }, object);
   });
 
-  test('keeps an empty user_metadata and drops an empty app_metadata', () => {
+  test('newUser keeps an empty user_metadata and drops an empty app_metadata', () => {
     const object = userObject(made({ profile: { user_metadata: {}, app_metadata: {} } }));
     assert.deepEqual(object['user_metadata'], {});
     assert.equal(Object.hasOwn(object, 'app_metadata'), false);
   });
 
-  test('splits the id at its first bar', () => {
+  test('newUser splits the id at its first bar', () => {
     const [identity] = userObject(made({ localId: 'a|b' }))['identities'] as { user_id: string }[];
     assert.equal(identity?.user_id, 'a|b');
   });
@@ -102,7 +102,7 @@ describe('newUser', () => {
 });
 
 describe('makeLocalId', () => {
-  test('returns 24 hexadecimal digits that begin with the seconds', () => {
+  test('makeLocalId returns 24 hexadecimal digits that begin with the seconds', () => {
     const id = makeLocalId(now, (count) => new Uint8Array(count).fill(0xab));
     assert.equal(id, `${Math.floor(now / 1000).toString(16)}abababababababab`);
     assert.match(
@@ -113,7 +113,7 @@ describe('makeLocalId', () => {
 });
 
 describe('applyUserPatch', () => {
-  test('replaces only the fields sent and updated_at', () => {
+  test('applyUserPatch replaces only the fields sent and updated_at', () => {
     const before = made({ profile: { given_name: 'Ada', blocked: true } });
     const after = applied(before, { profile: { given_name: 'Augusta' } }, now + 5);
     assert.deepEqual(after, {
@@ -123,7 +123,7 @@ describe('applyUserPatch', () => {
     });
   });
 
-  test('changes e-mail, username and password, but no field derived from them', () => {
+  test('applyUserPatch changes e-mail, username and password, but no field derived from them', () => {
     const patch = { email: 'Countess@Example.com', username: 'c', passwordHash: 'x', profile: {} };
     const after = applied(made(), patch, now);
     assert.equal(after.email, 'countess@example.com');
@@ -132,24 +132,24 @@ describe('applyUserPatch', () => {
     assert.equal(profileOf(after.profileJson)['name'], 'ada@example.com');
   });
 
-  test('removes a field that is null', () => {
+  test('applyUserPatch removes a field that is null', () => {
     assert.equal(Object.hasOwn(patched({ name: null }), 'name'), false);
     assert.equal(Object.hasOwn(patched({ given_name: null }), 'given_name'), false);
   });
 
   for (const name of ['user_metadata', 'app_metadata']) {
-    test(`merges ${name} at its first level only`, () => {
+    test(`applyUserPatch merges ${name} at its first level only`, () => {
       const before = { [name]: { a: 1, b: { c: 2, d: 3 } } };
       const after = patched({ [name]: { b: { c: 4 }, e: 5 } }, before);
       assert.deepEqual(after[name], { a: 1, b: { c: 4 }, e: 5 });
     });
 
-    test(`removes a key of ${name} that is null, and keeps a nested null`, () => {
+    test(`applyUserPatch removes a key of ${name} that is null, and keeps a nested null`, () => {
       const after = patched({ [name]: { a: null, x: { y: null } } }, { [name]: { a: 1, b: 2 } });
       assert.deepEqual(after[name], { b: 2, x: { y: null } });
     });
 
-    test(`treats __proto__ in ${name} as an ordinary key`, () => {
+    test(`applyUserPatch treats __proto__ in ${name} as an ordinary key`, () => {
       const after = patched({ [name]: proto }, { [name]: { a: 1 } })[name] as object;
       assert.deepEqual(Object.keys(after), ['a', '__proto__']);
       assert.equal(Object.getPrototypeOf(after), Object.prototype);
@@ -165,7 +165,7 @@ describe('applyUserPatch', () => {
     assert.equal(Object.hasOwn(after, 'app_metadata'), false);
   });
 
-  test('does not modify its argument', () => {
+  test('applyUserPatch does not modify its argument', () => {
     const before = made({ profile: { user_metadata: { a: 1 } } });
     const copy = structuredClone(before);
     applied(before, { profile: { user_metadata: { a: null }, name: null } }, now + 1);
@@ -254,7 +254,7 @@ describe('isEmail', () => {
     "o'neil@[192.0.2.1]",
   ];
   for (const text of good) {
-    test(`accepts ${text.slice(0, 40)}`, () => {
+    test(`isEmail accepts ${text.slice(0, 40)}`, () => {
       assert.equal(isEmail(text), true);
     });
   }
@@ -278,12 +278,12 @@ describe('isEmail', () => {
     'a'.repeat(100_000),
   ];
   for (const text of bad) {
-    test(`rejects ${JSON.stringify(text.slice(0, 40))} (${text.length})`, () => {
+    test(`isEmail rejects ${JSON.stringify(text.slice(0, 40))} (${text.length})`, () => {
       assert.equal(isEmail(text), false);
     });
   }
 
-  test('counts characters, not UTF-16 code units', () => {
+  test('isEmail counts characters, not UTF-16 code units', () => {
     assert.equal(isEmail(`${'😀'.repeat(242)}@example.com`), true);
     assert.equal(isEmail(`${'😀'.repeat(243)}@example.com`), false);
   });

@@ -17,7 +17,7 @@ const random: RandomBytes = (count) => randomBytes(count);
 const credentials = { clientId: 'operator', clientSecret: 'secret-of-the-operator' };
 
 describe('loadOrCreateSecretKey', () => {
-  test('creates the key once, readable by its owner only, and leaves no other file', async (t) => {
+  test('loadOrCreateSecretKey creates the key once, readable by its owner only, and leaves no other file', async (t) => {
     const folder = join(await freshFolder(t), 'data');
     const made = await loadOrCreateSecretKey(folder, random);
     assert.equal(made.length, 32);
@@ -58,7 +58,7 @@ describe('loadOrCreateSecretKey', () => {
   });
 
   for (const text of ['', 'c2hvcnQ=\n', `${'A'.repeat(43)}=x\n`, 'no key at all']) {
-    test(`refuses a file with ${JSON.stringify(text)}, and leaves it unchanged`, async (t) => {
+    test(`loadOrCreateSecretKey refuses a file with ${JSON.stringify(text)}, and leaves it unchanged`, async (t) => {
       const folder = await freshFolder(t);
       await writeFile(join(folder, 'secret.key'), text);
       await assert.rejects(
@@ -69,7 +69,7 @@ describe('loadOrCreateSecretKey', () => {
     });
   }
 
-  test('refuses a folder that is a file, in one line', async (t) => {
+  test('loadOrCreateSecretKey refuses a folder that is a file, in one line', async (t) => {
     const file = join(await freshFolder(t), 'file');
     await writeFile(file, '');
     for (const folder of [file, join(file, 'below')]) {
@@ -80,7 +80,7 @@ describe('loadOrCreateSecretKey', () => {
     }
   });
 
-  test('refuses a key that cannot be read, in one line', async (t) => {
+  test('loadOrCreateSecretKey refuses a key that cannot be read, in one line', async (t) => {
     const folder = await freshFolder(t);
     await rm(join(folder, 'secret.key'), { force: true });
     // A folder of that name cannot be read by any user, root included.
@@ -93,7 +93,7 @@ describe('loadOrCreateSecretKey', () => {
 });
 
 describe('writeCredentials', () => {
-  test('writes a file that only its owner can read, also over one with another mode', async (t) => {
+  test('writeCredentials writes a file that only its owner can read, also over one with another mode', async (t) => {
     const folder = await freshFolder(t);
     const former = join(folder, 'bootstrap.json');
     await writeFile(former, 'former', { mode: 0o644 });
@@ -117,7 +117,7 @@ describe('writeCredentials', () => {
     assert.deepEqual(await readdir(folder), ['bootstrap.json']);
   });
 
-  test('keeps the sample of the message API when the management client is added', async (t) => {
+  test('writeCredentials keeps the sample of the message API when the management client is added', async (t) => {
     const folder = await freshFolder(t);
     const sample = { clientId: 'messages-sample-1', clientSecret: 'secret-of-the-sample' };
     const sampleFields = { client_id: 'messages-sample-1', client_secret: 'secret-of-the-sample' };
@@ -138,7 +138,7 @@ describe('writeCredentials', () => {
   });
 
   for (const text of ['', 'no JSON', '[]', 'null', '7']) {
-    test(`replaces a file with ${JSON.stringify(text)}`, async (t) => {
+    test(`writeCredentials replaces a file with ${JSON.stringify(text)}`, async (t) => {
       const folder = await freshFolder(t);
       await writeFile(credentialsFile(folder), text);
       await writeCredentials(folder, { management: credentials }, random);

@@ -471,7 +471,7 @@ describe('permission', () => {
     assert.equal(await bearer(compact(goodHeader, payload)), 'denied');
   });
 
-  test('of a repeated permissions claim the last one counts', async () => {
+  test('permission of a repeated permissions claim the last one counts', async () => {
     const first = `{"permissions":["${permission}"],"permissions":[],`;
     const claims = JSON.stringify({ ...adminClaims, permissions: undefined }).slice(1);
     assert.equal(await bearer(compact(goodHeader, first + claims)), 'denied');

@@ -160,7 +160,7 @@ describe('an attempt', () => {
 });
 
 describe('the dispatcher', () => {
-  test('reports of streams, batches, outages and bugs are counted', async () => {
+  test('the dispatcher reports of streams, batches, outages and bugs are counted', async () => {
     const metrics = metricsOf();
     const error = new Error('away');
     const health = { consecutive: 1, total: 2 };

@@ -50,7 +50,7 @@ describe('the metrics server', () => {
     assert.equal(await response.text(), '');
   });
 
-  test('rejects other methods and other paths', async (t) => {
+  test('the metrics server rejects other methods and other paths', async (t) => {
     const { url } = await openFixture(t);
     for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
       const response = await fetch(`${url}/metrics`, { method });
@@ -69,7 +69,7 @@ describe('the metrics server', () => {
     }
   });
 
-  test('does not wait for the body of a rejected request', async (t) => {
+  test('the metrics server does not wait for the body of a rejected request', async (t) => {
     const { port } = await openFixture(t);
     const socket = connect(port, '127.0.0.1');
     socket.write('POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n');
@@ -78,7 +78,7 @@ describe('the metrics server', () => {
     assert.match(response, /^HTTP\/1\.1 405 /);
   });
 
-  test('creates one text for concurrent requests, and a new one for the next', async (t) => {
+  test('the metrics server creates one text for concurrent requests, and a new one for the next', async (t) => {
     const requested = Promise.withResolvers<void>();
     const release = Promise.withResolvers<void>();
     let made = 0;
@@ -101,7 +101,7 @@ describe('the metrics server', () => {
     assert.equal(await scrape(), `leat_made ${made}\n`);
   });
 
-  test('reports that a text could not be created, and creates the next one', async (t) => {
+  test('the metrics server reports that a text could not be created, and creates the next one', async (t) => {
     let fails = true;
     const { url, reported } = await openFixture(t, () =>
       fails ? Promise.reject(new Error('a bug')) : Promise.resolve('leat_up 1\n'),
@@ -114,7 +114,7 @@ describe('the metrics server', () => {
     assert.equal((await fetch(`${url}/metrics`)).status, 200);
   });
 
-  test('rejects with the error of the system when its address is in use', async (t) => {
+  test('the metrics server rejects with the error of the system when its address is in use', async (t) => {
     const { port } = await openFixture(t);
     const metrics = { contentType, text: () => Promise.resolve('') };
     await assert.rejects(

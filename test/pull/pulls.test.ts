@@ -28,7 +28,7 @@ async function openFixture(
 const many = (count: number, type = 'a.made'): string[] => Array<string>(count).fill(type);
 
 describe('a live reader', () => {
-  test('receives new events in order, filtered by type', async (t) => {
+  test('a live reader receives new events in order, filtered by type', async (t) => {
     const fixture = await openFixture(t);
     const all = await fixture.open();
     const some = await fixture.open({ types: ['b.made', 'c.made', 'b.made'] });
@@ -39,7 +39,7 @@ describe('a live reader', () => {
     assert.ok(all.text.startsWith(greeting));
   });
 
-  test('receives a heartbeat every 15 s, with its position when that has moved', async (t) => {
+  test('a live reader receives a heartbeat every 15 s, with its position when that has moved', async (t) => {
     const fixture = await openFixture(t);
     const wire = await fixture.open({ types: ['b.made'] });
     await fixture.clock.advance(14_000);
@@ -55,7 +55,7 @@ describe('a live reader', () => {
     assert.equal(wire.text.split('offset-only').length - 1, 1, 'its position is unchanged');
   });
 
-  test('receives its position with the check of an event that it did not receive', async (t) => {
+  test('a live reader receives its position with the check of an event that it did not receive', async (t) => {
     const fixture = await openFixture(t);
     const wire = await fixture.open({ types: ['b.made'] });
     const head = await fixture.append('a.made', 'a.made');
@@ -72,7 +72,7 @@ describe('a live reader', () => {
     assert.ok(later.text.endsWith(`"${formatOffset(head, events[0]?.id)}"}\n\n`), later.text);
   });
 
-  test('receives no position that it knows from an event', async (t) => {
+  test('a live reader receives no position that it knows from an event', async (t) => {
     const fixture = await openFixture(t);
     const wire = await fixture.open({ types: ['b.made'] });
     await fixture.append('a.made', 'b.made');
@@ -80,7 +80,7 @@ describe('a live reader', () => {
     assert.doesNotMatch(wire.text, /offset-only/);
   });
 
-  test('ends within 5 minutes, without an error, and not at the same time as others', async (t) => {
+  test('a live reader ends within 5 minutes, without an error, and not at the same time as others', async (t) => {
     const fixture = await openFixture(t);
     const wires = await Promise.all(range(1, 40).map((n) => fixture.open({ client: `c${n}` })));
     await fixture.clock.advance(269_000);
@@ -105,7 +105,7 @@ describe('a live reader', () => {
     assert.equal(wire.text, greeting);
   });
 
-  test('receives no events of another tenant', async (t) => {
+  test('a live reader receives no events of another tenant', async (t) => {
     const fixture = await openFixture(t);
     const other = await fixture.store.tenants.create({ name: 'other', domain: 'o' }, 0);
     assert.ok('created' in other);
@@ -116,7 +116,7 @@ describe('a live reader', () => {
 });
 
 describe('a reader that is behind', () => {
-  test('receives every event after its offset once, while more are appended', async (t) => {
+  test('a reader that is behind receives every event after its offset once, while more are appended', async (t) => {
     const fixture = await openFixture(t, { settings: { pageEvents: 7 } });
     await fixture.append(...many(100));
     const opening = fixture.open({ after: 20 });
@@ -127,7 +127,7 @@ describe('a reader that is behind', () => {
     assert.deepEqual(wire.offsets, shown(...range(21, 200)));
   });
 
-  test('reads pages only as fast as its client reads', async (t) => {
+  test('a reader that is behind reads pages only as fast as its client reads', async (t) => {
     const pages: number[] = [];
     const fixture = await openFixture(t, {
       settings: { pageBytes: 1000 },
@@ -154,7 +154,7 @@ describe('a reader that is behind', () => {
     assert.deepEqual(wire.offsets, shown(...range(1, 2000)));
   });
 
-  test('shares its pages with others at the same offset', async (t) => {
+  test('a reader that is behind shares its pages with others at the same offset', async (t) => {
     let pages = 0;
     const fixture = await openFixture(t, {
       around: (store) => ({
@@ -182,7 +182,7 @@ describe('a reader that is behind', () => {
     assert.deepEqual(late.offsets, shown(...range(1, 1001)));
   });
 
-  test('receives its position while no event matches', async (t) => {
+  test('a reader that is behind receives its position while no event matches', async (t) => {
     const fixture = await openFixture(t);
     await fixture.append(...many(30));
     const wire = await fixture.open({ after: 0, types: ['b.made'] });
@@ -190,7 +190,7 @@ describe('a reader that is behind', () => {
     assert.ok(wire.plain.endsWith(offsetFrame({ offset: 30 })));
   });
 
-  test('receives an error when the log was pruned before it could read it', async (t) => {
+  test('a reader that is behind receives an error when the log was pruned before it could read it', async (t) => {
     const fixture = await openFixture(t, { settings: { pageBytes: 1000 } });
     await fixture.append(...many(2000));
     const filtered = await fixture.open({ after: 0, types: ['a.made'], wire: new Wire(false) });
@@ -209,7 +209,7 @@ describe('a reader that is behind', () => {
     assert.equal(fixture.pulls.open, 0);
   });
 
-  test('receives no error when only events that it has read were pruned', async (t) => {
+  test('a reader that is behind receives no error when only events that it has read were pruned', async (t) => {
     const fixture = await openFixture(t, { settings: { pageBytes: 1000 } });
     await fixture.append(...many(2000));
     const wire = await fixture.open({ after: 0, types: ['a.made'], wire: new Wire(false) });
@@ -248,7 +248,7 @@ describe('a client that does not read', () => {
     assert.equal(fixture.pulls.open, 1);
   });
 
-  test('misses no event when it reads again in time', async (t) => {
+  test('a client that does not read misses no event when it reads again in time', async (t) => {
     const fixture = await openFixture(t);
     const wire = await fixture.open({ wire: new Wire(false) });
     for (let round = 0; round < 40; round += 1) await fixture.append(...many(500));
@@ -363,7 +363,7 @@ describe('a client that does not read', () => {
     assert.deepEqual(fixture.logged, [], 'it is not too much');
   });
 
-  test('receives each event once although one chunk exceeds its limit', async (t) => {
+  test('a client that does not read receives each event once although one chunk exceeds its limit', async (t) => {
     const fixture = await openFixture(t, { settings: { waitingBytesMax: 1000 } });
     const wires = [
       await fixture.open({ types: ['a.made'] }),
@@ -374,7 +374,7 @@ describe('a client that does not read', () => {
     for (const wire of wires) assert.deepEqual(wire.offsets, shown(...range(1, 300)));
   });
 
-  test('receives no heartbeats while it does not read', async (t) => {
+  test('a client that does not read receives no heartbeats while it does not read', async (t) => {
     const fixture = await openFixture(t);
     const wire = await fixture.open({ wire: new Wire(false) });
     await fixture.append(...many(1000));
@@ -386,7 +386,7 @@ describe('a client that does not read', () => {
 });
 
 describe('the token of a reader', () => {
-  test('ends the pull without an error once it is invalid', async (t) => {
+  test('the token of a reader ends the pull without an error once it is invalid', async (t) => {
     const fixture = await openFixture(t);
     let stillValid = true;
     const ending = await fixture.open({ client: 'one', stillValid: () => stillValid });
@@ -425,7 +425,7 @@ describe('the token of a reader', () => {
     assert.equal(checks, 1);
   });
 
-  test('counts as valid while it cannot be checked', async (t) => {
+  test('the token of a reader counts as valid while it cannot be checked', async (t) => {
     const fixture = await openFixture(t);
     const stillValid = (): Promise<boolean> => Promise.reject(new StoreUnavailable('away'));
     const wire = await fixture.open({ stillValid });
@@ -531,7 +531,7 @@ describe('a store outage', () => {
 });
 
 describe('events of another process', () => {
-  test('arrive by a hint of the head, by a `missed` hint, and by polling', async (t) => {
+  test('events of another process arrive by a hint of the head, by a `missed` hint, and by polling', async (t) => {
     let emit: (hint: Hint) => void = () => undefined;
     const fixture = await openFixture(t, {
       settings: { pageEvents: 2 },
@@ -577,7 +577,7 @@ describe('events of another process', () => {
 });
 
 describe('the replacement of the store', () => {
-  test('ends every pull without an error, and the head is read again', async (t) => {
+  test('the replacement of the store ends every pull without an error, and the head is read again', async (t) => {
     let head: number | undefined;
     const listeners = new Set<(hint: Hint) => void>();
     const fixture = await openFixture(t, {
@@ -613,7 +613,7 @@ describe('the replacement of the store', () => {
 });
 
 describe('the connection limit of a tenant', () => {
-  test('holds for all pulls, and half of it, rounded up, for one client', async (t) => {
+  test('the connection limit of a tenant holds for all pulls, and half of it, rounded up, for one client', async (t) => {
     const fixture = await openFixture(t, { settings: { connectionsMax: 5 } });
     const wires = [];
     for (const client of ['one', 'one', 'one']) wires.push(await fixture.open({ client }));
@@ -629,7 +629,7 @@ describe('the connection limit of a tenant', () => {
     assert.equal(fixture.pulls.isFree(fixture.tenant, 'three'), false);
   });
 
-  test('releases the reservation of a pull that does not start', async (t) => {
+  test('the connection limit of a tenant releases the reservation of a pull that does not start', async (t) => {
     const fixture = await openFixture(t, { settings: { connectionsMax: 1 } });
     for (let round = 0; round < 3; round += 1) {
       const reservation = fixture.pulls.reserve(fixture.tenant, 'one');
@@ -641,7 +641,7 @@ describe('the connection limit of a tenant', () => {
 });
 
 describe('shutdown', () => {
-  test('ends every pull without an error, and cuts off clients that do not read', async (t) => {
+  test('shutdown ends every pull without an error, and cuts off clients that do not read', async (t) => {
     const fixture = await openFixture(t);
     const reading = await fixture.open();
     const stuck = await fixture.open({ wire: new Wire(false) });

@@ -17,7 +17,7 @@ const hosts = ['leat.example.com', '2001:db8::7', '10.0.0.7'];
 const files = ['tls-ca-key.pem', 'tls-ca.pem', 'tls-cert.pem', 'tls-key.pem'];
 
 describe('loadOrCreateLocalTls', () => {
-  test('creates four files; only their owner can read the private keys', async (t) => {
+  test('loadOrCreateLocalTls creates four files; only their owner can read the private keys', async (t) => {
     const folder = join(await freshFolder(t), 'data');
     await load(folder);
     assert.deepEqual((await readdir(folder)).toSorted(), files);
@@ -44,7 +44,7 @@ describe('loadOrCreateLocalTls', () => {
     assert.equal(leaf.checkHost('example.com'), undefined);
   });
 
-  test('writes dates after 2049', async (t) => {
+  test('loadOrCreateLocalTls writes dates after 2049', async (t) => {
     const folder = await freshFolder(t);
     const late = Date.parse('2049-06-01T00:00:00.999Z');
     const { leaf, authority } = await certificates(folder, await load(folder, { at: late }));
@@ -61,7 +61,7 @@ describe('loadOrCreateLocalTls', () => {
     assert.deepEqual(await contents(folder), before);
   });
 
-  test('creates another certificate of the same authority for a new host', async (t) => {
+  test('loadOrCreateLocalTls creates another certificate of the same authority for a new host', async (t) => {
     const folder = await freshFolder(t);
     const first = await certificates(folder, await load(folder));
     const second = await certificates(folder, await load(folder, { of: ['other.example.com'] }));
@@ -71,7 +71,7 @@ describe('loadOrCreateLocalTls', () => {
     assert.ok(second.leaf.verify(first.authority.publicKey));
   });
 
-  test('creates another certificate when the old one expires within 30 days', async (t) => {
+  test('loadOrCreateLocalTls creates another certificate when the old one expires within 30 days', async (t) => {
     const folder = await freshFolder(t);
     const first = await certificates(folder, await load(folder));
     const at = now + 367 * DAY_MS;
@@ -91,7 +91,7 @@ describe('loadOrCreateLocalTls', () => {
   });
 
   for (const file of files) {
-    test(`replaces ${file} when it is missing or has other content`, async (t) => {
+    test(`loadOrCreateLocalTls replaces ${file} when it is missing or has other content`, async (t) => {
       const folder = await freshFolder(t);
       await load(folder);
       for (const spoil of [
@@ -107,7 +107,7 @@ describe('loadOrCreateLocalTls', () => {
     });
   }
 
-  test('replaces a certificate of another folder', async (t) => {
+  test('loadOrCreateLocalTls replaces a certificate of another folder', async (t) => {
     const one = await freshFolder(t);
     const other = await freshFolder(t);
     await load(one);
@@ -125,7 +125,7 @@ describe('loadOrCreateLocalTls', () => {
     for (const { cert } of made) assert.ok(new X509Certificate(cert).verify(authority.publicKey));
   });
 
-  test('refuses a folder that is a file, in one line', async (t) => {
+  test('loadOrCreateLocalTls refuses a folder that is a file, in one line', async (t) => {
     const file = join(await freshFolder(t), 'file');
     await writeFile(file, '');
     await assert.rejects(load(file), (error: unknown) => {

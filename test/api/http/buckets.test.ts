@@ -233,7 +233,7 @@ describe('the bucket of an address behind a proxy', () => {
     assert.equal(await statusOf('2001:db8::ffff'), 429, 'a /64 is one client');
   });
 
-  test('without a trusted proxy X-Forwarded-For is ignored', async (t) => {
+  test('the bucket of an address behind a proxy without a trusted proxy X-Forwarded-For is ignored', async (t) => {
     const fixture = await openTight(t, { limits });
     const responses: number[] = [];
     for (let i = 0; i < 4; i++) {

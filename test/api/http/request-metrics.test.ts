@@ -45,13 +45,13 @@ describe('measureRequests', () => {
     ['a hijacked response by countResponse', 'GET', '/live', 'GET /live 200 0'],
   ];
   for (const [what, method, path, line] of cases) {
-    test(`counts ${what}`, async () => {
+    test(`measureRequests counts ${what}`, async () => {
       await fetch(`${url}${path}`, { method });
       assert.deepEqual(counted, [line]);
     });
   }
 
-  test('does not count a request without a response', async () => {
+  test('measureRequests does not count a request without a response', async () => {
     await assert.rejects(fetch(`${url}/gone`));
     assert.deepEqual(counted, []);
   });

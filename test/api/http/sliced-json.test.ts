@@ -32,7 +32,7 @@ describe('slicedJson', () => {
     assert.equal(await textOf({ users: [user] }), '{"users":[{"id":1}]}');
   });
 
-  test('returns pieces for long bodies only', async () => {
+  test('slicedJson returns pieces for long bodies only', async () => {
     assert.equal(typeof (await slicedJson([{ a: 1 }, { a: 2 }])), 'string');
     const pieces = await slicedJson([...Array(20).fill('é'.repeat(40_000))]);
     assert.ok(Array.isArray(pieces) && pieces.length >= 10, typeof pieces);

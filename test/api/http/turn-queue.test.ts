@@ -5,7 +5,7 @@ import { createTurnQueue } from '../../../src/api/http/turn-queue.ts';
 const alone = { atOnce: 1, ofOwner: 1 };
 
 describe('a turn queue', () => {
-  test('runs one task at a time and takes the owners in turns', async () => {
+  test('a turn queue runs one task at a time and takes the owners in turns', async () => {
     const done: string[] = [];
     let running = 0;
     const queue = createTurnQueue(alone);
@@ -35,7 +35,7 @@ describe('a turn queue', () => {
     assert.equal(await queue.run(1, async () => 'later'), 'later');
   });
 
-  test('runs no more tasks at once than the limits in total and per owner', async () => {
+  test('a turn queue runs no more tasks at once than the limits in total and per owner', async () => {
     const running: string[] = [];
     let most = 0;
     const ends: (() => void)[] = [];

@@ -44,7 +44,7 @@ describe('parseVerbatim', () => {
 });
 
 describe('mayHoldInexactNumber', () => {
-  test('finds every number that a double changes', () => {
+  test('mayHoldInexactNumber finds every number that a double changes', () => {
     const numbers = ['-0', '1.0', '1.10', '1e5', '-1E5', '12345678901234567890', '1e400'];
     for (const number of [...numbers, '0.0000001', '-0.00000012']) {
       for (const text of [`[${number}]`, `[1,${number}]`, `{"a":${number}}`, `[ ${number} ]`]) {
@@ -53,7 +53,7 @@ describe('mayHoldInexactNumber', () => {
     }
   });
 
-  test('returns false for numbers that a double represents', () => {
+  test('mayHoldInexactNumber returns false for numbers that a double represents', () => {
     for (const text of ['[0,1,-1,1.5,-0.25,0.000001]', '{"a":"x","b":100}', '[]']) {
       assert.equal(mayHoldInexactNumber(text), false, text);
     }

@@ -72,7 +72,7 @@ describe('firstViolation', () => {
     ],
   ];
   for (const [value, reason, property, description] of rows) {
-    test(`explains ${JSON.stringify(value)}: ${reason}`, () => {
+    test(`firstViolation explains ${JSON.stringify(value)}: ${reason}`, () => {
       assert.deepEqual(firstViolation(schema, value), { reason, property, description });
     });
   }
@@ -82,7 +82,7 @@ describe('firstViolation', () => {
     assert.ok((violation?.reason.length ?? 0) < 200);
   });
 
-  test('explains a union by the field that distinguishes its objects', () => {
+  test('firstViolation explains a union by the field that distinguishes its objects', () => {
     const bearer = { method: 'bearer', token: 't', username: 'u' };
     const of = (authorization: unknown): unknown => {
       const webhook = { webhook_endpoint: 'https://a', webhook_authorization: authorization };

@@ -242,7 +242,7 @@ describe('withoutDataUrls', () => {
   const added: string[] = [];
   const addFile = (svg: string): string => `/p${added.push(svg)}`;
 
-  test('moves each SVG image of a style sheet into one file', () => {
+  test('withoutDataUrls moves each SVG image of a style sheet into one file', () => {
     const data = String.raw`url("data:image/svg+xml;charset=utf-8,<svg a=\"%23f(1)\"/>")`;
     const css = `a{background:#fff ${data} 50%}b{mask:${data}}c{background:url(x.png)}`;
     const moved = withoutDataUrls(css, addFile);
@@ -251,7 +251,7 @@ describe('withoutDataUrls', () => {
     assert.deepEqual(added, ['<svg a="#f(1)"/>']);
   });
 
-  test('drops images of other types', () => {
+  test('withoutDataUrls drops images of other types', () => {
     const css = 'a{background:#fff url(data:image/png;base64,AAAA==) 0}';
     assert.equal(withoutDataUrls(css, addFile), 'a{background:#fff none 0}');
   });
