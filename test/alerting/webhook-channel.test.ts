@@ -3,7 +3,7 @@ import { describe, test, type TestContext } from 'node:test';
 import type { Alert } from '../../src/alerting/alert.ts';
 import { createAlertWebhook } from '../../src/alerting/webhook-channel.ts';
 import {
-  type Answer,
+  type Reply,
   flood,
   hang,
   raw,
@@ -29,8 +29,8 @@ const message = { alert, domain: 'leat.example.com' };
 const never = new AbortController().signal;
 const path = '/services/T0/B0/secret-of-the-channel';
 
-async function receive(t: TestContext, answer: Answer): Promise<Receiver> {
-  const receiver = await startReceiver({ answer });
+async function receive(t: TestContext, answer: Reply): Promise<Receiver> {
+  const receiver = await startReceiver({ respond: answer });
   t.after(() => receiver.close());
   return receiver;
 }
@@ -105,7 +105,7 @@ describe('the request of an alert', () => {
   test('send ends when aborted', async (t) => {
     const receiver = await receive(t, hang);
     const cut = new AbortController();
-    receiver.answer = () => cut.abort();
+    receiver.respond = () => cut.abort();
     await assert.rejects(hookAt(receiver.origin).send(message, cut.signal), {
       name: 'AlertNotSent',
     });

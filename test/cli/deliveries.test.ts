@@ -78,7 +78,7 @@ describe('failure commands', { concurrency: 2 }, () => {
 
   test('leat redeliver: waits for the end and counts the deliveries', async (t) => {
     const { shell, endpoint, stream, events } = await createFailures(t, 12);
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     const { code, stdout, stderr } = await shell.leat(['redeliver', stream]);
     assert.deepEqual([code, stdout], [0, '12 of 12 failures delivered.\n'], stderr);
     for (const event of events) assert.equal(endpoint.of(event).length, 3);
@@ -89,7 +89,7 @@ describe('failure commands', { concurrency: 2 }, () => {
   test('leat redeliver: exits with 1 when some failed again', async (t) => {
     const { shell, endpoint, stream, events } = await createFailures(t, 3);
     const [stubborn] = events;
-    endpoint.answer((response, { event }) => {
+    endpoint.respondWith((response, { event }) => {
       response.writeHead(event.id === stubborn ? 500 : 204).end();
     });
     const { code, stdout, stderr } = await shell.leat(['redeliver', stream, '--json']);
@@ -100,7 +100,7 @@ describe('failure commands', { concurrency: 2 }, () => {
 
   test('leat redeliver: sends the named events, and does not wait with --no-wait', async (t) => {
     const { shell, endpoint, stream, events } = await createFailures(t, 3);
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     const [first = '', second = '', third = ''] = events;
     const two = await shell.leat(['redeliver', stream, first, second]);
     assert.deepEqual([two.code, two.stdout], [0, '2 of 2 failures delivered.\n'], two.stderr);
@@ -116,7 +116,7 @@ describe('failure commands', { concurrency: 2 }, () => {
 
   test('leat test: waits for the result, delivered or failed', async (t) => {
     const { shell, endpoint, stream, type } = await createFailures(t, 1);
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     const words = ['test', stream, '--type', type];
     const good = await shell.leat([
       ...words,
@@ -126,7 +126,7 @@ describe('failure commands', { concurrency: 2 }, () => {
     assert.deepEqual([good.code, good.stdout], [0, 'Delivered.\n'], good.stderr);
     assert.match(endpoint.arrivals.at(-1)?.body ?? '', /"big":12345678901234567890/);
     assert.equal(endpoint.arrivals.at(-1)?.event['svcpurpose'], 'test');
-    endpoint.answer(410);
+    endpoint.respondWith(410);
     const bad = await shell.leat(words);
     assert.equal(bad.code, 1);
     assert.match(bad.stdout, /failed +\d+ ms {2}410/);
@@ -139,7 +139,7 @@ describe('failure commands', { concurrency: 2 }, () => {
 
   test('leat stats: draws deliveries and failures', async (t) => {
     const { shell, endpoint, stream } = await createFailures(t, 3);
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     await shell.leat(['redeliver', stream]);
     const { code, stdout } = await shell.leat(['stats', stream, '--since', '5h']);
     assert.equal(code, 0);

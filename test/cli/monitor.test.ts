@@ -134,12 +134,12 @@ describe('leat monitor --once', () => {
       `${chat.url}/secret-path`,
     ];
     await fail(fixture, 1);
-    chat.answer(500);
+    chat.respondWith(500);
     const refused = await shell.leat(words);
     assert.equal(refused.code, 6);
     assert.match(refused.stderr, /could not be sent to the webhook \(status 500\)/);
     assert.ok(!`${refused.stdout}${refused.stderr}`.includes('secret-path'));
-    chat.answer(200);
+    chat.respondWith(200);
     assert.equal((await shell.leat(words)).code, 0);
     assert.equal((await shell.leat(words)).code, 0);
     assert.deepEqual(brief(chat.alerts(stream.id)), ['delivery_failures 1 1']);
@@ -215,10 +215,10 @@ describe('leat monitor', () => {
         .map(({ parsed }) => parsed.subject)
         .filter((subject) => subject?.includes(stream.name));
     await waitFor('the mail', () => subjects().length === 1);
-    chat.answer(503);
+    chat.respondWith(503);
     await fail(fixture, 1, 2);
     await waitFor('a refusal', () => running.stderr().includes('(status 503)'));
-    chat.answer(200);
+    chat.respondWith(200);
     await chat.waitFor(stream.id, 2);
     await fail(fixture, 4, 6);
     await waitFor('the disabling', () =>

@@ -44,7 +44,7 @@ describe('leat replay', { concurrency: 2 }, () => {
     const { id: stream } = await createStream(leat, endpoint.url, { types: [type] });
     await publish(leat, type);
     await waitForStats(leat, stream, { delivered: 1 });
-    endpoint.answer(500);
+    endpoint.respondWith(500);
     const { code, stdout, stderr } = await shell.leat(['replay', 'start', stream, '--since', '1h']);
     assert.equal(code, 1);
     assert.match(stdout, /^Failed +1$/m);
@@ -60,7 +60,7 @@ describe('leat replay', { concurrency: 2 }, () => {
     const event = await publish(leat, type);
     await waitForStats(leat, stream, { delivered: 1 });
     // Without a response the replay runs until it is cancelled.
-    endpoint.answer(() => undefined);
+    endpoint.respondWith(() => undefined);
     const words = ['replay', 'start', stream, '--since', '1h', '--no-wait', '--json'];
     const started = await shell.leat(words);
     assert.equal(started.code, 0, started.stderr);

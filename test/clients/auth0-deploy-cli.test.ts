@@ -5,7 +5,7 @@ import { after, before, describe, test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
 import {
-  answered,
+  expectBody,
   createStream,
   freshName,
   freshType,
@@ -75,7 +75,7 @@ async function endpointOf(t: TestContext): Promise<Endpoint> {
 }
 
 async function streamNamed(name: string): Promise<StreamBody | undefined> {
-  const { eventStreams } = await answered<{ eventStreams: StreamBody[] }>(
+  const { eventStreams } = await expectBody<{ eventStreams: StreamBody[] }>(
     200,
     fixture.send('GET', '/api/v2/event-streams?take=100'),
   );
@@ -85,7 +85,7 @@ async function streamNamed(name: string): Promise<StreamBody | undefined> {
 /** Each test begins with a tenant without streams: an import looks at all of them. */
 async function deleteStreams(): Promise<void> {
   for (;;) {
-    const { eventStreams } = await answered<{ eventStreams: StreamBody[] }>(
+    const { eventStreams } = await expectBody<{ eventStreams: StreamBody[] }>(
       200,
       fixture.send('GET', '/api/v2/event-streams?take=100'),
     );
@@ -199,13 +199,13 @@ describe('a refusal', () => {
   });
 
   test('a refusal of a client without the scope is shown without the scopes', async () => {
-    const made = await answered<{ client_id: string; client_secret: string }>(
+    const made = await expectBody<{ client_id: string; client_secret: string }>(
       201,
       fixture.send('POST', '/api/v2/clients', { name: freshName(), global: true }),
     );
     const { client_id, client_secret } = made;
     const audience = `https://${fixture.domain}/api/v2/`;
-    await answered(
+    await expectBody(
       201,
       fixture.send('POST', '/api/v2/client-grants', { client_id, audience, scope: ['read:users'] }),
     );

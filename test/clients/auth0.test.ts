@@ -7,7 +7,7 @@ import { startEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
 import { startLeat, waitFor } from '../helpers/leat.ts';
 import { behindPort, startPostgres } from '../helpers/postgres.ts';
 import {
-  answered,
+  expectBody,
   freshName,
   narrowToken,
   publish,
@@ -133,7 +133,7 @@ describe('event streams', () => {
 describe('deliveries', () => {
   test('deliveries that failed are listed, read, and redelivered one by one', async (t) => {
     const endpoint = await endpointOf(t);
-    endpoint.answer(text(503, 'busy'));
+    endpoint.respondWith(text(503, 'busy'));
     const { id } = await createStream(endpoint.url);
     const user = await createUser();
     const [failure] = await waitForFailures(fixture, id, 1);
@@ -147,7 +147,7 @@ describe('deliveries', () => {
     assert.equal(read.attempts[0]?.error_message, '503 - busy');
     assert.deepEqual(read.event?.data?.['object'], user);
 
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     await client.eventStreams.redeliveries.createById(id, failure.id);
     await waitForFailures(fixture, id, 0);
     await assert.rejects(
@@ -158,7 +158,7 @@ describe('deliveries', () => {
 
   test('deliveries are listed over pages and by filters, and redelivered all at once', async (t) => {
     const endpoint = await endpointOf(t);
-    endpoint.answer(400);
+    endpoint.respondWith(400);
     const { id } = await createStream(endpoint.url, { types: ['user.created', 'user.deleted'] });
     for (let number = 0; number < 4; number++) {
       const user = await createUser();
@@ -180,7 +180,7 @@ describe('deliveries', () => {
       Array.from({ length: 4 }, () => 'user.deleted'),
     );
 
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     const filter = { event_types: ['user.deleted' as const] };
     const { data, rawResponse } = await client.eventStreams.redeliveries
       .create(id, filter)
@@ -417,7 +417,7 @@ describe('the events of the tenant', () => {
   test('the events of the tenant are refused from an offset that is older than the log', async (t) => {
     const former = await openFixture();
     t.after(() => former.close());
-    const { offset } = await answered<{ offset: string }>(
+    const { offset } = await expectBody<{ offset: string }>(
       202,
       former.send('POST', '/api/v2/events', { type: 'order.paid', data: {} }),
     );

@@ -4,7 +4,7 @@ import { CloudEvent, HTTP, type Message } from 'cloudevents';
 import { catalogue } from '../../src/core/catalogue.ts';
 import { startEndpoint, type Arrival, type Endpoint } from '../helpers/endpoint.ts';
 import {
-  answered,
+  expectBody,
   createStream,
   failuresOf,
   type FailureBody,
@@ -65,20 +65,19 @@ async function createUser(): Promise<string> {
     user_metadata: { a: [1, null, { b: 'ü' }] },
   };
   const made = fixture.send('POST', '/api/v2/users', body);
-  return (await answered<{ user_id: string }>(201, made)).user_id;
+  return (await expectBody<{ user_id: string }>(201, made)).user_id;
 }
 
 async function testEvent(body: object): Promise<FailureBody> {
-  return answered(202, fixture.send('POST', `/api/v2/event-streams/${stream.id}/test`, body));
+  return expectBody(202, fixture.send('POST', `/api/v2/event-streams/${stream.id}/test`, body));
 }
 
 async function send(message: Message<unknown>): Promise<{ id: string; offset: string }[]> {
   const headers = message.headers as Record<string, string>;
   const answer = fixture.send('POST', '/api/v2/events', message.body, headers);
-  const stored = await answered<{ id: string; offset: string } | { id: string; offset: string }[]>(
-    202,
-    answer,
-  );
+  const stored = await expectBody<
+    { id: string; offset: string } | { id: string; offset: string }[]
+  >(202, answer);
   return [stored].flat();
 }
 
@@ -87,13 +86,13 @@ describe('what Leat delivers is a CloudEvent', () => {
     const subscriptions = ['user.created', 'user.updated', 'user.deleted'].map((event_type) => ({
       event_type,
     }));
-    await answered(
+    await expectBody(
       200,
       fixture.send('PATCH', `/api/v2/event-streams/${stream.id}`, { subscriptions }),
     );
     const path = `/api/v2/users/${encodeURIComponent(await createUser())}`;
-    await answered(200, fixture.send('PATCH', path, { given_name: 'Ada' }));
-    await answered(204, fixture.send('DELETE', path));
+    await expectBody(200, fixture.send('PATCH', path, { given_name: 'Ada' }));
+    await expectBody(204, fixture.send('DELETE', path));
     await endpoint.arrival(3);
     const events = endpoint.arrivals.map(({ body }) => parse(body));
     assert.deepEqual(
@@ -119,11 +118,11 @@ describe('what Leat delivers is a CloudEvent', () => {
   });
 
   test('what Leat delivers is a CloudEvent of an own event, at the first attempt, as a failure, and when it is delivered again', async () => {
-    endpoint.answer(500);
+    endpoint.respondWith(500);
     const id = await publish(fixture, type, { number: 1.5, nothing: null, text: '\u2028' });
     const [failure] = await waitForFailures(fixture, stream.id, 1);
     assert.equal(parse(JSON.stringify(failure?.event)).id, id);
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     assert.equal((await redeliver(fixture, stream.id, id)).status, 202);
     await waitForFailures(fixture, stream.id, 0);
     const bodies = new Set(endpoint.arrivals.map(({ body }) => body));

@@ -3,7 +3,7 @@ import { after, before, describe, test, type TestContext } from 'node:test';
 import { EventSource } from 'eventsource';
 import { fetchToken, waitFor } from '../helpers/leat.ts';
 import {
-  answered,
+  expectBody,
   eventsOf,
   freshName,
   freshType,
@@ -48,7 +48,7 @@ describe('EventSource', () => {
 
   test('EventSource is given only the types that it asks for, from where it asks', async (t) => {
     const [one, two, three] = [freshType(), freshType(), freshType()];
-    const start = await answered<{ offset: string }>(
+    const start = await expectBody<{ offset: string }>(
       202,
       fixture.send('POST', '/api/v2/events', { type: one, data: {} }),
     );
@@ -85,7 +85,7 @@ describe('EventSource', () => {
   test('EventSource moves on past events that it does not want', async (t) => {
     const type = freshType();
     const reader = await open(t, `?event_type=${type}`, [type, 'offset-only']);
-    const stored = await answered<{ offset: string }>(
+    const stored = await expectBody<{ offset: string }>(
       202,
       fixture.send('POST', '/api/v2/events', { type: freshType(), data: {} }),
     );
@@ -98,18 +98,18 @@ describe('EventSource', () => {
   });
 
   test('EventSource is sent away and not let in again when its client is deleted', async (t) => {
-    const made = await answered<{ client_id: string; client_secret: string }>(
+    const made = await expectBody<{ client_id: string; client_secret: string }>(
       201,
       fixture.send('POST', '/api/v2/clients', { name: freshName(), global: true }),
     );
     const { client_id: id, client_secret: secret } = made;
     const audience = `https://${fixture.domain}/api/v2/`;
     const grant = { client_id: id, audience, scope: ['read:events'] };
-    await answered(201, fixture.send('POST', '/api/v2/client-grants', grant));
+    await expectBody(201, fixture.send('POST', '/api/v2/client-grants', grant));
     const token = await fetchToken(fixture.url, { id, secret });
     const reader = await open(t, '', [], token);
 
-    await answered(204, fixture.send('DELETE', `/api/v2/clients/${id}`));
+    await expectBody(204, fixture.send('DELETE', `/api/v2/clients/${id}`));
     await waitFor('its end', () => reader.source.readyState === EventSource.CLOSED);
     assert.deepEqual(reader.errors, [undefined, 401]);
   });

@@ -3,7 +3,7 @@ import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { createRemoteJWKSet, jwtVerify } from 'jose';
 import * as oauth from 'oauth4webapi';
-import { answered, bearer, freshName } from '../helpers/api-client.ts';
+import { expectBody, bearer, freshName } from '../helpers/api-client.ts';
 import { type Fixture, openFixture } from './fixture.ts';
 
 /**
@@ -53,7 +53,7 @@ async function tokenBy(
 async function assertManages(token: oauth.TokenEndpointResponse): Promise<void> {
   assert.deepEqual([token.token_type, token.expires_in], ['bearer', 86_400]);
   const headers = bearer(token.access_token);
-  await answered(200, fixture.send('GET', '/api/v2/event-streams', undefined, headers));
+  await expectBody(200, fixture.send('GET', '/api/v2/event-streams', undefined, headers));
 }
 
 describe('discovery', () => {
@@ -99,13 +99,13 @@ describe('client credentials', () => {
     const jwks = {
       keys: Object.values(pairs).map(({ publicKey }) => publicKey.export({ format: 'jwk' })),
     };
-    const { client_id } = await answered<{ client_id: string }>(
+    const { client_id } = await expectBody<{ client_id: string }>(
       201,
       fixture.send('POST', '/api/v2/clients', { name: freshName(), global: true, jwks }),
     );
     const audience = `${issuer.href}api/v2/`;
     const grant = { client_id, audience, scope: ['read:event_streams'] };
-    await answered(201, fixture.send('POST', '/api/v2/client-grants', grant));
+    await expectBody(201, fixture.send('POST', '/api/v2/client-grants', grant));
 
     for (const name of ['RS256', 'ES256'] as const) {
       const der = pairs[name].privateKey.export({ type: 'pkcs8', format: 'der' });

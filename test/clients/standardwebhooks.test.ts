@@ -3,7 +3,7 @@ import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
 import { Webhook } from 'standardwebhooks';
 import { startEndpoint, type Arrival, type Endpoint } from '../helpers/endpoint.ts';
 import {
-  answered,
+  expectBody,
   createStream,
   freshType,
   publish,
@@ -35,13 +35,13 @@ afterEach(() => endpoint?.close());
 const secretPath = (): string => `/api/v2/event-streams/${stream.id}/signing-secret`;
 
 async function secret(): Promise<string> {
-  const body = await answered<{ secret: string }>(200, fixture.send('GET', secretPath()));
+  const body = await expectBody<{ secret: string }>(200, fixture.send('GET', secretPath()));
   return body.secret;
 }
 
 async function rotate(): Promise<string> {
   const rotated = fixture.send('POST', `${secretPath()}/rotate`);
-  return (await answered<{ secret: string }>(200, rotated)).secret;
+  return (await expectBody<{ secret: string }>(200, rotated)).secret;
 }
 
 function signed({ headers }: Arrival): Record<string, string> {
@@ -56,12 +56,12 @@ function verify(key: string, arrival: Arrival): unknown {
 
 describe('the verifier of Standard Webhooks', () => {
   test('the verifier of Standard Webhooks accepts a first attempt, its retry and a redelivery, each with a time of its own', async () => {
-    endpoint.answer(503);
+    endpoint.respondWith(503);
     const key = await secret();
     // Letters of more than one byte, and what JSON may write in more than one way.
     const id = await publish(fixture, type, { text: 'Grüße – 你好 🎉 \u2028 </script> "\\/"' });
     await waitForFailures(fixture, stream.id, 1);
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     assert.equal((await redeliver(fixture, stream.id, id)).status, 202);
     await waitForFailures(fixture, stream.id, 0);
 
@@ -79,12 +79,12 @@ describe('the verifier of Standard Webhooks', () => {
   test('the verifier of Standard Webhooks accepts a test event and the event of a user', async () => {
     const key = await secret();
     const sent = { event_type: 'user.created', data: { object: { name: 'Ådå' } } };
-    await answered(202, fixture.send('POST', `/api/v2/event-streams/${stream.id}/test`, sent));
+    await expectBody(202, fixture.send('POST', `/api/v2/event-streams/${stream.id}/test`, sent));
     const probe = await endpoint.arrival(1);
     assert.equal((verify(key, probe) as Record<string, unknown>)['svcpurpose'], 'test');
 
     const subscriptions = [{ event_type: 'user.created' }];
-    await answered(
+    await expectBody(
       200,
       fixture.send('PATCH', `/api/v2/event-streams/${stream.id}`, { subscriptions }),
     );
@@ -93,7 +93,7 @@ describe('the verifier of Standard Webhooks', () => {
       email: 'ada@example.com',
       password: 'a long word and 4711',
     };
-    await answered(201, fixture.send('POST', '/api/v2/users', user));
+    await expectBody(201, fixture.send('POST', '/api/v2/users', user));
     const real = await endpoint.arrival(2);
     assert.deepEqual(verify(key, real), real.event);
   });

@@ -80,12 +80,12 @@ describe('several nodes on one PostgreSQL', () => {
   test('another node takes over when a node crashes while it sends', async (t) => {
     const { chat, endpoint, cluster, settings } = await openFixture(t);
     const crashing = await cluster.start(settings);
-    chat.answer(() => undefined);
+    chat.respondWith(() => undefined);
     const { type, ids } = await streamsOf(crashing, endpoint.url, 3);
     await publishAll(crashing, eventsOf(type, 2));
     await waitFor('an alert in flight', () => chat.arrivals.length > 0);
     await crashing.kill();
-    chat.answer((response, { body }) => {
+    chat.respondWith((response, { body }) => {
       received.push(JSON.parse(body) as StreamAlertBody);
       response.writeHead(200).end();
     });

@@ -45,7 +45,7 @@ for (const [how, days] of [
     // A node that starts behind has no key yet that signs by its clock: this one falls behind later,
     // with attempts under way that it records by then.
     const held: ServerResponse[] = [];
-    if (days < 0) endpoint.answer((response) => held.push(response));
+    if (days < 0) endpoint.respondWith((response) => held.push(response));
     const published = days < 0 ? (await publishAll(wrong, eventsOf(type, 5))).length : 0;
     await waitFor('its attempts', () => held.length >= published);
     clock.shift(days * day);
@@ -57,7 +57,7 @@ for (const [how, days] of [
     const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
     const shown = Number(/^leat_clock_skew_seconds (\S+)$/m.exec(metrics)?.[1]);
     assert.ok(Math.abs(shown - days * 86_400) < 60, `${shown} s`);
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     for (const response of held) response.writeHead(204).end();
     if (days > 0) {
       await publishAll(wrong, eventsOf(type, 5));

@@ -4,7 +4,13 @@ import { startCluster } from '../helpers/cluster.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { begin, headOf, pathOf, read, waitUntilOver } from '../helpers/replays.ts';
-import { answered, createStream, eventsOf, freshType, publishAll } from '../helpers/api-client.ts';
+import {
+  expectBody,
+  createStream,
+  eventsOf,
+  freshType,
+  publishAll,
+} from '../helpers/api-client.ts';
 import { slots, slotSettings } from '../helpers/traffic.ts';
 
 const eventCount = 1000;
@@ -23,7 +29,7 @@ describe('a replay of a stream that nodes share', () => {
       new Set(endpoint.arrivals.slice(since).map(({ event }) => event.id));
     await waitFor('the events for the first time', () => seen(0).size === eventCount);
     const before = endpoint.arrivals.length;
-    endpoint.answer((response) => setTimeout(() => response.writeHead(204).end(), 20));
+    endpoint.respondWith((response) => setTimeout(() => response.writeHead(204).end(), 20));
     // One stream is the share of each of two, so the one that has it keeps it.
     const other = await cluster.start(slotSettings);
     const replay = await begin(first, stream, { from });
@@ -51,10 +57,10 @@ describe('a replay of a stream that nodes share', () => {
       await publishAll(node, eventsOf(type, 300));
       const before = endpoint.arrivals.length;
       await waitFor('the events', () => endpoint.arrivals.length >= before + 300);
-      endpoint.answer((response) => setTimeout(() => response.writeHead(204).end(), 20));
+      endpoint.respondWith((response) => setTimeout(() => response.writeHead(204).end(), 20));
       const replay = await begin(node, stream, { from });
       await waitFor('some of them again', () => endpoint.arrivals.length > before + 330);
-      await answered(204, other.send('DELETE', `${pathOf(stream)}/${replay.id}`));
+      await expectBody(204, other.send('DELETE', `${pathOf(stream)}/${replay.id}`));
       const begun = endpoint.arrivals.length;
       const marks = await publishAll(node, eventsOf(type, 3));
       await waitFor('fresh events', () => marks.every((id) => endpoint.of(id).length > 0));
@@ -66,7 +72,7 @@ describe('a replay of a stream that nodes share', () => {
       await waitFor('one more event', () => endpoint.of(last).length > 0);
       assert.equal(endpoint.arrivals.length, quiet + 1);
       assert.equal((await read(node, stream, replay)).status, 'cancelled');
-      endpoint.answer(204);
+      endpoint.respondWith(204);
     }
   });
 });

@@ -7,7 +7,7 @@ import { startEndpoint } from '../helpers/endpoint.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { watchLocks } from '../helpers/locks.ts';
 import {
-  answered,
+  expectBody,
   failuresOf,
   patchStream,
   redeliver,
@@ -84,10 +84,10 @@ test('while a database is dumped, upkeep holds nobody up; the old days go after 
   await waitFor('the old days to go', async () => (await oldDays(cluster)).length === 0);
   const left = await failuresOf(last, broken, '?per_page=100');
   assert.deepEqual(left.map(attemptsOf).toSorted(), failures.map(attemptsOf).toSorted());
-  endpoint.answer(204);
+  endpoint.respondWith(204);
   const [failure] = left;
   assert.ok(failure);
-  await answered(202, redeliver(last, broken, failure.id));
+  await expectBody(202, redeliver(last, broken, failure.id));
   await waitFor('a failure of an old day again', () => endpoint.of(failure.id).length > 2);
   assert.deepEqual(endpoint.of(failure.id).at(-1)?.event, endpoint.of(failure.id)[0]?.event);
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import type { Backlog } from '../../src/delivery/backlog.ts';
-import { answered, ok } from '../helpers/transport.ts';
+import { respondedWith, ok } from '../helpers/transport.ts';
 import {
   createDeliveryFixture,
   settings,
@@ -9,7 +9,7 @@ import {
   type FixtureOptions,
 } from './fixture.ts';
 
-const busy = answered(503, 'busy');
+const busy = respondedWith(503, 'busy');
 
 /** A running dispatcher with one stream, whose posts stay open by default. */
 async function createFixture(

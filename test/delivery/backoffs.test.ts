@@ -3,7 +3,7 @@ import { describe, test, type TestContext } from 'node:test';
 import type { AttemptResult } from '../../src/core/retry.ts';
 import type { Stream } from '../../src/core/types.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
-import { answered, ok, type ScriptedPost, timedOut } from '../helpers/transport.ts';
+import { respondedWith, ok, type ScriptedPost, timedOut } from '../helpers/transport.ts';
 import { addTenant, newId } from '../store/contract/fixture.ts';
 import { createDeliveryFixture } from './fixture.ts';
 
@@ -133,7 +133,7 @@ describe('a stream whose receiver does not respond', () => {
     const before = sentTo(stream);
     let isFirst = true;
     respond(stream, () => {
-      const result = isFirst ? answered(503) : undefined;
+      const result = isFirst ? respondedWith(503) : undefined;
       isFirst = false;
       return result;
     });

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
-import { answered, headerOf, ok, timedOut } from '../helpers/transport.ts';
+import { respondedWith, headerOf, ok, timedOut } from '../helpers/transport.ts';
 import { addTenant, newEvent } from '../store/contract/fixture.ts';
 import { createDeliveryFixture, secret, settings, type DeliveryFixture } from './fixture.ts';
 
-const busy = answered(503, 'busy');
+const busy = respondedWith(503, 'busy');
 
 /** A stream's open failures, newest first. */
 async function failures(fixture: DeliveryFixture, stream: Stream) {
@@ -252,7 +252,7 @@ describe('a cycle', () => {
   });
 
   test('a status that is not retried ends the cycle at once', async (t) => {
-    const fixture = await createDeliveryFixture(t, { respond: () => answered(410, 'gone') });
+    const fixture = await createDeliveryFixture(t, { respond: () => respondedWith(410, 'gone') });
     const stream = await fixture.addStream();
     await fixture.start();
     await fixture.publish('user.created');
@@ -275,7 +275,7 @@ describe('a cycle', () => {
   });
 
   test('no secret of the stream is recorded or reported', async (t) => {
-    const echo = answered(503, `you sent kept-secret and ${secret}`);
+    const echo = respondedWith(503, `you sent kept-secret and ${secret}`);
     const fixture = await createDeliveryFixture(t, { respond: () => echo });
     const stream = await fixture.addStream();
     await fixture.start();
@@ -292,7 +292,7 @@ describe('a cycle', () => {
 
 describe('a redelivery and a test event', () => {
   test('a redelivery is sent at once and its success closes the failure', async (t) => {
-    const fixture = await createDeliveryFixture(t, { respond: () => answered(400) });
+    const fixture = await createDeliveryFixture(t, { respond: () => respondedWith(400) });
     const stream = await fixture.addStream();
     await fixture.start();
     const [id = ''] = await fixture.publish('user.created');
@@ -305,7 +305,7 @@ describe('a redelivery and a test event', () => {
   });
 
   test('a failing redelivery is a whole cycle', async (t) => {
-    const fixture = await createDeliveryFixture(t, { respond: () => answered(400) });
+    const fixture = await createDeliveryFixture(t, { respond: () => respondedWith(400) });
     const stream = await fixture.addStream();
     await fixture.start();
     const [id = ''] = await fixture.publish('user.created');
@@ -321,7 +321,7 @@ describe('a redelivery and a test event', () => {
   });
 
   test('redelivering all failures uses no more slots than the stream has', async (t) => {
-    const fixture = await createDeliveryFixture(t, { respond: () => answered(400) });
+    const fixture = await createDeliveryFixture(t, { respond: () => respondedWith(400) });
     const stream = await fixture.addStream();
     await fixture.start();
     const ids = await fixture.publishMany(40);
@@ -430,7 +430,7 @@ describe('slots', () => {
   });
 
   test('retries and fresh events share the slots of a stream while both wait', async (t) => {
-    const fixture = await createDeliveryFixture(t, { respond: () => answered(400) });
+    const fixture = await createDeliveryFixture(t, { respond: () => respondedWith(400) });
     const stream = await fixture.addStream();
     await fixture.start();
     const old = await fixture.publishMany(40);
@@ -818,7 +818,7 @@ describe('a stream that is disabled', () => {
   });
 
   test('a disabled stream is owned only while it has redeliveries to send', async (t) => {
-    const fixture = await createDeliveryFixture(t, { respond: () => answered(400) });
+    const fixture = await createDeliveryFixture(t, { respond: () => respondedWith(400) });
     const stream = await fixture.addStream();
     await fixture.start();
     const [id = ''] = await fixture.publish('user.created');
@@ -845,7 +845,7 @@ describe('a stream that is disabled', () => {
     await fixture.start();
     const ids = await fixture.publishMany(10);
     const [a, b, c, d] = fixture.transport.open;
-    for (const post of [a, b, c]) post?.end(answered(400));
+    for (const post of [a, b, c]) post?.end(respondedWith(400));
     // Ends before the three are settled: the stream is not disabled yet.
     await fixture.clock.advance(10);
     assert.equal(fixture.reported('stream_disabled').length, 1);
@@ -940,7 +940,7 @@ describe('a stream that is disabled', () => {
     fresh?.end(ok);
     await fixture.clock.advance(10);
     assert.equal(await fixture.cursor(stream), 5);
-    first?.end(answered(400));
+    first?.end(respondedWith(400));
     await fixture.clock.advance(10);
     assert.equal(await fixture.cursor(stream), 5);
     const [failure] = await failures(fixture, stream);

@@ -3,7 +3,7 @@ import { describe, test, type TestContext } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
 import type { AttemptResult } from '../../src/core/retry.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
-import { answered, ok, type ScriptedPost, timedOut } from '../helpers/transport.ts';
+import { respondedWith, ok, type ScriptedPost, timedOut } from '../helpers/transport.ts';
 import { addTenant, newEvent, newId } from '../store/contract/fixture.ts';
 import { createDeliveryFixture, type DeliveryFixture } from './fixture.ts';
 
@@ -232,7 +232,7 @@ describe('bodies under way', () => {
       }
     };
     await publishLarge(setup, fixture.tenant, 4);
-    await watch(20, answered(503));
+    await watch(20, respondedWith(503));
     assert.ok(most > 50_000 && most <= 100_000, `${most} bytes`);
     hanging.clear();
     await watch(150, ok);

@@ -4,7 +4,7 @@ import type { Authorization, Stream } from '../../src/core/types.ts';
 import { outcomeOf, rowsAdded } from '../../src/delivery/outcome.ts';
 import { requestTemplateOf } from '../../src/delivery/request.ts';
 import type { Outcome } from '../../src/store/port/settlement.ts';
-import { answered, ok } from '../helpers/transport.ts';
+import { respondedWith, ok } from '../helpers/transport.ts';
 import { newStream } from '../store/contract/fixture.ts';
 import { secret, settings } from './fixture.ts';
 
@@ -55,14 +55,14 @@ describe('outcomeOf', () => {
   });
 
   test('the delay of the next attempt counts from the end of this one', () => {
-    const outcome = outcomeOf(attemptOf({ attempt: 2 }), answered(500), ended, settings);
+    const outcome = outcomeOf(attemptOf({ attempt: 2 }), respondedWith(500), ended, settings);
     assert.equal(outcome.result === 'retry' && outcome.delayMs, 2000);
   });
 
   test('the last attempt of the cycle fails the delivery', () => {
     const attempt = settings.retryDelaysMs.length + 1;
     assert.equal(
-      outcomeOf(attemptOf({ attempt }), answered(500), ended, settings).result,
+      outcomeOf(attemptOf({ attempt }), respondedWith(500), ended, settings).result,
       'failed',
     );
   });
@@ -75,7 +75,7 @@ describe('outcomeOf', () => {
     test(`${authorization.method}: no form of the secret gets into the error message`, () => {
       const template = requestTemplateOf(newWebhook(authorization), settings);
       const basic = Buffer.from('ada:open sesame').toString('base64');
-      const echo = answered(500, `open sesame ${template.headers.join(' ')} ${secret}`);
+      const echo = respondedWith(500, `open sesame ${template.headers.join(' ')} ${secret}`);
       const outcome = outcomeOf(attemptOf({ template }), echo, ended, settings);
       assert.ok('error' in outcome);
       assert.doesNotMatch(outcome.error, /sesame|whsec/);

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Replay, Stream } from '../../src/core/types.ts';
 import type { NewReplay } from '../../src/store/port/replays.ts';
-import { answered, ok, timedOut } from '../helpers/transport.ts';
+import { respondedWith, ok, timedOut } from '../helpers/transport.ts';
 import { newId } from '../store/contract/fixture.ts';
 import { createDeliveryFixture, settings, type DeliveryFixture } from './fixture.ts';
 
-const busy = answered(503, 'busy');
+const busy = respondedWith(503, 'busy');
 
 /** Accepts a replay of everything up to the head of the log. */
 async function accept(
@@ -400,7 +400,7 @@ describe('a replay of a stream that is disabled', () => {
   test('a disabled stream with a replay sends nothing but redeliveries', async (t) => {
     const fixture = await createDeliveryFixture(t);
     const { stream, ids } = await withPast(fixture, 20);
-    fixture.transport.respond = () => answered(400);
+    fixture.transport.respond = () => respondedWith(400);
     const [fails] = await fixture.publish('user.created');
     assert.ok(fails);
     await fixture.clock.advance(50);

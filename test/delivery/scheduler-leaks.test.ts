@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
-import { answered, ok, timedOut } from '../helpers/transport.ts';
+import { respondedWith, ok, timedOut } from '../helpers/transport.ts';
 import { addTenant, newEvent } from '../store/contract/fixture.ts';
 import { createDeliveryFixture } from './fixture.ts';
 
@@ -35,7 +35,7 @@ for (let seed = 1; seed <= 20; seed += 1) {
       respond: (post) => {
         const chance = isCalm ? 0 : random(10);
         if (chance < 5) return ok;
-        if (chance < 6) return answered(503);
+        if (chance < 6) return respondedWith(503);
         const ms = chance < 8 ? random(900) : chance < 9 ? 1000 + random(5000) : 10_000;
         fixture.clock.after(ms, () => post.end(ms === 10_000 ? timedOut : ok));
         return undefined;

@@ -3,7 +3,7 @@ import { describe, test, type TestContext } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
 import type { AttemptResult } from '../../src/core/retry.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
-import { answered, ok, type ScriptedPost } from '../helpers/transport.ts';
+import { respondedWith, ok, type ScriptedPost } from '../helpers/transport.ts';
 import { addTenant } from '../store/contract/fixture.ts';
 import { createDeliveryFixture } from './fixture.ts';
 
@@ -94,7 +94,7 @@ describe('a tenant that waits', () => {
     const quick = await add(main, 'quick.made');
     await publish(main, 3, 'quick.made');
     await publish(main, 1, 'fails.made');
-    behaviour.set(fails.id, answered(503));
+    behaviour.set(fails.id, respondedWith(503));
     await publish(main, 10, 'fails.made');
     await fixture.clock.advance(500);
     behaviour.set(fails.id, 'hang');

@@ -4,7 +4,7 @@ import { StoreContentRefused, StoreUnavailable } from '../../src/core/errors.ts'
 import type { Stream } from '../../src/core/types.ts';
 import type { Outcome } from '../../src/store/port/settlement.ts';
 import type { Store } from '../../src/store/port/store.ts';
-import { answered, ok, type ScriptedTransport } from '../helpers/transport.ts';
+import { respondedWith, ok, type ScriptedTransport } from '../helpers/transport.ts';
 import { createDeliveryFixture, settings, type DeliveryFixture } from './fixture.ts';
 
 type SettleArgs = Parameters<Store['deliveries']['settle']>;
@@ -99,7 +99,7 @@ describe('outcomes', () => {
     await fixture.publishMany(5);
     const [a, b, c] = fixture.transport.open;
     a?.end(ok);
-    c?.end(answered(503));
+    c?.end(respondedWith(503));
     await fixture.clock.advance(settings.settleMs);
     assert.equal(batches[0]?.settlements[0]?.cursor, 1);
     b?.end(ok);
@@ -155,7 +155,7 @@ describe('a batch whose commit fails', () => {
     let losing = true;
     const { fixture } = await createSettlerFixture(
       t,
-      () => answered(400),
+      () => respondedWith(400),
       async (args, store) => {
         const settled = await store.deliveries.settle(...args);
         if (losing) throw new StoreUnavailable('the connection is gone');
@@ -190,7 +190,7 @@ describe('a batch that is refused for its content', () => {
   test('a refused batch is halved until the culprit is alone, which is recorded without its text', async (t) => {
     const { fixture, batches } = await createSettlerFixture(
       t,
-      ({ eventId }) => answered(400, eventId.endsWith('7') ? poison : 'bad'),
+      ({ eventId }) => respondedWith(400, eventId.endsWith('7') ? poison : 'bad'),
       refusing((error) => error.includes(poison)),
     );
     const stream = await fixture.addStream();
@@ -215,7 +215,7 @@ describe('a batch that is refused for its content', () => {
     let isWatched = false;
     const { fixture, batches } = await createSettlerFixture(
       t,
-      ({ eventId }) => answered(400, eventId.endsWith('7') ? poison : 'bad'),
+      ({ eventId }) => respondedWith(400, eventId.endsWith('7') ? poison : 'bad'),
       (args, store) => {
         const { length } = outcomesOf(batchOf(args));
         if (isWatched && length < 10) return Promise.reject(new Error('stop'));
@@ -238,7 +238,7 @@ describe('a batch that is refused for its content', () => {
       t,
       () => {
         attempts += 1;
-        return attempts === 7 ? answered(400, 'bad') : ok;
+        return attempts === 7 ? respondedWith(400, 'bad') : ok;
       },
       refusing((error) => error.startsWith('400')),
     );

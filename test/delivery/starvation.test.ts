@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
-import { answered, ok, type ScriptedPost, timedOut } from '../helpers/transport.ts';
+import { respondedWith, ok, type ScriptedPost, timedOut } from '../helpers/transport.ts';
 import { addTenant } from '../store/contract/fixture.ts';
 import { createDeliveryFixture } from './fixture.ts';
 
@@ -26,7 +26,7 @@ async function createFixture(t: TestContext, options: Partial<DeliverySettings>)
       const n = (sent.get(id) ?? 0) + 1;
       sent.set(id, n);
       const ms = takesMs.get(id)?.(n) ?? 0;
-      if (ms < 0) return answered(503);
+      if (ms < 0) return respondedWith(503);
       if (ms === 0) return ok;
       const all = open.get(id) ?? new Set();
       open.set(id, all);

@@ -9,7 +9,7 @@ import {
   type Running,
 } from '../helpers/leat.ts';
 import {
-  answered,
+  expectBody,
   bearer,
   createStream,
   freshName,
@@ -84,9 +84,9 @@ describe('a user', () => {
     const user = await createUser({ user_metadata: { plan: 'free' } });
     const changed = await patchUser(user, { nickname: 'ada', password: 'another-good-password' });
     const path = userPath(user);
-    await answered(204, leat.send('DELETE', path));
-    await answered(204, leat.send('DELETE', path));
-    await answered<ProblemBody>(404, leat.send('PATCH', path, { nickname: 'late' }));
+    await expectBody(204, leat.send('DELETE', path));
+    await expectBody(204, leat.send('DELETE', path));
+    await expectBody<ProblemBody>(404, leat.send('PATCH', path, { nickname: 'late' }));
     const marker = await createUser({});
     await waitForStats(leat, stream.id, { delivered: 4 });
     const events = endpoint.arrivals.map(({ event }) => event);
@@ -111,7 +111,7 @@ describe('a user', () => {
     const first = await createUser({});
     const stream = await createStream(leat, endpoint.url, { types: ['user.created'] });
     const again = { email: first.email, password, connection };
-    assert.deepEqual(await answered(409, leat.send('POST', '/api/v2/users', again)), {
+    assert.deepEqual(await expectBody(409, leat.send('POST', '/api/v2/users', again)), {
       statusCode: 409,
       error: 'Conflict',
       message: 'The user already exists.',
@@ -152,18 +152,18 @@ describe('a client', () => {
     assert.ok(secret !== undefined && secret.length >= 32);
     assert.equal(made.global, false);
     const path = `/api/v2/clients/${made.client_id}`;
-    assert.deepEqual(await answered(200, leat.send('GET', path)), rest);
-    const listed = await answered<ClientBody[]>(
+    assert.deepEqual(await expectBody(200, leat.send('GET', path)), rest);
+    const listed = await expectBody<ClientBody[]>(
       200,
       leat.send('GET', '/api/v2/clients?per_page=100'),
     );
     assert.ok(!JSON.stringify(listed).includes('client_secret'));
     assert.ok(listed.some(({ client_id }) => client_id === made.client_id));
-    const patched = await answered(200, leat.send('PATCH', path, { name: 'renamed' }));
+    const patched = await expectBody(200, leat.send('PATCH', path, { name: 'renamed' }));
     assert.deepEqual(patched, { ...rest, name: 'renamed' });
-    await answered(204, leat.send('DELETE', path));
-    await answered(204, leat.send('DELETE', path));
-    const gone = await answered<ProblemBody>(404, leat.send('GET', path));
+    await expectBody(204, leat.send('DELETE', path));
+    await expectBody(204, leat.send('DELETE', path));
+    const gone = await expectBody<ProblemBody>(404, leat.send('GET', path));
     assert.equal(gone.message, 'The client does not exist.');
   });
 
@@ -171,9 +171,9 @@ describe('a client', () => {
     const client = await createClient({});
     const grant = await createGrant(client, ['read:users']);
     assert.equal((await ask(client)).status, 200);
-    await answered(204, leat.send('DELETE', `/api/v2/clients/${client.client_id}`));
+    await expectBody(204, leat.send('DELETE', `/api/v2/clients/${client.client_id}`));
     assert.equal((await ask(client)).status, 401);
-    const grants = await answered<{ client_grants: GrantBody[] }>(
+    const grants = await expectBody<{ client_grants: GrantBody[] }>(
       200,
       leat.send('GET', `/api/v2/client-grants?client_id=${client.client_id}`),
     );
@@ -185,7 +185,7 @@ describe('an API and its grants', () => {
   test('an API and its grants give tokens with the registered identifier and the granted scopes', async () => {
     const identifier = `https://${freshName()}.example.com`;
     const scopes = ['read:b', 'read:a'].map((value) => ({ value, description: value }));
-    const api = await answered<{ id: string }>(
+    const api = await expectBody<{ id: string }>(
       201,
       leat.send('POST', '/api/v2/resource-servers', {
         identifier,
@@ -197,18 +197,18 @@ describe('an API and its grants', () => {
       }),
     );
     const client = await createClient({});
-    assert.deepEqual(await answered(403, ask(client, identifier)), {
+    assert.deepEqual(await expectBody(403, ask(client, identifier)), {
       error: 'access_denied',
       error_description: `Client is not authorized to access "${identifier}".`,
     });
     const grant = await createGrant(client, ['read:b', 'read:a'], identifier);
     const again = { client_id: client.client_id, audience: identifier, scope: [] };
-    const twice = await answered<ProblemBody>(
+    const twice = await expectBody<ProblemBody>(
       409,
       leat.send('POST', '/api/v2/client-grants', again),
     );
     assert.equal(twice.errorCode, 'already_exists');
-    const made = await answered<{ access_token: string; expires_in: number; scope: string }>(
+    const made = await expectBody<{ access_token: string; expires_in: number; scope: string }>(
       200,
       ask(client, identifier),
     );
@@ -218,20 +218,20 @@ describe('an API and its grants', () => {
     assert.deepEqual(claims['permissions'], ['read:a', 'read:b']);
     assert.deepEqual(String(claims['scope']).split(' ').toSorted(), ['read:a', 'read:b']);
 
-    await answered(
+    await expectBody(
       200,
       leat.send('PATCH', `/api/v2/client-grants/${grant.id}`, { scope: ['read:a'] }),
     );
-    const narrowed = await answered<{ access_token: string }>(200, ask(client, identifier));
+    const narrowed = await expectBody<{ access_token: string }>(200, ask(client, identifier));
     assert.deepEqual(claimsOf(narrowed.access_token)['permissions'], ['read:a']);
-    await answered(204, leat.send('DELETE', `/api/v2/client-grants/${grant.id}`));
+    await expectBody(204, leat.send('DELETE', `/api/v2/client-grants/${grant.id}`));
     assert.equal((await ask(client, identifier)).status, 403);
     const byIdentifier = `/api/v2/resource-servers/${encodeURIComponent(identifier)}`;
-    const read = await answered<{ id: string }>(200, leat.send('GET', byIdentifier));
+    const read = await expectBody<{ id: string }>(200, leat.send('GET', byIdentifier));
     assert.equal(read.id, api.id);
-    await answered(204, leat.send('DELETE', byIdentifier));
+    await expectBody(204, leat.send('DELETE', byIdentifier));
     assert.equal((await ask(client, identifier)).status, 403);
-    const none = await answered<ProblemBody>(404, leat.send('GET', byIdentifier));
+    const none = await expectBody<ProblemBody>(404, leat.send('GET', byIdentifier));
     assert.equal(none.message, 'The API does not exist.');
   });
 });
@@ -252,14 +252,14 @@ describe('no more than one’s own', () => {
         caller,
       );
     for (const scope of [['delete:users'], ['read:users', 'create:event_streams']]) {
-      const refused = await answered<ProblemBody>(403, grant(scope));
+      const refused = await expectBody<ProblemBody>(403, grant(scope));
       assert.equal(refused.errorCode, 'insufficient_scope');
     }
-    const made = await answered<GrantBody>(201, grant(['read:users']));
+    const made = await expectBody<GrantBody>(201, grant(['read:users']));
     const path = `/api/v2/client-grants/${made.id}`;
     const wider = { scope: ['read:users', 'delete:users'] };
-    await answered(403, leat.send('PATCH', path, wider, caller));
-    const kept = await answered<{ client_grants: GrantBody[] }>(
+    await expectBody(403, leat.send('PATCH', path, wider, caller));
+    const kept = await expectBody<{ client_grants: GrantBody[] }>(
       200,
       leat.send('GET', `/api/v2/client-grants?client_id=${client.client_id}`),
     );
@@ -271,13 +271,13 @@ describe('no more than one’s own', () => {
 
   test('a token of a narrow scope stays narrow, whatever its client may do', async () => {
     const narrow = bearer(await narrowToken(leat, 'create:clients'));
-    const made = await answered<ClientBody>(
+    const made = await expectBody<ClientBody>(
       201,
       leat.send('POST', '/api/v2/clients', { name: freshName(), global: true }, narrow),
     );
     const grant = { client_id: made.client_id, audience: managementAudience(), scope: [] };
-    await answered(403, leat.send('POST', '/api/v2/client-grants', grant, narrow));
-    await answered(403, leat.send('GET', '/api/v2/clients', undefined, narrow));
+    await expectBody(403, leat.send('POST', '/api/v2/client-grants', grant, narrow));
+    await expectBody(403, leat.send('GET', '/api/v2/clients', undefined, narrow));
     await waitFor('the client to be there', async () => {
       return (await leat.send('GET', `/api/v2/clients/${made.client_id}`)).status === 200;
     });
@@ -292,15 +292,15 @@ async function endpointOf(t: TestContext): Promise<Endpoint> {
 
 async function createUser(members: Record<string, unknown>): Promise<UserBody> {
   const body = { email: `${freshName()}@example.com`, password, connection, ...members };
-  return answered(201, leat.send('POST', '/api/v2/users', body));
+  return expectBody(201, leat.send('POST', '/api/v2/users', body));
 }
 
 async function readUser(user: UserBody): Promise<UserBody> {
-  return answered(200, leat.send('GET', userPath(user)));
+  return expectBody(200, leat.send('GET', userPath(user)));
 }
 
 async function patchUser(user: UserBody, change: object): Promise<UserBody> {
-  return answered(200, leat.send('PATCH', userPath(user), change));
+  return expectBody(200, leat.send('PATCH', userPath(user), change));
 }
 
 function userPath({ user_id }: UserBody): string {
@@ -309,7 +309,7 @@ function userPath({ user_id }: UserBody): string {
 
 async function createClient(members: object): Promise<ClientBody> {
   const body = { name: freshName(), ...members };
-  return answered(201, leat.send('POST', '/api/v2/clients', body));
+  return expectBody(201, leat.send('POST', '/api/v2/clients', body));
 }
 
 async function createGrant(
@@ -318,7 +318,7 @@ async function createGrant(
   audience = managementAudience(),
 ): Promise<GrantBody> {
   const body = { client_id, audience, scope };
-  return answered(201, leat.send('POST', '/api/v2/client-grants', body));
+  return expectBody(201, leat.send('POST', '/api/v2/client-grants', body));
 }
 
 function managementAudience(): string {

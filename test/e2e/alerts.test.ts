@@ -277,7 +277,7 @@ describe('a stream near its limit', () => {
 describe('an outage of the chat tool', () => {
   test('after the outage there is one alert for each stream', async (t) => {
     const fixture = await openFixture(t);
-    fixture.chat.answer(503);
+    fixture.chat.respondWith(503);
     const one = await streamAt(fixture, fixture.endpoint);
     const other = await streamAt(fixture, fixture.endpoint);
     await fail(fixture, one, 2);
@@ -288,7 +288,7 @@ describe('an outage of the chat tool', () => {
     await waitFor('both to be rejected', () => rejected().includes(other.id));
     await waitFor('the sum', () => rejected().includes('"new_failures":3'));
     assert.deepEqual(fixture.chat.alerts(), []);
-    fixture.chat.answer(200);
+    fixture.chat.respondWith(200);
     await fixture.chat.waitFor(one.id, 1);
     await fixture.chat.waitFor(other.id, 1);
     await afterTwoChecks(fixture);
@@ -302,7 +302,7 @@ describe('an outage of the chat tool', () => {
 
   test('an unresponsive chat tool does not block shutdown', async (t) => {
     const fixture = await openFixture(t);
-    fixture.chat.answer(() => undefined);
+    fixture.chat.respondWith(() => undefined);
     const stream = await streamAt(fixture, fixture.endpoint);
     await fail(fixture, stream, 1);
     await waitFor('a post', () => fixture.chat.arrivals.length === 1);
@@ -339,12 +339,12 @@ describe('a restart', () => {
 
   test('after a restart alerts that could not be sent are sent once', async (t) => {
     const fixture = await openFixture(t);
-    fixture.chat.answer(503);
+    fixture.chat.respondWith(503);
     const stream = await streamAt(fixture, fixture.endpoint);
     await failTogether(fixture, stream, 2);
     await waitFor('a rejection', () => fixture.chat.arrivals.length >= 1);
     await fixture.leat.kill();
-    fixture.chat.answer(200);
+    fixture.chat.respondWith(200);
     const again = await startLeat(fixture.tempStore, fixture.settings);
     t.after(() => again.kill());
     await fixture.chat.waitFor(stream.id, 1);
@@ -366,12 +366,12 @@ function disablings(fixture: Fixture, stream: StreamBody): number {
 /** Failures that one look sees together: they are answered when all are there. */
 async function failTogether(fixture: Fixture, stream: Failing, count: number): Promise<void> {
   const held: (() => void)[] = [];
-  fixture.endpoint.answer((response) => {
+  fixture.endpoint.respondWith((response) => {
     held.push(() => response.writeHead(410).end(secretWord));
     if (held.length === count) for (const release of held) release();
   });
   const { failed } = await statsOf(fixture.leat, stream.id);
   await fail(fixture, stream, count);
   await waitForStats(fixture.leat, stream.id, { failed: failed + count });
-  fixture.endpoint.answer(text(410, secretWord));
+  fixture.endpoint.respondWith(text(410, secretWord));
 }

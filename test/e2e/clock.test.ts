@@ -39,7 +39,7 @@ describe('a server on SQLite whose clock is wrong for a moment', () => {
       await waitFor('the log to say so', () => leat.output().includes('was set by more than'));
       clock.shift(0);
       const accepted = new Set<string>();
-      endpoint.answer((response, { event }) => {
+      endpoint.respondWith((response, { event }) => {
         accepted.add(event.id);
         response.writeHead(204).end();
       });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { parseOffset } from '../../src/core/offset.ts';
-import { startEndpoint, type Answer, type Endpoint } from '../helpers/endpoint.ts';
+import { startEndpoint, type Reply, type Endpoint } from '../helpers/endpoint.ts';
 import {
   createTempStore,
   startLeat,
@@ -10,7 +10,7 @@ import {
   type Running,
 } from '../helpers/leat.ts';
 import {
-  answered,
+  expectBody,
   createStream,
   destination,
   eventsOf,
@@ -76,7 +76,7 @@ describe('racing requests', () => {
       // Alone, twice in a batch, and behind a neighbour.
       const bodies: object[] = [event, [event, event], [{ type, data: {} }, event]];
       const body = bodies[index % bodies.length];
-      const answer = await answered<object | object[]>(
+      const answer = await expectBody<object | object[]>(
         202,
         leat.send('POST', '/api/v2/events', body),
       );
@@ -97,7 +97,7 @@ describe('racing requests', () => {
     const type = freshType();
     const sizes = [1, 7, 40, 100];
     const stored = await all(together, (index) =>
-      answered<{ id: string; offset: string }[]>(
+      expectBody<{ id: string; offset: string }[]>(
         202,
         leat.send('POST', '/api/v2/events', eventsOf(type, sizes[index % sizes.length] ?? 1)),
       ),
@@ -200,7 +200,7 @@ describe('racing requests', () => {
       const possible = [200, 202, 204, 404, 409].includes(answer.status);
       assert.ok(possible, `${answer.status} ${await answer.text()}`);
     }
-    await answered(404, leat.send('GET', path));
+    await expectBody(404, leat.send('GET', path));
   });
 });
 
@@ -225,7 +225,7 @@ describe('changes while events are delivered', () => {
         await patchStream(leat, stream.id, {
           subscriptions: subscriptions.slice(0, 1 + (round % 2)),
         });
-        await answered(
+        await expectBody(
           200,
           leat.send('POST', `/api/v2/event-streams/${stream.id}/signing-secret/rotate`),
         );
@@ -312,7 +312,7 @@ describe('changes while events are delivered', () => {
     const beside = await createStream(leat, stays.url, { types: [type] });
     await publishAll(leat, eventsOf(type, 500));
     await gone.arrival(10);
-    await answered(204, leat.send('DELETE', `/api/v2/event-streams/${stream.id}`));
+    await expectBody(204, leat.send('DELETE', `/api/v2/event-streams/${stream.id}`));
     const later = await publishAll(leat, eventsOf(type, 100));
     await waitForStats(leat, beside.id, { delivered: 600 });
     assert.ok(later.every((id) => gone.of(id).length === 0));
@@ -337,12 +337,12 @@ describe('streams side by side', () => {
     assert.equal(failing.arrivals.length, 1600);
     assert.ok(hanging.arrivals.length <= 64, `${hanging.arrivals.length} at once`);
     for (const { id } of made) {
-      await answered(204, leat.send('DELETE', `/api/v2/event-streams/${id}`));
+      await expectBody(204, leat.send('DELETE', `/api/v2/event-streams/${id}`));
     }
   });
 });
 
-async function endpointOf(t: TestContext, first: Answer = 204): Promise<Endpoint> {
+async function endpointOf(t: TestContext, first: Reply = 204): Promise<Endpoint> {
   const endpoint = await startEndpoint(first);
   t.after(() => endpoint.close());
   return endpoint;
@@ -351,11 +351,11 @@ async function endpointOf(t: TestContext, first: Answer = 204): Promise<Endpoint
 /** Lets requests wait until the answer is called; they and later ones are successes then. */
 function hold(endpoint: Endpoint): () => void {
   const waiting: (() => void)[] = [];
-  endpoint.answer((response) => {
+  endpoint.respondWith((response) => {
     waiting.push(() => response.writeHead(204).end());
   });
   return () => {
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     for (const answer of waiting.splice(0)) answer();
   };
 }

@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
 import { createTempStore, startLeat, type TempStore, type Running } from '../helpers/leat.ts';
 import {
-  answered,
+  expectBody,
   createStream,
   destination,
   freshType,
@@ -109,7 +109,7 @@ describe('a literal address that is not public', () => {
       for (const scheme of ['https', 'http']) {
         const endpoint = `${scheme}://${host}:${secret.port}/hook`;
         const create = leat.send('POST', '/api/v2/event-streams', streamBody(endpoint));
-        const refused = await answered<ProblemBody>(400, create);
+        const refused = await expectBody<ProblemBody>(400, create);
         assert.equal(refused.errorCode, 'invalid_body');
         assert.match(
           refused.message,
@@ -117,7 +117,7 @@ describe('a literal address that is not public', () => {
         );
         const path = `/api/v2/event-streams/${target.id}`;
         const update = leat.send('PATCH', path, { destination: destination(endpoint) });
-        assert.equal((await answered<ProblemBody>(400, update)).errorCode, 'invalid_body');
+        assert.equal((await expectBody<ProblemBody>(400, update)).errorCode, 'invalid_body');
       }
       assert.deepEqual(await readStream(leat, target.id), target);
       assert.equal(secret.connections(), 0);
@@ -138,7 +138,7 @@ describe('a name that leads to an address that is not public', () => {
         failure.attempts[0]?.error_message ?? '',
         /^blocked address: (127\.0\.0\.1|::1) \(LEAT_EGRESS_ALLOW\)$/,
       );
-      await answered(202, redeliver(leat, stream.id, id));
+      await expectBody(202, redeliver(leat, stream.id, id));
       await waitForStats(leat, stream.id, { failed: 2 });
     }
     assert.equal(secret.connections(), 0);
@@ -147,7 +147,7 @@ describe('a name that leads to an address that is not public', () => {
   test('a name that leads to an address that is not public is not called for a test event either', async () => {
     const stream = await createStream(leat, `http://localhost:${secret.port}/hook`);
     const path = `/api/v2/event-streams/${stream.id}/test`;
-    await answered(202, leat.send('POST', path, { event_type: 'user.created' }));
+    await expectBody(202, leat.send('POST', path, { event_type: 'user.created' }));
     const [failure] = await waitForFailures(leat, stream.id, 1);
     assert.match(failure?.attempts[0]?.error_message ?? '', /^blocked address: /);
     assert.equal(secret.connections(), 0);
@@ -181,7 +181,7 @@ describe('without LEAT_ALLOW_HTTP_ENDPOINTS', () => {
         destination: destination(endpoint),
       });
       for (const answer of [create, update]) {
-        const refused = await answered<ProblemBody>(400, answer);
+        const refused = await expectBody<ProblemBody>(400, answer);
         assert.ok(refused.message.startsWith(reason), refused.message);
       }
     }
@@ -194,7 +194,7 @@ describe('without LEAT_ALLOW_HTTP_ENDPOINTS', () => {
     }
     for (const host of ['127.0.0.1', '127.0.0.4', '[::1]']) {
       const body = streamBody(`https://${host}/`);
-      await answered(400, strict.send('POST', '/api/v2/event-streams', body));
+      await expectBody(400, strict.send('POST', '/api/v2/event-streams', body));
     }
     assert.equal((await strict.send('GET', '/api/v2/event-streams')).status, 200);
   });

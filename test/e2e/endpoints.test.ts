@@ -14,7 +14,7 @@ import {
   type Running,
 } from '../helpers/leat.ts';
 import {
-  answered,
+  expectBody,
   createStream,
   freshType,
   publish,
@@ -197,7 +197,7 @@ describe('the text of an answer', { concurrency: 4 }, () => {
       for (const method of ['GET', 'POST'] as const) {
         const path = `/api/v2/event-streams/${stream.id}/signing-secret`;
         const answer = leat.send(method, method === 'GET' ? path : `${path}/rotate`);
-        secrets.push((await answered<{ secret: string }>(200, answer)).secret);
+        secrets.push((await expectBody<{ secret: string }>(200, answer)).secret);
       }
       await publish(leat, type);
       const message = await waitForError(leat, stream.id);

@@ -9,7 +9,7 @@ import {
   type Running,
 } from '../helpers/leat.ts';
 import {
-  answered,
+  expectBody,
   createStream,
   freshType,
   patchStream,
@@ -68,18 +68,18 @@ describe('500 failures in a row', () => {
     const { stream, type, endpoint } = await streamOf(t);
     const ids = await publishAll(leat, failing(type, 499));
     await waitForStats(leat, stream.id, { failed: 499 });
-    endpoint.answer(204);
-    await answered(202, redeliver(leat, stream.id, ids[0] ?? ''));
+    endpoint.respondWith(204);
+    await expectBody(202, redeliver(leat, stream.id, ids[0] ?? ''));
     await waitForStats(leat, stream.id, { delivered: 1 });
-    endpoint.answer(400);
+    endpoint.respondWith(400);
     const path = `/api/v2/event-streams/${stream.id}/redeliver`;
-    await answered(202, leat.send('POST', path));
+    await expectBody(202, leat.send('POST', path));
     await waitForStats(leat, stream.id, { failed: 499 + 498 });
     assert.equal((await readStream(leat, stream.id)).status, 'enabled');
-    await answered(202, redeliver(leat, stream.id, ids[1] ?? ''));
+    await expectBody(202, redeliver(leat, stream.id, ids[1] ?? ''));
     await waitForStats(leat, stream.id, { failed: 499 + 499 });
     assert.equal((await readStream(leat, stream.id)).status, 'enabled');
-    await answered(202, redeliver(leat, stream.id, ids[2] ?? ''));
+    await expectBody(202, redeliver(leat, stream.id, ids[2] ?? ''));
     await waitForDisabled(stream);
   });
 
@@ -113,10 +113,10 @@ describe('a stream that was disabled by its failures', () => {
     const { stream, type, endpoint } = await streamOf(t);
     const failed = await publishAll(leat, failing(type, 500));
     await waitForDisabled(stream);
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     const missed = await publishAll(leat, failing(type, 3));
     const repaired = failed.slice(0, 2);
-    for (const id of repaired) await answered(202, redeliver(leat, stream.id, id));
+    for (const id of repaired) await expectBody(202, redeliver(leat, stream.id, id));
     await waitForStats(leat, stream.id, { delivered: 2 });
     assert.deepEqual(
       endpoint.arrivals
@@ -150,7 +150,7 @@ describe('a stream that was disabled by its failures', () => {
 
     const path = `/api/v2/event-streams/${stream.id}`;
     const another = { status: 'enabled', name: 'not-applied', subscriptions: [] };
-    assert.deepEqual(await answered<ProblemBody>(409, leat.send('PATCH', path, another)), {
+    assert.deepEqual(await expectBody<ProblemBody>(409, leat.send('PATCH', path, another)), {
       statusCode: 409,
       error: 'Conflict',
       message:
@@ -163,22 +163,22 @@ describe('a stream that was disabled by its failures', () => {
     assert.deepEqual(unchanged.subscriptions, stream.subscriptions);
 
     // A redelivery that fails leaves the total where it is.
-    await answered(202, redeliver(leat, stream.id, ids[0] ?? ''));
+    await expectBody(202, redeliver(leat, stream.id, ids[0] ?? ''));
     await waitForStats(leat, stream.id, { failed: 5001 });
     const refused = leat.send('PATCH', path, { status: 'enabled' });
-    assert.equal((await answered<ProblemBody>(409, refused)).errorCode, 'too_many_failures');
+    assert.equal((await expectBody<ProblemBody>(409, refused)).errorCode, 'too_many_failures');
 
-    endpoint.answer(204);
-    await answered(202, redeliver(leat, stream.id, ids[0] ?? ''));
+    endpoint.respondWith(204);
+    await expectBody(202, redeliver(leat, stream.id, ids[0] ?? ''));
     await waitForStats(leat, stream.id, { delivered: 500 });
     assert.equal((await patchStream(leat, stream.id, { status: 'enabled' })).status, 'enabled');
 
     // 4999 are still open: the next failure is the 5000th again.
-    endpoint.answer(400);
+    endpoint.respondWith(400);
     await publish(leat, type);
     await waitForDisabled(stream);
-    endpoint.answer(204);
-    await answered(202, leat.send('POST', `${path}/redeliver`));
+    endpoint.respondWith(204);
+    await expectBody(202, leat.send('POST', `${path}/redeliver`));
     await waitForFailures(leat, stream.id, 0);
     assert.equal((await patchStream(leat, stream.id, { status: 'enabled' })).status, 'enabled');
     const marker = await publish(leat, type);

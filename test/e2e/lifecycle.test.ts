@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import { startEndpoint, text, type Answer, type Endpoint } from '../helpers/endpoint.ts';
+import { startEndpoint, text, type Reply, type Endpoint } from '../helpers/endpoint.ts';
 import {
   createTempStore,
   startLeat,
@@ -11,7 +11,7 @@ import {
   type Running,
 } from '../helpers/leat.ts';
 import {
-  answered,
+  expectBody,
   createStream,
   destination,
   eventsOf,
@@ -136,7 +136,7 @@ describe('an event on its way to a webhook', () => {
       data: { object: { order_id: '42' } },
     };
     const contentType = { 'content-type': 'application/cloudevents+json' };
-    const stored = await answered<{ id: string }>(
+    const stored = await expectBody<{ id: string }>(
       202,
       leat.send('POST', '/api/v2/events', cloudEvent, contentType),
     );
@@ -163,8 +163,8 @@ describe('an event on its way to a webhook', () => {
     const key = `key of ${type}`;
     const send = (object: object): Promise<Response> =>
       leat.send('POST', '/api/v2/events', { type, id: key, data: { object } });
-    const first = await answered<object>(202, send({ first: true }));
-    assert.deepEqual(await answered(202, send({ first: false })), first);
+    const first = await expectBody<object>(202, send({ first: true }));
+    assert.deepEqual(await expectBody(202, send({ first: false })), first);
     const marker = await publish(leat, type);
     await waitForStats(leat, stream.id, { delivered: 2 });
     assert.deepEqual(
@@ -210,7 +210,10 @@ describe('a webhook that breaks', () => {
     const timestamps = failure.attempts.map(({ timestamp }) => timestamp);
     assert.deepEqual(timestamps, timestamps.toSorted());
     assert.deepEqual(
-      await answered(200, leat.send('GET', `/api/v2/event-streams/${stream.id}/deliveries/${id}`)),
+      await expectBody(
+        200,
+        leat.send('GET', `/api/v2/event-streams/${stream.id}/deliveries/${id}`),
+      ),
       failure,
     );
   });
@@ -234,23 +237,23 @@ describe('redelivery', () => {
   test('of one event repairs it: same id, same body, record gone', async (t) => {
     const { endpoint, stream, ids } = await brokenStream(t, 1);
     const [id = ''] = ids;
-    endpoint.answer(204);
-    assert.deepEqual(await answered(202, redeliver(leat, stream.id, id)), {});
+    endpoint.respondWith(204);
+    assert.deepEqual(await expectBody(202, redeliver(leat, stream.id, id)), {});
     await waitForFailures(leat, stream.id, 0);
     assert.deepEqual(await statsOf(leat, stream.id), { delivered: 1, failed: 1 });
     const [first, last] = [endpoint.arrivals[0], endpoint.arrivals.at(-1)];
     assert.equal(last?.body, first?.body);
     assert.equal(endpoint.arrivals.length, 2);
     const one = `/api/v2/event-streams/${stream.id}/deliveries/${id}`;
-    const gone = await answered<ProblemBody>(404, leat.send('GET', one));
+    const gone = await expectBody<ProblemBody>(404, leat.send('GET', one));
     assert.equal(gone.message, 'The event does not exist.');
   });
 
   test('redelivery that fails again keeps one record with every attempt', async (t) => {
     const { endpoint, stream, ids } = await brokenStream(t, 1);
     const [id = ''] = ids;
-    endpoint.answer(503);
-    await answered(202, redeliver(leat, stream.id, id));
+    endpoint.respondWith(503);
+    await expectBody(202, redeliver(leat, stream.id, id));
     await waitForStats(leat, stream.id, { failed: 2 });
     const [failure, ...others] = await failuresOf(leat, stream.id);
     assert.deepEqual(others, []);
@@ -266,7 +269,7 @@ describe('redelivery', () => {
     const { endpoint, stream, ids } = await brokenStream(t, 1);
     const [id = ''] = ids;
     const held = hold(endpoint);
-    await answered(202, redeliver(leat, stream.id, id));
+    await expectBody(202, redeliver(leat, stream.id, id));
     await endpoint.arrival(2);
     const refusal = {
       statusCode: 409,
@@ -274,18 +277,18 @@ describe('redelivery', () => {
       message: 'The event is not in a state that allows redelivery.',
       errorCode: 'not_redeliverable',
     };
-    assert.deepEqual(await answered(409, redeliver(leat, stream.id, id)), refusal);
+    assert.deepEqual(await expectBody(409, redeliver(leat, stream.id, id)), refusal);
     const [open] = await failuresOf(leat, stream.id);
     assert.equal(open?.attempts.at(-1)?.status, 'retrying');
     held.release(204);
     await waitForFailures(leat, stream.id, 0);
-    assert.deepEqual(await answered(409, redeliver(leat, stream.id, id)), refusal);
+    assert.deepEqual(await expectBody(409, redeliver(leat, stream.id, id)), refusal);
 
     const unknown = 'evt_AAAAAAAAAAAAAAAAAAAAAA';
-    const none = await answered<ProblemBody>(404, redeliver(leat, stream.id, unknown));
+    const none = await expectBody<ProblemBody>(404, redeliver(leat, stream.id, unknown));
     assert.equal(none.message, 'The event does not exist.');
     const nowhere = 'est_AAAAAAAAAAAAAAAAAAAAAA';
-    const noStream = await answered<ProblemBody>(404, redeliver(leat, nowhere, id));
+    const noStream = await expectBody<ProblemBody>(404, redeliver(leat, nowhere, id));
     assert.equal(noStream.message, 'The requested stream does not exist.');
   });
 
@@ -293,9 +296,9 @@ describe('redelivery', () => {
     const { endpoint, stream } = await brokenStream(t, 3);
     const held = hold(endpoint);
     const path = `/api/v2/event-streams/${stream.id}/redeliver`;
-    assert.deepEqual(await answered(202, leat.send('POST', path)), {});
+    assert.deepEqual(await expectBody(202, leat.send('POST', path)), {});
     await endpoint.arrival(6);
-    assert.deepEqual(await answered(202, leat.send('POST', path, {})), {});
+    assert.deepEqual(await expectBody(202, leat.send('POST', path, {})), {});
     held.release(204);
     await waitForFailures(leat, stream.id, 0);
     assert.equal(endpoint.arrivals.length, 6);
@@ -313,7 +316,7 @@ describe('redelivery', () => {
       at(types[1], '2026-03-01T12:00:00Z'),
     ]);
     await waitForFailures(leat, stream.id, 4);
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     const filters = {
       date_from: '2026-03-01T01:00:00+01:00',
       date_to: '2026-03-02T00:00:00Z',
@@ -321,13 +324,13 @@ describe('redelivery', () => {
       event_types: [types[0], 'never.seen'],
     };
     const path = `/api/v2/event-streams/${stream.id}/redeliver`;
-    assert.deepEqual(await answered(202, leat.send('POST', path, filters)), filters);
+    assert.deepEqual(await expectBody(202, leat.send('POST', path, filters)), filters);
     const left = await waitForFailures(leat, stream.id, 3);
     assert.deepEqual(left.map(({ id }) => id).toSorted(), others.toSorted());
     assert.equal(endpoint.of(wanted).length, 2);
     const nothing = { event_types: ['never.seen'] };
-    assert.deepEqual(await answered(202, leat.send('POST', path, nothing)), nothing);
-    await answered(202, leat.send('POST', path, '', { 'content-type': 'text/plain' }));
+    assert.deepEqual(await expectBody(202, leat.send('POST', path, nothing)), nothing);
+    await expectBody(202, leat.send('POST', path, '', { 'content-type': 'text/plain' }));
     await waitForFailures(leat, stream.id, 0);
     assert.equal(endpoint.arrivals.length, 8);
   });
@@ -360,7 +363,7 @@ describe('a stream that changes', () => {
     assert.equal((await endpoint.arrival(1)).headers['authorization'], `Bearer ${token}`);
     const moved = destination(`${endpoint.url}/elsewhere`, { method: 'bearer' });
     const path = `/api/v2/event-streams/${stream.id}`;
-    const refused = await answered<ProblemBody>(
+    const refused = await expectBody<ProblemBody>(
       400,
       leat.send('PATCH', path, { destination: moved }),
     );
@@ -442,7 +445,7 @@ describe('a stream disabled by hand', () => {
     const stream = await createStream(leat, endpoint.url, { types: [type] });
     const id = await publish(leat, type);
     await endpoint.arrival(1);
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     // What ended later is settled later: the retry is waiting once this one counts.
     await publish(leat, type);
     await waitForStats(leat, stream.id, { delivered: 1 });
@@ -451,7 +454,7 @@ describe('a stream disabled by hand', () => {
     assert.equal(failure?.id, id);
     assert.equal(failure.attempts.at(-1)?.error_message, 'The event stream is disabled');
     assert.equal(endpoint.of(id).length, 1);
-    await answered(202, redeliver(leat, stream.id, id));
+    await expectBody(202, redeliver(leat, stream.id, id));
     await waitForFailures(leat, stream.id, 0);
     assert.equal((await readStream(leat, stream.id)).status, 'disabled');
     assert.equal(endpoint.of(id).length, 2);
@@ -463,7 +466,7 @@ describe('a stream that is deleted in mid-flight', () => {
     const endpoint = await endpointOf(t);
     const type = freshType();
     let cutOff = false;
-    endpoint.answer((response) => {
+    endpoint.respondWith((response) => {
       response.on('close', () => {
         cutOff = true;
       });
@@ -472,9 +475,9 @@ describe('a stream that is deleted in mid-flight', () => {
     const id = await publish(leat, type);
     await endpoint.arrival(1);
     const path = `/api/v2/event-streams/${stream.id}`;
-    await answered(204, leat.send('DELETE', path));
+    await expectBody(204, leat.send('DELETE', path));
     await waitFor('the attempt to be cut off', () => cutOff);
-    await answered(204, leat.send('DELETE', path));
+    await expectBody(204, leat.send('DELETE', path));
     const gone: [string, string, object?][] = [
       ['GET', ''],
       ['PATCH', '', { name: 'another' }],
@@ -488,7 +491,7 @@ describe('a stream that is deleted in mid-flight', () => {
       ['POST', '/signing-secret/rotate'],
     ];
     for (const [method, rest, body] of gone) {
-      const none = await answered<ProblemBody>(404, leat.send(method, path + rest, body));
+      const none = await expectBody<ProblemBody>(404, leat.send(method, path + rest, body));
       assert.deepEqual(none, {
         statusCode: 404,
         error: 'Not Found',
@@ -496,7 +499,7 @@ describe('a stream that is deleted in mid-flight', () => {
       });
     }
     const heir = await createStream(leat, endpoint.url, { types: [type], name: stream.name });
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     const marker = await publish(leat, type);
     await waitForStats(leat, heir.id, { delivered: 1 });
     assert.deepEqual(
@@ -546,8 +549,8 @@ describe('a test event', () => {
     assert.deepEqual(failure.event, record.event);
     assert.equal(failure.event['svcpurpose'], 'test');
     assert.equal(failure.attempts.length, 4);
-    endpoint.answer(204);
-    await answered(202, redeliver(leat, stream.id, record.id));
+    endpoint.respondWith(204);
+    await expectBody(202, redeliver(leat, stream.id, record.id));
     await waitForFailures(leat, stream.id, 0);
     assert.equal(endpoint.arrivals.at(-1)?.body, endpoint.arrivals[0]?.body);
   });
@@ -595,7 +598,7 @@ describe('statistics', () => {
     const stream = await createStream(leat, endpoint.url, { types: [type] });
     await publishAll(leat, eventsOf(type, 5));
     await waitForStats(leat, stream.id, { delivered: 3, failed: 2 });
-    const stats = await answered<Stats>(200, leat.send('GET', statsPath(stream)));
+    const stats = await expectBody<Stats>(200, leat.send('GET', statsPath(stream)));
     assert.deepEqual([stats.id, stats.name], [stream.id, stream.name]);
     assert.equal(stats.buckets.length, 15);
     assert.equal(stats.window.bucket_interval.scale_factor, 86_400);
@@ -619,7 +622,7 @@ describe('statistics', () => {
     const endpoint = await endpointOf(t);
     const stream = await createStream(leat, endpoint.url);
     const query = '?date_from=2026-03-01T09:30:00Z&date_to=2026-03-01T12:10:00Z';
-    const stats = await answered<Stats>(200, leat.send('GET', statsPath(stream) + query));
+    const stats = await expectBody<Stats>(200, leat.send('GET', statsPath(stream) + query));
     assert.deepEqual(stats.window, {
       date_from: '2026-03-01T09:00:00.000Z',
       date_to: '2026-03-01T12:00:00.000Z',
@@ -665,7 +668,7 @@ interface SecretBody {
   readonly previous_expires_at: string;
 }
 
-async function endpointOf(t: TestContext, first: Answer = 204): Promise<Endpoint> {
+async function endpointOf(t: TestContext, first: Reply = 204): Promise<Endpoint> {
   const endpoint = await startEndpoint(first);
   t.after(() => endpoint.close());
   return endpoint;
@@ -690,13 +693,13 @@ function hold(endpoint: Endpoint): {
   releaseOne(status: number): void;
 } {
   const waiting: ServerResponse[] = [];
-  endpoint.answer((response) => {
+  endpoint.respondWith((response) => {
     waiting.push(response);
   });
   return {
     releaseOne: (status) => waiting.shift()?.writeHead(status).end(),
     release: (status) => {
-      endpoint.answer(status);
+      endpoint.respondWith(status);
       for (const response of waiting.splice(0)) response.writeHead(status).end();
     },
   };
@@ -712,7 +715,7 @@ async function enable(stream: StreamBody, extra: object): Promise<string | null>
 }
 
 async function createUser(): Promise<object> {
-  return answered(
+  return expectBody(
     201,
     leat.send('POST', '/api/v2/users', {
       email: `${freshName()}@example.com`,
@@ -723,12 +726,12 @@ async function createUser(): Promise<object> {
 }
 
 async function testEvent(stream: StreamBody, body: object): Promise<FailureBody> {
-  return answered(202, leat.send('POST', `/api/v2/event-streams/${stream.id}/test`, body));
+  return expectBody(202, leat.send('POST', `/api/v2/event-streams/${stream.id}/test`, body));
 }
 
 async function secretBody(method: string, stream: StreamBody, rest: string): Promise<SecretBody> {
   const path = `/api/v2/event-streams/${stream.id}/signing-secret${rest}`;
-  return answered(200, leat.send(method, path));
+  return expectBody(200, leat.send(method, path));
 }
 
 async function secretOf(stream: StreamBody): Promise<string> {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { createTempStore, startLeat, type TempStore, type Running } from '../helpers/leat.ts';
-import { answered, bearer, streamBody, type ProblemBody } from '../helpers/api-client.ts';
+import { expectBody, bearer, streamBody, type ProblemBody } from '../helpers/api-client.ts';
 
 /** A small bucket that fills slowly, so that it is empty soon and stays so for the test. */
 
@@ -139,17 +139,17 @@ describe('the streams of a tenant', () => {
     const client = bearer(await newToken());
     const create = (): Promise<Response> =>
       leat.send('POST', '/api/v2/event-streams', streamBody('https://example.com/'), client);
-    const first = await answered<{ id: string }>(201, create());
-    await answered(201, create());
-    assert.deepEqual(await answered<ProblemBody>(409, create()), {
+    const first = await expectBody<{ id: string }>(201, create());
+    await expectBody(201, create());
+    assert.deepEqual(await expectBody<ProblemBody>(409, create()), {
       statusCode: 409,
       error: 'Conflict',
       message: 'You have reached the maximum number of event streams.',
       errorCode: 'too_many_streams',
     });
     const path = `/api/v2/event-streams/${first.id}`;
-    await answered(204, leat.send('DELETE', path, undefined, client));
-    await answered(201, create());
+    await expectBody(204, leat.send('DELETE', path, undefined, client));
+    await expectBody(201, create());
   });
 });
 
@@ -164,9 +164,9 @@ function address(): Record<string, string> {
 /** A token of a new client that may do what these tests do; its bucket is full. */
 async function newToken(): Promise<string> {
   const operator = await leat.send('POST', '/api/v2/clients', { name: 'new', global: true });
-  const made = await answered<{ client_id: string; client_secret: string }>(201, operator);
+  const made = await expectBody<{ client_id: string; client_secret: string }>(201, operator);
   const { client_id, client_secret } = made;
-  await answered(
+  await expectBody(
     201,
     leat.send('POST', '/api/v2/client-grants', {
       client_id,
@@ -189,7 +189,7 @@ async function newToken(): Promise<string> {
       client_secret,
     }),
   });
-  return (await answered<{ access_token: string }>(200, asked)).access_token;
+  return (await expectBody<{ access_token: string }>(200, asked)).access_token;
 }
 
 function get(headers: Record<string, string>): Promise<Response> {

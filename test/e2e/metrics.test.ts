@@ -75,7 +75,7 @@ describe('the metrics of a running service', () => {
     const start = await scrape();
     const attempts = (kind: string, outcome: string) => (text: Exposition) =>
       growth(start, text)('leat_attempts_total', { kind, outcome });
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     await publishAll(leat, eventsOf(type, 20));
     const delivered = growth(
       start,
@@ -87,10 +87,10 @@ describe('the metrics of a running service', () => {
     assert.ok(delivered('leat_delivery_latency_seconds_sum') > 0);
     assert.equal(delivered('leat_attempt_duration_seconds_count', { outcome: 'delivered' }), 20);
 
-    endpoint.answer(503);
+    endpoint.respondWith(503);
     const [failing = ''] = await publishAll(leat, eventsOf(type, 1));
     await waitForFailures(leat, stream.id, 1);
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     await redeliver(leat, stream.id, failing);
     const end = await scrapeUntil(
       'the redelivery to be recorded',
@@ -108,7 +108,7 @@ describe('the metrics of a running service', () => {
     const stream = await createStream(leat, endpoint.url, { types: [type] });
     const labels = { tenant: 'main', stream: stream.id };
     const held = Promise.withResolvers<void>();
-    endpoint.answer((response) => void held.promise.then(() => response.writeHead(204).end()));
+    endpoint.respondWith((response) => void held.promise.then(() => response.writeHead(204).end()));
     const arrived = endpoint.arrivals.length;
     await publishAll(leat, eventsOf(type, 4));
     await endpoint.arrival(arrived + 1);
@@ -119,7 +119,7 @@ describe('the metrics of a running service', () => {
     assert.equal(late.value('leat_attempts_in_flight'), 4);
     assert.ok(late.value('leat_streams_owned') >= 1);
     held.resolve();
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     const end = await scrapeUntil(
       'no lag',
       (text) => text.value('leat_stream_lag_events', labels) === 0,
@@ -130,7 +130,7 @@ describe('the metrics of a running service', () => {
   test('count a stream that was disabled by itself', async () => {
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
-    endpoint.answer(400);
+    endpoint.respondWith(400);
     const start = await scrape();
     await publishAll(leat, eventsOf(type, 4));
     const text = await scrapeUntil(

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { type Answer, startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
+import { type Reply, startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
 import {
   createTempStore,
   startLeat,
@@ -9,7 +9,7 @@ import {
   type Running,
 } from '../helpers/leat.ts';
 import {
-  answered,
+  expectBody,
   createStream,
   eventsOf,
   freshName,
@@ -50,18 +50,21 @@ describe('the name of the service and the prefix', () => {
       password: 'correct-horse-battery',
       connection: 'Username-Password-Authentication',
     };
-    const user = await answered<{ user_id: string }>(201, leat.send('POST', '/api/v2/users', body));
+    const user = await expectBody<{ user_id: string }>(
+      201,
+      leat.send('POST', '/api/v2/users', body),
+    );
     assert.match(user.user_id, /^acme\|[0-9a-f]{24}$/);
     const twice = leat.send('POST', '/api/v2/users', body);
-    assert.equal((await answered<ProblemBody>(409, twice)).errorCode, 'acme_idp_error');
+    assert.equal((await expectBody<ProblemBody>(409, twice)).errorCode, 'acme_idp_error');
     const { event } = await endpoint.arrival(1);
     assert.equal(event.source, 'urn:acme:');
     assert.deepEqual([event['a0tenant'], event['a0stream']], ['shop-1', stream.id]);
     assert.ok(!('svctenant' in event));
     const path = `/api/v2/event-streams/${stream.id}/test`;
-    await answered(202, leat.send('POST', path, { event_type: 'user.created' }));
+    await expectBody(202, leat.send('POST', path, { event_type: 'user.created' }));
     assert.equal((await endpoint.arrival(2)).event['a0purpose'], 'test');
-    const stats = await answered<{ metrics: { name: string }[] }>(
+    const stats = await expectBody<{ metrics: { name: string }[] }>(
       200,
       leat.send('GET', `/api/v2/event-streams/${stream.id}/stats`),
     );
@@ -69,7 +72,7 @@ describe('the name of the service and the prefix', () => {
       stats.metrics.map(({ name }) => name),
       ['acme.event_streams.successful_deliveries', 'acme.event_streams.failed_deliveries'],
     );
-    await answered(204, leat.send('DELETE', `/api/v2/event-streams/${stream.id}`));
+    await expectBody(204, leat.send('DELETE', `/api/v2/event-streams/${stream.id}`));
   });
 
   test('the name of the service and the prefix cannot be forged by a CloudEvent', async () => {
@@ -77,14 +80,14 @@ describe('the name of the service and the prefix', () => {
     const contentType = { 'content-type': 'application/cloudevents+json' };
     for (const attribute of ['a0tenant', 'a0stream', 'a0purpose', 'a0anything']) {
       const forged = { ...event, [attribute]: 'test' };
-      const refused = await answered<ProblemBody>(
+      const refused = await expectBody<ProblemBody>(
         400,
         leat.send('POST', '/api/v2/events', forged, contentType),
       );
       assert.equal(refused.errorCode, 'invalid_body', attribute);
     }
     const other = { ...event, svctenant: 'not ours here' };
-    await answered(202, leat.send('POST', '/api/v2/events', other, contentType));
+    await expectBody(202, leat.send('POST', '/api/v2/events', other, contentType));
   });
 });
 
@@ -92,7 +95,7 @@ describe('the slots', () => {
   test('bound the attempts at once, per stream and in all', async (t) => {
     const type = freshType();
     const waiting: { stream: string; answer: () => void }[] = [];
-    const hold: Answer = (response, { event }) => {
+    const hold: Reply = (response, { event }) => {
       const answer = (): unknown => response.writeHead(204).end();
       waiting.push({ stream: String(event['a0stream']), answer });
     };
@@ -103,10 +106,10 @@ describe('the slots', () => {
       await createStream(leat, busy.url, { types: [type] }),
     ];
     // All slots are for streams that are known to be quick.
-    busy.answer(204);
+    busy.respondWith(204);
     await publishAll(leat, eventsOf(type, 1));
     for (const { id } of streams) await waitForStats(leat, id, { delivered: 1 });
-    busy.answer(hold);
+    busy.respondWith(hold);
     await publishAll(leat, eventsOf(type, 10));
     for (let left = 20; left > 0; left--) {
       const atOnce = Math.min(3, left);

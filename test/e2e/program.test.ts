@@ -20,7 +20,7 @@ import {
   type Running,
 } from '../helpers/leat.ts';
 import {
-  answered,
+  expectBody,
   bearer,
   createStream,
   failuresOf,
@@ -232,7 +232,7 @@ describe('Ctrl-C', () => {
     const ids = await publishAll(leat, eventsOf(type, 20));
     await endpoint.arrival(20);
     assert.equal(await leat.stop(), 0);
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     const again = await startLeat(tempStore, {
       LEAT_PORT: String(leat.port),
       LEAT_RETRY_DELAYS_MS: '100,100,100',
@@ -285,7 +285,7 @@ describe('Ctrl-C', () => {
     await waitForRefusal(leat);
     assert.equal(await leat.stop(), 130);
 
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     const again = await startLeat(tempStore, { LEAT_PORT: String(leat.port) });
     t.after(() => again.kill());
     await waitForStats(again, stream.id, { delivered: 1 });
@@ -484,8 +484,8 @@ describe('tenants', () => {
     assert.match(moved.output(), new RegExp(`http://localhost:${leat.port}/`));
     assert.match(moved.output(), /https:\/\/leat\.example\.com\//);
     const former = moved.send('GET', '/api/v2/event-streams', undefined, bearer(leat.token));
-    assert.equal((await answered<ProblemBody>(401, former)).message, 'Invalid token');
-    await answered(200, moved.send('GET', '/api/v2/event-streams'));
+    assert.equal((await expectBody<ProblemBody>(401, former)).message, 'Invalid token');
+    await expectBody(200, moved.send('GET', '/api/v2/event-streams'));
   });
 });
 
@@ -497,25 +497,25 @@ describe('a restart', () => {
     const stream = await createStream(leat, endpoint.url, { types: [type] });
     const id = await publish(leat, type);
     const keyed = { type, id: 'a key', data: {} };
-    const first = await answered(202, leat.send('POST', '/api/v2/events', keyed));
+    const first = await expectBody(202, leat.send('POST', '/api/v2/events', keyed));
     const failures = await waitForFailures(leat, stream.id, 2);
     const secretPath = `/api/v2/event-streams/${stream.id}/signing-secret`;
-    const rotated = await answered(200, leat.send('POST', `${secretPath}/rotate`));
+    const rotated = await expectBody(200, leat.send('POST', `${secretPath}/rotate`));
     const paused = await createStream(leat, endpoint.url, { status: 'disabled' });
     assert.equal(await leat.stop(), 0);
 
     const again = await startLeat(tempStore, { LEAT_PORT: String(leat.port) });
     t.after(() => again.kill());
     const former = again.send('GET', '/api/v2/event-streams', undefined, bearer(leat.token));
-    await answered(200, former);
+    await expectBody(200, former);
     assert.deepEqual(await readStream(again, stream.id), stream);
     assert.deepEqual(await readStream(again, paused.id), paused);
     assert.deepEqual(await failuresOf(again, stream.id), failures);
     assert.deepEqual(await statsOf(again, stream.id), { delivered: 0, failed: 2 });
-    assert.deepEqual(await answered(200, again.send('GET', secretPath)), rotated);
-    assert.deepEqual(await answered(202, again.send('POST', '/api/v2/events', keyed)), first);
-    endpoint.answer(204);
-    await answered(202, redeliver(again, stream.id, id));
+    assert.deepEqual(await expectBody(200, again.send('GET', secretPath)), rotated);
+    assert.deepEqual(await expectBody(202, again.send('POST', '/api/v2/events', keyed)), first);
+    endpoint.respondWith(204);
+    await expectBody(202, redeliver(again, stream.id, id));
     await waitForFailures(again, stream.id, 1);
     assert.equal(
       endpoint.arrivals.at(-1)?.headers['authorization'],
@@ -534,7 +534,7 @@ describe('a restart', () => {
     assert.equal(await first.stop(), 0);
     const second = await startLeat(tempStore, { ...memory, LEAT_PORT: String(first.port) });
     t.after(() => second.kill());
-    const list = await answered<{ eventStreams: object[] }>(
+    const list = await expectBody<{ eventStreams: object[] }>(
       200,
       second.send('GET', '/api/v2/event-streams'),
     );
@@ -592,12 +592,12 @@ async function endpointOf(t: TestContext, first = 204): Promise<Endpoint> {
 /** Lets requests wait until they are released as successes. */
 function hold(endpoint: Endpoint): { release(): void } {
   const waiting: (() => void)[] = [];
-  endpoint.answer((response) => {
+  endpoint.respondWith((response) => {
     waiting.push(() => response.writeHead(204).end());
   });
   return {
     release: () => {
-      endpoint.answer(204);
+      endpoint.respondWith(204);
       for (const answer of waiting.splice(0)) answer();
     },
   };

@@ -21,7 +21,7 @@ import {
   startLeat,
   waitFor,
 } from '../helpers/leat.ts';
-import { answered, createStream, failuresOf, freshType, publish } from '../helpers/api-client.ts';
+import { expectBody, createStream, failuresOf, freshType, publish } from '../helpers/api-client.ts';
 
 /** The receivers of docs/receivers.md, taken out of the page, run, and attacked. */
 
@@ -159,7 +159,7 @@ async function startReceiver(
 
 async function secretOf(stream: string): Promise<string> {
   const path = `/api/v2/event-streams/${stream}/signing-secret`;
-  return (await answered<{ secret: string }>(200, leat.send('GET', path))).secret;
+  return (await expectBody<{ secret: string }>(200, leat.send('GET', path))).secret;
 }
 
 /** Sends what came from Leat on to the receiver, byte by byte. */
@@ -258,7 +258,7 @@ for (const { file, source } of receivers) {
       const id = freshId();
       fixture.loseAnswerOf(id);
       const event = { id, type: fixture.type, data: {} };
-      await answered(202, leat.send('POST', '/api/v2/events', event));
+      await expectBody(202, leat.send('POST', '/api/v2/events', event));
       await waitFor('the second delivery', () => fixture.front.of(id).length === 2);
       await settle(fixture);
       assert.equal(fixture.handled(id), 1);
@@ -360,7 +360,7 @@ for (const { file, source } of receivers) {
       const former = await publish(leat, fixture.type);
       await waitFor('the work', () => fixture.handled(former) === 1);
       const path = `/api/v2/event-streams/${fixture.stream}/signing-secret/rotate`;
-      fixture.secret = (await answered<{ secret: string }>(200, leat.send('POST', path))).secret;
+      fixture.secret = (await expectBody<{ secret: string }>(200, leat.send('POST', path))).secret;
 
       const during = await publish(leat, fixture.type);
       await waitFor('the work with the former secret', () => fixture.handled(during) === 1);

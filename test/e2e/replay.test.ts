@@ -11,7 +11,7 @@ import {
 } from '../helpers/leat.ts';
 import { begin, headOf, pathOf, read, waitUntilOver } from '../helpers/replays.ts';
 import {
-  answered,
+  expectBody,
   createStream,
   eventsOf,
   freshType,
@@ -95,7 +95,7 @@ describe('a replay', () => {
   test('a replay makes ordinary failures, which another replay leaves to redelivery', async (t) => {
     const { stream, endpoint, ids, from } = await past(t, 3);
     const [bad] = ids;
-    endpoint.answer((response, { event }) => {
+    endpoint.respondWith((response, { event }) => {
       response.writeHead(event.id === bad ? 400 : 204).end();
     });
     const over = await waitUntilOver(leat, stream, await begin(leat, stream, { from }));
@@ -104,20 +104,20 @@ describe('a replay', () => {
     assert.equal(failure?.id, bad);
     const next = await waitUntilOver(leat, stream, await begin(leat, stream, { from }));
     assert.deepEqual([next.matched, next.sent, next.failed], [2, 2, 0]);
-    endpoint.answer(204);
-    await answered(202, redeliver(leat, stream.id, bad ?? ''));
+    endpoint.respondWith(204);
+    await expectBody(202, redeliver(leat, stream.id, bad ?? ''));
     await waitForFailures(leat, stream.id, 0);
   });
 
   test('a replay that is cancelled lets attempts under way end, and begins no other', async (t) => {
     const { stream, type, endpoint, from } = await past(t, 200);
     const held: (() => void)[] = [];
-    endpoint.answer((response) => held.push(() => response.writeHead(204).end()));
+    endpoint.respondWith((response) => held.push(() => response.writeHead(204).end()));
     const replay = await begin(leat, stream, { from });
     await waitFor('attempts under way', () => held.length > 0);
-    await answered(204, leat.send('DELETE', `${pathOf(stream)}/${replay.id}`));
+    await expectBody(204, leat.send('DELETE', `${pathOf(stream)}/${replay.id}`));
     const begun = endpoint.arrivals.length;
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     for (const release of held) release();
     const fresh = await publish(leat, type);
     await waitFor('a fresh event', () => endpoint.of(fresh)[0]);
@@ -130,12 +130,12 @@ describe('a replay', () => {
   test('pauses while the stream is disabled, and goes on afterwards', async (t) => {
     const { stream, endpoint, ids, from } = await past(t, 200);
     const held: (() => void)[] = [];
-    endpoint.answer((response) => held.push(() => response.writeHead(204).end()));
+    endpoint.respondWith((response) => held.push(() => response.writeHead(204).end()));
     const replay = await begin(leat, stream, { from });
     await waitFor('attempts under way', () => held.length > 0);
     await patchStream(leat, stream.id, { status: 'disabled' });
     const begun = endpoint.arrivals.length;
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     for (const release of held) release();
     assert.equal((await read(leat, stream, replay)).status, 'running');
     await waitFor('what was under way to be counted', async () => {
@@ -160,7 +160,7 @@ describe('a replay of what enabling a stream skipped', () => {
     const path = `/api/v2/event-streams/${stream.id}`;
     const answer = await leat.send('PATCH', path, { status: 'enabled' });
     assert.equal(answer.headers.get('leat-skipped-events'), '20');
-    const enabled = await answered<StreamBody>(200, answer);
+    const enabled = await expectBody<StreamBody>(200, answer);
     const later = await publish(leat, type);
     await waitFor('an event after them', () => endpoint.of(later)[0]);
     const range = { date_from: disabled.updated_at, date_to: enabled.updated_at };
@@ -176,7 +176,7 @@ describe('a replay while its stream changes', () => {
     const other = freshType();
     const unwanted = await publishAll(leat, eventsOf(other, 10));
     const held: (() => void)[] = [];
-    endpoint.answer((response) => held.push(() => response.writeHead(204).end()));
+    endpoint.respondWith((response) => held.push(() => response.writeHead(204).end()));
     const replay = await begin(leat, stream, { from });
     await waitFor('attempts under way', () => held.length > 0);
     const next = await startEndpoint();
@@ -184,7 +184,7 @@ describe('a replay while its stream changes', () => {
     const subscriptions = [type, other].map((one) => ({ event_type: one }));
     const { destination } = streamBody(next.url, { types: [type] });
     await patchStream(leat, stream.id, { destination, subscriptions });
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     for (const release of held) release();
     const over = await waitUntilOver(leat, stream, replay);
     assert.deepEqual([over.status, over.matched, over.sent, over.failed], ['done', 70, 70, 0]);
@@ -196,7 +196,7 @@ describe('a replay while its stream changes', () => {
   test('goes with it when it is deleted: no attempt follows, and nothing is left to read', async (t) => {
     const { stream, endpoint, from } = await past(t, 100);
     const held: (() => void)[] = [];
-    endpoint.answer((response) => held.push(() => response.writeHead(204).end()));
+    endpoint.respondWith((response) => held.push(() => response.writeHead(204).end()));
     const replay = await begin(leat, stream, { from });
     await waitFor('attempts under way', () => held.length > 0);
     const path = `/api/v2/event-streams/${stream.id}`;
@@ -209,7 +209,7 @@ describe('a replay while its stream changes', () => {
     const { url } = endpoint;
     const mark = freshType();
     await createStream(leat, url, { types: [mark] });
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     const id = await publish(leat, mark);
     await waitFor('an event of another stream', () => endpoint.of(id)[0]);
     assert.deepEqual(idsFrom(endpoint, begun), [id]);
@@ -236,7 +236,7 @@ describe('kill -9 in the midst of a replay', () => {
     );
     const firstTime = endpoint.arrivals.length;
     // Slow enough that each kill falls into the replay.
-    endpoint.answer((response) => setTimeout(() => response.writeHead(204).end(), 10));
+    endpoint.respondWith((response) => setTimeout(() => response.writeHead(204).end(), 10));
     const replay = await begin(node, stream, { from });
     const fresh: string[] = [];
     for (const share of [0.2, 0.4, 0.6]) {
@@ -281,7 +281,7 @@ describe('start_from of a new stream', () => {
       const own = await startEndpoint();
       t.after(() => own.close());
       const body = { ...streamBody(own.url, { types: [type] }), start_from: startFrom };
-      await answered(201, leat.send('POST', '/api/v2/event-streams', body));
+      await expectBody(201, leat.send('POST', '/api/v2/event-streams', body));
       const last = await publish(leat, type);
       lasts.push(last);
       const expected = startFrom === 'now' ? [last] : [...retained, ...lasts];
@@ -300,7 +300,7 @@ describe('start_from of a new stream', () => {
       t.after(() => own.close());
       const options = { ...streamBody(own.url, { types: [type] }), start_from: from };
       const made = leat.send('POST', '/api/v2/event-streams', { ...options, status: 'disabled' });
-      const { id } = await answered<StreamBody>(201, made);
+      const { id } = await expectBody<StreamBody>(201, made);
       const change = { status: 'enabled', resume };
       const enabled = await leat.send('PATCH', `/api/v2/event-streams/${id}`, change);
       const skipped = resume === 'held' ? 0 : ids.length;
@@ -310,7 +310,7 @@ describe('start_from of a new stream', () => {
       const expected = resume === 'held' ? [...ids, last] : [last];
       await waitFor('all of them', () => own.arrivals.length >= expected.length);
       assert.deepEqual(idsFrom(own, 0).toSorted(), expected.toSorted());
-      await answered(204, leat.send('DELETE', `/api/v2/event-streams/${id}`));
+      await expectBody(204, leat.send('DELETE', `/api/v2/event-streams/${id}`));
       ids.push(last);
     }
   });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { exchange } from '../helpers/exchange.ts';
 import { createTempStore, startLeat, type TempStore, type Running } from '../helpers/leat.ts';
-import { answered, bearer, narrowToken } from '../helpers/api-client.ts';
+import { expectBody, bearer, narrowToken } from '../helpers/api-client.ts';
 
 let tempStore: TempStore;
 let leat: Running;
@@ -68,7 +68,7 @@ describe('every operation', () => {
     test(`${method} ${path} asks for a token, then for its scope`, async () => {
       const anonymous = await fetch(`${leat.url}/api/v2${path}`, { method });
       assert.equal(anonymous.headers.get('www-authenticate'), `Bearer realm="${domain()}"`);
-      assert.deepEqual(await answered(401, anonymous), {
+      assert.deepEqual(await expectBody(401, anonymous), {
         statusCode: 401,
         error: 'Unauthorized',
         message: 'Missing authentication',
@@ -80,7 +80,7 @@ describe('every operation', () => {
         forbidden.headers.get('www-authenticate'),
         `Bearer error="insufficient_scope", scope="${scopes.join(' ')}"`,
       );
-      assert.deepEqual(await answered(403, forbidden), {
+      assert.deepEqual(await expectBody(403, forbidden), {
         statusCode: 403,
         error: 'Forbidden',
         message: `Insufficient scope; expected any of: ${scopes.join(',')}`,
@@ -107,7 +107,7 @@ describe('what needs no token', () => {
       assert.equal(document['jwks_uri'], `http://${domain()}/.well-known/jwks.json`);
       assert.ok(!answer.body.includes('evil'));
     }
-    const keys = await answered<{ keys: Record<string, string>[] }>(
+    const keys = await expectBody<{ keys: Record<string, string>[] }>(
       200,
       fetch(`${leat.url}/.well-known/jwks.json`),
     );
@@ -121,7 +121,7 @@ describe('what needs no token', () => {
     for (const path of ['/healthz', '/readyz']) {
       assert.equal((await fetch(leat.url + path)).status, 200);
     }
-    const openapi = await answered<{ openapi: string; info: { version: string }; paths: object }>(
+    const openapi = await expectBody<{ openapi: string; info: { version: string }; paths: object }>(
       200,
       fetch(`${leat.url}/api/v2/openapi.json`),
     );

@@ -15,7 +15,13 @@ import {
   type TempStore,
   type Running,
 } from '../helpers/leat.ts';
-import { answered, bearer, freshName, postJson, type ProblemBody } from '../helpers/api-client.ts';
+import {
+  expectBody,
+  bearer,
+  freshName,
+  postJson,
+  type ProblemBody,
+} from '../helpers/api-client.ts';
 
 /**
  * Tokens at the real server; test/auth has the attacks one by one. The test has what no attacker has, the private key of the tenant, so that each
@@ -49,10 +55,10 @@ const stranger = generateKeyPairSync('rsa', { modulusLength: 2048 });
 
 describe('a token of the management API', () => {
   test('a token of the management API gives access while everything about it is right', async () => {
-    await answered(200, get(await forge()));
-    await answered(200, get(await forge({ claims: { aud: ['x', audience()] } })));
+    await expectBody(200, get(await forge()));
+    await expectBody(200, get(await forge({ claims: { aud: ['x', audience()] } })));
     const lower = { authorization: `bEaReR ${await forge()}` };
-    await answered(200, leat.send('GET', '/api/v2/event-streams', undefined, lower));
+    await expectBody(200, leat.send('GET', '/api/v2/event-streams', undefined, lower));
   });
 
   test('a token of the management API is not found anywhere but in the header', async () => {
@@ -89,9 +95,9 @@ describe('a token of the management API', () => {
 
   test('a token of the management API of the tenant for another API is rejected', async () => {
     const identifier = `https://${freshName()}.example.com`;
-    await answered(201, leat.send('POST', '/api/v2/resource-servers', { identifier, name: 'x' }));
+    await expectBody(201, leat.send('POST', '/api/v2/resource-servers', { identifier, name: 'x' }));
     const grant = { client_id: bootstrapClient.id, audience: identifier, scope: [] };
-    await answered(201, leat.send('POST', '/api/v2/client-grants', grant));
+    await expectBody(201, leat.send('POST', '/api/v2/client-grants', grant));
     const other = await tokenFor(bootstrapClient, identifier);
     const message = `Bad audience: ${identifier}, expected: ${audience()}`;
     await refusedAs(await get(other), message);
@@ -105,7 +111,7 @@ describe('a token of the management API', () => {
     ];
     for (const other of others) {
       const response = await get(await forge({ claims: other }));
-      const body = await answered<ProblemBody>(403, response);
+      const body = await expectBody<ProblemBody>(403, response);
       assert.equal(body.errorCode, 'insufficient_scope');
       assert.equal(body.message, 'Insufficient scope; expected any of: read:event_streams');
     }
@@ -122,7 +128,7 @@ describe('a client', () => {
     ]) {
       const client = await newClient();
       const token = await tokenFor(client, '/api/v2/');
-      await answered(200, get(token));
+      await expectBody(200, get(token));
       const { status } = await end(client.id);
       assert.ok(status === 200 || status === 204);
       await refusedAs(await get(token), notGlobal);
@@ -132,12 +138,12 @@ describe('a client', () => {
   test('a client with a rotated secret needs the new one at once', async () => {
     const client = await newClient();
     const path = `/api/v2/clients/${client.id}/rotate-secret`;
-    const { client_secret: secret } = await answered<{ client_secret: string }>(
+    const { client_secret: secret } = await expectBody<{ client_secret: string }>(
       200,
       leat.send('POST', path),
     );
     assert.notEqual(secret, client.secret);
-    assert.deepEqual(await answered(401, askFor(client, '/api/v2/')), {
+    assert.deepEqual(await expectBody(401, askFor(client, '/api/v2/')), {
       error: 'invalid_client',
       error_description: 'Client authentication failed',
     });
@@ -170,9 +176,9 @@ describe('signing keys', () => {
     assert.notEqual(kidOf(fresh), kidOf(old));
     const list = (token: string): Promise<Response> =>
       running.send('GET', '/api/v2/event-streams', undefined, bearer(token));
-    await answered(200, list(old));
-    await answered(200, list(fresh));
-    const published = await answered<{ keys: JWK[] }>(
+    await expectBody(200, list(old));
+    await expectBody(200, list(fresh));
+    const published = await expectBody<{ keys: JWK[] }>(
       200,
       fetch(`${running.url}/.well-known/jwks.json`),
     );
@@ -187,9 +193,9 @@ describe('signing keys', () => {
     assert.equal((await runLeat(['keys', 'revoke', kidOf(old)], env)).code, 0);
     assert.equal((await runLeat(['keys', 'revoke', kidOf(old)], env)).code, 1);
     running = await startLeat(own, port);
-    const refused = await answered<ProblemBody>(401, list(old));
+    const refused = await expectBody<ProblemBody>(401, list(old));
     assert.equal(refused.message, badSignature);
-    await answered(200, list(fresh));
+    await expectBody(200, list(fresh));
     await running.stop();
 
     const dashed = await runLeat(['keys', 'revoke', '-abc'], env);
@@ -199,8 +205,8 @@ describe('signing keys', () => {
     const last = await runLeat(['keys', 'revoke', kidOf(fresh)], env);
     assert.equal(last.code, 0, last.output);
     running = await startLeat(own, port);
-    assert.equal((await answered<ProblemBody>(401, list(fresh))).message, badSignature);
-    await answered(200, list(running.token));
+    assert.equal((await expectBody<ProblemBody>(401, list(fresh))).message, badSignature);
+    await expectBody(200, list(running.token));
     assert.equal(await running.stop(), 0);
   });
 
@@ -220,7 +226,7 @@ describe('signing keys', () => {
     assert.equal((await runLeat(['keys', 'rotate'], env)).code, 0);
     running = await startLeat(own, port);
     assert.equal(kidOf(running.token), former);
-    const { keys } = await answered<{ keys: JWK[] }>(
+    const { keys } = await expectBody<{ keys: JWK[] }>(
       200,
       fetch(`${running.url}/.well-known/jwks.json`),
     );
@@ -277,7 +283,7 @@ function get(token: string): Promise<Response> {
 
 /** The answer is 401 with this message, in the body and in the challenge. */
 async function refusedAs(answer: Response, message: string, what = ''): Promise<void> {
-  const body = await answered<ProblemBody>(401, answer).catch((error: unknown) => {
+  const body = await expectBody<ProblemBody>(401, answer).catch((error: unknown) => {
     throw new Error(`${what}: ${(error as Error).message}`, { cause: error });
   });
   assert.deepEqual(body, { statusCode: 401, error: 'Unauthorized', message }, what);
@@ -296,7 +302,7 @@ interface Credentials {
 }
 
 async function newClient(): Promise<Credentials> {
-  const made = await answered<{ client_id: string; client_secret: string }>(
+  const made = await expectBody<{ client_id: string; client_secret: string }>(
     201,
     leat.send('POST', '/api/v2/clients', { name: freshName(), global: true }),
   );
@@ -305,7 +311,7 @@ async function newClient(): Promise<Credentials> {
     audience: audience(),
     scope: ['read:event_streams'],
   };
-  await answered(201, leat.send('POST', '/api/v2/client-grants', grant));
+  await expectBody(201, leat.send('POST', '/api/v2/client-grants', grant));
   return { id: made.client_id, secret: made.client_secret };
 }
 
@@ -319,7 +325,7 @@ function askFor({ id, secret }: Credentials, forAudience: string): Promise<Respo
 }
 
 async function tokenFor(client: Credentials, forAudience: string): Promise<string> {
-  const made = await answered<{ access_token: string }>(200, askFor(client, forAudience));
+  const made = await expectBody<{ access_token: string }>(200, askFor(client, forAudience));
   return made.access_token;
 }
 

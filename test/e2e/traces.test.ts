@@ -10,7 +10,7 @@ import {
   type TempStore,
   type Running,
 } from '../helpers/leat.ts';
-import { answered, createStream, failuresOf, freshType } from '../helpers/api-client.ts';
+import { expectBody, createStream, failuresOf, freshType } from '../helpers/api-client.ts';
 
 /** A publisher's `traceparent` reaches the destination (W3C Trace Context, docs/http-api.md#trace-context). */
 
@@ -35,14 +35,14 @@ describe('the traceparent of a request', () => {
   test('the traceparent of a request goes along with every attempt and redelivery of its events, and no other', async () => {
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
-    endpoint.answer(500);
+    endpoint.respondWith(500);
     const traced = await publishWith({ traceparent: trace }, [event(type), event(type)]);
     const [plain = ''] = await publishWith({}, [event(type)]);
     await waitFor('the failures', async () => {
       const failures = await failuresOf(leat, stream.id);
       return failures.length === 3 ? failures : undefined;
     });
-    endpoint.answer(204);
+    endpoint.respondWith(204);
     await leat.send('POST', `/api/v2/event-streams/${stream.id}/redeliver`);
     const sent = async (id: string): Promise<unknown[]> =>
       waitFor(`three attempts of ${id}`, () => {
@@ -93,11 +93,11 @@ describe('the traceparent of a request', () => {
       connection: 'Username-Password-Authentication',
     };
     const made = leat.send('POST', '/api/v2/users', user, headers);
-    const { user_id: id } = await answered<{ user_id: string }>(201, made);
+    const { user_id: id } = await expectBody<{ user_id: string }>(201, made);
     const change = leat.send('PATCH', `/api/v2/users/${id}`, { name: 'Ada' }, headers);
-    await answered(200, change);
+    await expectBody(200, change);
     const path = `/api/v2/event-streams/${stream.id}/test`;
-    await answered(202, leat.send('POST', path, { event_type: 'user.created' }, headers));
+    await expectBody(202, leat.send('POST', path, { event_type: 'user.created' }, headers));
     const arrivals = await waitFor('the events', () => {
       const found = endpoint.arrivals.filter(({ event: { type } }) => type.startsWith('user.'));
       return found.length === 3 ? found : undefined;
@@ -123,7 +123,7 @@ describe('the traceparent of a request', () => {
 const event = (type: string): object => ({ type, data: { object: {} } });
 
 async function publishWith(headers: object, events: readonly object[]): Promise<string[]> {
-  const stored = await answered<{ id: string }[]>(
+  const stored = await expectBody<{ id: string }[]>(
     202,
     leat.send('POST', '/api/v2/events', events, headers),
   );

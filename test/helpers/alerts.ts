@@ -20,41 +20,41 @@ export const exampleAlert: StreamAlert = {
   at: Date.parse('2026-03-01T09:35:00.000Z'),
 };
 
-/** What a chat tool is to an operator. */
+/** A webhook that collects alerts, as a chat tool does. */
 export interface AlertReceiver extends Pick<
   Endpoint,
-  'url' | 'port' | 'answer' | 'arrivals' | 'close'
+  'url' | 'port' | 'respondWith' | 'arrivals' | 'close'
 > {
-  /** All that were taken, oldest first; of one stream when its id is given. */
+  /** Returns the accepted alerts of streams, oldest first; those of one stream with its id. */
   alerts(stream?: string): StreamAlertBody[];
-  /** All that were taken about nodes, the store and logs, oldest first. */
+  /** Returns the accepted alerts about nodes, the store and logs, oldest first. */
   system(): SystemAlertBody[];
-  /** Waits until so many have come for a stream, and answers them. */
+  /** Waits for `count` alerts of a stream and returns them. */
   waitFor(stream: string, count: number): Promise<StreamAlertBody[]>;
 }
 
 export async function startAlertReceiver(): Promise<AlertReceiver> {
-  const taken: AlertBody[] = [];
+  const accepted: AlertBody[] = [];
   const endpoint = await startEndpoint();
   let status = 200;
-  const answer: Endpoint['answer'] = (how) => {
-    if (typeof how === 'number') status = how;
-    else endpoint.answer(how);
+  const respondWith: Endpoint['respondWith'] = (next) => {
+    if (typeof next === 'number') status = next;
+    else endpoint.respondWith(next);
   };
-  endpoint.answer((response, { body }) => {
-    if (status < 300) taken.push(JSON.parse(body) as AlertBody);
+  endpoint.respondWith((response, { body }) => {
+    if (status < 300) accepted.push(JSON.parse(body) as AlertBody);
     response.writeHead(status).end('ok');
   });
   const alerts = (stream?: string): StreamAlertBody[] =>
-    taken
+    accepted
       .filter((alert) => 'new_failures' in alert)
       .filter((alert) => stream === undefined || alert.stream.id === stream);
   return {
     ...endpoint,
     arrivals: endpoint.arrivals,
-    answer,
+    respondWith,
     alerts,
-    system: () => taken.filter((alert): alert is SystemAlertBody => !('new_failures' in alert)),
+    system: () => accepted.filter((alert): alert is SystemAlertBody => !('new_failures' in alert)),
     waitFor: async (stream, count) => {
       await waitFor(`${count} alerts of ${stream}`, () => alerts(stream).length >= count, {
         progress: () => endpoint.arrivals.length,

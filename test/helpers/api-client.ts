@@ -43,7 +43,7 @@ export interface ProblemBody {
 }
 
 /** The answer's body as JSON, after its status was compared; a refusal is shown with its text. */
-export async function answered<T>(
+export async function expectBody<T>(
   status: number,
   answer: Response | Promise<Response>,
 ): Promise<T> {
@@ -101,15 +101,15 @@ export async function createStream(
   endpoint: string,
   options: StreamOptions = {},
 ): Promise<StreamBody> {
-  return answered(201, leat.send('POST', '/api/v2/event-streams', streamBody(endpoint, options)));
+  return expectBody(201, leat.send('POST', '/api/v2/event-streams', streamBody(endpoint, options)));
 }
 
 export async function readStream(leat: Leat, id: string): Promise<StreamBody> {
-  return answered(200, leat.send('GET', `/api/v2/event-streams/${id}`));
+  return expectBody(200, leat.send('GET', `/api/v2/event-streams/${id}`));
 }
 
 export async function patchStream(leat: Leat, id: string, change: object): Promise<StreamBody> {
-  return answered(200, leat.send('PATCH', `/api/v2/event-streams/${id}`, change));
+  return expectBody(200, leat.send('PATCH', `/api/v2/event-streams/${id}`, change));
 }
 
 /** Publishes one event of a type and answers its id. */
@@ -123,7 +123,10 @@ export async function publishAll(leat: Leat, events: readonly object[]): Promise
   const ids: string[] = [];
   for (let from = 0; from < events.length; from += 1000) {
     const part = events.slice(from, from + 1000);
-    const stored = await answered<{ id: string }[]>(202, leat.send('POST', '/api/v2/events', part));
+    const stored = await expectBody<{ id: string }[]>(
+      202,
+      leat.send('POST', '/api/v2/events', part),
+    );
     ids.push(...stored.map(({ id }) => id));
   }
   return ids;
@@ -135,7 +138,7 @@ export function eventsOf(type: string, total: number): object[] {
 }
 
 export async function failuresOf(leat: Leat, id: string, query = ''): Promise<FailureBody[]> {
-  return answered(200, leat.send('GET', `/api/v2/event-streams/${id}/deliveries${query}`));
+  return expectBody(200, leat.send('GET', `/api/v2/event-streams/${id}/deliveries${query}`));
 }
 
 /** Waits until a stream lists so many failures (at most 100) and answers them, newest first. */
@@ -168,7 +171,7 @@ export async function statsOf(
   leat: Leat,
   id: string,
 ): Promise<{ delivered: number; failed: number }> {
-  const stats = await answered<{ metrics: { name: string; window_total: number }[] }>(
+  const stats = await expectBody<{ metrics: { name: string; window_total: number }[] }>(
     200,
     leat.send('GET', `/api/v2/event-streams/${id}/stats`),
   );
@@ -197,7 +200,7 @@ export async function waitForStats(
 export async function narrowToken(leat: Pick<Running, 'url'>, scope: string): Promise<string> {
   const { id, secret } = bootstrapClient;
   const body = { grant_type: 'client_credentials', audience: '/api/v2/', scope };
-  const made = await answered<{ access_token: string }>(
+  const made = await expectBody<{ access_token: string }>(
     200,
     postJson(`${leat.url}/oauth/token`, { ...body, client_id: id, client_secret: secret }),
   );

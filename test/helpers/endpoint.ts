@@ -4,7 +4,7 @@ import { createServer as createSecureServer } from 'node:https';
 import { createServer as createSocketServer, type Server, type Socket } from 'node:net';
 import { waitFor } from './leat.ts';
 
-/** A webhook of the test: real sockets on loopback, and an answer that the test decides. */
+/** A webhook of the test: real sockets on loopback, and a reply that the test chooses. */
 export interface Endpoint {
   readonly url: string;
   readonly port: number;
@@ -12,9 +12,9 @@ export interface Endpoint {
   readonly arrivals: readonly Arrival[];
   /** Connections so far, whether or not a request came over them. */
   connections(): number;
-  /** Answers every request from now on in this way. */
-  answer(how: Answer): void;
-  /** Waits for the `count`-th request (1-indexed) and answers it. */
+  /** Sets the reply to later requests. */
+  respondWith(next: Reply): void;
+  /** Waits for the `count`-th request (1-indexed) and returns it. */
   arrival(count: number): Promise<Arrival>;
   /** Arrivals of one event. */
   of(eventId: string): Arrival[];
@@ -40,16 +40,16 @@ export interface Envelope {
   readonly [attribute: string]: unknown;
 }
 
-/** A status with an empty body, or anything the test wants to do with the answer. */
-export type Answer = number | ((response: ServerResponse, arrival: Arrival) => void);
+/** A status with an empty body, or a function that writes the response. */
+export type Reply = number | ((response: ServerResponse, arrival: Arrival) => void);
 
-/** Starts a webhook that answers 204 until it is told otherwise. */
+/** Starts a webhook that responds with 204 until the test sets another reply. */
 export async function startEndpoint(
-  first: Answer = 204,
+  first: Reply = 204,
   tls?: { readonly key: string; readonly cert: string },
 ): Promise<Endpoint> {
   const arrivals: Arrival[] = [];
-  let how = first;
+  let current = first;
   let connections = 0;
   const server = tls === undefined ? createServer() : createSecureServer(tls);
   server.on('connection', () => {
@@ -63,8 +63,8 @@ export async function startEndpoint(
       const { method = '', url: path = '', headers } = request;
       const arrival = { method, path, headers, body, event: envelopeOf(body) };
       arrivals.push(arrival);
-      if (typeof how === 'number') response.writeHead(how).end();
-      else how(response, arrival);
+      if (typeof current === 'number') response.writeHead(current).end();
+      else current(response, arrival);
     });
   });
   const port = await listen(server);
@@ -73,8 +73,8 @@ export async function startEndpoint(
     port,
     arrivals,
     connections: () => connections,
-    answer: (next) => {
-      how = next;
+    respondWith: (next) => {
+      current = next;
     },
     arrival: (count) =>
       waitFor(`request ${count} at the endpoint`, () => arrivals[count - 1], {
@@ -90,14 +90,14 @@ export async function startEndpoint(
   };
 }
 
-/** Answers with a status and a text. */
-export function text(status: number, body: string): Answer {
+/** Returns a reply with a status and a text. */
+export function text(status: number, body: string): Reply {
   return (response) => {
     response.writeHead(status, { 'content-type': 'text/plain' }).end(body);
   };
 }
 
-/** A TCP server that does with each connection what the test wants; for what HTTP does not do. */
+/** A TCP server whose connections the test writes to itself, for responses that are not HTTP. */
 export interface RawEndpoint {
   readonly url: string;
   readonly port: number;
@@ -110,7 +110,7 @@ export async function startRawEndpoint(speak: (socket: Socket) => void): Promise
   const server = createSocketServer((socket) => {
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
-    // Whoever is cut off while it writes says so; that is the point of these tests.
+    // These tests close connections while they are written to.
     socket.on('error', () => undefined);
     socket.once('data', () => {
       socket.resume();

@@ -3,8 +3,8 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 
 /**
- * A receiver of webhooks on loopback that reads requests from the socket and answers byte by byte
- * what the test wants: the well-behaved answers of every day, and what no HTTP library would send.
+ * A receiver of webhooks on loopback that reads requests from the socket and responds byte by byte
+ * as the test says: with ordinary responses, and with bytes that no HTTP library would send.
  */
 
 export interface ReceivedRequest {
@@ -14,7 +14,7 @@ export interface ReceivedRequest {
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** Which connection it came over, 1-indexed. */
+  /** Number of the connection that it came over, 1-indexed. */
   readonly connection: number;
 }
 
@@ -23,19 +23,19 @@ export interface Wire {
   readonly socket: Socket;
   /** Resolves when there is room for more, or when the connection is closed. */
   write(bytes: string | Uint8Array): Promise<void>;
-  /** Ends it in an orderly way (FIN), after what was written. */
+  /** Closes it (FIN) after the written bytes. */
   end(): void;
-  /** Ends it rudely (RST). */
+  /** Resets it (RST). */
   reset(): void;
 }
 
-/** What happens after a request has arrived. */
-export type Answer = (wire: Wire, request: ReceivedRequest) => void | Promise<void>;
+/** Runs after a request has arrived. */
+export type Reply = (wire: Wire, request: ReceivedRequest) => void | Promise<void>;
 
 export interface ReceiverOptions {
   /** 204 when absent. */
-  readonly answer?: Answer;
-  /** What happens when a connection is made, before any request. */
+  readonly respond?: Reply;
+  /** Runs when a connection is made, before any request. */
   readonly greet?: (wire: Wire) => void;
   readonly host?: string;
   /** 0 for a free one. */
@@ -45,20 +45,20 @@ export interface ReceiverOptions {
 }
 
 export interface Receiver {
-  /** `http://127.0.0.1:<port>` or its like. */
+  /** Such as `http://127.0.0.1:<port>`. */
   readonly origin: string;
   readonly port: number;
   /** In the order of arrival. */
   readonly requests: readonly ReceivedRequest[];
   /** May be changed at any time. */
-  answer: Answer;
-  /** Connections so far; with TLS, those whose handshake came to an end. */
+  respond: Reply;
+  /** Connections so far; with TLS, those whose handshake was completed. */
   readonly connections: number;
-  /** Those open now. */
+  /** Open connections. */
   readonly open: number;
   /** Bytes sent so far, over all connections. */
   readonly bytesSent: number;
-  /** Cuts off what is open. */
+  /** Closes the server and every open connection. */
   close(): Promise<void>;
 }
 
@@ -83,11 +83,11 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
     readRequests(socket, (request) => {
       const received = { ...request, connection };
       requests.push(received);
-      void receiver.answer(wire, received);
+      void receiver.respond(wire, received);
     });
   };
   const server: Server = tls === undefined ? createServer(serve) : createTlsServer(tls, serve);
-  // A refused handshake is what some tests are about.
+  // Some tests expect a refused handshake.
   server.on('tlsClientError', () => undefined);
   server.on('connection', (socket: Socket) => {
     accepted.add(socket);
@@ -103,7 +103,7 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
     origin: `${tls === undefined ? 'http' : 'https'}://${authority}:${address.port}`,
     port: address.port,
     requests,
-    answer: options.answer ?? reply(204),
+    respond: options.respond ?? reply(204),
     get connections() {
       return connections;
     },
@@ -122,14 +122,14 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
   return receiver;
 }
 
-// Answers
+// Replies
 
-/** A complete answer; the connection stays open. */
+/** Sends a complete response; the connection stays open. */
 export function reply(
   status: number,
   body: string | Uint8Array = '',
   headers: Readonly<Record<string, string>> = {},
-): Answer {
+): Reply {
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length;
   const all = status === 204 ? headers : { 'Content-Length': String(length), ...headers };
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
@@ -138,37 +138,37 @@ export function reply(
   return (wire) => wire.write(bytes);
 }
 
-export function redirect(status: number, location: string): Answer {
+export function redirect(status: number, location: string): Reply {
   return reply(status, '', { Location: location });
 }
 
-/** Exactly these bytes; the connection stays open. */
-export function raw(bytes: string | Uint8Array): Answer {
+/** Sends exactly these bytes; the connection stays open. */
+export function raw(bytes: string | Uint8Array): Reply {
   return (wire) => wire.write(bytes);
 }
 
-/** Exactly these bytes, then the connection is closed. */
-export function rawThenEnd(bytes: string | Uint8Array): Answer {
+/** Sends exactly these bytes, then closes the connection. */
+export function rawThenEnd(bytes: string | Uint8Array): Reply {
   return async (wire) => {
     await wire.write(bytes);
     wire.end();
   };
 }
 
-/** Exactly these bytes, then the connection is reset. */
-export function rawThenReset(bytes: string | Uint8Array = ''): Answer {
+/** Sends exactly these bytes, then resets the connection. */
+export function rawThenReset(bytes: string | Uint8Array = ''): Reply {
   return async (wire) => {
     if (bytes.length > 0) await wire.write(bytes);
-    // The bytes leave before the reset throws them away.
+    // A reset discards bytes that were not sent yet.
     setTimeout(() => wire.reset(), bytes.length > 0 ? 20 : 0);
   };
 }
 
-/** No answer. */
-export const hang: Answer = () => undefined;
+/** Never responds. */
+export const hang: Reply = () => undefined;
 
-/** The first bytes at once, then one more part from time to time, without end. */
-export function drip(first: string, part: string, everyMs: number): Answer {
+/** Sends the first bytes at once, then one more part every `everyMs`, without end. */
+export function drip(first: string, part: string, everyMs: number): Reply {
   return async (wire) => {
     await wire.write(first);
     const timer = setInterval(() => void wire.write(part), everyMs);
@@ -176,8 +176,8 @@ export function drip(first: string, part: string, everyMs: number): Answer {
   };
 }
 
-/** The first bytes, then as many parts as the sender takes until it hangs up, or this many bytes. */
-export function flood(first: string, part: string | Uint8Array, bytesMax = 1 << 30): Answer {
+/** Sends the first bytes, then parts until the sender hangs up or `bytesMax` is reached. */
+export function flood(first: string, part: string | Uint8Array, bytesMax = 1 << 30): Reply {
   return async (wire) => {
     await wire.write(first);
     while (!wire.socket.destroyed && wire.socket.bytesWritten < bytesMax) await wire.write(part);
@@ -185,12 +185,12 @@ export function flood(first: string, part: string | Uint8Array, bytesMax = 1 << 
   };
 }
 
-/** The first answer to the first request and so on; the last one to all that follow. */
-export function inTurn(...answers: readonly Answer[]): Answer {
+/** Replies to each request with the next reply; the last one is repeated. */
+export function inTurn(...replies: readonly Reply[]): Reply {
   let turn = 0;
   return (wire, request) => {
-    const answer = answers[Math.min(turn++, answers.length - 1)] ?? hang;
-    return answer(wire, request);
+    const next = replies[Math.min(turn++, replies.length - 1)] ?? hang;
+    return next(wire, request);
   };
 }
 
@@ -210,7 +210,7 @@ function wireOf(socket: Socket): Wire {
   };
 }
 
-/** Requests with a Content-Length, one after the other. */
+/** Parses requests with a Content-Length from a connection. */
 function readRequests(
   socket: Socket,
   received: (request: Omit<ReceivedRequest, 'connection'>) => void,

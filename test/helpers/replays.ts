@@ -1,6 +1,6 @@
 import type { ReplayShown } from '../../src/schemas/replays.ts';
 import { waitFor } from './leat.ts';
-import { answered, freshType, type Leat } from './api-client.ts';
+import { expectBody, freshType, type Leat } from './api-client.ts';
 
 /** Replays over the management API. */
 
@@ -13,7 +13,7 @@ interface StreamRef {
 export const pathOf = (stream: StreamRef): string => `/api/v2/event-streams/${stream.id}/replay`;
 
 export function begin(node: Leat, stream: StreamRef, body: object): Promise<ReplayBody> {
-  return answered(202, node.send('POST', pathOf(stream), body));
+  return expectBody(202, node.send('POST', pathOf(stream), body));
 }
 
 export function read(
@@ -21,7 +21,7 @@ export function read(
   stream: StreamRef,
   { id }: Pick<ReplayBody, 'id'>,
 ): Promise<ReplayBody> {
-  return answered(200, node.send('GET', `${pathOf(stream)}/${id}`));
+  return expectBody(200, node.send('GET', `${pathOf(stream)}/${id}`));
 }
 
 /** Waits until a replay is running no more, and answers it. */
@@ -41,7 +41,7 @@ export async function waitUntilOver(
 /** Offset of the end of the log, as clients name it. */
 export async function headOf(node: Leat): Promise<string> {
   const event = { type: freshType(), data: {} };
-  const { offset } = await answered<{ offset: string }>(
+  const { offset } = await expectBody<{ offset: string }>(
     202,
     node.send('POST', '/api/v2/events', event),
   );

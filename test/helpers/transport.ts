@@ -27,13 +27,13 @@ export interface ScriptedPost {
   end(result: AttemptResult): void;
 }
 
-export const answered = (status: number, text = '', retryAfter?: string): AttemptResult => ({
+export const respondedWith = (status: number, text = '', retryAfter?: string): AttemptResult => ({
   kind: 'response',
   status,
   text,
   retryAfter,
 });
-export const ok = answered(204);
+export const ok = respondedWith(204);
 export const timedOut: AttemptResult = { kind: 'error', cause: 'timeout', detail: undefined };
 
 export function headerOf(request: WebhookRequest, name: string): string | undefined {

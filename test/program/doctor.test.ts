@@ -100,7 +100,7 @@ describe('leat doctor', () => {
       said: 'webhook accepted a test alert',
     });
     assert.match(endpoint.arrivals[0]?.body ?? '', /test of leat doctor/);
-    endpoint.answer(500);
+    endpoint.respondWith(500);
     const refused = await doctor(tempStore, settings, '--test-alert');
     assert.equal(refused.code, 1);
     assert.equal(alertOf(refused.findings).level, 'bad');

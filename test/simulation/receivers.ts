@@ -1,5 +1,5 @@
 import type { AttemptResult } from '../../src/core/retry.ts';
-import { answered, ok, timedOut } from '../helpers/transport.ts';
+import { respondedWith, ok, timedOut } from '../helpers/transport.ts';
 import type { Prng } from './prng.ts';
 import type { Mood } from './plan.ts';
 
@@ -50,7 +50,7 @@ const refuses =
   (...statuses: readonly [number, ...number[]]): React =>
   ({ prng, token, unstorable }) => ({
     afterMs: prng.pick([prng.between(0, 30), prng.between(0, 30), prng.between(0, 900)]),
-    result: answered(
+    result: respondedWith(
       prng.pick(statuses),
       echo(prng, token, unstorable),
       prng.chance(0.1) ? '1' : undefined,
@@ -73,7 +73,7 @@ const failsLate: React = (received) => ({
 
 const refusesFirst: React = (received) =>
   received.attempt === 1
-    ? { afterMs: 0, result: answered(503, 'not yet'), accepts: false }
+    ? { afterMs: 0, result: respondedWith(503, 'not yet'), accepts: false }
     : well(received);
 
 /** The answer breaks off: nobody can say whether the event was taken. */

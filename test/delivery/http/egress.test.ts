@@ -169,7 +169,7 @@ describe('a webhook at a name', () => {
   test('a name that changes between the check and the connection has no effect', async (t) => {
     const inside = await receiverOf(t, { host: '127.0.0.2' });
     const closing = 'HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n';
-    const outside = await receiverOf(t, { port: inside.port, answer: rawThenEnd(closing) });
+    const outside = await receiverOf(t, { port: inside.port, respond: rawThenEnd(closing) });
     // Each query has another result than the one before.
     const { servers, questions } = await dnsOf(t, (_name, asked) => [
       asked % 2 === 1 ? '127.0.0.1' : '127.0.0.2',
@@ -189,7 +189,7 @@ describe('a webhook at a name', () => {
   });
 
   test('concurrent attempts share one lookup of a name', async (t) => {
-    const receiver = await receiverOf(t, { answer: rawThenEnd(`HTTP/1.1 204 X\r\n\r\n`) });
+    const receiver = await receiverOf(t, { respond: rawThenEnd(`HTTP/1.1 204 X\r\n\r\n`) });
     const { servers, questions } = await dnsOf(t, () => ['127.0.0.1']);
     const { send } = createSender(t, { servers });
     const origin = `http://busy.example:${receiver.port}`;

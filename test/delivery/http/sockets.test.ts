@@ -150,11 +150,11 @@ describe('delivering over sockets', () => {
     const place = await placeOf(t);
     const receiver = await receiverOf(t);
     const stream = await place.addStream(receiver);
-    receiver.answer = reply(503);
+    receiver.respond = reply(503);
     await place.start();
     const ids = await place.publish(20);
     await waitFor('failing attempts', () => receiver.requests.length >= 20);
-    receiver.answer = reply(204);
+    receiver.respond = reply(204);
     const delivered = async (): Promise<boolean> => {
       const { total } = (await place.store().streams.health(place.tenant, stream.id)) ?? {};
       return total === 0 && new Set(idsAt(receiver)).size === ids.length;
@@ -182,7 +182,7 @@ describe('delivering over sockets', () => {
     const place = await placeOf(t);
     const hanging = await receiverOf(t);
     const healthy = await receiverOf(t);
-    hanging.answer = hang;
+    hanging.respond = hang;
     await place.addStream(hanging);
     await place.addStream(healthy);
     await place.start();

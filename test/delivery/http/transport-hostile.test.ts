@@ -14,7 +14,7 @@ import {
   redirect,
   reply,
   startReceiver,
-  type Answer,
+  type Reply,
   type Receiver,
   type ReceiverOptions,
 } from '../../helpers/receiver.ts';
@@ -36,7 +36,7 @@ const early = 'reset: closed before the end of the answer';
 const ok = 'HTTP/1.1 200 OK\r\n';
 
 describe('a response that ends', () => {
-  const answers: readonly (readonly [name: string, answer: Answer, result: string])[] = [
+  const answers: readonly (readonly [name: string, answer: Reply, result: string])[] = [
     ['closed without a byte', rawThenEnd(''), early],
     ['reset without a byte', rawThenReset(), 'reset: ECONNRESET'],
     ['closed within the status line', rawThenEnd('HTTP/1.1 20'), early],
@@ -161,11 +161,11 @@ describe('a response that ends', () => {
   ];
   for (const [name, answer, expected] of answers) {
     test(`${name}: ${expected}`, async (t) => {
-      const receiver = await receiverOf(t, { answer });
+      const receiver = await receiverOf(t, { respond: answer });
       const { send, transport } = createSender(t);
       assert.equal(inWords(await send(receiver.origin)), expected);
       // The next attempt succeeds in every case.
-      receiver.answer = reply(204);
+      receiver.respond = reply(204);
       assert.equal(inWords(await send(receiver.origin)), 'answered 204');
       const { connections, idle } = transport.count();
       assert.equal(connections, idle, 'no connection is stuck');
@@ -177,7 +177,7 @@ describe('a redirect is not followed', () => {
   for (const status of [300, 301, 302, 303, 304, 307, 308]) {
     test(String(status), async (t) => {
       const other = await receiverOf(t);
-      const receiver = await receiverOf(t, { answer: redirect(status, `${other.origin}/secret`) });
+      const receiver = await receiverOf(t, { respond: redirect(status, `${other.origin}/secret`) });
       const { send } = createSender(t);
       assert.equal(inWords(await send(receiver.origin)), `answered ${status}`);
       await send(other.origin, { path: '/marker' });
@@ -190,7 +190,7 @@ describe('a redirect is not followed', () => {
 });
 
 describe('a response without end', () => {
-  const answers: readonly (readonly [name: string, answer: Answer])[] = [
+  const answers: readonly (readonly [name: string, answer: Reply])[] = [
     ['nothing at all', hang],
     ['half a status line', raw('HTTP/1.1 2')],
     ['half a header', raw(`${ok}X-Slow`)],
@@ -212,7 +212,7 @@ describe('a response without end', () => {
       const { send, post, clock } = createSender(t);
       // Over a reused connection, so that data of the former response may be left.
       await send(receiver.origin);
-      receiver.answer = answer;
+      receiver.respond = answer;
       const slow = post(receiver.origin);
       let isOver = false;
       void slow.ended.then(() => (isOver = true));
@@ -226,7 +226,7 @@ describe('a response without end', () => {
       await clock.advance(1);
       assert.equal(inWords(await slow.ended), 'timeout');
       await waitFor('the connection to be closed', () => receiver.open === 0);
-      receiver.answer = reply(204);
+      receiver.respond = reply(204);
       assert.equal(inWords(await send(receiver.origin)), 'answered 204');
     });
   }
@@ -235,7 +235,7 @@ describe('a response without end', () => {
 describe('a response of 1 GiB', () => {
   const part = 'a'.repeat(16_384);
   const chunk = `4000\r\n${part}\r\n`;
-  const answers: readonly (readonly [name: string, answer: Answer, expected: RegExp])[] = [
+  const answers: readonly (readonly [name: string, answer: Reply, expected: RegExp])[] = [
     [
       'of known length',
       flood(`${ok}Content-Length: ${1 << 30}\r\n\r\n`, part),
@@ -285,13 +285,13 @@ describe('a response of 1 GiB', () => {
   ];
   for (const [name, answer, expected] of answers) {
     test(`${name} is dropped early`, async (t) => {
-      const receiver = await receiverOf(t, { answer });
+      const receiver = await receiverOf(t, { respond: answer });
       const { send } = createSender(t);
       assert.match(inWords(await send(receiver.origin)), expected);
       await waitFor('the connection to be dropped', () => receiver.open === 0);
       // The system buffers bytes that were sent and not read.
       assert.ok(receiver.bytesSent < 32 << 20, `${receiver.bytesSent} bytes were sent`);
-      receiver.answer = reply(204);
+      receiver.respond = reply(204);
       assert.equal(inWords(await send(receiver.origin)), 'answered 204');
     });
   }
@@ -299,7 +299,7 @@ describe('a response of 1 GiB', () => {
 
 describe('the kept text', () => {
   const textOf = async (t: TestContext, body: string | Buffer): Promise<AttemptResult> => {
-    const receiver = await receiverOf(t, { answer: reply(500, body) });
+    const receiver = await receiverOf(t, { respond: reply(500, body) });
     return createSender(t).send(receiver.origin);
   };
 
@@ -317,7 +317,7 @@ describe('the kept text', () => {
 
   test('the kept text does not depend on how the body arrives', async (t) => {
     const receiver = await receiverOf(t, {
-      answer: async (wire) => {
+      respond: async (wire) => {
         await wire.write(`HTTP/1.1 500 Oops\r\nTransfer-Encoding: chunked\r\n\r\n`);
         for (let part = 0; part < 700; part++) {
           await wire.write('3\r\nñ1\r\n');
@@ -331,10 +331,10 @@ describe('the kept text', () => {
   });
 
   test('a body of 64 KiB is read to its end, and one byte less keeps the connection', async (t) => {
-    const receiver = await receiverOf(t, { answer: reply(200, Buffer.alloc(65_535, 97)) });
+    const receiver = await receiverOf(t, { respond: reply(200, Buffer.alloc(65_535, 97)) });
     const { send } = createSender(t);
     await send(receiver.origin);
-    receiver.answer = reply(200, Buffer.alloc(65_536, 97));
+    receiver.respond = reply(200, Buffer.alloc(65_536, 97));
     assert.match(inWords(await send(receiver.origin)), /^answered 200 a{2048}$/);
     assert.equal(receiver.connections, 1);
     await waitFor('the connection to be dropped', () => receiver.open === 0);
@@ -344,7 +344,7 @@ describe('the kept text', () => {
 describe('a receiver that sends unsolicited data', () => {
   test('a second response after the first is not taken for that of the next request', async (t) => {
     const two = `${ok}Content-Length: 5\r\n\r\nfirst${ok}Content-Length: 6\r\n\r\nsecond`;
-    const receiver = await receiverOf(t, { answer: inTurn(raw(two), reply(503, 'third')) });
+    const receiver = await receiverOf(t, { respond: inTurn(raw(two), reply(503, 'third')) });
     const { send } = createSender(t);
     assert.equal(inWords(await send(receiver.origin)), 'answered 200 first');
     assert.equal(inWords(await send(receiver.origin)), 'answered 503 third');
@@ -353,7 +353,7 @@ describe('a receiver that sends unsolicited data', () => {
 
   test('a response after one without a body is not taken for that of the next request', async (t) => {
     const two = `HTTP/1.1 204 No Content\r\n\r\n${ok}Content-Length: 6\r\n\r\nsecond`;
-    const receiver = await receiverOf(t, { answer: inTurn(raw(two), reply(503, 'third')) });
+    const receiver = await receiverOf(t, { respond: inTurn(raw(two), reply(503, 'third')) });
     const { send } = createSender(t);
     assert.equal(inWords(await send(receiver.origin)), 'answered 204');
     assert.equal(inWords(await send(receiver.origin)), 'answered 503 third');
@@ -361,7 +361,7 @@ describe('a receiver that sends unsolicited data', () => {
 
   test('garbage after a response does not affect the next request', async (t) => {
     const answer = inTurn(raw(`${ok}Content-Length: 5\r\n\r\nfirst\x00\xffgarbage`), reply(204));
-    const receiver = await receiverOf(t, { answer });
+    const receiver = await receiverOf(t, { respond: answer });
     const { send } = createSender(t);
     assert.equal(inWords(await send(receiver.origin)), 'answered 200 first');
     assert.equal(inWords(await send(receiver.origin)), 'answered 204');
@@ -369,7 +369,7 @@ describe('a receiver that sends unsolicited data', () => {
 
   test('data on an idle connection does not affect the next request', async (t) => {
     const receiver = await receiverOf(t, {
-      answer: async (wire) => {
+      respond: async (wire) => {
         await wire.write('HTTP/1.1 204 No Content\r\n\r\n');
         setTimeout(() => void wire.write(`${ok}Content-Length: 3\r\n\r\nlie`), 5);
       },
@@ -383,7 +383,7 @@ describe('a receiver that sends unsolicited data', () => {
   test('a receiver that sends before each request is not retried without end', async (t) => {
     const greet = (wire: { write(text: string): unknown }): unknown =>
       wire.write(`${ok}Content-Length: 3\r\n\r\nlie`);
-    const receiver = await receiverOf(t, { greet: (wire) => void greet(wire), answer: hang });
+    const receiver = await receiverOf(t, { greet: (wire) => void greet(wire), respond: hang });
     const { post, clock } = createSender(t);
     const asked = post(receiver.origin);
     let result: AttemptResult | undefined;
@@ -416,10 +416,10 @@ describe('arbitrary bytes', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(piece, { maxLength: 12 }), fc.boolean(), async (parts, isReset) => {
         const bytes = Buffer.from(parts.join(''), 'latin1');
-        receiver.answer = isReset ? rawThenReset(bytes) : rawThenEnd(bytes);
+        receiver.respond = isReset ? rawThenReset(bytes) : rawThenEnd(bytes);
         const result = await send(receiver.origin);
         assert.match(inWords(result), /^(answered \d{3}|protocol|reset)/);
-        receiver.answer = reply(204);
+        receiver.respond = reply(204);
         assert.equal(inWords(await send(receiver.origin)), 'answered 204');
       }),
       { numRuns: 150 },

@@ -39,7 +39,7 @@ async function createFixture(
 > {
   const dns = await startDns(zone);
   t.after(() => dns.close());
-  const receiver = await startReceiver({ answer: closing });
+  const receiver = await startReceiver({ respond: closing });
   t.after(() => receiver.close());
   const { servers, questions } = dns;
   const sender = createSender(t, { servers });
@@ -60,7 +60,7 @@ describe('preparing an attempt', () => {
       assert.equal(transport.prepare(1, `https://${host}:8443`), true);
     }
     assert.equal(questions.length, 0);
-    receiver.answer = (wire) => wire.write('HTTP/1.1 204 No Content\r\n\r\n');
+    receiver.respond = (wire) => wire.write('HTTP/1.1 204 No Content\r\n\r\n');
     const origin = `http://kept.test:${port}`;
     assert.deepEqual(await send(origin), delivered);
     assert.equal(transport.count().idle, 1);
@@ -104,7 +104,7 @@ test('an origin is ready when it has an idle connection, an address or a valid l
   await transport.prepare(1, origin);
   assert.equal(transport.isReady(origin), true);
   const wires: Wire[] = [];
-  receiver.answer = (wire) => void wires.push(wire);
+  receiver.respond = (wire) => void wires.push(wire);
   const first = post(origin);
   await waitFor('the request', () => wires.length === 1);
   void wires.shift()?.write('HTTP/1.1 204 No Content\r\n\r\n');
@@ -157,7 +157,7 @@ describe('an attempt that waits for the lookups of others', () => {
 
   test('an attempt has all of its time when its lookup begins', async (t) => {
     const { transport, post, port, receiver, clock } = await createFixture(t, zone);
-    receiver.answer = hang;
+    receiver.respond = hang;
     for (const origin of silentOrigins(30)) void transport.prepare(1, origin);
     const waiting = post(`http://name.test:${port}`);
     await clock.advance(firstLookupMs);

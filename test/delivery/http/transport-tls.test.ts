@@ -106,7 +106,7 @@ describe('https', () => {
   });
 
   test('a certificate is checked again for each connection', async (t) => {
-    const first = await startReceiver({ tls: trusted, answer: rawThenEnd(closing) });
+    const first = await startReceiver({ tls: trusted, respond: rawThenEnd(closing) });
     const { send } = senderOf(t);
     assert.equal((await send(first.origin)).kind, 'response');
     await first.close();

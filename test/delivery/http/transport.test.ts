@@ -55,7 +55,7 @@ describe('a post', () => {
 
   test('a post ends with the status, text and Retry-After of the response', async (t) => {
     const receiver = await receiverOf(t);
-    receiver.answer = reply(503, 'busy', { 'Retry-After': '7' });
+    receiver.respond = reply(503, 'busy', { 'Retry-After': '7' });
     assert.deepEqual(await createSender(t).send(receiver.origin), {
       kind: 'response',
       status: 503,
@@ -66,7 +66,7 @@ describe('a post', () => {
 
   test('a post takes the first of several Retry-After headers', async (t) => {
     const answer = reply(429, '', { 'Retry-After': '7\r\nRetry-After: 8' });
-    const receiver = await receiverOf(t, { answer });
+    const receiver = await receiverOf(t, { respond: answer });
     const result = await createSender(t).send(receiver.origin);
     assert.equal(result.kind === 'response' && result.retryAfter, '7');
   });
@@ -114,7 +114,7 @@ describe('connections', () => {
   });
 
   test('a connection carries one request at a time', async (t) => {
-    const receiver = await receiverOf(t, { answer: hang });
+    const receiver = await receiverOf(t, { respond: hang });
     const { post } = createSender(t);
     for (let count = 0; count < 3; count++) post(receiver.origin);
     await waitFor('the requests', () => receiver.requests.length === 3);
@@ -123,7 +123,7 @@ describe('connections', () => {
 
   test('a connection that the receiver closes after each response is replaced', async (t) => {
     const close = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok';
-    const receiver = await receiverOf(t, { answer: rawThenEnd(close) });
+    const receiver = await receiverOf(t, { respond: rawThenEnd(close) });
     const { send, transport } = createSender(t);
     for (let round = 0; round < 10; round++) {
       const result = await send(receiver.origin);
@@ -136,7 +136,7 @@ describe('connections', () => {
 
   test('an idle connection that the receiver closed costs no attempt', async (t) => {
     const receiver = await receiverOf(t, {
-      answer: async (wire) => {
+      respond: async (wire) => {
         await wire.write('HTTP/1.1 204 No Content\r\n\r\n');
         wire.end();
       },
@@ -150,7 +150,7 @@ describe('connections', () => {
 
   test('a connection that breaks within a response is not reused', async (t) => {
     const broken = rawThenEnd('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf');
-    const receiver = await receiverOf(t, { answer: inTurn(broken, reply(204)) });
+    const receiver = await receiverOf(t, { respond: inTurn(broken, reply(204)) });
     const { send } = createSender(t);
     assert.deepEqual(await send(receiver.origin), {
       kind: 'error',
@@ -181,7 +181,7 @@ describe('connections', () => {
 
 describe('the time of an attempt', () => {
   test('an attempt ends at the timeout and not before', async (t) => {
-    const receiver = await receiverOf(t, { answer: hang });
+    const receiver = await receiverOf(t, { respond: hang });
     const { post, clock } = createSender(t);
     let result: AttemptResult | undefined;
     void post(receiver.origin).ended.then((ended) => (result = ended));
@@ -194,7 +194,7 @@ describe('the time of an attempt', () => {
   });
 
   test('each attempt has a timeout of its own', async (t) => {
-    const receiver = await receiverOf(t, { answer: hang });
+    const receiver = await receiverOf(t, { respond: hang });
     const { post, clock } = createSender(t);
     const ended: number[] = [];
     for (const start of [0, 1, 2]) {
@@ -249,7 +249,7 @@ describe('the time of an attempt', () => {
 
 describe('cancelling', () => {
   test('cancel ends an attempt that was sent', async (t) => {
-    const receiver = await receiverOf(t, { answer: hang });
+    const receiver = await receiverOf(t, { respond: hang });
     const { post } = createSender(t);
     const sent = post(receiver.origin);
     await waitFor('the request', () => receiver.requests.length === 1);
@@ -300,7 +300,7 @@ describe('cancelling', () => {
 
 describe('closing', () => {
   test('close cancels all attempts, ends every connection and accepts no more posts', async (t) => {
-    const receiver = await receiverOf(t, { answer: inTurn(reply(204), hang) });
+    const receiver = await receiverOf(t, { respond: inTurn(reply(204), hang) });
     const { post, send, transport, clock } = createSender(t);
     await send(receiver.origin);
     const open = [post(receiver.origin), post(receiver.origin)];

@@ -3,10 +3,10 @@ import { describe, test, type TestContext } from 'node:test';
 import type { Stream } from '../../../src/core/types.ts';
 import type { DueRequest } from '../../../src/store/port/deliveries.ts';
 import type { Store } from '../../../src/store/port/store.ts';
-import { answered, ok } from '../../helpers/transport.ts';
+import { respondedWith, ok } from '../../helpers/transport.ts';
 import { createDeliveryFixture, settings, type DeliveryFixture } from '../fixture.ts';
 
-const busy = answered(503, 'busy');
+const busy = respondedWith(503, 'busy');
 
 /** A fixture whose claims can be delayed. */
 async function createSlowFixture(t: TestContext) {
@@ -167,7 +167,7 @@ describe('rows that are due', () => {
     await fixture.clock.advance(1100);
     const [retry] = fixture.transport.open;
     // Another row, which becomes due while the store is unavailable: its claim waits.
-    fixture.transport.respond = () => answered(503, '', '2');
+    fixture.transport.respond = () => respondedWith(503, '', '2');
     await fixture.publishMany(1);
     await fixture.clock.advance(100);
     away = true;
@@ -247,7 +247,7 @@ describe('rows that are due', () => {
   });
 
   test('unclaimed due rows do not delay a stop', async (t) => {
-    const fixture = await createDeliveryFixture(t, { respond: () => answered(400) });
+    const fixture = await createDeliveryFixture(t, { respond: () => respondedWith(400) });
     const stream = await fixture.addStream();
     await fixture.start();
     const [first = '', second = ''] = await fixture.publishMany(2);
