@@ -12,8 +12,8 @@ process.once('message', (message: { body: string; headers: Record<string, string
   const worker = async (): Promise<void> => {
     while (sent < count) {
       sent++;
-      const answer = await pool.request({ path: '/', method: 'POST', ...message });
-      await answer.body.dump();
+      const response = await pool.request({ path: '/', method: 'POST', ...message });
+      await response.body.dump();
     }
   };
   void Promise.all(Array.from({ length: connections }, worker)).then(async () => {

@@ -10,8 +10,8 @@ export function startChild(file: string, args: readonly string[] = []): ChildPro
 }
 
 export async function message<T>(child: ChildProcess): Promise<T> {
-  const [answer] = (await once(child, 'message')) as [T];
-  return answer;
+  const [received] = (await once(child, 'message')) as [T];
+  return received;
 }
 
 export async function endChild(child: ChildProcess): Promise<void> {
@@ -40,9 +40,9 @@ export async function startReceiver(
   const child = startChild('./receiver.ts', flags);
   const { port } = await message<{ port: number }>(child);
   const ask = async (kind: 'reset' | 'hold' | 'open' | 'report'): Promise<ReceiverReport> => {
-    const answer = message<ReceiverReport>(child);
+    const report = message<ReceiverReport>(child);
     child.send({ kind });
-    return answer;
+    return report;
   };
   return {
     port,

@@ -23,11 +23,11 @@ await Promise.all(Array.from({ length: connections }, publishOn));
 
 async function publishOn(): Promise<never> {
   for (;;) {
-    const answer = await pool.request({ path: '/api/v2/events', method: 'POST', headers, body });
-    const text = await answer.body.text();
-    if (answer.statusCode === 202) process.send?.('accepted');
-    else if (answer.statusCode !== 429) throw new Error(text);
-    const waitSeconds = Number(answer.headers['retry-after'] ?? 0);
+    const response = await pool.request({ path: '/api/v2/events', method: 'POST', headers, body });
+    const text = await response.body.text();
+    if (response.statusCode === 202) process.send?.('accepted');
+    else if (response.statusCode !== 429) throw new Error(text);
+    const waitSeconds = Number(response.headers['retry-after'] ?? 0);
     await new Promise((resolve) => setTimeout(resolve, waitSeconds * 1000));
   }
 }

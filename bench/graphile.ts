@@ -72,15 +72,15 @@ function deliverWith({ port, headers, secret, history }: GraphileOrder & { kind:
       'webhook-signature': sign([key], id, seconds, body),
     };
     const startedMs = performance.now();
-    const answer = await pool.request({ path: '/', method: 'POST', headers: signed, body });
-    await answer.body.dump();
+    const response = await pool.request({ path: '/', method: 'POST', headers: signed, body });
+    await response.body.dump();
     if (history) {
       await helpers.query(
         'insert into delivery_attempts (event_id, at, duration_ms, status) values ($1, now(), $2, $3)',
-        [id, performance.now() - startedMs, answer.statusCode],
+        [id, performance.now() - startedMs, response.statusCode],
       );
     }
-    if (answer.statusCode >= 300) throw new Error(`answered ${answer.statusCode}`);
+    if (response.statusCode >= 300) throw new Error(`answered ${response.statusCode}`);
   };
 }
 

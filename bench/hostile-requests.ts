@@ -112,9 +112,9 @@ async function measure(
 ): Promise<Round['beside']> {
   client.send({ start: name });
   const p99 = quantile(await publishDelays(innocent), 0.99);
-  const answer = message<Statuses>(client);
+  const reported = message<Statuses>(client);
   client.send({ stop: true });
-  const statuses = await answer;
+  const statuses = await reported;
   return { p99, holds: await probe.longest(), statuses };
 }
 
@@ -214,9 +214,9 @@ async function publishDelays(to: {
   const body = JSON.stringify({ type: 'order.paid', data: orderData(1) });
   const publish = async (): Promise<number> => {
     const sentMs = performance.now();
-    const answer = await pool.request({ path: '/api/v2/events', method: 'POST', headers, body });
-    await answer.body.dump();
-    return answer.statusCode === 202 ? performance.now() - sentMs : 10_000;
+    const response = await pool.request({ path: '/api/v2/events', method: 'POST', headers, body });
+    await response.body.dump();
+    return response.statusCode === 202 ? performance.now() - sentMs : 10_000;
   };
   const sending: Promise<number>[] = [];
   const beganMs = performance.now();

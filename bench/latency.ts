@@ -77,8 +77,13 @@ async function bareDelays(receiver: Receiver): Promise<number[]> {
   const delays = await measure(receiver, starts, async (seq) => {
     starts.set(seq, nowMs());
     const body = JSON.stringify({ type: 'order.paid', data: orderData(seq) });
-    const answer = await pool.request({ path: '/', method: 'POST', headers: signedHeaders, body });
-    await answer.body.dump();
+    const response = await pool.request({
+      path: '/',
+      method: 'POST',
+      headers: signedHeaders,
+      body,
+    });
+    await response.body.dump();
   });
   await pool.close();
   return delays;
@@ -100,10 +105,10 @@ async function leatDelays(setup: Setup, receiver: Receiver): Promise<number[]> {
     if (way === undefined) return;
     const { pool, headers } = way;
     const body = JSON.stringify({ type: 'order.paid', data: orderData(seq) });
-    const answer = await pool.request({ path: '/api/v2/events', method: 'POST', headers, body });
-    if (answer.statusCode !== 202) throw new Error(await answer.body.text());
+    const response = await pool.request({ path: '/api/v2/events', method: 'POST', headers, body });
+    if (response.statusCode !== 202) throw new Error(await response.body.text());
     starts.set(seq, nowMs());
-    await answer.body.dump();
+    await response.body.dump();
   });
   for (const { pool } of ways) await pool.close();
   await endNodes(nodes);

@@ -76,7 +76,7 @@ export async function addStream(
   options: { name: string; types?: readonly string[]; status?: 'enabled' | 'disabled' },
 ): Promise<string> {
   const now = systemClock.now();
-  const answer = await store.streams.create(
+  const result = await store.streams.create(
     {
       tenant,
       id: makeId('est_', now, systemRandom),
@@ -94,8 +94,8 @@ export async function addStream(
     },
     { streamsMax: 100_000 },
   );
-  if ('refused' in answer) throw new Error(answer.refused);
-  return answer.created.id;
+  if ('refused' in result) throw new Error(result.refused);
+  return result.created.id;
 }
 
 /** What a shop might publish: an envelope of about 400 bytes. */

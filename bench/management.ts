@@ -78,9 +78,9 @@ async function publishDelays(url: string, headers: Headers): Promise<number[]> {
   const publish = async (): Promise<number> => {
     const sentMs = nowMs();
     const body = JSON.stringify({ type: 'order.paid', data: orderData(sending.length) });
-    const answer = await pool.request({ path: '/api/v2/events', method: 'POST', headers, body });
-    await answer.body.dump();
-    return answer.statusCode === 202 ? nowMs() - sentMs : 10_000;
+    const response = await pool.request({ path: '/api/v2/events', method: 'POST', headers, body });
+    await response.body.dump();
+    return response.statusCode === 202 ? nowMs() - sentMs : 10_000;
   };
   while (sending.length < perSecond * seconds) {
     const due = Math.min(perSecond * seconds, ((nowMs() - began) / 1000) * perSecond);
@@ -102,9 +102,9 @@ async function listOn(
   const listAgain = async (client: number): Promise<void> => {
     for (let turn = client; !until.aborted; turn += 1) {
       const path = lists[turn % lists.length] ?? '';
-      const answer = await pool.request({ path, method: 'GET', headers });
-      await answer.body.dump();
-      if (answer.statusCode === 200) counts.answered += 1;
+      const response = await pool.request({ path, method: 'GET', headers });
+      await response.body.dump();
+      if (response.statusCode === 200) counts.answered += 1;
       else counts.refused += 1;
     }
   };

@@ -91,10 +91,10 @@ async function checkSame(port: number, token = ''): Promise<void> {
   const base = `http://127.0.0.1:${port}/api/messages`;
   const ask = async (kind: string, authorization?: string): Promise<[number, unknown]> => {
     const headers = { origin, ...(authorization === undefined ? {} : { authorization }) };
-    const answer = await fetch(`${base}/${kind}`, { headers });
-    assert.equal(answer.headers.get('access-control-allow-origin'), origin);
-    assert.equal(answer.headers.get('cross-origin-resource-policy'), 'same-origin');
-    return [answer.status, await answer.json()];
+    const response = await fetch(`${base}/${kind}`, { headers });
+    assert.equal(response.headers.get('access-control-allow-origin'), origin);
+    assert.equal(response.headers.get('cross-origin-resource-policy'), 'same-origin');
+    return [response.status, await response.json()];
   };
   const good = `Bearer ${token}`;
   assert.deepEqual(await ask('public'), [200, { text: 'This is a public message.' }]);

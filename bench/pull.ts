@@ -98,13 +98,13 @@ async function publishAll(leat: Running): Promise<void> {
 }
 
 async function publish({ url, token }: Running, body: string): Promise<void> {
-  const answer = await fetch(`${url}/api/v2/events`, {
+  const response = await fetch(`${url}/api/v2/events`, {
     method: 'POST',
     headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
     body,
   });
-  if (answer.status !== 202) throw new Error(await answer.text());
-  await answer.arrayBuffer();
+  if (response.status !== 202) throw new Error(await response.text());
+  await response.arrayBuffer();
 }
 
 /** Readers that begin at the oldest event, against the same bytes from memory. */

@@ -23,7 +23,7 @@ const isSlow = process.argv.includes('--slow');
 /** Each request needs a connection of its own. */
 const closes = process.argv.includes('--close');
 const watchesSeq = process.argv.includes('--seq');
-const answer = `HTTP/1.1 204 No Content\r\n${closes ? 'Connection: close\r\n' : ''}\r\n`;
+const response = `HTTP/1.1 204 No Content\r\n${closes ? 'Connection: close\r\n' : ''}\r\n`;
 const slowMs = 9500;
 
 let count = 0;
@@ -50,8 +50,8 @@ function take(socket: Socket, body: string): void {
 }
 
 function respond(socket: Socket): void {
-  if (closes) socket.end(answer);
-  else socket.write(answer);
+  if (closes) socket.end(response);
+  else socket.write(response);
 }
 
 /** What was held counts from now on. */

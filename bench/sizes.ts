@@ -302,11 +302,11 @@ async function publish(url: string, { clientId, clientSecret }: Client): Promise
     }),
   });
   const { access_token: bearer } = (await token.body.json()) as { access_token: string };
-  const answer = await request(`${url}/api/v2/events`, {
+  const response = await request(`${url}/api/v2/events`, {
     method: 'POST',
     headers: { ...headers, authorization: `Bearer ${bearer}` },
     body: JSON.stringify({ type: 'order.paid', data: {} }),
   });
-  if (answer.statusCode !== 202) throw new Error(await answer.body.text());
-  await answer.body.dump();
+  if (response.statusCode !== 202) throw new Error(await response.body.text());
+  await response.body.dump();
 }

@@ -22,9 +22,9 @@ export function createSteady(
   const publish = async (pool: Pool, seq: number): Promise<void> => {
     sentAt.set(seq, nowMs());
     const body = JSON.stringify({ type, data: orderData(seq) });
-    const answer = await pool.request({ path: '/api/v2/events', method: 'POST', headers, body });
-    if (answer.statusCode !== 202) throw new Error(await answer.body.text());
-    await answer.body.dump();
+    const response = await pool.request({ path: '/api/v2/events', method: 'POST', headers, body });
+    if (response.statusCode !== 202) throw new Error(await response.body.text());
+    await response.body.dump();
   };
   return {
     run: async (seconds) => {

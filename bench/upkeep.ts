@@ -174,11 +174,11 @@ async function measure(
   const deliver = await drive(filled, receiver, starts, async (seq) => {
     const began = nowMs();
     const body = JSON.stringify({ type: 'order.paid', data: orderData(seq) });
-    const answer = await pool.request({ path: '/api/v2/events', method: 'POST', headers, body });
-    if (answer.statusCode !== 202) throw new Error(await answer.body.text());
+    const response = await pool.request({ path: '/api/v2/events', method: 'POST', headers, body });
+    if (response.statusCode !== 202) throw new Error(await response.body.text());
     starts.set(seq, nowMs());
     publish.push(nowMs() - began);
-    await answer.body.dump();
+    await response.body.dump();
   });
   if (settings !== keepAll) await untilItRests(filled);
   await pool.close();

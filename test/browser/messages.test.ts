@@ -90,8 +90,8 @@ async function fetchFrom(origin: string, path: string, init: object = {}): Promi
     const read = await page.evaluate<Outcome['read'], [string, object]>(
       async ([url, given]) => {
         try {
-          const answer = await fetch(url, given);
-          return { status: answer.status, body: await answer.json() };
+          const response = await fetch(url, given);
+          return { status: response.status, body: await response.json() };
         } catch (error) {
           return { failed: String(error) };
         }

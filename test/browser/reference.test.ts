@@ -239,8 +239,8 @@ test('over LEAT_TLS=local the page works and asks for strict transport', async (
   });
   const url = `https://localhost:${port}/docs`;
   const { page, said } = await open(t, url, { ignoreHTTPSErrors: true });
-  const answer = await page.reload();
-  assert.equal(answer?.headers()['strict-transport-security'], 'max-age=300');
+  const response = await page.reload();
+  assert.equal(response?.headers()['strict-transport-security'], 'max-age=300');
   await authorize(page);
   await page.locator('#status.good').waitFor();
   assert.equal(await execute(page, 'Event_streams-listEventStreams'), '200');

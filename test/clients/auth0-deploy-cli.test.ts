@@ -129,8 +129,8 @@ describe('event streams as code', () => {
     });
     assert.match(said, /Import Successful/);
 
-    const answer = await fixture.send('GET', `/api/v2/event-streams/${gone.id}`);
-    assert.equal(answer.status, 404);
+    const response = await fixture.send('GET', `/api/v2/event-streams/${gone.id}`);
+    assert.equal(response.status, 404);
     const { updated_at } = await readStream(fixture, kept.id);
     assert.deepEqual(await readStream(fixture, kept.id), { ...kept, updated_at });
     const { destination, subscriptions } = await readStream(fixture, changed.id);

@@ -553,7 +553,7 @@ describe('a rate limit', () => {
     t.after(() => narrow.close());
     const limited = clientOf(narrow);
     for (let number = 0; number < 5; number++) await limited.eventStreams.list();
-    assert.ok(requests.answers(narrow, 429) >= 1);
+    assert.ok(requests.responsesTo(narrow, 429) >= 1);
   });
 
   test('a rate limit that is told to nobody twice is a class of its own', async (t) => {
@@ -591,7 +591,7 @@ describe('a store that is away', () => {
 
     proxy.refuse();
     const listed = patient.eventStreams.list({}, { maxRetries: 30 });
-    await waitFor('a refusal', () => requests.answers(onPostgres, 503) >= 1);
+    await waitFor('a refusal', () => requests.responsesTo(onPostgres, 503) >= 1);
     proxy.restore();
     assert.deepEqual((await listed).data, [made]);
   });
@@ -680,7 +680,7 @@ interface Recorded {
 /** Notes every answer that the package gets in this process, without standing between. */
 function recordRequests(): {
   readonly seen: readonly Recorded[];
-  answers(of: Pick<Fixture, 'domain'>, status: number): number;
+  responsesTo(of: Pick<Fixture, 'domain'>, status: number): number;
   stop(): void;
 } {
   const seen: Recorded[] = [];
@@ -697,7 +697,7 @@ function recordRequests(): {
   subscribe('undici:request:headers', note);
   return {
     seen,
-    answers: ({ domain }, status) =>
+    responsesTo: ({ domain }, status) =>
       seen.filter((one) => one.origin === `https://${domain}` && one.status === status).length,
     stop: () => unsubscribe('undici:request:headers', note),
   };

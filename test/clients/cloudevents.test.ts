@@ -74,10 +74,10 @@ async function testEvent(body: object): Promise<FailureBody> {
 
 async function send(message: Message<unknown>): Promise<{ id: string; offset: string }[]> {
   const headers = message.headers as Record<string, string>;
-  const answer = fixture.send('POST', '/api/v2/events', message.body, headers);
+  const response = fixture.send('POST', '/api/v2/events', message.body, headers);
   const stored = await expectBody<
     { id: string; offset: string } | { id: string; offset: string }[]
-  >(202, answer);
+  >(202, response);
   return [stored].flat();
 }
 

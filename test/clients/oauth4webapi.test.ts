@@ -40,14 +40,14 @@ async function tokenBy(
 ): Promise<oauth.TokenEndpointResponse> {
   const server = await discover('oauth2');
   const client = { client_id: clientId };
-  const answer = await oauth.clientCredentialsGrantRequest(
+  const response = await oauth.clientCredentialsGrantRequest(
     server,
     client,
     authentication,
     parameters,
   );
-  assert.equal(answer.headers.get('cache-control'), 'no-store');
-  return oauth.processClientCredentialsResponse(server, client, answer);
+  assert.equal(response.headers.get('cache-control'), 'no-store');
+  return oauth.processClientCredentialsResponse(server, client, response);
 }
 
 async function assertManages(token: oauth.TokenEndpointResponse): Promise<void> {
@@ -73,8 +73,8 @@ describe('discovery', () => {
 
   test('discovery under another name of the machine is refused: the issuer is one and exact', async () => {
     const other = new URL(`https://127.0.0.1:${fixture.port}/`);
-    const answer = await oauth.discoveryRequest(other, { algorithm: 'oidc' });
-    await assert.rejects(oauth.processDiscoveryResponse(other, answer), /issuer/);
+    const response = await oauth.discoveryRequest(other, { algorithm: 'oidc' });
+    await assert.rejects(oauth.processDiscoveryResponse(other, response), /issuer/);
   });
 });
 

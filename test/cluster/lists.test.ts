@@ -43,16 +43,16 @@ describe('lists of the management API', () => {
       acknowledged.push(...ids);
     }
     await receiver.waitForAll('every event', ['all'], acknowledged);
-    for (const answer of await Promise.all(lists)) {
-      assert.equal(answer.status, 503);
-      assert.equal(answer.headers.get('retry-after'), '1');
+    for (const response of await Promise.all(lists)) {
+      assert.equal(response.status, 503);
+      assert.equal(response.headers.get('retry-after'), '1');
     }
     assert.equal((await fetch(`${node.url}/readyz`)).status, 200);
 
     await locking.end();
-    const answer = await node.send('GET', '/api/v2/users?sort=email:1&include_totals=true');
-    assert.equal(answer.status, 200);
-    assert.equal(((await answer.json()) as { total: number }).total, users);
+    const response = await node.send('GET', '/api/v2/users?sort=email:1&include_totals=true');
+    assert.equal(response.status, 200);
+    assert.equal(((await response.json()) as { total: number }).total, users);
     const byName = await node.send('GET', '/api/v2/users?sort=name:1');
     assert.equal(byName.status, 400);
     assert.match(await byName.text(), /sort by created_at, updated_at, email, user_id or username/);

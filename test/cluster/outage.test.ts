@@ -17,13 +17,13 @@ interface Outage {
 describe('a store that is away', { concurrency: 2 }, () => {
   /** The API says so, in time, and never anything else than a 202 or a 503. */
   const refuses = async (node: Running): Promise<void> => {
-    const answer = await waitFor('a 503', async () => {
+    const response = await waitFor('a 503', async () => {
       const answered = await node.send('POST', '/api/v2/events', { type: 'a.b', data: {} });
       await answered.arrayBuffer();
       assert.ok([202, 503].includes(answered.status), `${answered.status}`);
       return answered.status === 503 ? answered : undefined;
     });
-    assert.equal(answer.headers.get('retry-after'), '1');
+    assert.equal(response.headers.get('retry-after'), '1');
     await waitFor('a node that is not ready', async () => {
       return (await fetch(`${node.url}/readyz`)).status === 503;
     });

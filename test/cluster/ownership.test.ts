@@ -96,8 +96,8 @@ describe('nodes on one PostgreSQL', () => {
     const [shown] = await nodesOf(first);
     const second = await cluster.start();
     const patch = async (node: Running, status: 'enabled' | 'disabled'): Promise<void> => {
-      const answer = await node.send('PATCH', `/api/v2/event-streams/${id}`, { status });
-      assert.equal(answer.status, 200);
+      const response = await node.send('PATCH', `/api/v2/event-streams/${id}`, { status });
+      assert.equal(response.status, 200);
     };
     for (let round = 0; round < rounds({ few: 4, all: 10 }); round++) {
       // While the stream is disabled its owner gives it up, and then either may have it.

@@ -10,8 +10,8 @@ const pullAt = (node: Running, query = '', token = node.token): Promise<OpenPull
 
 async function publish(node: Running, count: number): Promise<void> {
   const events = Array.from({ length: count }, (_, n) => ({ type: 'a.made', data: { n } }));
-  const answer = await node.send('POST', '/api/v2/events', events);
-  assert.equal(answer.status, 202, await answer.text());
+  const response = await node.send('POST', '/api/v2/events', events);
+  assert.equal(response.status, 202, await response.text());
 }
 
 const idsOf = (pull: OpenPull): (string | undefined)[] =>
@@ -129,17 +129,17 @@ describe('a pull whose database is away', () => {
     await pull.events(10);
     cluster.proxy.refuse();
     await waitFor('both nodes to notice', async () => {
-      const answers = await Promise.all([one, other].map((node) => fetch(`${node.url}/readyz`)));
-      return answers.every(({ status }) => status === 503);
+      const responses = await Promise.all([one, other].map((node) => fetch(`${node.url}/readyz`)));
+      return responses.every(({ status }) => status === 503);
     });
     cluster.proxy.restore();
     await waitFor('the database to be back', async () => {
-      const answer = await one.send('POST', '/api/v2/events', {
+      const response = await one.send('POST', '/api/v2/events', {
         type: 'a.made',
         id: 'after',
         data: {},
       });
-      return answer.status === 202;
+      return response.status === 202;
     });
     await pull.events(11);
     assert.deepEqual(idsOf(pull), shown(1, 11));

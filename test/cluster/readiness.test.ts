@@ -11,9 +11,9 @@ describe('GET /readyz', () => {
     waitFor('a node that is ready', async () => (await fetch(`${node.url}/readyz`)).ok);
   const notReady = (node: Running, reason: string): Promise<unknown> =>
     waitFor(`a node that is not ready: ${reason}`, async () => {
-      const answer = await fetch(`${node.url}/readyz`);
-      const { message } = (await answer.json()) as { message?: string };
-      return answer.status === 503 && message === reason;
+      const response = await fetch(`${node.url}/readyz`);
+      const { message } = (await response.json()) as { message?: string };
+      return response.status === 503 && message === reason;
     });
 
   test('503 while the database can only be read', async (t) => {

@@ -32,14 +32,14 @@ describe('a U+0000 in a request to a node on PostgreSQL', () => {
       ['POST', 'event-streams', { name: 'a\u0000', destination }],
     ];
     for (const [method, path, body] of requests) {
-      const answer = await node.send(method, `/api/v2/${path}`, body);
+      const response = await node.send(method, `/api/v2/${path}`, body);
       const expected = {
         statusCode: 400,
         error: 'Bad Request',
         message,
         errorCode: 'invalid_body',
       };
-      assert.deepEqual(await answer.json(), expected, `${method} ${path}`);
+      assert.deepEqual(await response.json(), expected, `${method} ${path}`);
     }
     const token = await fetch(`${node.url}/oauth/token`, {
       method: 'POST',

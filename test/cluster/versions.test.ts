@@ -41,15 +41,16 @@ describe('nodes and the version of the schema', () => {
     await cluster.ask(newer('version + 1', 'alter function leat_append rename to leat_append_2'));
     const event = { type: 'a.b', data: {} };
     for (let count = 0; count < 20; count += 1) {
-      const answer = await node.send('POST', '/api/v2/events', event);
-      assert.equal(answer.status, 503, await answer.text());
-      assert.equal(answer.headers.get('retry-after'), '1');
+      const response = await node.send('POST', '/api/v2/events', event);
+      assert.equal(response.status, 503, await response.text());
+      assert.equal(response.headers.get('retry-after'), '1');
     }
     const reason = 'A newer version of Leat changed the store so that this one may not use it.';
     await waitFor('a node that is not ready', async () => {
-      const answer = await fetch(`${node.url}/readyz`);
+      const response = await fetch(`${node.url}/readyz`);
       return (
-        answer.status === 503 && ((await answer.json()) as { message: string }).message === reason
+        response.status === 503 &&
+        ((await response.json()) as { message: string }).message === reason
       );
     });
     assert.equal((await fetch(`${node.url}/healthz`)).status, 200);
@@ -101,9 +102,12 @@ describe('the version before, on the same database', () => {
     const ids: string[] = [];
     for (let count = 0; count < 50; count += 1) {
       for (const node of nodes) {
-        const answer = await node.send('POST', '/api/v2/events', { type: 'order.paid', data: {} });
-        const text = await answer.text();
-        assert.equal(answer.status, 202, text);
+        const response = await node.send('POST', '/api/v2/events', {
+          type: 'order.paid',
+          data: {},
+        });
+        const text = await response.text();
+        assert.equal(response.status, 202, text);
         ids.push((JSON.parse(text) as { id: string }).id);
       }
     }

@@ -48,8 +48,8 @@ async function publishOn(leat: Running, acknowledged: string[]): Promise<void> {
   for (;;) {
     const events = Array.from({ length: 10 }, (_, n) => ({ type: 'a.made', data: { n } }));
     try {
-      const answer = await leat.send('POST', '/api/v2/events', events);
-      const appended = (await answer.json()) as { offset: string }[];
+      const response = await leat.send('POST', '/api/v2/events', events);
+      const appended = (await response.json()) as { offset: string }[];
       acknowledged.push(...appended.map(({ offset }) => offset));
     } catch {
       return;

@@ -128,7 +128,7 @@ describe('a user', () => {
     const stream = await createStream(leat, endpoint.url, { types: ['user.created'] });
     const email = `${freshName()}@example.com`;
     const spellings = [email, email.toUpperCase()];
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 8 }, (_, index) =>
         leat.send('POST', '/api/v2/users', {
           email: spellings[index % 2],
@@ -137,7 +137,7 @@ describe('a user', () => {
         }),
       ),
     );
-    const statuses = answers.map(({ status }) => status).toSorted((a, b) => a - b);
+    const statuses = responses.map(({ status }) => status).toSorted((a, b) => a - b);
     assert.deepEqual(statuses, [201, 409, 409, 409, 409, 409, 409, 409]);
     await createUser({});
     await waitForStats(leat, stream.id, { delivered: 2 });

@@ -32,9 +32,9 @@ describe('JSON that is read in two ways', () => {
     const [first, last] = [freshName(), freshName()];
     const body = JSON.stringify(streamBody(endpoint.url, { name: last }));
     const twice = body.replace('{', `{"name":"${first}",`);
-    const answer = await leat.send('POST', '/api/v2/event-streams', twice);
-    assert.ok(answer.status === 400 || answer.status === 201);
-    if (answer.status === 201) assert.equal(((await answer.json()) as StreamBody).name, last);
+    const response = await leat.send('POST', '/api/v2/event-streams', twice);
+    assert.ok(response.status === 400 || response.status === 201);
+    if (response.status === 201) assert.equal(((await response.json()) as StreamBody).name, last);
   });
 
   test('numbers, key order and Unicode of data arrive as they were sent', async () => {
@@ -44,9 +44,9 @@ describe('JSON that is read in two ways', () => {
       '{"z":1,"a":12345678901234567890,"10":1.10,"2":-0,"e":1e400,' +
       '"text":"\\u00e4 \\ud83d\\ude00 \\u2028 </script> \\\\u0000"}';
     const body = `{"type":"${type}","data":${data}}`;
-    const answer = await leat.send('POST', '/api/v2/events', body);
-    assert.equal(answer.status, 202, await answer.clone().text());
-    const { id } = (await answer.json()) as { id: string };
+    const response = await leat.send('POST', '/api/v2/events', body);
+    assert.equal(response.status, 202, await response.clone().text());
+    const { id } = (await response.json()) as { id: string };
     await waitForStats(leat, own.id, { delivered: 1 });
     const sent = endpoint.of(id)[0]?.body ?? '';
     for (const part of ['12345678901234567890', '1.10', '-0', '1e400']) {
@@ -59,16 +59,16 @@ describe('JSON that is read in two ways', () => {
   test('half a character is refused or replaced, and nothing gets stuck behind it', async () => {
     const type = freshType();
     const own = await createStream(leat, endpoint.url, { types: [type] });
-    const answers = [];
+    const statuses = [];
     for (const text of ['\\ud800', '\\udc00', 'a\\u0000b', '\\ufffe']) {
       const body = `{"type":"${type}","data":{"object":{"text":"${text}"}}}`;
-      answers.push((await leat.send('POST', '/api/v2/events', body)).status);
+      statuses.push((await leat.send('POST', '/api/v2/events', body)).status);
     }
     assert.ok(
-      answers.every((status) => status === 202 || status === 400),
-      answers.join(),
+      statuses.every((status) => status === 202 || status === 400),
+      statuses.join(),
     );
-    const accepted = answers.filter((status) => status === 202).length;
+    const accepted = statuses.filter((status) => status === 202).length;
     await publishAll(leat, [{ type, data: {} }]);
     await waitForStats(leat, own.id, { delivered: accepted + 1 });
   });

@@ -49,20 +49,20 @@ describe('racing requests', () => {
   test('two creates with one name: one stream is made', async (t) => {
     const endpoint = await endpointOf(t);
     const name = freshName();
-    const answers = await all(together, () =>
+    const responses = await all(together, () =>
       leat.send('POST', '/api/v2/event-streams', streamBody(endpoint.url, { name })),
     );
-    assert.deepEqual(statusesOf(answers), [201, ...times(together - 1, 409)]);
+    assert.deepEqual(statusesOf(responses), [201, ...times(together - 1, 409)]);
   });
 
   test('two renames to one name: one stream has it', async (t) => {
     const endpoint = await endpointOf(t);
     const streams = await all(together, () => createStream(leat, endpoint.url));
     const name = freshName();
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       streams.map(({ id }) => leat.send('PATCH', `/api/v2/event-streams/${id}`, { name })),
     );
-    assert.deepEqual(statusesOf(answers), [200, ...times(together - 1, 409)]);
+    assert.deepEqual(statusesOf(responses), [200, ...times(together - 1, 409)]);
     const named = await Promise.all(streams.map(({ id }) => readStream(leat, id)));
     assert.equal(named.filter((stream) => stream.name === name).length, 1);
   });
@@ -76,11 +76,11 @@ describe('racing requests', () => {
       // Alone, twice in a batch, and behind a neighbour.
       const bodies: object[] = [event, [event, event], [{ type, data: {} }, event]];
       const body = bodies[index % bodies.length];
-      const answer = await expectBody<object | object[]>(
+      const accepted = await expectBody<object | object[]>(
         202,
         leat.send('POST', '/api/v2/events', body),
       );
-      return Array.isArray(answer) ? (answer.at(-1) as object) : answer;
+      return Array.isArray(accepted) ? (accepted.at(-1) as object) : accepted;
     });
     assert.equal(new Set(stored.map((one) => JSON.stringify(one))).size, 1);
     const neighbours = Array.from({ length: together }, (_, index) => index % 3).filter(
@@ -129,8 +129,8 @@ describe('racing requests', () => {
     const id = await publish(leat, type);
     await waitForFailures(leat, stream.id, 1);
     const release = hold(endpoint);
-    const answers = await all(together, () => redeliver(leat, stream.id, id));
-    assert.deepEqual(statusesOf(answers), [202, ...times(together - 1, 409)]);
+    const responses = await all(together, () => redeliver(leat, stream.id, id));
+    assert.deepEqual(statusesOf(responses), [202, ...times(together - 1, 409)]);
     await endpoint.arrival(2);
     release();
     await waitForFailures(leat, stream.id, 0);
@@ -145,11 +145,11 @@ describe('racing requests', () => {
     await waitForStats(leat, stream.id, { failed: 40 });
     const release = hold(endpoint);
     const path = `/api/v2/event-streams/${stream.id}/redeliver`;
-    const answers = await Promise.all([
+    const responses = await Promise.all([
       ...ids.slice(0, 20).map((id) => redeliver(leat, stream.id, id)),
       ...times(5, path).map((at) => leat.send('POST', at)),
     ]);
-    assert.ok(answers.every(({ status }) => status === 202 || status === 409));
+    assert.ok(responses.every(({ status }) => status === 202 || status === 409));
     await endpoint.arrival(80);
     release();
     await waitForFailures(leat, stream.id, 0);
@@ -167,10 +167,10 @@ describe('racing requests', () => {
       { status: 'enabled' },
       { status: 'enabled', resume: 'held' },
     ];
-    const answers = await all(together * 2, (index) =>
+    const responses = await all(together * 2, (index) =>
       leat.send('PATCH', path, bodies[index % bodies.length]),
     );
-    assert.deepEqual(statusesOf(answers), times(together * 2, 200));
+    assert.deepEqual(statusesOf(responses), times(together * 2, 200));
     await patchStream(leat, stream.id, { status: 'enabled' });
     const marker = await publish(leat, type);
     await waitFor('the stream to work', () => endpoint.of(marker).length === 1);
@@ -191,14 +191,14 @@ describe('racing requests', () => {
       () => leat.send('POST', `${path}/redeliver`),
       () => leat.send('POST', `${path}/signing-secret/rotate`),
     ];
-    const answers = await all(
+    const responses = await all(
       requests.length * 5,
       (index) =>
         (requests[(index * 7) % requests.length] ?? requests[0])?.() ?? leat.send('GET', path),
     );
-    for (const answer of answers) {
-      const possible = [200, 202, 204, 404, 409].includes(answer.status);
-      assert.ok(possible, `${answer.status} ${await answer.text()}`);
+    for (const response of responses) {
+      const possible = [200, 202, 204, 404, 409].includes(response.status);
+      assert.ok(possible, `${response.status} ${await response.text()}`);
     }
     await expectBody(404, leat.send('GET', path));
   });
@@ -356,7 +356,7 @@ function hold(endpoint: Endpoint): () => void {
   });
   return () => {
     endpoint.respondWith(204);
-    for (const answer of waiting.splice(0)) answer();
+    for (const respond of waiting.splice(0)) respond();
   };
 }
 
@@ -368,6 +368,6 @@ function times<T>(count: number, value: T): T[] {
   return Array.from({ length: count }, () => value);
 }
 
-function statusesOf(answers: readonly Response[]): number[] {
-  return answers.map(({ status }) => status).toSorted((a, b) => a - b);
+function statusesOf(responses: readonly Response[]): number[] {
+  return responses.map(({ status }) => status).toSorted((a, b) => a - b);
 }

@@ -180,8 +180,8 @@ describe('without LEAT_ALLOW_HTTP_ENDPOINTS', () => {
       const update = strict.send('PATCH', `/api/v2/event-streams/${stream.id}`, {
         destination: destination(endpoint),
       });
-      for (const answer of [create, update]) {
-        const refused = await expectBody<ProblemBody>(400, answer);
+      for (const response of [create, update]) {
+        const refused = await expectBody<ProblemBody>(400, response);
         assert.ok(refused.message.startsWith(reason), refused.message);
       }
     }

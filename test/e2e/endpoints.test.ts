@@ -163,9 +163,9 @@ describe('a header that nobody expects', { concurrency: 4 }, () => {
     const secret = 'ключ-😀-ä';
     const authorization = { method: 'bearer', token: secret };
     const body = streamBody(endpoint.url, { types: [type], authorization });
-    const answer = await leat.send('POST', '/api/v2/event-streams', body);
-    if (answer.status === 400) return assert.equal(endpoint.connections(), 0);
-    const { id } = (await answer.json()) as { id: string };
+    const response = await leat.send('POST', '/api/v2/event-streams', body);
+    if (response.status === 400) return assert.equal(endpoint.connections(), 0);
+    const { id } = (await response.json()) as { id: string };
     await publish(leat, type);
     await waitFor('an outcome', async () => {
       const { delivered, failed } = await statsOf(leat, id);
@@ -196,8 +196,8 @@ describe('the text of an answer', { concurrency: 4 }, () => {
       const stream = await createStream(leat, echo.url, { types: [type], authorization });
       for (const method of ['GET', 'POST'] as const) {
         const path = `/api/v2/event-streams/${stream.id}/signing-secret`;
-        const answer = leat.send(method, method === 'GET' ? path : `${path}/rotate`);
-        secrets.push((await expectBody<{ secret: string }>(200, answer)).secret);
+        const response = leat.send(method, method === 'GET' ? path : `${path}/rotate`);
+        secrets.push((await expectBody<{ secret: string }>(200, response)).secret);
       }
       await publish(leat, type);
       const message = await waitForError(leat, stream.id);

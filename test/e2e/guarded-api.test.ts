@@ -75,9 +75,9 @@ function caFile(): string {
 }
 
 async function create(path: string, body: object): Promise<Record<string, string>> {
-  const answer = await leat.send('POST', `/api/v2${path}`, body);
-  assert.equal(answer.status, 201, `${path}: ${await answer.clone().text()}`);
-  return (await answer.json()) as Record<string, string>;
+  const response = await leat.send('POST', `/api/v2${path}`, body);
+  assert.equal(response.status, 201, `${path}: ${await response.clone().text()}`);
+  return (await response.json()) as Record<string, string>;
 }
 
 /** A client that may have tokens for both APIs, with this scope. */
@@ -113,10 +113,10 @@ async function startGuardedApi(): Promise<GuardedApi> {
   return {
     ask: async (path, token) => {
       const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
-      const answer = await fetch(`http://127.0.0.1:${port}${path}`, { headers });
-      const { status } = answer;
-      const challenge = answer.headers.get('www-authenticate');
-      const text = await answer.text();
+      const response = await fetch(`http://127.0.0.1:${port}${path}`, { headers });
+      const { status } = response;
+      const challenge = response.headers.get('www-authenticate');
+      const text = await response.text();
       return { status, challenge, claims: status === 200 ? JSON.parse(text) : undefined };
     },
     close: async () => {

@@ -219,9 +219,9 @@ describe('a webhook that breaks', () => {
   });
 
   test('a retry that succeeds leaves no failure', async (t) => {
-    const answers = [500, 502, 408, 204];
+    const statuses = [500, 502, 408, 204];
     const endpoint = await endpointOf(t, (response) => {
-      response.writeHead(answers.shift() ?? 500).end();
+      response.writeHead(statuses.shift() ?? 500).end();
     });
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
@@ -708,10 +708,10 @@ function hold(endpoint: Endpoint): {
 /** Enables a stream and answers how many events it says it skipped. */
 async function enable(stream: StreamBody, extra: object): Promise<string | null> {
   const path = `/api/v2/event-streams/${stream.id}`;
-  const answer = await leat.send('PATCH', path, { status: 'enabled', ...extra });
-  assert.equal(answer.status, 200);
-  assert.equal(((await answer.json()) as StreamBody).status, 'enabled');
-  return answer.headers.get('leat-skipped-events');
+  const response = await leat.send('PATCH', path, { status: 'enabled', ...extra });
+  assert.equal(response.status, 200);
+  assert.equal(((await response.json()) as StreamBody).status, 'enabled');
+  return response.headers.get('leat-skipped-events');
 }
 
 async function createUser(): Promise<object> {

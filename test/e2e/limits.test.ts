@@ -199,9 +199,9 @@ function get(headers: Record<string, string>): Promise<Response> {
 /** Asks until the answer is 429, which has to come before the bucket could have filled. */
 async function drained(ask: () => Promise<Response>): Promise<Response> {
   for (let count = 0; count < 10 * burst; count++) {
-    const answer = await ask();
-    if (answer.status === 429) return answer;
-    await answer.body?.cancel();
+    const response = await ask();
+    if (response.status === 429) return response;
+    await response.body?.cancel();
   }
   throw new Error('never refused');
 }

@@ -61,8 +61,8 @@ async function sampleToken({ url, folder }: Started): Promise<string> {
 async function statuses(messages: string, token?: string): Promise<number[]> {
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const paths = ['public', 'protected', 'admin'].map((name) => `/api/messages/${name}`);
-  const answers = await Promise.all(paths.map((path) => fetch(messages + path, { headers })));
-  return answers.map(({ status }) => status);
+  const responses = await Promise.all(paths.map((path) => fetch(messages + path, { headers })));
+  return responses.map(({ status }) => status);
 }
 
 async function take(t: TestContext): Promise<{ server: Server; port: number }> {
@@ -75,8 +75,8 @@ async function take(t: TestContext): Promise<{ server: Server; port: number }> {
 
 async function isGone(url: string): Promise<void> {
   await waitFor(`${url} to be gone`, async () => {
-    const answer = await fetch(url).catch(() => undefined);
-    return answer === undefined;
+    const response = await fetch(url).catch(() => undefined);
+    return response === undefined;
   });
 }
 
@@ -107,13 +107,13 @@ describe('leat start, with nothing set', () => {
     const made = JSON.parse(text) as { client_id: string; client_secret: string };
     const manager = await fetchToken(leat.url, { id: made.client_id, secret: made.client_secret });
     const post = async (path: string, body: object): Promise<Record<string, string>> => {
-      const answer = await fetch(`${leat.url}/api/v2${path}`, {
+      const response = await fetch(`${leat.url}/api/v2${path}`, {
         method: 'POST',
         headers: { authorization: `Bearer ${manager}`, 'content-type': 'application/json' },
         body: JSON.stringify(body),
       });
-      assert.equal(answer.status, 201, path);
-      return (await answer.json()) as Record<string, string>;
+      assert.equal(response.status, 201, path);
+      return (await response.json()) as Record<string, string>;
     };
     const { client_id: id = '', client_secret: secret = '' } = await post('/clients', {
       name: 'x',
@@ -254,9 +254,9 @@ describe('leat messages', () => {
     t.after(() => child.kill('SIGKILL'));
     const url = `http://127.0.0.1:${port}/api/messages/public`;
     await waitFor('the message API', () => output().includes(url));
-    const answer = await fetch(url);
-    assert.equal(answer.status, 200);
-    assert.equal(answer.headers.get('access-control-allow-origin'), whole.CLIENT_ORIGIN_URL);
+    const response = await fetch(url);
+    assert.equal(response.status, 200);
+    assert.equal(response.headers.get('access-control-allow-origin'), whole.CLIENT_ORIGIN_URL);
     assert.deepEqual(readdirSync(folder), ['.env'], 'it keeps nothing');
     const ended = once(child, 'close');
     child.kill('SIGTERM');

@@ -29,8 +29,8 @@ before(async () => {
   await createStream(leat, endpoint.url, { types: [type] });
   await publish(leat, type);
   reported = await waitFor('a delivery', async () => {
-    const answer = await fetch(`http://127.0.0.1:${port}/metrics`);
-    const text = readExposition(await answer.text());
+    const response = await fetch(`http://127.0.0.1:${port}/metrics`);
+    const text = readExposition(await response.text());
     const delivered = { kind: 'first', outcome: 'delivered' };
     return text.value('leat_attempts_total', delivered) === 1 && text;
   });

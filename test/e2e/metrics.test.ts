@@ -46,10 +46,10 @@ after(async () => {
 });
 
 async function scrape(port = metricsPort): Promise<Exposition> {
-  const answer = await fetch(`http://127.0.0.1:${port}/metrics`);
-  assert.equal(answer.status, 200);
-  assert.equal(answer.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8');
-  return readExposition(await answer.text());
+  const response = await fetch(`http://127.0.0.1:${port}/metrics`);
+  assert.equal(response.status, 200);
+  assert.equal(response.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8');
+  return readExposition(await response.text());
 }
 
 /** Waits until the numbers say so, and answers them. */
@@ -184,8 +184,8 @@ describe('the metrics of a running service', () => {
 
   test('the metrics of a running service are not on the main listener', async () => {
     for (const host of ['127.0.0.1', `127.0.0.1:${metricsPort}`]) {
-      const answer = await leat.send('GET', '/metrics', undefined, { 'x-forwarded-host': host });
-      assert.equal(answer.status, 404);
+      const response = await leat.send('GET', '/metrics', undefined, { 'x-forwarded-host': host });
+      assert.equal(response.status, 404);
     }
     const api = await fetch(`http://127.0.0.1:${metricsPort}/api/v2/openapi.json`);
     assert.equal(api.status, 404, 'nor is the API on theirs');

@@ -79,9 +79,9 @@ function tokenOf(issuer: string): string {
 
 async function statusWith(leat: Running, token: string): Promise<number> {
   const headers = { authorization: `Bearer ${token}` };
-  const answer = await fetch(`${leat.url}/api/v2/event-streams`, { headers });
-  await answer.arrayBuffer();
-  return answer.status;
+  const response = await fetch(`${leat.url}/api/v2/event-streams`, { headers });
+  await response.arrayBuffer();
+  return response.status;
 }
 
 async function startWithTwoTenants(

@@ -248,9 +248,9 @@ describe('Ctrl-C', () => {
     const body = JSON.stringify({ type: 'order.paid', data: {} });
     const socket = connect(leat.port, '127.0.0.1');
     t.after(() => socket.destroy());
-    let answer = '';
+    let response = '';
     socket.on('data', (chunk: Buffer) => {
-      answer += chunk.toString();
+      response += chunk.toString();
     });
     const head = [`Authorization: Bearer ${leat.token}`, 'Content-Type: application/json'];
     socket.write(
@@ -260,15 +260,15 @@ describe('Ctrl-C', () => {
         `Content-Length: ${body.length}`,
       ]),
     );
-    await waitFor('the request to be under way', () => answer.includes('100 Continue'));
-    answer = '';
+    await waitFor('the request to be under way', () => response.includes('100 Continue'));
+    response = '';
     const ended = once(leat.child, 'close');
     leat.child.kill('SIGINT');
     await waitForRefusal(leat);
     socket.write(body);
-    await waitFor('the answer', () => answer.includes('\r\n\r\n'));
-    assert.match(answer, /^HTTP\/1\.1 (202|503) /);
-    assert.match(answer, /\r\nconnection: close\r\n/i);
+    await waitFor('the answer', () => response.includes('\r\n\r\n'));
+    assert.match(response, /^HTTP\/1\.1 (202|503) /);
+    assert.match(response, /\r\nconnection: close\r\n/i);
     await ended;
     assert.equal(leat.child.exitCode, 0);
   });
@@ -302,12 +302,12 @@ describe('Ctrl-C', () => {
     const publisher = async (): Promise<void> => {
       for (;;) {
         try {
-          const answer = await leat.send('POST', '/api/v2/events', eventsOf(type, 5));
-          if (answer.status !== 202) {
-            refusals.push(answer.status);
+          const response = await leat.send('POST', '/api/v2/events', eventsOf(type, 5));
+          if (response.status !== 202) {
+            refusals.push(response.status);
             return;
           }
-          const stored = (await answer.json()) as { id: string }[];
+          const stored = (await response.json()) as { id: string }[];
           acknowledged.push(...stored.map(({ id }) => id));
         } catch {
           return;
@@ -598,7 +598,7 @@ function hold(endpoint: Endpoint): { release(): void } {
   return {
     release: () => {
       endpoint.respondWith(204);
-      for (const answer of waiting.splice(0)) answer();
+      for (const respond of waiting.splice(0)) respond();
     },
   };
 }
@@ -615,8 +615,8 @@ async function waitForRefusal(leat: Running): Promise<void> {
 }
 
 async function isReady(url: string): Promise<boolean> {
-  const answer = await fetch(`${url}/readyz`).catch(() => undefined);
-  return answer?.ok === true;
+  const response = await fetch(`${url}/readyz`).catch(() => undefined);
+  return response?.ok === true;
 }
 
 async function stopped(child: Running['child']): Promise<void> {
@@ -649,14 +649,14 @@ function visitor(port: number, host: string) {
   return {
     ask,
     token: async (id: string, secret: string): Promise<string> => {
-      const answer = await ask('POST', '/oauth/token', '', {
+      const response = await ask('POST', '/oauth/token', '', {
         grant_type: 'client_credentials',
         audience: '/api/v2/',
         client_id: id,
         client_secret: secret,
       });
-      assert.equal(answer.status, 200, answer.body);
-      return (JSON.parse(answer.body) as { access_token: string }).access_token;
+      assert.equal(response.status, 200, response.body);
+      return (JSON.parse(response.body) as { access_token: string }).access_token;
     },
   };
 }

@@ -58,8 +58,8 @@ async function publish(leat: Running): Promise<void> {
   const data = { text: 'x'.repeat(100_000) };
   const events = Array.from({ length: 30 }, () => ({ type: 'a.big', data }));
   for (let round = 0; round < 10; round += 1) {
-    const answer = await leat.send('POST', '/api/v2/events', events);
-    assert.equal(answer.status, 202);
+    const response = await leat.send('POST', '/api/v2/events', events);
+    assert.equal(response.status, 202);
   }
 }
 

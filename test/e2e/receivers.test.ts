@@ -78,13 +78,13 @@ async function openFixture(file: string, source: string): Promise<Fixture> {
   const statuses: number[] = [];
   let lost = '';
   const front = await startEndpoint((response, arrival) => {
-    const answer = (status: number): void => {
+    const respond = (status: number): void => {
       statuses.push(status);
       if (status !== 0 && arrival.event.id !== lost) return void response.writeHead(status).end();
       lost = '';
       response.destroy();
     };
-    void forward(port, arrival).then(answer, () => answer(0));
+    void forward(port, arrival).then(respond, () => respond(0));
   });
   const { id: stream } = await createStream(leat, front.url, { types: [type] });
   const secret = await secretOf(stream);
@@ -174,13 +174,13 @@ async function post(
   headers: Readonly<Record<string, string>>,
   body: string,
 ): Promise<number> {
-  const answer = await fetch(`http://127.0.0.1:${port}/hook`, {
+  const response = await fetch(`http://127.0.0.1:${port}/hook`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
     body,
   });
-  await answer.arrayBuffer();
-  return answer.status;
+  await response.arrayBuffer();
+  return response.status;
 }
 
 /** A request as Leat would send it, made by the book and not by our own code. */
@@ -268,8 +268,8 @@ for (const { file, source } of receivers) {
 
     test(`${file} of the guide does the work once where an event comes twice at the same time`, async () => {
       const { id, headers, body } = signed(fixture);
-      const answers = await Promise.all([1, 2, 3].map(() => post(fixture.port, headers, body)));
-      assert.deepEqual(answers, [204, 204, 204]);
+      const statuses = await Promise.all([1, 2, 3].map(() => post(fixture.port, headers, body)));
+      assert.deepEqual(statuses, [204, 204, 204]);
       await settle(fixture);
       assert.equal(fixture.handled(id), 1);
     });

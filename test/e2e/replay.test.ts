@@ -158,9 +158,9 @@ describe('a replay of what enabling a stream skipped', () => {
     const accepted = new Date().toISOString();
     await waitFor('the next millisecond', () => new Date().toISOString() > accepted);
     const path = `/api/v2/event-streams/${stream.id}`;
-    const answer = await leat.send('PATCH', path, { status: 'enabled' });
-    assert.equal(answer.headers.get('leat-skipped-events'), '20');
-    const enabled = await expectBody<StreamBody>(200, answer);
+    const response = await leat.send('PATCH', path, { status: 'enabled' });
+    assert.equal(response.headers.get('leat-skipped-events'), '20');
+    const enabled = await expectBody<StreamBody>(200, response);
     const later = await publish(leat, type);
     await waitFor('an event after them', () => endpoint.of(later)[0]);
     const range = { date_from: disabled.updated_at, date_to: enabled.updated_at };

@@ -100,12 +100,12 @@ describe('what needs no token', () => {
   test('the well-known documents name the configured domain, whatever Host says', async () => {
     for (const host of [domain(), 'evil.example.com']) {
       const request = `GET /.well-known/openid-configuration HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
-      const answer = await exchange(leat.port, request);
-      assert.equal(answer.status, 200);
-      const document = JSON.parse(answer.body) as Record<string, unknown>;
+      const response = await exchange(leat.port, request);
+      assert.equal(response.status, 200);
+      const document = JSON.parse(response.body) as Record<string, unknown>;
       assert.equal(document['issuer'], `http://${domain()}/`);
       assert.equal(document['jwks_uri'], `http://${domain()}/.well-known/jwks.json`);
-      assert.ok(!answer.body.includes('evil'));
+      assert.ok(!response.body.includes('evil'));
     }
     const keys = await expectBody<{ keys: Record<string, string>[] }>(
       200,

@@ -282,8 +282,8 @@ function get(token: string): Promise<Response> {
 }
 
 /** The answer is 401 with this message, in the body and in the challenge. */
-async function refusedAs(answer: Response, message: string, what = ''): Promise<void> {
-  const body = await expectBody<ProblemBody>(401, answer).catch((error: unknown) => {
+async function refusedAs(response: Response, message: string, what = ''): Promise<void> {
+  const body = await expectBody<ProblemBody>(401, response).catch((error: unknown) => {
     throw new Error(`${what}: ${(error as Error).message}`, { cause: error });
   });
   assert.deepEqual(body, { statusCode: 401, error: 'Unauthorized', message }, what);
@@ -293,7 +293,7 @@ async function refusedAs(answer: Response, message: string, what = ''): Promise<
     message === 'Missing authentication'
       ? realm
       : `${realm}, error="invalid_token", error_description="${description}"`;
-  assert.equal(answer.headers.get('www-authenticate'), expected, what);
+  assert.equal(response.headers.get('www-authenticate'), expected, what);
 }
 
 interface Credentials {

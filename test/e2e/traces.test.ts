@@ -73,9 +73,9 @@ describe('the traceparent of a request', () => {
     };
     const sent = request(`${leat.url}/api/v2/events`, { method: 'POST', headers });
     sent.end(JSON.stringify(event(type)));
-    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
-    answer.resume();
-    assert.equal(answer.statusCode, 202);
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    response.resume();
+    assert.equal(response.statusCode, 202);
     const arrival = await waitFor('the event', () =>
       endpoint.arrivals.find((one) => one.event.type === type),
     );

@@ -45,9 +45,9 @@ export interface ProblemBody {
 /** The answer's body as JSON, after its status was compared; a refusal is shown with its text. */
 export async function expectBody<T>(
   status: number,
-  answer: Response | Promise<Response>,
+  request: Response | Promise<Response>,
 ): Promise<T> {
-  const response = await answer;
+  const response = await request;
   const body = await response.text();
   assert.equal(response.status, status, `${response.status} ${body}`);
   return (body === '' ? undefined : JSON.parse(body)) as T;

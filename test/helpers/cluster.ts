@@ -67,8 +67,8 @@ export async function startCluster(
 
 /** The nodes as one of them tells. */
 export async function nodesOf(node: Pick<Running, 'url'>): Promise<readonly NodeShown[]> {
-  const answer = await fetch(`${node.url}/readyz`);
-  const { nodes = [] } = (await answer.json()) as { nodes?: readonly NodeShown[] };
+  const response = await fetch(`${node.url}/readyz`);
+  const { nodes = [] } = (await response.json()) as { nodes?: readonly NodeShown[] };
   return nodes;
 }
 

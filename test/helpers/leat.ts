@@ -157,7 +157,7 @@ export async function fetchToken(
   client: { readonly id: string; readonly secret: string },
   audience = '/api/v2/',
 ): Promise<string> {
-  const answer = await fetch(`${url}/oauth/token`, {
+  const response = await fetch(`${url}/oauth/token`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({
@@ -167,9 +167,9 @@ export async function fetchToken(
       client_secret: client.secret,
     }),
   });
-  const body = (await answer.json()) as { access_token?: string };
+  const body = (await response.json()) as { access_token?: string };
   if (body.access_token === undefined) {
-    throw new Error(`no token: ${answer.status} ${JSON.stringify(body)}`);
+    throw new Error(`no token: ${response.status} ${JSON.stringify(body)}`);
   }
   return body.access_token;
 }
@@ -224,10 +224,10 @@ async function ready(child: ChildProcess, url: string, output: () => string): Pr
   let status: number | undefined;
   const isReady = async (): Promise<boolean> => {
     assertRunning(child, output);
-    const answer = await fetch(`${url}/readyz`).catch(() => undefined);
-    await answer?.arrayBuffer();
-    status = answer?.status;
-    return answer?.ok ?? false;
+    const response = await fetch(`${url}/readyz`).catch(() => undefined);
+    await response?.arrayBuffer();
+    status = response?.status;
+    return response?.ok ?? false;
   };
   const progress = (): unknown => ({ status, output: output() });
   await waitFor('the server to be ready', isReady, { progress });

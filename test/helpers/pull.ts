@@ -44,33 +44,33 @@ export async function openPull(
     agent: false,
     headers: { authorization: `Bearer ${token}`, ...headers },
   });
-  const [answer] = (await once(request, 'response')) as [IncomingMessage];
+  const [response] = (await once(request, 'response')) as [IncomingMessage];
   const blocks: Block[] = [];
   let text = '';
   let rest = '';
-  answer.setEncoding('utf8').on('data', (chunk: string) => {
+  response.setEncoding('utf8').on('data', (chunk: string) => {
     text += chunk;
     const parts = (rest + chunk).split('\n\n');
     rest = parts.pop() ?? '';
     blocks.push(...parts.map(blockOf));
   });
   const ended = new Promise<'complete' | 'cut'>((resolve) => {
-    answer
+    response
       .on('error', () => {})
       .on('close', () => {
-        resolve(answer.complete ? 'complete' : 'cut');
+        resolve(response.complete ? 'complete' : 'cut');
       });
   });
   const pull: OpenPull = {
-    status: answer.statusCode ?? 0,
-    headers: answer.headers,
+    status: response.statusCode ?? 0,
+    headers: response.headers,
     blocks,
     text: () => text,
     ended,
     until: async (fits, what = 'a pull') => {
       const hasCome = (): boolean => {
         if (fits(pull)) return true;
-        if (!answer.closed) return false;
+        if (!response.closed) return false;
         throw new Error(`${what} ended early`);
       };
       const progress = (): number => text.length;
@@ -84,8 +84,8 @@ export async function openPull(
       await pull.until(() => eventsOf(pull).length >= count, `${count} events`);
       return eventsOf(pull);
     },
-    pause: () => void answer.pause(),
-    resume: () => void answer.resume(),
+    pause: () => void response.pause(),
+    resume: () => void response.resume(),
     close: () => void request.destroy(),
   };
   return pull;

@@ -11,7 +11,7 @@ export interface MailServer {
   /** Waits for the `count`-th mail (1-indexed). */
   mail(count: number): Promise<ReceivedMail>;
   /** Refuses every mail from now on with this answer, or takes them again. */
-  refuse(answer: { readonly code: number; readonly text: string } | undefined): void;
+  refuse(response: { readonly code: number; readonly text: string } | undefined): void;
   close(): Promise<void>;
 }
 
@@ -92,8 +92,8 @@ export async function startMailServer(options: MailServerOptions = {}): Promise<
     mails,
     mail: (count) =>
       waitFor(`mail ${count}`, () => mails[count - 1], { progress: () => mails.length }),
-    refuse: (answer) => {
-      refusal = answer;
+    refuse: (response) => {
+      refusal = response;
     },
     close: () => new Promise((resolve) => server.close(() => resolve())),
   };

@@ -120,8 +120,8 @@ async function connectedTo(port: number): Promise<Socket> {
 }
 
 async function echoOf(socket: Socket, words: string): Promise<string> {
-  const answer = once(socket, 'data');
+  const echo = once(socket, 'data');
   socket.write(words);
-  const [data] = (await answer) as [Buffer];
+  const [data] = (await echo) as [Buffer];
   return data.toString();
 }

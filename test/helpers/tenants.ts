@@ -43,13 +43,13 @@ export async function createTenant(
       headers: { ...host, ...headers },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
-  const answer = await send('POST', '/oauth/token', {
+  const response = await send('POST', '/oauth/token', {
     grant_type: 'client_credentials',
     audience: '/api/v2/',
     client_id: credential('id'),
     client_secret: credential('secret'),
   });
-  const token = ((await answer.json()) as { access_token?: string }).access_token ?? '';
+  const token = ((await response.json()) as { access_token?: string }).access_token ?? '';
   const authorization = `Bearer ${token}`;
   return {
     url: leat.url,

@@ -8,15 +8,15 @@ import express, { type Request, type Response } from 'express';
 import { auth, claimIncludes, requiredScopes } from 'express-oauth2-jwt-bearer';
 
 const [issuerBaseURL = '', audience = ''] = process.argv.slice(2);
-const answer = (request: Request, response: Response): void => {
+const sendClaims = (request: Request, response: Response): void => {
   response.json(request.auth?.payload);
 };
 
 const app = express();
 app.use(auth({ issuerBaseURL, audience }));
-app.get('/protected', answer);
-app.get('/scope', requiredScopes('read:admin-messages'), answer);
-app.get('/permission', claimIncludes('permissions', 'read:admin-messages'), answer);
+app.get('/protected', sendClaims);
+app.get('/scope', requiredScopes('read:admin-messages'), sendClaims);
+app.get('/permission', claimIncludes('permissions', 'read:admin-messages'), sendClaims);
 
 const server = app.listen(0, '127.0.0.1', () => {
   const { port } = server.address() as AddressInfo;
