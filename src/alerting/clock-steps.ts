@@ -14,7 +14,7 @@ export interface ClockSteps {
   setBackMs(tenant: number, lastCheckAt: Millis | undefined): number;
 }
 
-/** A clock is slewed by less from check to check, and `lookbackMs` is more. */
+/** A clock is slewed by less from check to check, and `reportedWindowMs` is more. */
 const STEP_MIN_MS = 1000;
 
 /** @param everyMs the time between two checks of a tenant */

@@ -16,7 +16,7 @@ export type ReportedFailure = readonly [failedAt: Millis, eventId: string];
  * commit: seconds later when the database is slow or the clocks differ. A check that started where
  * the last one ended would never read it.
  */
-export const lookbackMs = 60_000;
+export const reportedWindowMs = 60_000;
 
 /** Failures remembered of one stream. */
 export const rememberedPerStream = 200;
@@ -30,7 +30,7 @@ const REMEMBERED_TOTAL = 5000;
  *   times that are earlier by as much
  */
 export function readFrom(lastCheckAt: Millis | undefined, clockStepMs = 0): Millis {
-  return lastCheckAt === undefined ? 0 : lastCheckAt - lookbackMs - clockStepMs;
+  return lastCheckAt === undefined ? 0 : lastCheckAt - reportedWindowMs - clockStepMs;
 }
 
 /**
@@ -46,7 +46,7 @@ export function rememberReported(
   reported: ReadonlyMap<string, readonly ReportedFailure[]>,
   at: Millis,
 ): Record<string, ReportedFailures> {
-  const start = at - lookbackMs;
+  const start = at - reportedWindowMs;
   const recent = [...reported].flatMap(([id, failures]) => {
     const readAgain = failures.filter(([failedAt]) => failedAt > start);
     return readAgain.length === 0 ? [] : [[id, readAgain] as const];

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import {
-  lookbackMs,
+  reportedWindowMs,
   readFrom,
   type ReportedFailure,
   rememberReported,
@@ -14,14 +14,14 @@ describe('rememberReported', () => {
   test('rememberReported remembers the failures of the last minute, which the next check reads again', () => {
     const recent: ReportedFailure[] = [
       [at - 1, 'evt_2'],
-      [at - lookbackMs, 'evt_1'],
+      [at - reportedWindowMs, 'evt_1'],
     ];
-    const older: ReportedFailure[] = [[at - lookbackMs - 1, 'evt_3']];
+    const older: ReportedFailure[] = [[at - reportedWindowMs - 1, 'evt_3']];
     const reported = new Map(Object.entries({ a: recent, b: older }));
     const remembered = rememberReported(reported, at);
-    assert.equal(remembered['a']?.from, at - lookbackMs);
-    assert.equal(readFrom(at), at - lookbackMs);
-    assert.deepEqual(remembered, { a: { from: at - lookbackMs, told: [[at - 1, 'evt_2']] } });
+    assert.equal(remembered['a']?.from, at - reportedWindowMs);
+    assert.equal(readFrom(at), at - reportedWindowMs);
+    assert.deepEqual(remembered, { a: { from: at - reportedWindowMs, told: [[at - 1, 'evt_2']] } });
   });
 
   test('readFrom: the first check reads everything', () => {

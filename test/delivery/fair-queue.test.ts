@@ -6,8 +6,8 @@ import { FairQueue, type Offer } from '../../src/delivery/fair-queue.ts';
 function queueOf(counts: readonly number[]): FairQueue<string> {
   const queue = new FairQueue<string>();
   counts.forEach((count, tenant) => {
-    const letter = String.fromCharCode(97 + tenant);
-    for (let number = 1; number <= count; number += 1) queue.push(tenant, `${letter}${number}`);
+    const name = String.fromCharCode(97 + tenant);
+    for (let number = 1; number <= count; number += 1) queue.push(tenant, `${name}${number}`);
   });
   return queue;
 }

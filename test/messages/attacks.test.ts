@@ -380,7 +380,7 @@ describe('oversized token', () => {
 });
 
 describe('permission', () => {
-  const lookAlikes = [
+  const lookalikes = [
     '',
     ' ',
     '*',
@@ -416,13 +416,13 @@ describe('permission', () => {
   ];
 
   test('similar permissions are denied', async () => {
-    for (const one of lookAlikes) {
+    for (const one of lookalikes) {
       const name = JSON.stringify(one);
       assert.equal(await bearer(adminToken({ permissions: [one] })), 'denied', name);
     }
-    assert.equal(await bearer(adminToken({ permissions: lookAlikes })), 'denied');
+    assert.equal(await bearer(adminToken({ permissions: lookalikes })), 'denied');
     assert.equal(
-      await bearer(adminToken({ permissions: [...lookAlikes, permission] })),
+      await bearer(adminToken({ permissions: [...lookalikes, permission] })),
       'accepted',
     );
   });
@@ -478,11 +478,11 @@ describe('permission', () => {
   });
 
   test('hasAll: false for an empty list of required permissions', () => {
-    for (const held of [undefined, [], [''], [permission], lookAlikes]) {
+    for (const held of [undefined, [], [''], [permission], lookalikes]) {
       assert.equal(hasAll(held, []), false);
     }
     assert.equal(hasAll([permission], [permission]), true);
     assert.equal(hasAll([permission], [permission, 'other']), false);
-    assert.equal(hasAll(lookAlikes, [permission]), false);
+    assert.equal(hasAll(lookalikes, [permission]), false);
   });
 });

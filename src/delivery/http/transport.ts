@@ -103,7 +103,7 @@ export function createTransport(deps: TransportDeps): HttpTransport {
     afterMs: deps.timeoutMs,
     passed: (exchange) => exchange.cutOff('timeout'),
   });
-  const lookUp: LookUp = (tenant, name, exchange, ended) => {
+  const lookup: Lookup = (tenant, name, exchange, ended) => {
     const known = names.last(name);
     if (known !== undefined) return queueMicrotask(() => ended(known));
     const sinceMs = clock.elapsedMs();
@@ -127,7 +127,7 @@ export function createTransport(deps: TransportDeps): HttpTransport {
     names.find(tenant, name, { first: true, begun, ended: endOnce });
   };
   const connections: ConnectionPool<HttpConnection> = createConnectionPool({
-    open: (origin) => openConnection(origin, { connect, lookUp, connections }),
+    open: (origin) => openConnection(origin, { connect, lookup, connections }),
     idleMax: deps.idleConnectionsMax ?? idleConnectionsMax,
   });
   const exchangeDeps = { bodyBytesMax, textBytesMax, deadlines };
@@ -165,7 +165,7 @@ export function createTransport(deps: TransportDeps): HttpTransport {
  * starts. The attempt was prepared, so this is for changes since then: another attempt took the
  * idle connection, or the receiver closed it.
  */
-type LookUp = (
+type Lookup = (
   tenant: number,
   name: string,
   exchange: Exchange | undefined,
@@ -240,23 +240,23 @@ function openConnection(
   origin: string,
   {
     connect,
-    lookUp,
+    lookup,
     connections,
   }: {
     readonly connect: Connect;
-    readonly lookUp: LookUp;
+    readonly lookup: Lookup;
     readonly connections: ConnectionPool<HttpConnection>;
   },
 ): HttpConnection {
   let socket: Socket | undefined;
-  const lookup: LookupFunction = (name, options, callback) =>
-    lookUp(connection.tenant, name, connection.exchange, (result) =>
+  const lookupFunction: LookupFunction = (name, options, callback) =>
+    lookup(connection.tenant, name, connection.exchange, (result) =>
       giveAddresses(result, options, callback),
     );
   const client = new Client(origin, {
     connect: (target: ConnectTarget, connected: Connected) => {
       connection.phase = 'connecting';
-      socket = connect(target, lookup, connected);
+      socket = connect(target, lookupFunction, connected);
       // First, because the next listener may send the request.
       socket.prependOnceListener('connect', () => (connection.phase = 'securing'));
       socket.on('readable', () => connection.exchange?.countWire(socket?.bytesRead ?? 0));

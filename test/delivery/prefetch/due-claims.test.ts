@@ -10,7 +10,7 @@ const busy = respondedWith(503, 'busy');
 
 /** A fixture whose claims can be delayed. */
 async function createSlowFixture(t: TestContext) {
-  const gate = { isSlow: false, release: (): void => undefined };
+  const barrier = { isSlow: false, release: (): void => undefined };
   const claimed: (readonly DueRequest[])[] = [];
   const fixture = await createDeliveryFixture(t, {
     respond: () => busy,
@@ -21,7 +21,7 @@ async function createSlowFixture(t: TestContext) {
         claimDue: async (...args) => {
           const answer = await store.deliveries.claimDue(...args);
           claimed.push(args[0]);
-          if (gate.isSlow) await new Promise<void>((resolve) => (gate.release = resolve));
+          if (barrier.isSlow) await new Promise<void>((resolve) => (barrier.release = resolve));
           return answer;
         },
       },
@@ -32,7 +32,7 @@ async function createSlowFixture(t: TestContext) {
   const ids = await fixture.publishMany(2);
   await fixture.clock.advance(100);
   assert.equal(fixture.sent().length, 2);
-  return { fixture, stream, gate, claimed, ids };
+  return { fixture, stream, barrier, claimed, ids };
 }
 
 async function failures(fixture: DeliveryFixture, stream: Stream) {
@@ -71,13 +71,13 @@ describe('rows that are due', () => {
   });
 
   test('due rows are sent by the stream as it is after the claim', async (t) => {
-    const { fixture, stream, gate } = await createSlowFixture(t);
-    gate.isSlow = true;
+    const { fixture, stream, barrier } = await createSlowFixture(t);
+    barrier.isSlow = true;
     await fixture.clock.advance(1000);
     const endpoint = 'https://other.example.net/hook';
     await fixture.update(stream, { destination: { ...stream.destination, endpoint } });
-    gate.isSlow = false;
-    gate.release();
+    barrier.isSlow = false;
+    barrier.release();
     await fixture.clock.advance(100);
     const targets = fixture.transport.posts.slice(2).map(({ request }) => request.origin);
     assert.deepEqual(targets, ['https://other.example.net', 'https://other.example.net']);
@@ -85,12 +85,12 @@ describe('rows that are due', () => {
   });
 
   test('due rows are not sent when the stream was disabled during the claim; they become failures', async (t) => {
-    const { fixture, stream, gate } = await createSlowFixture(t);
-    gate.isSlow = true;
+    const { fixture, stream, barrier } = await createSlowFixture(t);
+    barrier.isSlow = true;
     await fixture.clock.advance(1000);
     await fixture.update(stream, { status: 'disabled' });
-    gate.isSlow = false;
-    gate.release();
+    barrier.isSlow = false;
+    barrier.release();
     await fixture.clock.advance(60_000);
     assert.equal(fixture.sent().length, 2);
     const listed = await failures(fixture, stream);
@@ -103,25 +103,25 @@ describe('rows that are due', () => {
   });
 
   test('due rows are not sent when the stream was deleted during the claim', async (t) => {
-    const { fixture, stream, gate } = await createSlowFixture(t);
-    gate.isSlow = true;
+    const { fixture, stream, barrier } = await createSlowFixture(t);
+    barrier.isSlow = true;
     await fixture.clock.advance(1000);
     await fixture.store.streams.delete(fixture.tenant, stream.id);
-    gate.isSlow = false;
-    gate.release();
+    barrier.isSlow = false;
+    barrier.release();
     await fixture.clock.advance(60_000);
     assert.equal(fixture.sent().length, 2);
     assert.equal(fixture.dispatcher.state().inFlight, 0);
   });
 
   test('due rows whose claim takes long are not sent before the end of their lease', async (t) => {
-    const { fixture, stream, gate, ids } = await createSlowFixture(t);
-    gate.isSlow = true;
+    const { fixture, stream, barrier, ids } = await createSlowFixture(t);
+    barrier.isSlow = true;
     await fixture.clock.advance(1000);
     // An attempt that began now could end after the lease.
     await fixture.clock.advance(settings.leaseGraceMs + 1);
-    gate.isSlow = false;
-    gate.release();
+    barrier.isSlow = false;
+    barrier.release();
     fixture.transport.respond = () => ok;
     await fixture.clock.advance(100);
     assert.equal(fixture.sent().length, 2);
@@ -132,12 +132,12 @@ describe('rows that are due', () => {
   });
 
   test('due rows that were not sent in time become failures when their stream is disabled', async (t) => {
-    const { fixture, stream, gate } = await createSlowFixture(t);
-    gate.isSlow = true;
+    const { fixture, stream, barrier } = await createSlowFixture(t);
+    barrier.isSlow = true;
     await fixture.clock.advance(1000);
     await fixture.clock.advance(settings.leaseGraceMs + 1);
-    gate.isSlow = false;
-    gate.release();
+    barrier.isSlow = false;
+    barrier.release();
     await fixture.clock.advance(100);
     await fixture.update(stream, { status: 'disabled' });
     await fixture.clock.advance(60_000);

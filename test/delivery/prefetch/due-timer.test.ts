@@ -10,10 +10,10 @@ for (const stepMs of [hour, -hour]) {
   test(`a row waits its time when the wall clock is set by ${stepMs} ms`, async () => {
     const manual = createManualClock();
     let aheadMs = 0;
-    const told: unknown[] = [];
+    const enqueued: unknown[] = [];
     const due = createDueTimer({
       clock: { ...manual, now: () => manual.now() + aheadMs },
-      scheduler: { enqueue: (runner) => told.push(runner), dispatch: () => undefined },
+      scheduler: { enqueue: (runner) => enqueued.push(runner), dispatch: () => undefined },
     });
     const [before, meanwhile] = [{ state: 'active' }, { state: 'active' }] as unknown as Runner[];
     assert.ok(before && meanwhile);
@@ -22,14 +22,14 @@ for (const stepMs of [hour, -hour]) {
     due.note(meanwhile, 2000);
     due.check();
     await manual.advance(999);
-    assert.deepEqual(told, []);
+    assert.deepEqual(enqueued, []);
     await manual.advance(1);
-    assert.deepEqual(told, [before]);
+    assert.deepEqual(enqueued, [before]);
     aheadMs = 0;
     due.check();
     await manual.advance(999);
-    assert.deepEqual(told, [before]);
+    assert.deepEqual(enqueued, [before]);
     await manual.advance(1);
-    assert.deepEqual(told, [before, meanwhile]);
+    assert.deepEqual(enqueued, [before, meanwhile]);
   });
 }
