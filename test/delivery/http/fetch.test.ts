@@ -15,7 +15,7 @@ import { startMailServer } from '../../helpers/smtp.ts';
 
 /** Requests of the service itself, to names that only the name server of the test has. */
 
-const name = { alert, domain: 'leat.example.com' };
+const message = { alert, domain: 'leat.example.com' };
 const never = new AbortController().signal;
 
 const zone: Zone = (name) => (name === 'known.test' ? ['127.0.0.1'] : 'no such name');
@@ -76,10 +76,10 @@ describe('requests of the service itself', () => {
     t.after(() => endpoint.close());
     const userAgent = 'Leat/1.2.3';
     const known = `http://known.test:${endpoint.port}/`;
-    await createAlertWebhook({ fetch, url: known, userAgent }).send(name, never);
+    await createAlertWebhook({ fetch, url: known, userAgent }).send(message, never);
     assert.equal(endpoint.arrivals.length, 1);
     const unknown = createAlertWebhook({ fetch, url: 'http://unknown.test/', userAgent });
-    await assert.rejects(unknown.send(name, never), { message: 'ENOTFOUND' });
+    await assert.rejects(unknown.send(message, never), { message: 'ENOTFOUND' });
   });
 
   test('mail names its failure in one word', async (t) => {
@@ -88,9 +88,9 @@ describe('requests of the service itself', () => {
     t.after(() => server.close());
     const to = 'ops@example.com';
     const smtpUrl = `smtp://known.test:${server.port}`;
-    await createAlertMail({ smtpUrl, to, lookup }).send(name, never);
+    await createAlertMail({ smtpUrl, to, lookup }).send(message, never);
     await server.mail(1);
     const unknown = createAlertMail({ smtpUrl: 'smtp://unknown.test:25', to, lookup });
-    await assert.rejects(unknown.send(name, never), { message: 'ENOTFOUND' });
+    await assert.rejects(unknown.send(message, never), { message: 'ENOTFOUND' });
   });
 });
