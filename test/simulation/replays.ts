@@ -65,7 +65,7 @@ export class Replays {
     const firstAt = (offset: number): number | undefined => this.#tables.firstAt(line, offset);
     const { take, waitingMax } = ask;
     const asked = { cursor, take, waitingMax, wanted, firstAt };
-    const { ids, result } = replays.feed(line.log.model, counts, asked, now);
+    const { ids, result } = replays.materialize(line.log.model, counts, asked, now);
     for (const id of ids) line.cycles.set(id, (line.cycles.get(id) ?? 0) + 1);
     if (answer.materialized !== ids.length || answer.result !== result) {
       this.#account.break(

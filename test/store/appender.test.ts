@@ -5,7 +5,7 @@ import type { Appended, NewEvent } from '../../src/core/types.ts';
 import { createAppender, type AppenderDeps } from '../../src/store/appender.ts';
 import { newEvent } from './contract/fixture.ts';
 
-/** An engine that writes when the test lets it. */
+/** An engine whose writes end when the test resolves them. */
 function createGate(given: Partial<AppenderDeps> = {}) {
   const writes: { tenant: number; ids: string[] }[] = [];
   let release: (() => void)[] = [];
@@ -24,17 +24,17 @@ function createGate(given: Partial<AppenderDeps> = {}) {
   return {
     appender,
     writes,
-    /** Ends the present turn of the event loop, and those that wait for a quiet one. */
+    /** Ends the current turn of the event loop, and the turns that a deferred commit waits for. */
     turn: async () => {
       while (deferred.length > 0) for (const action of deferred.splice(0)) action();
       await settled();
     },
-    /** Ends the present turn only. */
+    /** Ends only the current turn. */
     oneTurn: async () => {
       for (const action of deferred.splice(0)) action();
       await settled();
     },
-    /** Ends the writes under way. */
+    /** Ends the writes in progress. */
     commit: async () => {
       for (const resolve of release) resolve();
       release = [];
@@ -43,7 +43,7 @@ function createGate(given: Partial<AppenderDeps> = {}) {
   };
 }
 
-/** A full group lets some turns of the event loop pass. */
+/** A full group yields some turns of the event loop. */
 const settled = async () => {
   for (let turn = 0; turn < 6; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 };

@@ -16,7 +16,7 @@ import { createTestTime, plantClock, withClock } from './test-time.ts';
 const secretKey = randomBytes(32);
 const random = (count: number) => randomBytes(count);
 
-/** As {@link openStore} does, but for the time. */
+/** Opens a store as {@link openStore} does, except for the time. */
 const open = (path: string, time: StoreTime) => {
   const file = path === ':memory:' ? undefined : path;
   const defer = (action: () => void): void => void setImmediate(action);
@@ -69,8 +69,8 @@ export const postgres: Engine = {
 };
 
 /**
- * PostgreSQL behind a pooler that gives every transaction another connection and refuses LISTEN:
- * what relies on the state of a session breaks.
+ * PostgreSQL behind a pooler that uses another connection for each transaction and refuses LISTEN:
+ * code that relies on the state of a session breaks.
  */
 export const postgresPooled: Engine = {
   name: 'PostgreSQL behind a pooler',
@@ -99,7 +99,10 @@ export const postgresPooled: Engine = {
 
 let ready: Promise<string> | undefined;
 
-/** A copy of a database that has its schema already: the tests of migrations make their own. */
+/**
+ * Returns a copy of a database that has its schema already: the tests of migrations create their
+ * own.
+ */
 export async function newDatabase(): Promise<string> {
   const server = await sharedPostgres();
   ready ??= (async () => {
@@ -128,7 +131,7 @@ async function openDatabase(url: string): Promise<OpenedStore> {
     time,
     reopen: async () => {
       await store.close();
-      // The lease of a process that is gone ends some time.
+      // The lease of an ended process ends some time later.
       await query(url, 'update nodes set lease_until = clock_timestamp()');
       return openDatabase(url);
     },

@@ -10,30 +10,30 @@ const unexpected = (error: unknown): never => assert.fail(String(error));
 describe('hints', () => {
   test('a listener that throws affects neither the command nor the other listeners', () => {
     const reported: unknown[] = [];
-    const heard: Hint[] = [];
+    const received: Hint[] = [];
     const hints = createHints({ report: (error) => reported.push(error) });
     const bug = new Error('a bug in a listener');
     hints.watch(() => {
       throw bug;
     });
-    hints.watch((one) => heard.push(one));
+    hints.watch((one) => received.push(one));
     hints.emit(hint('a'));
     hints.emit(hint('b'));
-    assert.deepEqual(heard, [hint('a'), hint('b')]);
+    assert.deepEqual(received, [hint('a'), hint('b')]);
     assert.deepEqual(reported, [bug, bug]);
   });
 
   test('every listener receives hints in the order of the commits, even when one of them commits', () => {
     const hints = createHints({ report: unexpected });
-    const heard: string[] = [];
+    const received: string[] = [];
     hints.watch((one) => {
       if (one.kind !== 'stream') return;
-      heard.push(`first ${one.stream}`);
+      received.push(`first ${one.stream}`);
       if (one.stream === 'a') hints.emit(hint('b'));
     });
-    hints.watch((one) => one.kind === 'stream' && heard.push(`second ${one.stream}`));
+    hints.watch((one) => one.kind === 'stream' && received.push(`second ${one.stream}`));
     hints.emit(hint('a'));
-    assert.deepEqual(heard, ['first a', 'second a', 'first b', 'second b']);
+    assert.deepEqual(received, ['first a', 'second a', 'first b', 'second b']);
   });
 
   test('a function that watches twice and stops once still receives hints', () => {

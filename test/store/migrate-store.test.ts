@@ -82,13 +82,13 @@ describe('a migration to PostgreSQL', { concurrency: 2 }, () => {
     const outcomesOf = (rows: typeof waiting) =>
       rows.map(({ event, kind }) => delivered(event, { kind, hasRow: true }));
     await fixture.settle(owned, { outcomes: outcomesOf(waiting) });
-    const ask = { ...raiseOf(owned), replay: 'rpl_kept', take: 9, waitingMax: 9 };
-    assert.equal((await store.replays.materialize(ask)).materialized, 3);
+    const request = { ...raiseOf(owned), replay: 'rpl_kept', take: 9, waitingMax: 9 };
+    assert.equal((await store.replays.materialize(request)).materialized, 3);
     const { rows } = await claimDue(fixture, owned);
     const offsets = rows.map(({ event }) => event.offset);
     assert.deepEqual(offsets, [3, 5, 6]);
     await fixture.settle(owned, { outcomes: outcomesOf(rows) });
-    assert.equal((await store.replays.materialize(ask)).result, 'over');
+    assert.equal((await store.replays.materialize(request)).result, 'over');
     const over = await store.replays.get(1, stream.id, 'rpl_kept');
     assert.deepEqual([over?.status, over?.matched, over?.sent, over?.failed], ['done', 4, 4, 0]);
   });
@@ -578,17 +578,17 @@ async function fillStreams(store: Store): Promise<void> {
     outcomes: [
       delivered(one, { agoMs: -1 }),
       failed(two, { agoMs: -2, error: hardTexts.join(' ') }),
-      // Due long before the store is opened anew.
+      // Due long before the store is opened again.
       retry(three, { agoMs: -3, delayMs: 1 }),
       parked(four),
     ],
   });
   // One replay that is over, and one in its midst.
-  const asked = { tenant: tenant.id, stream: stream.id, from: 0, types: ['user.created', 'a.a'] };
-  await store.replays.create({ ...asked, id: 'rpl_over', to: 1 });
-  await store.replays.create({ ...asked, id: 'rpl_kept', to: four.offset });
-  const ask = { ...raiseOf(owned), cursor: four.offset, replay: 'rpl_kept', waitingMax: 9 };
-  await store.replays.materialize({ ...ask, take: 1 });
+  const range = { tenant: tenant.id, stream: stream.id, from: 0, types: ['user.created', 'a.a'] };
+  await store.replays.create({ ...range, id: 'rpl_over', to: 1 });
+  await store.replays.create({ ...range, id: 'rpl_kept', to: four.offset });
+  const request = { ...raiseOf(owned), cursor: four.offset, replay: 'rpl_kept', waitingMax: 9 };
+  await store.replays.materialize({ ...request, take: 1 });
   await fixture.settle(owned, {
     cursor: four.offset,
     outcomes: [delivered(one, { kind: 'replay', hasRow: true })],

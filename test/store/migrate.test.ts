@@ -42,8 +42,8 @@ describe('migrate', () => {
       message: 'LEAT_STORE: a.db cannot be migrated (0002_b): no such table: nowhere',
     });
     assert.deepEqual(tables(connection), ['a', 'leat_migrations', 'leat_schema']);
-    const mended = migrationsOf(t, { '0001_a.sql': first, '0002_b.sql': second });
-    assert.deepEqual(await migrate(driver, mended), ['0002_b']);
+    const repaired = migrationsOf(t, { '0001_a.sql': first, '0002_b.sql': second });
+    assert.deepEqual(await migrate(driver, repaired), ['0002_b']);
   });
 
   test('migrate: does not touch a database of a newer version', async (t) => {

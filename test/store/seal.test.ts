@@ -33,10 +33,10 @@ describe('seal', () => {
 
   test('seal: takes its nonce from the random source', () => {
     const nonce = Buffer.alloc(12, 5);
-    const asked: number[] = [];
-    const fixed = createSeal(key, (count) => (asked.push(count), nonce));
+    const counts: number[] = [];
+    const fixed = createSeal(key, (count) => (counts.push(count), nonce));
     assert.deepEqual(Buffer.from(fixed.seal('x').subarray(1, 13)), nonce);
-    assert.deepEqual(asked, [12]);
+    assert.deepEqual(counts, [12]);
   });
 
   test('seal: opens nothing with a changed bit', () => {

@@ -21,7 +21,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { endWithProcess } from '../helpers/children.ts';
 
 const program = new URL('process/keeper.ts', import.meta.url).pathname;
-/** Root may write anywhere, so as root the refusals of a user are tried as `nobody`. */
+/** Root may write anywhere, so as root the refusals of a user are tested as `nobody`. */
 const otherUser = process.getuid?.() === 0 ? 65_534 : undefined;
 const locked = 'is in use by another process, stop that one or choose another file';
 const unwritable = 'cannot be written, this user needs write access to the file and its folder';
@@ -32,7 +32,7 @@ const noDatabase =
 
 describe('the first start', () => {
   test('first start: creates folder and file for this user only', async (t) => {
-    const file = join(placeFor(t), 'new', 'data', 'leat.db');
+    const file = join(folderFor(t), 'new', 'data', 'leat.db');
     const keeper = await opened(t, file);
     assert.equal(statSync(join(file, '..')).mode & 0o777, 0o700);
     assert.equal(statSync(file).mode & 0o777, 0o600);
@@ -41,19 +41,19 @@ describe('the first start', () => {
   });
 
   test('first start: kill -9 does no harm', async (t) => {
-    const file = join(placeFor(t), 'leat.db');
+    const file = join(folderFor(t), 'leat.db');
     for (let round = 0; round < 3; round++) {
       const keeper = start(t, file);
       assert.equal(await keeper.line(), 'opening');
       await keeper.kill();
     }
     const keeper = await opened(t, file);
-    assert.equal(await keeper.say('append'), 'appended 1');
+    assert.equal(await keeper.send('append'), 'appended 1');
     assert.equal(await keeper.close(), 0);
   });
 
   test('first start: is refused on a full disk, and works once there is room', async (t) => {
-    const file = join(placeFor(t), 'leat.db');
+    const file = join(folderFor(t), 'leat.db');
     for (const blocks of [0, 8, 64]) {
       const { code, lines } = await refused(t, file, { fileBlocksMax: blocks });
       assert.equal(code, 1);
@@ -61,43 +61,43 @@ describe('the first start', () => {
       assert.match(lines[0] ?? '', /^LEAT_STORE: .*leat\.db cannot be .*disk I\/O error/);
     }
     const keeper = await opened(t, file);
-    assert.equal(await keeper.say('append'), 'appended 1');
+    assert.equal(await keeper.send('append'), 'appended 1');
     assert.equal(await keeper.close(), 0);
   });
 });
 
 describe('a second process', () => {
   test('second process: is refused while the first has the file, and the first continues', async (t) => {
-    const file = join(placeFor(t), 'leat.db');
+    const file = join(folderFor(t), 'leat.db');
     const first = await opened(t, file);
     await assertRefused(t, file, `LEAT_STORE: ${file} ${locked}`);
-    assert.equal(await first.say('append'), 'appended 1');
+    assert.equal(await first.send('append'), 'appended 1');
     assert.equal(await first.close(), 0);
   });
 
   test('second process: finds all data after kill -9 of the first', async (t) => {
-    const file = join(placeFor(t), 'leat.db');
+    const file = join(folderFor(t), 'leat.db');
     const first = await opened(t, file);
-    assert.equal(await first.say('append'), 'appended 1');
+    assert.equal(await first.send('append'), 'appended 1');
     await first.kill();
     const second = await opened(t, file, 'open, 1 events');
-    assert.equal(await second.say('append'), 'appended 2');
+    assert.equal(await second.send('append'), 'appended 2');
     assert.equal(await second.close(), 0);
   });
 
   test('second process: a reader is refused by SQLite and disturbs nothing', async (t) => {
-    const file = join(placeFor(t), 'leat.db');
+    const file = join(folderFor(t), 'leat.db');
     const keeper = await opened(t, file);
     const looker = new DatabaseSync(file, { readOnly: true });
     t.after(() => looker.close());
     const look = () => looker.prepare('select * from tenants').all();
     assert.throws(look, { message: 'database is locked' });
-    assert.equal(await keeper.say('append'), 'appended 1');
+    assert.equal(await keeper.send('append'), 'appended 1');
     assert.equal(await keeper.close(), 0);
   });
 
   test('second process: a start waits for one that has the file for a moment', async (t) => {
-    const file = join(placeFor(t), 'leat.db');
+    const file = join(folderFor(t), 'leat.db');
     assert.equal(await (await opened(t, file)).close(), 0);
     const looker = new DatabaseSync(file);
     looker.exec('begin immediate');
@@ -117,7 +117,7 @@ describe('a store that cannot be written', () => {
   });
 
   test('unwritable store: read-only by its URI and missing: nothing is created', async (t) => {
-    const file = join(placeFor(t), 'leat.db');
+    const file = join(folderFor(t), 'leat.db');
     const location = `${file}?mode=ro`;
     await assertRefused(t, file, `LEAT_STORE: ${file} does not exist`, { location });
     assert.equal(existsSync(file), false);
@@ -131,14 +131,14 @@ describe('a store that cannot be written', () => {
   });
 
   test('unwritable store: a folder in which this user may not create the file', async (t) => {
-    const folder = placeFor(t);
+    const folder = folderFor(t);
     chmodSync(folder, 0o500);
     const file = join(folder, 'leat.db');
     await assertRefused(t, file, `LEAT_STORE: ${file} ${unwritable}`, { uid: otherUser });
   });
 
   test('unwritable store: a folder in which this user may not create another folder', async (t) => {
-    const folder = placeFor(t);
+    const folder = folderFor(t);
     chmodSync(folder, 0o500);
     const file = join(folder, 'data', 'leat.db');
     await assertRefused(t, file, `LEAT_STORE: ${file} ${unwritable}`, { uid: otherUser });
@@ -171,12 +171,12 @@ describe('a store that cannot be written', () => {
 
 describe('a path that is no store', () => {
   test('not a store: a folder', async (t) => {
-    const folder = placeFor(t);
+    const folder = folderFor(t);
     await assertRefused(t, folder, `LEAT_STORE: ${folder} is a folder, name a file in it`);
   });
 
   test('not a store: a path through a file', async (t) => {
-    const file = join(placeFor(t), 'notes.txt');
+    const file = join(folderFor(t), 'notes.txt');
     writeFileSync(file, 'notes');
     for (const path of [join(file, 'leat.db'), join(file, 'data', 'leat.db')]) {
       await assertRefused(t, path, `LEAT_STORE: ${path} lies in something that is not a folder`);
@@ -192,7 +192,7 @@ describe('a path that is no store', () => {
   };
   for (const [what, bytes] of Object.entries(strangers)) {
     test(what, async (t) => {
-      const file = join(placeFor(t), 'leat.db');
+      const file = join(folderFor(t), 'leat.db');
       writeFileSync(file, bytes);
       await assertRefused(t, file, `LEAT_STORE: ${file} ${noDatabase}`);
     });
@@ -200,7 +200,7 @@ describe('a path that is no store', () => {
 
   for (const mode of ['delete', 'wal']) {
     test(`not a store: the database of another program, journal mode ${mode}`, async (t) => {
-      const file = join(placeFor(t), 'photos.db');
+      const file = join(folderFor(t), 'photos.db');
       const other = new DatabaseSync(file);
       other.exec(`pragma journal_mode = ${mode}; create table photos (name text)`);
       other.close();
@@ -210,7 +210,7 @@ describe('a path that is no store', () => {
   }
 
   test('an empty file becomes a new store', async (t) => {
-    const file = join(placeFor(t), 'leat.db');
+    const file = join(folderFor(t), 'leat.db');
     writeFileSync(file, '');
     const keeper = await opened(t, file);
     assert.equal(await keeper.close(), 0);
@@ -260,15 +260,15 @@ describe('a store that does not fit', () => {
 });
 
 test('a disk that fills up while running: no acknowledged event is lost', async (t) => {
-  const file = join(placeFor(t), 'leat.db');
+  const file = join(folderFor(t), 'leat.db');
   const keeper = await opened(t, file, 'open, 0 events', { fileBlocksMax: 4096 });
   const failure = /^StoreUnavailable: disk I\/O error after (\d+)$/;
-  const head = failure.exec(await keeper.say('fill'))?.[1];
+  const head = failure.exec(await keeper.send('fill'))?.[1];
   assert.ok(Number(head) > 10, `${head} events`);
-  assert.match(await keeper.say('fill'), failure, 'it still responds');
+  assert.match(await keeper.send('fill'), failure, 'it still responds');
   await keeper.kill();
   const next = await opened(t, file, `open, ${head} events`);
-  assert.equal(await next.say('append'), `appended ${Number(head) + 1}`);
+  assert.equal(await next.send('append'), `appended ${Number(head) + 1}`);
   assert.equal(await next.close(), 0);
   assert.deepEqual(integrityOf(file), 'ok');
 });
@@ -282,7 +282,7 @@ interface StartOptions {
   readonly fileBlocksMax?: number | undefined;
 }
 
-/** The file must not change by a refused start, nor may one appear beside it. */
+/** A refused start must not change the file, nor create one next to it. */
 async function assertRefused(
   t: TestContext,
   file: string,
@@ -306,12 +306,12 @@ async function refused(t: TestContext, file: string, options: StartOptions) {
 async function opened(
   t: TestContext,
   file: string,
-  says = 'open, 0 events',
+  firstLine = 'open, 0 events',
   options: StartOptions = {},
 ): Promise<Keeper> {
   const keeper = start(t, file, options);
   assert.equal(await keeper.line(), 'opening');
-  assert.equal(await keeper.line(), says);
+  assert.equal(await keeper.line(), firstLine);
   return keeper;
 }
 
@@ -338,24 +338,24 @@ function start(t: TestContext, file: string, options: StartOptions = {}) {
   t.after(kill);
   const line = async (): Promise<string> => {
     const next = await lines.next();
-    assert.ok(next.done !== true, 'the process has more to say');
+    assert.ok(next.done !== true, 'the process has more output');
     return next.value;
   };
   return {
     line,
     kill,
-    say: (word: string) => {
+    send: (word: string) => {
       child.stdin.write(`${word}\n`);
       return line();
     },
-    /** What it says until it ends. */
+    /** Returns its output until it ends. */
     rest: async () => {
       child.stdin.end();
-      const said: string[] = [];
+      const output: string[] = [];
       for (let next = await lines.next(); next.done !== true; next = await lines.next()) {
-        said.push(next.value);
+        output.push(next.value);
       }
-      return said;
+      return output;
     },
     close: () => {
       child.stdin.end();
@@ -364,27 +364,27 @@ function start(t: TestContext, file: string, options: StartOptions = {}) {
   };
 }
 
-/** A folder that the other user owns. */
-function placeFor(t: TestContext): string {
+/** Creates a folder that the other user owns. */
+function folderFor(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'leat-start-'));
-  const place = join(folder, 'place');
-  mkdirSync(place);
+  const inner = join(folder, 'inner');
+  mkdirSync(inner);
   t.after(() => {
-    chmodSync(place, 0o700);
+    chmodSync(inner, 0o700);
     rmSync(folder, { recursive: true });
   });
   if (otherUser !== undefined) {
     chmodSync(folder, 0o755);
-    chownSync(place, otherUser, otherUser);
+    chownSync(inner, otherUser, otherUser);
   }
-  return place;
+  return inner;
 }
 
-/** The file of a store that was made and closed. */
+/** Returns the file of a store that was created and closed. */
 async function storeFor(t: TestContext): Promise<string> {
-  const file = join(placeFor(t), 'leat.db');
+  const file = join(folderFor(t), 'leat.db');
   const keeper = await opened(t, file);
-  assert.equal(await keeper.say('append'), 'appended 1');
+  assert.equal(await keeper.send('append'), 'appended 1');
   assert.equal(await keeper.close(), 0);
   if (otherUser !== undefined) chownSync(file, otherUser, otherUser);
   return file;

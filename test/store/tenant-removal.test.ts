@@ -23,7 +23,7 @@ import {
 } from './contract/fixture.ts';
 import { newDatabase, openUrl } from './engines.ts';
 
-/** Deleting a tenant reaches every table, on both engines: also tables that are still to come. */
+/** Removing a tenant reaches every table on both engines, including later ones. */
 
 interface Place {
   readonly store: Store;
@@ -31,7 +31,7 @@ interface Place {
   counts(tenant: number): Promise<ReadonlyMap<string, number>>;
 }
 
-/** They know no tenant, or belong to what is removed. */
+/** Tables without a tenant, or that belong to the removal itself. */
 const aside = ['leaving_runs', 'attempts_kept', 'kept_events'];
 
 for (const [engine, open] of [
@@ -85,7 +85,7 @@ function remove(store: Store, tenant: number): Promise<number> {
   );
 }
 
-/** Something of everything that a tenant can have. */
+/** Creates something of everything that a tenant can have. */
 async function fill(store: Store, tenant: number): Promise<void> {
   const fixture = fixtureOf(store, tenant);
   const owned = await fixture.own(await fixture.addStream());
@@ -166,7 +166,7 @@ async function openSqlite(t: TestContext): Promise<Place> {
   return {
     store,
     counts: async (tenant) => {
-      // The file belongs to the store: a copy is read instead.
+      // The file belongs to the store, so a copy is read.
       copies += 1;
       const copy = join(folder, `copy-${copies}`);
       new DatabaseSync(copy).close();

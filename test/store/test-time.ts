@@ -3,7 +3,7 @@ import type { StoreTime } from '../../src/store/port/time.ts';
 import { query } from '../helpers/postgres.ts';
 import type { TestTime } from './contract/engine.ts';
 
-/** What the store takes for the time: the same in every store of a test. */
+/** The time of the store: the same in every store of a test. */
 export function createTestTime(startMillis: number): TestTime & StoreTime {
   let current = startMillis;
   return {
@@ -20,8 +20,8 @@ export function createTestTime(startMillis: number): TestTime & StoreTime {
 }
 
 /**
- * Puts a clock that tests set in the place of the server's, for the instants of one database: leases
- * go by the server's own. For a database that is a template of others, too.
+ * Replaces the server's clock with one that tests set, for the instants of one database: leases use
+ * the server's own. For a database that is a template of others, too.
  */
 export async function plantClock(url: string): Promise<void> {
   await query(
@@ -36,10 +36,10 @@ export async function plantClock(url: string): Promise<void> {
   );
 }
 
-/** The store with its clock set before each command, where it has to be. */
+/** Returns the store with its clock set before each command that needs it. */
 export function withClock(store: Store, url: string, time: TestTime): Store {
   let written: number | undefined;
-  /** Commands that come meanwhile wait for it, too. */
+  /** Commands that arrive meanwhile wait for it, too. */
   let writing: Promise<unknown> = Promise.resolve();
   const set = async (): Promise<void> => {
     if (written !== time.at) {

@@ -73,12 +73,12 @@ function standingsContract(engine: Engine): void {
     const { store, tenant } = fixture;
     const other = await addTenant(store, 'other');
     const stream = await fixture.addStream();
-    const asked = [other.id, 999, tenant];
-    assert.deepEqual(await store.alertState.standings(asked), [quiet, quiet, quiet]);
+    const tenants = [other.id, 999, tenant];
+    assert.deepEqual(await store.alertState.standings(tenants), [quiet, quiet, quiet]);
     const look = { at: start, state: '{"told": 1}' };
     await store.alertState.record(other.id, undefined, look, false);
     await end(fixture, stream, 'failed');
-    assert.deepEqual(await store.alertState.standings(asked), [
+    assert.deepEqual(await store.alertState.standings(tenants), [
       { last: look, mayBeFailing: false },
       quiet,
       { last: undefined, mayBeFailing: true },
@@ -172,7 +172,7 @@ function failingStreamsContract(engine: Engine): void {
   });
 }
 
-/** One event of the stream ends so. */
+/** Settles one event of the stream with this outcome. */
 async function end(fixture: Fixture, stream: Stream, how: 'delivered' | 'failed'): Promise<void> {
   const [event] = await fixture.publish('user.created');
   assert.ok(event);

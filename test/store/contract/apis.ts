@@ -127,7 +127,7 @@ export function apisContract(engine: Engine): void {
   });
 }
 
-/** An API as tests want it; its identifier is a URL with the id. */
+/** Returns an API whose identifier is a URL with the id. */
 export function newApi(tenant: number, id: string, given: Partial<Api> = {}): Api {
   return {
     tenant,

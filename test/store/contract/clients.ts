@@ -229,7 +229,7 @@ function assertionContract(engine: Engine): void {
       return store.clients.useAssertion(tenant, 'robot', 'once', now + 1000);
     };
     assert.equal(await use(start), true);
-    // A node whose clock is behind takes the assertion for valid so much longer.
+    // A node whose clock is late accepts the assertion for that much longer.
     assert.equal(await use(start + 60_999), false);
     assert.equal(await use(start + 61_000), true);
     assert.equal(await use(start + 61_001), false);
@@ -250,7 +250,7 @@ function assertionContract(engine: Engine): void {
   });
 }
 
-/** A client as tests want it; made at `start`, local, with a secret. */
+/** Returns a local client with a secret, created at `start`. */
 export function newClient(
   tenant: number,
   id: string,

@@ -26,7 +26,7 @@ import {
   type ModelRun,
 } from './model-run.ts';
 
-/** Random commands do to the store what they do to the model. */
+/** Runs random commands on the store and on the model. */
 export function modelContract(engine: Engine, runs: number): void {
   describe(`${engine.name}: random commands`, () => {
     test('random commands: the store ends in the same state as the model', async () => {
@@ -43,14 +43,18 @@ export function modelContract(engine: Engine, runs: number): void {
           await opened.close();
         }
       });
-      // Looking for a smaller script takes a database each time: the seed and path say how to.
+      // Each attempt to shrink a script takes a database: the seed and the path show how to repeat
+      // it.
       await fc.assert(property, { numRuns: runs, endOnFailure: true });
     });
   });
 }
 
 const limits = { consecutive: 4, total: 6 };
-/** Waits of this script are at most 3 s: what is due later was written by a clock that was ahead. */
+/**
+ * Waits of this script are at most 3 s: a row that is due later was written by a clock that was
+ * ahead.
+ */
 const rules = { leaseMs: 2000, longestWaitMs: 4000 };
 const types: ReadonlyMap<string, string> = new Map([
   ['est_1', 'a.a'],
@@ -84,7 +88,7 @@ async function create(modelRun: ModelRun, id: string): Promise<void> {
   await claim(modelRun);
 }
 
-/** Claims what is free, as a dispatcher does whenever it hears of a stream. */
+/** Claims free streams, as a dispatcher does at a hint about a stream. */
 async function claim(modelRun: ModelRun): Promise<void> {
   for (const [id, expected] of modelRun.model.streams) {
     if (!modelRun.owned.has(id)) model.claim(expected, modelRun.now);
@@ -99,7 +103,7 @@ async function claim(modelRun: ModelRun): Promise<void> {
   }
 }
 
-/** An event that the stream has a row for, or one of the log. */
+/** Returns an event that the stream has a row for, or one of the log. */
 function eventOf(modelRun: ModelRun, id: string, pick: number): DeliveredEvent | undefined {
   const rows = [...streamOf(modelRun, id).rows.values()];
   const logged = modelRun.model.log.filter(({ type }) => type === types.get(id));
@@ -243,8 +247,8 @@ const claimDue = step(
     if (!modelRun.owned.has(args.stream)) return;
     const { store, tenant, now } = modelRun;
     const one = streamOf(modelRun, args.stream);
-    const ask = { tenant, stream: args.stream, epoch: one.epoch, take: args.take };
-    const [result] = await store.deliveries.claimDue([ask], rules);
+    const request = { tenant, stream: args.stream, epoch: one.epoch, take: args.take };
+    const [result] = await store.deliveries.claimDue([request], rules);
     const expected = model.claimDue(one, now, rules, args.take);
     assert.deepEqual(
       { taken: result?.rows.map(({ event }) => event.id), nextDueInMs: result?.nextDueInMs },
@@ -296,7 +300,7 @@ const recreate = step('recreate', anyStream, async (modelRun, id) => {
   await create(modelRun, id);
 });
 
-/** The node's process ends and another takes its place. */
+/** The node's process ends and another one starts under its id. */
 const restart = step('restart', fc.constant(undefined), async (modelRun) => {
   modelRun.node = await modelRun.store.ownership.join('node-a', nodeLeaseMs);
   modelRun.batch = 0;
@@ -308,7 +312,7 @@ const prune = step(
   'prune',
   fc.record({ take: fc.integer({ min: 1, max: 20 }), agoMs: fc.nat({ max: 5000 }) }),
   async (modelRun, { take, agoMs }) => {
-    // Ages are those at the newest event, or now when the clock was set back behind it.
+    // Ages are those at the newest event, or now when the clock was set back before it.
     const newest = modelRun.model.log.at(-1)?.publishedAt ?? 0;
     const before = Math.min(modelRun.now, newest) - agoMs;
     const expected = model.prune(modelRun.model, before, take);
@@ -343,7 +347,7 @@ const command: fc.Arbitrary<Step> = fc.oneof(
   ...replayCommands,
 );
 
-// What can be seen from outside
+// State that is visible through the port
 
 async function compare(modelRun: ModelRun): Promise<void> {
   const { store, tenant } = modelRun;

@@ -34,7 +34,7 @@ export function deliveriesContract(engine: Engine): void {
 const later = start + 60_000;
 const again = { kind: 'redelivery', hasRow: true } as const;
 
-/** A stream whose `count` events failed, one millisecond after the other. */
+/** Creates a stream whose `count` events failed, one millisecond after the other. */
 async function withFailures(fixture: Fixture, count: number, type = 'user.created') {
   const stream = await fixture.addStream({ types: [type] });
   const owned = await fixture.own(stream);
@@ -100,7 +100,7 @@ function listContract(engine: Engine): void {
       take: 2,
     });
     assert.deepEqual(ids(first.items), [e6, e5]);
-    // The record at the end of the page goes, a new one comes, a waiting one is tried again.
+    // The record at the end of the page is removed, a new one appears, a waiting one is retried.
     for (const id of [e5, e2]) await store.deliveries.redeliver(tenant, stream.id, id);
     const [, second, , , fifth] = events;
     assert.ok(second && fifth);
@@ -496,7 +496,7 @@ function claimContract(engine: Engine): void {
     const owned = await fixture.own(stream);
     const [ahead, inFlight, waits] = await fixture.publish(...Array(3).fill('user.created'));
     assert.ok(ahead && inFlight && waits);
-    // The clock of the store was ahead by more than anything waits, and is right again.
+    // The clock of the store was ahead by more than the longest wait, and is right again.
     const longestWaitMs = 20_000;
     fixture.now = start + 3_600_000;
     await fixture.settle(owned, { outcomes: [retry(ahead), parked(inFlight)] });
@@ -505,16 +505,16 @@ function claimContract(engine: Engine): void {
     fixture.now = start;
     await fixture.settle(owned, { outcomes: [retry(waits)] });
     const { claimDue: claimRows } = fixture.store.deliveries;
-    const ask = { tenant: fixture.tenant, stream: stream.id, epoch: owned.epoch, take: 2 };
+    const request = { tenant: fixture.tenant, stream: stream.id, epoch: owned.epoch, take: 2 };
     const refs = [{ tenant: fixture.tenant, stream: stream.id }];
     const node = await fixture.node();
     const [seen] = await fixture.store.ownership.owned(node, refs, { longestWaitMs });
     assert.equal(seen?.nextDueInMs, 0);
-    const [first] = await claimRows([ask], { leaseMs: 15_000, longestWaitMs });
-    const [second] = await claimRows([ask], { leaseMs: 15_000, longestWaitMs });
+    const [first] = await claimRows([request], { leaseMs: 15_000, longestWaitMs });
+    const [second] = await claimRows([request], { leaseMs: 15_000, longestWaitMs });
     assert.deepEqual([ids(first?.rows ?? []), first?.nextDueInMs], [[tested.id, ahead.id], 0]);
     assert.deepEqual([ids(second?.rows ?? []), second?.nextDueInMs], [[inFlight.id], 1000]);
-    const [third] = await claimRows([ask], { leaseMs: 15_000, longestWaitMs });
+    const [third] = await claimRows([request], { leaseMs: 15_000, longestWaitMs });
     assert.deepEqual([third?.rows, third?.nextDueInMs], [[], 1000]);
   });
 
@@ -529,9 +529,9 @@ function claimContract(engine: Engine): void {
     await fixture.settle(owned, { outcomes: [retry(ahead)] });
     fixture.now = start;
     await fixture.settle(owned, { outcomes: others.map((event) => retry(event)) });
-    const ask = { tenant: fixture.tenant, stream: stream.id, epoch: owned.epoch, take: 1 };
+    const request = { tenant: fixture.tenant, stream: stream.id, epoch: owned.epoch, take: 1 };
     const rules = { leaseMs: 15_000, longestWaitMs: 20_000 };
-    const [result] = await fixture.store.deliveries.claimDue([ask], rules);
+    const [result] = await fixture.store.deliveries.claimDue([request], rules);
     assert.deepEqual([ids(result?.rows ?? []), result?.nextDueInMs], [[ahead.id], 1000]);
   });
 
@@ -572,13 +572,13 @@ function claimContract(engine: Engine): void {
     for (const { stream } of [one, two]) {
       await fixture.store.deliveries.redeliverMany(fixture.tenant, stream.id, {});
     }
-    const asks = [two, one].map(({ stream, owned }) => ({
+    const requests = [two, one].map(({ stream, owned }) => ({
       tenant: fixture.tenant,
       stream: stream.id,
       epoch: owned.epoch,
       take: 10,
     }));
-    const results = await fixture.store.deliveries.claimDue(asks, dueRules);
+    const results = await fixture.store.deliveries.claimDue(requests, dueRules);
     assert.deepEqual(
       results.map((result) => [result.stream, result.rows.length]),
       [
@@ -610,7 +610,7 @@ function pruneContract(engine: Engine): void {
   /** Two days after `start`. */
   const daysLater = start + 2 * dayMs;
 
-  /** Calls steps until they do nothing, after an event from which ages are measured. */
+  /** Runs steps until they do nothing, after an event from which ages are measured. */
   const prune = async (fixture: Fixture, olderThanMs = dayMs, take = 10): Promise<void> => {
     fixture.now = daysLater;
     await fixture.publish('a.a');

@@ -1,15 +1,15 @@
 import type { Store } from '../../../src/store/port/store.ts';
 
 /**
- * An engine to run the contract suite on. The suite knows nothing else of it, so a second engine is
- * one more of these.
+ * An engine to run the contract suite on. The suite depends on nothing else of it, so a second
+ * engine is one more of these.
  */
 export interface Engine {
   /** Shown in the names of the tests. */
   readonly name: string;
   /** True when its data outlives the store; `reopen` is there then. */
   readonly keepsData?: boolean | undefined;
-  /** A fresh, empty store. */
+  /** Opens a fresh, empty store. */
   open(): Promise<OpenedStore>;
 }
 
@@ -20,9 +20,9 @@ export interface TestTime {
 
 export interface OpenedStore {
   readonly store: Store;
-  /** The instants that the store writes go by it, those of leases excepted. */
+  /** The clock of the instants that the store writes, except those of leases. */
   readonly time: TestTime;
-  /** Closes the store and opens it anew over the same data, for an engine that keeps them. */
+  /** Closes the store and opens it again over the same data, for an engine that keeps them. */
   reopen?(): Promise<OpenedStore>;
   /** Closes the store and removes its data. */
   close(): Promise<void>;

@@ -34,13 +34,13 @@ export const leaseMs = 3_600_000;
 
 let claims = 0;
 
-/** A number for a claim, above all those before. */
+/** Returns a number for a claim, above all earlier ones. */
 export function nextClaim(): number {
   claims += 1;
   return claims;
 }
 
-/** A store with one tenant, and short words for what the tests do to it. */
+/** A store with one tenant, and helpers for the tests. */
 export interface Fixture {
   readonly store: Store;
   readonly tenant: number;
@@ -48,12 +48,12 @@ export interface Fixture {
   now: number;
   limits: HealthLimits;
   readonly hints: Hint[];
-  /** Appends one event of each type; answers them as a delivery sees them. */
+  /** Appends one event of each type; returns them as a delivery has them. */
   publish(...types: string[]): Promise<LoggedEvent[]>;
   addStream(options?: Partial<Stream> & { types?: string[] }): Promise<Stream>;
-  /** Makes this fixture's node the owner of every free stream and answers the one asked for. */
+  /** Makes this fixture's node the owner of every free stream, and returns the requested one. */
   own(stream: Stream): Promise<OwnedStream>;
-  /** Ends the lease of this fixture's node: nobody waits for it to see a change. */
+  /** Ends the lease of this fixture's node, so that no call waits for it to see a change. */
   retire(): Promise<void>;
   /** Settles outcomes of one owned stream, in a batch of their own. */
   settle(owned: OwnedStream, settlement: SettleOptions): Promise<SettledStream>;
@@ -79,7 +79,7 @@ export async function addTenant(store: Store, name: string): Promise<Tenant> {
   return result.created;
 }
 
-/** The same over a store that has the tenant already. */
+/** Returns the same for a store that has the tenant already. */
 export function fixtureOf(store: Store, tenant: number, time: TestTime = { at: start }): Fixture {
   const hints: Hint[] = [];
   store.watch((hint) => hints.push(hint));
@@ -149,14 +149,14 @@ function logged(event: NewEvent, appended: Appended | undefined): LoggedEvent {
   return { id, type, time, body, offset: appended.offset };
 }
 
-/** A settlement of an owned stream; its cursor stays where it was unless options. */
+/** Returns a settlement of an owned stream; by default its cursor does not move. */
 export function settlementOf(owned: OwnedStream, options: SettleOptions = {}): Settlement {
   const { stream, epoch, run, cursor } = owned;
   const { tenant, id, version } = stream;
   return { tenant, stream: id, epoch, run, version, cursor, outcomes: [], ...options };
 }
 
-/** How an owner gives a stream up, or writes its cursor. */
+/** Returns the argument with which an owner releases a stream, or writes its cursor. */
 export function raiseOf({ stream, epoch, run, cursor }: OwnedStream): CursorRaise {
   const { tenant, id, version } = stream;
   return { tenant, stream: id, epoch, run, version, cursor };
@@ -164,7 +164,7 @@ export function raiseOf({ stream, epoch, run, cursor }: OwnedStream): CursorRais
 
 let made = 0;
 
-/** An id of its own for every call, rising like those that Leat makes. */
+/** Returns a new id for every call, rising like those that Leat generates. */
 export function newId(prefix: 'evt' | 'est' | 'rpl'): string {
   made += 1;
   return `${prefix}_${String(made).padStart(22, '0')}`;
@@ -204,7 +204,7 @@ export function newStream(
 // Outcomes
 
 type OutcomeOptions = Partial<Pick<Outcome, 'kind' | 'attempt' | 'hasRow'>> & {
-  /** How long ago the attempt began. */
+  /** Time since the attempt began. */
   agoMs?: number;
   error?: string;
   delayMs?: number;
@@ -237,11 +237,11 @@ export function parked(event: DeliveredEvent, options: OutcomeOptions = {}): Out
   return { ...firstAttempt, leaseMs: 15_000, ...options, event, result: 'parked' };
 }
 
-/** Deliveries that the store hands out as due now. */
+/** Returns the deliveries that are due now. */
 export async function claimDue(fixture: Fixture, owned: OwnedStream, take = 100) {
   const { stream, epoch } = owned;
-  const ask = { tenant: stream.tenant, stream: stream.id, epoch, take };
-  const [result] = await fixture.store.deliveries.claimDue([ask], dueRules);
+  const request = { tenant: stream.tenant, stream: stream.id, epoch, take };
+  const [result] = await fixture.store.deliveries.claimDue([request], dueRules);
   assert.ok(result);
   return result;
 }

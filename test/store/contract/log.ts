@@ -28,7 +28,7 @@ export function logContract(engine: Engine): void {
 
 const trace = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 
-/** Content that no engine stores: a member that must be text is none. */
+/** Content that no engine stores: a field that must be text is none. */
 const broken = { ...newEvent(), type: null as unknown as string };
 
 function appendContract(engine: Engine): void {
@@ -76,11 +76,11 @@ function appendContract(engine: Engine): void {
     const [first] = await store.log.append(other.id, [newEvent()]);
     assert.equal(first?.offset, 1);
     assert.equal(await store.log.head(other.id), 1);
-    const asked = [other.id, 999, tenant];
-    assert.deepEqual(await store.log.heads(asked), [1, 0, await store.log.head(tenant)]);
-    // So many that an engine reads them in another way.
-    const many = Array.from({ length: 200 }, (_, index) => asked[index] ?? 1000 + index);
-    assert.deepEqual((await store.log.heads(many)).slice(0, 3), await store.log.heads(asked));
+    const tenants = [other.id, 999, tenant];
+    assert.deepEqual(await store.log.heads(tenants), [1, 0, await store.log.head(tenant)]);
+    // So many that an engine reads them with another statement.
+    const many = Array.from({ length: 200 }, (_, index) => tenants[index] ?? 1000 + index);
+    assert.deepEqual((await store.log.heads(many)).slice(0, 3), await store.log.heads(tenants));
     assert.deepEqual(await store.log.heads([]), []);
     assert.equal((await store.log.page(other.id, everything)).events.length, 1);
   });
@@ -193,8 +193,8 @@ function appendContract(engine: Engine): void {
   test('watch: receives the events of each commit once, in offset order', async (t) => {
     const fixture = await createFixture(engine, t);
     await Promise.all([1, 2, 3].map(() => fixture.publish('user.created', 'user.deleted')));
-    const heard = fixture.hints.flatMap((hint) => (hint.kind === 'appended' ? hint.events : []));
-    assert.deepEqual(heard, (await fixture.store.log.page(fixture.tenant, everything)).events);
+    const received = fixture.hints.flatMap((hint) => (hint.kind === 'appended' ? hint.events : []));
+    assert.deepEqual(received, (await fixture.store.log.page(fixture.tenant, everything)).events);
   });
 
   test('watch: the hint comes before the result', async (t) => {
@@ -216,11 +216,11 @@ function appendContract(engine: Engine): void {
 
   test('watch: receives nothing after it was stopped', async (t) => {
     const fixture = await createFixture(engine, t);
-    let heard = 0;
-    const stop = fixture.store.watch(() => (heard += 1));
+    let received = 0;
+    const stop = fixture.store.watch(() => (received += 1));
     stop();
     await fixture.publish('user.created');
-    assert.equal(heard, 0);
+    assert.equal(received, 0);
   });
 }
 
@@ -414,8 +414,8 @@ function firstSinceContract(engine: Engine): void {
       fixture.now = start + seconds * 1000;
       await store.log.append(tenant, [newEvent()]);
     }
-    const asked = [-1, 0, 0.5, 1, 2, 5, 6, 9, 10];
-    const found = asked.map((seconds) => store.log.firstSince(tenant, start + seconds * 1000));
+    const times = [-1, 0, 0.5, 1, 2, 5, 6, 9, 10];
+    const found = times.map((seconds) => store.log.firstSince(tenant, start + seconds * 1000));
     assert.deepEqual(await Promise.all(found), [1, 1, 2, 2, 4, 4, 7, 7, 8]);
   });
 
@@ -507,8 +507,8 @@ function pruneContract(engine: Engine): void {
     const failure = await store.deliveries.failure(tenant, stream.id, first.id);
     assert.deepEqual(failure?.event, first);
     fixture.now = later;
-    const ask = { tenant, stream: stream.id, epoch: owned.epoch, take: 10 };
-    const [due] = await store.deliveries.claimDue([ask], dueRules);
+    const request = { tenant, stream: stream.id, epoch: owned.epoch, take: 10 };
+    const [due] = await store.deliveries.claimDue([request], dueRules);
     assert.deepEqual(
       due?.rows.map((row) => row.event),
       [second],
@@ -526,11 +526,11 @@ function pruneContract(engine: Engine): void {
     const owned = await fixture.own(stream);
     const outcomes = [retry(first, { delayMs: 0 }), retry(second, { delayMs: 0 })];
     await fixture.settle(owned, { cursor: 2, outcomes });
-    const ask = { tenant, stream: stream.id, epoch: owned.epoch, take: 1 };
+    const request = { tenant, stream: stream.id, epoch: owned.epoch, take: 1 };
     fixture.now = later;
-    const [before] = await store.deliveries.claimDue([ask], dueRules);
+    const [before] = await store.deliveries.claimDue([request], dueRules);
     await store.log.prune(tenant, { olderThanMs: -1, take: 10 });
-    const [after] = await store.deliveries.claimDue([ask], dueRules);
+    const [after] = await store.deliveries.claimDue([request], dueRules);
     assert.deepEqual(
       [before, after].flatMap((due) => due?.rows.map(({ event }) => [event.id, event.trace])),
       [

@@ -2,7 +2,7 @@ import type { MaterializeResult } from '../../../src/store/port/replays.ts';
 import type { Replay } from '../../../src/core/types.ts';
 import type { Model, ModelRow, ModelStream } from './model.ts';
 
-/** What the contract says of replays, as {@link Model} says it of everything else. */
+/** The rules of the contract for replays, as {@link Model} has them for everything else. */
 export interface ModelReplay extends Omit<
   Replay,
   'status' | 'matched' | 'sent' | 'failed' | 'finishedAt'
@@ -43,16 +43,16 @@ const prunedTo = ({ log, head }: Model): number => (log[0]?.offset ?? head + 1) 
 export function createReplay(
   model: Model,
   stream: ModelStream,
-  asked: Pick<ModelReplay, 'tenant' | 'stream' | 'id' | 'from' | 'to' | 'types'>,
+  requested: Pick<ModelReplay, 'tenant' | 'stream' | 'id' | 'from' | 'to' | 'types'>,
   now: number,
 ): ModelReplay | { readonly refused: 'disabled' | 'running' } {
   if (!stream.enabled) return { refused: 'disabled' };
   if (runningOf(stream) !== undefined) return { refused: 'running' };
-  const from = Math.max(asked.from, prunedTo(model));
-  const to = Math.min(asked.to, model.head);
+  const from = Math.max(requested.from, prunedTo(model));
+  const to = Math.min(requested.to, model.head);
   const isEmpty = from >= to;
   const replay: ModelReplay = {
-    ...asked,
+    ...requested,
     to,
     status: isEmpty ? 'done' : 'running',
     from,
@@ -81,25 +81,25 @@ export function cancelReplay(stream: ModelStream, id: string, now: number): bool
 
 const none = { materialized: 0, more: false, ids: [] } as const;
 
-/** What the owner of a stream asks, and what the stream wants. */
-export interface ModelFeed {
+/** The request of the owner of a stream, and the types that the stream wants. */
+export interface ModelRequest {
   /** As far as the owner may raise it. */
   readonly cursor: number;
   readonly take: number;
   readonly waitingMax: number;
   readonly wanted: readonly string[];
-  /** When an event was sent first, as far as the history knows. */
+  /** When an event was first sent, according to the history. */
   firstAt(offset: number): number | undefined;
 }
 
-/** Of the running one; it answers the ids of the events as well. */
-export function feed(
+/** Continues the running replay; also returns the ids of the events. */
+export function materialize(
   model: Model,
   stream: ModelStream,
-  ask: ModelFeed,
+  request: ModelRequest,
   now: number,
 ): MaterializeResult & { readonly ids: readonly string[] } {
-  stream.cursor = Math.max(stream.cursor, ask.cursor);
+  stream.cursor = Math.max(stream.cursor, request.cursor);
   const { cursor } = stream;
   const replay = runningOf(stream);
   if (replay === undefined) return { ...none, result: 'over', cursor };
@@ -114,14 +114,14 @@ export function feed(
   if (isRead || prunedTo(model) >= replay.to) {
     return waiting > 0 ? nothing : end(isRead ? 'done' : 'failed');
   }
-  const room = Math.min(ask.take, ask.waitingMax - waiting);
+  const room = Math.min(request.take, request.waitingMax - waiting);
   const upTo = Math.min(replay.to, cursor);
   if (room <= 0 || upTo <= Math.max(replay.position, prunedTo(model))) return nothing;
   const found = model.log
     .filter((event) => event.offset > replay.position && event.offset <= upTo)
-    .filter(({ type }) => ask.wanted.includes(type) && replay.types?.includes(type) !== false)
+    .filter(({ type }) => request.wanted.includes(type) && replay.types?.includes(type) !== false)
     .filter((event) => !stream.rows.has(event.id))
-    .filter((event) => event.offset <= replay.passed || wasSent(ask, replay, event.offset))
+    .filter((event) => event.offset <= replay.passed || wasSent(request, replay, event.offset))
     .slice(0, room);
   for (const event of found) {
     const { id: eventId, offset } = event;
@@ -134,6 +134,6 @@ export function feed(
   return { ...nothing, materialized: found.length, ids: found.map(({ id }) => id) };
 }
 
-function wasSent({ firstAt }: ModelFeed, { createdAt }: ModelReplay, offset: number): boolean {
+function wasSent({ firstAt }: ModelRequest, { createdAt }: ModelReplay, offset: number): boolean {
   return (firstAt(offset) ?? 0) < createdAt + 1000;
 }

@@ -5,7 +5,7 @@ import type { Node } from '../../../src/core/types.ts';
 import type { Store } from '../../../src/store/port/store.ts';
 import type { Model, ModelStream } from './model.ts';
 
-/** The store and the model side by side. */
+/** One run of random commands: the store along with its model. */
 export interface ModelRun {
   readonly store: Store;
   readonly tenant: number;

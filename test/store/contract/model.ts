@@ -5,8 +5,8 @@ import type { Outcome, SettledStream } from '../../../src/store/port/settlement.
 import type { WaitRule } from '../../../src/store/port/time.ts';
 
 /**
- * What the contract says of log, streams and deliveries, on plain maps and without a word of SQL:
- * the model that random commands are compared with. One tenant, one node, streams by id.
+ * The rules of the contract for log, streams and deliveries, on plain maps and without SQL: the
+ * model that random commands are compared with. One tenant, one node, streams by id.
  */
 export interface Model {
   readonly log: LoggedEvent[];
@@ -38,7 +38,7 @@ export interface ModelStream {
   readonly replays: Map<string, ModelReplay>;
   /** Entries of all histories so far. */
   entries: number;
-  /** What the statistics have: successes, and cycles that were exhausted. */
+  /** The statistics: successes, and exhausted cycles. */
   delivered: number;
   failed: number;
 }
@@ -204,7 +204,7 @@ function failRows(stream: ModelStream, state: DeliveryState, now: number): void 
 
 const endsWithStream = (kind: DeliveryKind): boolean => kind === 'first' || kind === 'test';
 
-/** Answers how many retained events are passed over. */
+/** Returns how many retained events are passed over. */
 export function enable(model: Model, stream: ModelStream, resume: 'latest' | 'held'): number {
   stream.enabled = true;
   stream.version += 1;
@@ -219,7 +219,7 @@ export function enable(model: Model, stream: ModelStream, resume: 'latest' | 'he
   return skipped.length;
 }
 
-/** A node that has just joined claims the stream. False when it has nothing to do. */
+/** Claims the stream for a node that has just joined. Returns false when it has nothing to do. */
 export function claim(stream: ModelStream, now: number): boolean {
   const rows = waitingRows(stream).filter(({ kind }) => kind !== 'replay');
   if (!stream.enabled && rows.length === 0) return false;
@@ -248,7 +248,7 @@ export function claimDue(
   return { taken: taken.map((row) => row.eventId), nextDueInMs };
 }
 
-/** What waits longer than it may is due now. */
+/** A row that waits longer than allowed is due now. */
 function waitOf(row: ModelRow, now: number, { longestWaitMs }: WaitRule): number {
   const waitMs = (row.dueAt ?? 0) - now;
   return waitMs > longestWaitMs ? 0 : Math.max(0, waitMs);
@@ -290,7 +290,7 @@ export function failures(stream: ModelStream): string[] {
     .map((row) => row.eventId);
 }
 
-/** What a runner would start from. */
+/** Returns the state that a runner would start from. */
 export function runOf(stream: ModelStream, now: number, rule: WaitRule) {
   const waiting = waitingRows(stream);
   const offsets = [...stream.rows.values()].flatMap((row) => row.offset ?? []);

@@ -108,7 +108,7 @@ function claimContract(engine: Engine): void {
     const fixture = await createFixture(engine, t);
     for (let count = 0; count < 10; count += 1) await fixture.addStream();
     const nodes = [await fixture.node(), await fixture.store.ownership.join('node-b', leaseMs)];
-    // A node asks again once it has its answer.
+    // A node claims again once it has the result.
     const claims = await Promise.all(
       nodes.map(async (node) => [await claim(fixture, node, 3), await claim(fixture, node, 3)]),
     );
@@ -252,7 +252,7 @@ function leaseContract(engine: Engine): void {
     await heartbeat(node, 0);
     await fixture.addStream();
     assert.deepEqual(await claim(fixture, node), []);
-    assert.equal((await heartbeat(node, leaseMs))?.lapsed, true, 'which it is told');
+    assert.equal((await heartbeat(node, leaseMs))?.lapsed, true, 'the result reports it');
     assert.equal((await heartbeat(node, leaseMs))?.lapsed, false);
     assert.equal((await nowOwned(fixture, owned))?.epoch, owned.epoch);
     assert.equal((await claim(fixture, node)).length, 1);
@@ -347,8 +347,8 @@ function leaseContract(engine: Engine): void {
     const d = await fixture.addStream();
     const e = await fixture.addStream({ tenant: other.id });
     const taken = async (among: ClaimFilter, take = 10): Promise<string[]> => {
-      const ask = { claim: nextClaim(), take, ...waitRule, among };
-      return (await fixture.store.ownership.claim(node, ask)).map(({ stream }) => stream.id);
+      const request = { claim: nextClaim(), take, ...waitRule, among };
+      return (await fixture.store.ownership.claim(node, request)).map(({ stream }) => stream.id);
     };
     assert.deepEqual(await taken({ tenants: [other.id, 999] }), [e.id]);
     assert.deepEqual(await taken({ after: undefined, behind: true }, 1), [a.id]);
@@ -362,19 +362,19 @@ function leaseContract(engine: Engine): void {
     const fixture = await createFixture(engine, t);
     const node = await fixture.node();
     const first = await fixture.addStream();
-    const ask = { claim: 7, take: 10, ...waitRule };
-    const result = await fixture.store.ownership.claim(node, ask);
+    const request = { claim: 7, take: 10, ...waitRule };
+    const result = await fixture.store.ownership.claim(node, request);
     await fixture.addStream();
     assert.deepEqual(
       result.map(({ stream }) => stream.id),
       [first.id],
     );
-    assert.deepEqual(await fixture.store.ownership.claim(node, ask), result);
+    assert.deepEqual(await fixture.store.ownership.claim(node, request), result);
     await fixture.store.ownership.release(
       node,
       result.map((owned) => raiseOf(owned)),
     );
-    assert.deepEqual(await fixture.store.ownership.claim(node, ask), []);
+    assert.deepEqual(await fixture.store.ownership.claim(node, request), []);
   });
 }
 
@@ -445,7 +445,9 @@ function cursorsContract(engine: Engine): void {
 }
 
 function unseenChangeContract(engine: Engine): void {
-  /** The owner works by the former subscriptions; two events came before the change, two after. */
+  /**
+   * The owner works with the former subscriptions; two events came before the change, two after.
+   */
   const changed = async (fixture: Fixture): Promise<OwnedStream> => {
     const stream = await fixture.addStream();
     const owned = await fixture.own(stream);
@@ -526,7 +528,7 @@ function releaseContract(engine: Engine): void {
   });
 }
 
-/** What a restart finds. */
+/** Returns the state that a restart finds. */
 function reopenContract(engine: Engine): void {
   test('join: a node that is alone owns every stream at once, whatever a former process left', async (t) => {
     const opened = await engine.open();

@@ -9,7 +9,7 @@ import { newUser } from './users.ts';
 
 const KIB = 1024;
 const bytesMax = 120 * KIB;
-/** Two fit into a page, also in characters of three bytes. */
+/** Two fit into a page, even with characters of three bytes. */
 const long = '€'.repeat((40 * KIB) / 3);
 const total = 5;
 const ids = Array.from({ length: total }, (_, index) => `item-${index}`);
@@ -202,7 +202,10 @@ async function addUsers({ store, tenant }: Fixture): Promise<string[]> {
   return ids.map((id) => `leat|${id}`);
 }
 
-/** Pages of two at most, whatever `take` allows, and each item once; no bound reads all at once. */
+/**
+ * Expects pages of at most two, whatever `take` allows, with each item once; without a bound all at
+ * once.
+ */
 async function assertCut<T>(
   list: (page: Bounds) => Promise<Page<T>>,
   idOf: (item: T) => string,

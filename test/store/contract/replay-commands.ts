@@ -16,7 +16,7 @@ const startReplay = step(
   async (modelRun, args) => {
     modelRun.replays += 1;
     const { head } = modelRun.model;
-    const asked = {
+    const replay = {
       tenant: modelRun.tenant,
       stream: args.stream,
       id: `rpl_${modelRun.replays}`,
@@ -24,10 +24,10 @@ const startReplay = step(
       to: args.upToHead ? head : args.from % (2 * head + 1),
       types: args.types,
     };
-    const to = Math.min(asked.to, head);
+    const to = Math.min(replay.to, head);
     const one = streamOf(modelRun, args.stream);
-    const expected = model.createReplay(modelRun.model, one, { ...asked, to }, modelRun.now);
-    const result = await modelRun.store.replays.create({ ...asked, to });
+    const expected = model.createReplay(modelRun.model, one, { ...replay, to }, modelRun.now);
+    const result = await modelRun.store.replays.create({ ...replay, to });
     if ('refused' in expected) return assert.deepEqual(result, expected);
     assert.ok('created' in result);
     assert.equal(result.created.status, expected.status);
@@ -51,18 +51,18 @@ const feed = step(
     const cursor = args.raise ? modelRun.model.head : one.cursor;
     const { epoch, run, version } = one;
     const ref = { tenant: modelRun.tenant, stream: args.stream };
-    const ask = { ...ref, epoch, run, version, cursor, replay, take, waitingMax };
+    const request = { ...ref, epoch, run, version, cursor, replay, take, waitingMax };
     if (args.former) {
-      const late = { ...ask, epoch: epoch - 1 };
+      const late = { ...request, epoch: epoch - 1 };
       const lost = { result: 'lost', cursor: 0, materialized: 0, more: false };
       assert.deepEqual(await modelRun.store.replays.materialize(late), lost);
       return;
     }
     const firstAt = (offset: number) => one.firstAt.get(offset);
-    const asked = { cursor, take, waitingMax, wanted: [one.type], firstAt };
-    const { ids, ...expected } = model.feed(modelRun.model, one, asked, modelRun.now);
+    const query = { cursor, take, waitingMax, wanted: [one.type], firstAt };
+    const { ids, ...expected } = model.materialize(modelRun.model, one, query, modelRun.now);
     assert.equal(ids.length, expected.materialized);
-    assert.deepEqual(await modelRun.store.replays.materialize(ask), expected);
+    assert.deepEqual(await modelRun.store.replays.materialize(request), expected);
   },
 );
 

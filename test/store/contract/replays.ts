@@ -35,10 +35,10 @@ export function replaysContract(engine: Engine): void {
 }
 
 const again = { kind: 'replay', hasRow: true } as const;
-/** Far enough from the acceptance of a replay that no difference of clocks is in between. */
+/** Far enough from the acceptance of a replay to exceed any difference of clocks. */
 const muchLater = start + 60_000;
 
-/** A stream that was sent `count` events, and stands behind them. */
+/** Creates a stream that was sent `count` events, with its cursor after them. */
 async function withPast(fixture: Fixture, count: number) {
   const stream = await fixture.addStream();
   const owned = await fixture.own(stream);
@@ -48,36 +48,36 @@ async function withPast(fixture: Fixture, count: number) {
   return { stream, owned: { ...owned, cursor }, events };
 }
 
-const ask = (stream: Stream, given: Partial<NewReplay> = {}): NewReplay => ({
+const newReplay = (stream: Stream, options: Partial<NewReplay> = {}): NewReplay => ({
   tenant: stream.tenant,
   stream: stream.id,
   id: newId('rpl'),
   from: 0,
   to: 0,
   types: undefined,
-  ...given,
+  ...options,
 });
 
-/** Accepts a replay up to the head of the log unless told otherwise. */
+/** Accepts a replay up to the head of the log by default. */
 async function begin(
   fixture: Fixture,
   stream: Stream,
-  given: Partial<NewReplay> = {},
+  options: Partial<NewReplay> = {},
 ): Promise<Replay> {
   const to = await fixture.store.log.head(fixture.tenant);
-  const result = await fixture.store.replays.create(ask(stream, { to, ...given }));
+  const result = await fixture.store.replays.create(newReplay(stream, { to, ...options }));
   assert.ok('created' in result);
   return result.created;
 }
 
-function feed(
+function materialize(
   fixture: Fixture,
   owned: OwnedStream,
   replay: Replay,
-  given: Partial<MaterializeRequest> = {},
+  options: Partial<MaterializeRequest> = {},
 ): Promise<MaterializeResult> {
-  const asked = { ...raiseOf(owned), replay: replay.id, take: 100, waitingMax: 100, ...given };
-  return fixture.store.replays.materialize(asked);
+  const request = { ...raiseOf(owned), replay: replay.id, take: 100, waitingMax: 100, ...options };
+  return fixture.store.replays.materialize(request);
 }
 
 async function progress(fixture: Fixture, { stream, id }: Replay) {
@@ -134,13 +134,13 @@ function createContract(engine: Engine): void {
     const { stream } = await withPast(fixture, 3);
     const { create } = fixture.store.replays;
     const unknown = { ...stream, id: newId('est') };
-    assert.deepEqual(await create(ask(unknown, { to: 3 })), { refused: 'unknown' });
+    assert.deepEqual(await create(newReplay(unknown, { to: 3 })), { refused: 'unknown' });
     await begin(fixture, stream);
-    assert.deepEqual(await create(ask(stream, { to: 3 })), { refused: 'running' });
+    assert.deepEqual(await create(newReplay(stream, { to: 3 })), { refused: 'running' });
     await disable(fixture, stream);
-    assert.deepEqual(await create(ask(stream, { to: 3 })), { refused: 'disabled' });
+    assert.deepEqual(await create(newReplay(stream, { to: 3 })), { refused: 'disabled' });
     await disable(fixture, stream, 'enabled');
-    assert.deepEqual(await create(ask(stream, { to: 3 })), { refused: 'running' });
+    assert.deepEqual(await create(newReplay(stream, { to: 3 })), { refused: 'running' });
   });
 
   test('create: one stream may replay while another does', async (t) => {
@@ -156,9 +156,18 @@ function createContract(engine: Engine): void {
   test('create: an empty range is done at once, and the next may begin', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream } = await withPast(fixture, 3);
-    for (const given of [{ from: 3 }, { from: 2, to: 2 }, { from: 0, to: 0 }, { from: 3, to: 1 }]) {
-      const replay = await begin(fixture, stream, given);
-      assert.deepEqual([replay.status, replay.finishedAt], ['done', start], JSON.stringify(given));
+    for (const options of [
+      { from: 3 },
+      { from: 2, to: 2 },
+      { from: 0, to: 0 },
+      { from: 3, to: 1 },
+    ]) {
+      const replay = await begin(fixture, stream, options);
+      assert.deepEqual(
+        [replay.status, replay.finishedAt],
+        ['done', start],
+        JSON.stringify(options),
+      );
     }
   });
 
@@ -168,7 +177,7 @@ function createContract(engine: Engine): void {
     await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 2 });
     const replay = await begin(fixture, stream);
     assert.equal(replay.from, 2);
-    assert.equal((await feed(fixture, owned, replay)).materialized, 1);
+    assert.equal((await materialize(fixture, owned, replay)).materialized, 1);
     assert.deepEqual(await claimedIds(fixture, owned), idsOf(events.slice(2)));
   });
 
@@ -176,7 +185,7 @@ function createContract(engine: Engine): void {
     const fixture = await createFixture(engine, t);
     const { stream, owned } = await withPast(fixture, 3);
     const replay = await begin(fixture, stream, { from: 2, to: 7 });
-    assert.equal((await feed(fixture, owned, replay)).materialized, 1);
+    assert.equal((await materialize(fixture, owned, replay)).materialized, 1);
     await fixture.store.replays.cancel(fixture.tenant, stream.id, replay.id);
     assert.equal((await begin(fixture, stream, { from: 3, to: 7 })).status, 'done');
   });
@@ -185,10 +194,10 @@ function createContract(engine: Engine): void {
     const fixture = await createFixture(engine, t);
     const { stream, owned } = await withPast(fixture, 3);
     const replay = await begin(fixture, stream);
-    await feed(fixture, owned, replay);
+    await materialize(fixture, owned, replay);
     await fixture.store.streams.delete(fixture.tenant, stream.id);
     assert.equal(await fixture.store.replays.get(fixture.tenant, stream.id, replay.id), undefined);
-    assert.equal((await feed(fixture, owned, replay)).result, 'lost');
+    assert.equal((await materialize(fixture, owned, replay)).result, 'lost');
   });
 }
 
@@ -197,7 +206,7 @@ function materializeContract(engine: Engine): void {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 5);
     const replay = await begin(fixture, stream, { from: 1, to: 4 });
-    const result = await feed(fixture, owned, replay);
+    const result = await materialize(fixture, owned, replay);
     assert.deepEqual(result, { result: 'running', cursor: 5, materialized: 3, more: false });
     const { rows } = await claimDue(fixture, owned);
     assert.deepEqual(
@@ -212,14 +221,14 @@ function materializeContract(engine: Engine): void {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 6);
     const replay = await begin(fixture, stream);
-    assert.equal((await feed(fixture, owned, replay, { take: 2 })).materialized, 2);
+    assert.equal((await materialize(fixture, owned, replay, { take: 2 })).materialized, 2);
     assert.deepEqual(await claimedIds(fixture, owned), idsOf(events.slice(0, 2)));
-    assert.equal((await feed(fixture, owned, replay, { waitingMax: 3 })).materialized, 1);
-    assert.equal((await feed(fixture, owned, replay, { waitingMax: 3 })).materialized, 0);
+    assert.equal((await materialize(fixture, owned, replay, { waitingMax: 3 })).materialized, 1);
+    assert.equal((await materialize(fixture, owned, replay, { waitingMax: 3 })).materialized, 0);
     const [first] = events;
     assert.ok(first);
     await fixture.settle(owned, { outcomes: [delivered(first, again)] });
-    assert.equal((await feed(fixture, owned, replay, { waitingMax: 3 })).materialized, 1);
+    assert.equal((await materialize(fixture, owned, replay, { waitingMax: 3 })).materialized, 1);
     assert.deepEqual(await claimedIds(fixture, owned), idsOf(events.slice(2, 4)));
   });
 
@@ -233,7 +242,7 @@ function materializeContract(engine: Engine): void {
     }));
     const now = { ...owned, cursor: 5, stream: { ...stream, version: 2 } };
     const replay = await begin(fixture, stream, { types: ['b.b', 'a.a'] });
-    assert.equal((await feed(fixture, now, replay)).materialized, 2);
+    assert.equal((await materialize(fixture, now, replay)).materialized, 2);
     const wanted = events.filter(({ type }) => type === 'b.b');
     assert.deepEqual(await claimedIds(fixture, now), idsOf(wanted));
   });
@@ -248,7 +257,7 @@ function materializeContract(engine: Engine): void {
     await fixture.store.deliveries.redeliver(fixture.tenant, stream.id, redelivered.id);
     await claimDue(fixture, owned);
     const replay = await begin(fixture, stream);
-    const result = await feed(fixture, owned, replay);
+    const result = await materialize(fixture, owned, replay);
     assert.deepEqual([result.materialized, result.cursor], [2, 5]);
     assert.deepEqual(await claimedIds(fixture, owned), [...idsOf(events), goes.id]);
   });
@@ -258,13 +267,13 @@ function materializeContract(engine: Engine): void {
     const { stream, owned } = await withPast(fixture, 2);
     await fixture.publish('other.made', 'other.made');
     const replay = await begin(fixture, stream);
-    assert.deepEqual(await feed(fixture, owned, replay), {
+    assert.deepEqual(await materialize(fixture, owned, replay), {
       result: 'running',
       cursor: 2,
       materialized: 2,
       more: false,
     });
-    const result = await feed(fixture, { ...owned, cursor: 4 }, replay);
+    const result = await materialize(fixture, { ...owned, cursor: 4 }, replay);
     assert.deepEqual(result, { result: 'running', cursor: 4, materialized: 0, more: false });
   });
 
@@ -281,7 +290,7 @@ function materializeContract(engine: Engine): void {
       delivered(slow, { agoMs: muchLater - start - 10 }),
     ];
     await fixture.settle(owned, { cursor: 2, outcomes });
-    assert.equal((await feed(fixture, { ...owned, cursor: 2 }, replay)).materialized, 2);
+    assert.equal((await materialize(fixture, { ...owned, cursor: 2 }, replay)).materialized, 2);
   });
 
   test('materialize: skips events that were first sent after it was accepted', async (t) => {
@@ -294,12 +303,12 @@ function materializeContract(engine: Engine): void {
       cursor: 3,
       outcomes: waiting.map((event) => delivered(event)),
     });
-    assert.equal((await feed(fixture, owned, replay)).materialized, 1);
+    assert.equal((await materialize(fixture, owned, replay)).materialized, 1);
     assert.deepEqual(await claimedIds(fixture, owned), idsOf(events));
     const [event] = events;
     assert.ok(event);
     await fixture.settle(owned, { outcomes: [delivered(event, again)] });
-    assert.equal((await feed(fixture, owned, replay)).result, 'over');
+    assert.equal((await materialize(fixture, owned, replay)).result, 'over');
     assert.equal((await progress(fixture, replay)).matched, 1);
   });
 
@@ -313,9 +322,9 @@ function materializeContract(engine: Engine): void {
     assert.ok(last);
     await fixture.settle(owned, { cursor: last.offset, outcomes: [delivered(last)] });
     const replay = await begin(fixture, stream, { from: 1 });
-    const result = await feed(fixture, owned, replay);
+    const result = await materialize(fixture, owned, replay);
     assert.deepEqual([result.materialized, result.more], [0, true]);
-    const next = await feed(fixture, owned, replay);
+    const next = await materialize(fixture, owned, replay);
     assert.deepEqual([next.materialized, next.more], [1, false]);
   });
 
@@ -325,7 +334,7 @@ function materializeContract(engine: Engine): void {
     const owned = { ...(await fixture.own(stream)), cursor: 2 };
     await fixture.publish('a.a', 'b.b');
     const replay = await begin(fixture, stream);
-    assert.equal((await feed(fixture, owned, replay)).result, 'over');
+    assert.equal((await materialize(fixture, owned, replay)).result, 'over');
     const expected = { status: 'done', matched: 0, sent: 0, failed: 0, finishedAt: start };
     assert.deepEqual(await progress(fixture, replay), expected);
   });
@@ -343,8 +352,8 @@ function materializeContract(engine: Engine): void {
     });
     assert.equal(next?.replay, replay.id);
     const lost = { result: 'lost', cursor: 0, materialized: 0, more: false };
-    assert.deepEqual(await feed(fixture, owned, replay), lost);
-    assert.equal((await feed(fixture, next, replay)).materialized, 3);
+    assert.deepEqual(await materialize(fixture, owned, replay), lost);
+    assert.equal((await materialize(fixture, next, replay)).materialized, 3);
   });
 
   test('materialize: a request for a replay that is over adds nothing', async (t) => {
@@ -353,7 +362,7 @@ function materializeContract(engine: Engine): void {
     const former = await begin(fixture, stream);
     await fixture.store.replays.cancel(fixture.tenant, stream.id, former.id);
     await begin(fixture, stream);
-    const result = await feed(fixture, owned, former);
+    const result = await materialize(fixture, owned, former);
     assert.deepEqual([result.result, result.materialized], ['over', 0]);
     assert.deepEqual(await claimedIds(fixture, owned), []);
   });
@@ -362,9 +371,9 @@ function materializeContract(engine: Engine): void {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 6);
     const replay = await begin(fixture, stream);
-    assert.equal((await feed(fixture, owned, replay, { take: 1 })).materialized, 1);
+    assert.equal((await materialize(fixture, owned, replay, { take: 1 })).materialized, 1);
     assert.equal(await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 4 }), 4);
-    assert.equal((await feed(fixture, owned, replay)).materialized, 2);
+    assert.equal((await materialize(fixture, owned, replay)).materialized, 2);
     const left = [events[0], ...events.slice(4)].flatMap((event) => event ?? []);
     const { rows } = await claimDue(fixture, owned);
     assert.deepEqual(
@@ -372,7 +381,7 @@ function materializeContract(engine: Engine): void {
       left.map(({ body }) => body),
     );
     await fixture.settle(owned, { outcomes: left.map((event) => delivered(event, again)) });
-    assert.equal((await feed(fixture, owned, replay)).result, 'over');
+    assert.equal((await materialize(fixture, owned, replay)).result, 'over');
     const expected = { status: 'done', matched: 3, sent: 3, failed: 0, finishedAt: fixture.now };
     assert.deepEqual(await progress(fixture, replay), expected);
   });
@@ -381,9 +390,9 @@ function materializeContract(engine: Engine): void {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 5);
     const replay = await begin(fixture, stream);
-    assert.equal((await feed(fixture, owned, replay, { take: 2 })).materialized, 2);
+    assert.equal((await materialize(fixture, owned, replay, { take: 2 })).materialized, 2);
     assert.equal(await fixture.store.log.prune(fixture.tenant, { olderThanMs: -1, take: 5 }), 5);
-    assert.deepEqual([(await feed(fixture, owned, replay)).result], ['running']);
+    assert.deepEqual([(await materialize(fixture, owned, replay)).result], ['running']);
     const { rows } = await claimDue(fixture, owned);
     assert.deepEqual(
       rows.map(({ event }) => event.body),
@@ -392,7 +401,7 @@ function materializeContract(engine: Engine): void {
     const outcomes = events.slice(0, 2).map((event) => delivered(event, again));
     await fixture.settle(owned, { outcomes });
     fixture.now += 1000;
-    assert.equal((await feed(fixture, owned, replay)).result, 'over');
+    assert.equal((await materialize(fixture, owned, replay)).result, 'over');
     const finishedAt = fixture.now;
     assert.deepEqual(await progress(fixture, replay), {
       status: 'failed',
@@ -410,7 +419,7 @@ function deliveryContract(engine: Engine): void {
   async function replaying(fixture: Fixture, count: number) {
     const past = await withPast(fixture, count);
     const replay = await begin(fixture, past.stream);
-    assert.equal((await feed(fixture, past.owned, replay)).materialized, count);
+    assert.equal((await materialize(fixture, past.owned, replay)).materialized, count);
     return { ...past, replay };
   }
 
@@ -442,7 +451,7 @@ function deliveryContract(engine: Engine): void {
     assert.deepEqual([rows[0]?.event.id, rows[0]?.attempt], [three.id, 2]);
     await fixture.settle(owned, { outcomes: [failed(three, { ...again, attempt: 2 })] });
     assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 2 });
-    assert.equal((await feed(fixture, owned, replay)).result, 'over');
+    assert.equal((await materialize(fixture, owned, replay)).result, 'over');
     assert.deepEqual(await progress(fixture, replay), {
       status: 'done',
       matched: 3,
@@ -472,7 +481,7 @@ function deliveryContract(engine: Engine): void {
     const [event] = events;
     assert.ok(event);
     await fixture.settle(owned, { outcomes: [failed(event, again)] });
-    assert.equal((await feed(fixture, owned, replay)).result, 'over');
+    assert.equal((await materialize(fixture, owned, replay)).result, 'over');
     const { redeliver } = fixture.store.deliveries;
     assert.equal(await redeliver(fixture.tenant, stream.id, event.id), 'accepted');
     const { rows } = await claimDue(fixture, owned);
@@ -498,12 +507,12 @@ function deliveryContract(engine: Engine): void {
     await fixture.settle(owned, {
       outcomes: [delivered(one, redelivery), failed(two, redelivery), delivered(three, again)],
     });
-    assert.equal((await feed(fixture, owned, replay)).result, 'over');
+    assert.equal((await materialize(fixture, owned, replay)).result, 'over');
     const expected = { status: 'done', matched: 3, sent: 1, failed: 2, finishedAt: start };
     assert.deepEqual(await progress(fixture, replay), expected);
     assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 1 });
     const next = await begin(fixture, stream);
-    assert.equal((await feed(fixture, owned, next)).materialized, 2);
+    assert.equal((await materialize(fixture, owned, next)).materialized, 2);
   });
 
   test('replay deliveries: are claimed after all other due rows', async (t) => {
@@ -563,7 +572,7 @@ function deliveryContract(engine: Engine): void {
     ];
     const { limits } = fixture;
     await fixture.store.deliveries.settle(node, 1, settlements, limits);
-    assert.equal((await feed(fixture, next, replay)).result, 'over');
+    assert.equal((await materialize(fixture, next, replay)).result, 'over');
     assert.deepEqual(await progress(fixture, replay), {
       status: 'done',
       matched: 3,
@@ -579,16 +588,16 @@ function pauseContract(engine: Engine): void {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 3);
     const replay = await begin(fixture, stream);
-    await feed(fixture, owned, replay);
+    await materialize(fixture, owned, replay);
     const [one, two] = events;
     assert.ok(one && two);
     await claimDue(fixture, owned, 2);
     await disable(fixture, stream);
-    // One attempt under way ends so that another would follow, one for good.
+    // One attempt in progress ends so that another would follow, and one ends the cycle.
     await fixture.settle(owned, { outcomes: [retry(one, again), failed(two, again)] });
     assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
     assert.deepEqual(await claimedIds(fixture, owned), []);
-    assert.deepEqual(await feed(fixture, owned, replay), {
+    assert.deepEqual(await materialize(fixture, owned, replay), {
       result: 'running',
       cursor: 3,
       materialized: 0,
@@ -614,7 +623,7 @@ function pauseContract(engine: Engine): void {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 4);
     const replay = await begin(fixture, stream);
-    await feed(fixture, owned, replay, { take: 2 });
+    await materialize(fixture, owned, replay, { take: 2 });
     await claimDue(fixture, owned, 1);
     await disable(fixture, stream);
     await fixture.store.ownership.release(await fixture.node(), [raiseOf(owned)]);
@@ -622,10 +631,10 @@ function pauseContract(engine: Engine): void {
     await disable(fixture, stream, 'enabled');
     const next = await fixture.own(stream);
     assert.equal(next.replay, replay.id);
-    assert.equal((await feed(fixture, next, replay)).materialized, 2);
+    assert.equal((await materialize(fixture, next, replay)).materialized, 2);
     assert.deepEqual(await claimedIds(fixture, next), idsOf(events));
     await fixture.settle(next, { outcomes: events.map((event) => delivered(event, again)) });
-    assert.equal((await feed(fixture, next, replay)).result, 'over');
+    assert.equal((await materialize(fixture, next, replay)).result, 'over');
     assert.deepEqual(await progress(fixture, replay), {
       status: 'done',
       matched: 4,
@@ -639,7 +648,7 @@ function pauseContract(engine: Engine): void {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 4);
     const replay = await begin(fixture, stream);
-    await feed(fixture, owned, replay);
+    await materialize(fixture, owned, replay);
     const [fresh] = await fixture.publish('user.created');
     assert.ok(fresh);
     fixture.limits = { consecutive: 2, total: 100 };
@@ -649,7 +658,7 @@ function pauseContract(engine: Engine): void {
       outcomes: [retry(fresh), failed(one, again), failed(two, again), retry(three, again)],
     });
     assert.equal(settled.disabled?.reason, 'consecutive');
-    // What was retried along the log became a failure, what waited of the replay did not.
+    // Retries of the log became failures, waiting deliveries of the replay did not.
     assert.deepEqual(await fixture.health(stream), { consecutive: 3, total: 3 });
     assert.deepEqual(await progress(fixture, replay), {
       status: 'running',
@@ -666,7 +675,7 @@ function cancelContract(engine: Engine): void {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 4);
     const replay = await begin(fixture, stream);
-    await feed(fixture, owned, replay);
+    await materialize(fixture, owned, replay);
     await claimDue(fixture, owned, 3);
     fixture.hints.length = 0;
     fixture.now += 1000;
@@ -702,7 +711,7 @@ function cancelContract(engine: Engine): void {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 2);
     const replay = await begin(fixture, stream);
-    await feed(fixture, owned, replay);
+    await materialize(fixture, owned, replay);
     const [one] = events;
     const [waits] = await fixture.publish('user.created');
     assert.ok(one && waits);
@@ -737,7 +746,7 @@ function cancelContract(engine: Engine): void {
     const fixture = await createFixture(engine, t);
     const { stream, owned } = await withPast(fixture, 2);
     const replay = await begin(fixture, stream);
-    await feed(fixture, owned, replay);
+    await materialize(fixture, owned, replay);
     await disable(fixture, stream);
     await fixture.store.replays.cancel(fixture.tenant, stream.id, replay.id);
     await disable(fixture, stream, 'enabled');

@@ -38,7 +38,7 @@ async function streamWithEvents(fixture: Fixture, count: number) {
   return { stream, events, owned };
 }
 
-/** The nth of what a test has made. */
+/** Returns the item at an index. */
 function at<T>(items: readonly T[], index: number): T {
   const item = items[index];
   assert.ok(item !== undefined);
@@ -375,8 +375,8 @@ function fencingContract(engine: Engine): void {
     const { stream, events, owned } = await streamWithEvents(fixture, 1);
     const former = await fixture.node();
     const node = await fixture.store.ownership.join(former.id, leaseMs);
-    const ask = { claim: nextClaim(), take: 10, ...waitRule };
-    const [again] = await fixture.store.ownership.claim(node, ask);
+    const request = { claim: nextClaim(), take: 10, ...waitRule };
+    const [again] = await fixture.store.ownership.claim(node, request);
     assert.ok(again);
     const outcomes = [failed(at(events, 0))];
     await fixture.settleMany([settlementOf(owned, { outcomes })], 9);
@@ -610,7 +610,7 @@ function disablingContract(engine: Engine): void {
   });
 }
 
-/** An attempt whose row was handed out again while it was under way: both end at some time. */
+/** An attempt whose row was claimed again while it was in progress: both end at some time. */
 function lateContract(engine: Engine): void {
   test('a failure after the other attempt delivered opens no record', async (t) => {
     const fixture = await createFixture(engine, t);

@@ -33,27 +33,23 @@ export function streamsContract(engine: Engine): void {
 const rules = { streamsMax: 1000 };
 const later = start + 60_000;
 
-/** Changes members of a stream, as the API's decide function does. */
+/** Changes fields of a stream, as the API's decide function does. */
 function change(
   fixture: Fixture,
   stream: Stream,
-  members: Partial<Stream>,
+  fields: Partial<Stream>,
   resume?: 'latest' | 'held',
 ) {
   const decide = (before: Stream): StreamDecision => ({
-    after: { ...before, ...members, updatedAt: fixture.now },
+    after: { ...before, ...fields, updatedAt: fixture.now },
     resume,
   });
   return fixture.store.streams.update(fixture.tenant, stream.id, decide);
 }
 
-/** The same, and the stream as it is then. */
-async function changed(
-  fixture: Fixture,
-  stream: Stream,
-  members: Partial<Stream>,
-): Promise<Stream> {
-  const result = await change(fixture, stream, members);
+/** Does the same, and returns the changed stream. */
+async function changed(fixture: Fixture, stream: Stream, fields: Partial<Stream>): Promise<Stream> {
+  const result = await change(fixture, stream, fields);
   assert.ok('updated' in result);
   return result.updated;
 }
@@ -277,7 +273,7 @@ function updateContract(engine: Engine): void {
 }
 
 function subscriptionsContract(engine: Engine): void {
-  /** The subscriptions as the rule of a PATCH makes them. */
+  /** Returns the subscriptions as the rule of a PATCH makes them. */
   const changeTypes = async (
     fixture: Fixture,
     stream: Stream,
@@ -384,7 +380,7 @@ function disableContract(engine: Engine): void {
 }
 
 function enableContract(engine: Engine): void {
-  /** Disabled with failures, and then `types` happen. */
+  /** Disables a stream with failures, then publishes `types`. */
   const disabledWith = async (fixture: Fixture, ...types: string[]): Promise<Stream> => {
     const stream = await fixture.addStream({ types: ['user.created', 'user.deleted'] });
     const [one, two] = await fixture.publish('user.created', 'user.created');
@@ -590,7 +586,7 @@ function lagContract(engine: Engine): void {
     return lag;
   };
 
-  /** A stream that was reported to be two days behind. */
+  /** A stream that was reported to be lagging by two days. */
   const reported = async (fixture: Fixture): Promise<Stream> => {
     const stream = await fixture.addStream();
     await fixture.publish('user.created');

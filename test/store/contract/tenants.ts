@@ -103,7 +103,7 @@ export function tenantsContract(engine: Engine): void {
       assert.deepEqual(await store.tenants.leaving(), [other]);
       await assert.rejects(store.log.append(other.id, [newEvent()]), StoreContentRefused);
       assert.equal(await store.tenants.rename(other.id, other), 'unknown');
-      // Nobody can tell two of one name apart while the first is still there.
+      // Two tenants of one name cannot be distinguished while the first still exists.
       assert.deepEqual(await store.tenants.create({ ...other, domain: 'new.example.com' }, start), {
         refused: 'name_taken',
       });

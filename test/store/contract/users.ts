@@ -228,7 +228,7 @@ function changedContract(engine: Engine): void {
     });
     release();
     assert.ok('updated' in (await first));
-    // Either of the two may come first; what it sees is what the one before has left.
+    // Either of the two may come first; it sees the state that the other one has left.
     const result = await second;
     assert.equal(await deleted, true);
     const after = 'updated' in result ? ['{"count":1}', '{"count":2}'] : ['{"count":1}'];
@@ -251,7 +251,7 @@ function changedContract(engine: Engine): void {
   });
 }
 
-/** Content that no engine stores: a member that must be text is none. */
+/** Content that no engine stores: a field that must be text is none. */
 const broken = (): NewEvent => ({ ...newEvent(), type: null as unknown as string });
 
 function eventContract(engine: Engine): void {
@@ -333,7 +333,7 @@ function eventContract(engine: Engine): void {
     const taken = newEvent();
     await fixture.store.log.append(fixture.tenant, [taken]);
     const ada = newUser(fixture.tenant, 'ada');
-    // The id is in the log already, and was not chosen by a client, so nobody looks it up.
+    // The id is in the log already, and was not chosen by a client, so no query checks it.
     const refused = fixture.store.users.create(ada, newEvent({ id: taken.id }));
     await assert.rejects(refused, StoreContentRefused);
     assert.equal(await fixture.store.users.get(fixture.tenant, ada.id), undefined);
@@ -481,7 +481,7 @@ function listContract(engine: Engine): void {
   });
 }
 
-/** A user as tests want it, without a username, made at `start`. */
+/** Returns a user without a username, created at `start`. */
 export function newUser(
   tenant: number,
   id: string,

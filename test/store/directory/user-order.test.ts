@@ -52,7 +52,7 @@ describe('the sort orders of users', () => {
     const client = new pg.Client({ connectionString: await newDatabase() });
     await client.connect();
     t.after(() => client.end());
-    // What can only be sorted is sorted all the same.
+    // A statement that can only be sorted is sorted nevertheless.
     for (const way of ['seqscan', 'bitmapscan', 'sort', 'incremental_sort']) {
       await client.query(`set enable_${way} = off`);
     }

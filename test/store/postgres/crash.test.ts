@@ -4,7 +4,7 @@ import { startPostgres } from '../../helpers/postgres.ts';
 import { addTenant, failed, failuresOf, fixtureOf } from '../contract/fixture.ts';
 import { openUrl } from '../engines.ts';
 
-/** So much later PostgreSQL writes a commit to the disk that nobody waits for: the crash is earlier. */
+/** PostgreSQL writes a relaxed commit to the disk only after this time: the crash is earlier. */
 const settings = { wal_writer_delay: '10s', fsync: 'on' };
 
 test('PostgreSQL: settlements survive a crash of the server', async (t) => {

@@ -44,7 +44,7 @@ describe('several PostgreSQL servers in one URL', () => {
     return { db, first, second };
   }
 
-  /** For all sessions, those that are open included. */
+  /** For all sessions, including those that are open. */
   async function setReadOnly(server: PostgresServer, isReadOnly: boolean): Promise<void> {
     await query(server.url(), `alter system set default_transaction_read_only = ${isReadOnly}`);
     await query(server.url(), 'select pg_reload_conf()');

@@ -23,7 +23,7 @@ import { newDatabase, openUrl } from '../engines.ts';
 
 const leaseMs = 60_000;
 
-/** What builds on what a node remembers of the store; each is to write nothing on another one. */
+/** Commands that rely on cached state of the store; none may write anything on another one. */
 const commands = (store: Store, tenant: number, stream: string) => {
   const node = { id: 'node-1', incarnation: 1 };
   const ref = { tenant, stream };
@@ -83,7 +83,7 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     await standby.promote();
     const promoted = standby.server.url(new URL(url).pathname.slice(1));
     const before = await rowsOf(promoted);
-    // The connections that were lost are found out first.
+    // The lost connections are detected first.
     await untilAnswers(store);
     await refusesAll(store, tenant, stream.id);
     assert.deepEqual(await rowsOf(promoted), before);
@@ -115,7 +115,7 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     assert.equal((await one.log.append(tenant, [newEvent()]))[0]?.offset, 2);
     await assert.rejects(two.log.append(tenant, [newEvent()]), StoreReplaced);
     await assert.rejects(two.ownership.heartbeat(node, leaseMs), StoreReplaced);
-    // Its lease may have been renewed on the store that is gone: nobody takes its streams yet.
+    // Its lease may have been renewed on the previous store, so no node takes its streams yet.
     const other = (await one.ownership.nodes()).find(({ id }) => id === 'node-2');
     assert.ok((other?.leaseMs ?? 0) > 0);
     await two.ownership.join('node-2', leaseMs);
@@ -186,8 +186,8 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     const { id: tenant, one, url } = await opened(t);
     await one.ownership.join('node-1', leaseMs);
     await one.log.append(tenant, [newEvent()]);
-    // What each of two standbys has when it is promoted, or what a backup has each time it is restored:
-    // the identity of the row is an earlier one than that of the server.
+    // The state of each of two standbys when it is promoted, or of a backup each time it is
+    // restored: the identity of the row is an earlier one than that of the server.
     const restore = async () => {
       await query(url, `delete from events where tenant = ${tenant} and "offset" > 1`);
       await query(url, `update tenants set head = 1 where id = ${tenant}`);
@@ -295,7 +295,9 @@ async function replicated(t: TestContext) {
   return { primary, standby, url };
 }
 
-/** Copies a database; the returned function replaces the database by the copy, as a restore does. */
+/**
+ * Copies a database; the returned function replaces the database with the copy, as a restore does.
+ */
 async function backUp(url: string): Promise<() => Promise<void>> {
   const server = await sharedPostgres();
   const name = new URL(url).pathname.slice(1);

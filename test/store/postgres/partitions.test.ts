@@ -108,7 +108,7 @@ async function readAll(
   return { events, pages };
 }
 
-/** As the table says it, and as the events do. */
+/** Returns the days according to the table, and according to the events. */
 async function logDays({ rows }: Fixture): Promise<{ listed: unknown[]; found: unknown[] }> {
   return {
     listed: await rows('select tenant, first_offset, day, former_at from log_days order by 1, 2'),
@@ -138,7 +138,7 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
     // An attempt may have begun on the day before a replay was accepted.
     await fixture.lockDaysBut(last - 1, last);
 
-    const ask = {
+    const request = {
       tenant,
       stream: stream.id,
       id: newId('rpl'),
@@ -158,8 +158,8 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
         assert.equal((await claimDue(storeFixture, owned)).rows.length, 1);
       },
       listFailures: async () => {
-        const asked = { after: undefined, take: 10 };
-        const { items } = await store.deliveries.listFailures(tenant, stream.id, asked);
+        const firstPage = { after: undefined, take: 10 };
+        const { items } = await store.deliveries.listFailures(tenant, stream.id, firstPage);
         assert.deepEqual(
           items.map(({ attempts }) => attempts.length),
           [1],
@@ -167,11 +167,11 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
       },
       redeliver: () => store.deliveries.redeliver(tenant, stream.id, first.id),
       replay: async () => {
-        assert.ok('created' in (await store.replays.create(ask)));
+        assert.ok('created' in (await store.replays.create(request)));
         const raise = { ...raiseOf(owned), cursor: third.offset };
         const materialized = await store.replays.materialize({
           ...raise,
-          replay: ask.id,
+          replay: request.id,
           take: 9,
           waitingMax: 9,
         });
@@ -184,7 +184,7 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
           after: { ...before, status: 'enabled' },
         })),
       'events since': async () => {
-        // By halves of the log, of which the second is of the last day.
+        // The log is bisected, and the second half is of the last day.
         await rows(`update tenants set pruned_to = ${head - perDay - 1}`);
         assert.equal(await store.log.firstSince(tenant, publishedAt), head - perDay + 1);
       },
@@ -244,8 +244,8 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
       await storeFixture.settle(owned, { outcomes: [failed(one), retry(two)] });
     }
     await fixture.lockDaysBut(0, days - 1);
-    const asked = { after: undefined, take: 10 };
-    const { items } = await store.deliveries.listFailures(tenant, stream.id, asked);
+    const firstPage = { after: undefined, take: 10 };
+    const { items } = await store.deliveries.listFailures(tenant, stream.id, firstPage);
     assert.deepEqual(
       items.map(({ event, attempts }) => [event.offset, attempts.length]),
       [
@@ -434,8 +434,8 @@ describe('PostgreSQL: the history of a delivery, for any day of its event', () =
     const range = { from: head - 1, to: head, types: undefined };
     const replay = { tenant, stream: stream.id, id: newId('rpl'), ...range };
     assert.ok('created' in (await store.replays.create(replay)));
-    const ask = { ...raiseOf(owned), cursor: head, replay: replay.id, take: 9, waitingMax: 9 };
-    assert.equal((await store.replays.materialize(ask)).materialized, 1);
+    const request = { ...raiseOf(owned), cursor: head, replay: replay.id, take: 9, waitingMax: 9 };
+    assert.equal((await store.replays.materialize(request)).materialized, 1);
     const again = { kind: 'replay', hasRow: true } as const;
     await storeFixture.settle(owned, { outcomes: [failed(event, again)] });
     assert.deepEqual(await attempts(), [
@@ -467,7 +467,7 @@ describe('PostgreSQL: the history of a delivery, for any day of its event', () =
   });
 });
 
-/** A stream that is owned. */
+/** Creates an owned stream. */
 async function openStream({ storeFixture }: Fixture) {
   const stream = await storeFixture.addStream({ types: ['user.created'] });
   const owned = await storeFixture.own(stream);
@@ -475,7 +475,10 @@ async function openStream({ storeFixture }: Fixture) {
     storeFixture,
     stream,
     owned,
-    /** Outcomes and days of the attempts of a failure: of the only one, unless its offset is given. */
+    /**
+     * Returns outcomes and days of the attempts of a failure: of the only one, unless its offset is
+     * passed.
+     */
     attempts: async (offset?: Offset) => {
       const failures = await failuresOf(storeFixture, stream);
       const found = failures.find(({ event }) => offset === undefined || event.offset === offset);
@@ -484,7 +487,7 @@ async function openStream({ storeFixture }: Fixture) {
   };
 }
 
-/** An event as the log has it. */
+/** Returns an event of the log. */
 async function eventAt({ store, tenant }: Fixture, offset: Offset): Promise<LogEvent> {
   const { events } = await store.log.page(tenant, { ...page, after: offset - 1, take: 1 });
   assert.ok(events[0]);

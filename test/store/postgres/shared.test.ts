@@ -27,7 +27,7 @@ describe('PostgreSQL: many processes on one database', () => {
       order.push(committed ? 'after' : 'before');
       return appended?.offset;
     });
-    // Both wait for the lock by now; nobody sees an offset that may still be passed by another.
+    // Both wait for the lock by now; no reader sees an offset below which another may still commit.
     await waitFor('two appends that wait', async () => {
       const { rows } = await slow.query<{ waiting: number }>(
         `select count(*)::int as waiting from pg_locks where not granted`,
@@ -126,8 +126,8 @@ describe('PostgreSQL: many processes on one database', () => {
     const proxy = await startTcpProxy((await sharedPostgres()).port);
     t.after(() => proxy.close());
     const other = await openBehind(proxy.port);
-    const heard: Hint[] = [];
-    other.watch((hint) => heard.push(hint));
+    const received: Hint[] = [];
+    other.watch((hint) => received.push(hint));
     const own: Hint[] = [];
     one.watch((hint) => own.push(hint));
 
@@ -135,18 +135,20 @@ describe('PostgreSQL: many processes on one database', () => {
     await one.streams.create(stream, { streamsMax: 1 });
     await one.log.append(tenant, [newEvent(), newEvent()]);
     const head: Hint = { kind: 'head', tenant, head: 2 };
-    await waitFor('the hints', () => heard.some((hint) => hint.kind === 'head'));
-    assert.deepEqual(heard, [{ kind: 'stream', tenant, stream: stream.id }, head]);
+    await waitFor('the hints', () => received.some((hint) => hint.kind === 'head'));
+    assert.deepEqual(received, [{ kind: 'stream', tenant, stream: stream.id }, head]);
     assert.deepEqual(
       own.map(({ kind }) => kind),
       ['stream', 'appended'],
     );
 
     proxy.cut();
-    await waitFor('the news of the break', () => heard.some(({ kind }) => kind === 'missed'));
+    await waitFor('the hint about the interruption', () =>
+      received.some(({ kind }) => kind === 'missed'),
+    );
     await one.log.append(tenant, [newEvent()]);
     await waitFor('a hint afterwards', () =>
-      heard.some((hint) => hint.kind === 'head' && hint.head === 3),
+      received.some((hint) => hint.kind === 'head' && hint.head === 3),
     );
   });
 });
@@ -175,7 +177,7 @@ describe('PostgreSQL: partitions', () => {
        values ($1, 'est_waits', $2, 1, 'user.created', $3, 'first', 'failed', 4, $3)`,
       [one, event.id, start],
     );
-    // The age of what went before is measured from the newest event.
+    // The age of earlier events is measured from the newest event.
     await client.query(`update test_time set ms = ${start + 4 * 86_400_000}`);
     await store.log.append(two, [newEvent()]);
     const query = { olderThanMs: 86_400_000, take: 10 };
@@ -194,7 +196,7 @@ describe('PostgreSQL: partitions', () => {
   });
 
   test('days are created ahead', async (t) => {
-    // Not a copy of one in which they have been made.
+    // Not a copy of a database with existing partitions.
     const empty = await (await sharedPostgres()).createDatabase();
     const { connect } = await openShared(t, 1, empty);
     const client = await connect();
@@ -212,17 +214,17 @@ describe('PostgreSQL: partitions', () => {
 });
 
 interface Shared {
-  /** Of processes on one database: the first, the others, and all of them. */
+  /** Stores of several processes on one database: the first, the others, and all of them. */
   readonly first: Store;
   readonly others: readonly Store[];
   readonly stores: readonly Store[];
   readonly tenant: number;
-  /** One more, that reaches the database by another port. */
+  /** Opens one more, which reaches the database by another port. */
   openBehind(port: number): Promise<Store>;
   connect(): Promise<pg.Client>;
 }
 
-/** Stores on one database, with a tenant. Whoever uses it is gone before it is dropped. */
+/** Opens stores on one database, with a tenant. All users of it end before it is dropped. */
 async function openShared(t: TestContext, count: number, database?: string): Promise<Shared> {
   const url = database ?? (await newDatabase());
   const stores: Store[] = [];

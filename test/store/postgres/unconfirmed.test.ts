@@ -10,8 +10,8 @@ import { addTenant, newEvent, newStream, start } from '../contract/fixture.ts';
 import { openUrl } from '../engines.ts';
 
 /**
- * A commit whose wait for the standby is cut short, by a limit on statements or by hand, is answered
- * with success and a warning (PostgreSQL manual, 26.2.8).
+ * A commit whose wait for the standby is cut short, by a limit on statements or by hand, returns
+ * success and a warning (PostgreSQL manual, 26.2.8).
  */
 describe('PostgreSQL: a commit that no synchronous standby has confirmed', () => {
   test('an unconfirmed commit does not count as done', async (t) => {
@@ -60,7 +60,7 @@ test('PostgreSQL: a database that sends no warnings is refused', async (t) => {
   });
 });
 
-/** A store on a server of its own, as the setting is the whole server's. */
+/** Opens a store on a server of its own, because the setting applies to the whole server. */
 async function fixture(t: TestContext): Promise<{ store: Store; url: string; tenant: number }> {
   const server = await startPostgres();
   t.after(() => server.close());
@@ -74,7 +74,7 @@ async function fixture(t: TestContext): Promise<{ store: Store; url: string; ten
 const loseStandby = (url: string): Promise<void> => nameStandby(url, 'nowhere');
 const bringStandby = (url: string): Promise<void> => nameStandby(url, '');
 
-/** `nowhere` is one that never connects; an empty name is for none. */
+/** `nowhere` never connects; an empty name is for no standby. */
 async function nameStandby(url: string, name: string): Promise<void> {
   await query(url, `alter system set synchronous_standby_names = '${name}'`);
   await query(url, 'select pg_reload_conf()');
@@ -87,12 +87,15 @@ async function nameStandby(url: string, name: string): Promise<void> {
   });
 }
 
-/** The command waits for the standby, and does not take the end of its wait for success. */
+/**
+ * Expects that the command waits for the standby, and does not take the end of its wait for
+ * success.
+ */
 async function isCutShort(url: string, command: () => Promise<unknown>): Promise<void> {
   const done = command();
-  // Also where it ends early, as success or not; which of them is looked at below.
+  // It may also end early, as success or not; the tests below check which.
   const early = done.then(
-    (result) => assert.fail(`answered ${String(result)}`),
+    (result) => assert.fail(`resolved with ${String(result)}`),
     () => undefined,
   );
   await Promise.race([early, endWait(url)]);

@@ -88,7 +88,7 @@ async function fill(
   await rows(historyDay(tenant, attempts));
 }
 
-/** A partition of the old day, made as an attempt of that day makes it, with its history. */
+/** Creates a partition of the old day, as an attempt of that day does, with its history. */
 function historyDay(tenant: number, attempts: number): string {
   return `
     create table if not exists attempts_d${firstDay} (like attempts including all);
@@ -99,13 +99,13 @@ function historyDay(tenant: number, attempts: number): string {
     from runs r, generate_series(1, ${attempts}) n`;
 }
 
-/** Makes the store another one, as a fail-over or a restore does; `sql` sets its rows back. */
+/** Replaces the store, as a fail-over or a restore does; `sql` sets its rows back. */
 async function replaceStore({ rows }: Fixture, sql: string): Promise<void> {
   await rows(`begin; ${sql};
     update store set generation = generation + 1, identity = 'another one'; commit`);
 }
 
-/** Calls steps of upkeep until none does anything. */
+/** Runs steps of upkeep until none does anything. */
 async function runUpkeep({ store, tenant }: Fixture): Promise<number> {
   let steps = 0;
   const all = [
@@ -163,10 +163,10 @@ describe('PostgreSQL: upkeep', () => {
     };
     const { store } = fixture;
     const before = await scans();
-    // Everything but the removal of the day, which takes its statistics along: ten pages of rows.
+    // Everything but the removal of the day, which also removes its statistics: ten pages of rows.
     for (let step = 0; step < 10; step += 1) await store.deliveries.pruneAttempts(query);
     await waitFor('the statistics', async () => {
-      // A connection reports what it did before when it does something again.
+      // A connection reports its former work when it does something again.
       await store.upkeep.lead('this', 1000);
       return (await scans()).idx >= before.idx + 2000;
     });
@@ -274,8 +274,8 @@ describe('PostgreSQL: upkeep', () => {
       insert into tenants (name, domain, head, last_published_at, oldest_at, created_at)
       select 'other ' || n, n || '.example.com', 5, ${start + 3 * dayMs}, ${start + 3 * dayMs}, 1
       from generate_series(1, 2000) n`);
-    const asked = { olderThanMs: dayMs, after: 0, take: 500 };
-    const found = await store.upkeep.tenantsToPrune(asked);
+    const pruneQuery = { olderThanMs: dayMs, after: 0, take: 500 };
+    const found = await store.upkeep.tenantsToPrune(pruneQuery);
     assert.deepEqual(found, { tenants: [tenant], next: undefined });
     assert.equal(await store.log.prune(tenant, { ...query, take: 1_000_000 }), 1);
     assert.equal(await store.upkeep.dropEvents(query), 0, 'the day is needed');
@@ -303,7 +303,7 @@ describe('PostgreSQL: upkeep', () => {
       execute format('create table attempts_d%s partition of attempts for values from (%s) to (%s)',
         day, day, day + 1);
     end loop; end $$`);
-    // A statement that has to do with one of these days waits for it.
+    // A statement that opens one of these days waits for it.
     const blocker = await connect();
     await blocker.query('begin');
     await blocker.query(
@@ -324,7 +324,7 @@ describe('PostgreSQL: upkeep after a fail-over or a restore', () => {
     const prune = async (): Promise<number> => store.deliveries.pruneAttempts(query);
     while ((await prune()) > 0);
     assert.deepEqual(await oldDays(), [`events_d${firstDay}`]);
-    // As a backup from before has it.
+    // The state of an earlier backup.
     await replaceStore(fixture, `delete from attempts; ${historyDay(fixture.tenant, 9)}`);
     await assert.rejects(prune(), { name: 'StoreReplaced' });
     assert.ok((await store.ownership.join('node', 60_000)).replaced);
@@ -347,7 +347,7 @@ describe('PostgreSQL: upkeep after a fail-over or a restore', () => {
     while ((await drop()) > 0);
     const kept = () => rows('select "offset"::int from kept_events');
     assert.deepEqual(await kept(), [{ offset: 1 }], 'the bodies are copied, and the day is in use');
-    // A replica that was behind: neither the copies nor the beginning of the log had reached it.
+    // A replica that was late: neither the copies nor the beginning of the log had reached it.
     await replaceStore(
       fixture,
       `delete from kept_events; update tenants set pruned_to = 0, oldest_at = 0;
@@ -388,7 +388,7 @@ test('PostgreSQL: nothing is pruned after the cursor of a stream that is being c
   const fixture = await openFixture(t);
   const { store, tenant, rows, connect } = fixture;
   await fill(fixture, { events: 3, streams: 0, failures: 0, attempts: 0 });
-  // Holds the creation up once its rows are written.
+  // Blocks the creation once its rows are written.
   await rows(`
     create function hold() returns trigger language plpgsql as $$ begin
       perform pg_advisory_xact_lock(1); return new; end $$;
@@ -421,7 +421,7 @@ test('PostgreSQL: while a detached day is in use, other days keep their history'
   const fixture = await openFixture(t);
   const { store, rows, connect, oldDays } = fixture;
   await fill(fixture, { events: 3, streams: 1, failures: 3, attempts: 9 });
-  // What a former leader detached and did not drop any more.
+  // A partition that a former leader detached and did not drop.
   await rows(`create table attempts_d${firstDay - 1} (like attempts including all)`);
   const reader = await connect();
   await reader.query(`begin; select count(*) from attempts_d${firstDay - 1}`);

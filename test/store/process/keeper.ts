@@ -1,7 +1,7 @@
 /**
- * A process that opens a store and keeps it: `node keeper.ts <LEAT_STORE> <key byte> [uid]`. It says
- * `opening`, then `open`, or the line of a refused start with exit code 1 as `leat` does. `fill`
- * makes it append until the store refuses; end of its input makes it close the store.
+ * A process that opens a store and holds it: `node keeper.ts <LEAT_STORE> <key byte> [uid]`. It
+ * prints `opening`, then `open`, or the line of a refused start with exit code 1 as `leat` does.
+ * `fill` makes it append until the store refuses; the end of its input makes it close the store.
  */
 import { randomBytes } from 'node:crypto';
 import { createInterface } from 'node:readline';
@@ -13,14 +13,14 @@ import { openStore } from '../../../src/store/open.ts';
 import type { Store } from '../../../src/store/port/store.ts';
 
 const [location = '', keyByte = '', uid] = process.argv.slice(2);
-// Modules are loaded by now: the other user need not be able to read them.
+// All modules are loaded: the other user need not be able to read them.
 if (uid !== undefined) becomeUser(Number(uid));
-say('opening');
+print('opening');
 try {
   await keep(await open());
 } catch (error) {
   if (!(error instanceof StartRefused)) throw error;
-  say(error.message);
+  print(error.message);
   process.exitCode = 1;
 }
 
@@ -40,10 +40,10 @@ async function open(): Promise<Store> {
 async function keep(store: Store): Promise<void> {
   const [tenant] = await store.tenants.list();
   const id = tenant?.id ?? (await addTenant(store));
-  say(`open, ${await store.log.head(id)} events`);
+  print(`open, ${await store.log.head(id)} events`);
   for await (const line of createInterface(process.stdin)) {
-    if (line === 'append') say(await append(store, id));
-    if (line === 'fill') say(await fill(store, id));
+    if (line === 'append') print(await append(store, id));
+    if (line === 'fill') print(await fill(store, id));
   }
   await store.close();
 }
@@ -74,6 +74,6 @@ function newEvent(): NewEvent {
   return { id, chosen: false, type: 'test', time: 1, body: 'x'.repeat(10_000) };
 }
 
-function say(line: string): void {
+function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }

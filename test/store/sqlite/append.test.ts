@@ -265,7 +265,7 @@ describe('an append on SQLite', () => {
   });
 });
 
-/** The disk below the WAL: its syncs can be held up, or fail. */
+/** The disk below the WAL: its syncs can be delayed, or fail. */
 class TestDisk {
   isHeld = false;
   held: (() => void)[] = [];

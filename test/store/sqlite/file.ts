@@ -13,7 +13,7 @@ import type { WalSync } from '../../../src/store/sqlite/wal-sync.ts';
 
 const secretKey = Buffer.alloc(32, 7);
 
-/** What a store of these tests is opened with: the machine's clock, and no error goes unnoticed. */
+/** Dependencies of the stores of these tests: the machine's clock, and no error goes unnoticed. */
 export const storeDeps = {
   secretKey,
   random: systemRandom,
@@ -22,14 +22,14 @@ export const storeDeps = {
   report: (error: unknown) => assert.fail(String(error)),
 };
 
-/** A folder of its own, removed after the test. */
+/** Creates a folder, removed after the test. */
 export async function newFolder(t: TestContext): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'leat-sqlite-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** The store on a file, with a sync of the WAL of the test's own; closing it is the test's. */
+/** Opens the store on a file, with a sync of the WAL of the test's own; the test closes it. */
 export async function openWith(file: string, walSync: WalSync) {
   const connection = openConnection({ path: file, file });
   await prepareSchema(connection, { path: file, file }, createSeal(secretKey, systemRandom));

@@ -55,7 +55,7 @@ describe('a SQLite database without room', () => {
   });
 });
 
-/** How many calls passed before one was refused for want of room. */
+/** Returns how many calls passed before one was refused for lack of space. */
 async function untilRefused(call: () => Promise<unknown>): Promise<number> {
   for (let passed = 0; passed < 10_000; passed++) {
     try {
@@ -69,7 +69,7 @@ async function untilRefused(call: () => Promise<unknown>): Promise<number> {
   throw new Error('there was always room');
 }
 
-/** Stores on a file whose number of pages can be limited, as a full disk would. */
+/** Opens stores on a file whose number of pages can be limited, as a full disk would. */
 async function openSmall(t: TestContext) {
   const folder = mkdtempSync(join(tmpdir(), 'leat-full-'));
   const path = join(folder, 'leat.db');

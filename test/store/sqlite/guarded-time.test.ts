@@ -74,7 +74,7 @@ describe('the guarded time of a SQLite store', () => {
       passReading(150_000);
     }
     for (let second = 0; second < 3600; second += 1) {
-      // A time service that slews brings it on by no more than a twelfth.
+      // A time service that slews accelerates it by no more than a twelfth.
       step(1000 / 12);
       pass(1000);
       assert.equal(time.now(), Math.floor(wall()));
@@ -130,7 +130,7 @@ describe('the guarded time of a SQLite store', () => {
       ),
       steps: fc.boolean(),
     });
-    // Follows by what is left of the minute, which is no whole number by then.
+    // Follows by the rest of the minute, which is no whole number by then.
     const allOfTheAllowance = [
       { passedMs: 1, stepMs: 50_273, steps: true },
       { passedMs: 8858, stepMs: 12_680, steps: true },

@@ -7,8 +7,8 @@ import { readMigrations } from '../../../src/store/migrate.ts';
 import { defineTestKey } from '../../../src/store/sqlite/attempts.ts';
 
 /**
- * SQLite has no statistics here, and takes a second column of an index for hardly better than the
- * first: a statement may walk over all open deliveries of a tenant although an index fits it.
+ * SQLite has no statistics here, and hardly prefers an index for its second column: a statement may
+ * scan all open deliveries of a tenant although an index fits it.
  */
 test('SQLite: no statement scans all deliveries, or those of a tenant', () => {
   const db = new DatabaseSync(':memory:');
@@ -17,27 +17,27 @@ test('SQLite: no statement scans all deliveries, or those of a tenant', () => {
   const walks = /^(?:SCAN (?:d|deliveries)\b|SEARCH (?:d|deliveries)\b.*\(tenant=\?\)$)/;
   const found = statements();
   assert.ok(found.length > 20, `${found.length} statements were found`);
-  for (const { place, sql } of found) {
+  for (const { location, sql } of found) {
     const plan = db.prepare(`explain query plan ${sql}`).all();
     const steps = plan.map(({ detail }) => String(detail));
     assert.deepEqual(
       steps.filter((step) => walks.test(step)),
       [],
-      place,
+      location,
     );
   }
   db.close();
 });
 
 /** Returns the statements of the store that name the deliveries, read from its sources. */
-function statements(): { readonly place: string; readonly sql: string }[] {
+function statements(): { readonly location: string; readonly sql: string }[] {
   return ['store/sqlite/', 'store/directory/'].flatMap((folder) =>
     globSync('*.ts', { cwd: asset(folder) }).flatMap((name) => {
       const source = readFileSync(new URL(name, asset(folder)), 'utf8');
       return [...source.matchAll(/\b(?:db|tx|sql)\.(?:all|get|run)(?:<[^`]*?>)?`([^`]*)`/g)]
         .filter(([, text = '']) => /\bdeliveries\b/.test(text))
         .map(({ 1: text = '', index }) => ({
-          place: `${folder}${name}:${source.slice(0, index).split('\n').length}`,
+          location: `${folder}${name}:${source.slice(0, index).split('\n').length}`,
           sql: text.replaceAll(/\$\{(?:[^{}]|\{[^{}]*\})*\}/g, '?'),
         }));
     }),

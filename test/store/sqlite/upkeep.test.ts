@@ -19,7 +19,7 @@ import {
 
 const dayMs = 86_400_000;
 
-/** A store in a file, with a clock that moves by what each look at it costs. */
+/** A store in a file, with a clock that each reading moves forward. */
 async function openFile(t: TestContext, tickMs = 0) {
   const folder = mkdtempSync(join(tmpdir(), 'leat-upkeep-'));
   const file = join(folder, 'leat.db');
@@ -45,7 +45,7 @@ async function openFile(t: TestContext, tickMs = 0) {
   return {
     file,
     store: () => store,
-    /** As the store sees it. */
+    /** The time that the store reads. */
     time: {
       get at() {
         return start + passedMs;
@@ -54,11 +54,11 @@ async function openFile(t: TestContext, tickMs = 0) {
         passedMs = to - start;
       },
     },
-    /** Lets time pass, without a timer. */
+    /** Advances the time, without a timer. */
     pass: (ms: number) => {
       passedMs += ms;
     },
-    /** Closes the store, lets `work` have the file, and opens it again. */
+    /** Closes the store, passes the file to `work`, and opens it again. */
     reopen: async (work: (db: DatabaseSync) => void) => {
       await store.close();
       const db = new DatabaseSync(file);
@@ -115,7 +115,7 @@ describe('SQLite: upkeep', () => {
   });
 
   test('upkeep: each step ends when its time is over, however much there is to do', async (t) => {
-    // Every look at the clock takes 3 ms, so the third one is after the end of a step.
+    // Every reading of the clock takes 3 ms, so the third one is after the end of a step.
     const { store, pass, reopen } = await openFile(t, 3);
     const tenant = await addOldEvents({ store, pass }, 2000);
     await reopen((db) =>
@@ -134,7 +134,7 @@ describe('SQLite: upkeep', () => {
   });
 
   test('upkeep: a step does a part of its work even when the process is blocked at its start', async (t) => {
-    // Every look at the clock takes longer than a step.
+    // Every reading of the clock takes longer than a step.
     const { store, pass } = await openFile(t, 10);
     const tenant = await addOldEvents({ store, pass }, 50);
     const query = { olderThanMs: dayMs, take: 1000 };
@@ -242,7 +242,7 @@ describe('SQLite: upkeep', () => {
   });
 });
 
-/** How many bodies and attempts are kept for open deliveries. */
+/** Returns how many bodies and attempts are kept for open deliveries. */
 function keptIn(db: DatabaseSync): object {
   const counted = db.prepare(`
     select (select count(*) from kept_events) as bodies,

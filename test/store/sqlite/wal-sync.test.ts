@@ -68,73 +68,73 @@ describe('the sync of the WAL', () => {
 
   test('whenSynced: calls back once all earlier commits are on the disk', async () => {
     const { syncs, walSync } = syncOn();
-    const told: string[] = [];
+    const called: string[] = [];
     walSync.committed(0);
-    walSync.whenSynced(() => told.push('first'));
-    walSync.whenSynced(() => told.push('first again'));
+    walSync.whenSynced(() => called.push('first'));
+    walSync.whenSynced(() => called.push('first again'));
     walSync.committed(0);
-    walSync.whenSynced(() => told.push('second'));
+    walSync.whenSynced(() => called.push('second'));
     await syncs[0]?.end();
-    assert.deepEqual(told, ['first', 'first again']);
+    assert.deepEqual(called, ['first', 'first again']);
     await syncs[1]?.end();
-    assert.deepEqual(told, ['first', 'first again', 'second']);
-    walSync.whenSynced(() => told.push('nothing to wait for'));
-    assert.equal(told.length, 4);
+    assert.deepEqual(called, ['first', 'first again', 'second']);
+    walSync.whenSynced(() => called.push('nothing to wait for'));
+    assert.equal(called.length, 4);
     assert.equal(syncs.length, 2);
   });
 
   test('whenSynced: calls back once a durable commit has covered the earlier ones', async () => {
     const { clock, syncs, walSync } = syncOn();
-    const told: string[] = [];
+    const called: string[] = [];
     walSync.committed(0);
-    walSync.whenSynced(() => told.push('first'));
+    walSync.whenSynced(() => called.push('first'));
     walSync.committed(0);
-    walSync.whenSynced(() => told.push('second'));
+    walSync.whenSynced(() => called.push('second'));
     walSync.covered();
-    assert.deepEqual(told, ['first', 'second']);
+    assert.deepEqual(called, ['first', 'second']);
     await syncs[0]?.end();
     await syncs[1]?.end();
     await clock.advance(everyMs);
-    assert.equal(told.length, 2, 'once');
+    assert.equal(called.length, 2, 'once');
   });
 
   test('whenSynced: calls back with a failure, and with the close', async () => {
     const { syncs, walSync } = syncOn();
-    const told: unknown[] = [];
+    const called: unknown[] = [];
     walSync.committed(0);
-    walSync.whenSynced((error) => told.push(error?.reason));
+    walSync.whenSynced((error) => called.push(error?.reason));
     await syncs[0]?.end(Object.assign(new Error('no space'), { code: 'ENOSPC' }));
-    assert.equal(told[0], 'full');
+    assert.equal(called[0], 'full');
     const { syncs: later, walSync: closing } = syncOn();
     closing.committed(0);
-    closing.whenSynced((error) => told.push(error?.message));
+    closing.whenSynced((error) => called.push(error?.message));
     const closed = closing.close();
     await later[0]?.end();
     await closed;
-    closing.whenSynced((error) => told.push(error?.message));
-    assert.deepEqual(told.slice(1), ['The store is closed.', 'The store is closed.']);
+    closing.whenSynced((error) => called.push(error?.message));
+    assert.deepEqual(called.slice(1), ['The store is closed.', 'The store is closed.']);
   });
 
   test('whenRepaired: calls back once the failure is repaired, and never when it is closed', async () => {
     const { clock, syncs, walSync } = syncOn();
-    const told: string[] = [];
+    const called: string[] = [];
     const wait = (of: WalSync, name: string): void => {
       of.committed(0);
       of.whenSynced((error) => {
-        told.push(`${name} ${error?.reason}`);
-        of.whenRepaired(() => told.push(`${name} is safe`));
+        called.push(`${name} ${error?.reason}`);
+        of.whenRepaired(() => called.push(`${name} is safe`));
       });
     };
     wait(walSync, 'first');
     await syncs[0]?.end(new Error('I/O error'));
     walSync.committed(0);
-    assert.deepEqual(told, ['first away']);
+    assert.deepEqual(called, ['first away']);
     await clock.advance(everyMs);
-    assert.deepEqual(told, ['first away', 'first is safe']);
+    assert.deepEqual(called, ['first away', 'first is safe']);
     wait(walSync, 'second');
     await syncs[1]?.end(new Error('I/O error'));
     await walSync.close();
-    assert.deepEqual(told.slice(2), ['second away']);
+    assert.deepEqual(called.slice(2), ['second away']);
   });
 
   test('close: waits for the running sync, and begins none after it', async () => {
@@ -195,7 +195,7 @@ describe('settlements on SQLite', () => {
       clock: systemClock,
       report: (error) => assert.fail(String(error)),
       repair: () => assert.fail('no sync fails'),
-      // What the files hold when a sync begins is what a power cut after its end leaves at least.
+      // After a power cut at the end of a sync the files hold at least their state at its start.
       sync: async () => {
         const copy = join(folder, `copy-${copies.length}.db`);
         copyFileSync(file, copy);
@@ -259,7 +259,7 @@ function syncOn() {
   return { clock, syncs, walSync, reported, repairs: () => repairs };
 }
 
-/** A stream that this process owns, and a way to record deliveries of it. */
+/** Creates a stream that this process owns, and a way to record deliveries of it. */
 async function readyStream(store: Store) {
   const tenant = (await addTenant(store, 'main')).id;
   const fixture = fixtureOf(store, tenant);
