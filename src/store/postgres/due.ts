@@ -9,7 +9,10 @@ import { type BodyLocation, withBodies } from './kept.ts';
 import { lockRuns, type Run } from './runs.ts';
 import { storeNow } from './time.ts';
 
-/** Claims due rows of many streams; see {@link DeliveryStore.claimDue}. */
+/**
+ * Claims due rows of many streams; see {@link DeliveryStore.claimDue}. Written apart from SQLite
+ * because one statement for all streams saves a round trip for each.
+ */
 export async function claimDue(
   tx: Queries,
   requests: readonly DueRequest[],

@@ -30,7 +30,7 @@ interface Walk {
  * Removes days of the history. First the entries of open deliveries move to day 0, a few deliveries
  * per call; then each call removes one day. The walk goes over the open deliveries and finds their
  * entries by key, so its cost depends on what is kept and not on the length of the history. After a
- * fail-over or a restore it starts from scratch.
+ * fail-over or a restore it starts from scratch. Written apart from SQLite, which deletes rows.
  */
 export function createHistoryPruner(deps: DayDeps): DeliveryStore['pruneAttempts'] {
   const { db, identity } = deps;

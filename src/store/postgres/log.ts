@@ -24,7 +24,10 @@ export interface LogDeps {
   readonly defer: (action: () => void) => void;
 }
 
-/** The log of events, and the appender that `close` waits for. */
+/**
+ * Creates the log of events, with the appender that `close` waits for. Written apart from SQLite
+ * because this log has a partition for each day, and because nodes append to it at the same time.
+ */
 export function createLogStore(deps: LogDeps): LogStore & { readonly appender: Appender } {
   const { identity } = deps;
   const appender = createAppender({

@@ -21,8 +21,9 @@ import type { ServerTime } from './time.ts';
 import { streamOf, type StreamRow } from '../rows/streams.ts';
 
 /**
- * Tracks which node owns which stream. Leases are measured by the clock of the server, which all
- * nodes share.
+ * Tracks which node owns which stream. Written apart from SQLite because nodes share the streams:
+ * leases are measured by the clock of the server, and claims of several nodes skip each other's
+ * rows.
  */
 export function createOwnershipStore(deps: {
   readonly db: Database;

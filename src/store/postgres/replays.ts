@@ -28,7 +28,10 @@ import { lockRun, lockRuns, noteChanges, raiseCursors, type Run } from './runs.t
 import type { BatchState } from '../rules/settlement.ts';
 import { storeNow } from './time.ts';
 
-/** Creates the store of replays. Every change of one locks the run of its stream first. */
+/**
+ * Creates the store of replays. Every change of one locks the run of its stream first. Written
+ * apart from SQLite because its commands depend on runs and on the log, which are.
+ */
 export function createReplayStore(deps: {
   readonly db: Database;
   readonly identity: StoreIdentity;

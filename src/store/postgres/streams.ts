@@ -29,7 +29,10 @@ export interface StreamDeps {
   readonly hint: (hint: Hint) => void;
 }
 
-/** Creates the store of streams. The destination and the signing secrets are sealed at rest. */
+/**
+ * Creates the store of streams. The destination and the signing secrets are sealed at rest. Written
+ * apart from SQLite because changes depend on runs and on the log, which are.
+ */
 export function createStreamStore({ db, seal, hint }: StreamDeps): StreamStore {
   return {
     create: async (stream, rules) => {

@@ -7,7 +7,10 @@ import type { Database } from './database.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
 import { readRun } from './runs.ts';
 
-/** Claims due rows of one stream; see {@link DeliveryStore.claimDue}. */
+/**
+ * Claims due rows of one stream; see {@link DeliveryStore.claimDue}. Written apart from PostgreSQL
+ * because a statement per stream costs no round trip here.
+ */
 export function claimDue(db: Database, request: DueRequest, now: Millis, rules: DueRules): DueRows {
   const { tenant, stream } = request;
   const run = readRun(db, tenant, stream);

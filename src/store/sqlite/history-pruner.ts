@@ -24,7 +24,8 @@ const start: DeliveryKey = { tenant: -1, stream: '', event_id: '' };
  * Removes the history of past days. First the entries of open deliveries move to `attempts_kept`,
  * found by their keys; then all old entries are removed from the beginning of the table, which is
  * in the order of writing. So a step costs what it keeps or removes. Entries of a deleted stream,
- * which nothing can reach any more, are removed in the same way, at their age.
+ * which nothing can reach any more, are removed in the same way, at their age. Written apart from
+ * PostgreSQL, which drops the partitions of days.
  */
 export function createHistoryPruner(deps: UpkeepDeps): DeliveryStore['pruneAttempts'] {
   const { db } = deps;

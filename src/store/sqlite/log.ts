@@ -16,7 +16,11 @@ export interface LogDeps extends UpkeepDeps, AppendDeps {
   readonly defer: (action: () => void) => void;
 }
 
-/** The log of events, and the appender that `close` waits for. */
+/**
+ * Creates the log of events, with the appender that `close` waits for. Written apart from
+ * PostgreSQL because this log is one table with a single writer, read synchronously in bounded
+ * steps.
+ */
 export function createLogStore(deps: LogDeps): LogStore & { readonly appender: Appender } {
   const { db, defer } = deps;
   const { append, syncedHeads } = createAppend(deps);

@@ -19,8 +19,9 @@ import { runningReplay } from './replays.ts';
 import { readStream } from './streams.ts';
 
 /**
- * Tracks which node owns which stream. The file belongs to one process, so leases are measured by
- * its monotonic clock and are void at its end: see {@link voidOwnership}.
+ * Tracks which node owns which stream. Written apart from PostgreSQL because the file belongs to
+ * one process: leases are measured by its monotonic clock and are void at its end, see {@link
+ * voidOwnership}.
  */
 export function createOwnershipStore(deps: {
   readonly db: Database;

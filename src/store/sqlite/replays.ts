@@ -25,7 +25,10 @@ import { headOf } from './append.ts';
 import { oldestAfter } from './log.ts';
 import { noteChange, raiseCursor, readRun } from './runs.ts';
 
-/** Creates the store of replays. */
+/**
+ * Creates the store of replays. Written apart from PostgreSQL because its commands depend on runs
+ * and on the log, which are.
+ */
 export function createReplayStore(
   deps: UpkeepDeps & { readonly hint: (hint: Hint) => void; readonly time: StoreTime },
 ): ReplayStore {

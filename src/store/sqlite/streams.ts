@@ -33,7 +33,10 @@ export interface StreamDeps {
   readonly time: StoreTime;
 }
 
-/** Creates the store of streams. The destination and the signing secrets are sealed at rest. */
+/**
+ * Creates the store of streams. The destination and the signing secrets are sealed at rest. Written
+ * apart from PostgreSQL because changes depend on runs and on the log, which are.
+ */
 export function createStreamStore(deps: StreamDeps): StreamStore {
   const { db, hint, time } = deps;
   return {
