@@ -11,7 +11,10 @@ import { createRoleStore } from './roles.ts';
 import { createTenantStore, type TenantDeps } from './tenants.ts';
 import { createUserStore, type UserDeps } from './users.ts';
 
-/** The parts of the store that both engines share. */
+/**
+ * The parts of the store that are written once for both engines. In all others the engines differ in
+ * more than a few words of SQL: see the comments there.
+ */
 export type Directory = Pick<
   Store,
   'tenants' | 'keys' | 'clients' | 'apis' | 'grants' | 'roles' | 'users' | 'alertState'
