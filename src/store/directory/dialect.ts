@@ -20,11 +20,7 @@ interface Piece {
   readonly values: readonly Bindable[];
 }
 
-/** The same text in both dialects, such as a list of columns. */
-function text(same: string): Fragment {
-  return perDialect({ sqlite: same, postgres: same });
-}
-
+/** A text without values. */
 export function perDialect(texts: Readonly<Record<Dialect, string>>): Fragment {
   return new Fragment({
     sqlite: { texts: [texts.sqlite], values: [] },
@@ -33,19 +29,20 @@ export function perDialect(texts: Readonly<Record<Dialect, string>>): Fragment {
 }
 
 // SQLite has one writer: its transactions need no locks of rows.
-export const unlocked = text('');
+export const unlocked = perDialect({ sqlite: '', postgres: '' });
 /** Locks the rows until the commit. */
 export const forUpdate = perDialect({ sqlite: '', postgres: 'for update' });
 /** The same, while other rows may begin to refer to these. */
 export const forNoKeyUpdate = perDialect({ sqlite: '', postgres: 'for no key update' });
 /** Keeps the rows from being deleted until the commit. */
 export const forKeyShare = perDialect({ sqlite: '', postgres: 'for key share' });
+
 // SQLite has no arrays: a list is one value of JSON there.
 
 /** `id ${oneOf(ids)}`: the column has one of the values. */
 export function oneOf(list: readonly string[]): Fragment {
   return new Fragment({
-    sqlite: { texts: ['in (select value from json_each(', '))'], values: [JSON.stringify(list)] },
+    sqlite: { texts: ['in (select value from json_each(', '))'], values: [jsonOf(list)] },
     postgres: { texts: ['= any(', '::text[])'], values: [list] },
   });
 }
@@ -53,7 +50,7 @@ export function oneOf(list: readonly string[]): Fragment {
 /** A table `listed` with the numbers in its column `value`. */
 export function listedNumbers(list: readonly number[]): Fragment {
   return new Fragment({
-    sqlite: { texts: ['json_each(', ') as listed'], values: [JSON.stringify(list)] },
+    sqlite: { texts: ['json_each(', ') as listed'], values: [jsonOf(list)] },
     postgres: { texts: ['unnest(', '::integer[]) as listed (value)'], values: [list] },
   });
 }
@@ -61,9 +58,16 @@ export function listedNumbers(list: readonly number[]): Fragment {
 /** A table `listed` with the texts in its column `value`. */
 export function listed(list: readonly string[]): Fragment {
   return new Fragment({
-    sqlite: { texts: ['json_each(', ') as listed'], values: [JSON.stringify(list)] },
+    sqlite: { texts: ['json_each(', ') as listed'], values: [jsonOf(list)] },
     postgres: { texts: ['unnest(', '::text[]) as listed (value)'], values: [list] },
   });
+}
+
+/** Returns a list as JSON. Half a surrogate pair becomes U+FFFD in it, as in a text that is bound. */
+export function jsonOf(list: readonly unknown[]): string {
+  return JSON.stringify(list, (_key, value: unknown) =>
+    typeof value === 'string' ? value.toWellFormed() : value,
+  );
 }
 
 /** A statement as the engine of one dialect takes it. */

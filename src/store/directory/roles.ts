@@ -3,7 +3,7 @@ import { managementApiId, type Permission, type Role } from '../../core/types.ts
 import type { NumberedPage, PageByNumber } from '../port/page.ts';
 import type { RoleStore } from '../port/roles.ts';
 import { type Command, type Commands, Lock, numberedPage, sql } from './command.ts';
-import { forKeyShare, forUpdate, Fragment, oneOf } from './dialect.ts';
+import { forKeyShare, forUpdate, Fragment, jsonOf, oneOf } from './dialect.ts';
 import { createRoleMembers, hasRole } from './role-members.ts';
 
 /** Creates the store of roles with their permissions; role-members.ts has who holds them. */
@@ -162,7 +162,7 @@ function listed(pairs: readonly Permission[]): Fragment {
   return new Fragment({
     sqlite: {
       texts: [`(select value ->> 'api' as api, value ->> 'name' as name from json_each(`, '))'],
-      values: [JSON.stringify(pairs)],
+      values: [jsonOf(pairs)],
     },
     postgres: {
       texts: ['unnest(', '::text[], ', '::text[]) as listed (api, name)'],
