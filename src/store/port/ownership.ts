@@ -62,7 +62,7 @@ export interface JoinedNode extends Node {
 
 /** What a process finds when it joins a store that was replaced. */
 export interface Replacement {
-  /** How often the store was replaced so far; the same for all processes that join it then. */
+  /** Rises with each replacement; the same for all processes that join the store then. */
   readonly generation: number;
   /** The logs of which this process knew a head. */
   readonly heads: readonly HeadChange[];
