@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { Command, InvalidArgumentError } from 'commander';
-import { promises } from '../simulation/promises.ts';
+import { guarantees } from '../simulation/guarantees.ts';
 import { search } from '../simulation/search.ts';
 import { mutants } from './all.ts';
 import { type KillingTest, type Mutant, requireFit } from './mutant.ts';
@@ -87,8 +87,8 @@ function keyOf({ file, title }: KillingTest): string {
 /** Returns what found the mutant; `undefined` when it survived. */
 async function howKilled({ name, killedBy }: Mutant): Promise<string | undefined> {
   if (killedBy === undefined) {
-    const { broken } = await search({ from: 0, to: options.seeds, threads: 1, fault: name });
-    return broken && `seed ${broken.seed}: ${promises[broken.promise]}`;
+    const { violation } = await search({ from: 0, to: options.seeds, threads: 1, fault: name });
+    return violation && `seed ${violation.seed}: ${guarantees[violation.guarantee]}`;
   }
   if (flawed.has(keyOf(killedBy))) return undefined;
   for (let tries = 0; tries < triesMax; tries += 1) {

@@ -4,7 +4,7 @@ import type { Mutant } from './mutant.ts';
 /** How a mutant was found. */
 export interface Kill {
   readonly mutant: Mutant;
-  /** The first seed of the simulation that finds it and the promise it breaks, or the title of a test. */
+  /** The first seed of the simulation that finds it and the guarantee it violates, or the title of a test. */
   readonly how: string;
 }
 

@@ -5,40 +5,40 @@ import type { Timeline } from './timeline.ts';
 /** 2026-02-28T23:59:58.000Z: history is removed by whole days, and one ends soon. */
 export const wallStart = 1_772_323_198_000;
 
-/** A clock that somebody sets. */
+/** A wall clock that faults set or stop. */
 export interface WallClock {
   now(): number;
   jump(ms: number): void;
-  /** Stands still for so long, and goes on from there. */
-  stand(ms: number): void;
-  /** Right again. */
+  /** Stops for `ms`, and continues from there. */
+  stop(ms: number): void;
+  /** Makes it correct again. */
   repair(): void;
 }
 
 export function createWallClock(timeline: Timeline): WallClock {
   let offsetMs = 0;
-  let stands = { at: 0, untilMs: 0 };
+  let stopped = { at: 0, untilMs: 0 };
   const now = (): number =>
-    timeline.nowMs < stands.untilMs ? stands.at : wallStart + timeline.nowMs + offsetMs;
+    timeline.nowMs < stopped.untilMs ? stopped.at : wallStart + timeline.nowMs + offsetMs;
   return {
     now,
     jump: (ms) => {
       offsetMs += ms;
-      stands.at += ms;
+      stopped.at += ms;
     },
-    stand: (ms) => {
-      if (timeline.nowMs < stands.untilMs) return;
-      stands = { at: now(), untilMs: timeline.nowMs + ms };
+    stop: (ms) => {
+      if (timeline.nowMs < stopped.untilMs) return;
+      stopped = { at: now(), untilMs: timeline.nowMs + ms };
       offsetMs -= ms;
     },
     repair: () => {
       offsetMs = 0;
-      stands = { at: 0, untilMs: 0 };
+      stopped = { at: 0, untilMs: 0 };
     },
   };
 }
 
-/** A clock that nobody sets, but that stands still while its machine is suspended; so do its timers. */
+/** A clock that cannot be set. It and its timers stop while its machine is suspended. */
 export interface MonotonicClock {
   elapsedMs(): number;
   after(delayMs: number, action: () => void): Timer;
@@ -47,10 +47,10 @@ export interface MonotonicClock {
 }
 
 export function createMonotonicClock(timeline: Timeline): MonotonicClock {
-  /** For how long it has stood still before. */
+  /** Total time of earlier suspensions. */
   let stoodMs = 0;
   let suspendedAtMs: number | undefined;
-  /** Whose time would have come meanwhile. */
+  /** Timers that became due during a suspension. */
   const waiting: (() => void)[] = [];
   const elapsedMs = (): number => (suspendedAtMs ?? timeline.nowMs) - stoodMs;
   return {
@@ -64,11 +64,11 @@ export function createMonotonicClock(timeline: Timeline): MonotonicClock {
         else if (elapsedMs() < atMs) timeline.after(atMs - elapsedMs(), fire);
         else action();
       };
-      const appointment = timeline.after(delayMs, fire);
+      const scheduled = timeline.after(delayMs, fire);
       return {
         cancel: () => {
           isCancelled = true;
-          appointment.cancel();
+          scheduled.cancel();
         },
       };
     },
@@ -84,20 +84,21 @@ export function createMonotonicClock(timeline: Timeline): MonotonicClock {
   };
 }
 
-/** A wall clock that is behind the store's is waited for at this rate; see `guarded-time.ts`. */
+/** The store's clock runs at this rate while its wall clock is behind; see `guarded-time.ts`. */
 const slowRate = 0.9;
-/** Of a step of the wall clock the store follows so much at once… */
+/** The store follows a step of its wall clock by at most this much at once… */
 const followedMs = 60_000;
-/** …and all of it once the step has lasted so long. */
+/** …and completely once the step has lasted this long. */
 const stepLastsMs = 180_000;
 
-/** How much longer a wait takes by the clock of the store than it is. */
+/** Returns the factor by which a wait is longer by the clock of the store. */
 export function stretchOf({ steps }: Plan): number {
-  const isSet = ({ do: doing }: Step): boolean => doing === 'storeJump' || doing === 'storeStand';
+  const isSet = ({ do: action }: Step): boolean =>
+    action === 'jumpStoreClock' || action === 'stopStoreClock';
   return steps.some(isSet) ? 1 / slowRate : 1;
 }
 
-/** Looks at every reading of the store's clock, and says what is wrong with one. */
+/** Checks every reading of the store's clock; returns what is wrong with it. */
 export function createTimeCheck(timeline: Timeline) {
   let opened = 0;
   let last = { now: 0, atMs: 0 };
@@ -105,14 +106,14 @@ export function createTimeCheck(timeline: Timeline) {
   let setAtMs = 0;
   let setBackMs = 0;
   return {
-    /** By how much the clock was set back at most while the store was closed: rows wait longer by it. */
+    /** The most that the clock was set back while the store was closed: rows wait longer by that. */
     get setBackMs() {
       return setBackMs;
     },
     wasSet: () => {
       setAtMs = timeline.nowMs;
     },
-    /** `generation`: a store that is opened again begins with what its wall clock says. */
+    /** `generation`: a store that is opened again starts with its wall clock. */
     check: (now: number, generation: number): string | undefined => {
       const { nowMs } = timeline;
       const before = last;

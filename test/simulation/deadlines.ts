@@ -1,19 +1,19 @@
-import type { Line } from './line.ts';
-import { nameWaitMaxMs, nameWellMaxMs } from './names.ts';
+import type { SimulatedStream } from './simulated-stream.ts';
+import { nameWaitMaxMs, nameHealthyMaxMs } from './names.ts';
 import type { Plan } from './plan.ts';
 import type { Process } from './process.ts';
 import type { Simulation } from './simulation.ts';
 
-/** Bounds on what an event may wait, in simulated time. */
+/** Bounds on the wait of an event, in simulated time. */
 export interface Bounds {
   /**
-   * From the later of two instants, the last disturbance and the one from which on the event could
-   * be sent, to its arrival. Every wake-up may have been lost meanwhile.
+   * From the last fault, or from when the event could be sent if that is later, to its arrival.
+   * Every wake-up may have been lost meanwhile.
    */
   readonly recoverMs: number;
-  /** The same where nothing was disturbed before either: every wake-up has to be made. */
+  /** The same without any recent fault: every wake-up has to happen. */
   readonly promptMs: number;
-  /** More for each event that has to be sent first. */
+  /** Added for each event that has to be sent first. */
   readonly perEventMs: number;
 }
 
@@ -21,15 +21,15 @@ export interface Bounds {
 const storeRetryMaxMs = 2000;
 /** The longest that a receiver of the simulation asks for with Retry-After. */
 const retryAfterMaxMs = 1000;
-/** A receiver that is well responds within this. */
-export const wellMaxMs = 30;
-/** Commands to the store one after the other, from a claim of a stream to its first attempt. */
+/** A healthy receiver responds within this. */
+export const healthyMaxMs = 30;
+/** Sequential store commands from the claim of a stream to its first attempt. */
 const commandsMax = 12;
 
-/** Derives the bounds from the settings, and from the longest that a store command dawdles. */
+/** Derives the bounds from the settings, and from the longest delay of a store command. */
 export function boundsOf(settings: Plan['settings'], slowMs = 0): Bounds {
   const { leaseMs, heartbeatMs, pollMs, attemptTimeoutMs, leaseGraceMs, settleMs } = settings;
-  // A command dawdles on its way there and on its way back.
+  // A command is delayed on its way there and on its way back.
   const commandMs = 2 * slowMs;
   const retryMs = Math.max(retryAfterMaxMs, ...settings.retryDelaysMs);
   // A node that died: its lease ends, and another node polls for its streams.
@@ -49,69 +49,69 @@ export function boundsOf(settings: Plan['settings'], slowMs = 0): Bounds {
   return {
     recoverMs: waits.reduce((sum, ms) => sum + ms, commandsMax * commandMs),
     // Two claims of rows gather for 10 ms each.
-    promptMs: 3 * settleMs + 2 * (wellMaxMs + nameWellMaxMs),
-    perEventMs: wellMaxMs + nameWellMaxMs + settleMs + commandMs,
+    promptMs: 3 * settleMs + 2 * (healthyMaxMs + nameHealthyMaxMs),
+    perEventMs: healthyMaxMs + nameHealthyMaxMs + settleMs + commandMs,
   };
 }
 
-/** How often the waiting events are looked over. */
+/** How often the waiting events are checked. */
 const everyMs = 100;
 
-/** What is known of a stream's waiting events. */
+/** The waiting events of a stream. */
 interface Waiting {
-  /** When the receiver was last seen in a bad mood. */
-  unwellMs: number;
-  /** By event: from when on it could be sent. */
+  /** When the receiver was last seen unhealthy. */
+  unhealthyAtMs: number;
+  /** When each event could first be sent. */
   since: Map<string, number>;
 }
 
 /**
- * Checks while a history is played that every event arrives in time: with a healthy receiver, a
- * store that can be reached and a node that lives, an event that can be sent waits no longer than
- * {@link Bounds.recoverMs}, and a little for each that is sent before it.
+ * Checks during a history that every event arrives in time: with a healthy receiver, a reachable
+ * store and a live node, an event that can be sent waits no longer than {@link Bounds.recoverMs},
+ * plus {@link Bounds.perEventMs} for each event before it.
  */
 export class Deadlines {
   readonly #simulation: Simulation;
   readonly #processes: readonly Process[];
-  /** With the weather of the plan, and in calm weather. */
+  /** With the fault rates of the plan, and without faults. */
   readonly #bounds: Bounds;
-  readonly #calmBounds: Bounds;
-  readonly #waiting = new Map<Line, Waiting>();
-  #disturbedMs = 0;
-  #hinderedMs = 0;
-  /** When a receiver was last seen in a bad mood. */
-  #unwellMs = 0;
-  /** The longest wait seen, as a share of what is allowed: for tuning the bounds. */
+  readonly #faultFreeBounds: Bounds;
+  readonly #waiting = new Map<SimulatedStream, Waiting>();
+  #faultAtMs = 0;
+  #delayAtMs = 0;
+  /** When a receiver was last seen unhealthy. */
+  #unhealthyAtMs = 0;
+  /** The longest wait seen, as a share of its bound: for tuning the bounds. */
   worst = 0;
 
   constructor(simulation: Simulation, processes: readonly Process[]) {
     this.#simulation = simulation;
     this.#processes = processes;
-    const { settings, weather } = simulation.plan;
-    this.#bounds = boundsOf(settings, weather.slowMs);
-    this.#calmBounds = boundsOf(settings);
+    const { settings, faultRates } = simulation.plan;
+    this.#bounds = boundsOf(settings, faultRates.slowMs);
+    this.#faultFreeBounds = boundsOf(settings);
     this.#plan();
   }
 
-  /** A fault has happened, whose consequences take up to {@link Bounds.recoverMs}. */
-  disturb(): void {
-    this.#disturbedMs = this.#simulation.timeline.nowMs;
+  /** Notes a fault, whose consequences take up to {@link Bounds.recoverMs}. */
+  noteFault(): void {
+    this.#faultAtMs = this.#simulation.timeline.nowMs;
   }
 
-  /** A command or a hint takes long, or a hint is lost, so that what it told of is polled for. */
-  hinder(): void {
-    this.#hinderedMs = this.#simulation.timeline.nowMs;
+  /** Notes a slow command, or a slow or lost hint: its change is found by polling. */
+  noteDelay(): void {
+    this.#delayAtMs = this.#simulation.timeline.nowMs;
   }
 
-  /** Its receiver is in a bad mood; looks at all of them, now and then, may miss a short one. */
-  unwell(line: Line): void {
-    this.#unwellMs = this.#simulation.timeline.nowMs;
-    this.#waitingOf(line).unwellMs = this.#unwellMs;
+  /** Notes that a receiver is unhealthy. The periodic check alone may miss a short time. */
+  noteUnhealthy(stream: SimulatedStream): void {
+    this.#unhealthyAtMs = this.#simulation.timeline.nowMs;
+    this.#waitingOf(stream).unhealthyAtMs = this.#unhealthyAtMs;
   }
 
-  #waitingOf(line: Line): Waiting {
-    const waiting = this.#waiting.get(line) ?? { unwellMs: 0, since: new Map() };
-    this.#waiting.set(line, waiting);
+  #waitingOf(stream: SimulatedStream): Waiting {
+    const waiting = this.#waiting.get(stream) ?? { unhealthyAtMs: 0, since: new Map() };
+    this.#waiting.set(stream, waiting);
     return waiting;
   }
 
@@ -123,51 +123,55 @@ export class Deadlines {
   }
 
   #check(): void {
-    const { oracle, timeline, isStoreAway } = this.#simulation;
+    const { oracle, timeline, isStoreDown } = this.#simulation;
     const now = timeline.nowMs;
-    if (isStoreAway() || !this.#processes.some(({ state }) => state === 'up')) this.disturb();
-    const lines = oracle.living();
-    for (const line of lines) this.#update(line);
-    const owed = lines.reduce((sum, line) => sum + (this.#waiting.get(line)?.since.size ?? 0), 0);
-    for (const line of lines) this.#checkLine(line, now, owed);
+    if (isStoreDown() || !this.#processes.some(({ state }) => state === 'up')) this.noteFault();
+    const streams = oracle.existing();
+    for (const stream of streams) this.#update(stream);
+    const sendable = streams.reduce(
+      (sum, stream) => sum + (this.#waiting.get(stream)?.since.size ?? 0),
+      0,
+    );
+    for (const stream of streams) this.#checkStream(stream, now, sendable);
   }
 
-  /** Notes what waits now and since when. */
-  #update(line: Line): void {
-    const { oracle, timeline, moodOf, nameMoodOf } = this.#simulation;
-    const waiting = this.#waitingOf(line);
+  /** Notes which events wait now, and since when. */
+  #update(stream: SimulatedStream): void {
+    const { oracle, timeline, behaviourOf, nameServerBehaviourOf } = this.#simulation;
+    const waiting = this.#waitingOf(stream);
     const since = new Map<string, number>();
-    for (const key of oracle.attempts.owed(line))
+    for (const key of oracle.attempts.sendable(stream))
       since.set(key, waiting.since.get(key) ?? timeline.nowMs);
     waiting.since = since;
-    if (moodOf(line) !== 'well' || nameMoodOf(line) !== 'well') this.unwell(line);
+    if (behaviourOf(stream) !== 'healthy' || nameServerBehaviourOf(stream) !== 'healthy')
+      this.noteUnhealthy(stream);
   }
 
-  #checkLine(line: Line, now: number, owed: number): void {
-    const { unwellMs, since } = this.#waitingOf(line);
+  #checkStream(stream: SimulatedStream, now: number, sendable: number): void {
+    const { unhealthyAtMs, since } = this.#waitingOf(stream);
     for (const [key, sinceMs] of since) {
-      const fromMs = Math.max(sinceMs, unwellMs, this.#disturbedMs);
+      const fromMs = Math.max(sinceMs, unhealthyAtMs, this.#faultAtMs);
       const waitedMs = now - fromMs;
       const sent = this.#simulation.oracle.attempts.publishedSince(fromMs);
-      const boundMs = this.#boundMs(fromMs, owed + sent);
+      const boundMs = this.#boundMs(fromMs, sendable + sent);
       this.worst = Math.max(this.worst, waitedMs / boundMs);
       if (waitedMs > boundMs) {
-        const how = `${key} has waited ${waitedMs} ms for ${line.label}, at most ${boundMs} ms`;
-        this.#simulation.oracle.break('late', how);
+        const how = `${key} has waited ${waitedMs} ms for ${stream.label}, at most ${boundMs} ms`;
+        this.#simulation.oracle.violate('late', how);
       }
     }
   }
 
-  /** What waits from this instant on, along with so many events, may wait so long. */
+  /** Returns how long an event may wait from this instant on, along with `events` others. */
   #boundMs(fromMs: number, events: number): number {
     const { perEventMs } = this.#bounds;
-    const calmMs = this.#bounds.recoverMs;
-    const recoverMs = calmMs + this.#simulation.clockDelayMs(calmMs);
-    const calm = this.#calmBounds;
+    const longestMs = this.#bounds.recoverMs;
+    const recoverMs = longestMs + this.#simulation.clockDelayMs(longestMs);
+    const noFaults = this.#faultFreeBounds;
     const { attemptTimeoutMs } = this.#simulation.plan.settings;
-    const disturbanceMs = Math.max(this.#disturbedMs, this.#unwellMs, this.#hinderedMs);
-    if (fromMs - disturbanceMs > recoverMs) return calm.promptMs + events * calm.perEventMs;
+    const lastAtMs = Math.max(this.#faultAtMs, this.#unhealthyAtMs, this.#delayAtMs);
+    if (fromMs - lastAtMs > recoverMs) return noFaults.promptMs + events * noFaults.perEventMs;
     // Slow receivers hold slots of the node, too.
-    return recoverMs + events * (this.#unwellMs >= fromMs ? attemptTimeoutMs : perEventMs);
+    return recoverMs + events * (this.#unhealthyAtMs >= fromMs ? attemptTimeoutMs : perEventMs);
   }
 }

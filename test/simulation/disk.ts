@@ -3,26 +3,27 @@ import { createWalSync, everyMs, type WalSync } from '../../src/store/sqlite/wal
 import type { OracleState } from './oracle.ts';
 import type { Timeline } from './timeline.ts';
 
-/** What there was at one moment. */
+/** The tables and the expected state of one moment. */
 export interface Copy {
   readonly tables: Uint8Array;
   readonly state: OracleState;
 }
 
 /**
- * The disk below the store: a durable commit is on it at once, with everything before; a relaxed one
- * with the next sync, which an append waits for. What is on it is noted only while a power cut is near, as copying takes time.
+ * The disk below the store. A durable commit is on it at once, with everything before; a relaxed one
+ * with the next sync, which appends wait for. It is copied only shortly before a power cut, as that
+ * takes time.
  */
 export interface Disk {
-  /** For a store on a fresh connection: hears of its commits, and syncs them. */
+  /** Watches the commits of a new connection and syncs them. */
   attach(connection: DatabaseSync): WalSync;
-  /** Notes what is on the disk from the next sync on. */
+  /** Starts to copy the disk at each sync. */
   arm(): void;
-  /** Returns what a power cut leaves, and stops noting. */
+  /** Returns the contents after a power cut, and stops to copy. */
   cut(): Copy | undefined;
 }
 
-/** A sync of the WAL takes so long at most. */
+/** The longest sync of the WAL. */
 const syncMaxMs = 20;
 
 /** The age of the oldest settlement that a power cut may lose: one sync may have to wait for another. */
@@ -30,9 +31,9 @@ export const lostMaxMs = everyMs + 2 * syncMaxMs;
 
 export function createDisk(deps: {
   readonly timeline: Timeline;
-  /** Copies what there is once the command under way has ended. */
+  /** Copies the state once the running command has ended. */
   readonly copy: () => Promise<Copy>;
-  /** A number from 0 to the given one. */
+  /** Returns a random number from 0 to `max`. */
   readonly roll: (max: number) => number;
 }): Disk {
   const { timeline, copy, roll } = deps;
@@ -40,7 +41,7 @@ export function createDisk(deps: {
   let onDisk: { readonly copied: Copy; readonly number: number } | undefined;
   let begun = 0;
 
-  /** A sync covers what was committed before it began; one that began earlier may end later. */
+  /** A sync covers the commits before its start; one that started earlier may end later. */
   const sync = async (takesMs: number): Promise<void> => {
     const number = (begun += 1);
     const copied = isArmed ? await copy() : undefined;

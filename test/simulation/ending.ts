@@ -1,7 +1,7 @@
 import type { ModelRow } from '../store/contract/model.ts';
 import { runningOf } from '../store/contract/model-replays.ts';
 import { boundsOf } from './deadlines.ts';
-import type { Line } from './line.ts';
+import type { SimulatedStream } from './simulated-stream.ts';
 import { checkNeighbours } from './neighbours.ts';
 import type { Operator } from './operator.ts';
 import type { Process } from './process.ts';
@@ -9,10 +9,10 @@ import { checkPrompt } from './prompt.ts';
 import type { SharedStore } from './shared-store.ts';
 import type { Simulation } from './simulation.ts';
 
-/** How often it is checked whether all has come to rest. */
+/** Interval of the checks whether everything is idle. */
 const restStepMs = 100;
 
-/** With every fault gone: all comes to rest, and what failed arrives when it is sent again. */
+/** Checks without faults that everything becomes idle, and that redelivered failures arrive. */
 export async function checkEnd(
   simulation: Simulation,
   operator: Operator,
@@ -25,9 +25,9 @@ export async function checkEnd(
   if (!(await comesToRest(simulation, processes))) return;
   await checkNeighbours(simulation, operator);
   if (!(await comesToRest(simulation, processes))) return;
-  for (const line of oracle.living()) operator.redeliverAll(line);
+  for (const stream of oracle.existing()) operator.redeliverAll(stream);
   if (!(await comesToRest(simulation, processes))) return;
-  for (const line of oracle.living()) checkArrived(simulation, line);
+  for (const stream of oracle.existing()) checkArrived(simulation, stream);
 }
 
 async function comesToRest(
@@ -38,22 +38,22 @@ async function comesToRest(
   const beganMs = timeline.nowMs;
   let maxMs = 0;
   for (;;) {
-    // Anew, as a store that goes back in this very moment opens with a clock that was set back.
+    // Computed each time: a store that is restored just now opens with a clock that was set back.
     maxMs = Math.max(maxMs, restMaxMs(simulation));
     await timeline.runTo(timeline.nowMs + restStepMs);
-    if (oracle.broken !== undefined) return false;
-    const unrest = [...restlessLines(simulation), ...restlessProcesses(processes)];
+    if (oracle.violation !== undefined) return false;
+    const unrest = [...restlessStreams(simulation), ...restlessProcesses(processes)];
     if (unrest.length === 0) return true;
     if (timeline.nowMs < beganMs + maxMs) continue;
-    oracle.break('rest', unrest.join('; '));
+    oracle.violate('idle', unrest.join('; '));
     return false;
   }
 }
 
-/** In calm surroundings all has come to rest after so long, or never will. */
+/** Returns the longest time until everything is idle without faults. */
 function restMaxMs({ oracle, plan, clockDelayMs }: Simulation): number {
   const { recoverMs, perEventMs } = boundsOf(plan.settings);
-  const events = oracle.living().reduce((sum, { counts, log }) => {
+  const events = oracle.existing().reduce((sum, { counts, log }) => {
     const replay = runningOf(counts);
     const replayed = replay === undefined ? 0 : replay.to - replay.position;
     return sum + counts.rows.size + (log.head - counts.cursor) + replayed;
@@ -61,17 +61,17 @@ function restMaxMs({ oracle, plan, clockDelayMs }: Simulation): number {
   return recoverMs + clockDelayMs(recoverMs) + events * perEventMs;
 }
 
-function restlessLines({ oracle, sharedStore, timeline }: Simulation): string[] {
-  return oracle.living().flatMap((line) => {
-    const row = runOf(sharedStore, timeline.nowMs, line);
-    if (row === undefined) return [`${line.label} is gone`];
-    if (row.unseen > 0) return [`${line.label} was changed and its owner has not seen it`];
-    if (row.due > 0) return [`${line.label} has ${row.due} rows to send`];
-    if (row.status === 'enabled' && row.replays > 0) return [`${line.label} is replaying`];
-    if (row.status === 'enabled' && !oracle.leases.isOwned(line))
-      return [`nobody works for ${line.label}`];
-    const isBehind = row.status === 'enabled' && row.cursor < line.log.head;
-    return isBehind ? [`${line.label} is at ${row.cursor} of ${line.log.head}`] : [];
+function restlessStreams({ oracle, sharedStore, timeline }: Simulation): string[] {
+  return oracle.existing().flatMap((stream) => {
+    const row = runOf(sharedStore, timeline.nowMs, stream);
+    if (row === undefined) return [`${stream.label} is gone`];
+    if (row.unseen > 0) return [`${stream.label} was changed and its owner has not seen it`];
+    if (row.due > 0) return [`${stream.label} has ${row.due} rows to send`];
+    if (row.status === 'enabled' && row.replays > 0) return [`${stream.label} is replaying`];
+    if (row.status === 'enabled' && !oracle.leases.isOwned(stream))
+      return [`${stream.label} has no owner`];
+    const isBehind = row.status === 'enabled' && row.cursor < stream.log.head;
+    return isBehind ? [`${stream.label} is at ${row.cursor} of ${stream.log.head}`] : [];
   });
 }
 
@@ -86,7 +86,7 @@ interface RunNow {
 function runOf(
   { db }: SharedStore,
   nowMs: number,
-  { id, log: { tenant } }: Line,
+  { id, log: { tenant } }: SimulatedStream,
 ): RunNow | undefined {
   return db.get`
     select r.cursor, s.status, r.unseen and exists (
@@ -109,39 +109,41 @@ function restlessProcesses(processes: readonly Process[]): string[] {
   });
 }
 
-/** A failure has a history that ends with why. */
+/** Checks that the history of each failure ends with its error. */
 function checkRows({ oracle, sharedStore }: Simulation): void {
-  for (const line of oracle.living()) {
-    for (const { eventId } of line.counts.rows.values().filter((row) => !isPaused(line, row))) {
-      const last = line.counts.history.get(eventId)?.at(-1);
-      if (last !== 'failed') oracle.break('explained', `${eventId} of ${line.label}: ${last}`);
+  for (const stream of oracle.existing()) {
+    for (const { eventId } of stream.counts.rows.values().filter((row) => !isPaused(stream, row))) {
+      const last = stream.counts.history.get(eventId)?.at(-1);
+      if (last !== 'failed') oracle.violate('explained', `${eventId} of ${stream.label}: ${last}`);
     }
     const bodiless = sharedStore.db.get<{ count: number }>`
       select count(*) as count from deliveries d
-      where d.stream = ${line.id} and d.body is null and not exists
+      where d.stream = ${stream.id} and d.body is null and not exists
         (select 1 from events e where e.tenant = d.tenant and e.offset = d.offset) and not exists
         (select 1 from kept_events k where k.tenant = d.tenant and k.offset = d.offset)`;
-    if (bodiless?.count !== 0) oracle.break('lost', `rows of ${line.label} have no body any more`);
+    if (bodiless?.count !== 0)
+      oracle.violate('lost', `rows of ${stream.label} have no body any more`);
   }
 }
 
-function checkArrived({ oracle, label }: Simulation, line: Line): void {
-  const upTo = line.counts.enabled ? line.log.head : line.counts.cursor;
+function checkArrived({ oracle, label }: Simulation, stream: SimulatedStream): void {
+  const upTo = stream.counts.enabled ? stream.log.head : stream.counts.cursor;
   for (let offset = 1; offset <= upTo; offset += 1) {
-    const event = line.log.event(offset);
-    const isDue = oracle.wants(line, offset) && !line.leftOut.has(offset);
-    if (event !== undefined && isDue && !line.accepted.has(event.id)) {
-      oracle.break('lost', `${label(event.id)} at ${offset} never reached ${line.label}`);
+    const event = stream.log.event(offset);
+    const isDue = oracle.wants(stream, offset) && !stream.skipped.has(offset);
+    if (event !== undefined && isDue && !stream.accepted.has(event.id)) {
+      oracle.violate('lost', `${label(event.id)} at ${offset} never reached ${stream.label}`);
     }
   }
-  for (const test of line.tests) {
-    if (!line.accepted.has(test)) oracle.break('lost', `the test ${test} of ${line.label}`);
+  for (const test of stream.tests) {
+    if (!stream.accepted.has(test)) oracle.violate('lost', `the test ${test} of ${stream.label}`);
   }
-  const left = [...line.counts.rows.values()].filter((row) => !isPaused(line, row));
-  if (left.length > 0) oracle.break('explained', `${left.length} rows of ${line.label} are left`);
+  const left = [...stream.counts.rows.values()].filter((row) => !isPaused(stream, row));
+  if (left.length > 0)
+    oracle.violate('explained', `${left.length} rows of ${stream.label} are left`);
 }
 
 /** A replay of a disabled stream waits until that is enabled. */
-function isPaused({ counts }: Line, { kind, dueAt }: ModelRow): boolean {
+function isPaused({ counts }: SimulatedStream, { kind, dueAt }: ModelRow): boolean {
   return !counts.enabled && kind === 'replay' && dueAt !== undefined;
 }

@@ -1,30 +1,30 @@
 import type { CursorRaise, OwnedStream } from '../../src/store/port/ownership.ts';
 import type { Node } from '../../src/core/types.ts';
 import * as model from '../store/contract/model.ts';
-import { type Account, processOf } from './account.ts';
-import type { Line } from './line.ts';
+import { type OracleCore, processOf } from './oracle-core.ts';
+import type { SimulatedStream } from './simulated-stream.ts';
 import type { Tables } from './tables.ts';
 
 /** A process whose machine was suspended. */
-interface Sleeper {
-  /** Until when it may go by what it knew. */
+interface SuspendedProcess {
+  /** Until when it may rely on its former state. */
   readonly untilMs: number;
-  /** How many attempts it has begun for each stream since. */
-  readonly sent: Map<Line, number>;
+  /** Attempts begun for each stream since. */
+  readonly sent: Map<SimulatedStream, number>;
 }
 
-/** Which process works for which stream, and for how long. */
+/** The owner of each stream, and the leases of the processes. */
 export class Leases {
   readonly leases = new Map<string, number>();
   readonly dueClaims = new Map<string, number>();
-  /** Processes that have not joined since the store went back, and when their leases end. */
-  readonly unaware = new Map<string, number>();
-  readonly asleep = new Map<string, Sleeper>();
-  readonly #account: Account;
+  /** Processes that have not joined since the store was restored, and when their leases end. */
+  readonly staleLeases = new Map<string, number>();
+  readonly suspended = new Map<string, SuspendedProcess>();
+  readonly #core: OracleCore;
   readonly #tables: Tables;
 
-  constructor(account: Account, tables: Tables) {
-    this.#account = account;
+  constructor(core: OracleCore, tables: Tables) {
+    this.#core = core;
     this.#tables = tables;
   }
 
@@ -33,133 +33,133 @@ export class Leases {
     for (const process of this.leases.keys()) {
       if (process.startsWith(`${node.id}#`)) this.leases.delete(process);
     }
-    for (const process of this.unaware.keys()) {
-      if (process.startsWith(`${node.id}#`)) this.unaware.delete(process);
+    for (const process of this.staleLeases.keys()) {
+      if (process.startsWith(`${node.id}#`)) this.staleLeases.delete(process);
     }
-    for (const process of this.asleep.keys()) {
-      if (process.startsWith(`${node.id}#`)) this.asleep.delete(process);
+    for (const process of this.suspended.keys()) {
+      if (process.startsWith(`${node.id}#`)) this.suspended.delete(process);
     }
-    this.leases.set(processOf(node), this.#account.deps.nowMs() + leaseMs);
+    this.leases.set(processOf(node), this.#core.deps.nowMs() + leaseMs);
   }
 
   /**
-   * The node wakes after its machine was suspended, and cannot know: for what its own clock says is
-   * left of its lease it works by what it knew.
+   * A node whose machine was suspended cannot know it: for the rest of its lease by its own clock it
+   * relies on its former state.
    */
-  slept(node: Node): void {
-    const untilMs = this.#account.deps.nowMs() + this.#account.deps.settings.leaseStopMs;
-    this.asleep.set(processOf(node), { untilMs, sent: new Map() });
+  resumed(node: Node): void {
+    const untilMs = this.#core.deps.nowMs() + this.#core.deps.settings.leaseStopMs;
+    this.suspended.set(processOf(node), { untilMs, sent: new Map() });
   }
 
   renewed(node: Node, leaseMs: number): void {
-    this.leases.set(processOf(node), this.#account.deps.nowMs() + leaseMs);
+    this.leases.set(processOf(node), this.#core.deps.nowMs() + leaseMs);
   }
 
-  claimed(node: Node, claim: number, answer: readonly OwnedStream[], now: number): void {
+  claimed(node: Node, claim: number, claims: readonly OwnedStream[], now: number): void {
     const process = processOf(node);
     const isRepeated = claim <= (this.dueClaims.get(process) ?? 0);
     if (!isRepeated && this.isLeased(process)) {
       this.dueClaims.set(process, claim);
       this.#freeExpiredNodes();
     }
-    for (const { stream, epoch } of answer) {
-      const line = this.#account.lines.get(stream.id);
-      if (line === undefined) continue;
-      if (!isRepeated) this.#takeOver(line, { process, epoch }, now);
-      else if (epoch !== line.counts.epoch)
-        this.#account.break('repeated', `${line.label}, a second time`);
+    for (const { stream: owned, epoch } of claims) {
+      const stream = this.#core.streams.get(owned.id);
+      if (stream === undefined) continue;
+      if (!isRepeated) this.#takeOver(stream, { process, epoch }, now);
+      else if (epoch !== stream.counts.epoch)
+        this.#core.violate('repeated', `${stream.label}, a second time`);
     }
   }
 
-  #takeOver(line: Line, owner: { process: string; epoch: number }, now: number): void {
-    if (line.owner !== undefined) {
-      this.#account.break(
+  #takeOver(stream: SimulatedStream, owner: { process: string; epoch: number }, now: number): void {
+    if (stream.owner !== undefined) {
+      this.#core.violate(
         'lease',
-        `${line.label} was taken from ${line.owner.process} during its lease`,
+        `${stream.label} was taken from ${stream.owner.process} during its lease`,
       );
     }
-    this.#checkSentAgain(line);
-    model.claim(line.counts, now);
-    line.owner = owner;
-    this.#tables.check(line);
+    this.#checkSentAgain(stream);
+    model.claim(stream.counts, now);
+    stream.owner = owner;
+    this.#tables.check(stream);
   }
 
-  /** Whether a process with a lease works for the stream. */
-  isOwned({ owner }: Line): boolean {
+  /** Returns whether a process with a lease owns the stream. */
+  isOwned({ owner }: SimulatedStream): boolean {
     return owner !== undefined && this.isLeased(owner.process);
   }
 
   isLeased(process: string): boolean {
-    return (this.leases.get(process) ?? 0) > this.#account.deps.nowMs();
+    return (this.leases.get(process) ?? 0) > this.#core.deps.nowMs();
   }
 
-  /** A claim frees what nodes own whose lease has ended. */
+  /** Frees the streams of nodes whose lease has ended, as a claim does. */
   #freeExpiredNodes(): void {
-    for (const line of this.#account.lines.values()) {
-      if (line.owner !== undefined && !this.isLeased(line.owner.process)) line.owner = undefined;
+    for (const stream of this.#core.streams.values()) {
+      if (stream.owner !== undefined && !this.isLeased(stream.owner.process))
+        stream.owner = undefined;
     }
   }
 
   released(node: Node, cursors: readonly CursorRaise[]): void {
     for (const cursor of cursors) {
       this.raised(node, [cursor]);
-      const line = this.#account.lines.get(cursor.stream);
-      if (line?.owner?.process === processOf(node) && line.owner.epoch === cursor.epoch) {
-        line.owner = undefined;
+      const stream = this.#core.streams.get(cursor.stream);
+      if (stream?.owner?.process === processOf(node) && stream.owner.epoch === cursor.epoch) {
+        stream.owner = undefined;
       }
     }
   }
 
   left(node: Node): void {
-    for (const line of this.#account.lines.values()) {
-      if (line.owner?.process === processOf(node)) line.owner = undefined;
+    for (const stream of this.#core.streams.values()) {
+      if (stream.owner?.process === processOf(node)) stream.owner = undefined;
     }
     this.leases.delete(processOf(node));
   }
 
-  /** `node` may have moved these cursors. */
+  /** Checks cursors that `node` may have moved. */
   raised(node: Node, cursors: readonly CursorRaise[]): void {
-    for (const { stream, epoch } of cursors) {
-      const line = this.#account.lines.get(stream);
-      if (line !== undefined && !line.isDeleted)
-        this.#tables.check(line, { process: processOf(node), epoch });
+    for (const { stream: streamId, epoch } of cursors) {
+      const stream = this.#core.streams.get(streamId);
+      if (stream !== undefined && !stream.isDeleted)
+        this.#tables.check(stream, { process: processOf(node), epoch });
     }
   }
 
   #free(nodeId: string): void {
-    for (const line of this.#account.lines.values()) {
-      if (line.owner?.process.startsWith(`${nodeId}#`)) line.owner = undefined;
+    for (const stream of this.#core.streams.values()) {
+      if (stream.owner?.process.startsWith(`${nodeId}#`)) stream.owner = undefined;
     }
   }
 
-  /** How much a new owner sends again, of what the former one sent and did not get recorded. */
-  #checkSentAgain(line: Line): void {
-    const { parkAfterEvents, streamConcurrency, settleMax, concurrency } =
-      this.#account.deps.settings;
+  /** Checks how many events a new owner sends again: sent by the former one and not recorded. */
+  #checkSentAgain(stream: SimulatedStream): void {
+    const { parkAfterEvents, streamConcurrency, settleMax, concurrency } = this.#core.deps.settings;
     let above = 0;
-    for (let offset = line.counts.cursor + 1; offset <= line.log.head; offset += 1) {
-      const event = line.log.event(offset);
-      if (event === undefined || line.counts.rows.has(event.id)) continue;
+    for (let offset = stream.counts.cursor + 1; offset <= stream.log.head; offset += 1) {
+      const event = stream.log.event(offset);
+      if (event === undefined || stream.counts.rows.has(event.id)) continue;
       if (
-        line.begun.has(this.#account.attemptKey(line, event.id, 1)) &&
-        this.#account.wants(line, offset)
+        stream.begun.has(this.#core.attemptKey(stream, event.id, 1)) &&
+        this.#core.wants(stream, offset)
       )
         above += 1;
     }
-    const parked = [...line.counts.rows.values()].filter(
+    const parked = [...stream.counts.rows.values()].filter(
       ({ state, eventId, attempt }) =>
-        state === 'parked' && line.begun.has(this.#account.attemptKey(line, eventId, attempt)),
+        state === 'parked' && stream.begun.has(this.#core.attemptKey(stream, eventId, attempt)),
     );
     const bound = parkAfterEvents + Math.max(streamConcurrency, settleMax) + streamConcurrency;
     if (above > bound) {
-      this.#account.break(
-        'twice',
-        `${above} events above the cursor of ${line.label}, at most ${bound}`,
+      this.#core.violate(
+        'duplicates',
+        `${above} events above the cursor of ${stream.label}, at most ${bound}`,
       );
     }
     const all = above + parked.length;
     if (all > bound + settleMax + concurrency) {
-      this.#account.break('twice', `${all} events of ${line.label} are sent again`);
+      this.#core.violate('duplicates', `${all} events of ${stream.label} are sent again`);
     }
   }
 }

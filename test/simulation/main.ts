@@ -10,15 +10,17 @@ import { search } from './search.ts';
 import { shrink } from './shrink.ts';
 import { historyTable } from './table.ts';
 
-/** `npm run simulate`: plays histories of the engine, and shows those that break a promise. */
+/** `npm run simulate`: plays histories of the engine and prints those that violate a guarantee. */
 const program = new Command('simulate')
-  .description('Plays thousands of hostile histories of the delivery engine, each from its seed.')
+  .description(
+    'Plays thousands of histories of the delivery engine with random faults, each from its seed.',
+  )
   .option('--seeds <count>', 'how many histories to play', natural, 2000)
   .option('--from <seed>', 'the first seed', natural, 0)
   .option('--threads <count>', 'how many to play at once', natural, availableParallelism())
   .option('--seed <seed>', 'plays this one and prints its history', natural)
   .option('--plan <file>', 'plays the plan in a JSON file and prints its history')
-  .option('--fault <name>', 'plants a mutant first, see test/mutants')
+  .option('--fault <name>', 'applies a mutant first, see test/mutants')
   .addHelpText('after', '\nExample: npm run simulate -- --seeds 100000');
 program.parse();
 const options = program.opts<{
@@ -44,14 +46,14 @@ function natural(text: string): number {
 function refuseUnknownFault(name: string | undefined): void {
   if (name === undefined || mutants.some((mutant) => mutant.name === name)) return;
   const names = mutants.map((mutant) => `  ${mutant.name}`).join('\n');
-  program.error(`--fault: there is none called "${name}", but these:\n${names}`);
+  program.error(`--fault: there is no mutant "${name}". Choose one of:\n${names}`);
 }
 
 function print(text: string): void {
   process.stdout.write(`${text}\n`);
 }
 
-/** The engine with the fault that was asked for, if any: hence imported only now. */
+/** Applies the requested mutant, if any, and then imports the engine. */
 async function engine() {
   if (options.fault !== undefined) plant(options.fault);
   return import('./play.ts');
@@ -74,7 +76,7 @@ async function show(plan: Plan): Promise<void> {
   const { play } = await engine();
   const outcome = await play(plan, { record: true });
   print(historyTable(plan, outcome));
-  if (outcome.broken !== undefined) process.exitCode = 1;
+  if (outcome.violation !== undefined) process.exitCode = 1;
 }
 
 async function playMany(): Promise<void> {
@@ -90,21 +92,21 @@ async function playMany(): Promise<void> {
   });
   progress.end();
   print(summary(counts, systemClock.elapsedMs() - startedMs));
-  if (counts.broken === undefined) return print('Every promise was kept.');
+  if (counts.violation === undefined) return print('Every guarantee held.');
   process.exitCode = 1;
-  await showShrunk(counts.broken.seed);
+  await showShrunk(counts.violation.seed);
 }
 
 async function showShrunk(seed: number): Promise<void> {
   const { play } = await engine();
   const plan = await planFor(seed);
-  const { broken } = await play(plan);
-  print(`\nSeed ${seed} breaks a promise; its history is being shortened.\n`);
+  const { violation } = await play(plan);
+  print(`\nSeed ${seed} violates a guarantee; its history is being shortened.\n`);
   const shrunk = await shrink(plan, async (candidate) => {
     const outcome = await play(candidate);
-    return outcome.broken?.promise === broken?.promise;
+    return outcome.violation?.guarantee === violation?.guarantee;
   });
   print(historyTable(shrunk, await play(shrunk, { record: true })));
-  print(`\nAll of it: npm run simulate -- --seed ${seed}`);
+  print(`\nFull history: npm run simulate -- --seed ${seed}`);
   print(`The shortened plan, for --plan: ${JSON.stringify(shrunk)}`);
 }

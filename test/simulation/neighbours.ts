@@ -1,24 +1,24 @@
 import { boundsOf } from './deadlines.ts';
 import { createPrng } from './prng.ts';
-import type { Line } from './line.ts';
+import type { SimulatedStream } from './simulated-stream.ts';
 import { nameUsableMs } from './names.ts';
 import type { Operator } from './operator.ts';
 import { types } from './plan.ts';
 import { allArrive } from './prompt.ts';
 import type { Simulation } from './simulation.ts';
 
-/** So many quick attempts make up for whatever was slow before. */
+/** Quick attempts that outweigh any slow ones before. */
 const warmUpEvents = 32;
-/** More than a node has slots for. */
+/** More than the slots of a node. */
 const backlogEvents = 20;
-/** Events are measured at once, and when attempts have timed out and others have begun. */
+/** Events are measured at once, and again after the hanging attempts have timed out. */
 const rounds = 2;
-/** With fewer slots there is no quarter to be kept; see `shares.ts`. */
+/** With fewer slots no quarter is reserved; see `shares.ts`. */
 const quarterSlotsMin = 4;
 
 /**
- * In a third of the histories receivers hang at their end: those of one tenant, while the others have
- * to get what is published within the time that it takes them alone; then all but one of a tenant.
+ * In a third of the histories receivers hang at the end: first those of one tenant, while the streams
+ * of the others must receive events as fast as without them; then all but one of a tenant.
  */
 export async function checkNeighbours(simulation: Simulation, operator: Operator): Promise<void> {
   const { plan, oracle } = simulation;
@@ -26,52 +26,56 @@ export async function checkNeighbours(simulation: Simulation, operator: Operator
   await warmUp(simulation, operator);
   const [greedy, ...others] = oracle.logs;
   if (greedy !== undefined && others.length > 0) {
-    const isGreedy = ({ log }: Line): boolean => log === greedy;
-    await measure(simulation, operator, isGreedy, { where: 'beside a tenant that hangs' });
+    const isGreedy = ({ log }: SimulatedStream): boolean => log === greedy;
+    await measure(simulation, operator, isGreedy, { where: 'while another tenant hangs' });
     await warmUp(simulation, operator);
-    // No name is known any more.
+    // Every cached name has expired.
     await simulation.timeline.runTo(simulation.timeline.nowMs + nameUsableMs);
     await measure(simulation, operator, isGreedy, {
-      where: 'beside names that are silent',
+      where: 'while name servers are silent',
       what: 'name',
     });
     await warmUp(simulation, operator);
   }
   const { concurrency, parkAfterMs, attemptTimeoutMs } = plan.settings;
-  // One attempt that hangs makes the average of a quick stream slow.
+  // A single hanging attempt makes the average of a quick stream slow.
   const isNoticed = parkAfterMs < attemptTimeoutMs / 8;
-  const [quick] = enabledLines(simulation);
+  const [quick] = enabledStreams(simulation);
   if (quick === undefined || concurrency < quarterSlotsMin || !isNoticed) return;
-  const isSlow = (line: Line): boolean => line.log === quick.log && line !== quick;
+  const isSlow = (stream: SimulatedStream): boolean => stream.log === quick.log && stream !== quick;
   await measure(simulation, operator, isSlow, {
-    where: 'beside streams of its tenant that hang',
+    where: 'while other streams of its tenant hang',
     pauseMs: attemptTimeoutMs,
   });
 }
 
-const enabledLines = ({ oracle }: Simulation): Line[] =>
-  oracle.living().filter(({ counts }) => counts.enabled);
+const enabledStreams = ({ oracle }: Simulation): SimulatedStream[] =>
+  oracle.existing().filter(({ counts }) => counts.enabled);
 
-/** Every stream has recent attempts, which were quick. */
+/** Gives every stream recent quick attempts. */
 async function warmUp(simulation: Simulation, operator: Operator): Promise<void> {
   const { oracle, plan } = simulation;
   const many = Array.from({ length: warmUpEvents }, () => types).flat();
   for (const log of oracle.logs) operator.publish(many, log);
   const { recoverMs, perEventMs } = boundsOf(plan.settings);
-  const lines = oracle.living();
-  const withinMs = recoverMs + lines.length * many.length * perEventMs;
-  await allArrive(simulation, { lines, withinMs, what: 'an event for each to be quick again' });
+  const streams = oracle.existing();
+  const withinMs = recoverMs + streams.length * many.length * perEventMs;
+  await allArrive(simulation, {
+    streams,
+    withinMs,
+    what: 'an event that makes its stream quick again',
+  });
 }
 
-/** While some streams hang, the others get a fresh event each as soon as they would alone. */
+/** Checks that a fresh event reaches the other streams in time while some hang. */
 async function measure(
   simulation: Simulation,
   operator: Operator,
-  hangs: (line: Line) => boolean,
+  hangs: (stream: SimulatedStream) => boolean,
   options: {
     readonly where: string;
     readonly what?: 'receiver' | 'name';
-    /** Passes before the first event is measured. */
+    /** Time before the first event is measured. */
     readonly pauseMs?: number;
   },
 ): Promise<void> {
@@ -79,21 +83,21 @@ async function measure(
   const { timeline, oracle, plan } = simulation;
   const { promptMs, perEventMs } = boundsOf(plan.settings);
   const { attemptTimeoutMs, settleMs } = plan.settings;
-  const hanging = oracle.living().filter(hangs);
-  const lines = enabledLines(simulation).filter((line) => !hangs(line));
-  if (hanging.length === 0 || lines.length === 0) return;
-  simulation.note('world', `${hanging.map(({ label }) => label).join(', ')} hang`);
+  const hanging = oracle.existing().filter(hangs);
+  const streams = enabledStreams(simulation).filter((stream) => !hangs(stream));
+  if (hanging.length === 0 || streams.length === 0) return;
+  simulation.note('simulation', `${hanging.map(({ label }) => label).join(', ')} hang`);
   simulation.setHanging(hangs, what);
   const backlog = Array.from({ length: backlogEvents }, () => types).flat();
-  for (const log of new Set(hanging.map((line) => line.log))) operator.publish(backlog, log);
-  // What is published to those that hang is for the others of their tenant, too.
-  const own = lines.filter(({ log }) => hanging.some((line) => line.log === log));
+  for (const log of new Set(hanging.map((stream) => stream.log))) operator.publish(backlog, log);
+  // Other streams of the same tenant receive the backlog, too.
+  const own = streams.filter(({ log }) => hanging.some((stream) => stream.log === log));
   const firstMs = own.length * backlog.length * perEventMs + pauseMs;
   await timeline.runTo(timeline.nowMs + firstMs + (pauseMs > 0 ? attemptTimeoutMs : 0));
-  for (let round = 0; round < rounds && oracle.broken === undefined; round += 1) {
-    for (const log of new Set(lines.map((line) => line.log))) operator.publish(types, log);
-    const withinMs = promptMs + (types.length + 1) * lines.length * perEventMs;
-    await allArrive(simulation, { lines, withinMs, what: `a fresh event ${where}` });
+  for (let round = 0; round < rounds && oracle.violation === undefined; round += 1) {
+    for (const log of new Set(streams.map((stream) => stream.log))) operator.publish(types, log);
+    const withinMs = promptMs + (types.length + 1) * streams.length * perEventMs;
+    await allArrive(simulation, { streams, withinMs, what: `a fresh event ${where}` });
     await timeline.runTo(timeline.nowMs + attemptTimeoutMs + settleMs);
   }
   simulation.setHanging(() => false);

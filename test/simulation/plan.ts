@@ -2,7 +2,7 @@ import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import type { UpkeepSettings } from '../../src/upkeep/upkeep.ts';
 import { boundsOf } from './deadlines.ts';
 import { createPrng, type Prng } from './prng.ts';
-import type { NameMood } from './names.ts';
+import type { NameServerBehaviour } from './names.ts';
 
 /** Everything that is decided before a history begins; the rest follows from its seed. */
 export interface Plan {
@@ -12,39 +12,39 @@ export interface Plan {
   readonly nodes: number;
   /** Absent: one. */
   readonly tenants?: number | undefined;
-  /** Event types of the streams that are there from the start, dealt to the tenants in turns. */
+  /** Event types of the initial streams, which are assigned to the tenants in turn. */
   readonly streams: readonly (readonly string[])[];
-  readonly weather: Weather;
-  /** Absent when nobody keeps the store within its retention. */
+  readonly faultRates: FaultRates;
+  /** Absent when no upkeep runs. */
   readonly upkeep?: UpkeepSettings | undefined;
   /** In the order of their time. */
   readonly steps: readonly Step[];
 }
 
-/** How reliable the surroundings are, besides what the steps do. Shares are 0 to 1. */
-export interface Weather {
-  /** Store commands that take a while, and the longest that they take. */
+/** Random faults besides those of the steps. Shares are 0 to 1. */
+export interface FaultRates {
+  /** Share of slow store commands, and their longest delay. */
   readonly slow: number;
   readonly slowMs: number;
-  /** Pages of the log that take a while. */
+  /** Share of slow pages of the log. */
   readonly slowPages: number;
-  /** Store commands that are refused without effect. */
+  /** Share of store commands that are refused without effect. */
   readonly refused: number;
-  /** Store commands that take effect while their answer gets lost. */
-  readonly unanswered: number;
-  /** Hints that get lost, or come twice. */
+  /** Share of store commands that take effect but whose result is lost. */
+  readonly resultsLost: number;
+  /** Share of hints that are lost, and of those that arrive twice. */
   readonly hintsLost: number;
   readonly hintsRepeated: number;
-  /** Hints that take a while, so that a later one may come first. */
+  /** Share of late hints, which a later one may overtake. */
   readonly hintsLate: number;
-  /** Answers of receivers with bytes that the store refuses. */
+  /** Share of error pages with bytes that the store refuses. */
   readonly unstorable: number;
 }
 
-/** How a receiver answers. */
-export type Mood =
-  | 'well'
-  | 'sluggish'
+/** How a receiver responds. */
+export type ReceiverBehaviour =
+  | 'healthy'
+  | 'failsLate'
   | 'flaky'
   | 'down'
   | 'refusing'
@@ -52,9 +52,9 @@ export type Mood =
   | 'hanging'
   | 'broken'
   /** Refuses the first attempt of each event. */
-  | 'hesitant';
+  | 'failsFirst';
 
-/** Streams, nodes and tenants are meant by their number, modulo how many there are. */
+/** Streams, nodes and tenants are numbers, modulo their count. */
 export type Step = { readonly at: number } & (
   | {
       readonly do: 'publish';
@@ -66,11 +66,11 @@ export type Step = { readonly at: number } & (
       readonly do: 'create';
       readonly types: readonly string[];
       readonly tenant?: number;
-      /** Which event it begins after, modulo those there are; the head of the log when absent. */
+      /** The number of the event after which it begins, modulo their count; the head of the log when absent. */
       readonly start?: number;
     }
   | { readonly do: 'subscribe'; readonly stream: number; readonly types: readonly string[] }
-  | { readonly do: 'move' | 'disable' | 'delete'; readonly stream: number }
+  | { readonly do: 'changeDestination' | 'disable' | 'delete'; readonly stream: number }
   | { readonly do: 'enable'; readonly stream: number; readonly resume: 'latest' | 'held' }
   | { readonly do: 'redeliver'; readonly stream: number; readonly pick: number }
   | { readonly do: 'redeliverAll' | 'test'; readonly stream: number }
@@ -78,49 +78,57 @@ export type Step = { readonly at: number } & (
   | { readonly do: 'cancelReplay'; readonly stream: number }
   | { readonly do: 'pruneLog'; readonly agoMs: number; readonly tenant?: number }
   | { readonly do: 'pruneHistory'; readonly agoMs: number }
-  | { readonly do: 'mood'; readonly stream: number; readonly mood: Mood }
-  | { readonly do: 'names'; readonly stream: number; readonly mood: NameMood }
-  | { readonly do: 'storeAway'; readonly ms: number }
+  | {
+      readonly do: 'changeReceiver';
+      readonly stream: number;
+      readonly behaviour: ReceiverBehaviour;
+    }
+  | {
+      readonly do: 'changeNameServer';
+      readonly stream: number;
+      readonly behaviour: NameServerBehaviour;
+    }
+  | { readonly do: 'storeOutage'; readonly ms: number }
   | {
       readonly do: 'crash';
       readonly node: number;
-      /** Dies with its so-many-th next command to the store; 0 is at once. */
+      /** Crashes at the `command`-th next store command; 0 is at once. */
       readonly command: number;
-      /** The command never takes effect, takes effect, or does so when the process is long gone. */
+      /** The command never takes effect, takes effect, or does so long after the process has ended. */
       readonly phase: 'before' | 'after' | 'late';
       readonly awayMs: number;
-      /** The process that takes its place has another name, so that its lease has to end. */
+      /** The next process has another name, so that the lease has to end. */
       readonly renamed: boolean;
-      /** And freezes while it starts. */
-      readonly stumble: { readonly command: number; readonly ms: number } | undefined;
+      /** The next process freezes while it starts. */
+      readonly freezeAtStart: { readonly command: number; readonly ms: number } | undefined;
     }
   | {
       readonly do: 'freeze';
       readonly node: number;
-      /** Freezes while its so-many-th next command is answered; 0 is at once. */
+      /** Freezes at the `command`-th next store command; 0 is at once. */
       readonly command: number;
       readonly ms: number;
     }
   | { readonly do: 'leave'; readonly node: number; readonly awayMs: number }
-  /** The wall clock of a node jumps, or stands still. */
-  | { readonly do: 'jump' | 'stand'; readonly node: number; readonly ms: number }
-  /** The wall clock of the store does. */
-  | { readonly do: 'storeJump' | 'storeStand'; readonly ms: number }
-  /** The machine of a node is suspended, and its monotonic clock with it. */
+  /** The wall clock of a node jumps or stops. */
+  | { readonly do: 'jumpClock' | 'stopClock'; readonly node: number; readonly ms: number }
+  /** The wall clock of the store jumps or stops. */
+  | { readonly do: 'jumpStoreClock' | 'stopStoreClock'; readonly ms: number }
+  /** The machine of a node is suspended, with its monotonic clock. */
   | { readonly do: 'suspend'; readonly node: number; readonly ms: number }
-  /** What the store goes back to. */
-  | { readonly do: 'keep' }
-  /** Away for so long, and then as it was kept last. */
-  | { readonly do: 'goBack'; readonly awayMs: number }
-  /** A power cut is near: what is on the disk is noted. */
-  | { readonly do: 'watchDisk' }
-  /** What is not on the disk is lost, and all processes end. */
+  /** Takes a snapshot of the store. */
+  | { readonly do: 'snapshot' }
+  /** The store is unavailable for `awayMs`, and then has the contents of the last snapshot. */
+  | { readonly do: 'restore'; readonly awayMs: number }
+  /** Records the contents of the disk from now on, before a power cut. */
+  | { readonly do: 'recordDisk' }
+  /** Everything that is not on the disk is lost, and all processes end. */
   | { readonly do: 'powerCut'; readonly awayMs: number }
-  /** No faults for so long. */
-  | { readonly do: 'lull'; readonly ms: number }
+  /** No faults for `ms`. */
+  | { readonly do: 'pauseFaults'; readonly ms: number }
 );
 
-/** The last one is rare: no stream wants it but by chance. */
+/** Event types. */
 export const types = ['a.made', 'b.made', 'c.made'] as const;
 
 /** Every event has a body of this size. */
@@ -152,7 +160,7 @@ const settingsOf = (prng: Prng): DeliverySettings => ({
   lagMs: prng.pick([500, 3000]),
   inflightBytesMax: 1_000_000,
   claimedBytes: 1000,
-  // In proportion to the few slots of these nodes: it is kept for slow streams of each tenant.
+  // In proportion to the few slots of these nodes: reserved for slow streams of each tenant.
   slowSlots: 1,
   unansweredBackoffMs: 25,
   unansweredPerSecond: 256,
@@ -162,7 +170,7 @@ const settingsOf = (prng: Prng): DeliverySettings => ({
   pollMs: prng.pick([200, 500, 1000]),
 });
 
-/** A third of the histories keep their store within a retention of seconds. */
+/** In a third of the histories upkeep runs, with a retention of seconds. */
 function upkeepOf(seed: number): UpkeepSettings | undefined {
   const prng = createPrng(seed, 'upkeep');
   if (!prng.chance(1 / 3)) return undefined;
@@ -178,14 +186,14 @@ function upkeepOf(seed: number): UpkeepSettings | undefined {
   };
 }
 
-const weatherOf = (prng: Prng): Weather => {
+const faultRatesOf = (prng: Prng): FaultRates => {
   const maybe = (share: number): number => (prng.chance(0.5) ? share : 0);
   return {
     slow: maybe(prng.pick([0.05, 0.3])),
     slowMs: prng.pick([5, 30, 30, 400]),
     slowPages: prng.chance(0.3) ? 0.6 : 0,
     refused: maybe(0.03),
-    unanswered: maybe(0.04),
+    resultsLost: maybe(0.04),
     hintsLost: maybe(0.05),
     hintsRepeated: maybe(0.05),
     hintsLate: maybe(0.3),
@@ -193,12 +201,12 @@ const weatherOf = (prng: Prng): Weather => {
   };
 };
 
-const moods = [
-  'well',
-  'well',
+const behaviours = [
+  'healthy',
+  'healthy',
   'flaky',
   'flaky',
-  'sluggish',
+  'failsLate',
   'down',
   'refusing',
   'slow',
@@ -206,42 +214,42 @@ const moods = [
   'broken',
 ] as const;
 
-/** How often each thing happens, as weights. */
-const doings = {
+/** Weights of the steps. */
+const actions = {
   publish: 40,
-  mood: 12,
+  changeReceiver: 12,
   redeliver: 4,
   redeliverAll: 3,
   test: 4,
   disable: 4,
   enable: 7,
   subscribe: 6,
-  move: 2,
+  changeDestination: 2,
   create: 1,
   delete: 1,
   pruneLog: 3,
   pruneHistory: 1,
-  storeAway: 2,
+  storeOutage: 2,
   crash: 5,
   freeze: 4,
   leave: 2,
-  jump: 5,
-  // They have dice of their own.
+  jumpClock: 5,
+  // These have generators of their own.
   replay: 0,
   cancelReplay: 0,
-  names: 0,
-  keep: 0,
-  goBack: 0,
-  watchDisk: 0,
+  changeNameServer: 0,
+  snapshot: 0,
+  restore: 0,
+  recordDisk: 0,
   powerCut: 0,
-  lull: 0,
-  stand: 0,
-  storeJump: 0,
-  storeStand: 0,
+  pauseFaults: 0,
+  stopClock: 0,
+  jumpStoreClock: 0,
+  stopStoreClock: 0,
   suspend: 0,
 } satisfies Record<Step['do'], number>;
 
-const bag = Object.entries(doings).flatMap(([name, weight]) =>
+const weightedActions = Object.entries(actions).flatMap(([name, weight]) =>
   Array.from({ length: weight }, () => name as Step['do']),
 ) as [Step['do'], ...Step['do'][]];
 
@@ -254,7 +262,7 @@ const number = (prng: Prng): number => prng.between(0, 1_000_000);
 /** The steps of one kind. */
 export type StepOf<Name extends Step['do']> = Step & { readonly do: Name };
 
-const makers: { [Name in Step['do']]: (prng: Prng) => Omit<StepOf<Name>, 'at' | 'do'> } = {
+const generators: { [Name in Step['do']]: (prng: Prng) => Omit<StepOf<Name>, 'at' | 'do'> } = {
   publish: (prng) => ({
     types: Array.from({ length: prng.pick([1, 1, 1, 2, 2, 5, 5, 12, 40]) }, () =>
       prng.pick([types[0], types[0], types[1], types[1], types[1], types[2]]),
@@ -263,7 +271,7 @@ const makers: { [Name in Step['do']]: (prng: Prng) => Omit<StepOf<Name>, 'at' | 
   }),
   create: (prng) => ({ types: prng.some(types) }),
   subscribe: (prng) => ({ stream: number(prng), types: prng.some(types) }),
-  move: (prng) => ({ stream: number(prng) }),
+  changeDestination: (prng) => ({ stream: number(prng) }),
   disable: (prng) => ({ stream: number(prng) }),
   delete: (prng) => ({ stream: number(prng) }),
   enable: (prng) => ({ stream: number(prng), resume: prng.pick(['latest', 'held']) }),
@@ -274,19 +282,19 @@ const makers: { [Name in Step['do']]: (prng: Prng) => Omit<StepOf<Name>, 'at' | 
   cancelReplay: (prng) => ({ stream: number(prng) }),
   pruneLog: (prng) => ({ agoMs: prng.between(0, 2000) }),
   pruneHistory: (prng) => ({ agoMs: prng.between(0, 2000) }),
-  mood: (prng) => ({ stream: number(prng), mood: prng.pick(moods) }),
-  names: (prng) => ({
+  changeReceiver: (prng) => ({ stream: number(prng), behaviour: prng.pick(behaviours) }),
+  changeNameServer: (prng) => ({
     stream: number(prng),
-    mood: prng.pick(['well', 'slow', 'silent', 'unknown', 'flapping']),
+    behaviour: prng.pick(['healthy', 'slow', 'silent', 'unknown', 'flapping']),
   }),
-  storeAway: (prng) => ({ ms: prng.pick([50, 400, 1200, 2500]) }),
+  storeOutage: (prng) => ({ ms: prng.pick([50, 400, 1200, 2500]) }),
   crash: (prng) => ({
     node: number(prng),
     command: prng.pick([0, 0, 1, 2, 5, 9]),
     phase: prng.pick(['before', 'after', 'late']),
     awayMs: prng.between(0, 800),
     renamed: prng.chance(0.5),
-    stumble: prng.chance(0.3)
+    freezeAtStart: prng.chance(0.3)
       ? { command: prng.between(1, 3), ms: prng.pick([800, 1100, 2000]) }
       : undefined,
   }),
@@ -296,33 +304,34 @@ const makers: { [Name in Step['do']]: (prng: Prng) => Omit<StepOf<Name>, 'at' | 
     ms: prng.pick([100, 600, 800, 1100, 2000]),
   }),
   leave: (prng) => ({ node: number(prng), awayMs: prng.between(0, 800) }),
-  keep: () => ({}),
-  goBack: (prng) => ({ awayMs: prng.pick([0, 50, 400, 1500]) }),
-  watchDisk: () => ({}),
+  snapshot: () => ({}),
+  restore: (prng) => ({ awayMs: prng.pick([0, 50, 400, 1500]) }),
+  recordDisk: () => ({}),
   powerCut: (prng) => ({ awayMs: prng.between(0, 800) }),
   // Its length follows from the settings.
-  lull: () => ({ ms: 0 }),
-  jump: (prng) => ({ node: number(prng), ms: prng.pick([-4000, -800, -50, 50, 800, 4000]) }),
-  stand: (prng) => ({ node: number(prng), ms: prng.pick([300, 2000]) }),
-  storeJump: (prng) => ({
+  pauseFaults: () => ({ ms: 0 }),
+  jumpClock: (prng) => ({ node: number(prng), ms: prng.pick([-4000, -800, -50, 50, 800, 4000]) }),
+  stopClock: (prng) => ({ node: number(prng), ms: prng.pick([300, 2000]) }),
+  jumpStoreClock: (prng) => ({
     ms: prng.pick([-1, 1]) * prng.pick([50, 4000, 50_000, hourMs, monthsMs]),
   }),
-  storeStand: (prng) => ({ ms: prng.pick([300, 2000]) }),
+  stopStoreClock: (prng) => ({ ms: prng.pick([300, 2000]) }),
   // Within its lease, somewhat longer, and for long.
   suspend: (prng) => ({ node: number(prng), ms: prng.pick([300, 900, 1500, 4000]) }),
 };
 
-/** What happens in the history of a seed. */
+/** Returns the plan of a seed. */
 export function planOf(seed: number): Plan {
   const prng = createPrng(seed, 'plan');
   const count = prng.pick([12, 25, 40, 60]);
   const lengthMs = count * prng.pick([10, 30, 100, 200]);
-  // A third of the histories do without the doings that make the others long-winded.
+  // A third of the histories have no crashes, freezes and clock jumps.
   const isCalm = prng.chance(0.3);
   const steps = Array.from({ length: count }, (): Step => {
-    let doing = prng.pick(bag);
-    if (isCalm && (doing === 'crash' || doing === 'freeze' || doing === 'jump')) doing = 'publish';
-    return { at: prng.between(0, lengthMs), do: doing, ...makers[doing](prng) } as Step;
+    let action = prng.pick(weightedActions);
+    if (isCalm && (action === 'crash' || action === 'freeze' || action === 'jumpClock'))
+      action = 'publish';
+    return { at: prng.between(0, lengthMs), do: action, ...generators[action](prng) } as Step;
   });
   const failOvers = failOversOf(seed, lengthMs);
   // The disk is that of one server: a power cut and a change of servers exclude each other.
@@ -341,11 +350,11 @@ export function planOf(seed: number): Plan {
     settings,
     nodes: prng.pick([1, 1, 1, 2, 2, 3, 4]),
     streams: Array.from({ length: prng.pick([1, 2, 2, 3, 3, 7]) }, () => prng.some(types)),
-    weather: weatherOf(prng),
+    faultRates: faultRatesOf(prng),
     upkeep: upkeepOf(seed),
     steps: steps.toSorted((one, other) => one.at - other.at),
   };
-  return withFewBodies(withTenants(withLull(plan, lengthMs)));
+  return withFewBodies(withTenants(withFaultPause(plan, lengthMs)));
 }
 
 /** In a quarter of the histories fewer bodies may be under way than there are slots. */
@@ -358,7 +367,7 @@ function withFewBodies(plan: Plan): Plan {
   };
 }
 
-/** Enough for each of three tenants and for the quarter of quick streams; see `shares.ts`. */
+/** Enough for three tenants and the quarter reserved for quick streams; see `shares.ts`. */
 const bodiesMin = 6;
 
 /** In half of the histories several tenants share the store, and its nodes. */
@@ -373,7 +382,7 @@ function withTenants(plan: Plan): Plan {
   return { ...plan, tenants, steps };
 }
 
-/** Steps that are no faults: what goes on in a lull. */
+/** Steps that are not faults, for a pause of faults. */
 const harmless = [
   'publish',
   'publish',
@@ -389,61 +398,63 @@ const harmless = [
 ] as const;
 
 /**
- * In a sixth of the histories there is a time without faults, long enough for everything to arrive
- * that waits, and then for some publishing in which no wake-up may be missing.
+ * Adds a pause of faults to a sixth of the histories, long enough for every waiting event to arrive,
+ * and then for some publishing in which no wake-up may be missing.
  */
-function withLull(plan: Plan, lengthMs: number): Plan {
+function withFaultPause(plan: Plan, lengthMs: number): Plan {
   const prng = createPrng(plan.seed, 'lull');
   if (!prng.chance(1 / 6)) return plan;
   const at = prng.between(0, lengthMs);
-  const quietMs = boundsOf(plan.settings, plan.weather.slowMs).recoverMs;
+  const quietMs = boundsOf(plan.settings, plan.faultRates.slowMs).recoverMs;
   const ms = Math.ceil(quietMs) + 3000;
   const steps = Array.from({ length: prng.between(4, 12) }, (): Step => {
-    const doing = prng.pick(harmless);
-    return { at: at + ms - prng.between(0, 2800), do: doing, ...makers[doing](prng) } as Step;
+    const action = prng.pick(harmless);
+    return { at: at + ms - prng.between(0, 2800), do: action, ...generators[action](prng) } as Step;
   });
   const shifted = plan.steps.map((step) => (step.at < at ? step : { ...step, at: step.at + ms }));
-  const all = [...shifted, { at, do: 'lull', ms } as const, ...steps];
+  const all = [...shifted, { at, do: 'pauseFaults', ms } as const, ...steps];
   return { ...plan, steps: all.toSorted((one, other) => one.at - other.at) };
 }
 
 /**
- * In a tenth of the histories the power is cut. In a fifth of the others the store goes back, by as much as a replica may be behind or as a
- * backup may be old, sometimes more than once to the same.
+ * Cuts the power in a tenth of the histories. In a fifth of the others it restores the store, as after
+ * a fail-over or from a backup, sometimes more than once from the same snapshot.
  */
 function failOversOf(seed: number, lengthMs: number): Step[] {
   const prng = createPrng(seed, 'fail-overs');
   const at = prng.between(0, lengthMs);
   if (prng.chance(0.1)) {
     const cutAt = at + prng.between(1100, 2500);
-    const { awayMs } = makers.powerCut(prng);
+    const { awayMs } = generators.powerCut(prng);
     return [
-      { at, do: 'watchDisk' },
+      { at, do: 'recordDisk' },
       { at: cutAt, do: 'powerCut', awayMs },
     ];
   }
   if (!prng.chance(0.2)) return [];
-  const steps: Step[] = [{ at: Math.max(0, at - prng.pick([20, 200, 1000, 5000])), do: 'keep' }];
-  const { awayMs } = makers.goBack(prng);
-  steps.push({ at, do: 'goBack', awayMs });
+  const steps: Step[] = [
+    { at: Math.max(0, at - prng.pick([20, 200, 1000, 5000])), do: 'snapshot' },
+  ];
+  const { awayMs } = generators.restore(prng);
+  steps.push({ at, do: 'restore', awayMs });
   if (prng.chance(0.2)) {
-    steps.push({ at: prng.between(at, lengthMs), do: 'goBack', awayMs: prng.between(0, 500) });
+    steps.push({ at: prng.between(at, lengthMs), do: 'restore', awayMs: prng.between(0, 500) });
   }
   return steps;
 }
 
-/** In a third of the histories clocks are set, stand still, and are set right after a while. */
+/** In a third of the histories clocks are set or stop, and are corrected later. */
 function clocksOf(seed: number, lengthMs: number): Step[] {
   const prng = createPrng(seed, 'clocks');
   if (!prng.chance(1 / 3)) return [];
   const kinds = [
-    'jump',
-    'jump',
-    'stand',
+    'jumpClock',
+    'jumpClock',
+    'stopClock',
     'suspend',
     'suspend',
     'store',
-    'storeStand',
+    'stopStoreClock',
     'failOver',
   ] as const;
   return Array.from({ length: prng.between(1, 4) }, () => prng.pick(kinds)).flatMap(
@@ -451,37 +462,37 @@ function clocksOf(seed: number, lengthMs: number): Step[] {
       const at = prng.between(0, lengthMs);
       const backAt = at + prng.between(100, 3000);
       const ms = prng.pick([-1, 1, 1]) * prng.pick([5000, hourMs, monthsMs]);
-      if (kind === 'jump') {
+      if (kind === 'jumpClock') {
         const node = number(prng);
         return [
-          { at, do: 'jump', node, ms },
-          { at: backAt, do: 'jump', node, ms: -ms },
+          { at, do: 'jumpClock', node, ms },
+          { at: backAt, do: 'jumpClock', node, ms: -ms },
         ];
       }
       if (kind === 'store') {
-        const jump = makers.storeJump(prng);
-        const back = { at: backAt, do: 'storeJump', ms: -jump.ms } as const;
-        return [{ at, do: 'storeJump', ...jump }, ...(prng.chance(0.7) ? [back] : [])];
+        const jumpClock = generators.jumpStoreClock(prng);
+        const back = { at: backAt, do: 'jumpStoreClock', ms: -jumpClock.ms } as const;
+        return [{ at, do: 'jumpStoreClock', ...jumpClock }, ...(prng.chance(0.7) ? [back] : [])];
       }
       if (kind === 'failOver') {
         const aheadMs = prng.pick([hourMs, monthsMs]);
         return [...failOverTo(at, aheadMs), ...failOverTo(backAt, -aheadMs)];
       }
-      return [{ at, do: kind, ...makers[kind](prng) } as Step];
+      return [{ at, do: kind, ...generators[kind](prng) } as Step];
     },
   );
 }
 
-const isOfFailOver = (step: Step): boolean => step.do === 'keep' || step.do === 'goBack';
+const isOfFailOver = (step: Step): boolean => step.do === 'snapshot' || step.do === 'restore';
 
-/** Another server takes over, whose clock differs by so much; all but the last moment is there. */
+/** Returns a fail-over to a server whose clock differs by `ms`; the last millisecond is lost. */
 const failOverTo = (at: number, ms: number): Step[] => [
-  { at, do: 'keep' },
-  { at: at + 1, do: 'storeJump', ms },
-  { at: at + 1, do: 'goBack', awayMs: 0 },
+  { at, do: 'snapshot' },
+  { at: at + 1, do: 'jumpStoreClock', ms },
+  { at: at + 1, do: 'restore', awayMs: 0 },
 ];
 
-/** In a quarter of the histories streams are created that begin at an earlier event. */
+/** In a quarter of the histories some streams begin at an earlier event. */
 function startsOf(seed: number, lengthMs: number): Step[] {
   const prng = createPrng(seed, 'starts');
   if (!prng.chance(1 / 4)) return [];
@@ -491,23 +502,23 @@ function startsOf(seed: number, lengthMs: number): Step[] {
   });
 }
 
-/** In a third of the histories servers of names are slow, silent or flapping. */
+/** In a third of the histories name servers are slow, silent or flapping. */
 function namesOf(seed: number, lengthMs: number): Step[] {
   const prng = createPrng(seed, 'names');
   if (!prng.chance(1 / 3)) return [];
   return Array.from({ length: prng.between(1, 6) }, (): Step => ({
     at: prng.between(0, lengthMs),
-    do: 'names',
-    ...makers.names(prng),
+    do: 'changeNameServer',
+    ...generators.changeNameServer(prng),
   }));
 }
 
-/** In half of the histories some stream is sent again what it was sent. */
+/** In half of the histories ranges of the log are replayed. */
 function replaysOf(seed: number, lengthMs: number): Step[] {
   const prng = createPrng(seed, 'replays');
   if (prng.chance(0.5)) return [];
   return Array.from({ length: prng.between(1, 6) }, (): Step => {
-    const doing = prng.chance(0.2) ? 'cancelReplay' : 'replay';
-    return { at: prng.between(0, lengthMs), do: doing, ...makers[doing](prng) } as Step;
+    const action = prng.chance(0.2) ? 'cancelReplay' : 'replay';
+    return { at: prng.between(0, lengthMs), do: action, ...generators[action](prng) } as Step;
   });
 }

@@ -1,23 +1,23 @@
 import { longestWaitMs } from '../../src/delivery/settings.ts';
-import { calm, labelOf, type Entry, type Simulation } from './simulation.ts';
+import { noFaults, labelOf, type Entry, type Simulation } from './simulation.ts';
 import { Deadlines } from './deadlines.ts';
 import { createPrng } from './prng.ts';
 import { createDisk, type Disk } from './disk.ts';
 import { eventsOf, Oracle } from './oracle.ts';
-import type { Line } from './line.ts';
+import type { SimulatedStream } from './simulated-stream.ts';
 import { checkEnd } from './ending.ts';
 import { createOperator } from './operator.ts';
-import type { Mood, Plan, Step, StepOf } from './plan.ts';
+import type { ReceiverBehaviour, Plan, Step, StepOf } from './plan.ts';
 import { createTimeCheck, createWallClock, stretchOf } from './clocks.ts';
 import { startProcess, type Process } from './process.ts';
-import type { Broken } from './promises.ts';
+import type { Violation } from './guarantees.ts';
 import { createSharedStore } from './shared-store.ts';
 import { createTimeline } from './timeline.ts';
 
-/** What became of one history. */
+/** The result of one history. */
 export interface Outcome {
-  readonly broken: Broken | undefined;
-  /** Empty unless asked for. */
+  readonly violation: Violation | undefined;
+  /** Empty unless requested with `record`. */
   readonly history: readonly Entry[];
   readonly events: number;
   readonly attempts: number;
@@ -35,7 +35,7 @@ export async function play(
   const disk = createDisk({
     timeline,
     copy: () =>
-      sharedStore.inTurn(async () => ({
+      sharedStore.exclusive(async () => ({
         tables: sharedStore.snapshot(),
         state: oracle.snapshot(),
       })),
@@ -51,17 +51,17 @@ export async function play(
   const now = (): number => {
     const time = sharedStore.store.time.now();
     const wrong = timeCheck.check(time, sharedStore.generation);
-    if (wrong !== undefined) oracle.break('time', wrong);
+    if (wrong !== undefined) oracle.violate('time', wrong);
     return time;
   };
-  const setStoreWall = (step: StepOf<'storeJump' | 'storeStand'>): void => {
-    if (step.do === 'storeJump') storeWall.jump(step.ms);
-    else storeWall.stand(step.ms);
+  const setStoreWall = (step: StepOf<'jumpStoreClock' | 'stopStoreClock'>): void => {
+    if (step.do === 'jumpStoreClock') storeWall.jump(step.ms);
+    else storeWall.stop(step.ms);
     timeCheck.wasSet();
-    simulation.disturb();
+    simulation.noteFault();
     simulation.note(
       'store',
-      `its wall clock ${step.do === 'storeJump' ? 'jumps by' : 'stands for'} ${step.ms} ms`,
+      `its wall clock ${step.do === 'jumpStoreClock' ? 'jumps by' : 'stops for'} ${step.ms} ms`,
     );
   };
   const repair = (): void => {
@@ -70,13 +70,13 @@ export async function play(
     for (const process of processes) process.repair();
   };
   const stretch = stretchOf(plan);
-  // A row that waits longer is due now.
+  // A row with a longer wait is due at once.
   const waitMaxMs = longestWaitMs(plan.settings);
   let isCalm = false;
-  let lullUntilMs = 0;
-  let lullMood: Mood = 'well';
-  let hanging = { isOf: (_: Line): boolean => false, what: 'receiver' };
-  const isLull = (): boolean => isCalm || timeline.nowMs < lullUntilMs;
+  let pausedUntilMs = 0;
+  let defaultBehaviour: ReceiverBehaviour = 'healthy';
+  let hanging = { isOf: (_: SimulatedStream): boolean => false, what: 'receiver' };
+  const areFaultsPaused = (): boolean => isCalm || timeline.nowMs < pausedUntilMs;
   const oracle = new Oracle({
     sharedStore,
     settings: plan.settings,
@@ -95,27 +95,29 @@ export async function play(
     upkeepLease: { leader: undefined, untilMs: 0 },
     now,
     clockDelayMs: (waitMs) => waitMs * (stretch - 1) + Math.min(timeCheck.setBackMs, waitMaxMs),
-    weather: () => (isLull() ? calm : plan.weather),
-    isStoreAway: () => !isLull() && timeline.nowMs < operator.storeAwayUntilMs,
-    moodOf: (line) => {
-      if (hanging.what === 'receiver' && hanging.isOf(line)) return 'hanging';
-      return isLull() ? lullMood : (operator.moods.get(line) ?? 'well');
+    faultRates: () => (areFaultsPaused() ? noFaults : plan.faultRates),
+    isStoreDown: () => !areFaultsPaused() && timeline.nowMs < operator.storeDownUntilMs,
+    behaviourOf: (stream) => {
+      if (hanging.what === 'receiver' && hanging.isOf(stream)) return 'hanging';
+      return areFaultsPaused() ? defaultBehaviour : (operator.behaviours.get(stream) ?? 'healthy');
     },
-    nameMoodOf: (line) => {
-      if (hanging.what === 'name' && hanging.isOf(line)) return 'silent';
-      return isLull() ? 'well' : (operator.nameMoods.get(line) ?? 'well');
+    nameServerBehaviourOf: (stream) => {
+      if (hanging.what === 'name' && hanging.isOf(stream)) return 'silent';
+      return areFaultsPaused()
+        ? 'healthy'
+        : (operator.nameServerBehaviours.get(stream) ?? 'healthy');
     },
     setHanging: (isOf, what = 'receiver') => {
       hanging = { isOf, what };
     },
-    setLullMood: (mood) => {
-      lullMood = mood;
+    setDefaultBehaviour: (behaviour) => {
+      defaultBehaviour = behaviour;
     },
-    disturb: () => deadlines.disturb(),
-    hinder: () => deadlines.hinder(),
-    unwell: (line) => deadlines.unwell(line),
+    noteFault: () => deadlines.noteFault(),
+    noteDelay: () => deadlines.noteDelay(),
+    noteUnhealthy: (stream) => deadlines.noteUnhealthy(stream),
     note: (who, what) => {
-      if (options.record === true && oracle.broken === undefined) {
+      if (options.record === true && oracle.violation === undefined) {
         history.push({ atMs: timeline.nowMs, who, what });
       }
     },
@@ -129,25 +131,25 @@ export async function play(
   plan.streams.forEach((types, index) => operator.create(types, index));
   for (const step of plan.steps) {
     await timeline.runTo(step.at);
-    if (oracle.broken !== undefined) break;
+    if (oracle.violation !== undefined) break;
     starts.note(step);
-    if (step.do === 'lull') {
-      lullUntilMs = step.at + step.ms;
-      simulation.note('world', `faults stop for ${step.ms} ms`);
+    if (step.do === 'pauseFaults') {
+      pausedUntilMs = step.at + step.ms;
+      simulation.note('simulation', `faults stop for ${step.ms} ms`);
       repair();
-    } else if (step.do === 'storeJump' || step.do === 'storeStand') setStoreWall(step);
-    else if (step.do === 'watchDisk') disk.arm();
+    } else if (step.do === 'jumpStoreClock' || step.do === 'stopStoreClock') setStoreWall(step);
+    else if (step.do === 'recordDisk') disk.arm();
     else if (step.do === 'powerCut') cutPower(simulation, disk, processes);
     else operator.act(step);
   }
   isCalm = true;
-  simulation.note('world', 'faults stop');
+  simulation.note('simulation', 'faults stop');
   repair();
   await checkEnd(simulation, operator, processes);
-  // Nothing happens any more: nobody lets the time go on.
+  // The timeline no longer advances, so nothing uses the store.
   sharedStore.close();
   return {
-    broken: oracle.broken,
+    violation: oracle.violation,
     history,
     events: oracle.eventCount,
     attempts: oracle.attempts.count,
@@ -155,7 +157,7 @@ export async function play(
   };
 }
 
-/** All processes end at once, and the store is what was on the disk. */
+/** Ends all processes at once and resets the store to the contents of the disk. */
 function cutPower(simulation: Simulation, disk: Disk, processes: readonly Process[]): void {
   const { sharedStore, oracle } = simulation;
   const left = disk.cut();
@@ -165,35 +167,35 @@ function cutPower(simulation: Simulation, disk: Disk, processes: readonly Proces
     `the power is cut: ${oracle.eventCount} events, ${eventsOf(left.state)} on the disk`,
   );
   for (const process of processes) process.crash(0, 'before');
-  void sharedStore.inTurn(() => {
+  void sharedStore.exclusive(() => {
     sharedStore.reopen(left.tables);
     oracle.cut(left.state);
     return Promise.resolve();
   });
 }
 
-/** How another process takes the place of one that ended. */
-type Return = Pick<StepOf<'crash'>, 'awayMs' | 'renamed' | 'stumble'>;
+/** How another process replaces one that ended. */
+type Return = Pick<StepOf<'crash'>, 'awayMs' | 'renamed' | 'freezeAtStart'>;
 
-const unplanned: Return = { awayMs: 0, renamed: false, stumble: undefined };
+const unplanned: Return = { awayMs: 0, renamed: false, freezeAtStart: undefined };
 
-/** Starts a process wherever one has ended. */
+/** Returns the starts of processes: at the beginning, and after each end of one. */
 function createStarts(simulation: Simulation, processes: Process[], isCalm: () => boolean) {
   const next = new Map<number, Return>();
   const start = (node: number, name: string): void => {
     processes[node] = startProcess(simulation, name, () => {
-      const { awayMs, renamed, stumble } = next.get(node) ?? unplanned;
+      const { awayMs, renamed, freezeAtStart } = next.get(node) ?? unplanned;
       simulation.timeline.after(isCalm() ? 0 : awayMs, () => {
         start(node, renamed ? `${name}'` : name);
-        if (stumble !== undefined && !isCalm()) {
-          processes[node]?.freeze(stumble.command, stumble.ms);
+        if (freezeAtStart !== undefined && !isCalm()) {
+          processes[node]?.freeze(freezeAtStart.command, freezeAtStart.ms);
         }
       });
     });
   };
   return {
     start,
-    /** How the process that a step ends is followed by another. */
+    /** Notes how the process that this step ends is replaced. */
     note: (step: Step): void => {
       if (step.do === 'crash') next.set(step.node % processes.length, step);
       if (step.do === 'powerCut') {
@@ -208,16 +210,16 @@ function createStarts(simulation: Simulation, processes: Process[], isCalm: () =
   };
 }
 
-/** Nothing holds a process or the store up for longer than the lease of a row lasts. */
-function isPunctual({ steps, weather }: Plan): boolean {
+/** Returns whether no fault of a plan delays a process or the store for longer than the lease of a row. */
+function isPunctual({ steps, faultRates }: Plan): boolean {
   const delays: readonly Step['do'][] = [
-    'jump',
+    'jumpClock',
     'freeze',
     'suspend',
-    'storeAway',
-    'storeJump',
-    'storeStand',
-    'names',
+    'storeOutage',
+    'jumpStoreClock',
+    'stopStoreClock',
+    'changeNameServer',
   ];
-  return weather.slowMs <= 30 && !steps.some((step) => delays.includes(step.do));
+  return faultRates.slowMs <= 30 && !steps.some((step) => delays.includes(step.do));
 }

@@ -1,20 +1,20 @@
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 
-/** Seeded randomness: the same seed gives the same rolls, on every machine. */
+/** Seeded random numbers: the same seed gives the same numbers on every machine. */
 export interface Prng {
-  /** A whole number from `from` to `to`, both included. */
+  /** Returns a whole number from `from` to `to`, both included. */
   between(from: number, to: number): number;
-  /** True in `share` of all rolls, 0 to 1. */
+  /** Returns true in `share` of all calls, 0 to 1. */
   chance(share: number): boolean;
   pick<T>(choices: readonly [T, ...T[]]): T;
-  /** The choices that a coin each leaves; at least one. */
+  /** Returns a random subset, each choice with probability one half; at least one. */
   some<T>(choices: readonly [T, ...T[]]): T[];
 }
 
 const million = 1_000_000;
 
-/** Dice for one purpose; those of another purpose with the same seed roll differently. */
+/** Creates a generator for one purpose; another purpose with the same seed gives other numbers. */
 export function createPrng(seed: number, purpose: string): Prng {
   const generator = xoroshiro128plus(mixed(seed, purpose));
   const between = (from: number, to: number): number => uniformInt(generator, from, to);
@@ -31,7 +31,7 @@ export function createPrng(seed: number, purpose: string): Prng {
   };
 }
 
-/** FNV-1a over the purpose, begun with the seed. */
+/** Returns the FNV-1a hash of the purpose, started with the seed. */
 function mixed(seed: number, purpose: string): number {
   let hash = (0x811c9dc5 ^ seed) | 0;
   for (const character of `${seed} ${purpose}`) {

@@ -3,10 +3,10 @@ import type { Hint } from '../../src/store/port/hints.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import type { Joined } from './process.ts';
 import { unstorableMark } from './receivers.ts';
-import { type InTurn, upkeepStore } from './upkeep.ts';
+import { type Exclusive, upkeepStore } from './upkeep.ts';
 import type { Simulation } from './simulation.ts';
 
-/** The store as a process reaches it: what takes effect is noted in the ledger right after it. */
+/** Returns the store of a process; the oracle notes each command right after it took effect. */
 export function storeOf(
   simulation: Simulation,
   options: {
@@ -20,14 +20,14 @@ export function storeOf(
 ): Store {
   const { sharedStore, oracle } = simulation;
   const { name, joined, command, listeners } = options;
-  const inTurn: InTurn =
+  const exclusive: Exclusive =
     (what, run, note) =>
     (...args) =>
       command(what, () =>
-        sharedStore.inTurn(async () => {
-          const answer = await run(...args);
-          note?.(answer, ...args);
-          return answer;
+        sharedStore.exclusive(async () => {
+          const result = await run(...args);
+          note?.(result, ...args);
+          return result;
         }),
       );
 
@@ -60,120 +60,121 @@ export function storeOf(
       resume = 'after' in decision ? decision.resume : undefined;
       return decision;
     };
-    return inTurn('update', streams.update, (answer: Awaited<ReturnType<Update>>) => {
-      if (!('updated' in answer)) return;
-      oracle.updated(answer.updated, { resume, isHeld: answer.held !== undefined }, now());
+    return exclusive('update', streams.update, (result: Awaited<ReturnType<Update>>) => {
+      if (!('updated' in result)) return;
+      oracle.updated(result.updated, { resume, isHeld: result.held !== undefined }, now());
     })(tenant, id, deciding);
   };
   return {
     ...sharedStore.store,
     log: {
-      // Not in turn: appends of several callers share a commit.
+      // Not exclusive: appends of several callers share a commit.
       append: (...args) =>
         command('append', () => {
-          const answers = log.append(...args);
-          answers.then(
+          const results = log.append(...args);
+          results.then(
             (appended) => oracle.committed(appended),
             () => undefined,
           );
-          return answers;
+          return results;
         }),
-      head: inTurn('head', log.head),
-      heads: inTurn('heads', log.heads),
-      headMarks: inTurn('headMarks', log.headMarks),
-      page: inTurn('page', log.page),
-      firstSince: inTurn('firstSince', log.firstSince),
-      prune: inTurn('prune', log.prune, (count, tenant, query) =>
+      head: exclusive('head', log.head),
+      heads: exclusive('heads', log.heads),
+      headMarks: exclusive('headMarks', log.headMarks),
+      page: exclusive('page', log.page),
+      firstSince: exclusive('firstSince', log.firstSince),
+      prune: exclusive('prune', log.prune, (count, tenant, query) =>
         oracle.pruned(tenant, query, count),
       ),
     },
     streams: {
       ...streams,
-      create: inTurn('create', streams.create, (answer, { types, cursor }) => {
-        if ('created' in answer) oracle.created(answer.created, types, cursor);
+      create: exclusive('create', streams.create, (result, { types, cursor }) => {
+        if ('created' in result) oracle.created(result.created, types, cursor);
       }),
       update,
-      delete: inTurn('delete', streams.delete, (isDeleted, _, id) => {
+      delete: exclusive('delete', streams.delete, (isDeleted, _, id) => {
         if (isDeleted) oracle.deleted(id);
       }),
     },
     deliveries: {
       ...deliveries,
-      redeliver: inTurn('redeliver', deliveries.redeliver, (answer, _, stream, eventId) => {
-        oracle.results.askedAgain(stream, eventId, answer);
-        if (answer === 'accepted') oracle.results.redelivered(stream, [eventId], now());
+      redeliver: exclusive('redeliver', deliveries.redeliver, (result, _, stream, eventId) => {
+        oracle.results.redeliverReturned(stream, eventId, result);
+        if (result === 'accepted') oracle.results.redelivered(stream, [eventId], now());
       }),
-      redeliverMany: inTurn('redeliverMany', deliveries.redeliverMany, (count, _, stream) =>
+      redeliverMany: exclusive('redeliverMany', deliveries.redeliverMany, (count, _, stream) =>
         oracle.results.redeliveredAll(stream, count, now()),
       ),
-      addTest: inTurn('addTest', deliveries.addTest, (answer, _, stream, event) => {
-        if (answer === 'accepted') oracle.results.tested(stream, event.id, now());
+      addTest: exclusive('addTest', deliveries.addTest, (result, _, stream, event) => {
+        if (result === 'accepted') oracle.results.tested(stream, event.id, now());
       }),
-      claimDue: inTurn('claimDue', deliveries.claimDue, (answers, asks, rules) => {
-        oracle.results.claimedDue(asks, now(), rules, answers);
-        const rows = answers.flatMap(({ rows: taken }) => taken.map(({ event }) => event.id));
+      claimDue: exclusive('claimDue', deliveries.claimDue, (results, requests, rules) => {
+        oracle.results.claimedDue(requests, now(), rules, results);
+        const rows = results.flatMap(({ rows: taken }) => taken.map(({ event }) => event.id));
         if (rows.length > 0)
           simulation.note(name, `claims rows: ${rows.map(simulation.label).join(', ')}`);
       }),
-      settle: inTurn('settle', settle),
-      pruneAttempts: inTurn('pruneAttempts', deliveries.pruneAttempts, (_, { olderThanMs }) => {
+      settle: exclusive('settle', settle),
+      pruneAttempts: exclusive('pruneAttempts', deliveries.pruneAttempts, (_, { olderThanMs }) => {
         oracle.results.historyPruned(now() - olderThanMs);
         oracle.tables.checkKept();
       }),
     },
     replays: {
-      create: inTurn('createReplay', replays.create, (answer, asked) =>
-        oracle.replays.replayed(asked, answer, now()),
+      create: exclusive('createReplay', replays.create, (result, request) =>
+        oracle.replays.replayed(request, result, now()),
       ),
-      get: inTurn('replay', replays.get),
-      cancel: inTurn('cancelReplay', replays.cancel, (_, _tenant, stream, id) =>
+      get: exclusive('replay', replays.get),
+      cancel: exclusive('cancelReplay', replays.cancel, (_, _tenant, stream, id) =>
         oracle.replays.cancelled(stream, id, now()),
       ),
-      materialize: inTurn('feed', replays.materialize, (answer, ask) => {
+      materialize: exclusive('feed', replays.materialize, (result, request) => {
         const { node } = joined;
-        const ids = node === undefined ? [] : oracle.replays.materialized(node, ask, answer, now());
+        const ids =
+          node === undefined ? [] : oracle.replays.materialized(node, request, result, now());
         if (ids.length > 0)
           simulation.note(name, `replays ${ids.map(simulation.label).join(', ')}`);
       }),
-      prune: inTurn('pruneReplays', replays.prune, (_, { olderThanMs }) =>
+      prune: exclusive('pruneReplays', replays.prune, (_, { olderThanMs }) =>
         oracle.replays.prunedReplays(olderThanMs),
       ),
     },
     ownership: {
-      join: inTurn('join', ownership.join, (node, _, leaseMs) => {
+      join: exclusive('join', ownership.join, (node, _, leaseMs) => {
         Object.assign(joined, { node, generation: sharedStore.generation });
         oracle.leases.joined(node, leaseMs);
       }),
-      heartbeat: inTurn('heartbeat', ownership.heartbeat, (answer, node, leaseMs) => {
-        if (answer !== undefined) oracle.leases.renewed(node, leaseMs);
+      heartbeat: exclusive('heartbeat', ownership.heartbeat, (result, node, leaseMs) => {
+        if (result !== undefined) oracle.leases.renewed(node, leaseMs);
       }),
-      claim: inTurn('claim', ownership.claim, (answer, node, { claim }) => {
-        oracle.leases.claimed(node, claim, answer, now());
-        const names = answer.map(
+      claim: exclusive('claim', ownership.claim, (result, node, { claim }) => {
+        oracle.leases.claimed(node, claim, result, now());
+        const names = result.map(
           ({ stream, epoch }) => `${simulation.label(stream.id)} (epoch ${epoch})`,
         );
         if (names.length > 0) simulation.note(name, `owns ${names.join(', ')}`);
       }),
-      owned: inTurn('owned', ownership.owned),
-      hasSeen: inTurn('hasSeen', ownership.hasSeen),
-      raiseCursors: inTurn('raiseCursors', ownership.raiseCursors, (_, cursors) => {
+      owned: exclusive('owned', ownership.owned),
+      hasSeen: exclusive('hasSeen', ownership.hasSeen),
+      raiseCursors: exclusive('raiseCursors', ownership.raiseCursors, (_, cursors) => {
         if (joined.node !== undefined) oracle.leases.raised(joined.node, cursors);
       }),
-      release: inTurn('release', ownership.release, (_, node, cursors) => {
+      release: exclusive('release', ownership.release, (_, node, cursors) => {
         oracle.leases.released(node, cursors);
         const names = cursors.map(
           ({ stream, cursor }) => `${simulation.label(stream)} at ${cursor}`,
         );
-        simulation.note(name, `gives up ${names.join(', ')}`);
+        simulation.note(name, `releases ${names.join(', ')}`);
         sharedStore.emit({ kind: 'free' });
       }),
-      leave: inTurn('leave', ownership.leave, (_, node) => {
+      leave: exclusive('leave', ownership.leave, (_, node) => {
         oracle.leases.left(node);
         sharedStore.emit({ kind: 'free' });
       }),
-      nodes: inTurn('nodes', ownership.nodes),
+      nodes: exclusive('nodes', ownership.nodes),
     },
-    upkeep: upkeepStore(simulation, inTurn),
+    upkeep: upkeepStore(simulation, exclusive),
     watch: (listener) => {
       listeners.add(listener);
       return () => listeners.delete(listener);

@@ -3,7 +3,7 @@ import type { Clock } from '../../src/core/clock.ts';
 import type { NameLookups } from '../../src/delivery/http/name-lookups.ts';
 import type { Transport } from '../../src/delivery/http/transport.ts';
 import { headerOf } from '../helpers/transport.ts';
-import { processOf } from './account.ts';
+import { processOf } from './oracle-core.ts';
 import type { Prng } from './prng.ts';
 import type { Joined } from './process.ts';
 import { type Found, lookup } from './names.ts';
@@ -16,7 +16,7 @@ const unsent = {
   cancel: () => undefined,
 };
 
-/** The receivers as a process reaches them: each request is checked when it leaves. */
+/** Returns the transport of a process to simulated receivers; checks each request when it leaves. */
 export function transportOf(
   simulation: Simulation,
   options: {
@@ -26,24 +26,24 @@ export function transportOf(
     readonly names: NameLookups;
     readonly clock: Pick<Clock, 'elapsedMs'>;
     readonly isDead: () => boolean;
-    /** Runs an action after some time, whatever has become of the process. */
-    readonly later: (delayMs: number, action: () => void) => void;
-    /** Hands over what arrived for the process, once it runs. */
-    readonly mail: (action: () => void) => void;
+    /** Runs an action after a delay, even if the process has ended. */
+    readonly schedule: (delayMs: number, action: () => void) => void;
+    /** Runs an action in the process, or holds it while the process is frozen. */
+    readonly deliver: (action: () => void) => void;
   },
 ): Pick<Transport, 'prepare' | 'isReady' | 'post'> {
   const { timeline, oracle, plan } = simulation;
-  const { name, joined, prng, names, clock, isDead, later, mail } = options;
+  const { name, joined, prng, names, clock, isDead, schedule, deliver } = options;
   return {
     prepare: (tenant, origin) => names.prepare(tenant, new URL(origin).hostname),
     isReady: (origin) => names.isReady(new URL(origin).hostname),
     post: (request) => {
-      // It died within a command, and its code runs on to the end of the turn: that reaches nobody.
+      // After a crash within a command, code runs to the end of the turn: nothing of it leaves the process.
       if (isDead()) return unsent;
       const eventId = headerOf(request, 'webhook-id') ?? '';
       const streamId = /"svcstream":"([^"]+)"/.exec(request.body)?.[1] ?? '';
       const process = joined.node === undefined ? name : processOf(joined.node);
-      const line = oracle.attempts.begins(
+      const stream = oracle.attempts.begins(
         process,
         streamId,
         eventId,
@@ -54,55 +54,55 @@ export function transportOf(
       const end = (result: AttemptResult, how: string): void => {
         if (isOver) return;
         isOver = true;
-        if (line !== undefined) oracle.attempts.ends(process, line, eventId, result);
-        simulation.note(name, `${line?.label ?? streamId} ${simulation.label(eventId)}: ${how}`);
+        if (stream !== undefined) oracle.attempts.ends(process, stream, eventId, result);
+        simulation.note(name, `${stream?.label ?? streamId} ${simulation.label(eventId)}: ${how}`);
         resolve(result);
       };
-      if (line === undefined) return unsent;
-      simulation.note(name, `sends ${simulation.label(eventId)} to ${line.label}`);
-      const mood = simulation.moodOf(line);
-      if (mood !== 'well') simulation.unwell(line);
-      const { afterMs, result, accepts } = react(mood, {
+      if (stream === undefined) return unsent;
+      simulation.note(name, `sends ${simulation.label(eventId)} to ${stream.label}`);
+      const behaviour = simulation.behaviourOf(stream);
+      if (behaviour !== 'healthy') simulation.noteUnhealthy(stream);
+      const { afterMs, result, accepts } = react(behaviour, {
         prng,
         token: headerOf(request, 'authorization') ?? '',
-        unstorable: simulation.weather().unstorable,
-        attempt: line.counts.rows.get(eventId)?.attempt ?? 1,
+        unstorable: simulation.faultRates().unstorable,
+        attempt: stream.counts.rows.get(eventId)?.attempt ?? 1,
       });
       const postedMs = clock.elapsedMs();
       let waitedMs = 0;
       const found = (about: Found): void => {
         if (isOver) return;
         ({ waitedMs } = about);
-        const { answer } = about;
-        if (answer.kind === 'failed') {
-          return end({ kind: 'error', cause: 'dns', detail: answer.code }, answer.code);
+        const { result: resolved } = about;
+        if (resolved.kind === 'failed') {
+          return end({ kind: 'error', cause: 'dns', detail: resolved.code }, resolved.code);
         }
-        // From the start of the lookup on.
+        // Counted from the start of the lookup.
         const spentMs = clock.elapsedMs() - postedMs - waitedMs;
         const timeoutMs = Math.max(0, plan.settings.attemptTimeoutMs - spentMs);
         if (accepts) {
-          later(Math.min(afterMs, timeoutMs), () => oracle.attempts.accepts(line, eventId));
+          schedule(Math.min(afterMs, timeoutMs), () => oracle.attempts.accepts(stream, eventId));
         }
         if (afterMs >= timeoutMs) {
           const late: AttemptResult = { kind: 'error', cause: 'timeout', detail: undefined };
-          timeline.after(timeoutMs, () => mail(() => end(late, 'times out')));
+          timeline.after(timeoutMs, () => deliver(() => end(late, 'times out')));
         } else {
-          const how = result.kind === 'response' ? `answers ${result.status}` : result.cause;
-          later(afterMs, () => mail(() => end(result, how)));
+          const how = result.kind === 'response' ? `responds ${result.status}` : result.cause;
+          schedule(afterMs, () => deliver(() => end(result, how)));
         }
       };
       const { hostname } = new URL(request.origin);
-      const owner = line.log.tenant;
+      const owner = stream.log.tenant;
       const soon = (delayMs: number, action: () => void): void =>
-        later(delayMs, () => mail(action));
-      lookup(names, { owner, name: hostname, nowMs: clock.elapsedMs, later: soon }, found);
+        schedule(delayMs, () => deliver(action));
+      lookup(names, { owner, name: hostname, nowMs: clock.elapsedMs, schedule: soon }, found);
       const cancelled: AttemptResult = { kind: 'error', cause: 'cancelled', detail: undefined };
       return {
         ended: promise,
         get waitedMs() {
           return waitedMs;
         },
-        cancel: () => end(cancelled, 'is cut off'),
+        cancel: () => end(cancelled, 'is cancelled'),
       };
     },
   };

@@ -14,7 +14,7 @@ import { transportOf } from './process-transport.ts';
 import { runUpkeep } from './upkeep.ts';
 import type { Simulation } from './simulation.ts';
 
-/** One process of Leat: a real dispatcher, and what stands between it and the world. */
+/** One process of Leat: a real dispatcher with a simulated network and clock. */
 export interface Process {
   readonly name: string;
   readonly state: 'up' | 'frozen' | 'leaving' | 'down';
@@ -22,29 +22,29 @@ export interface Process {
   /** The store as operators reach it through this process. */
   readonly store: Store;
   readonly clock: Clock;
-  jump(ms: number): void;
-  /** Its wall clock stands still. */
-  stand(ms: number): void;
-  /** Freezes along with its machine: the monotonic clock stands still, too. */
+  jumpClock(ms: number): void;
+  /** Stops its wall clock. */
+  stopClock(ms: number): void;
+  /** Suspends it along with its machine: the monotonic clock stops, too. */
   suspend(ms: number): void;
-  /** Freezes while its so-many-th next command to the store is answered. */
+  /** Freezes it at the `command`-th next store command; 0 is at once. */
   freeze(command: number, ms: number): void;
-  /** Frees it of every fault. */
+  /** Ends its faults. */
   repair(): void;
-  /** Dies with its so-many-th next command to the store. */
+  /** Crashes it at the `command`-th next store command; 0 is at once. */
   crash(command: number, phase: StepOf<'crash'>['phase']): void;
-  /** Ends in an orderly way. */
+  /** Ends it in an orderly way. */
   leave(): void;
 }
 
-/** What a process has from joining the store last. */
+/** The result of the last join of a process. */
 export interface Joined {
   node: Node | undefined;
-  /** Of that store. */
+  /** The generation of that store. */
   generation: number;
 }
 
-/** What PostgreSQL compares with the store that the process joined; see docs/adr/0020. */
+/** Commands that PostgreSQL refuses after the store was replaced; see docs/adr/0020. */
 const guardedCommands: ReadonlySet<string> = new Set(
   (
     'append head page firstSince settle claimDue feed ' +
@@ -52,10 +52,10 @@ const guardedCommands: ReadonlySet<string> = new Set(
   ).split(' '),
 );
 
-/** What a process asks for that has ended. One for each: a promise remembers who waits for it. */
+/** A command of an ended process never settles. One promise each: a shared one would keep its listeners. */
 const never = (): Promise<never> => new Promise(() => undefined);
 
-/** Starts a process; `ended` is called once it has ended, in whatever way. */
+/** Starts a process; calls `ended` once it has ended in any way. */
 export function startProcess(simulation: Simulation, name: string, ended: () => void): Process {
   const { timeline, oracle, sharedStore, plan } = simulation;
   const prng = createPrng(plan.seed, name);
@@ -63,90 +63,90 @@ export function startProcess(simulation: Simulation, name: string, ended: () => 
   const wall = createWallClock(timeline);
   const monotonic = createMonotonicClock(timeline);
   let isSuspended = false;
-  /** What happens to it with one of its next commands. */
-  let doom:
+  /** The fault planned for one of its next commands. */
+  let plannedFault:
     | { command: number; readonly what: StepOf<'crash'>['phase'] | { freezesMs: number } }
     | undefined;
   const joined: Joined = { node: undefined, generation: sharedStore.generation };
   let frozenUntilMs = 0;
   const abort = new AbortController();
-  /** What reached the process while it was frozen. */
-  const hintBox: (() => void)[] = [];
-  const timerBox: (() => void)[] = [];
-  const mailBox: (() => void)[] = [];
+  /** Held while the process is frozen. */
+  const heldHints: (() => void)[] = [];
+  const heldTimers: (() => void)[] = [];
+  const heldResults: (() => void)[] = [];
 
   const isRunning = (): boolean => state === 'up' || state === 'leaving';
-  const hand = (box: (() => void)[], action: () => void): void => {
+  const runOrHold = (held: (() => void)[], action: () => void): void => {
     if (isRunning()) action();
-    else if (state === 'frozen') box.push(action);
+    else if (state === 'frozen') held.push(action);
   };
-  const mail = (action: () => void): void => hand(mailBox, action);
-  const later = (delayMs: number, action: () => void): void => {
+  const deliver = (action: () => void): void => runOrHold(heldResults, action);
+  const schedule = (delayMs: number, action: () => void): void => {
     if (delayMs === 0) action();
     else timeline.after(delayMs, action);
   };
-  const die = (how: string): void => {
+  const terminate = (how: string): void => {
     if (state === 'down') return;
     state = 'down';
-    if (joined.node !== undefined) oracle.attempts.died(joined.node);
+    if (joined.node !== undefined) oracle.attempts.ended(joined.node);
     unwatch();
-    simulation.disturb();
+    simulation.noteFault();
     simulation.note(name, how);
     ended();
   };
 
-  // The store, as it is reached over a network that may fail
+  // The store behind a network that may fail
 
-  const dawdle = (what: string): number => {
-    const { slow, slowMs, slowPages, hintsLate } = simulation.weather();
+  const delayFor = (what: string): number => {
+    const { slow, slowMs, slowPages, hintsLate } = simulation.faultRates();
     const more = what === 'page' ? slowPages : what === 'hint' ? hintsLate : 0;
     const share = Math.max(slow, more);
     if (slowMs === 0 || !prng.chance(share)) return 0;
-    simulation.hinder();
+    simulation.noteDelay();
     return prng.between(1, slowMs);
   };
   const execute = async <T>(what: string, run: () => Promise<T>): Promise<T> => {
-    const { refused, unanswered } = simulation.weather();
-    if (simulation.isStoreAway() || prng.chance(refused)) {
-      simulation.disturb();
-      simulation.note(name, `${what}: the store is away`);
-      throw new StoreUnavailable('away');
+    const { refused, resultsLost } = simulation.faultRates();
+    if (simulation.isStoreDown() || prng.chance(refused)) {
+      simulation.noteFault();
+      simulation.note(name, `${what}: the store is unavailable`);
+      throw new StoreUnavailable('simulated');
     }
-    const answer = await run();
-    if (!prng.chance(unanswered) || what === 'append') return answer;
-    simulation.disturb();
-    simulation.note(name, `${what}: the answer is lost`);
-    throw new StoreUnavailable('the answer is lost');
+    const result = await run();
+    if (!prng.chance(resultsLost) || what === 'append') return result;
+    simulation.noteFault();
+    simulation.note(name, `${what}: the result is lost`);
+    throw new StoreUnavailable('the result is lost');
   };
-  const meetDoom = () => {
-    if (doom === undefined) return undefined;
-    doom.command -= 1;
-    if (doom.command > 0) return undefined;
-    const { what } = doom;
-    doom = undefined;
+  const takeFault = () => {
+    if (plannedFault === undefined) return undefined;
+    plannedFault.command -= 1;
+    if (plannedFault.command > 0) return undefined;
+    const { what } = plannedFault;
+    plannedFault = undefined;
     return what;
   };
   const freeze = (ms: number, how: string): void => {
     if (!isRunning()) return;
-    simulation.disturb();
+    simulation.noteFault();
     simulation.note(name, `${isSuspended ? 'is suspended' : 'freezes'} for ${ms} ms${how}`);
     state = 'frozen';
     frozenUntilMs = timeline.nowMs + ms;
     timeline.after(ms, () => {
-      if (timeline.nowMs >= frozenUntilMs) thaw();
+      if (timeline.nowMs >= frozenUntilMs) wake();
     });
   };
-  /** Commands that build on what the process remembers are refused by a store that went back. */
+  /** A store that was restored refuses commands that rely on the memory of the process. */
   const guarded = <T>(what: string, run: () => Promise<T>): (() => Promise<T>) => {
     const sentTo = joined.generation;
     return () => {
-      // Its connection ended with the store that it was sent to.
+      // Its connection ended when the store was replaced.
       if (state === 'down' && sentTo !== sharedStore.generation) {
         return Promise.reject(new StoreUnavailable('gone'));
       }
       if (guardedCommands.has(what) && sentTo !== sharedStore.generation) {
         simulation.note(name, `${what}: the store was replaced`);
-        return Promise.reject(new StoreReplaced('The store went back.'));
+        return Promise.reject(new StoreReplaced('The store was restored.'));
       }
       return run();
     };
@@ -155,22 +155,22 @@ export function startProcess(simulation: Simulation, name: string, ended: () => 
     if (state === 'down') return never();
     const run = guarded(what, options);
     oracle.attempts.checkMemory(name, dispatcher.state());
-    const fate = meetDoom();
-    if (fate === 'before') {
-      die(`crashes before ${what}`);
+    const fault = takeFault();
+    if (fault === 'before') {
+      terminate(`crashes before ${what}`);
       return never();
     }
-    if (fate === 'late') die(`crashes, ${what} is still on its way`);
+    if (fault === 'late') terminate(`crashes, ${what} is still on its way`);
     return new Promise((resolve, reject) => {
-      later(fate === 'late' ? prng.between(50, 2000) : dawdle(what), () => {
-        // Another process may bear its name by now, and only one at a time may join with it.
+      schedule(fault === 'late' ? prng.between(50, 2000) : delayFor(what), () => {
+        // Another process may have its name by now, and only one may join with a name.
         if (state === 'down' && what === 'join') return;
         const answered = execute(what, run);
-        if (fate === 'after') die(`crashes, ${what} takes effect`);
-        if (typeof fate === 'object') freeze(fate.freezesMs, `, ${what} takes effect`);
+        if (fault === 'after') terminate(`crashes, ${what} takes effect`);
+        if (typeof fault === 'object') freeze(fault.freezesMs, `, ${what} takes effect`);
         answered.then(
-          (value) => later(dawdle(what), () => mail(() => resolve(value))),
-          (error: unknown) => later(dawdle(what), () => mail(() => reject(error))),
+          (value) => schedule(delayFor(what), () => deliver(() => resolve(value))),
+          (error: unknown) => schedule(delayFor(what), () => deliver(() => reject(error))),
         );
       });
     });
@@ -178,24 +178,24 @@ export function startProcess(simulation: Simulation, name: string, ended: () => 
   const listeners = new Set<(hint: Hint) => void>();
   const store = storeOf(simulation, { name, joined, command, listeners });
   const onHint = (reported: Hint): void => {
-    // Before it has joined it listens for a replaced store alone.
+    // Until it has joined it listens for a replaced store only.
     if (listeners.size < 2 && reported.kind !== 'replaced') return;
     const reportedBy = sharedStore.generation;
-    const { hintsLost, hintsRepeated } = simulation.weather();
+    const { hintsLost, hintsRepeated } = simulation.faultRates();
     const arrives = (): void => {
-      later(dawdle('hint'), () =>
-        hand(hintBox, () => {
+      schedule(delayFor('hint'), () =>
+        runOrHold(heldHints, () => {
           for (const listener of listeners) listener(hintNow(reported, reportedBy));
         }),
       );
     };
-    if (prng.chance(hintsLost)) simulation.hinder();
+    if (prng.chance(hintsLost)) simulation.noteDelay();
     else arrives();
     if (prng.chance(hintsRepeated)) arrives();
   };
 
   const unwatch = sharedStore.store.watch(onHint);
-  /** Events and heads of a store that was replaced, before or since, say nothing. */
+  /** Events and heads of another generation of the store are replaced by a hint to poll. */
   const hintNow = (hint: Hint, reportedBy: number): Hint => {
     const isOfLog = hint.kind === 'appended' || hint.kind === 'head';
     return isOfLog && reportedBy !== joined.generation ? { kind: 'missed' } : hint;
@@ -206,28 +206,28 @@ export function startProcess(simulation: Simulation, name: string, ended: () => 
   const clock: Clock = {
     now: wall.now,
     elapsedMs: monotonic.elapsedMs,
-    after: (delayMs, action) => monotonic.after(delayMs, () => hand(timerBox, action)),
+    after: (delayMs, action) => monotonic.after(delayMs, () => runOrHold(heldTimers, action)),
   };
   const namePrng = createPrng(plan.seed, `names of ${name}`);
-  const names = namesOf(simulation, { prng: namePrng, clock, later, mail });
+  const names = namesOf(simulation, { prng: namePrng, clock, schedule, deliver });
   const isDead = (): boolean => state === 'down';
-  const reach = { name, joined, prng, names, clock, isDead, later, mail };
+  const reach = { name, joined, prng, names, clock, isDead, schedule, deliver };
   const transport = transportOf(simulation, reach);
   const report = (event: DeliveryReport): void => {
     if (event.kind === 'unexpected' || event.kind === 'settle_stuck') {
       const { error } = event;
-      oracle.break('unexpected', error instanceof Error ? (error.stack ?? '') : String(error));
+      oracle.violate('unexpected', error instanceof Error ? (error.stack ?? '') : String(error));
     }
     if (event.kind === 'stream_disabled') {
       simulation.note(name, `${simulation.label(event.stream)} is disabled: ${event.reason}`);
     }
     if (event.kind === 'stream_owned') {
-      const line = oracle.lines.get(event.stream);
-      if (line !== undefined) line.adoptions += 1;
+      const stream = oracle.streams.get(event.stream);
+      if (stream !== undefined) stream.takeovers += 1;
     }
     if ('error' in event && 'stream' in event) {
-      const line = oracle.lines.get(event.stream);
-      if (line !== undefined) oracle.results.checkText(line, String(event.error));
+      const stream = oracle.streams.get(event.stream);
+      if (stream !== undefined) oracle.results.checkText(stream, String(event.error));
     }
   };
   const dispatcher = createDispatcher({
@@ -238,27 +238,29 @@ export function startProcess(simulation: Simulation, name: string, ended: () => 
     report,
     nodeId: name,
   });
-  simulation.disturb();
+  simulation.noteFault();
   simulation.note(name, 'starts');
   runUpkeep(simulation, { name, store, clock, prng, signal: abort.signal });
   dispatcher.run(abort.signal).then(
-    () => die('has left'),
-    (error: unknown) => oracle.break('unexpected', String(error)),
+    () => terminate('has left'),
+    (error: unknown) => oracle.violate('unexpected', String(error)),
   );
 
-  const thaw = (): void => {
+  const wake = (): void => {
     if (state !== 'frozen') return;
-    if (isSuspended && joined.node !== undefined) oracle.leases.slept(joined.node);
+    if (isSuspended && joined.node !== undefined) oracle.leases.resumed(joined.node);
     isSuspended = false;
     monotonic.resume();
     state = abort.signal.aborted ? 'leaving' : 'up';
-    simulation.disturb();
+    simulation.noteFault();
     simulation.note(name, 'wakes');
-    for (const action of hintBox.splice(0)) action();
-    // An event loop begins with what has become due, unless answers were there already.
-    const [first, second] = prng.chance(0.7) ? [timerBox, mailBox] : [mailBox, timerBox];
+    for (const action of heldHints.splice(0)) action();
+    // An event loop runs due timers first, or results that arrived before.
+    const [first, second] = prng.chance(0.7)
+      ? [heldTimers, heldResults]
+      : [heldResults, heldTimers];
     for (const action of [...first.splice(0), ...second.splice(0)]) {
-      timeline.after(0, () => mail(action));
+      timeline.after(0, () => deliver(action));
     }
   };
   return {
@@ -269,8 +271,8 @@ export function startProcess(simulation: Simulation, name: string, ended: () => 
       return state;
     },
     clock,
-    jump: wall.jump,
-    stand: wall.stand,
+    jumpClock: wall.jump,
+    stopClock: wall.stop,
     suspend: (ms) => {
       if (!isRunning()) return;
       isSuspended = true;
@@ -279,21 +281,21 @@ export function startProcess(simulation: Simulation, name: string, ended: () => 
     },
     repair: () => {
       wall.repair();
-      doom = undefined;
-      thaw();
+      plannedFault = undefined;
+      wake();
     },
     freeze: (commandNumber, ms) => {
       if (commandNumber === 0) freeze(ms, '');
-      else doom = { command: commandNumber, what: { freezesMs: ms } };
+      else plannedFault = { command: commandNumber, what: { freezesMs: ms } };
     },
     crash: (commandNumber, phase) => {
-      if (commandNumber === 0) die('crashes');
-      else doom = { command: commandNumber, what: phase };
+      if (commandNumber === 0) terminate('crashes');
+      else plannedFault = { command: commandNumber, what: phase };
     },
     leave: () => {
       if (state !== 'up') return;
       state = 'leaving';
-      simulation.note(name, 'is asked to end');
+      simulation.note(name, 'receives SIGTERM');
       abort.abort();
     },
   };

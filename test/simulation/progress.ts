@@ -7,7 +7,7 @@ export interface Progress {
 
 const barWidth = 30;
 
-/** A bar on a terminal; elsewhere a line for each tenth. */
+/** Shows a bar on a terminal, and a line for each tenth elsewhere. */
 export function createProgress(out: NodeJS.WriteStream, nowMs: () => number): Progress {
   const startedMs = nowMs();
   let tenths = 0;
@@ -32,7 +32,7 @@ export function createProgress(out: NodeJS.WriteStream, nowMs: () => number): Pr
 
 export const count = (number: number): string => number.toLocaleString('en-US');
 
-/** What was played, in one line. */
+/** Returns the numbers of the played histories in one line. */
 export function summary(
   { histories, events, attempts, virtualMs }: Counts,
   tookMs: number,
@@ -42,6 +42,6 @@ export function summary(
     minutes < 90 ? `${minutes.toFixed(1)} minutes` : `${(minutes / 60).toFixed(1)} hours`;
   return (
     `${count(histories)} histories in ${(tookMs / 1000).toFixed(1)} s: ${count(events)} events, ` +
-    `${count(attempts)} attempts, ${time} of their own time.`
+    `${count(attempts)} attempts, ${time} of simulated time.`
   );
 }

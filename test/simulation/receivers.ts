@@ -1,18 +1,18 @@
 import type { AttemptResult } from '../../src/core/retry.ts';
 import { respondedWith, ok, timedOut } from '../helpers/transport.ts';
 import type { Prng } from './prng.ts';
-import type { Mood } from './plan.ts';
+import type { ReceiverBehaviour } from './plan.ts';
 
-/** What a receiver does with one request. */
+/** The reaction of a receiver to one request. */
 export interface Reaction {
-  /** When the sender learns of it; never when that is later than its time-out. */
+  /** When the sender receives the result; never when that is after its timeout. */
   readonly afterMs: number;
   readonly result: AttemptResult;
-  /** Whether the receiver took the event, whatever the sender learns. */
+  /** Whether the receiver accepted the event, whatever the sender receives. */
   readonly accepts: boolean;
 }
 
-/** In an error text it stands for bytes that the store refuses. */
+/** In an error text it represents bytes that the store refuses. */
 export const unstorableMark = 'unstorable';
 
 const broken = (cause: 'reset' | 'protocol'): AttemptResult => ({
@@ -21,7 +21,7 @@ const broken = (cause: 'reset' | 'protocol'): AttemptResult => ({
   detail: undefined,
 });
 
-/** Error pages that tell what they were sent: no history may keep it. */
+/** Returns an error page with the secret of the request, which no history may contain. */
 const echo = (prng: Prng, token: string, unstorable: number): string =>
   `${prng.chance(unstorable) ? unstorableMark : 'bad'} ${token}`;
 
@@ -30,7 +30,7 @@ const never = Infinity;
 /** A request, as a receiver sees it. */
 export interface Received {
   readonly prng: Prng;
-  /** What the sender showed, which an error page may repeat. */
+  /** The secret of the request, which an error page may repeat. */
   readonly token: string;
   /** Share of error pages with bytes that the store refuses. */
   readonly unstorable: number;
@@ -40,7 +40,7 @@ export interface Received {
 
 type React = (received: Received) => Reaction;
 
-const well: React = ({ prng }) => ({
+const healthy: React = ({ prng }) => ({
   afterMs: prng.pick([0, 0, prng.between(1, 30)]),
   result: ok,
   accepts: true,
@@ -66,7 +66,7 @@ const hangs: React = ({ prng }) => ({
   accepts: prng.chance(0.3),
 });
 
-const failsLate: React = (received) => ({
+const refusesLate: React = (received) => ({
   ...refuses(503, 400)(received),
   afterMs: received.prng.between(200, 990),
 });
@@ -74,27 +74,27 @@ const failsLate: React = (received) => ({
 const refusesFirst: React = (received) =>
   received.attempt === 1
     ? { afterMs: 0, result: respondedWith(503, 'not yet'), accepts: false }
-    : well(received);
+    : healthy(received);
 
-/** The answer breaks off: nobody can say whether the event was taken. */
+/** The response breaks off: the sender cannot know whether the event was accepted. */
 const breaks: React = ({ prng }) => ({
   afterMs: prng.between(0, 100),
   result: broken(prng.pick(['reset', 'protocol'])),
   accepts: prng.chance(0.5),
 });
 
-const moods: Record<Mood, readonly [React, ...React[]]> = {
-  well: [well],
-  flaky: [well, well, well, refuses(503, 500), slow, breaks, refuses(429)],
+const behaviours: Record<ReceiverBehaviour, readonly [React, ...React[]]> = {
+  healthy: [healthy],
+  flaky: [healthy, healthy, healthy, refuses(503, 500), slow, breaks, refuses(429)],
   down: [refuses(503)],
-  sluggish: [failsLate, failsLate, slow, well],
-  refusing: [refuses(400, 410, 404), well],
+  failsLate: [refusesLate, refusesLate, slow, healthy],
+  refusing: [refuses(400, 410, 404), healthy],
   slow: [slow],
   hanging: [hangs],
-  broken: [breaks, well],
-  hesitant: [refusesFirst],
+  broken: [breaks, healthy],
+  failsFirst: [refusesFirst],
 };
 
-export function react(mood: Mood, received: Received): Reaction {
-  return received.prng.pick(moods[mood])(received);
+export function react(behaviour: ReceiverBehaviour, received: Received): Reaction {
+  return received.prng.pick(behaviours[behaviour])(received);
 }

@@ -1,7 +1,7 @@
 import type { Plan } from './plan.ts';
-import { calm } from './simulation.ts';
+import { noFaults } from './simulation.ts';
 
-/** Settings that all of them have. */
+/** Settings of all of them. */
 const common = {
   retry4xx: [408, 429],
   attemptTimeoutMs: 1000,
@@ -21,9 +21,9 @@ const common = {
 } as const;
 
 /**
- * Histories that once broke a promise, shortened. A plan and not a seed alone, because what a seed
- * leads to changes with the planner. `fault` is the mistake put back, see mutations.ts: with it the
- * history has to fail again, or it has become a history of something else.
+ * Shortened histories that once violated a guarantee. They are plans, because the plan of a seed
+ * changes with the planner. `fault` is the fixed mistake, see mutations.ts: with it the history has to
+ * fail again, or it no longer covers the mistake.
  */
 export const regressions: readonly { readonly fault: string; readonly plan: Plan }[] = [
   {
@@ -51,7 +51,7 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
         ['a.made', 'c.made'],
         ['b.made', 'c.made'],
       ],
-      weather: calm,
+      faultRates: noFaults,
       steps: [
         {
           at: 1259,
@@ -61,7 +61,7 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
           phase: 'after',
           awayMs: 173,
           renamed: false,
-          stumble: { command: 3, ms: 2000 },
+          freezeAtStart: { command: 3, ms: 2000 },
         },
         {
           at: 2693,
@@ -69,7 +69,7 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
           types: ['b.made', 'a.made', 'b.made', 'b.made', 'a.made'],
           repeats: false,
         },
-        { at: 6657, do: 'mood', stream: 532084, mood: 'broken' },
+        { at: 6657, do: 'changeReceiver', stream: 532084, behaviour: 'broken' },
       ],
     },
   },
@@ -94,7 +94,7 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
         unansweredBackoffMs: 25,
         pollMs: 1000,
       },
-      weather: { ...calm, slowMs: 400, slowPages: 0.6, hintsRepeated: 0.05 },
+      faultRates: { ...noFaults, slowMs: 400, slowPages: 0.6, hintsRepeated: 0.05 },
       seed: 1208,
       nodes: 2,
       streams: [['c.made'], ['c.made'], ['a.made'], ['a.made'], ['a.made'], ['c.made']],
@@ -107,7 +107,7 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
           phase: 'after',
           awayMs: 420,
           renamed: false,
-          stumble: undefined,
+          freezeAtStart: undefined,
         },
         {
           at: 1804,
@@ -117,10 +117,10 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
           phase: 'late',
           awayMs: 346,
           renamed: true,
-          stumble: undefined,
+          freezeAtStart: undefined,
         },
         { at: 2338, do: 'freeze', node: 381773, command: 0, ms: 1100 },
-        { at: 2456, do: 'move', stream: 633579 },
+        { at: 2456, do: 'changeDestination', stream: 633579 },
         { at: 2573, do: 'publish', types: ['c.made'], repeats: false },
         {
           at: 2646,
@@ -214,7 +214,7 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
         unansweredBackoffMs: 25,
         pollMs: 500,
       },
-      weather: { ...calm, hintsLost: 0.05 },
+      faultRates: { ...noFaults, hintsLost: 0.05 },
       seed: 284,
       nodes: 1,
       streams: [
@@ -243,7 +243,7 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
         { at: 158, do: 'disable', stream: 711323 },
         { at: 259, do: 'publish', types: ['b.made'], repeats: false, tenant: 2 },
         { at: 276, do: 'enable', stream: 150237, resume: 'held' },
-        { at: 280, do: 'mood', stream: 544279, mood: 'slow' },
+        { at: 280, do: 'changeReceiver', stream: 544279, behaviour: 'slow' },
         { at: 300, do: 'publish', types: ['b.made'], repeats: true, tenant: 1 },
         { at: 317, do: 'publish', types: ['c.made'], repeats: false, tenant: 0 },
         {
@@ -323,7 +323,7 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
           tenant: 1,
         },
         { at: 1345, do: 'subscribe', stream: 814474, types: ['b.made'] },
-        { at: 1412, do: 'storeStand', ms: 300 },
+        { at: 1412, do: 'stopStoreClock', ms: 300 },
       ],
       tenants: 3,
     },
@@ -350,7 +350,13 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
       },
       nodes: 2,
       streams: [['c.made'], ['b.made', 'c.made'], ['a.made']],
-      weather: { ...calm, slowMs: 400, hintsLost: 0.05, hintsRepeated: 0.05, hintsLate: 0.3 },
+      faultRates: {
+        ...noFaults,
+        slowMs: 400,
+        hintsLost: 0.05,
+        hintsRepeated: 0.05,
+        hintsLate: 0.3,
+      },
       steps: [
         { at: 9, do: 'disable', stream: 329973 },
         {
@@ -385,7 +391,7 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
       },
       nodes: 4,
       streams: [['a.made', 'c.made']],
-      weather: { ...calm, slowMs: 30, refused: 0.03, hintsLate: 0.3 },
+      faultRates: { ...noFaults, slowMs: 30, refused: 0.03, hintsLate: 0.3 },
       steps: [
         { at: 122, do: 'publish', types: ['a.made', 'b.made'], repeats: false },
         { at: 291, do: 'test', stream: 993007 },
@@ -428,7 +434,7 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
         unansweredBackoffMs: 25,
         pollMs: 500,
       },
-      weather: { ...calm, slow: 0.3, slowMs: 400, refused: 0.03 },
+      faultRates: { ...noFaults, slow: 0.3, slowMs: 400, refused: 0.03 },
       seed: 1211,
       nodes: 1,
       streams: [['a.made', 'b.made'], ['c.made'], ['a.made', 'b.made', 'c.made']],
@@ -441,10 +447,10 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
         stepRows: 1,
       },
       steps: [
-        { at: 0, do: 'keep' },
+        { at: 0, do: 'snapshot' },
         { at: 47, do: 'publish', types: ['c.made', 'b.made'], repeats: false },
         { at: 68, do: 'replay', stream: 880588, from: 763069 },
-        { at: 68, do: 'goBack', awayMs: 400 },
+        { at: 68, do: 'restore', awayMs: 400 },
       ],
     },
   },

@@ -5,89 +5,89 @@ import type {
   NewReplay,
 } from '../../src/store/port/replays.ts';
 import * as replays from '../store/contract/model-replays.ts';
-import { type Account, processOf } from './account.ts';
+import { type OracleCore, processOf } from './oracle-core.ts';
 import type { Tables } from './tables.ts';
 
-/** Ranges of the log that are sent again. */
+/** Replays: ranges of the log that are sent again. */
 export class Replays {
-  readonly #account: Account;
+  readonly #core: OracleCore;
   readonly #tables: Tables;
 
-  constructor(account: Account, tables: Tables) {
-    this.#account = account;
+  constructor(core: OracleCore, tables: Tables) {
+    this.#core = core;
     this.#tables = tables;
   }
 
   replayed(
-    asked: NewReplay,
-    answer: { readonly created: Replay } | { readonly refused: string },
+    request: NewReplay,
+    returned: { readonly created: Replay } | { readonly refused: string },
     now: number,
   ): void {
-    const line = this.#account.lines.get(asked.stream);
-    if (line === undefined || line.isDeleted) return;
-    const expected = replays.createReplay(line.log.model, line.counts, asked, now);
+    const stream = this.#core.streams.get(request.stream);
+    if (stream === undefined || stream.isDeleted) return;
+    const expected = replays.createReplay(stream.log.model, stream.counts, request, now);
     const isRefused = 'refused' in expected;
-    if (isRefused !== 'refused' in answer)
-      this.#account.break('counters', `${asked.id} of ${line.label}`);
+    if (isRefused !== 'refused' in returned)
+      this.#core.violate('counters', `${request.id} of ${stream.label}`);
   }
 
-  cancelled(stream: string, id: string, now: number): void {
-    const line = this.#account.lines.get(stream);
-    if (line === undefined || line.isDeleted) return;
-    replays.cancelReplay(line.counts, id, now);
-    this.#tables.check(line);
+  cancelled(streamId: string, id: string, now: number): void {
+    const stream = this.#core.streams.get(streamId);
+    if (stream === undefined || stream.isDeleted) return;
+    replays.cancelReplay(stream.counts, id, now);
+    this.#tables.check(stream);
   }
 
-  /** Answers the ids of the events that are sent again. */
+  /** Returns the ids of the events that are sent again. */
   materialized(
     node: Node,
-    ask: MaterializeRequest,
-    answer: MaterializeResult,
+    request: MaterializeRequest,
+    returned: MaterializeResult,
     now: number,
   ): readonly string[] {
-    const line = this.#account.lines.get(ask.stream);
-    if (line === undefined || line.isDeleted) return [];
-    const { counts } = line;
-    if (ask.epoch !== counts.epoch || line.owner === undefined) {
-      if (answer.result !== 'lost')
-        this.#account.break('owner', `a former owner feeds ${line.label}`);
+    const stream = this.#core.streams.get(request.stream);
+    if (stream === undefined || stream.isDeleted) return [];
+    const { counts } = stream;
+    if (request.epoch !== counts.epoch || stream.owner === undefined) {
+      if (returned.result !== 'lost')
+        this.#core.violate('owner', `a former owner materializes events of ${stream.label}`);
       return [];
     }
-    const by = { process: processOf(node), epoch: ask.epoch };
-    if (replays.runningOf(counts)?.id !== ask.replay) {
-      if (answer.materialized > 0)
-        this.#account.break('counters', `${ask.replay} of ${line.label} is over`);
-      this.#tables.check(line, by);
+    const by = { process: processOf(node), epoch: request.epoch };
+    if (replays.runningOf(counts)?.id !== request.replay) {
+      if (returned.materialized > 0)
+        this.#core.violate('counters', `${request.replay} of ${stream.label} is over`);
+      this.#tables.check(stream, by);
       return [];
     }
-    const cursor = this.#tables.cursorNow(line);
-    const wanted = line.spans.at(-1)?.types ?? [];
-    const firstAt = (offset: number): number | undefined => this.#tables.firstAt(line, offset);
-    const { take, waitingMax } = ask;
-    const asked = { cursor, take, waitingMax, wanted, firstAt };
-    const { ids, result } = replays.materialize(line.log.model, counts, asked, now);
-    for (const id of ids) line.cycles.set(id, (line.cycles.get(id) ?? 0) + 1);
-    if (answer.materialized !== ids.length || answer.result !== result) {
-      this.#account.break(
+    const cursor = this.#tables.cursorNow(stream);
+    const wanted = stream.spans.at(-1)?.types ?? [];
+    const firstAt = (offset: number): number | undefined => this.#tables.firstAt(stream, offset);
+    const { take, waitingMax } = request;
+    const batch = { cursor, take, waitingMax, wanted, firstAt };
+    const { ids, result } = replays.materialize(stream.log.model, counts, batch, now);
+    for (const id of ids) stream.cycles.set(id, (stream.cycles.get(id) ?? 0) + 1);
+    if (returned.materialized !== ids.length || returned.result !== result) {
+      this.#core.violate(
         'counters',
-        `${ask.replay} was fed ${answer.materialized} events, not ${ids.length}`,
+        `${request.replay} has materialized ${returned.materialized} events, not ${ids.length}`,
       );
     }
-    this.#tables.check(line, by);
+    this.#tables.check(stream, by);
     return ids;
   }
 
-  /** Replays that were over longer ago are forgotten; no other is. */
+  /** Checks that only replays that finished before the retention were removed. */
   prunedReplays(olderThanMs: number): void {
-    const before = this.#account.deps.now() - olderThanMs;
-    for (const { id, counts } of this.#account.living()) {
+    const before = this.#core.deps.now() - olderThanMs;
+    for (const { id, counts } of this.#core.existing()) {
       for (const { id: replay, finishedAt } of counts.replays.values()) {
-        const isThere = this.#account.deps.sharedStore.db.get`
+        const isThere = this.#core.deps.sharedStore.db.get`
           select 1 from replays where stream = ${id} and id = ${replay}`;
         if (isThere !== undefined || (finishedAt ?? Infinity) >= before) continue;
         counts.replays.delete(replay);
       }
     }
-    for (const line of this.#account.living()) this.#tables.checkReplays(line);
+    for (const stream of this.#core.existing()) this.#tables.checkReplays(stream);
   }
 }

@@ -7,9 +7,9 @@ import type {
 } from '../../src/store/port/deliveries.ts';
 import type { SettledStream, Settlement } from '../../src/store/port/settlement.ts';
 import * as model from '../store/contract/model.ts';
-import { type Account, processOf } from './account.ts';
+import { type OracleCore, processOf } from './oracle-core.ts';
 import type { Attempts } from './attempts.ts';
-import type { Line } from './line.ts';
+import type { SimulatedStream } from './simulated-stream.ts';
 import type { Tables } from './tables.ts';
 
 type RedeliverResult = Awaited<ReturnType<DeliveryStore['redeliver']>>;
@@ -25,19 +25,19 @@ export interface Batch {
   readonly limits: HealthLimits;
 }
 
-/** Rows of deliveries: handed out, settled, and made again. */
+/** Rows of deliveries: claimed, settled and redelivered. */
 export class Results {
   readonly batches = new Set<string>();
   /** When settlements were recorded, in order. */
   readonly settledAt: number[] = [];
-  readonly #account: Account;
+  readonly #core: OracleCore;
   readonly #tables: Tables;
   readonly #attempts: Attempts;
-  /** Days before this one may have left the history. */
+  /** Attempts of days before this instant may have left the history. */
   #historyBefore = -Infinity;
 
-  constructor(account: Account, tables: Tables, attempts: Attempts) {
-    this.#account = account;
+  constructor(core: OracleCore, tables: Tables, attempts: Attempts) {
+    this.#core = core;
     this.#tables = tables;
     this.#attempts = attempts;
   }
@@ -46,13 +46,13 @@ export class Results {
     const key = `${processOf(batch.node)} ${batch.batch}`;
     if (this.batches.has(key)) {
       if (this.#tables.attemptsRecorded() !== attemptsBefore) {
-        this.#account.break('repeated', `batch ${key} was recorded a second time`);
+        this.#core.violate('repeated', `batch ${key} was recorded a second time`);
       }
       for (const { stream } of batch.settlements) this.#tables.checkStream(stream);
       return;
     }
     this.batches.add(key);
-    this.settledAt.push(this.#account.deps.nowMs());
+    this.settledAt.push(this.#core.deps.nowMs());
     const entriesBefore = this.#entries();
     batch.settlements.forEach((settlement, index) => {
       if (streams[index]?.result === 'recorded') this.#record(batch, settlement);
@@ -61,158 +61,161 @@ export class Results {
     const expected = this.#entries() - entriesBefore;
     const found = this.#tables.attemptsRecorded() - attemptsBefore;
     if (found !== expected) {
-      this.#account.break(
+      this.#core.violate(
         'recorded',
         `batch ${key} has ${found} entries of history, not ${expected}`,
       );
     }
   }
 
-  /** Entries of the histories of all streams. */
+  /** Returns the number of attempts in the histories of all streams. */
   #entries(): number {
-    return [...this.#account.lines.values()].reduce((sum, { counts }) => sum + counts.entries, 0);
+    return [...this.#core.streams.values()].reduce((sum, { counts }) => sum + counts.entries, 0);
   }
 
   #record(batch: Batch, settlement: Settlement): void {
-    const line = this.#account.lines.get(settlement.stream);
+    const stream = this.#core.streams.get(settlement.stream);
     const process = processOf(batch.node);
-    if (line === undefined) return;
-    if (line.owner?.process !== process || line.owner.epoch !== settlement.epoch) {
-      this.#account.break(
+    if (stream === undefined) return;
+    if (stream.owner?.process !== process || stream.owner.epoch !== settlement.epoch) {
+      this.#core.violate(
         'owner',
-        `results of ${process} for ${line.label}, which has another owner`,
+        `results of ${process} for ${stream.label}, which has another owner`,
       );
     }
     const { limits } = batch;
-    const now = this.#account.deps.now();
+    const now = this.#core.deps.now();
     settlement.outcomes.forEach((outcome, index) => {
       const { event, result } = outcome;
-      const wrong = this.#attempts.contradicts(process, line, outcome);
-      if (wrong !== undefined) this.#account.break('schedule', wrong);
+      const wrong = this.#attempts.contradicts(process, stream, outcome);
+      if (wrong !== undefined) this.#core.violate('schedule', wrong);
       if (result === 'delivered') {
-        line.deliveredAt.set(event.offset ?? event.id, Math.floor(now - outcome.agoMs));
-        if (!line.accepted.has(event.id))
-          this.#account.break('truth', `${event.id} of ${line.label}`);
-        line.recorded.add(event.id);
+        stream.deliveredAt.set(event.offset ?? event.id, Math.floor(now - outcome.agoMs));
+        if (!stream.accepted.has(event.id))
+          this.#core.violate('accepted', `${event.id} of ${stream.label}`);
+        stream.recorded.add(event.id);
       }
-      this.checkText(line, 'error' in outcome ? outcome.error : undefined);
-      if (!outcome.hasRow && line.counts.rows.has(event.id)) {
-        this.#account.break(
-          'twice',
-          `${event.id} has a row of ${line.label} and was sent without it`,
+      this.checkText(stream, 'error' in outcome ? outcome.error : undefined);
+      if (!outcome.hasRow && stream.counts.rows.has(event.id)) {
+        this.#core.violate(
+          'duplicates',
+          `${event.id} has a row of ${stream.label} and was sent without it`,
         );
       }
       const isLast = index === settlement.outcomes.length - 1;
       const cursor = isLast ? settlement.cursor : 0;
-      model.settle(line.counts, outcome, { cursor, run: settlement.run, now, limits });
+      model.settle(stream.counts, outcome, { cursor, run: settlement.run, now, limits });
     });
-    this.#tables.check(line, { process, epoch: settlement.epoch }, settlement.cursor);
-    this.#checkWaiting(line, limits);
+    this.#tables.check(stream, { process, epoch: settlement.epoch }, settlement.cursor);
+    this.#checkWaiting(stream, limits);
   }
 
-  #checkWaiting(line: Line, limits: Health): void {
-    const { streamConcurrency } = this.#account.deps.settings;
-    const rows = [...line.counts.rows.values()];
+  #checkWaiting(stream: SimulatedStream, limits: Health): void {
+    const { streamConcurrency } = this.#core.deps.settings;
+    const rows = [...stream.counts.rows.values()];
     const waiting = rows.filter(({ kind, dueAt }) => kind === 'first' && dueAt !== undefined);
     if (waiting.length > limits.consecutive + streamConcurrency) {
-      this.#account.break(
+      this.#core.violate(
         'bounds',
-        `${waiting.length} deliveries of ${line.label} wait for a retry`,
+        `${waiting.length} deliveries of ${stream.label} wait for a retry`,
       );
     }
     const open = rows.filter((row) => model.isOpen(row) && row.offset !== undefined).length;
     if (open > limits.total + limits.consecutive + 2 * streamConcurrency) {
-      this.#account.break('bounds', `${open} open failures of ${line.label}`);
+      this.#core.violate('bounds', `${open} open failures of ${stream.label}`);
     }
   }
 
-  /** Texts of strangers go on without the stream's secrets. */
-  checkText(line: Line, text: string | undefined): void {
-    for (const token of line.tokens) {
-      if (text?.includes(token)) this.#account.break('secrets', `${line.label}: ${text}`);
+  /** Checks that a text from outside has no secret of the stream. */
+  checkText(stream: SimulatedStream, text: string | undefined): void {
+    for (const token of stream.tokens) {
+      if (text?.includes(token)) this.#core.violate('secrets', `${stream.label}: ${text}`);
     }
   }
 
   claimedDue(
-    asks: readonly DueRequest[],
+    requests: readonly DueRequest[],
     now: number,
     rules: DueRules,
-    answers: readonly DueRows[],
+    returned: readonly DueRows[],
   ): void {
-    asks.forEach((ask, index) => {
-      const line = this.#account.lines.get(ask.stream);
-      const rows = answers[index]?.rows ?? [];
-      if (line === undefined || line.isDeleted) return;
-      if (ask.epoch !== line.counts.epoch || line.owner === undefined) {
+    requests.forEach((request, index) => {
+      const stream = this.#core.streams.get(request.stream);
+      const rows = returned[index]?.rows ?? [];
+      if (stream === undefined || stream.isDeleted) return;
+      if (request.epoch !== stream.counts.epoch || stream.owner === undefined) {
         if (rows.length > 0)
-          this.#account.break('owner', `a former owner got rows of ${line.label}`);
+          this.#core.violate('owner', `a former owner got rows of ${stream.label}`);
         return;
       }
-      const { taken } = model.claimDue(line.counts, now, rules, ask.take);
+      const { taken } = model.claimDue(stream.counts, now, rules, request.take);
       const got = rows.map(({ event }) => event.id);
       for (const { event, kind, attempt } of rows) {
-        line.handedOut.set(event.id, kind);
-        const expected = line.counts.rows.get(event.id)?.attempt;
+        stream.handedOut.set(event.id, kind);
+        const expected = stream.counts.rows.get(event.id)?.attempt;
         if (attempt !== expected) {
           const what = `attempt ${attempt} of ${event.id}, not ${expected}`;
-          this.#account.break('schedule', `${line.label} hands out ${what}`);
+          this.#core.violate('schedule', `${stream.label} claims ${what}`);
         }
       }
       if (got.join(' ') !== taken.join(' ')) {
-        this.#account.break(
+        this.#core.violate(
           'counters',
-          `${line.label} handed out [${got.join()}] and not [${taken.join()}]`,
+          `${stream.label} claimed [${got.join()}] and not [${taken.join()}]`,
         );
       }
     });
   }
 
-  /** Entries of whole days before this instant may have left the history. */
+  /** Notes that attempts of whole days before this instant may have left the history. */
   historyPruned(before: number): void {
     this.#historyBefore = Math.max(this.#historyBefore, before);
   }
 
-  /** Redelivering an event was answered so. */
-  askedAgain(stream: string, eventId: string, answer: RedeliverResult): void {
-    const line = this.#account.lines.get(stream);
-    if (line === undefined || line.isDeleted) return;
-    const row = line.counts.rows.get(eventId);
-    const expected = row === undefined ? this.#asDelivered(line, eventId) : asOpen(row);
-    if (expected !== undefined && answer !== expected) {
-      this.#account.break('asked', `${eventId} of ${line.label} is ${expected}, not ${answer}`);
+  /** Checks the result of a redelivery. */
+  redeliverReturned(streamId: string, eventId: string, returned: RedeliverResult): void {
+    const stream = this.#core.streams.get(streamId);
+    if (stream === undefined || stream.isDeleted) return;
+    const row = stream.counts.rows.get(eventId);
+    const expected = row === undefined ? this.#asDelivered(stream, eventId) : asOpen(row);
+    if (expected !== undefined && returned !== expected) {
+      this.#core.violate(
+        'requested',
+        `${eventId} of ${stream.label} is ${expected}, not ${returned}`,
+      );
     }
   }
 
-  /** Whether the history has a success; `undefined` when that may have been pruned. */
-  #asDelivered(line: Line, eventId: string): RedeliverResult | undefined {
-    const logged = line.log.model.log.findLast(({ id }) => id === eventId);
-    const at = line.deliveredAt.get(logged?.offset ?? eventId);
+  /** Returns the result by the history; `undefined` when its success may have been pruned. */
+  #asDelivered(stream: SimulatedStream, eventId: string): RedeliverResult | undefined {
+    const logged = stream.log.model.log.findLast(({ id }) => id === eventId);
+    const at = stream.deliveredAt.get(logged?.offset ?? eventId);
     if (at === undefined) return 'unknown';
     return at < this.#historyBefore ? undefined : 'delivered';
   }
 
-  redelivered(stream: string, eventIds: readonly string[], now: number): void {
-    const line = this.#account.lines.get(stream);
-    if (line === undefined) return;
+  redelivered(streamId: string, eventIds: readonly string[], now: number): void {
+    const stream = this.#core.streams.get(streamId);
+    if (stream === undefined) return;
     for (const eventId of eventIds) {
-      model.redeliver(line.log.model, line.counts, eventId, now);
-      line.cycles.set(eventId, (line.cycles.get(eventId) ?? 0) + 1);
+      model.redeliver(stream.log.model, stream.counts, eventId, now);
+      stream.cycles.set(eventId, (stream.cycles.get(eventId) ?? 0) + 1);
     }
-    this.#tables.checkStream(stream);
+    this.#tables.checkStream(streamId);
   }
 
-  redeliveredAll(stream: string, count: number, now: number): void {
-    const rows = [...(this.#account.lines.get(stream)?.counts.rows.values() ?? [])];
+  redeliveredAll(streamId: string, count: number, now: number): void {
+    const rows = [...(this.#core.streams.get(streamId)?.counts.rows.values() ?? [])];
     const failed = rows.filter(({ state }) => state === 'failed').map(({ eventId }) => eventId);
     if (failed.length !== count)
-      this.#account.break('counters', `${count} failures, not ${failed.length}`);
-    this.redelivered(stream, failed, now);
+      this.#core.violate('counters', `${count} failures, not ${failed.length}`);
+    this.redelivered(streamId, failed, now);
   }
 
-  tested(stream: string, eventId: string, now: number): void {
-    const line = this.#account.lines.get(stream);
-    line?.tests.add(eventId);
-    line?.counts.rows.set(eventId, {
+  tested(streamId: string, eventId: string, now: number): void {
+    const stream = this.#core.streams.get(streamId);
+    stream?.tests.add(eventId);
+    stream?.counts.rows.set(eventId, {
       eventId,
       offset: undefined,
       kind: 'test',

@@ -1,22 +1,22 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import type { Plan } from './plan.ts';
-import type { PromiseName } from './promises.ts';
+import type { GuaranteeName } from './guarantees.ts';
 
-/** Histories that a thread has played since it told last. */
+/** Histories that a thread has played since its last report. */
 export interface Counts {
   readonly histories: number;
   readonly events: number;
   readonly attempts: number;
   readonly virtualMs: number;
-  /** The seed of its last one, when that broke a promise, and which. */
-  readonly broken?: { readonly seed: number; readonly promise: PromiseName } | undefined;
+  /** The seed of the last history and the guarantee that it violated, if it did. */
+  readonly violation?: { readonly seed: number; readonly guarantee: GuaranteeName } | undefined;
 }
 
 export interface WorkerTask {
   /** Seeds to play, or one plan. */
   readonly seeds: { readonly from: number; readonly to: number; readonly step: number } | Plan;
-  /** A fault to plant first, see mutations.ts. */
+  /** A mutant to apply first, see mutations.ts. */
   readonly fault?: string | undefined;
 }
 
@@ -26,7 +26,7 @@ export interface SearchOptions {
   readonly to: number;
   readonly threads: number;
   readonly fault?: string | undefined;
-  /** Hears of the sum so far. */
+  /** Receives the sum so far. */
   readonly progress?: ((sum: Counts) => void) | undefined;
 }
 
@@ -39,7 +39,7 @@ export async function playWithFault(plan: Plan, fault: string): Promise<Counts> 
   return counts;
 }
 
-/** Plays the histories of all seeds, or until one of them breaks a promise. */
+/** Plays the histories of all seeds, or until one violates a guarantee. */
 export async function search({
   from,
   to,
@@ -58,10 +58,10 @@ export async function search({
   await Promise.all(
     workers.map(async (worker) => {
       worker.on('message', (counts: Counts) => {
-        if (sum.broken !== undefined) return;
+        if (sum.violation !== undefined) return;
         sum = added(sum, counts);
         progress?.(sum);
-        if (counts.broken !== undefined) stopOthers();
+        if (counts.violation !== undefined) stopOthers();
       });
       await once(worker, 'exit');
     }),
@@ -75,6 +75,6 @@ function added(one: Counts, other: Counts): Counts {
     events: one.events + other.events,
     attempts: one.attempts + other.attempts,
     virtualMs: one.virtualMs + other.virtualMs,
-    broken: other.broken,
+    violation: other.violation,
   };
 }

@@ -17,29 +17,29 @@ export interface SharedStore {
   readonly db: Database;
   /** Their ids. */
   readonly tenants: readonly number[];
-  /** Rises each time the store is put back. */
+  /** Rises with each restore. */
   readonly generation: number;
-  /** Runs one command at a time: what is noted right after one sees no other. */
-  inTurn<T>(command: () => Promise<T>): Promise<T>;
+  /** Runs one command at a time, so that notes right after a command see no other. */
+  exclusive<T>(command: () => Promise<T>): Promise<T>;
   /** The tables as they are now. */
   snapshot(): Uint8Array;
   /**
-   * Puts the tables back, as a fail-over to a replica that was behind does, or a restore: commands
-   * under way fail. The leases of all nodes last for `leaseMs` from now.
+   * Restores earlier tables, as a fail-over to a replica that was behind does: running commands
+   * fail. The leases of all nodes last for `leaseMs` from now.
    */
   restore(tables: Uint8Array, leaseMs: number): void;
-  /** Puts the tables back to what was on the disk, and opens them as a process does that starts. */
+  /** Restores the tables of the disk, and opens them as a starting process does. */
   reopen(tables: Uint8Array): void;
-  /** A hint for every process. */
+  /** Sends a hint to every process. */
   emit(hint: Hint): void;
-  /** Calls `listener` with the events of each commit, which are told to nobody before they are synced. */
+  /** Calls `listener` with the events of each commit, before they are synced and visible. */
   watchLog(listener: LogListener): void;
   close(): void;
 }
 
 type LogListener = (tenant: number, events: readonly LogEvent[]) => void;
 
-/** When every history begins, by the clock of the store. */
+/** The start of every history by the clock of the store. */
 export const epochMillis = 1_772_357_400_000;
 
 const location = { path: ':memory:', file: undefined };
@@ -48,7 +48,7 @@ const secretKey = new Uint8Array(32);
 /** Not random, as nothing here depends on it: a history has to be the same each time. */
 const random = (count: number): Uint8Array => new Uint8Array(count).fill(7);
 
-/** Empty tables, made once: they are copied for each history, which is quicker than making them. */
+/** Empty tables, copied for each history: quicker than creating them. */
 let emptyTables: Promise<Uint8Array> | undefined;
 
 export async function createSharedStore(
@@ -75,9 +75,9 @@ export async function createSharedStore(
   const tenants: number[] = [];
   while (tenants.length < tenantCount) {
     const name = `tenant-${tenants.length + 1}`;
-    const answer = await store.tenants.create({ name, domain: `${name}.example.com` }, 0);
-    if (!('created' in answer)) throw new Error('An empty store refused a tenant.');
-    tenants.push(answer.created.id);
+    const result = await store.tenants.create({ name, domain: `${name}.example.com` }, 0);
+    if (!('created' in result)) throw new Error('An empty store refused a tenant.');
+    tenants.push(result.created.id);
   }
   let last: Promise<unknown> = Promise.resolve();
   return {
@@ -89,7 +89,7 @@ export async function createSharedStore(
     get generation() {
       return generation;
     },
-    inTurn: (command) => {
+    exclusive: (command) => {
       const result = last.then(command);
       last = result.catch(() => undefined);
       return result;
@@ -136,7 +136,7 @@ function open(
   return { connection, db, walSync, store };
 }
 
-/** Reads what each commit has appended. */
+/** Emits the events of each commit. */
 function watchCommits(connection: DatabaseSync, db: Database, emitLog: LogListener): void {
   const headsOf = (): Map<number, number> =>
     new Map(
@@ -165,7 +165,7 @@ function eventsOf(db: Database, tenant: number, after: number): LogEvent[] {
     where tenant = ${tenant} and offset > ${after} order by offset`;
 }
 
-/** Opening ends every lease, as the file of SQLite belongs to one process: here there are several. */
+/** Restores the leases that opening a store ends: an SQLite file belongs to one process, here there are several. */
 function keepOwners(db: Database, tables: Uint8Array, leaseUntil: number): void {
   const connection = openConnection(location);
   connection.deserialize(tables);
@@ -184,7 +184,7 @@ function raise(error: unknown): never {
   throw error;
 }
 
-/** A store whose every method is that of the present one. */
+/** Returns a store that forwards every call to the current one. */
 function forwarding(present: () => Store): Store {
   const sections = Object.keys(present()).map((name) => {
     const part = (): unknown => present()[name as keyof Store];

@@ -1,11 +1,11 @@
-import type { Plan, Weather } from './plan.ts';
+import type { Plan, FaultRates } from './plan.ts';
 
 /** Histories played at most to find a shorter one: some seconds. */
 const triesMax = 400;
 
 /**
- * A smaller plan that still fails: without the steps, faults, nodes and streams that it does not
- * take. `fails` plays a plan.
+ * Returns a smaller plan that still fails, without the steps, faults, nodes and streams that the
+ * failure does not need. `fails` plays a plan.
  */
 export async function shrink(plan: Plan, fails: (plan: Plan) => Promise<boolean>): Promise<Plan> {
   let best = plan;
@@ -21,9 +21,9 @@ export async function shrink(plan: Plan, fails: (plan: Plan) => Promise<boolean>
   for (let before: Plan | undefined; before !== best && mayTry();) {
     before = best;
     await withoutSteps(() => best, attempt);
-    for (const name of Object.keys(best.weather) as (keyof Weather)[]) {
-      if (best.weather[name] === 0) continue;
-      await attempt({ ...best, weather: { ...best.weather, [name]: 0 } });
+    for (const name of Object.keys(best.faultRates) as (keyof FaultRates)[]) {
+      if (best.faultRates[name] === 0) continue;
+      await attempt({ ...best, faultRates: { ...best.faultRates, [name]: 0 } });
     }
     if (best.nodes > 1) await attempt({ ...best, nodes: best.nodes - 1 });
     if (best.streams.length > 1) await attempt({ ...best, streams: best.streams.slice(1) });
@@ -39,7 +39,7 @@ async function withoutSteps(
   for (let size = Math.ceil(best().steps.length / 2); size >= 1; size = Math.floor(size / 2)) {
     for (let from = 0; from < best().steps.length;) {
       const steps = best().steps.toSpliced(from, size);
-      // What comes next has moved to where the left-out steps were.
+      // The next steps have moved to the index of the removed ones.
       if (!(await attempt({ ...best(), steps }))) from += size;
     }
   }

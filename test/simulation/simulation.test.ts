@@ -7,25 +7,25 @@ import { regressions } from './regressions.ts';
 import { playWithFault, search } from './search.ts';
 import { shrink } from './shrink.ts';
 import { historyTable } from './table.ts';
-import { calm } from './simulation.ts';
+import { noFaults } from './simulation.ts';
 
-/** What a failing test shows. */
+/** Returns what a failing test prints. */
 async function historyText(plan: Plan): Promise<string> {
   return `\n${historyTable(plan, await play(plan, { record: true }))}\n`;
 }
 
 describe('the engine under simulation', () => {
   const count = rounds({ few: 250, all: 2000 });
-  test(`${count} histories keep every promise`, async () => {
-    const { histories, attempts, broken } = await search({ from: 0, to: count, threads: 2 });
-    if (broken !== undefined) {
-      const plan = planOf(broken.seed);
+  test(`${count} histories keep every guarantee`, async () => {
+    const { histories, attempts, violation } = await search({ from: 0, to: count, threads: 2 });
+    if (violation !== undefined) {
+      const plan = planOf(violation.seed);
       const shrunk = await shrink(plan, async (candidate) => {
         const outcome = await play(candidate);
-        return outcome.broken?.promise === broken.promise;
+        return outcome.violation?.guarantee === violation.guarantee;
       });
       assert.fail(
-        `${await historyText(shrunk)}\nAll of it: npm run simulate -- --seed ${broken.seed}`,
+        `${await historyText(shrunk)}\nAll of it: npm run simulate -- --seed ${violation.seed}`,
       );
     }
     assert.equal(histories, count);
@@ -33,14 +33,14 @@ describe('the engine under simulation', () => {
   });
 
   for (const { fault, plan } of regressions) {
-    test(`what once broke a promise keeps it: ${fault}`, async () => {
+    test(`the shortened history of a fixed fault violates nothing: ${fault}`, async () => {
       const outcome = await play(plan);
-      assert.equal(outcome.broken, undefined, await historyText(plan));
+      assert.equal(outcome.violation, undefined, await historyText(plan));
     });
 
-    test(`and would break it again with ${fault}`, async () => {
-      const { broken } = await playWithFault(plan, fault);
-      assert.ok(broken, 'the history no longer leads to the fault it stands for');
+    test(`the shortened history violates a guarantee when the fault is put back: ${fault}`, async () => {
+      const { violation } = await playWithFault(plan, fault);
+      assert.ok(violation, 'the history no longer leads to its fault');
     });
   }
 });
@@ -60,22 +60,22 @@ describe('a history', () => {
       ...planOf(17),
       nodes: 1,
       streams: [['a.made']],
-      weather: calm,
+      faultRates: noFaults,
       steps: [{ at: 20, do: 'publish', types: ['a.made'], repeats: false }],
     };
     const text = historyTable(plan, await play(plan, { record: true }));
-    assert.match(text, /^Seed 17: 1 steps, 1 streams, 1 nodes\.\nWeather: calm\.\n/);
+    assert.match(text, /^Seed 17: 1 steps, 1 streams, 1 nodes\.\nFault rates: none\.\n/);
     assert.match(text, /\n {5}\d{2} {2}n1 +sends e2 to s1\n/);
-    assert.match(text, /\nEvery promise was kept\.$/);
+    assert.match(text, /\nEvery guarantee held\.$/);
   });
 
   test('a history that fails is shortened to the steps that matter', async () => {
     const plan = planOf(17);
-    const isNeeded = ({ do: doing, at }: Plan['steps'][number]): boolean =>
-      doing === 'publish' && at === plan.steps.find((step) => step.do === 'publish')?.at;
+    const isNeeded = ({ do: action, at }: Plan['steps'][number]): boolean =>
+      action === 'publish' && at === plan.steps.find((step) => step.do === 'publish')?.at;
     const shrunk = await shrink(plan, (candidate) =>
       Promise.resolve(
-        candidate.steps.some(isNeeded) && candidate.weather.slow === plan.weather.slow,
+        candidate.steps.some(isNeeded) && candidate.faultRates.slow === plan.faultRates.slow,
       ),
     );
     assert.ok(plan.steps.length > 10);

@@ -1,40 +1,40 @@
 import type { Oracle } from './oracle.ts';
-import type { Line } from './line.ts';
-import type { NameMood } from './names.ts';
-import type { Mood, Plan, Weather } from './plan.ts';
+import type { SimulatedStream } from './simulated-stream.ts';
+import type { NameServerBehaviour } from './names.ts';
+import type { ReceiverBehaviour, Plan, FaultRates } from './plan.ts';
 import type { SharedStore } from './shared-store.ts';
 import type { UpkeepLease } from './upkeep.ts';
 import type { Timeline } from './timeline.ts';
 
-/** What the processes of one history share. */
+/** The state that the processes of one history share. */
 export interface Simulation {
   readonly plan: Plan;
   readonly timeline: Timeline;
   readonly sharedStore: SharedStore;
   readonly oracle: Oracle;
   readonly upkeepLease: UpkeepLease;
-  /** What the time is for the store. */
+  /** Returns the time of the store. */
   now(): number;
-  /** How much longer than by the rules a wait may take, because of the store's clock. */
+  /** Returns how much longer a wait may take because the store's clock was set. */
   clockDelayMs(waitMs: number): number;
-  /** As it is now: calm once faults have stopped. */
-  weather(): Weather;
-  isStoreAway(): boolean;
-  moodOf(line: Line): Mood;
-  nameMoodOf(line: Line): NameMood;
-  /** How every receiver responds while there are no faults; `well` at first. */
-  setLullMood(mood: Mood): void;
-  /** Which receivers hang, or whose names are not found, whatever their mood is. */
-  setHanging(hangs: (line: Line) => boolean, what?: 'receiver' | 'name'): void;
-  /** A fault has happened, whose consequences take a while; see `deadlines.ts`. */
-  disturb(): void;
-  /** A command or a hint takes long, or a hint is lost. */
-  hinder(): void;
-  /** A receiver in a bad mood was sent something. */
-  unwell(line: Line): void;
-  /** Writes a line of the history, when somebody wants to read it. */
+  /** The current rates: zero once faults have stopped. */
+  faultRates(): FaultRates;
+  isStoreDown(): boolean;
+  behaviourOf(stream: SimulatedStream): ReceiverBehaviour;
+  nameServerBehaviourOf(stream: SimulatedStream): NameServerBehaviour;
+  /** Sets how every receiver responds while there are no faults; `healthy` at first. */
+  setDefaultBehaviour(behaviour: ReceiverBehaviour): void;
+  /** Makes receivers hang, or the servers of their names, whatever their behaviour is. */
+  setHanging(hangs: (stream: SimulatedStream) => boolean, what?: 'receiver' | 'name'): void;
+  /** Notes a fault, whose consequences take a while; see `deadlines.ts`. */
+  noteFault(): void;
+  /** Notes a slow command, or a slow or lost hint. */
+  noteDelay(): void;
+  /** Notes a request to an unhealthy receiver. */
+  noteUnhealthy(stream: SimulatedStream): void;
+  /** Adds a line to the history, if it is recorded. */
   note(who: string, what: string): void;
-  /** A short name for an id: `e12`, `s1`. */
+  /** Returns a short name for an id: `e12`, `s1`. */
   label(id: string): string;
 }
 
@@ -45,12 +45,12 @@ export interface Entry {
   readonly what: string;
 }
 
-export const calm: Weather = {
+export const noFaults: FaultRates = {
   slow: 0,
   slowMs: 0,
   slowPages: 0,
   refused: 0,
-  unanswered: 0,
+  resultsLost: 0,
   hintsLost: 0,
   hintsRepeated: 0,
   hintsLate: 0,

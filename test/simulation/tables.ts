@@ -1,27 +1,27 @@
 import type { Replay } from '../../src/core/types.ts';
 import * as model from '../store/contract/model.ts';
-import type { Account } from './account.ts';
-import type { Line } from './line.ts';
+import type { OracleCore } from './oracle-core.ts';
+import type { SimulatedStream } from './simulated-stream.ts';
 import { wallStart } from './clocks.ts';
 import { labelOf } from './simulation.ts';
 
-/** Compares the tables of the store with what is known. */
+/** Compares the tables of the store with the model. */
 export class Tables {
   /** As last seen in the table. */
-  readonly cursors = new Map<Line, number>();
-  readonly #account: Account;
-  /** The clock of the store was so far ahead once that hours may have left the statistics. */
+  readonly cursors = new Map<SimulatedStream, number>();
+  readonly #core: OracleCore;
+  /** Whether the clock of the store was once so far ahead that hours may have left the statistics. */
   #hoursLeft = false;
-  /** The earliest that clock has shown. */
+  /** The earliest reading of that clock. */
   #earliest = wallStart;
 
-  constructor(account: Account) {
-    this.#account = account;
+  constructor(core: OracleCore) {
+    this.#core = core;
   }
 
-  /** Bodies and entries of the history were removed: open deliveries keep theirs. */
+  /** Checks that open deliveries keep their bodies and history entries after a removal. */
   checkKept(): void {
-    const { db } = this.#account.deps.sharedStore;
+    const { db } = this.#core.deps.sharedStore;
     const bodiless = db.all<{ stream: string; event: string }>`
       select d.stream, d.event_id as event from deliveries d
       where d.body is null
@@ -29,7 +29,7 @@ export class Tables {
         and not exists (
           select 1 from kept_events k where k.tenant = d.tenant and k.offset = d.offset)`;
     for (const { stream, event } of bodiless) {
-      this.#account.break(
+      this.#core.violate(
         'lost',
         `the body of ${event}, which ${labelOf(stream)} has not delivered`,
       );
@@ -43,7 +43,7 @@ export class Tables {
         and not exists (
           select 1 from attempts_kept a where a.stream_key = r.key and a.event_key = d.offset)`;
     for (const { stream, event } of silent) {
-      this.#account.break(
+      this.#core.violate(
         'explained',
         `the failure of ${event} of ${labelOf(stream)} has no history`,
       );
@@ -52,20 +52,20 @@ export class Tables {
 
   attemptsRecorded(): number {
     return (
-      this.#account.deps.sharedStore.db.get<{
+      this.#core.deps.sharedStore.db.get<{
         count: number;
       }>`select count(*) as count from attempts`?.count ?? 0
     );
   }
 
   checkStream(streamId: string): void {
-    const line = this.#account.lines.get(streamId);
-    if (line !== undefined && !line.isDeleted) this.check(line);
+    const stream = this.#core.streams.get(streamId);
+    if (stream !== undefined && !stream.isDeleted) this.check(stream);
   }
 
-  /** `by` is who may have moved the cursor, and `to` where it may stand at most. */
-  check(line: Line, by?: { process: string; epoch: number }, to = Infinity): void {
-    const row = this.#account.deps.sharedStore.db.get<RunRow>`
+  /** Checks the rows of a stream; `by` may have moved its cursor, up to `to`. */
+  check(stream: SimulatedStream, by?: { process: string; epoch: number }, to = Infinity): void {
+    const row = this.#core.deps.sharedStore.db.get<RunRow>`
       select r.cursor, r.run, r.epoch, r.consecutive_failures as consecutive,
         r.total_failures as total, s.status, s.version,
         (select count(*) from deliveries d
@@ -77,16 +77,16 @@ export class Tables {
         (select coalesce(sum(failed), 0) from stream_stats h
           where h.tenant = r.tenant and h.stream = r.stream) as failed
       from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
-      where r.tenant = ${line.log.tenant} and r.stream = ${line.id}`;
-    if (row === undefined) return this.#account.break('lost', `${line.label} is gone`);
-    this.#checkCounts(line, row);
-    this.checkReplays(line);
-    this.#checkCursor(line, row.cursor, by, to);
+      where r.tenant = ${stream.log.tenant} and r.stream = ${stream.id}`;
+    if (row === undefined) return this.#core.violate('lost', `${stream.label} is gone`);
+    this.#checkCounts(stream, row);
+    this.checkReplays(stream);
+    this.#checkCursor(stream, row.cursor, by, to);
   }
 
-  checkReplays({ id, label, counts, log }: Line): void {
+  checkReplays({ id, label, counts, log }: SimulatedStream): void {
     for (const expected of counts.replays.values()) {
-      const row = this.#account.deps.sharedStore.db.get<
+      const row = this.#core.deps.sharedStore.db.get<
         Pick<Replay, 'status' | 'matched' | 'sent' | 'failed'>
       >`
         select status, matched, sent, failed from replays
@@ -94,11 +94,11 @@ export class Tables {
       for (const name of ['status', 'matched', 'sent', 'failed'] as const) {
         const [found, value] = [row?.[name], expected[name]];
         const what = `${name} of ${expected.id} of ${label}`;
-        if (found !== value) this.#account.break('counters', `${what} is ${found}, not ${value}`);
+        if (found !== value) this.#core.violate('counters', `${what} is ${found}, not ${value}`);
       }
       const { status, matched, sent, failed } = expected;
       if (status !== 'running' && status !== 'cancelled' && matched !== sent + failed) {
-        this.#account.break(
+        this.#core.violate(
           'lost',
           `${expected.id} found ${matched} and sent ${sent}, failed ${failed}`,
         );
@@ -106,7 +106,7 @@ export class Tables {
     }
   }
 
-  #checkCounts({ label, counts }: Line, row: RunRow): void {
+  #checkCounts({ label, counts }: SimulatedStream, row: RunRow): void {
     const health = model.healthOf(counts);
     const expected: Omit<RunRow, 'cursor' | 'delivered' | 'failed'> = {
       run: counts.run,
@@ -120,81 +120,81 @@ export class Tables {
     for (const [name, value] of Object.entries(expected)) {
       const found = row[name as keyof RunRow];
       if (found !== value)
-        this.#account.break('counters', `${name} of ${label} is ${found}, not ${value}`);
+        this.#core.violate('counters', `${name} of ${label} is ${found}, not ${value}`);
     }
     this.#checkStats(label, counts, row);
   }
 
-  /** Hours leave the statistics only when the clock of the store is set ahead by more, from wherever it was. */
+  /** Skips the check once the clock of the store was ahead by more than statistics are kept. */
   #checkStats(label: string, counts: model.ModelStream, row: RunRow): void {
-    const now = this.#account.deps.now();
+    const now = this.#core.deps.now();
     this.#earliest = Math.min(this.#earliest, now);
     this.#hoursLeft ||= now - this.#earliest > statsKeptMs;
     if (this.#hoursLeft) return;
     for (const name of ['delivered', 'failed'] as const) {
       if (row[name] === counts[name]) continue;
       const what = `${name} deliveries of ${label}: ${row[name]}, not ${counts[name]}`;
-      this.#account.break('recorded', what);
+      this.#core.violate('recorded', what);
     }
   }
 
   #checkCursor(
-    line: Line,
+    stream: SimulatedStream,
     cursor: number,
     by: { process: string; epoch: number } | undefined,
     to: number,
   ): void {
-    const { counts, label } = line;
-    const before = this.cursors.get(line) ?? 0;
-    this.cursors.set(line, cursor);
-    if (cursor < before) this.#account.break('passed', `the cursor of ${label} fell to ${cursor}`);
+    const { counts, label } = stream;
+    const before = this.cursors.get(stream) ?? 0;
+    this.cursors.set(stream, cursor);
+    if (cursor < before) this.#core.violate('cursor', `the cursor of ${label} fell to ${cursor}`);
     counts.cursor = cursor;
     if (cursor <= before) return;
-    const { owner } = line;
+    const { owner } = stream;
     if (by !== undefined && (owner?.process !== by.process || owner.epoch !== by.epoch)) {
-      this.#account.break('owner', `${by.process} moved the cursor of ${label}`);
+      this.#core.violate('owner', `${by.process} moved the cursor of ${label}`);
     }
     if (cursor > to)
-      this.#account.break('passed', `the cursor of ${label} went to ${cursor}, not to ${to}`);
-    for (let offset = before + 1; offset <= cursor; offset += 1) this.#checkPassed(line, offset);
+      this.#core.violate('cursor', `the cursor of ${label} went to ${cursor}, not to ${to}`);
+    for (let offset = before + 1; offset <= cursor; offset += 1) this.#checkPassed(stream, offset);
   }
 
-  #checkPassed(line: Line, offset: number): void {
-    const event = line.log.event(offset);
+  #checkPassed(stream: SimulatedStream, offset: number): void {
+    const event = stream.log.event(offset);
     if (event === undefined)
-      return this.#account.break('passed', `${line.label} passed ${offset}, ahead of the log`);
-    if (!this.#account.wants(line, offset) || line.leftOut.has(offset)) return;
-    const hasRow = this.#account.deps.sharedStore.db.get`
+      return this.#core.violate('cursor', `${stream.label} passed ${offset}, ahead of the log`);
+    if (!this.#core.wants(stream, offset) || stream.skipped.has(offset)) return;
+    const hasRow = this.#core.deps.sharedStore.db.get`
       select 1 from deliveries
-      where tenant = ${line.log.tenant} and stream = ${line.id} and event_id = ${event.id}`;
-    if (hasRow === undefined && !line.recorded.has(event.id)) {
-      this.#account.break('passed', `the cursor of ${line.label} passed ${event.id} at ${offset}`);
+      where tenant = ${stream.log.tenant} and stream = ${stream.id} and event_id = ${event.id}`;
+    if (hasRow === undefined && !stream.recorded.has(event.id)) {
+      this.#core.violate('cursor', `the cursor of ${stream.label} passed ${event.id} at ${offset}`);
     }
   }
 
-  cursorNow({ id, log: { tenant } }: Line): number {
-    const { db } = this.#account.deps.sharedStore;
+  cursorNow({ id, log: { tenant } }: SimulatedStream): number {
+    const { db } = this.#core.deps.sharedStore;
     const row = db.get<{ cursor: number }>`
       select cursor from runs where tenant = ${tenant} and stream = ${id}`;
     return row?.cursor ?? 0;
   }
 
-  /** The history is pruned, and the model's is not. */
-  firstAt({ id, log: { tenant } }: Line, offset: number): number | undefined {
-    const { db } = this.#account.deps.sharedStore;
+  /** Returns the first attempt in the table: unlike the model's history it is pruned. */
+  firstAt({ id, log: { tenant } }: SimulatedStream, offset: number): number | undefined {
+    const { db } = this.#core.deps.sharedStore;
     const row = db.get<{ at: number | null }>`
       select min(a.at) as at from attempts a join runs r on r.key = a.stream_key
       where r.tenant = ${tenant} and r.stream = ${id} and a.event_key = ${offset}`;
     return row?.at ?? undefined;
   }
 
-  /** A change holds once its owner has seen it, and anyway once an operator was told so. */
-  mustHold(line: Line): boolean {
-    const { db } = this.#account.deps.sharedStore;
-    const { tenant } = line.log;
+  /** Returns whether the last change is in force: its owner has seen it, or an operator got the response. */
+  mustHold(stream: SimulatedStream): boolean {
+    const { db } = this.#core.deps.sharedStore;
+    const { tenant } = stream.log;
     const row = db.get<{ unseen: number }>`
-      select unseen from runs where tenant = ${tenant} and stream = ${line.id}`;
-    return row?.unseen === 0 || line.knownVersion >= line.counts.version;
+      select unseen from runs where tenant = ${tenant} and stream = ${stream.id}`;
+    return row?.unseen === 0 || stream.knownVersion >= stream.counts.version;
   }
 }
 

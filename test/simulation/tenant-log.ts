@@ -1,15 +1,15 @@
 import type { LogEvent } from '../../src/core/types.ts';
 import * as model from '../store/contract/model.ts';
 
-/** The log of one tenant as it was acknowledged, and the model of what its store holds. */
+/** The acknowledged log of one tenant, and the model of its rows in the store. */
 export class TenantLog {
   /** Id of the tenant. */
   readonly tenant: number;
   /** Every event so far, pruned ones included. */
   readonly events: LogEvent[] = [];
   readonly model = model.createModel();
-  /** The last offset that a client was told of, or a receiver. */
-  knownTo = 0;
+  /** The last offset that a client or a receiver knows. */
+  acknowledgedTo = 0;
 
   constructor(tenant: number) {
     this.tenant = tenant;
@@ -24,7 +24,7 @@ export class TenantLog {
     return this.events[offset - 1];
   }
 
-  /** The last one: an id may come again once its event was pruned. */
+  /** Returns the last offset of an id, which may be used again once its event was pruned. */
   offsetOf(eventId: string): number | undefined {
     return this.events.findLast(({ id }) => id === eventId)?.offset;
   }
@@ -40,10 +40,10 @@ export class TenantLog {
     return { head: this.head, retained: [...this.model.log] };
   }
 
-  /** Goes back; streams are put back by who knows them. */
+  /** Restores an earlier state, except for the streams, which the caller restores. */
   restore({ head, retained }: TenantLogState): void {
     this.events.length = head;
-    this.knownTo = Math.min(this.knownTo, head);
+    this.acknowledgedTo = Math.min(this.acknowledgedTo, head);
     this.model.head = head;
     this.model.log.splice(0, Infinity, ...retained);
     this.model.streams.clear();

@@ -1,18 +1,18 @@
-/** Time that passes only when somebody lets it: one for all nodes, receivers and operators. */
+/** Simulated time, which advances only in `runTo`: one for all nodes, receivers and operators. */
 export interface Timeline {
-  /** Milliseconds since the beginning. */
+  /** Milliseconds since the start. */
   readonly nowMs: number;
-  /** Calls `action` once, so much later. Of two at one instant the earlier call comes first. */
-  after(delayMs: number, action: () => void): Appointment;
-  /** Lets everything happen up to `untilMs`, each thing with all that it leads to at once. */
+  /** Calls `action` once after a delay. Actions of the same instant run in the order of these calls. */
+  after(delayMs: number, action: () => void): ScheduledAction;
+  /** Advances to `untilMs`: runs each action and the microtasks that it leads to. */
   runTo(untilMs: number): Promise<void>;
 }
 
-export interface Appointment {
+export interface ScheduledAction {
   cancel(): void;
 }
 
-interface Planned {
+interface ScheduledItem {
   readonly atMs: number;
   readonly order: number;
   action: (() => void) | undefined;
@@ -21,14 +21,14 @@ interface Planned {
 export function createTimeline(): Timeline {
   let nowMs = 0;
   let planned = 0;
-  const heap: Planned[] = [];
+  const heap: ScheduledItem[] = [];
 
   return {
     get nowMs() {
       return nowMs;
     },
     after: (delayMs, action) => {
-      const item: Planned = { atMs: nowMs + Math.max(0, delayMs), order: planned, action };
+      const item: ScheduledItem = { atMs: nowMs + Math.max(0, delayMs), order: planned, action };
       planned += 1;
       push(heap, item);
       return {
@@ -51,20 +51,20 @@ export function createTimeline(): Timeline {
   };
 }
 
-/** All microtasks there are, and those that they lead to. */
+/** Runs all pending microtasks, and those that they lead to. */
 function turn(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });
 }
 
-// A binary heap: the earliest is at the front.
+// A binary heap: the earliest item is first.
 
-function isBefore(one: Planned, other: Planned): boolean {
+function isBefore(one: ScheduledItem, other: ScheduledItem): boolean {
   return one.atMs < other.atMs || (one.atMs === other.atMs && one.order < other.order);
 }
 
-function push(heap: Planned[], item: Planned): void {
+function push(heap: ScheduledItem[], item: ScheduledItem): void {
   let index = heap.length;
   heap.push(item);
   while (index > 0) {
@@ -77,7 +77,7 @@ function push(heap: Planned[], item: Planned): void {
   heap[index] = item;
 }
 
-function shift(heap: Planned[]): void {
+function shift(heap: ScheduledItem[]): void {
   const item = heap.pop();
   if (item === undefined || heap.length === 0) return;
   let index = 0;

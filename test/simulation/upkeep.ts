@@ -6,21 +6,22 @@ import type { UpkeepStore } from '../../src/store/port/upkeep.ts';
 import type { Prng } from './prng.ts';
 import type { Simulation } from './simulation.ts';
 
-/** Who does the upkeep, as nodes that share a store agree on it. */
+/** The lease of the node that does the upkeep. */
 export interface UpkeepLease {
   leader: string | undefined;
   untilMs: number;
 }
 
-/** Share of the steps that find a lock taken, and of those that fail. */
+/** Share of the steps that find a lock taken. */
 const busyShare = 0.15;
+/** Share of the steps that fail. */
 const failingShare = 0.1;
 
-/** Commands of a process; each runs alone, and what it did is noted right after it. */
-export type InTurn = <A extends unknown[], T>(
+/** Wraps a store command: runs it exclusively and notes its result right after it. */
+export type Exclusive = <A extends unknown[], T>(
   what: string,
   run: (...args: A) => Promise<T>,
-  note?: (answer: T, ...args: A) => void,
+  note?: (result: T, ...args: A) => void,
 ) => (...args: A) => Promise<T>;
 
 /** Runs the upkeep of one process until it is aborted, if the plan has any. */
@@ -37,7 +38,7 @@ export function runUpkeep(
   const { name, store, clock, prng, signal } = options;
   const settings = simulation.plan.upkeep;
   if (settings === undefined) return;
-  /** A step whose lock is not to be had leaves its work to a later one; any may fail. */
+  /** Makes some steps find their lock taken, which leaves the work to a later step, and some fail. */
   const step =
     <A extends unknown[]>(run: (...args: A) => Promise<number>) =>
     (...args: A): Promise<number> => {
@@ -54,7 +55,7 @@ export function runUpkeep(
   };
   const report = (error: unknown, what: string): void => {
     if (!(error instanceof StoreUnavailable)) {
-      simulation.oracle.break('unexpected', `${what}: ${String(error)}`);
+      simulation.oracle.violate('unexpected', `${what}: ${String(error)}`);
     }
   };
   const working = createUpkeep({
@@ -75,30 +76,30 @@ export function runUpkeep(
   working.run(signal).catch((error: unknown) => report(error, 'upkeep'));
 }
 
-/** The upkeep commands of a process, with a lease between processes and notes in the ledger. */
+/** Returns the upkeep commands of a process, with a lease between processes; the oracle notes their results. */
 export function upkeepStore(
   { sharedStore, oracle, timeline, upkeepLease: lease }: Simulation,
-  inTurn: InTurn,
+  exclusive: Exclusive,
 ): UpkeepStore {
   const { upkeep } = sharedStore.store;
   return {
     ...upkeep,
-    lead: inTurn('lead', (leader, leaseMs) => {
+    lead: exclusive('lead', (leader, leaseMs) => {
       const isFree = lease.leader === leader || lease.untilMs <= timeline.nowMs;
       if (isFree) Object.assign(lease, { leader, untilMs: timeline.nowMs + leaseMs });
       return Promise.resolve(isFree);
     }),
-    resign: inTurn('resign', (leader) => {
+    resign: exclusive('resign', (leader) => {
       if (lease.leader === leader) lease.untilMs = 0;
       return Promise.resolve();
     }),
-    tenantsToPrune: inTurn('tenantsToPrune', upkeep.tenantsToPrune),
-    dropEvents: inTurn('dropEvents', upkeep.dropEvents),
-    releaseKept: inTurn('releaseKept', upkeep.releaseKept, () => oracle.tables.checkKept()),
-    shrink: inTurn('shrink', upkeep.shrink),
-    lagging: inTurn('lagging', upkeep.lagging),
-    noteLag: inTurn('noteLag', upkeep.noteLag),
-    disableLagging: inTurn('disableLagging', upkeep.disableLagging, (isDisabled, { stream }) => {
+    tenantsToPrune: exclusive('tenantsToPrune', upkeep.tenantsToPrune),
+    dropEvents: exclusive('dropEvents', upkeep.dropEvents),
+    releaseKept: exclusive('releaseKept', upkeep.releaseKept, () => oracle.tables.checkKept()),
+    shrink: exclusive('shrink', upkeep.shrink),
+    lagging: exclusive('lagging', upkeep.lagging),
+    noteLag: exclusive('noteLag', upkeep.noteLag),
+    disableLagging: exclusive('disableLagging', upkeep.disableLagging, (isDisabled, { stream }) => {
       if (isDisabled) oracle.disabledForLag(stream);
     }),
   };

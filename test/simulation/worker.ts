@@ -3,32 +3,32 @@ import { plant } from '../mutants/plant.ts';
 import type { Plan } from './plan.ts';
 import type { Counts, WorkerTask } from './search.ts';
 
-/** A thread that plays the histories of many seeds, until one breaks a promise. */
+/** A thread that plays the histories of many seeds, until one violates a guarantee. */
 const { seeds, fault } = workerData as WorkerTask;
 if (fault !== undefined) plant(fault);
 const { play } = await import('./play.ts');
 const { planOf } = await import('./plan.ts');
 
-/** Told so often, for a progress bar. */
+/** Histories between two reports to the progress bar. */
 const reportEvery = 20;
 
 let counts = { histories: 0, events: 0, attempts: 0, virtualMs: 0 };
-const emit = (broken?: Counts['broken']): void => {
-  const message: Counts = { ...counts, broken };
-  // The rule takes the port of a thread for a window of a browser.
+const emit = (violation?: Counts['violation']): void => {
+  const message: Counts = { ...counts, violation };
+  // The rule mistakes the port of a thread for a browser window.
   // oxlint-disable-next-line unicorn/require-post-message-target-origin
   parentPort?.postMessage(message);
   counts = { histories: 0, events: 0, attempts: 0, virtualMs: 0 };
 };
-/** False when a promise was broken. */
+/** Returns false when a guarantee was violated. */
 const playOne = async (plan: Plan): Promise<boolean> => {
-  const { broken, events, attempts, virtualMs } = await play(plan);
+  const { violation, events, attempts, virtualMs } = await play(plan);
   counts.histories += 1;
   counts.events += events;
   counts.attempts += attempts;
   counts.virtualMs += virtualMs;
-  if (broken !== undefined) emit({ seed: plan.seed, promise: broken.promise });
-  return broken === undefined;
+  if (violation !== undefined) emit({ seed: plan.seed, guarantee: violation.guarantee });
+  return violation === undefined;
 };
 if ('settings' in seeds) await playOne(seeds);
 else {

@@ -3,15 +3,15 @@ import type { ModelStream } from '../store/contract/model.ts';
 import type { TenantLog } from './tenant-log.ts';
 import { labelOf } from './simulation.ts';
 
-/** A stream as the simulation knows it: what was asked of Leat, and what Leat did. */
-export interface Line {
-  /** Short, for people: `s12`. */
+/** The expected state of a stream: the requests of operators, and the attempts and results of Leat. */
+export interface SimulatedStream {
+  /** Short name: `s12`. */
   readonly label: string;
   readonly id: string;
-  /** Of its tenant. */
+  /** The log of its tenant. */
   readonly log: TenantLog;
   readonly counts: ModelStream;
-  /** Types wanted after an offset, oldest first. */
+  /** Subscribed types after each offset, oldest first. */
   readonly spans: { readonly after: number; readonly types: readonly string[] }[];
   endpoint: string;
   readonly tokens: Set<string>;
@@ -22,59 +22,59 @@ export interface Line {
   readonly deliveredAt: Map<number | string, number>;
   /** Ids of events that a receiver has accepted. */
   readonly accepted: Set<string>;
-  /** Offsets that `latest` left out, or that were pruned while the stream was disabled. */
-  readonly leftOut: Set<number>;
-  /** How often an event's cycle was begun anew. */
+  /** Offsets that `latest` skipped, or that were pruned while the stream was disabled. */
+  readonly skipped: Set<number>;
+  /** How often each event was redelivered or replayed. */
   readonly cycles: Map<string, number>;
-  /** How often a node began to work for it. */
-  adoptions: number;
-  /** Attempts begun, by event, cycle and attempt: in which adoption each. */
+  /** How often a node became its owner. */
+  takeovers: number;
+  /** Attempts begun, by event, cycle and attempt: the value of `takeovers` at each. */
   readonly begun: Map<string, number[]>;
   /** Ids of accepted test events. */
   readonly tests: Set<string>;
-  /** Rows that were handed out to be sent: the kind of each when it was. */
+  /** The kind of each row when it was claimed. */
   readonly handedOut: Map<string, DeliveryKind>;
   /** Attempts under way, by process. */
   readonly open: Map<string, number>;
-  /** The last version of which an operator was told that it holds. */
+  /** The last version that an operator knows to be in force. */
   knownVersion: number;
-  /** Somebody has asked to delete it; nobody else asks for anything then. */
-  isLeaving: boolean;
+  /** Its deletion was requested; no other request follows. */
+  isBeingDeleted: boolean;
   isDeleted: boolean;
 }
 
-/** A stream that was just created with these types and begins at its cursor. */
-export function newLine(
-  stream: Stream,
+/** Returns the state of a new stream with these types that begins at its cursor. */
+export function newSimulatedStream(
+  created: Stream,
   types: readonly string[],
-  { counts, log }: Pick<Line, 'counts' | 'log'>,
-): Line {
+  { counts, log }: Pick<SimulatedStream, 'counts' | 'log'>,
+): SimulatedStream {
   return {
-    label: labelOf(stream.id),
-    id: stream.id,
+    label: labelOf(created.id),
+    id: created.id,
     log,
     counts,
     spans: [{ after: counts.cursor, types }],
-    endpoint: stream.destination.endpoint,
-    tokens: new Set([tokenOf(stream)]),
+    endpoint: created.destination.endpoint,
+    tokens: new Set([tokenOf(created)]),
     owner: undefined,
     recorded: new Set(),
     deliveredAt: new Map(),
     accepted: new Set(),
-    leftOut: new Set(),
+    skipped: new Set(),
     cycles: new Map(),
-    adoptions: 0,
+    takeovers: 0,
     begun: new Map(),
     tests: new Set(),
     handedOut: new Map(),
     open: new Map(),
     knownVersion: 0,
-    isLeaving: false,
+    isBeingDeleted: false,
     isDeleted: false,
   };
 }
 
-/** The secret that goes along with its requests. */
+/** Returns the secret in its requests. */
 export function tokenOf({ destination }: Stream): string {
   const { authorization } = destination;
   return authorization.method === 'bearer' ? authorization.token : 'none';

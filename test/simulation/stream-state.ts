@@ -1,0 +1,67 @@
+import type { ModelStream } from '../store/contract/model.ts';
+import type { SimulatedStream } from './simulated-stream.ts';
+
+/** The stored state of a stream at one moment, without what receivers have received. */
+export type StreamState = Pick<SimulatedStream, (typeof replaced)[number]> & {
+  readonly counts: ModelStream;
+  readonly collections: Record<(typeof refilled)[number], readonly unknown[]>;
+};
+
+/** Values that are restored with the store. */
+const replaced = ['endpoint', 'owner', 'knownVersion', 'isDeleted'] as const;
+/** Collections that are restored with the store. */
+const refilled = [
+  'spans',
+  'recorded',
+  'deliveredAt',
+  'skipped',
+  'cycles',
+  'tests',
+  'handedOut',
+] as const;
+
+export function stateOf(stream: SimulatedStream): StreamState {
+  const { endpoint, owner, knownVersion, isDeleted } = stream;
+  const { spans, recorded, deliveredAt, skipped, cycles, tests, handedOut } = stream;
+  const counts = structuredClone(stream.counts);
+  const collections = {
+    spans: [...spans],
+    recorded: [...recorded],
+    deliveredAt: [...deliveredAt],
+    skipped: [...skipped],
+    cycles: [...cycles],
+    tests: [...tests],
+    handedOut: [...handedOut],
+  };
+  return { endpoint, owner, knownVersion, isDeleted, counts, collections };
+}
+
+/**
+ * Restores a stream. Later attempts are forgotten, as they are made again; so is the acceptance of
+ * lost events, whose ids may be used again: `isThere` tells which events remain.
+ */
+export function putBack(
+  stream: SimulatedStream,
+  state: StreamState,
+  isThere: (eventId: string) => boolean,
+): void {
+  for (const name of replaced) Object.assign(stream, { [name]: state[name] });
+  Object.assign(stream.counts, structuredClone(state.counts));
+  for (const name of refilled) refill(stream[name], state.collections[name]);
+  stream.begun.clear();
+  for (const eventId of stream.accepted) {
+    if (!isThere(eventId) && !stream.tests.has(eventId)) stream.accepted.delete(eventId);
+  }
+}
+
+/** Replaces the items of a collection. */
+export function refill(collection: unknown, items: readonly unknown[]): void {
+  if (Array.isArray(collection)) collection.splice(0, Infinity, ...items);
+  else if (collection instanceof Set) {
+    collection.clear();
+    for (const item of items) collection.add(item);
+  } else if (collection instanceof Map) {
+    collection.clear();
+    for (const [key, value] of items as (readonly [unknown, unknown])[]) collection.set(key, value);
+  }
+}
