@@ -5,7 +5,7 @@ import { after, before, describe, test, type TestContext } from 'node:test';
 import { Management, ManagementClient, ManagementError } from 'auth0';
 import { startEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
 import { startLeat, waitFor } from '../helpers/leat.ts';
-import { behindPort, startPostgres } from '../helpers/postgres.ts';
+import { throughPort, startPostgres } from '../helpers/postgres.ts';
 import {
   expectBody,
   freshName,
@@ -583,7 +583,7 @@ describe('a store that is away', () => {
     const proxy = await startTcpProxy(server.port);
     t.after(() => proxy.close());
     const onPostgres = await openFixture({
-      LEAT_STORE: behindPort(await server.createDatabase(), proxy.port),
+      LEAT_STORE: throughPort(await server.createDatabase(), proxy.port),
     });
     t.after(() => onPostgres.close());
     const patient = clientOf(onPostgres);

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { endWithProcess } from '../helpers/children.ts';
 import {
-  announcedAuthority,
+  printedCaFile,
   bootstrapClient,
   compileCache,
   createTempStore,
@@ -67,7 +67,7 @@ async function openAt(
     ...leat,
     tempStore,
     domain: `localhost:${leat.port}`,
-    caFile: announcedAuthority(leat.output()) ?? '',
+    caFile: printedCaFile(leat.output()) ?? '',
     close: async () => {
       await leat.kill();
       await tempStore.remove();

@@ -19,15 +19,15 @@ for (const [how, days] of [
     const chat = await startAlertReceiver();
     const endpoint = await startEndpoint();
     t.after(() => Promise.all([chat.close(), endpoint.close()]));
-    const { start, ask } = await startCluster(t);
+    const { start, query } = await startCluster(t);
     const count = async (table: 'events' | 'attempts'): Promise<number> => {
       // What was held up for long may have been tried again.
       const rows = table === 'events' ? table : `${table} where outcome = 1`;
-      const [row] = await ask<{ count: number }>(`select count(*)::int as count from ${rows}`);
+      const [row] = await query<{ count: number }>(`select count(*)::int as count from ${rows}`);
       return row?.count ?? 0;
     };
     const leaders = async (): Promise<number> =>
-      (await ask('select 1 from upkeep where lease_until > clock_timestamp()')).length;
+      (await query('select 1 from upkeep where lease_until > clock_timestamp()')).length;
     const right = await start();
     const type = freshType();
     await createStream(right, endpoint.url, { types: [type] });
@@ -82,7 +82,7 @@ for (const [how, days] of [
     await publishAll(other, eventsOf(type, 5));
     await waitFor('their deliveries', async () => (await count('attempts')) === 30);
     assert.equal(await count('events'), 30);
-    const [stamps] = await ask<{ wrong: number }>(`
+    const [stamps] = await query<{ wrong: number }>(`
       select (select count(*) from events where abs(published_at - leat_now()) > 3600000)::int
         + (select count(*) from attempts where abs(at - leat_now()) > 3600000)::int as wrong`);
     assert.equal(stamps?.wrong, 0);

@@ -43,20 +43,20 @@ describe('processes that die', { concurrency: 2 }, () => {
     await settled(other, [4]);
     await receiver.waitForAll('everything by the other node', streams, traffic.acknowledged);
     await waitFor('every result to be recorded', async () => {
-      const [found] = await cluster.ask<{ open: boolean }>(`
+      const [found] = await cluster.query<{ open: boolean }>(`
           select exists (select 1 from deliveries) or exists (
             select 1 from runs r join tenants t on t.id = r.tenant
             where r.cursor < t.head) as open`);
       return found?.open === false;
     });
     const progress = () =>
-      cluster.ask(`
+      cluster.query(`
           select (select json_agg(r order by stream) from (
               select stream, cursor, run, total_failures from runs) r) as runs,
             (select count(*)::int from deliveries) as rows,
             (select count(*)::int from attempts) as attempts`);
     const owners = (): Promise<{ owner: string | null }[]> =>
-      cluster.ask('select distinct owner from runs');
+      cluster.query('select distinct owner from runs');
     const [recorded, requests] = [await progress(), receiver.total()];
     const [former] = await owners();
     frozen.child.kill('SIGCONT');

@@ -20,24 +20,24 @@ describe('a primary that dies under load while its standby is promoted', () => {
         if (isLong) process.stdout.write(`${line}\n`);
         else t.diagnostic(line);
       };
-      const awayMs: number[] = [];
+      const outageMs: number[] = [];
       for (let round = 0; round < rounds; round += 1) {
         const replication = round % 2 === 0 ? 'asynchronous' : 'synchronous';
         const played = await fixture.play(replication);
-        awayMs.push(played.awayMs);
+        outageMs.push(played.outageMs);
         report(
-          `round ${round + 1}, ${replication}: publishing away for ${seconds(played.awayMs)} after ` +
-            `the promotion, ${seconds(played.sinceKillMs)} in all; ${played.gone} acknowledged ` +
-            `events gone with the primary, 0 of the survivor's ${played.kept} events not delivered`,
+          `round ${round + 1}, ${replication}: publishing unavailable for ${seconds(played.outageMs)} after ` +
+            `the promotion, ${seconds(played.sinceKillMs)} after the kill; ${played.lost} acknowledged ` +
+            `events lost with the primary, 0 of the survivor's ${played.kept} events not delivered`,
         );
-        if (replication === 'synchronous') assert.equal(played.gone, 0);
-        else assert.ok(played.gone >= 100, `the standby was only ${played.gone} events behind`);
+        if (replication === 'synchronous') assert.equal(played.lost, 0);
+        else assert.ok(played.lost >= 100, `the standby was only ${played.lost} events behind`);
       }
       const { events, pulled, restarts } = await fixture.end();
-      const sorted = awayMs.toSorted((one, other) => one - other);
+      const sorted = outageMs.toSorted((one, other) => one - other);
       const [median = 0, longest = 0] = [sorted[sorted.length >> 1], sorted.at(-1)];
       report(
-        `${rounds} rounds, ${events} events in the end; publishing away for ${seconds(median)} ` +
+        `${rounds} rounds, ${events} events in the end; publishing unavailable for ${seconds(median)} ` +
           `(median), ${seconds(longest)} (longest); the pull began anew ${restarts} times and saw ` +
           `${pulled} events`,
       );

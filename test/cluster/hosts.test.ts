@@ -18,7 +18,7 @@ describe('a store with several hosts', () => {
       t.after(() => second.close());
       const receiver = await startCountingReceiver(t);
       receiver.startRound();
-      const [database] = await cluster.ask<{ url: string }>(
+      const [database] = await cluster.query<{ url: string }>(
         `select 'postgres://leat:leat@127.0.0.1:${cluster.proxy.port},127.0.0.1:${second.port}/'
           || current_database() as url`,
       );

@@ -15,12 +15,12 @@ describe('lists of the management API', () => {
     receiver.startRound();
     const node = await cluster.start();
     await createStream(node, receiver.url, 'all');
-    await cluster.ask(`
+    await cluster.query(`
       insert into users (tenant, id, connection, email, password_hash, profile, created_at, updated_at)
       select 1, 'leat|' || n, 'Username-Password-Authentication', n || '@example.com', '', '{}', n, n
       from generate_series(1, ${users}) as n`);
 
-    const [database] = await cluster.ask<{ name: string }>('select current_database() as name');
+    const [database] = await cluster.query<{ name: string }>('select current_database() as name');
     const locking = new pg.Client({ connectionString: cluster.server.url(database?.name) });
     // Where the test fails it is still there when the server ends.
     locking.on('error', () => undefined);
@@ -31,7 +31,7 @@ describe('lists of the management API', () => {
       node.send('GET', '/api/v2/users?sort=email:1&include_totals=true'),
     );
     await waitFor('lists to wait for the lock', async () => {
-      const waiting = await cluster.ask(
+      const waiting = await cluster.query(
         `select 1 from pg_stat_activity where wait_event_type = 'Lock'`,
       );
       return waiting.length > 0;

@@ -42,8 +42,8 @@ describe('a store that is away', { concurrency: 2 }, () => {
       end: ({ proxy }) => proxy.restore(),
     },
     'its disk is full': {
-      begin: ({ ask }) =>
-        ask(`
+      begin: ({ query }) =>
+        query(`
             create function full_disk() returns trigger language plpgsql as $$
               begin raise exception 'could not extend file' using errcode = '53100'; end $$;
             create trigger full_disk before insert or update on tenants
@@ -52,7 +52,7 @@ describe('a store that is away', { concurrency: 2 }, () => {
               for each statement execute function full_disk();
             create trigger full_disk before insert on deliveries
               for each statement execute function full_disk()`),
-      end: ({ ask }) => ask('drop function full_disk cascade'),
+      end: ({ query }) => query('drop function full_disk cascade'),
     },
     'PostgreSQL is restarted, fast': {
       begin: ({ server }) => server.stop('fast'),
@@ -116,7 +116,7 @@ describe('a store that is away', { concurrency: 2 }, () => {
     }
     await traffic.end();
     const recorded = async (): Promise<number[]> => {
-      const stats = await cluster.ask<{ delivered: number }>(
+      const stats = await cluster.query<{ delivered: number }>(
         'select sum(delivered)::int as delivered from stream_stats group by stream',
       );
       return stats.map(({ delivered }) => delivered);
@@ -127,7 +127,7 @@ describe('a store that is away', { concurrency: 2 }, () => {
     await waitFor('every result to be recorded', async () => {
       return (await recorded()).reduce((sum, count) => sum + count, 0) >= all;
     });
-    const [history] = await cluster.ask<{ twice: number }>(`
+    const [history] = await cluster.query<{ twice: number }>(`
       select count(*)::int as twice from (
         select 1 from attempts group by stream_key, event_key having count(*) > 1) as repeated`);
     assert.deepEqual(history, { twice: 0 });
@@ -139,7 +139,7 @@ describe('a store that is away', { concurrency: 2 }, () => {
     const { cluster, nodes } = traffic;
     const [node] = nodes;
     assert.ok(node);
-    await cluster.ask(`
+    await cluster.query(`
       create function refuse_bytes() returns trigger language plpgsql as $$
         begin raise exception 'invalid byte sequence' using errcode = '22021'; end $$;
       create trigger refuse_bytes before insert on attempts
@@ -151,7 +151,7 @@ describe('a store that is away', { concurrency: 2 }, () => {
     }
     await traffic.end();
     const texts = await waitFor('the history of the refused', async () => {
-      const rows = await cluster.ask<{ error: string | null }>(`
+      const rows = await cluster.query<{ error: string | null }>(`
         select distinct a.error from attempts a join runs r on r.key = a.stream_key
         where r.stream = '${bad}'`);
       return rows.length > 0 ? rows : undefined;

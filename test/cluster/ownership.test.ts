@@ -15,7 +15,7 @@ describe('nodes on one PostgreSQL', () => {
       first,
       nodes.map(() => 0),
     );
-    const [count] = await cluster.ask<{ tenants: number }>(
+    const [count] = await cluster.query<{ tenants: number }>(
       'select count(*)::int as tenants from tenants',
     );
     assert.equal(count?.tenants, 1);
@@ -78,7 +78,7 @@ describe('nodes on one PostgreSQL', () => {
     await createStream(node, receiver.url, 'only');
     await settled(node, [1]);
     const [shown] = await nodesOf(node);
-    const [database] = await cluster.ask<{ name: string }>('select current_database() as name');
+    const [database] = await cluster.query<{ name: string }>('select current_database() as name');
     const { code, output } = await runLeat(['nodes'], {
       LEAT_STORE: cluster.server.url(database?.name),
       LEAT_SECRET_KEY: secretKey.toString('base64'),

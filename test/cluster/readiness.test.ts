@@ -34,16 +34,16 @@ describe('GET /readyz', () => {
   });
 
   test('503 while the disk of the database is full', async (t) => {
-    const { ask, start } = await startCluster(t);
-    const node = await start();
-    await ask(`
+    const cluster = await startCluster(t);
+    const node = await cluster.start();
+    await cluster.query(`
       create function full_disk() returns trigger language plpgsql as $$
         begin raise exception 'could not extend file' using errcode = '53100'; end $$;
       create trigger full_disk before update on tenants
         for each statement execute function full_disk()`);
     assert.deepEqual(await publish(node, 1), []);
     await notReady(node, 'The disk of the store is full.');
-    await ask('drop function full_disk cascade');
+    await cluster.query('drop function full_disk cascade');
     assert.equal((await publish(node, 1)).length, 1);
     await ready(node);
   });

@@ -25,7 +25,7 @@ const historyCount = 50_000;
 
 test('while a database is dumped, upkeep holds nobody up; the old days go after the dump', async (t) => {
   const cluster = await startCluster(t);
-  const { ask, url } = cluster;
+  const { query, url } = cluster;
   const endpoint = await startEndpoint(503);
   t.after(() => endpoint.close());
   const receiver = await startCountingReceiver(t);
@@ -61,7 +61,7 @@ test('while a database is dumped, upkeep holds nobody up; the old days go after 
   const isKept = async (): Promise<boolean> => {
     assertNoLock(locks.found());
     await publishAtEach(1);
-    const [row] = await ask<{ count: number }>('select count(*)::int as count from kept_events');
+    const [row] = await query<{ count: number }>('select count(*)::int as count from kept_events');
     return row?.count === failureCount;
   };
   await waitFor('upkeep to keep the bodies of open failures', isKept, { stallMs: twoRoundsMs });
@@ -99,10 +99,10 @@ const attemptsOf = ({ id, attempts }: { id: string; attempts: readonly unknown[]
  * Makes everything but the newest event old: the first half of the events by a day more than the
  * others, and with many entries of the history that nothing needs.
  */
-async function age({ ask }: Cluster): Promise<void> {
+async function age({ query }: Cluster): Promise<void> {
   const daysOf = (offset: string): string =>
     `(${ageDays} + (${offset} <= ${failureCount / 2})::int)`;
-  await ask(`
+  await query(`
     do $$ declare today integer := floor(extract(epoch from clock_timestamp()) / 86400); begin
       -- One day for each half, one more where midnight has passed meanwhile, and an empty one.
       for day in today - ${ageDays + 3} .. today - ${ageDays} loop
@@ -133,8 +133,8 @@ async function age({ ask }: Cluster): Promise<void> {
 }
 
 /** Names of the partitions of old days, detached ones included. */
-async function oldDays({ ask }: Cluster): Promise<string[]> {
-  const found = await ask<{ name: string }>(`
+async function oldDays({ query }: Cluster): Promise<string[]> {
+  const found = await query<{ name: string }>(`
     select relname as name from pg_class
     where relkind = 'r' and relname ~ '^(events|attempts)_d[0-9]+$'
       and substring(relname from '[0-9]+$')::int < extract(epoch from clock_timestamp()) / 86400 - 10

@@ -23,7 +23,7 @@ describe('nodes and the version of the schema', () => {
   test('a schema that older programs may run on: nodes go on, and start', async (t) => {
     const cluster = await startCluster(t);
     const one = await cluster.start();
-    await cluster.ask(newer('oldest_that_may_run'));
+    await cluster.query(newer('oldest_that_may_run'));
     const two = await cluster.start();
     await settled(two, [0, 0]);
     for (const node of [one, two]) assert.equal((await publish(node, 1)).length, 1);
@@ -38,7 +38,7 @@ describe('nodes and the version of the schema', () => {
     await receiver.waitForAll('an event', ['all'], await publish(node, 1));
 
     // What a node sees first: the statement that it needs is gone.
-    await cluster.ask(newer('version + 1', 'alter function leat_append rename to leat_append_2'));
+    await cluster.query(newer('version + 1', 'alter function leat_append rename to leat_append_2'));
     const event = { type: 'a.b', data: {} };
     for (let count = 0; count < 20; count += 1) {
       const response = await node.send('POST', '/api/v2/events', event);
@@ -61,7 +61,7 @@ describe('nodes and the version of the schema', () => {
       /LEAT_STORE: .* was changed by a newer version of Leat \(\d{4}_future\): run that version, or restore a backup from before it/,
     );
 
-    await cluster.ask(`
+    await cluster.query(`
       begin;
       alter function leat_append_2 rename to leat_append;
       delete from leat_migrations where name like '%_future';

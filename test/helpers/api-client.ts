@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { bootstrapClient, waitFor, type Running } from './leat.ts';
 
-/** The steps that stories about event streams are told in, over the management API. */
+/** Requests to the management API, for tests of event streams. */
 
 export type Leat = Pick<Running, 'send' | 'url' | 'port'>;
 
@@ -42,7 +42,7 @@ export interface ProblemBody {
   readonly errorCode?: string;
 }
 
-/** The answer's body as JSON, after its status was compared; a refusal is shown with its text. */
+/** Checks the status of a response and returns its body as JSON; a mismatch shows the text. */
 export async function expectBody<T>(
   status: number,
   request: Response | Promise<Response>,
@@ -58,13 +58,13 @@ let count = 0;
 /** A name that no other test of this process uses. */
 export function freshName(): string {
   count++;
-  return `story-${process.pid}-${count}`;
+  return `stream-${process.pid}-${count}`;
 }
 
-/** An event type that no other test of this process uses, so that streams do not meet. */
+/** An event type that no other test of this process uses, so that streams do not share events. */
 export function freshType(): string {
   count++;
-  return `story.number_${count}`;
+  return `test.number_${count}`;
 }
 
 export const token = 'token-of-the-receiver';
@@ -76,7 +76,7 @@ export interface StreamOptions {
   readonly authorization?: Record<string, string>;
 }
 
-/** The body that creates a stream; names and types are fresh unless given. */
+/** The body that creates a stream; names and types are fresh by default. */
 export function streamBody(endpoint: string, options: StreamOptions = {}): Record<string, unknown> {
   return {
     name: options.name ?? freshName(),
@@ -112,13 +112,13 @@ export async function patchStream(leat: Leat, id: string, change: object): Promi
   return expectBody(200, leat.send('PATCH', `/api/v2/event-streams/${id}`, change));
 }
 
-/** Publishes one event of a type and answers its id. */
+/** Publishes one event of a type and returns its id. */
 export async function publish(leat: Leat, type: string, object: object = {}): Promise<string> {
   const [id = ''] = await publishAll(leat, [{ type, data: { object } }]);
   return id;
 }
 
-/** Publishes many, 1000 a request, and answers their ids in the same order. */
+/** Publishes many events, 1000 a request, and returns their ids in the same order. */
 export async function publishAll(leat: Leat, events: readonly object[]): Promise<string[]> {
   const ids: string[] = [];
   for (let from = 0; from < events.length; from += 1000) {
@@ -132,7 +132,7 @@ export async function publishAll(leat: Leat, events: readonly object[]): Promise
   return ids;
 }
 
-/** `count` times an event of a type; its number stands in `data.object.number`, from 0. */
+/** Returns `total` events of a type; `data.object.number` counts from 0. */
 export function eventsOf(type: string, total: number): object[] {
   return Array.from({ length: total }, (_, number) => ({ type, data: { object: { number } } }));
 }
@@ -141,7 +141,7 @@ export async function failuresOf(leat: Leat, id: string, query = ''): Promise<Fa
   return expectBody(200, leat.send('GET', `/api/v2/event-streams/${id}/deliveries${query}`));
 }
 
-/** Waits until a stream lists so many failures (at most 100) and answers them, newest first. */
+/** Waits until a stream lists `total` failures (at most 100) and returns them, newest first. */
 export async function waitForFailures(
   leat: Leat,
   id: string,
@@ -156,7 +156,7 @@ export async function waitForFailures(
   return waitFor(`${total} failures of the stream`, done, { progress: () => seen });
 }
 
-/** Waits for the one failure of a stream and answers the error of its newest attempt. */
+/** Waits for the only failure of a stream and returns the error of its newest attempt. */
 export async function waitForError(leat: Leat, id: string): Promise<string> {
   const [failure] = await waitForFailures(leat, id, 1);
   return failure?.attempts.at(-1)?.error_message ?? '';
@@ -166,7 +166,7 @@ export function redeliver(leat: Leat, id: string, eventId: string): Promise<Resp
   return leat.send('POST', `/api/v2/event-streams/${id}/redeliver/${eventId}`);
 }
 
-/** How many deliveries a stream has ended, as its statistics say. */
+/** Returns how many deliveries a stream has ended, by its statistics. */
 export async function statsOf(
   leat: Leat,
   id: string,
@@ -196,7 +196,7 @@ export async function waitForStats(
   await waitFor(what, done, { progress: () => seen });
 }
 
-/** A token of the bootstrap client that carries these scopes only. */
+/** Returns a token of the bootstrap client with these scopes only. */
 export async function narrowToken(leat: Pick<Running, 'url'>, scope: string): Promise<string> {
   const { id, secret } = bootstrapClient;
   const body = { grant_type: 'client_credentials', audience: '/api/v2/', scope };
@@ -207,13 +207,13 @@ export async function narrowToken(leat: Pick<Running, 'url'>, scope: string): Pr
   return made.access_token;
 }
 
-/** A POST of JSON without credentials. */
+/** Sends a POST of JSON without credentials. */
 export function postJson(url: string, body: object): Promise<Response> {
   const headers = { 'content-type': 'application/json' };
   return fetch(url, { method: 'POST', headers, body: JSON.stringify(body) });
 }
 
-/** Credentials instead of those of the bootstrap client, for `send`. */
+/** Returns headers for `send` with another token. */
 export function bearer(accessToken: string): { authorization: string } {
   return { authorization: `Bearer ${accessToken}` };
 }

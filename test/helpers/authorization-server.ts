@@ -6,21 +6,21 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { Provider } from 'oidc-provider';
 import { authority, trusted } from './certificates.ts';
 
-/** An authorization server that is not ours, over TLS on loopback: npm `oidc-provider`. */
+/** A foreign authorization server over TLS on loopback: npm `oidc-provider`. */
 export interface AuthorizationServer {
   /** `iss` of its tokens, with a slash at its end. */
   readonly issuer: string;
   /** `host:port`. */
   readonly domain: string;
-  /** How often its key set was asked for. */
+  /** How often its key set was fetched. */
   readonly keySetFetches: number;
-  /** An access token in JWT format, signed RS256; it lives an hour. */
+  /** Returns an access token in JWT format, signed with RS256, valid for an hour. */
   token(options: TokenOptions): Promise<string>;
-  /** Another key with another `kid` from now on; the key before is published no more. */
+  /** Signs with another key and `kid` from now on; the former key is no longer published. */
   rotate(): void;
-  /** Another certificate from now on; ends every connection, so that nobody keeps the old one. */
+  /** Presents another certificate from now on; ends every connection, so that none uses the old one. */
   present(identity: typeof trusted): void;
-  /** Ends every connection, and every new one before a byte is said. The port stays its own. */
+  /** Ends every connection, and every new one before the first byte. It keeps its port. */
   goDown(): void;
   comeBack(): void;
   close(): Promise<void>;
@@ -34,9 +34,9 @@ export interface TokenOptions {
 }
 
 export interface AuthorizationServerOptions {
-  /** What it claims to be; otherwise what it is, `https://host:port/`. */
+  /** The issuer that it claims to be; `https://host:port/` by default. */
   readonly issuer?: string;
-  /** What it signs with until it rotates; otherwise a key of its own. The first `kid` is `key-1`. */
+  /** The signing key until it rotates; a new key by default. The first `kid` is `key-1`. */
   readonly privateKey?: KeyObject;
 }
 
@@ -44,7 +44,7 @@ const permissionsOf = { reader: [], admin: ['read:admin-messages'] };
 const clientSecret = 'secret-of-every-client-of-the-authorization-server';
 const keySetPath = '/.well-known/jwks.json';
 
-/** Starts one, with two clients that may have tokens for any audience. */
+/** Starts a server with two clients that may get tokens for any audience. */
 export async function startAuthorizationServer(
   options: AuthorizationServerOptions = {},
 ): Promise<AuthorizationServer> {
@@ -53,14 +53,14 @@ export async function startAuthorizationServer(
   const { port } = server.address() as AddressInfo;
   const domain = `127.0.0.1:${port}`;
   const { issuer = `https://${domain}/`, privateKey = makeSigningKey() } = options;
-  const door = doorOf(server);
+  const connections = connectionSwitch(server);
 
   let generation = 1;
-  let answer = providerFor(issuer, privateKey, `key-${generation}`).callback();
+  let handle = providerFor(issuer, privateKey, `key-${generation}`).callback();
   let keySetFetches = 0;
   server.on('request', (request, response) => {
     if (request.url === keySetPath) keySetFetches += 1;
-    void answer(request, response);
+    void handle(request, response);
   });
 
   return {
@@ -72,14 +72,14 @@ export async function startAuthorizationServer(
     token: (request) => fetchToken(`https://${domain}/token`, request),
     rotate: () => {
       generation += 1;
-      answer = providerFor(issuer, makeSigningKey(), `key-${generation}`).callback();
+      handle = providerFor(issuer, makeSigningKey(), `key-${generation}`).callback();
     },
     present: (identity) => {
       server.setSecureContext(identity);
-      door.clear();
+      connections.clear();
     },
-    goDown: door.shut,
-    comeBack: door.open,
+    goDown: connections.shut,
+    comeBack: connections.open,
     close: async () => {
       server.close();
       server.closeAllConnections();
@@ -88,7 +88,7 @@ export async function startAuthorizationServer(
   };
 }
 
-/** Lets this process trust the certificates of tests, as `NODE_EXTRA_CA_CERTS` lets a program. */
+/** Makes this process trust the certificates of tests, as `NODE_EXTRA_CA_CERTS` does for a program. */
 export function trustAuthority(): void {
   setDefaultCACertificates([...getCACertificates(), authority]);
 }
@@ -97,7 +97,7 @@ export function makeSigningKey(): KeyObject {
   return generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey;
 }
 
-/** The provider cannot change its keys, so that every key has a provider. */
+/** Creates the provider of a key: a provider cannot change its keys. */
 function providerFor(issuer: string, privateKey: KeyObject, kid: string): Provider {
   const key = {
     ...privateKey.export({ format: 'jwk' }),
@@ -139,23 +139,24 @@ function providerFor(issuer: string, privateKey: KeyObject, kid: string): Provid
 }
 
 async function fetchToken(url: string, { audience, client }: TokenOptions): Promise<string> {
-  const answer = await fetch(url, {
+  const response = await fetch(url, {
     method: 'POST',
     headers: { authorization: `Basic ${btoa(`${client}:${clientSecret}`)}` },
     body: new URLSearchParams({ grant_type: 'client_credentials', resource: audience }),
   });
-  const body = (await answer.json()) as { access_token?: string };
+  const body = (await response.json()) as { access_token?: string };
   if (body.access_token === undefined) {
-    throw new Error(`no token: ${answer.status} ${JSON.stringify(body)}`);
+    throw new Error(`no token: ${response.status} ${JSON.stringify(body)}`);
   }
   return body.access_token;
 }
 
 /**
- * A server that gave its port up could find another one there when it comes back. The connections
- * are not reset: after `resetAndDestroy` on one that carries TLS, Node 26 spins at its exit.
+ * Lets a server refuse connections while it keeps its port, which another process could take
+ * otherwise. Connections are not reset: after `resetAndDestroy` on a TLS connection, Node 26 spins at
+ * its exit.
  */
-function doorOf(server: Server): Record<'clear' | 'shut' | 'open', () => void> {
+function connectionSwitch(server: Server): Record<'clear' | 'shut' | 'open', () => void> {
   const sockets = new Set<Socket>();
   let shut = false;
   server.on('connection', (socket: Socket) => {

@@ -3,16 +3,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Browser, chromium } from 'playwright-core';
 
-/** A real Chromium, and how it is ended. */
+/** A running Chromium. */
 export interface RunningBrowser {
   readonly browser: Browser;
   close(): Promise<void>;
 }
 
 /**
- * Starts the Chromium that comes as an npm package, or the one that `LEAT_TEST_CHROME` names where
- * that one does not run (it is built for Linux on x64). It resolves no name but `localhost`, so a
- * page reaches nothing outside this machine.
+ * Starts the Chromium of the npm package, which is built for Linux on x64, or the one that
+ * `LEAT_TEST_CHROME` names. It resolves no name but `localhost`, so a
+ * page can connect to nothing outside this machine.
  */
 export async function startBrowser(): Promise<RunningBrowser> {
   const installed = process.env['LEAT_TEST_CHROME'];
@@ -20,7 +20,7 @@ export async function startBrowser(): Promise<RunningBrowser> {
     throw new Error('LEAT_TEST_CHROME: set it to the path of a Chrome or Chromium on this machine');
   }
   const former = process.env['TMPDIR'];
-  // The package unpacks itself there, and would use what another version of it has left.
+  // The package unpacks itself there, and would use the files of another version.
   const folder = await mkdtemp(join(tmpdir(), 'leat-browser-'));
   process.env['TMPDIR'] = folder;
   const remove = async (): Promise<void> => {

@@ -1,9 +1,9 @@
 /**
- * Certificates for webhooks of tests, valid until 2126 unless they are meant not to be. The
- * private keys protect nothing.
+ * Certificates for webhooks of tests, valid until 2126 except for the expired one. The private keys
+ * protect nothing.
  */
 
-/** The CA that signed them all but `selfSigned`; trust it through `NODE_EXTRA_CA_CERTS`. */
+/** The CA of all of them but `selfSigned`; trust it through `NODE_EXTRA_CA_CERTS`. */
 export const authority = `-----BEGIN CERTIFICATE-----
 MIIBhDCCASugAwIBAgIUIvHtWH46kD/lLL/MQi99LaiWmiEwCgYIKoZIzj0EAwIw
 FzEVMBMGA1UEAwwMTGVhdCB0ZXN0IENBMCAXDTI2MTEyMTAzMDkzOFoYDzIxMjYx
@@ -67,7 +67,7 @@ dW30ya11tY2CCjPQFT6cp5nAWg/7NA6rMknytVrYTVW5i+qeSZiYC4hn
 `,
 };
 
-/** For 127.0.0.1, ended in 2026. */
+/** For 127.0.0.1, expired in 2026. */
 export const expired: Identity = {
   cert: `-----BEGIN CERTIFICATE-----
 MIIBiTCCAS+gAwIBAgIULNjYezKkFI0i/KWxIqC21EFETmMwCgYIKoZIzj0EAwIw
@@ -89,7 +89,7 @@ PQvA1cshQrl7kPvttQWGU+Te+lJvt7u/80MMWbOXhwCWzBYDMITGducx
 `,
 };
 
-/** For 127.0.0.1, signed by itself. */
+/** For 127.0.0.1, self-signed. */
 export const selfSigned: Identity = {
   cert: `-----BEGIN CERTIFICATE-----
 MIIBjzCCATagAwIBAgIUYp10J62Y6NXpp5NZ7BRzuPQTdR0wCgYIKoZIzj0EAwIw

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { waitFor } from './wait.ts';
 
-/** Processes that a test file started, by their ids, and how the file ended. */
+/** The process ids of a test file and of its programs, and how the file ended. */
 interface Run {
   readonly file: number;
   readonly server: number;
@@ -19,7 +19,7 @@ const openHandles = new URL('../../tools/open-handles.ts', import.meta.url).href
 
 const helper = (name: string): string => JSON.stringify(new URL(name, import.meta.url).href);
 
-/** Runs `node --test` with a file whose test starts programs and a server, and goes on like this. */
+/** Runs `node --test` with a file whose test starts programs and a server, then runs this code. */
 async function runTestThat(t: TestContext, goesOn: string): Promise<Run> {
   const folder = await mkdtemp(join(tmpdir(), 'leat-children-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
@@ -45,7 +45,7 @@ async function runTestThat(t: TestContext, goesOn: string): Promise<Run> {
       ${goesOn}
     });`,
   );
-  // With this variable a run takes itself for a part of this one.
+  // With this variable the run would be a part of this one.
   const env = { ...process.env, NODE_TEST_CONTEXT: undefined };
   const run = spawn(process.execPath, [`--import=${openHandles}`, '--test', file], { env });
   t.after(() => run.kill('SIGKILL'));

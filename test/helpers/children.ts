@@ -1,12 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
 
-/** Programs that tests start end with the process that started them, also where that is killed. */
+/** Programs that tests start end with the process that started them, also when it is killed. */
 
 export interface EndOptions {
-  /** What ends it; `KILL` when absent. */
+  /** The signal that ends it; `KILL` when absent. */
   readonly signal?: 'KILL' | 'QUIT';
-  /** Removed afterwards, if anything is there. */
+  /** Removed afterwards, if it exists. */
   readonly folder?: string;
   /** It is meant to run until this process exits. */
   readonly untilExit?: boolean;

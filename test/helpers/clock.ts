@@ -1,15 +1,15 @@
 import type { Clock, Timer } from '../../src/core/clock.ts';
 
-/** A clock that stands still until it is moved. */
+/** A clock that only `advance` and `move` change. */
 export interface ManualClock extends Clock {
   /**
-   * Lets everything under way go on, then moves the time, running each timer at its instant and
-   * letting what it started go on before the next.
+   * Runs pending microtasks, then moves the time: runs each timer at its instant, and the microtasks
+   * that it leads to before the next timer.
    */
   advance(ms: number): Promise<void>;
-  /** Moves the time at once and runs the timers that are due, without waiting for what they start. */
+  /** Moves the time at once and runs the timers that are due, without waiting for the work that they start. */
   move(ms: number): void;
-  /** Calls of `after` that wait. */
+  /** Pending calls of `after`. */
   readonly pending: number;
 }
 
@@ -20,7 +20,7 @@ interface Pending {
 
 export function createManualClock(startMillis = 1_772_357_400_000): ManualClock {
   let elapsedMs = 0;
-  // In the order of the calls; of two at one instant the earlier call comes first.
+  // In the order of the calls: timers of the same instant run in this order.
   const timers = new Set<Pending>();
 
   const nextUntil = (endMs: number): Pending | undefined => {
@@ -68,7 +68,7 @@ export function createManualClock(startMillis = 1_772_357_400_000): ManualClock 
   };
 }
 
-/** All microtasks there are, and those that they lead to. */
+/** Runs all pending microtasks, and those that they lead to. */
 function turn(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);

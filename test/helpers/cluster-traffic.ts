@@ -21,13 +21,13 @@ export interface ClusterTraffic {
   readonly receiver: CountingReceiver;
   readonly nodes: Running[];
   readonly acknowledged: Set<string>;
-  /** Publishes at a node what is permitted, until it ends or the traffic does. */
+  /** Publishes the permitted events at a node, until it or the traffic ends. */
   publishAt(node: Running): void;
-  /** Permits the publishers this many events more. */
+  /** Permits the publishers this many more events. */
   permit(events: number): void;
-  /** Waits until this many events more are acknowledged than now. */
+  /** Waits until this many more events are acknowledged. */
   acknowledgedMore(events: number): Promise<void>;
-  /** Ends the traffic and checks that everything has arrived, nothing too often. */
+  /** Ends the traffic and checks that everything has arrived, with few duplicates. */
   end(): Promise<void>;
 }
 

@@ -1,19 +1,19 @@
 import type { TestContext } from 'node:test';
 import { createTempStore, type Running, startLeat, waitFor } from './leat.ts';
 import { startPooler } from './pooler.ts';
-import { behindPort, type PostgresServer, query, startPostgres } from './postgres.ts';
+import { throughPort, type PostgresServer, query, startPostgres } from './postgres.ts';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 
-/** Leat nodes as processes on one PostgreSQL of their own, with a network between that can fail. */
+/** Leat nodes as processes on their own PostgreSQL, behind a network that can fail. */
 export interface Cluster {
   readonly server: PostgresServer;
   readonly proxy: TcpProxy;
-  /** Of the database itself, without the network between. */
+  /** The URL of the database itself, without the proxy. */
   readonly url: string;
-  /** `program`: the `main.ts` of another version. */
+  /** Starts a node. `program`: the `main.ts` of another version. */
   start(settings?: Readonly<Record<string, string>>, program?: string): Promise<Running>;
-  /** Asks the database itself. */
-  ask<Row extends object>(sql: string): Promise<Row[]>;
+  /** Queries the database itself. */
+  query<Row extends object>(sql: string): Promise<Row[]>;
 }
 
 export interface NodeShown {
@@ -24,7 +24,7 @@ export interface NodeShown {
 }
 
 /**
- * Everything that was started ends with the test. `pooled`: nodes reach the server through a pooler
+ * Starts a cluster that ends with the test. `pooled`: nodes reach the server through a pooler
  * that shares connections between transactions and refuses LISTEN.
  */
 export async function startCluster(
@@ -38,10 +38,10 @@ export async function startCluster(
     : undefined;
   const proxy = await startTcpProxy(pooler?.port ?? server.port);
   const url = await server.createDatabase();
-  const proxied = behindPort(url, proxy.port);
+  const proxied = throughPort(url, proxy.port);
   const starts: Promise<Running>[] = [];
   t.after(async () => {
-    // Of several that start at once one may fail before the others are there.
+    // When several nodes start at once, one may fail before the others have started.
     const ended = await Promise.allSettled(starts);
     const nodes = ended.flatMap((end) => (end.status === 'fulfilled' ? [end.value] : []));
     for (const node of nodes) node.child.kill('SIGCONT');
@@ -61,18 +61,18 @@ export async function startCluster(
       starts.push(starting);
       return starting;
     },
-    ask: (sql) => query(url, sql),
+    query: (sql) => query(url, sql),
   };
 }
 
-/** The nodes as one of them tells. */
+/** Returns the nodes as one of them reports them. */
 export async function nodesOf(node: Pick<Running, 'url'>): Promise<readonly NodeShown[]> {
   const response = await fetch(`${node.url}/readyz`);
   const { nodes = [] } = (await response.json()) as { nodes?: readonly NodeShown[] };
   return nodes;
 }
 
-/** Waits until so many nodes live and own these numbers of streams, the largest first. */
+/** Waits until the live nodes own these numbers of streams, the largest first. */
 export async function settled(node: Running, streams: readonly number[]): Promise<void> {
   const wanted = JSON.stringify(streams);
   let shown = '';

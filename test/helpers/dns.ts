@@ -4,10 +4,10 @@ import { createServer, isIPv4, type Server } from 'node:net';
 
 /** A name server on loopback that speaks real DNS over UDP and TCP (RFC 1035). */
 
-/** For a resolver that is to ask its name servers alone: no hosts file, no search domains. */
+/** For a resolver that uses its name servers only: no hosts file, no search domains. */
 export const noFiles = { hostsFile: '/dev/null', resolvConf: '/dev/null' };
 
-/** Addresses of both families (none: the name exists without any), a refusal, no answer, or a lie. */
+/** Addresses of both families (none: the name exists without any), an error, no answer, or a forged one. */
 export type DnsAnswer =
   | readonly string[]
   | 'no such name'
@@ -20,17 +20,17 @@ export type DnsAnswer =
   /** Bytes that are no answer. */
   | 'noise';
 
-/** What a name has. `asked` counts the questions for this name and family, 1-indexed. */
-export type Zone = (name: string, asked: number, family: 4 | 6) => DnsAnswer | Promise<DnsAnswer>;
+/** Returns the answer for a name. `count` is the number of this question for the name and family, 1-indexed. */
+export type Zone = (name: string, count: number, family: 4 | 6) => DnsAnswer | Promise<DnsAnswer>;
 
 export interface DnsServer {
-  /** Its address, as the resolver takes it. */
+  /** Its address in the format of the resolver. */
   readonly servers: readonly string[];
   /** Questions so far, `<name> A` or `<name> AAAA`. */
   readonly questions: readonly string[];
-  /** Those of them that came over TCP. */
+  /** Questions that came over TCP. */
   readonly tcpQuestions: readonly string[];
-  /** From which ports they came over UDP. */
+  /** Source ports of the questions over UDP. */
   readonly ports: ReadonlySet<number>;
   close(): Promise<void>;
 }
@@ -54,8 +54,8 @@ export async function startDns(zone: Zone): Promise<DnsServer> {
     const key = `${question.name} ${question.family === 4 ? 'A' : 'AAAA'}`;
     questions.push(key);
     if (isTcp) tcpQuestions.push(key);
-    const asked = questions.filter((before) => before === key).length;
-    const answer = await zone(question.name, asked, question.family);
+    const count = questions.filter((before) => before === key).length;
+    const answer = await zone(question.name, count, question.family);
     if (isClosed) return;
     const bytesMax = isTcp ? 65_535 : udpBytesMax;
     for (const each of encodeAll(query, question, answer, bytesMax)) send(each);
@@ -66,7 +66,7 @@ export async function startDns(zone: Zone): Promise<DnsServer> {
   });
   tcp.on('connection', (socket) => {
     socket.on('error', () => undefined);
-    // One question a connection, in one piece: the resolver does no more.
+    // One question per connection, in one chunk: the resolver sends no more.
     socket.once('data', (bytes: Buffer) => {
       void answerTo(bytes.subarray(2), true, (answer) =>
         socket.write(Buffer.concat([uint16(answer.length), answer])),
@@ -95,7 +95,7 @@ async function listen(server: Server): Promise<number> {
   return address.port;
 }
 
-/** What fits into an answer over UDP; a longer one is cut off and says so. */
+/** The longest answer over UDP; a longer one is truncated and marked. */
 const udpBytesMax = 512;
 
 interface Question {
@@ -164,7 +164,7 @@ function encode(
   return Buffer.concat([header, question]);
 }
 
-/** A CNAME record that points to the name in the question, under which it stands. */
+/** A CNAME record that points to the name in the question, which is also its own name. */
 const aliasOfItself = Buffer.from([0xc0, 12, 0, 5, 0, 1, 0, 0, 0, 0, 0, 2, 0xc0, 12]);
 
 function uint16(value: number): Buffer {

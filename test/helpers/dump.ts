@@ -4,17 +4,17 @@ import { waitFor } from './wait.ts';
 
 /** A session that reads every table, as pg_dump does. */
 export interface Dump {
-  /** Ends its transaction; throws where the session was lost before. */
+  /** Ends its transaction; throws if the session was lost before. */
   end(): Promise<void>;
 }
 
 /**
- * Begins one, and returns when its transaction has lasted longer than those of Leat do: upkeep
- * takes a younger one for one of these.
+ * Begins a dump, and returns when its transaction is older than any of Leat: upkeep treats a younger
+ * one as its own.
  */
 export async function startDump(url: string): Promise<Dump> {
   const client = new pg.Client({ connectionString: url, application_name: 'dump' });
-  // Where the test fails it is still there when the server ends.
+  // When the test fails, the server ends before this connection.
   client.on('error', () => undefined);
   await client.connect();
   await client.query('begin isolation level repeatable read, read only');

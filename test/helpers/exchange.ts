@@ -1,8 +1,8 @@
 import { connect } from 'node:net';
 import { waitFor } from './leat.ts';
 
-/** An HTTP answer, read off a socket. */
-export interface Exchanged {
+/** An HTTP response, read from a socket. */
+export interface RawResponse {
   readonly status: number;
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
@@ -10,10 +10,10 @@ export interface Exchanged {
 }
 
 /**
- * Sends bytes to a port of 127.0.0.1 as they are and reads the first answer: for requests that an
- * HTTP client would refuse to send. Without an answer the status is 0.
+ * Sends bytes to a port of 127.0.0.1 as they are and reads the first response: for requests that an
+ * HTTP client would refuse to send. Without a response the status is 0.
  */
-export async function exchange(port: number, request: string | Buffer): Promise<Exchanged> {
+export async function exchange(port: number, request: string | Buffer): Promise<RawResponse> {
   const socket = connect(port, '127.0.0.1');
   let received = '';
   let ended = false;
@@ -27,14 +27,14 @@ export async function exchange(port: number, request: string | Buffer): Promise<
   });
   socket.write(request);
   try {
-    await waitFor('an answer on the socket', () => ended || isComplete(received));
+    await waitFor('a response on the socket', () => ended || isComplete(received));
   } finally {
     socket.destroy();
   }
   return parsed(received);
 }
 
-/** The bytes of a request whose headers are given as lines; they need no length. */
+/** Returns the text of a request with these header lines. */
 export function requestText(line: string, headers: readonly string[], body = ''): string {
   return `${[`${line} HTTP/1.1`, 'Host: 127.0.0.1', ...headers].join('\r\n')}\r\n\r\n${body}`;
 }
@@ -46,7 +46,7 @@ function isComplete(text: string): boolean {
   return length !== undefined && Buffer.byteLength(body) >= Number(length);
 }
 
-function parsed(text: string): Exchanged {
+function parsed(text: string): RawResponse {
   const end = text.indexOf('\r\n\r\n');
   if (end === -1) return { status: 0, headers: {}, body: '' };
   const [first = '', ...lines] = text.slice(0, end).split('\r\n');

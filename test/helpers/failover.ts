@@ -12,31 +12,31 @@ import {
   startCountingReceiver,
 } from './traffic.ts';
 
-/** Events that only the primary has when it dies, with asynchronous replication, at least. */
+/** The least number of events that only the primary has when it dies, with asynchronous replication. */
 const behind = 300;
-/** Events published by each node before, while and after the primary is away, at least. */
+/** The least number of events that each node publishes before, during and after the outage. */
 const step = 60;
 const streams = ['one', 'two'];
 const publishersPerNode = 3;
 const retryMs = 20;
 
 /**
- * Nodes as processes on a primary with a standby. A round lets the primary die under load and promotes
- * the standby, which has a new standby in the next round; the nodes stay the same through all rounds.
+ * Nodes as processes on a primary with a standby. A round kills the primary under load and promotes
+ * the standby, which gets a new standby in the next round; the nodes run through all rounds.
  */
 export interface FailoverFixture {
   play(replication: 'asynchronous' | 'synchronous'): Promise<FailoverRound>;
-  /** Ends the traffic, and checks what the store, the receiver and the pull have by then. */
+  /** Ends the traffic, and checks the events of the store, the receiver and the pull. */
   end(): Promise<{ events: number; pulled: number; restarts: number }>;
 }
 
 export interface FailoverRound {
   /** From the promotion until every node has acknowledged an event. */
-  readonly awayMs: number;
-  /** The same from the death of the primary on. */
+  readonly outageMs: number;
+  /** The same from the death of the primary. */
   readonly sinceKillMs: number;
   /** Events acknowledged before the death that the survivor does not have. */
-  readonly gone: number;
+  readonly lost: number;
   /** Events of the survivor; the round ends when each has arrived at every stream. */
   readonly kept: number;
 }
@@ -47,7 +47,7 @@ interface Publisher {
   readonly ended: Promise<void>;
 }
 
-/** Everything that was started ends with the test. */
+/** Starts a fixture that ends with the test. */
 export async function startFailoverFixture(t: TestContext): Promise<FailoverFixture> {
   const ending = new AbortController();
   t.after(() => ending.abort());
@@ -88,7 +88,7 @@ export async function startFailoverFixture(t: TestContext): Promise<FailoverFixt
   const pull = followPull(nodes);
   t.after(pull.close);
   /** Events acknowledged by primaries of earlier rounds that died with them. */
-  const goneBefore = new Set<string>();
+  const lostBefore = new Set<string>();
 
   const play: FailoverFixture['play'] = async (replication) => {
     const synchronous = replication === 'synchronous';
@@ -105,12 +105,12 @@ export async function startFailoverFixture(t: TestContext): Promise<FailoverFixt
     const backMs = Math.max(...publishers.map((ofNode) => firstAfter(ofNode, promotedMs)));
     await more(step);
     const kept = await deliveredIds(servers, receiver);
-    const gone = acknowledged(promotedMs).filter((id) => !kept.has(id) && !goneBefore.has(id));
-    for (const id of gone) goneBefore.add(id);
+    const lost = acknowledged(promotedMs).filter((id) => !kept.has(id) && !lostBefore.has(id));
+    for (const id of lost) lostBefore.add(id);
     return {
-      awayMs: Math.max(0, backMs - promotedMs),
+      outageMs: Math.max(0, backMs - promotedMs),
       sinceKillMs: backMs - killedMs,
-      gone: gone.length,
+      lost: lost.length,
       kept: kept.size,
     };
   };
@@ -182,7 +182,7 @@ async function startServers(t: TestContext): Promise<Servers> {
 const countOf = (publishers: readonly Publisher[]): number =>
   publishers.reduce((sum, { acknowledged }) => sum + acknowledged.length, 0);
 
-/** When a node acknowledged its first event after an instant. */
+/** Returns when a node acknowledged its first event after an instant. */
 function firstAfter(publishers: readonly Publisher[], sinceMs: number): number {
   const first = publishers.flatMap(
     ({ acknowledged }) => acknowledged.find(({ atMs }) => atMs >= sinceMs)?.atMs ?? [],
@@ -192,14 +192,14 @@ function firstAfter(publishers: readonly Publisher[], sinceMs: number): number {
 
 let published = 0;
 
-/** Publishes one event after the other; one that is not acknowledged is sent again until it is. */
+/** Publishes one event after the other; repeats an event until it is acknowledged. */
 function publishOn(node: Running, until: AbortSignal): Publisher {
   const acknowledged: Publisher['acknowledged'] = [];
   const work = async (): Promise<void> => {
     while (!until.aborted) {
       published += 1;
       const event = { id: `order-${published}`, type: eventType, data: { object: {} } };
-      const id = await untilTaken(node, event, until);
+      const id = await untilAccepted(node, event, until);
       if (id !== undefined) acknowledged.push({ id, atMs: performance.now() });
       await sleep(retryMs);
     }
@@ -207,7 +207,7 @@ function publishOn(node: Running, until: AbortSignal): Publisher {
   return { acknowledged, ended: work() };
 }
 
-async function untilTaken(
+async function untilAccepted(
   node: Running,
   event: object,
   until: AbortSignal,
@@ -226,24 +226,24 @@ async function untilTaken(
   return undefined;
 }
 
-/** The events of the survivor, once each has arrived at every stream. */
+/** Returns the events of the survivor once each has arrived at every stream. */
 async function deliveredIds(servers: Servers, receiver: CountingReceiver): Promise<Set<string>> {
   const ids = await servers.ids();
   await receiver.waitForAll('every event of the survivor', streams, ids);
   return new Set(ids);
 }
 
-/** Every delivery is recorded, the cursors are at the head, and the log has no gap. */
+/** Waits until every delivery is recorded and the cursors are at the head; checks that the log has no gap. */
 async function waitForRecords(servers: Servers): Promise<void> {
-  interface Standing {
+  interface LogState {
     readonly head: number;
     readonly events: number;
     readonly cursors: readonly number[];
     readonly rows: number;
     readonly ordered: boolean;
   }
-  const read = async (): Promise<Standing | undefined> => {
-    const [standing] = await servers.ask<Standing>(`
+  const read = async (): Promise<LogState | undefined> => {
+    const [state] = await servers.ask<LogState>(`
       select t.head::int as head, (select count(*)::int from events) as events,
         (select json_agg(r.cursor order by r.stream) from runs r) as cursors,
         (select count(*)::int from deliveries) as rows, (
@@ -251,9 +251,9 @@ async function waitForRecords(servers: Servers): Promise<void> {
             select published_at < lag(published_at) over (order by "offset") as falls from events
           ) as pair where falls) as ordered
       from tenants t`);
-    return standing;
+    return state;
   };
-  let last: Standing | undefined;
+  let last: LogState | undefined;
   await waitFor(
     'every delivery to be recorded',
     async () => {
@@ -266,7 +266,7 @@ async function waitForRecords(servers: Servers): Promise<void> {
   assert.equal(last?.ordered, true, 'the instant of acceptance never falls along the log');
 }
 
-/** Reads the log as a client does: from where it was, or from the beginning once it is told 410. */
+/** Reads the log as a client does: after its last event, or from the beginning after a 410. */
 function followPull(nodes: readonly Running[]) {
   const seen = new Set<string>();
   const state = { restarts: 0, isClosed: false };
@@ -301,7 +301,7 @@ function followPull(nodes: readonly Running[]) {
   const follow = async (): Promise<void> => {
     for (let turn = 0; !state.isClosed; turn += 1) {
       const node = nodes[turn % nodes.length];
-      // One that does not answer now is asked again in its turn.
+      // A node that does not respond is tried again in its turn.
       if (node !== undefined) await read(node).catch(() => undefined);
       await sleep(retryMs);
     }

@@ -11,14 +11,14 @@ import { waitFor } from './wait.ts';
 export { freePort } from './ports.ts';
 export { waitFor } from './wait.ts';
 
-/** The real program as a process of its own, on a store in a fresh folder. */
+/** The real program as a process, on a store in a fresh folder. */
 
 export const secretKey = Buffer.alloc(32, 7);
 export const bootstrapClient = { id: 'operator', secret: 'secret-of-the-operator' };
 
 /**
- * Programs that tests start read their sources compiled, from the second time on: hundreds of starts
- * are a third of what the tests would cost otherwise.
+ * Programs that tests start use compiled sources from the second start on. Otherwise hundreds of starts
+ * would take three times as long.
  */
 export const compileCache = {
   NODE_COMPILE_CACHE: new URL('../../node_modules/.cache/compiled', import.meta.url).pathname,
@@ -35,7 +35,7 @@ export interface Running {
   readonly url: string;
   readonly port: number;
   readonly child: ChildProcess;
-  /** What it has written so far, both outputs. */
+  /** Returns the text of both outputs so far. */
   output(): string;
   /** A management token with every scope. */
   readonly token: string;
@@ -43,7 +43,7 @@ export interface Running {
   send(method: string, path: string, body?: unknown, headers?: object): Promise<Response>;
   /** Kills it as `kill -9` does. */
   kill(): Promise<void>;
-  /** Ends it as Ctrl-C does; answers its exit code. */
+  /** Ends it as Ctrl-C does; returns its exit code. */
   stop(): Promise<number | null>;
 }
 
@@ -58,7 +58,7 @@ export async function createTempStore(): Promise<TempStore> {
 
 /**
  * Starts `leat serve` on a store and waits until it is ready; throws with its output otherwise.
- * With `LEAT_TLS=local` this process trusts from then on the authority that the program names.
+ * With `LEAT_TLS=local` this process then trusts the CA that the program names.
  *
  * @param program the `main.ts` of another version
  */
@@ -91,7 +91,7 @@ export async function startLeat(
   const secure = settings['LEAT_TLS'] === 'local';
   const url = secure ? `https://localhost:${port}` : `http://127.0.0.1:${port}`;
   const kill = (): Promise<void> => end(child, 'SIGKILL').then(noop);
-  const trusted = secure ? trustAnnounced(child, output) : Promise.resolve();
+  const trusted = secure ? trustPrintedCa(child, output) : Promise.resolve();
   const token = await trusted
     .then(() => ready(child, url, output))
     .then(() => fetchToken(url, operatorOf(settings)))
@@ -112,13 +112,13 @@ export async function startLeat(
 }
 
 /**
- * What is started: the sources, or the bundle of them that a run of many tests makes first, as most
- * of a start is reading and checking a thousand modules.
+ * The program under test: the sources, or the bundle that a run of many tests builds first, as most of
+ * a start is loading a thousand modules.
  */
 export const leatProgram =
   process.env['LEAT_TEST_PROGRAM'] ?? new URL('../../src/main.ts', import.meta.url).pathname;
 
-/** Starts the program with any words; the environment holds what is given and the path only. */
+/** Starts the program with any arguments; its environment has `env` and PATH only. */
 export function spawnLeat(
   words: readonly string[],
   env: Readonly<Record<string, string>>,
@@ -141,7 +141,7 @@ export function spawnLeat(
   return { child, output: () => text };
 }
 
-/** Runs the program to its end. */
+/** Runs the program until it ends. */
 export async function runLeat(
   words: readonly string[],
   env: Readonly<Record<string, string>>,
@@ -200,18 +200,18 @@ function operatorOf(settings: Readonly<Record<string, string>>): typeof bootstra
   };
 }
 
-/** The file that the program tells its clients to trust, once it has said so. */
-export function announcedAuthority(output: string): string | undefined {
+/** Returns the CA file that the program has printed, if it has. */
+export function printedCaFile(output: string): string | undefined {
   return /^NODE_EXTRA_CA_CERTS=(?<file>.+)\n/m.exec(output)?.groups?.['file'];
 }
 
-async function trustAnnounced(child: ChildProcess, output: () => string): Promise<void> {
+async function trustPrintedCa(child: ChildProcess, output: () => string): Promise<void> {
   const named = (): string | undefined => {
     assertRunning(child, output);
-    return announcedAuthority(output());
+    return printedCaFile(output());
   };
-  const file = await waitFor('the authority to be named', named, { progress: output });
-  // What NODE_EXTRA_CA_CERTS does for a process that is started with it.
+  const file = await waitFor('the CA file to be printed', named, { progress: output });
+  // NODE_EXTRA_CA_CERTS does the same for a process that is started with it.
   setDefaultCACertificates([...getCACertificates('default'), await readFile(file, 'utf8')]);
 }
 
@@ -233,7 +233,7 @@ async function ready(child: ChildProcess, url: string, output: () => string): Pr
   await waitFor('the server to be ready', isReady, { progress });
 }
 
-/** Ends a program that has not ended yet; answers its exit code, `null` after a signal. */
+/** Ends a program that has not ended yet; returns its exit code, `null` after a signal. */
 export async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
   if (child.exitCode === null && child.signalCode === null) {
     const ended = once(child, 'close');

@@ -1,25 +1,25 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 
-/** Shorter than any wait for a lock that is worth a word. */
+/** Shorter than any relevant wait for a lock. */
 const pauseMs = 5;
 
-/** Watches a database until told to end. */
+/** Watches the locks of a database until `end` is called. */
 export interface LockWatch {
-  /** Each lock so far that publishing or delivering waited for, or would have to wait for. */
+  /** Returns each lock so far that publishing or delivering waited for, or would wait for. */
   found(): readonly string[];
   /** Returns all of them. */
   end(): Promise<readonly string[]>;
 }
 
 /**
- * Samples the locks of the program all the time: those that it waits for, also on single days, and
- * those that it holds on whole tables and that exclude reading or writing. A day that is being
- * detached is not counted: no new statement finds it.
+ * Samples the locks of the program continuously: those that it waits for, also on partitions of days,
+ * and those that it holds on whole tables and that exclude reading or writing. A partition that is
+ * being detached is not counted: new statements do not use it.
  */
 export async function watchLocks(url: string): Promise<LockWatch> {
   const client = new pg.Client({ connectionString: url });
-  // Where the test fails it is still there when the server ends.
+  // When the test fails, the server ends before this connection.
   client.on('error', () => undefined);
   await client.connect();
   const found = new Set<string>();
@@ -31,7 +31,7 @@ export async function watchLocks(url: string): Promise<LockWatch> {
       await sleep(pauseMs);
     }
   };
-  // A failure is reported at the end: until then nobody awaits it.
+  // A failure is reported at the end: until then nothing awaits it.
   const watched = sample().then(
     () => undefined,
     (error: unknown) => error,

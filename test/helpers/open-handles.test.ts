@@ -19,7 +19,7 @@ test('a test file that passes and leaves a server open ends, fails and is named'
     test('opens a server', () => void createServer().listen(0, '127.0.0.1'));
     test('has a result too', () => {});`,
   );
-  // With this variable a run takes itself for a part of this one.
+  // With this variable the run would be a part of this one.
   const env = { ...process.env, NODE_TEST_CONTEXT: undefined };
   const run = spawn(process.execPath, [`--import=${preload}`, '--test', file], { env });
   t.after(() => run.kill('SIGKILL'));

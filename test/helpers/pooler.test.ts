@@ -3,9 +3,9 @@ import { connect } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import pg from 'pg';
 import { type Pooler, startPooler } from './pooler.ts';
-import { behindPort, sharedPostgres } from './postgres.ts';
+import { throughPort, sharedPostgres } from './postgres.ts';
 
-test('each transaction has one connection to the server, the next one has another', async (t) => {
+test('each transaction has one connection to the server, the next transaction another', async (t) => {
   const { pooler, open } = await startFixture(t);
   const client = await open();
   const seen: number[] = [];
@@ -21,7 +21,7 @@ test('each transaction has one connection to the server, the next one has anothe
   assert.equal(pooler.assignments, 4);
 });
 
-test('whoever asks for TLS hears no, then what the server says of itself', async (t) => {
+test('TLS is refused; then the client receives the parameters of the server', async (t) => {
   const { open, url, pooler } = await startFixture(t);
   const secure = new pg.Client({ connectionString: url, ssl: true });
   await assert.rejects(secure.connect(), /does not support SSL/);
@@ -29,12 +29,12 @@ test('whoever asks for TLS hears no, then what the server says of itself', async
   const { rows } = await client.query<{ server_version: string }>('show server_version');
   const { port, user, database } = client;
   assert.equal(port, pooler.port);
-  const said = await greetingOf(port, ['user', user ?? '', 'database', database ?? '']);
-  assert.equal(said[0], 'N');
-  assert.ok(said.includes(`server_version\0${rows[0]?.server_version}\0`));
+  const greeting = await greetingOf(port, ['user', user ?? '', 'database', database ?? '']);
+  assert.equal(greeting[0], 'N');
+  assert.ok(greeting.includes(`server_version\0${rows[0]?.server_version}\0`));
 });
 
-test('more clients than connections take turns', async (t) => {
+test('more clients than connections share them in turn', async (t) => {
   const { pooler, open } = await startFixture(t);
   const clients = await Promise.all(Array.from({ length: 12 }, () => open()));
   const sums = clients.map(async (client, n) => {
@@ -48,7 +48,7 @@ test('more clients than connections take turns', async (t) => {
   assert.equal(pooler.assignments, 12);
 });
 
-test('a client that does not wait for answers gets them all, in one transaction at most', async (t) => {
+test('a pipelining client receives every result, in one transaction', async (t) => {
   const { pooler, open } = await startFixture(t);
   const client = await open({ pipeline: true });
   const pids = await Promise.all([
@@ -63,7 +63,7 @@ test('a client that does not wait for answers gets them all, in one transaction 
   assert.equal(pooler.assignments, 1);
 });
 
-test('a failed statement is over, a failed transaction is not', async (t) => {
+test('a failed statement releases its connection, a failed transaction keeps it until its end', async (t) => {
   const { pooler, open } = await startFixture(t);
   const client = await open();
   await assert.rejects(client.query('select 1 / $1::int', [0]), { code: '22012' });
@@ -75,7 +75,7 @@ test('a failed statement is over, a failed transaction is not', async (t) => {
   assert.equal(pooler.assignments, 2);
 });
 
-test('long rows come through whole', async (t) => {
+test('long rows arrive completely', async (t) => {
   const { open } = await startFixture(t);
   const client = await open();
   const text = 'x'.repeat(3_000_000);
@@ -83,7 +83,7 @@ test('long rows come through whole', async (t) => {
   assert.deepEqual(rows, [{ text }]);
 });
 
-test('what a session keeps is not there in the next transaction', async (t) => {
+test('the state of a session is gone in the next transaction', async (t) => {
   const { open } = await startFixture(t);
   const client = await open();
   await client.query(`set search_path = 'elsewhere'`);
@@ -91,11 +91,11 @@ test('what a session keeps is not there in the next transaction', async (t) => {
   assert.notEqual(rows[0]?.search_path, 'elsewhere');
   const named = { name: 'one', text: 'select 1 as one' };
   await client.query(named);
-  // The client believes that the server still has it.
+  // The client assumes that the server still has it.
   await assert.rejects(client.query(named), { code: '26000' });
 });
 
-test('nobody hears a notification', async (t) => {
+test('notifications do not arrive', async (t) => {
   const { open } = await startFixture(t);
   const client = await open();
   client.on('notification', () => assert.fail('a notification'));
@@ -112,7 +112,7 @@ test('nobody hears a notification', async (t) => {
   await client.query('select 1');
 });
 
-test('a pooler may refuse to listen; the connection stays good', async (t) => {
+test('a pooler may refuse LISTEN; the connection remains usable', async (t) => {
   const { pooler, open } = await startFixture(t, { refuseListen: true });
   const client = await open({ pipeline: true });
   const first = client.query('select 1 as one');
@@ -124,7 +124,7 @@ test('a pooler may refuse to listen; the connection stays good', async (t) => {
   assert.equal(pooler.assignments, 2);
 });
 
-test('a transaction whose client goes away is undone, and others go on', async (t) => {
+test('a transaction whose client disconnects is rolled back, and others continue', async (t) => {
   const { url, open } = await startFixture(t, { serverConnections: 1 });
   const client = await open();
   await client.query('create table notes (words text)');
@@ -136,7 +136,7 @@ test('a transaction whose client goes away is undone, and others go on', async (
   assert.deepEqual((await client.query('select words from notes')).rows, []);
 });
 
-test('a parameter that belongs to a session is refused, and so is another database', async (t) => {
+test('a session parameter is refused, and so is another database', async (t) => {
   const { url, open } = await startFixture(t);
   await open();
   const withOptions = new pg.Client({ connectionString: url, statement_timeout: 1000 });
@@ -145,7 +145,7 @@ test('a parameter that belongs to a session is refused, and so is another databa
   await assert.rejects(elsewhere.connect(), { code: '08P01' });
 });
 
-test('without a server a client is told so', async (t) => {
+test('without a server a client gets an error', async (t) => {
   const behind = await startPooler({ port: 1, serverConnections: 1 });
   t.after(() => behind.close());
   const client = new pg.Client({ connectionString: `postgres://leat@127.0.0.1:${behind.port}/x` });
@@ -160,7 +160,7 @@ async function startFixture(
   const server = await sharedPostgres();
   const database = await server.createDatabase();
   const pooler: Pooler = await startPooler({ port: server.port, serverConnections: 3, ...options });
-  const url = behindPort(database, pooler.port);
+  const url = throughPort(database, pooler.port);
   const clients: pg.Client[] = [];
   t.after(async () => {
     await Promise.all(clients.map((client) => client.end()));
@@ -181,18 +181,18 @@ async function pidOf(client: pg.Client): Promise<number> {
   return rows[0]?.pid ?? 0;
 }
 
-/** What it says to a client that asks for TLS and logs in without waiting for the answer. */
+/** Returns the reply to a client that requests TLS and logs in without waiting for the reply. */
 async function greetingOf(port: number, parameters: readonly string[]): Promise<string> {
   const body = Buffer.from(`${parameters.join('\0')}\0\0`);
   const heads = Buffer.alloc(16);
   [8, 80_877_103, 8 + body.length, 196_608].forEach((word, n) => heads.writeInt32BE(word, 4 * n));
   const socket = connect({ port, host: '127.0.0.1' });
   socket.write(Buffer.concat([heads, body]));
-  let said = '';
+  let received = '';
   for await (const chunk of socket as AsyncIterable<Buffer>) {
-    said += chunk.toString('latin1');
+    received += chunk.toString('latin1');
     // ReadyForQuery, outside of a transaction.
-    if (said.endsWith('Z\0\0\0\x05I')) break;
+    if (received.endsWith('Z\0\0\0\x05I')) break;
   }
-  return said;
+  return received;
 }

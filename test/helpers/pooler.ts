@@ -4,22 +4,22 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
 /**
  * A connection pooler as PgBouncer is in transaction mode: a client has a connection to the server
- * for one transaction, and another one for the next. What sessions keep is left as it is, so that
- * a client that relies on it finds what others left, or nothing.
+ * for one transaction, and another one for the next. The state of server sessions is not reset,
+ * so that a client that relies on it finds the state of others, or none.
  */
 export interface Pooler {
   readonly port: number;
-  /** How often a client was given a connection to the server: once a transaction. */
+  /** How often a client was assigned a connection to the server: once a transaction. */
   readonly assignments: number;
   close(): Promise<void>;
 }
 
 export interface PoolerOptions {
-  /** Where PostgreSQL listens on loopback. It must trust whoever connects. */
+  /** The port of PostgreSQL on loopback, which must trust every connection. */
   readonly port: number;
-  /** All of one user and one database, those of the first client. */
+  /** Connections to the server, all with the user and the database of the first client. */
   readonly serverConnections: number;
-  /** Answers `LISTEN` with an error, as some poolers do; otherwise nobody hears a notification. */
+  /** Refuses `LISTEN` with an error, as some poolers do; otherwise notifications are lost. */
   readonly refuseListen?: boolean;
 }
 
@@ -62,7 +62,7 @@ interface Login {
 }
 
 interface ClientDeps {
-  /** None, where it is for another user or database. */
+  /** Returns `undefined` for another user or database. */
   poolOf(login: Login): Pool | undefined;
   readonly refuseListen: boolean;
   assigned(): void;
@@ -130,11 +130,11 @@ interface Session {
 function createSession(socket: Socket, pool: Pool, deps: ClientDeps): Session {
   const inbox: Buffer[] = [];
   let held: Backend | undefined;
-  let isAsking = false;
+  let isAcquiring = false;
   let isClosed = false;
-  /** Messages under way that the server answers with ReadyForQuery, each with one. */
+  /** Messages in progress that the server answers with one ReadyForQuery each. */
   let outstanding = 0;
-  /** Whether the server has messages that no Sync has ended. */
+  /** Whether the server has messages without a Sync after them. */
   let isOpenEnded = false;
   let status = 'I';
 
@@ -149,8 +149,8 @@ function createSession(socket: Socket, pool: Pool, deps: ClientDeps): Session {
     }
     pump();
   };
-  const ask = async (): Promise<void> => {
-    isAsking = true;
+  const acquire = async (): Promise<void> => {
+    isAcquiring = true;
     try {
       const backend = await pool.acquire();
       if (isClosed) {
@@ -164,20 +164,20 @@ function createSession(socket: Socket, pool: Pool, deps: ClientDeps): Session {
       socket.end(lost(error));
       return;
     } finally {
-      isAsking = false;
+      isAcquiring = false;
     }
     pump();
   };
   const pump = (): void => {
-    if (isAsking) return;
+    if (isAcquiring) return;
     for (let message = inbox[0]; message !== undefined; message = inbox[0]) {
       if (deps.refuseListen && isListen(message)) {
-        // Its answer comes after those before it.
+        // Its reply comes after the replies before it.
         if (outstanding > 0) return;
         socket.write(errorOf('ERROR', '0A000', 'LISTEN is not supported by this pooler'));
         socket.write(ready(status));
       } else if (held === undefined) {
-        void ask();
+        void acquire();
         return;
       } else {
         const isEnd = endings.has(typeOf(message));
@@ -200,7 +200,7 @@ function createSession(socket: Socket, pool: Pool, deps: ClientDeps): Session {
     close: () => {
       isClosed = true;
       inbox.length = 0;
-      // In the middle of a transaction: nobody else may go on with it.
+      // In the middle of a transaction: no other client may continue it.
       if (held !== undefined) pool.discard(held);
       held = undefined;
     },
@@ -211,7 +211,7 @@ function createSession(socket: Socket, pool: Pool, deps: ClientDeps): Session {
 interface Backend {
   readonly statuses: readonly Buffer[];
   send(message: Buffer): void;
-  /** Whom its messages are for; without an owner they are lost. */
+  /** Sets the receiver of its messages; without one they are discarded. */
   assign(owner: Owner | undefined): void;
   destroy(): void;
 }
@@ -223,9 +223,9 @@ interface Owner {
 
 interface Pool {
   readonly login: Login;
-  /** What the server says of itself to everyone who logs in, as soon as the pool is full. */
+  /** Returns the parameters that the server sends at login, once the pool is full. */
   statuses(): Promise<readonly Buffer[]>;
-  /** The one that was not used for the longest time. */
+  /** Returns the connection that was idle for the longest time. */
   acquire(): Promise<Backend>;
   release(backend: Backend): void;
   /** Destroys it and opens another one. */
@@ -310,7 +310,7 @@ function createPool({ port, serverConnections }: PoolerOptions, login: Login): P
   };
 }
 
-/** Resolves when it has logged in; `ended` hears when it is lost after that. */
+/** Opens a connection and logs in; calls `ended` when it is lost after that. */
 function openBackend(
   port: number,
   { user, database }: Login,
@@ -333,8 +333,10 @@ function openBackend(
   const logIn = (message: Buffer): void => {
     const type = typeOf(message);
     if (type === 'S') statuses.push(message);
-    if (type === 'R' && message.readInt32BE(5) !== 0) reject(new Error('the server asks who I am'));
-    if (type === 'E') reject(new Error(`the server says: ${message.toString('latin1', 5)}`));
+    if (type === 'R' && message.readInt32BE(5) !== 0)
+      reject(new Error('the server requires a password'));
+    if (type === 'E')
+      reject(new Error(`the server refused the login: ${message.toString('latin1', 5)}`));
     if (type !== 'Z') return;
     isReady = true;
     resolve(backend);
@@ -359,7 +361,7 @@ function openBackend(
 const codes = { protocol: 196_608, cancel: 80_877_102, ssl: 80_877_103, gss: 80_877_104 };
 /** Query, FunctionCall and Sync: the server answers each with ReadyForQuery. */
 const endings = new Set(['Q', 'F', 'S']);
-/** PgBouncer refuses every other one: it cannot give it to a connection that others use too. */
+/** PgBouncer refuses every other parameter: its server connections are shared. */
 const knownParameters = new Set([
   'user',
   'database',
@@ -370,7 +372,7 @@ const knownParameters = new Set([
   'standard_conforming_strings',
 ]);
 
-/** Cuts a stream into messages; those of the start have no type before their length. */
+/** Splits a stream into messages; startup messages have no type before their length. */
 function createFrames() {
   let rest = Buffer.alloc(0);
   return {

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { query, sharedPostgres, startPostgres } from './postgres.ts';
 
-test('a database is empty, has a user who may do everything, and is gone once dropped', async () => {
+test('a created database is empty and gone once it is dropped', async () => {
   const server = await sharedPostgres();
   const [one, two] = await Promise.all([server.createDatabase(), server.createDatabase()]);
   await query(one, 'create table notes (words text)');
@@ -21,7 +21,7 @@ test('the shared server is one server', async () => {
   assert.equal(one, two);
 });
 
-test('what was committed is there after each way of stopping, at the same URL', async (t) => {
+test('committed rows survive each way of stopping, at the same URL', async (t) => {
   const server = await startPostgres();
   t.after(() => server.close());
   const url = await server.createDatabase();
@@ -38,7 +38,7 @@ test('what was committed is there after each way of stopping, at the same URL', 
   ]);
 });
 
-test('settings can be others; a wrong one shows what PostgreSQL says of it', async (t) => {
+test('settings can be overridden; a wrong one fails with the log of PostgreSQL', async (t) => {
   const server = await startPostgres({ settings: { fsync: 'on', max_connections: '7' } });
   t.after(() => server.close());
   assert.deepEqual(await query(server.url(), 'show fsync'), [{ fsync: 'on' }]);
@@ -47,7 +47,7 @@ test('settings can be others; a wrong one shows what PostgreSQL says of it', asy
   await assert.rejects(wrong, /ended at once.*no_such_setting/s);
 });
 
-test('nothing of it is left once it is closed', async () => {
+test('a closed server leaves no files and no process', async () => {
   const server = await startPostgres();
   const folder = await folderOf(server.url());
   assert.ok(existsSync(folder));
@@ -57,7 +57,7 @@ test('nothing of it is left once it is closed', async () => {
 });
 
 for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
-  test(`it ends with the process that started it, even by ${signal}`, async () => {
+  test(`a server ends with the process that started it, even after ${signal}`, async () => {
     const program = `
       const { startPostgres } = await import('./test/helpers/postgres.ts');
       console.log((await startPostgres()).url());
@@ -65,10 +65,10 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
     const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
-    const failed = once(child, 'exit').then(() => assert.fail('it has not started'));
-    const [said] = (await Promise.race([once(child.stdout, 'data'), failed])) as [Buffer];
+    const failed = once(child, 'exit').then(() => assert.fail('the server has not started'));
+    const [printed] = (await Promise.race([once(child.stdout, 'data'), failed])) as [Buffer];
     failed.catch(() => undefined);
-    const url = said.toString().trim();
+    const url = printed.toString().trim();
     const folder = await folderOf(url);
     child.kill(signal);
     await once(child, 'exit');
@@ -77,7 +77,7 @@ for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
   });
 }
 
-/** The folder of all that a server has. */
+/** Returns the folder of a server. */
 async function folderOf(url: string): Promise<string> {
   const [row] = await query(url, 'show data_directory');
   return dirname(String(row?.['data_directory']));

@@ -27,30 +27,30 @@ import { endWithProcess } from './children.ts';
 import { freePort } from './ports.ts';
 import { waitFor } from './wait.ts';
 
-/** A real PostgreSQL on loopback, with data of its own in a temporary folder. */
+/** A real PostgreSQL on loopback, with its data in a temporary folder. */
 export interface PostgresServer {
-  /** `postgres://leat:leat@127.0.0.1:<port>/postgres`, or that of another database. */
+  /** Returns `postgres://leat:leat@127.0.0.1:<port>/postgres`, or the URL of another database. */
   url(database?: string): string;
   readonly port: number;
-  /** Makes an empty database, or a copy of one that nobody uses, and answers its URL. */
+  /** Creates an empty database, or a copy of an unused one, and returns its URL. */
   createDatabase(template?: string): Promise<string>;
   dropDatabase(url: string): Promise<void>;
   /** Stops as pg_ctl does, `immediate` without a checkpoint; resolves when it has ended. */
   stop(mode: 'fast' | 'immediate'): Promise<void>;
-  /** Starts again on the same port and data; resolves when it answers. */
+  /** Starts again on the same port and data; resolves when it accepts connections. */
   start(): Promise<void>;
-  /** Ends every process of it as `kill -9` does. */
+  /** Kills all its processes as `kill -9` does. */
   kill(): Promise<void>;
   /** Ends it and removes its data. */
   close(): Promise<void>;
 }
 
 export interface PostgresOptions {
-  /** Settings of `postgresql.conf`, over those that make the tests quick. */
+  /** Settings of `postgresql.conf`, over those for quick tests. */
   readonly settings?: Readonly<Record<string, string>>;
 }
 
-/** Nothing here outlives a crash of the machine: a test that needs it to says `fsync: 'on'`. */
+/** Data do not survive a crash of the machine; a test that needs that sets `fsync: 'on'`. */
 const quickSettings = {
   fsync: 'off',
   full_page_writes: 'off',
@@ -59,21 +59,21 @@ const quickSettings = {
   shared_buffers: '64MB',
 };
 const portAttempts = 5;
-/** Where there is so much, it is more than the servers of a few test files at once come to. */
+/** More than the servers of a few concurrent test files need. */
 const memoryMinBytes = 4 * 2 ** 30;
 const memorySettings = {
   max_wal_size: '128MB',
-  // In the data folder, so that a server that is killed leaves nothing behind.
+  // In the data folder, so that a killed server leaves nothing.
   dynamic_shared_memory_type: 'mmap',
 };
 
-/** Makes a server and starts it. */
+/** Creates a server and starts it. */
 export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
   const owner = unprivilegedOwner();
   const bin = binariesFor(owner);
-  const wishes = { ...quickSettings, ...options.settings };
-  const root = dataRoot(wishes);
-  const settings = root === memory ? { ...memorySettings, ...wishes } : wishes;
+  const configured = { ...quickSettings, ...options.settings };
+  const root = dataRoot(configured);
+  const settings = root === memory ? { ...memorySettings, ...configured } : configured;
   const folder = realpathSync(mkdtempSync(join(root, 'leat-postgres-')));
   const installation: Installation = { bin, folder, owner, settings };
   try {
@@ -89,13 +89,13 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   }
 }
 
-/** Asks a database once, over a connection of its own. */
+/** Runs one query over its own connection. */
 export async function query<Row extends object = Record<string, unknown>>(
   url: string,
   sql: string,
 ): Promise<Row[]> {
   const client = new pg.Client({ connectionString: url });
-  // Without a listener the loss of the connection would end the process.
+  // Without a listener a lost connection would end the process.
   client.on('error', () => {});
   try {
     await client.connect();
@@ -105,8 +105,8 @@ export async function query<Row extends object = Record<string, unknown>>(
   }
 }
 
-/** The same database by way of another port: that of a proxy or a pooler. */
-export function behindPort(url: string, port: number): string {
+/** Returns the URL of the same database through the port of a proxy or a pooler. */
+export function throughPort(url: string, port: number): string {
   const other = new URL(url);
   other.port = String(port);
   return other.href;
@@ -114,13 +114,13 @@ export function behindPort(url: string, port: number): string {
 
 let shared: Promise<PostgresServer> | undefined;
 
-/** The one server of this test process, started on first use; it ends with the process. */
+/** Returns the shared server of this test process, which is started on first use and ends with the process. */
 export function sharedPostgres(): Promise<PostgresServer> {
   shared ??= startPostgres();
   return shared;
 }
 
-/** Starts a server on data that `fill` puts into a fresh folder, at a port where given. */
+/** Starts a server on the data that `fill` puts into a fresh folder, at a free port by default. */
 export async function startOn(
   like: Installation,
   fill: (data: string) => Promise<void>,
@@ -157,11 +157,11 @@ export interface Installation {
 /** A server that runs. */
 interface Running {
   readonly child: ChildProcess;
-  /** Lets go of the guard. */
+  /** Ends the process that ends the server with this one. */
   release(): void;
 }
 
-/** Another program may take the port between the look at it and the start. */
+/** Starts on a free port; retries, as another program may take the port before the start. */
 async function firstStart(installation: Installation): Promise<PostgresServer> {
   for (let attempt = 1; ; attempt += 1) {
     const port = await freePort();
@@ -176,10 +176,10 @@ async function firstStart(installation: Installation): Promise<PostgresServer> {
 
 const installations = new WeakMap<PostgresServer, Installation>();
 
-/** Where the data of a server are. */
+/** Returns the binaries and the folder of a server. */
 export function installationOf(server: PostgresServer): Installation {
   const installation = installations.get(server);
-  if (installation === undefined) throw new Error('The server is none of this process.');
+  if (installation === undefined) throw new Error('This process has not started the server.');
   return installation;
 }
 
@@ -229,7 +229,7 @@ function serverOf(installation: Installation, port: number, started: Running): P
   return server;
 }
 
-/** Starts the program; resolves when it answers. */
+/** Starts the program; resolves when it accepts connections. */
 async function launch(installation: Installation, port: number): Promise<Running> {
   const settings = {
     listen_addresses: '127.0.0.1',
@@ -238,7 +238,7 @@ async function launch(installation: Installation, port: number): Promise<Running
     ...installation.settings,
   };
   const args = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-  // A file rather than a pipe: a test that is busy must not hold up a server that logs.
+  // A file rather than a pipe: a busy test must not block a server that logs.
   const log = openSync(logOf(installation.folder), 'a');
   const child = spawn(
     join(installation.bin, 'postgres'),
@@ -251,7 +251,7 @@ async function launch(installation: Installation, port: number): Promise<Running
   );
   closeSync(log);
   await once(child, 'spawn');
-  // A server that nobody closes must not keep the tests from ending.
+  // A server that is not closed must not keep the tests from ending.
   child.unref();
   const ending = { signal: 'QUIT', folder: installation.folder, untilExit: true } as const;
   const running = { child, release: endWithProcess(child, ending) };
@@ -275,7 +275,7 @@ async function end(running: Running, signal: 'SIGINT' | 'SIGQUIT'): Promise<void
   release();
 }
 
-/** The processes of a server, the first one last: it would start the others again. */
+/** Returns the processes of a server, the main one last: it would restart the others. */
 function familyOf({ pid }: ChildProcess): number[] {
   const rows = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).split('\n');
   const pairs = rows.map((row) => row.trim().split(/\s+/).map(Number));
@@ -287,22 +287,22 @@ function killQuietly(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It has ended by itself.
+    // It has ended already.
   }
 }
 
 async function untilReady(child: ChildProcess, folder: string, port: number): Promise<void> {
   const log = (): string => tailOf(logOf(folder));
   const isReady = async (): Promise<boolean> => {
-    if (await answers(folder, port)) return true;
+    if (await isServing(folder, port)) return true;
     if (hasEnded(child)) throw new Error(`PostgreSQL ended at once; its log:\n${log()}`);
     return false;
   };
-  await waitFor('PostgreSQL to answer', isReady, { progress: log, intervalMsMax: 20 });
+  await waitFor('PostgreSQL to accept connections', isReady, { progress: log, intervalMsMax: 20 });
 }
 
-/** Whether this server answers: on its port there may be that of another test process. */
-async function answers(folder: string, port: number): Promise<boolean> {
+/** Returns whether this server accepts connections: its port may belong to another test process. */
+async function isServing(folder: string, port: number): Promise<boolean> {
   try {
     const sql = `select current_setting('data_directory') as data`;
     const [row] = await query(urlOf(port, 'postgres'), sql);
@@ -312,27 +312,27 @@ async function answers(folder: string, port: number): Promise<boolean> {
   }
 }
 
-/** Makes the data of a server: initdb costs more than all else of a start, so its result is kept. */
+/** Creates the data of a server. The result of initdb, the slowest part of a start, is cached. */
 async function initialise(installation: Installation): Promise<void> {
   const data = dataOf(installation.folder);
-  const kept = keptData(installation);
-  if (existsSync(kept)) return copyAll(`${kept}/.`, data);
+  const cached = cachedData(installation);
+  if (existsSync(cached)) return copyAll(`${cached}/.`, data);
   await runInitdb(installation);
-  const copied = `${kept}-${randomUUID()}`;
-  await mkdir(dirname(kept), { recursive: true });
+  const copied = `${cached}-${randomUUID()}`;
+  await mkdir(dirname(cached), { recursive: true });
   await copyAll(data, copied);
   try {
-    await rename(copied, kept);
+    await rename(copied, cached);
   } catch {
-    // Another server was quicker, of this process or of another one.
+    // Another server of this or another process was quicker.
     await rm(copied, { recursive: true, force: true });
   }
 }
 
 const initdbArgs = ['--auth=trust', '--username=leat', '--locale=C', '--encoding=UTF8'];
 
-/** Where the data of these binaries is kept. */
-function keptData({ bin, owner }: Installation): string {
+/** Returns the folder of the cached data of these binaries. */
+function cachedData({ bin, owner }: Installation): string {
   const facts = JSON.stringify([owner, initdbArgs]);
   const hash = createHash('sha256')
     .update(facts)
@@ -361,9 +361,9 @@ async function runInitdb(installation: Installation): Promise<void> {
 const memory = '/dev/shm';
 
 /**
- * In memory where there is plenty and the disk does not matter: each test makes and drops a database
- * of 600 files, and ext4 looks at every inode that went in the last minutes before it makes another
- * file. Two thirds of the time of the tests of the store went there.
+ * Returns the folder for data: in memory where there is plenty and the disk does not matter. Each test
+ * creates and drops a database of 600 files, and ext4 checks every inode that was freed in the last
+ * minutes before it creates a file. That was two thirds of the time of the tests of the store.
  */
 function dataRoot({ fsync }: { readonly fsync?: string }): string {
   const onDisk = fsync === 'on' || process.platform !== 'linux' || freemem() < memoryMinBytes;
@@ -377,14 +377,14 @@ function dataRoot({ fsync }: { readonly fsync?: string }): string {
   }
 }
 
-/** PostgreSQL refuses to run as root; who it runs as must have a name. */
+/** Returns a named unprivileged user where this process is root, as which PostgreSQL refuses to run. */
 function unprivilegedOwner(): Owner | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const idOf = (kind: '-u' | '-g') => Number(execFileSync('id', [kind, 'nobody']));
   return { uid: idOf('-u'), gid: idOf('-g') };
 }
 
-/** Those that `LEAT_TEST_PG` names, a folder with `bin` in it, or those of the npm package. */
+/** Returns the `bin` of the folder that `LEAT_TEST_PG` names, or of the npm package. */
 function binariesFor(owner: Owner | undefined): string {
   const installed = process.env['LEAT_TEST_PG'] ?? join(packageFolder(), 'native');
   const folder = realpathSync(installed);
@@ -403,7 +403,7 @@ function packageFolder(): string {
   }
 }
 
-/** npm keeps no links in packages: this one makes them when it is installed, if scripts may run. */
+/** Creates the links of the package: npm packages have none, and its install script may not have run. */
 function makeLinks(folder: string): void {
   const list = join(folder, 'pg-symlinks.json');
   if (!existsSync(list)) return;
@@ -420,7 +420,7 @@ function makeLinks(folder: string): void {
   }
 }
 
-/** Whether everybody gets to a folder. */
+/** Returns whether every user can read a folder. */
 function opensToAll(folder: string): boolean {
   const open = (statSync(folder).mode & 0o001) !== 0;
   return open && (dirname(folder) === folder || opensToAll(dirname(folder)));
@@ -428,15 +428,15 @@ function opensToAll(folder: string): boolean {
 
 let copy: string | undefined;
 
-/** A copy where the unprivileged user gets to it; one serves all servers of this process. */
+/** Returns a copy that the unprivileged user can read; all servers of this process share it. */
 function copyForAll(folder: string): string {
   if (copy !== undefined) return copy;
-  const made = mkdtempSync(join(tmpdir(), 'leat-postgres-bin-'));
-  chmodSync(made, 0o755);
-  cpSync(folder, made, { recursive: true, verbatimSymlinks: true });
-  process.on('exit', () => execFileSync('rm', ['-rf', made]));
-  copy = made;
-  return made;
+  const target = mkdtempSync(join(tmpdir(), 'leat-postgres-bin-'));
+  chmodSync(target, 0o755);
+  cpSync(folder, target, { recursive: true, verbatimSymlinks: true });
+  process.on('exit', () => execFileSync('rm', ['-rf', target]));
+  copy = target;
+  return target;
 }
 
 function hasEnded(child: ChildProcess): boolean {

@@ -3,10 +3,10 @@
 export interface Exposition {
   /** By name, of everything that has a TYPE line. */
   readonly families: ReadonlyMap<string, Family>;
-  /** The value of the one sample of that name with exactly these labels; throws without one. */
+  /** Returns the value of the sample with this name and exactly these labels; throws without one. */
   value(name: string, labels?: Readonly<Record<string, string>>): number;
   has(name: string, labels?: Readonly<Record<string, string>>): boolean;
-  /** Every sample of that name. */
+  /** Returns every sample of that name. */
   samples(name: string): readonly Sample[];
 }
 
@@ -22,7 +22,7 @@ export interface Sample {
   readonly value: number;
 }
 
-/** Throws on whatever the format does not allow, and on two samples of the same name and labels. */
+/** Parses an exposition; throws on anything that the format does not allow, and on duplicate samples. */
 export function readExposition(text: string): Exposition {
   const helps = new Map<string, string>();
   const families = new Map<string, Family>();
@@ -61,7 +61,7 @@ export function readExposition(text: string): Exposition {
   };
 }
 
-/** The metric that a sample belongs to: those of a histogram have longer names. */
+/** Returns the metric of a sample: samples of a histogram have longer names. */
 export function familyName(known: { has(name: string): boolean }, sample: string): string {
   const base = sample.replace(/_(?:bucket|sum|count)$/, '');
   return known.has(sample) ? sample : base;

@@ -14,27 +14,27 @@ export interface Block {
   readonly data: any;
 }
 
-/** A pull over a connection of its own, read block by block. */
+/** A pull over its own connection, read block by block. */
 export interface OpenPull {
   readonly status: number;
   readonly headers: IncomingMessage['headers'];
-  /** Every block so far, comments too. */
+  /** Every block so far, including comments. */
   readonly blocks: readonly Block[];
-  /** The text so far, as it came. */
+  /** Returns the received text so far. */
   text(): string;
-  /** Waits until so many events have come, those of progress and errors aside. */
+  /** Waits for `count` events, without those of progress and errors. */
   events(count: number): Promise<readonly Block[]>;
-  /** Waits until the text so far fits. */
+  /** Waits until the pull fits. */
   until(fits: (pull: OpenPull) => boolean, what?: string): Promise<void>;
-  /** Resolves when the answer has ended: whether it was complete. */
+  /** Resolves when the response has ended, with whether it was complete. */
   readonly ended: Promise<'complete' | 'cut'>;
-  /** Stops taking what comes, and goes on. */
+  /** Stops reading the response. */
   pause(): void;
   resume(): void;
   close(): void;
 }
 
-/** Opens a pull at a URL and waits for the head of the answer. */
+/** Opens a pull at a URL and waits for the head of the response. */
 export async function openPull(
   url: string,
   token: string,
@@ -68,14 +68,14 @@ export async function openPull(
     text: () => text,
     ended,
     until: async (fits, what = 'a pull') => {
-      const hasCome = (): boolean => {
+      const hasArrived = (): boolean => {
         if (fits(pull)) return true;
         if (!response.closed) return false;
         throw new Error(`${what} ended early`);
       };
       const progress = (): number => text.length;
       try {
-        await waitFor(what, hasCome, { progress, intervalMsMax: 20 });
+        await waitFor(what, hasArrived, { progress, intervalMsMax: 20 });
       } catch (error) {
         throw new Error(`${(error as Error).message}: ${text.slice(-500)}`, { cause: error });
       }
@@ -91,7 +91,7 @@ export async function openPull(
   return pull;
 }
 
-/** The events among the blocks. */
+/** Returns the events among the blocks. */
 export function eventsOf({ blocks }: Pick<OpenPull, 'blocks'>): Block[] {
   return blocks.filter(({ event }) => event !== undefined && event.includes('.'));
 }

@@ -1,6 +1,6 @@
 /** A number of events that publishers share: it bounds a load whatever the speed of the machine. */
 export interface Quota {
-  /** Permits this many events more. */
+  /** Permits this many more events. */
   add(events: number): void;
   /** Takes up to `eventsMax`, waiting until there are any; returns 0 once `until` is aborted. */
   take(eventsMax: number, until: AbortSignal): Promise<number>;

@@ -24,7 +24,7 @@ export function read(
   return expectBody(200, node.send('GET', `${pathOf(stream)}/${id}`));
 }
 
-/** Waits until a replay is running no more, and answers it. */
+/** Waits until a replay has ended, and returns it. */
 export async function waitUntilOver(
   node: Leat,
   stream: StreamRef,
@@ -38,7 +38,7 @@ export async function waitUntilOver(
   return waitFor('the end of the replay', isOver, { progress: () => seen });
 }
 
-/** Offset of the end of the log, as clients name it. */
+/** Returns the offset of the end of the log, as clients see it. */
 export async function headOf(node: Leat): Promise<string> {
   const event = { type: freshType(), data: {} };
   const { offset } = await expectBody<{ offset: string }>(

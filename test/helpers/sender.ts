@@ -14,22 +14,22 @@ import {
 import { createManualClock, type ManualClock } from './clock.ts';
 import { noFiles } from './dns.ts';
 
-/** The real transport over real sockets; only its clock stands still until the test moves it. */
+/** The real transport over real sockets, with a manual clock. */
 export interface Sender {
   readonly transport: HttpTransport;
   readonly names: NameLookups;
   readonly clock: ManualClock;
   post(origin: string, request?: Partial<WebhookRequest>): PendingRequest;
-  /** Posts and waits for the end. */
+  /** Posts and waits for the result. */
   send(origin: string, request?: Partial<WebhookRequest>): Promise<AttemptResult>;
 }
 
 export const timeoutMs = 10_000;
 
 const [, unknownClass, ...slowerClasses] = limits.names.classes;
-/** The first lookup of a name has this long. */
+/** Time limit of the first lookup of a name. */
 export const firstLookupMs: number = unknownClass.belowMs;
-/** A lookup that nobody answers, when it gets a place at once in each class. */
+/** Duration of a lookup without a reply when it waits in no class. */
 export const silentLookupMs = slowerClasses.reduce<number>(
   (sum, { belowMs }) => sum + Math.min(belowMs, limits.names.timeoutMs),
   firstLookupMs,
@@ -38,13 +38,13 @@ export const silentLookupMs = slowerClasses.reduce<number>(
 export interface SenderOptions {
   /** LEAT_EGRESS_ALLOW. */
   readonly allow?: readonly string[];
-  /** The name servers to ask instead of those of this machine; its hosts file is not read then. */
+  /** Name servers instead of those of this machine; its hosts file is not read then. */
   readonly servers?: readonly string[];
   /** Instead of the resolver. */
   readonly resolve?: (name: string, timeoutMs: number) => Promise<readonly string[]>;
 }
 
-/** Ends with the test. Addresses of loopback are allowed unless `allow` says otherwise. */
+/** Creates a sender that ends with the test. Loopback addresses are allowed by default. */
 export function createSender(
   t: TestContext,
   options: Partial<Omit<TransportDeps, 'names'>> & SenderOptions = {},

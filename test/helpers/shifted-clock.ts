@@ -18,7 +18,7 @@ export function createShiftedClock(t: TestContext, aheadMs = 0): ShiftedClock {
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const file = join(folder, 'ahead');
   const shift = (ms: number): void => {
-    // Never half written where it is read.
+    // The program never reads a half-written file.
     writeFileSync(`${file}.next`, String(ms));
     renameSync(`${file}.next`, file);
   };

@@ -4,36 +4,36 @@ import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from 'smtp
 import { selfSigned, trusted } from './certificates.ts';
 import { waitFor } from './leat.ts';
 
-/** A real mail server on loopback that keeps what it gets. */
+/** A real mail server on loopback that stores the mails it receives. */
 export interface MailServer {
   readonly port: number;
   readonly mails: readonly ReceivedMail[];
   /** Waits for the `count`-th mail (1-indexed). */
   mail(count: number): Promise<ReceivedMail>;
-  /** Refuses every mail from now on with this answer, or takes them again. */
-  refuse(response: { readonly code: number; readonly text: string } | undefined): void;
+  /** Refuses later mails with this reply; accepts them with `undefined`. */
+  refuse(reply: { readonly code: number; readonly text: string } | undefined): void;
   close(): Promise<void>;
 }
 
 export interface ReceivedMail {
   readonly from: string;
   readonly to: readonly string[];
-  /** Who logged in; absent without a login. */
+  /** The user that logged in; absent without a login. */
   readonly user: string | undefined;
   readonly secure: boolean;
-  /** As it came over the line. */
+  /** The received text. */
   readonly source: string;
   readonly parsed: Email;
 }
 
 export interface MailServerOptions {
-  /** TLS from the start, offered, or not at all; `none` unless given. */
+  /** TLS from the start, offered, or not at all; `none` by default. */
   readonly tls?: 'none' | 'starttls' | 'smtps';
-  /** Only who knows these may send. */
+  /** The required login. */
   readonly login?: { readonly user: string; readonly pass: string };
-  /** Presents a certificate that nobody trusts. */
+  /** Presents an untrusted certificate. */
   readonly selfSigned?: boolean;
-  /** 127.0.0.1 unless given. */
+  /** 127.0.0.1 by default. */
   readonly host?: string;
 }
 
@@ -81,7 +81,7 @@ export async function startMailServer(options: MailServerOptions = {}): Promise<
     },
   };
   const server = new SMTPServer(serverOptions);
-  // Who is cut off, or does not like a certificate, is what some tests are about.
+  // Some tests expect a connection that is cut, or a refused certificate.
   server.on('error', () => undefined);
   server.listen(0, host);
   await once(server.server, 'listening');
@@ -92,8 +92,8 @@ export async function startMailServer(options: MailServerOptions = {}): Promise<
     mails,
     mail: (count) =>
       waitFor(`mail ${count}`, () => mails[count - 1], { progress: () => mails.length }),
-    refuse: (response) => {
-      refusal = response;
+    refuse: (reply) => {
+      refusal = reply;
     },
     close: () => new Promise((resolve) => server.close(() => resolve())),
   };

@@ -9,7 +9,7 @@ import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 /** A server that follows another one by streaming, until it is promoted. */
 export interface Standby {
   readonly server: PostgresServer;
-  /** Between the standby and its primary: black-holed, the standby falls behind. */
+  /** Between the standby and its primary: a black hole makes the standby fall behind. */
   readonly proxy: TcpProxy;
   /** Makes it a primary; resolves when it takes writes. The proxy closes. */
   promote(): Promise<void>;
@@ -17,8 +17,8 @@ export interface Standby {
 }
 
 /**
- * Makes a copy of a running primary as pg_basebackup does, which npm does not bring along, and lets it
- * follow. `synchronous`: from then on commits of the primary wait until they are on the standby's disk.
+ * Copies a running primary as pg_basebackup does (it is not part of the npm package) and starts
+ * replication. `synchronous`: commits of the primary then wait for the disk of the standby.
  */
 export async function startStandby(
   primary: PostgresServer,
@@ -69,7 +69,7 @@ export async function startStandby(
   };
 }
 
-/** How many bytes of the primary's log the standby has not received. */
+/** Returns how many bytes of the primary's log the standby has not received. */
 export async function bytesBehind(primary: PostgresServer, standby: Standby): Promise<number> {
   const [sent] = await query<{ at: string }>(
     primary.url(),
@@ -82,10 +82,10 @@ export async function bytesBehind(primary: PostgresServer, standby: Standby): Pr
   return Number(sent?.at) - Number(received?.at);
 }
 
-/** Files that a running server has for itself. */
+/** Files that belong to a running server. */
 const ofTheServer = new Set(['postmaster.pid', 'postmaster.opts', 'pg_replslot', 'pg_stat_tmp']);
 
-/** A backup is one of the session that began it (PostgreSQL manual, section 25.3.4). */
+/** Backs up in one session, as the session that began a backup must end it (PostgreSQL manual, section 25.3.4). */
 async function backUp(primary: PostgresServer, from: string, to: string): Promise<void> {
   const client = new pg.Client({ connectionString: primary.url() });
   await client.connect();
@@ -102,7 +102,7 @@ async function backUp(primary: PostgresServer, from: string, to: string): Promis
   }
 }
 
-/** Copies what is there; files of a running server may go meanwhile. */
+/** Copies a folder; a running server may remove files at the same time. */
 async function copyFolder(
   from: string,
   to: string,

@@ -14,7 +14,7 @@ test('bytes go both ways, and each connection is counted', async (t) => {
   assert.equal(proxy.accepted, 2);
 });
 
-test('a cut ends the connections there are, and no later one', async (t) => {
+test('a cut ends the open connections, and no later one', async (t) => {
   const { proxy } = await startFixture(t);
   const former = await connected(proxy);
   assert.equal(await echoOf(former, 'here'), 'here');
@@ -24,7 +24,7 @@ test('a cut ends the connections there are, and no later one', async (t) => {
   assert.equal(await echoOf(await connected(proxy), 'again'), 'again');
 });
 
-test('what is black-holed says nothing in either direction, even when others speak', async (t) => {
+test('a black hole forwards nothing in either direction, also while other connections are used', async (t) => {
   const { proxy, target } = await startFixture(t);
   const former = await connected(proxy);
   assert.equal(await echoOf(former, 'here'), 'here');
@@ -34,20 +34,20 @@ test('what is black-holed says nothing in either direction, even when others spe
   const during = await connected(proxy);
   during.on('data', (data: Buffer) => received.push(data.toString()));
   for (const socket of [former, during]) socket.write('lost');
-  target.sayToAll('lost');
-  // By the time that this has gone past the proxy and back, the proxy has read what is lost.
+  target.sendToAll('lost');
+  // When this round trip past the proxy is over, the proxy has read the lost bytes.
   assert.equal(await echoOf(await connectedTo(target.port), 'past'), 'past');
   proxy.restore();
   for (const socket of [former, during]) socket.write('late');
-  target.sayToAll('late');
-  // By the time that this has gone there and back, so has all that was written before it.
+  target.sendToAll('late');
+  // When this round trip is over, so are all earlier writes.
   assert.equal(await echoOf(await connected(proxy), 'fresh'), 'fresh');
   assert.deepEqual(received, []);
   assert.equal(target.received, 'herepastfresh');
   for (const socket of [former, during]) assert.equal(socket.destroyed, false);
 });
 
-test('a refusal ends every connection, those there are and new ones, until it is over', async (t) => {
+test('a refusal ends every connection, open and new ones, until it is over', async (t) => {
   const { proxy } = await startFixture(t);
   const former = await connected(proxy);
   const ended = once(former, 'close');
@@ -60,26 +60,26 @@ test('a refusal ends every connection, those there are and new ones, until it is
   assert.equal(await echoOf(await connected(proxy), 'again'), 'again');
 });
 
-test('a request whose answer gets lost is heard by the target', async (t) => {
+test('a request whose response is lost arrives at the target', async (t) => {
   const { proxy, target } = await startFixture(t);
   const client = await connected(proxy);
   assert.equal(await echoOf(client, 'before'), 'before');
-  const sprung = proxy.loseAnswerTo('commit');
+  const triggered = proxy.loseAnswerTo('commit');
   const ended = once(client, 'close');
-  client.on('data', () => assert.fail('an answer'));
+  client.on('data', () => assert.fail('a response'));
   client.write('commit');
-  await Promise.all([sprung, ended]);
+  await Promise.all([triggered, ended]);
   assert.equal(await echoOf(await connected(proxy), 'after'), 'after');
   assert.equal(target.received, 'beforecommitafter');
 });
 
-/** A server that says everything back, behind a proxy. */
+/** Starts an echo server behind a proxy. */
 async function startFixture(t: TestContext) {
   const sockets = new Set<Socket>();
   const target = {
     received: '',
     port: 0,
-    sayToAll: (words: string) => {
+    sendToAll: (words: string) => {
       for (const socket of sockets) socket.write(words);
     },
   };
@@ -113,7 +113,7 @@ async function connected(proxy: TcpProxy): Promise<Socket> {
 
 async function connectedTo(port: number): Promise<Socket> {
   const socket = connect({ port, host: '127.0.0.1' });
-  // A test reads of the end in `close`.
+  // Tests watch for the end with `close`.
   socket.on('error', () => undefined);
   await once(socket, 'connect');
   return socket;

@@ -1,22 +1,22 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 
-/** A TCP proxy on loopback that can do what networks do. */
+/** A TCP proxy on loopback that simulates network faults. */
 export interface TcpProxy {
   readonly port: number;
   /** Connections accepted so far. */
   readonly accepted: number;
-  /** Destroys every present connection. */
+  /** Destroys every open connection. */
   cut(): void;
-  /** Stops forwarding both ways without closing anything, for new connections too. */
+  /** Stops forwarding in both directions without closing connections, also for new ones. */
   blackhole(): void;
-  /** New connections are closed at once, present ones destroyed. */
+  /** Closes new connections at once and destroys open ones. */
   refuse(): void;
-  /** New connections are forwarded again; what was black-holed stays dead. */
+  /** Forwards new connections again; connections from the black hole stay dead. */
   restore(): void;
   /**
-   * The next time a client sends these bytes they are forwarded, and the connection is destroyed
-   * before the answer comes back.
+   * Forwards these bytes the next time that a client sends them, and destroys the connection before
+   * the response arrives.
    */
   loseAnswerTo(bytes: string): Promise<void>;
   close(): Promise<void>;
@@ -26,7 +26,7 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
   let mode: 'forward' | 'blackhole' | 'refuse' = 'forward';
   let accepted = 0;
-  let trap: { readonly bytes: string; readonly sprung: () => void } | undefined;
+  let trap: { readonly bytes: string; readonly triggered: () => void } | undefined;
 
   const forward = (client: Socket): void => {
     const target = connect({ port: targetPort, host: '127.0.0.1', noDelay: true });
@@ -41,14 +41,14 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
     target.on('data', (data) => void (mode === 'forward' && client.write(data)));
     client.on('data', (data) => {
       if (mode !== 'forward') return;
-      const isCaught = trap !== undefined && data.includes(trap.bytes);
+      const isTrapped = trap !== undefined && data.includes(trap.bytes);
       target.write(data);
-      if (!isCaught) return;
-      // The server answers into a connection that nobody reads.
+      if (!isTrapped) return;
+      // The response of the server is discarded.
       target.removeAllListeners('data').resume();
       pairs.delete(pair);
       client.removeAllListeners('close').destroy();
-      trap?.sprung();
+      trap?.triggered();
       trap = undefined;
     });
   };
@@ -81,13 +81,13 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
       cut();
     },
     restore: () => {
-      // What was swallowed would be missing in the middle.
+      // The discarded bytes would be missing in the middle.
       if (mode === 'blackhole') for (const pair of pairs) for (const end of pair) deaden(end);
       mode = 'forward';
     },
     loseAnswerTo: (bytes) =>
       new Promise((resolve) => {
-        trap = { bytes, sprung: resolve };
+        trap = { bytes, triggered: resolve };
       }),
     close: async () => {
       cut();

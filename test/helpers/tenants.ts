@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { runLeat, type Running, secretKey } from './leat.ts';
 import type { Leat } from './api-client.ts';
 
-/** A tenant besides the first one. */
+/** A second tenant. */
 export interface Tenant extends Leat {
   readonly token: string;
-  /** Of a request in its name, with a token that has every scope. */
+  /** Headers of a request to its host, with a token that has every scope. */
   readonly headers: Readonly<Record<string, string>>;
 }
 

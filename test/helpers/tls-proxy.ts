@@ -4,16 +4,16 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { trusted } from './certificates.ts';
 
-/** Ends TLS in front of a server on loopback, as a proxy of the operator does. */
+/** Terminates TLS in front of a server on loopback, as a proxy of the operator does. */
 export interface TlsProxy {
   /** `localhost:port`. */
   readonly domain: string;
-  /** Where it sends everything. */
+  /** The port of the server. */
   readonly targetPort: number;
   close(): Promise<void>;
 }
 
-/** Listens before there is anything behind it: what is behind may have to know its port. */
+/** Starts a proxy before its target, which may need the port of the proxy. */
 export async function startTlsProxy(targetPort: number): Promise<TlsProxy> {
   const server = createServer(trusted, (request, response) => {
     const { method, url: path, headers, socket } = request;
@@ -23,12 +23,15 @@ export async function startTlsProxy(targetPort: number): Promise<TlsProxy> {
       'x-forwarded-proto': 'https',
     };
     const target = { host: '127.0.0.1', port: targetPort, method, path };
-    const behind = forward({ ...target, headers: { ...headers, ...forwarded } }, (answer) => {
-      response.writeHead(answer.statusCode ?? 502, answer.rawHeaders);
-      answer.pipe(response);
-    });
-    behind.on('error', () => response.writeHead(502).end());
-    request.pipe(behind);
+    const forwarding = forward(
+      { ...target, headers: { ...headers, ...forwarded } },
+      (targetResponse) => {
+        response.writeHead(targetResponse.statusCode ?? 502, targetResponse.rawHeaders);
+        targetResponse.pipe(response);
+      },
+    );
+    forwarding.on('error', () => response.writeHead(502).end());
+    request.pipe(forwarding);
   }).listen(0, 'localhost');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

@@ -8,38 +8,38 @@ import type { Quota } from './quota.ts';
 import type { Running } from './leat.ts';
 import { waitFor } from './wait.ts';
 
-/** Events on their way to a receiver that counts them: what tests of crashes and outages look at. */
+/** Publishers and a receiver that counts, for tests of crashes and outages. */
 
 export const eventType = 'order.paid';
 
-/** Attempts at once of a stream at each node. */
+/** Concurrent attempts of a stream at each node. */
 export const slots = 16;
 export const slotSettings = { LEAT_STREAM_CONCURRENCY: String(slots) };
 const { parkAfterEvents, settleMax } = limits.delivery;
 /**
- * Requests again, for a stream whose node has died, at most: the slots, the events that may settle
- * above the cursor, one unsettled batch.
+ * The most requests that are repeated for a stream whose node has died: the slots, the events that
+ * may settle above the cursor, one unsettled batch.
  */
 export const twiceMax = slots + parkAfterEvents + settleMax;
 
-/** A receiver that says yes to everything. */
+/** A receiver that responds with 204 to everything. */
 export interface CountingReceiver {
   readonly url: string;
-  /** Requests from now on count for the next round. */
+  /** Counts later requests for the next round. */
   startRound(): void;
-  /** Waits until each of the events has arrived at each of the streams, which go by their names. */
+  /** Waits until each of the events has arrived at each of the streams, given by their names. */
   waitForAll(what: string, streams: readonly string[], ids: Iterable<string>): Promise<void>;
-  /** Pairs of stream and event that arrived. */
+  /** Returns the number of pairs of stream and event that arrived. */
   distinct(): number;
-  /** Requests. */
+  /** Returns the number of requests. */
   total(): number;
-  /** Requests for pairs that had arrived before, in the worst round. */
+  /** Returns the most repeated requests for pairs in one round. */
   mostTwiceInOneRound(): number;
-  /** While true, requests wait for their answer. */
+  /** While true, requests wait for their response. */
   holding: boolean;
 }
 
-/** It ends with the test. */
+/** Starts a receiver that ends with the test. */
 export async function startCountingReceiver(t: TestContext): Promise<CountingReceiver> {
   const seen = new Set<string>();
   // Arrivals remove themselves from these, so that a poll costs nothing however many are missing.
@@ -58,9 +58,9 @@ export async function startCountingReceiver(t: TestContext): Promise<CountingRec
       if (seen.has(arrived)) twicePerRound[round] = (twicePerRound[round] ?? 0) + 1;
       seen.add(arrived);
       for (const missing of expected) missing.delete(arrived);
-      const answer = (): void => void response.writeHead(204).end();
-      if (holding) held.push(answer);
-      else answer();
+      const respond = (): void => void response.writeHead(204).end();
+      if (holding) held.push(respond);
+      else respond();
     });
   });
   server.listen(0, '127.0.0.1');
@@ -95,7 +95,7 @@ export async function startCountingReceiver(t: TestContext): Promise<CountingRec
     },
     set holding(value) {
       holding = value;
-      if (!value) for (const answer of held.splice(0)) answer();
+      if (!value) for (const respond of held.splice(0)) respond();
     },
   };
 }
@@ -104,7 +104,7 @@ function pair(path: string, id: string): string {
   return `${path} ${id}`;
 }
 
-/** Makes a stream of the one type; answers its id. Its requests go to `<endpoint>/<name>`. */
+/** Creates a stream of the one type; returns its id. Its requests go to `<endpoint>/<name>`. */
 export async function createStream(leat: Running, endpoint: string, name: string): Promise<string> {
   const answer = await leat.send('POST', '/api/v2/event-streams', {
     name,
@@ -121,7 +121,7 @@ export async function createStream(leat: Running, endpoint: string, name: string
   return ((await answer.json()) as { id: string }).id;
 }
 
-/** Publishes one event or an array; answers the ids acknowledged, none unless it is a 202. */
+/** Publishes one event or an array; returns the acknowledged ids, none unless the status is 202. */
 export async function publish(leat: Running, size: number): Promise<string[]> {
   const event = { type: eventType, data: { object: {} } };
   const body = size === 1 ? event : Array.from({ length: size }, () => event);
@@ -143,7 +143,7 @@ const batchSizes = [1, 1, 7, 40];
 const retryMs = 20;
 
 /**
- * Several publishers at a node, which send single events and arrays until the quota is withdrawn.
+ * Runs several publishers at a node, which send single events and arrays until `until` is aborted.
  * Patient ones retry when they are refused; others end then.
  */
 export async function publishOn(
@@ -167,7 +167,7 @@ export async function publishOn(
 }
 
 interface PublishOptions {
-  /** Bounds what they publish. */
+  /** Bounds the number of events. */
   readonly quota: Quota;
   readonly until: AbortSignal;
   readonly patient?: boolean;

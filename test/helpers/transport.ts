@@ -1,19 +1,19 @@
 import type { AttemptResult } from '../../src/core/retry.ts';
 import type { Transport, WebhookRequest } from '../../src/delivery/http/transport.ts';
 
-/** A transport that sends nothing: each post ends as the test says, at once or when it says so. */
+/** A transport that sends nothing: each post ends as the test says, at once or later. */
 export interface ScriptedTransport extends Transport {
   /** Every post so far, oldest first. */
   readonly posts: readonly ScriptedPost[];
-  /** Those that have not ended. */
+  /** Posts that have not ended. */
   readonly open: readonly ScriptedPost[];
-  /** From now on posts end like this; without an answer they stay open. */
+  /** Returns how a post ends; with `undefined` it stays open. */
   respond: (post: ScriptedPost) => AttemptResult | undefined;
   /** As {@link Transport.prepare}; at once unless a test replaces it. */
   prepare: Transport['prepare'];
   /** As {@link Transport.isReady}; true unless a test replaces it. */
   isReady: Transport['isReady'];
-  /** Milliseconds that each post says it waited for a name lookup. */
+  /** Milliseconds that each post reports as its wait for a name lookup. */
   waitedMs: number;
   /** The most posts that were open at once. */
   readonly mostOpen: number;
@@ -21,7 +21,7 @@ export interface ScriptedTransport extends Transport {
 
 export interface ScriptedPost {
   readonly request: WebhookRequest;
-  /** As its headers say. */
+  /** The `webhook-id` header. */
   readonly eventId: string;
   readonly cancelled: boolean;
   end(result: AttemptResult): void;

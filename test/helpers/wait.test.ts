@@ -16,7 +16,7 @@ describe('waitFor', () => {
     await assert.rejects(waitFor('a server', fails), /the server ended/);
   });
 
-  test('waitFor waits for as long as there is progress, and then says what the last one was', async () => {
+  test('waitFor waits as long as there is progress; the error has the last progress', async () => {
     let polls = 0;
     const never = (): boolean => {
       polls += 1;

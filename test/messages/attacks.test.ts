@@ -23,7 +23,7 @@ import {
 } from '../auth/token-forge.ts';
 import { createManualClock } from '../helpers/clock.ts';
 import { connections } from './fixture.ts';
-import { type Exchanged, exchange } from '../helpers/exchange.ts';
+import { type RawResponse, exchange } from '../helpers/exchange.ts';
 
 const permission = 'read:admin-messages';
 const adminClaims = { ...goodClaims, permissions: [permission] };
@@ -71,7 +71,7 @@ const responses = {
   invalidRequest: '400  Bad Request',
 };
 
-function kindOf({ status, headers, body }: Exchanged): string {
+function kindOf({ status, headers, body }: RawResponse): string {
   const content = JSON.parse(body) as Readonly<Record<string, string>>;
   const error = content['error'] === undefined ? '' : ` (${content['error']})`;
   const challenge = headers['www-authenticate'] ?? '';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { hasAll } from '../../src/messages/messages.ts';
-import { type Exchanged, exchange, requestText } from '../helpers/exchange.ts';
+import { type RawResponse, exchange, requestText } from '../helpers/exchange.ts';
 import { adminPermission, openMessageApi, origin, type MessageApi } from './fixture.ts';
 
 let api: MessageApi;
@@ -18,7 +18,7 @@ function requestMessage(
   path: string,
   headers: readonly string[] = [],
   method = 'GET',
-): Promise<Exchanged> {
+): Promise<RawResponse> {
   // Only the end of the connection marks the end of a response to HEAD here.
   const last = method === 'HEAD' ? ['Connection: close'] : [];
   return exchange(api.port, requestText(`${method} ${path}`, [...headers, ...last]));

@@ -6,7 +6,7 @@ import { systemClock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { startPooler } from '../helpers/pooler.ts';
-import { behindPort, query, sharedPostgres } from '../helpers/postgres.ts';
+import { throughPort, query, sharedPostgres } from '../helpers/postgres.ts';
 import type { StoreTime } from '../../src/store/port/time.ts';
 import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import type { Engine, OpenedStore, TestTime } from './contract/engine.ts';
@@ -82,7 +82,7 @@ export const postgresPooled: Engine = {
       serverConnections: 3,
       refuseListen: true,
     });
-    const url = behindPort(direct, pooler.port);
+    const url = throughPort(direct, pooler.port);
     const time = createTestTime(start);
     const store = withClock(await openUrl(url, time), direct, time);
     return {

@@ -5,7 +5,7 @@ import type { LogEvent } from '../../../src/core/types.ts';
 import type { Hint } from '../../../src/store/port/hints.ts';
 import type { Store } from '../../../src/store/port/store.ts';
 import { waitFor } from '../../helpers/leat.ts';
-import { behindPort, sharedPostgres } from '../../helpers/postgres.ts';
+import { throughPort, sharedPostgres } from '../../helpers/postgres.ts';
 import { startTcpProxy } from '../../helpers/tcp-proxy.ts';
 import { addTenant, newEvent, newStream, start, waitRule } from '../contract/fixture.ts';
 import { newDatabase, openUrl } from '../engines.ts';
@@ -248,7 +248,7 @@ async function openShared(t: TestContext, count: number, database?: string): Pro
     others,
     stores: [first, ...others],
     tenant: (await addTenant(first, 'main')).id,
-    openBehind: (port) => open(behindPort(url, port)),
+    openBehind: (port) => open(throughPort(url, port)),
     connect: async () => {
       const client = new pg.Client({ connectionString: url });
       client.on('error', () => undefined);
