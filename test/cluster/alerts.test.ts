@@ -111,6 +111,6 @@ test('the saved state does not grow with the number of checks', async (t) => {
 });
 
 async function sizeOfState(cluster: Cluster): Promise<number | undefined> {
-  const [row] = await cluster.query<{ state: string }>('select state from looks');
+  const [row] = await cluster.query<{ state: string }>('select state from alert_states');
   return row === undefined || row.state.includes('busyUntil') ? undefined : row.state.length;
 }

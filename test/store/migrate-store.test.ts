@@ -617,9 +617,9 @@ function fillAccess(file: string): void {
     put('role_permissions', 1, `role ${key}`, 'management', `${text}.`);
     put('role_clients', 1, `role ${key}`, 'client 1');
     put('role_users', 1, `role ${key}`, 'user 1');
-    put('looks', index + 1, start, text);
+    put('alert_states', index + 1, start, text);
   }
-  db.exec(`update streams set disabled_at = ${start}, disabled_reason = 'lag', lag_told = 50;
+  db.exec(`update streams set disabled_at = ${start}, disabled_reason = 'lag', lag_reported = 50;
     update deliveries set trace = 'kept'`);
   db.exec('delete from signing_keys where number = (select max(number) from signing_keys)');
   db.close();

@@ -27,7 +27,7 @@ export function createAlertStateStore({
 }
 
 function* last(tenant: number): Command<AlertState | undefined> {
-  const row = yield* sql.get<AlertState>`select at, state from looks where tenant = ${tenant}`;
+  const row = yield* sql.get<AlertState>`select at, state from alert_states where tenant = ${tenant}`;
   return row && { at: row.at, state: row.state };
 }
 
@@ -39,10 +39,10 @@ function* record(
   const written =
     after === undefined
       ? yield* sql.run`
-          insert into looks (tenant, at, state) values (${tenant}, ${at}, ${state})
+          insert into alert_states (tenant, at, state) values (${tenant}, ${at}, ${state})
           on conflict do nothing`
       : yield* sql.run`
-          update looks set at = ${at}, state = ${state}
+          update alert_states set at = ${at}, state = ${state}
           where tenant = ${tenant} and at = ${after}`;
   return written > 0;
 }
@@ -98,7 +98,7 @@ function* standings(tenants: readonly number[]): Command<readonly AlertStanding[
       where s.tenant = listed.value and (r.total_failures > 0 or r.consecutive_failures > 0
         or s.disabled_at is not null)
       limit 1) as failing
-    from ${listedNumbers(tenants)} left join looks l on l.tenant = listed.value`;
+    from ${listedNumbers(tenants)} left join alert_states l on l.tenant = listed.value`;
   const rowsByTenant = new Map(rows.map((row) => [row.tenant, row]));
   return tenants.map((tenant) => standingOf(rowsByTenant.get(tenant)));
 }

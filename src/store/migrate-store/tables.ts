@@ -43,7 +43,7 @@ function columnOf(name: string, kind: Kind, source?: string): TableColumn {
   return source === undefined ? { name, kind } : { name, kind, source };
 }
 
-/** `key_proof` comes last: a store without it was never completed. */
+/** `key_check` comes last: a store without it was never completed. */
 export const migratedTables: readonly Table[] = [
   {
     name: 'tenants',
@@ -174,7 +174,7 @@ export const migratedTables: readonly Table[] = [
       integer('updated_at'),
       integer('disabled_at'),
       text('disabled_reason'),
-      integer('lag_told'),
+      integer('lag_reported'),
       integer('lag_at'),
     ],
   },
@@ -298,8 +298,8 @@ export const migratedTables: readonly Table[] = [
       text('trace'),
     ],
   },
-  { name: 'looks', keyColumns: 1, columns: [integer('tenant'), integer('at'), text('state')] },
-  { name: 'key_proof', keyColumns: 1, columns: [integer('id'), bytes('sealed')] },
+  { name: 'alert_states', keyColumns: 1, columns: [integer('tenant'), integer('at'), text('state')] },
+  { name: 'key_check', keyColumns: 1, columns: [integer('id'), bytes('sealed')] },
 ];
 
 export function keyOf({ keyColumns }: Table, row: TableRow): RowKey {

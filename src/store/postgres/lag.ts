@@ -20,7 +20,7 @@ export async function lagging(
     select id from tenants where id > ${after} order by id limit ${tenantsPerStep}`;
   const last = tenants.at(-1)?.id ?? after;
   const rows = await db.all<Omit<LaggingStream, 'lagMs'> & { published_at: Millis | null }>`
-    select s.tenant, s.id as stream, s.name, s.status, r.cursor, s.lag_told as "reportedPercent",
+    select s.tenant, s.id as stream, s.name, s.status, r.cursor, s.lag_reported as "reportedPercent",
       leat_now() - s.lag_at as "reportedAgoMs", e.published_at
     from streams s
     join tenants t on t.id = s.tenant
@@ -31,8 +31,8 @@ export async function lagging(
       select case when d.from_at < ${before} then leat_published_at(s.tenant, r.cursor + 1) end
         as published_at) as e
     where s.tenant > ${after} and s.tenant <= ${last}
-      and (s.status = 'enabled' or s.disabled_reason = 'lag' and s.lag_told > 0)
-      and (e.published_at < ${before} or s.lag_told > 0)
+      and (s.status = 'enabled' or s.disabled_reason = 'lag' and s.lag_reported > 0)
+      and (e.published_at < ${before} or s.lag_reported > 0)
     order by s.tenant, s.id`;
   const streams = rows.map(({ published_at: oldest, ...stream }) => ({
     ...stream,

@@ -67,7 +67,7 @@ export async function openMigrationTarget(
   /** Returns whether there is nothing to begin. */
   async function begin(): Promise<boolean> {
     await prepareSchema(db, name, seal);
-    const row = await db.get<{ sealed: Uint8Array }>`select sealed from key_proof`;
+    const row = await db.get<{ sealed: Uint8Array }>`select sealed from key_check`;
     if (row !== undefined && Buffer.compare(row.sealed, keyProof) === 0) return true;
     await refuseUsed(db, name);
     await db.script(beginScript(source));
@@ -91,16 +91,18 @@ export async function refuseHalfMigrated(db: Queries, name: string): Promise<voi
   );
 }
 
+/** The second name is that of the table before schema 14 renames it. */
 async function isHalfMigrated(db: Queries): Promise<boolean> {
   const row = await db.get<{ half: boolean }>`
-    select to_regclass('leat_store_move') is not null as half`;
+    select coalesce(to_regclass('leat_store_migration'), to_regclass('leat_store_move')) is not null
+      as half`;
   return row?.half === true;
 }
 
 /** Returns whether the migration of this source began here before. */
 async function goesOn(db: Queries, name: string, source: string): Promise<boolean> {
   if (!(await isHalfMigrated(db))) return false;
-  const row = await db.get<{ source: string }>`select source from leat_store_move limit 1`;
+  const row = await db.get<{ source: string }>`select source from leat_store_migration limit 1`;
   if (row?.source === source) return true;
   throw new StartRefused(
     `--to: ${name} holds a part of another store: end that move, or name an empty database`,
@@ -123,15 +125,15 @@ function beginScript(source: string): string {
   return `
     begin;
     select pg_advisory_xact_lock(${schemaLock});
-    create table leat_store_move (
+    create table leat_store_migration (
       source text not null,                     -- SHA-256 of its proof of the key
       table_name text collate "C" primary key,
       last text,                                -- JSON: the key of the row that came last
       rows bigint not null
     );
-    insert into leat_store_move (source, table_name, last, rows) values ${rows.join(', ')};
-    create index leat_store_move_attempts on attempts (number);
-    delete from key_proof;
+    insert into leat_store_migration (source, table_name, last, rows) values ${rows.join(', ')};
+    create index leat_store_migration_attempts on attempts (number);
+    delete from key_check;
     commit`;
 }
 
@@ -141,7 +143,7 @@ async function progressIn(
 ): Promise<Map<string, MigrationProgress>> {
   if (isComplete) return new Map();
   const rows = await db.all<{ table_name: string; last: string | null; rows: number }>`
-    select table_name, last, rows from leat_store_move`;
+    select table_name, last, rows from leat_store_migration`;
   return new Map(
     rows.map(({ table_name: table, last, rows: count }) => [
       table,
@@ -208,7 +210,7 @@ function targetOn(
       await db.script(`analyze ${migratedTables.map((table) => table.name).join(', ')}`);
     },
     release: () =>
-      db.script('begin; drop index leat_store_move_attempts; drop table leat_store_move; commit'),
+      db.script('begin; drop index leat_store_migration_attempts; drop table leat_store_migration; commit'),
     close: () => db.close(),
   };
 }
@@ -294,7 +296,7 @@ function insertOf({ name, columns }: Table): TemplateStringsArray {
   const types = columns.map(({ kind }) => arrayTypes[kind]);
   return template([
     `with taken as (
-        update leat_store_move set last = `,
+        update leat_store_migration set last = `,
     ', rows = ',
     ' where table_name = ',
     ' and rows = ',

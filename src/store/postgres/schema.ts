@@ -120,8 +120,8 @@ function stateScript({ version, oldestThatMayRun }: SchemaState): string {
 
 async function proveKey(db: Database, name: string, seal: Seal): Promise<void> {
   await db.run`
-    insert into key_proof (id, sealed) values (1, ${seal.seal(keyCheck)})
+    insert into key_check (id, sealed) values (1, ${seal.seal(keyCheck)})
     on conflict (id) do nothing`;
-  const stored = await db.get<{ sealed: Uint8Array }>`select sealed from key_proof`;
+  const stored = await db.get<{ sealed: Uint8Array }>`select sealed from key_check`;
   passesKeyCheck(name, seal, stored?.sealed);
 }

@@ -223,7 +223,7 @@ async function writeStream(tx: Queries, seal: Seal, stream: Stream): Promise<voi
       disabled_reason = case when ${stream.status}::text = 'enabled' then null
         else disabled_reason end,
       -- A stream that is enabled far behind is warned about before it is disabled for that.
-      lag_told = case when ${stream.status}::text <> status then 0 else lag_told end
+      lag_reported = case when ${stream.status}::text <> status then 0 else lag_reported end
     where tenant = ${stream.tenant} and id = ${stream.id}`;
 }
 

@@ -47,7 +47,7 @@ type Remove = (tx: Queries, tenant: number, take: number) => Promise<number>;
 /** Every other table with rows of tenants. */
 const removals: readonly Remove[] = [
   ...tenantTableRemovals,
-  (tx, tenant) => tx.run`delete from looks where tenant = ${tenant}`,
+  (tx, tenant) => tx.run`delete from alert_states where tenant = ${tenant}`,
   (tx, tenant) => tx.run`delete from log_days where tenant = ${tenant}`,
   removeHistory,
   removeEvents,

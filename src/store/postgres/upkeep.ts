@@ -32,8 +32,8 @@ export function createUpkeepStore(
     lagging: (query) => lagging(db, query),
     noteLag: async ({ tenant, stream, reportedPercent }, percent) => {
       await db.run`
-        update streams set lag_told = ${percent}, lag_at = leat_now()
-        where tenant = ${tenant} and id = ${stream} and lag_told = ${reportedPercent}`;
+        update streams set lag_reported = ${percent}, lag_at = leat_now()
+        where tenant = ${tenant} and id = ${stream} and lag_reported = ${reportedPercent}`;
     },
     disableLagging: async (stream) => {
       const isDisabled = await db.transact('durable', (tx) => disableLagging(tx, stream));

@@ -19,7 +19,7 @@ export function lagging(
     select id from tenants where id > ${after} order by id limit ${tenantsPerStep}`;
   const last = tenants.at(-1)?.id ?? after;
   const rows = db.all<Omit<LaggingStream, 'lagMs'> & { oldest: Millis | null }>`
-    select s.tenant, s.id as stream, s.name, s.status, r.cursor, s.lag_told as "reportedPercent",
+    select s.tenant, s.id as stream, s.name, s.status, r.cursor, s.lag_reported as "reportedPercent",
       ${clock.now()} - s.lag_at as "reportedAgoMs",
       iif(e.published_at < ${before}, e.published_at, null) as oldest
     from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
@@ -27,7 +27,7 @@ export function lagging(
     -- What is above the head is a part of an append, and none of the log.
     left join events e on e.tenant = t.id and e.offset = r.cursor + 1 and e.offset <= t.head
     where s.tenant > ${after} and s.tenant <= ${last}
-      and (s.status = 'enabled' or s.disabled_reason = 'lag' and s.lag_told > 0)
+      and (s.status = 'enabled' or s.disabled_reason = 'lag' and s.lag_reported > 0)
     order by s.tenant, s.id`;
   const streams = rows
     .filter(({ oldest, reportedPercent }) => oldest !== null || reportedPercent > 0)

@@ -111,7 +111,7 @@ function refuseLeaving(connection: DatabaseSync, file: string): void {
 }
 
 function keyCheckOf(connection: DatabaseSync, file: string): Uint8Array {
-  const sealed = connection.prepare('select sealed from key_proof').get()?.['sealed'];
+  const sealed = connection.prepare('select sealed from key_check').get()?.['sealed'];
   if (sealed instanceof Uint8Array) return sealed;
   throw refusal(file, 'was never started to the end: there is nothing to move');
 }

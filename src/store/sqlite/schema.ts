@@ -78,10 +78,10 @@ function writeState(connection: DatabaseSync, db: Database, state: SchemaState):
 
 function proveKey(connection: DatabaseSync, name: string, seal: Seal): void {
   const db = createDatabase(connection);
-  const stored = db.get<{ sealed: Uint8Array }>`select sealed from key_proof`;
+  const stored = db.get<{ sealed: Uint8Array }>`select sealed from key_check`;
   if (stored === undefined) {
     const sealed = seal.seal(keyCheck);
-    db.transact('durable', () => db.run`insert into key_proof (id, sealed) values (1, ${sealed})`);
+    db.transact('durable', () => db.run`insert into key_check (id, sealed) values (1, ${sealed})`);
   } else {
     passesKeyCheck(name, seal, stored.sealed);
   }

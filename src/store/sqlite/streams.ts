@@ -191,7 +191,7 @@ function writeStream({ db, seal }: StreamDeps, stream: Stream): void {
       version = ${stream.version}, updated_at = ${stream.updatedAt},
       disabled_reason = iif(${stream.status} = 'enabled', null, disabled_reason),
       -- A stream that is enabled far behind is warned about before it is disabled for that.
-      lag_told = iif(${stream.status} <> status, 0, lag_told)
+      lag_reported = iif(${stream.status} <> status, 0, lag_reported)
     where tenant = ${stream.tenant} and id = ${stream.id}`;
 }
 

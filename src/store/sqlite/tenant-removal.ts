@@ -37,7 +37,7 @@ type Remove = (db: Database, tenant: number, take: number) => number;
 /** Every other table with rows of tenants. */
 const removals: readonly Remove[] = [
   ...tenantTableRemovals,
-  (db, tenant) => db.run`delete from looks where tenant = ${tenant}`,
+  (db, tenant) => db.run`delete from alert_states where tenant = ${tenant}`,
   removeHistory,
   (db, tenant, take) => db.run`
     delete from events where tenant = ${tenant} and offset in

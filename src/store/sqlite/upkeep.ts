@@ -31,8 +31,8 @@ export function createUpkeepStore(
       db.transact(
         'relaxed',
         () => db.run`
-          update streams set lag_told = ${percent}, lag_at = ${clock.now()}
-          where tenant = ${tenant} and id = ${stream} and lag_told = ${reportedPercent}`,
+          update streams set lag_reported = ${percent}, lag_at = ${clock.now()}
+          where tenant = ${tenant} and id = ${stream} and lag_reported = ${reportedPercent}`,
       );
     },
     disableLagging: async (stream) => {
