@@ -123,7 +123,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
 }
 
 /** Responds to the errors that the phases of a request throw. */
-function handleErrors(app: FastifyInstance, log: AppDeps['log']): void {
+export function handleErrors(app: FastifyInstance, log: AppDeps['log']): void {
   app.setErrorHandler((error, request, reply) => {
     releaseExchange(request);
     if (error instanceof ClientGone) {
@@ -164,7 +164,7 @@ function closingOf(app: FastifyInstance): () => boolean {
 }
 
 /** Leaves bodies to the routes: none is read before the caller is authorized. */
-function leaveBodiesUnread(app: FastifyInstance): void {
+export function leaveBodiesUnread(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _body, done) => done(null));
 }

@@ -5,6 +5,7 @@ import { afterEach, before, beforeEach, describe, test } from 'node:test';
 import fastify, { type FastifyInstance } from 'fastify';
 import { createRemoteJWKSet, exportJWK, jwtVerify, SignJWT } from 'jose';
 import * as oauth from 'oauth4webapi';
+import { handleErrors, leaveBodiesUnread } from '../../src/api/app.ts';
 import { registerOauth } from '../../src/api/oauth.ts';
 import { createRateLimiter } from '../../src/api/http/rate.ts';
 import { createClientAddressReader } from '../../src/api/http/client-address.ts';
@@ -53,6 +54,13 @@ async function openOauthServer(): Promise<OauthServer> {
     plainHttp,
     limits: { tokenBodyBytesMax: 65_536, rateBucketsMax: 10 } as ApiLimits,
   };
+  const log = {
+    error: (fields: object) => logged.push('err' in fields ? fields.err : undefined),
+    warn: () => {},
+  };
+  // As the whole application does for each of its routes.
+  leaveBodiesUnread(app);
+  handleErrors(app, log);
   registerOauth(app, {
     tokenEndpoint: fixture.endpoint,
     keyring: fixture.keyring,
@@ -61,7 +69,7 @@ async function openOauthServer(): Promise<OauthServer> {
     clientAddressOf: createClientAddressReader([]),
     settings,
     clock: fixture.clock,
-    log: { error: (fields) => logged.push('err' in fields ? fields.err : undefined) },
+    log,
     open: () => opened.isOpen,
   });
   await app.listen({ port: 0, host: '127.0.0.1' });

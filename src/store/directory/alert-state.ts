@@ -27,7 +27,8 @@ export function createAlertStateStore({
 }
 
 function* last(tenant: number): Command<AlertState | undefined> {
-  const row = yield* sql.get<AlertState>`select at, state from alert_states where tenant = ${tenant}`;
+  const row =
+    yield* sql.get<AlertState>`select at, state from alert_states where tenant = ${tenant}`;
   return row && { at: row.at, state: row.state };
 }
 

@@ -298,7 +298,11 @@ export const migratedTables: readonly Table[] = [
       text('trace'),
     ],
   },
-  { name: 'alert_states', keyColumns: 1, columns: [integer('tenant'), integer('at'), text('state')] },
+  {
+    name: 'alert_states',
+    keyColumns: 1,
+    columns: [integer('tenant'), integer('at'), text('state')],
+  },
   { name: 'key_check', keyColumns: 1, columns: [integer('id'), bytes('sealed')] },
 ];
 

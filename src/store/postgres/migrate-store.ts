@@ -210,7 +210,9 @@ function targetOn(
       await db.script(`analyze ${migratedTables.map((table) => table.name).join(', ')}`);
     },
     release: () =>
-      db.script('begin; drop index leat_store_migration_attempts; drop table leat_store_migration; commit'),
+      db.script(
+        'begin; drop index leat_store_migration_attempts; drop table leat_store_migration; commit',
+      ),
     close: () => db.close(),
   };
 }
