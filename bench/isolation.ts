@@ -62,13 +62,13 @@ export const isolation: Bench = {
   run: async (progress, { rounds, cases = '' }) => {
     const bad = { hanging: await startReceiver('--hang'), slow: await startReceiver('--slow') };
     const dns = await startDns((name) => (name.startsWith('silent') ? 'silence' : ['127.0.0.1']));
-    const world: World = { ...bad, dnsServers: dns.servers };
+    const badReceivers: BadReceivers = { ...bad, dnsServers: dns.servers };
     const figures: Figure[] = [];
     if ('throughput'.includes(cases)) {
-      figures.push(await throughputFigure(world, rounds, progress));
+      figures.push(await throughputFigure(badReceivers, rounds, progress));
     }
     for (const neighbour of neighbours.filter(({ name }) => name.includes(cases))) {
-      figures.push(...(await latencyFigures(world, neighbour, rounds, progress)));
+      figures.push(...(await latencyFigures(badReceivers, neighbour, rounds, progress)));
     }
     await bad.hanging.end();
     await bad.slow.end();
@@ -77,7 +77,7 @@ export const isolation: Bench = {
   },
 };
 
-interface World {
+interface BadReceivers {
   readonly hanging: Receiver;
   readonly slow: Receiver;
   readonly dnsServers: readonly string[];
@@ -88,7 +88,7 @@ const backlogEvents = 1000;
 
 /** Draining what waits for 49 streams, with 100 streams that hang and 100 slow ones, and without. */
 async function throughputFigure(
-  world: World,
+  badReceivers: BadReceivers,
   rounds: number,
   progress: (text: string) => void,
 ): Promise<Figure> {
@@ -97,8 +97,8 @@ async function throughputFigure(
     const tempStore = await createTempStore();
     await withStore(tempStore, async (store) => {
       for (let i = 0; i < (isBeside ? 100 : 0); i += 1) {
-        await addStream(store, world.hanging.port, { name: `hanging-${i}` });
-        await addStream(store, world.slow.port, { name: `slow-${i}` });
+        await addStream(store, badReceivers.hanging.port, { name: `hanging-${i}` });
+        await addStream(store, badReceivers.slow.port, { name: `slow-${i}` });
       }
       for (let i = 0; i < healthy; i += 1)
         await addStream(store, receiver.port, { name: `healthy-${i}` });
@@ -122,7 +122,7 @@ async function throughputFigure(
 }
 
 async function latencyFigures(
-  world: World,
+  badReceivers: BadReceivers,
   neighbour: Neighbour,
   rounds: number,
   progress: (text: string) => void,
@@ -135,8 +135,8 @@ async function latencyFigures(
   const tails = { own: noTails(), other: noTails() };
   for (let round = 0; round < rounds; round += 1) {
     progress(`${neighbour.name}, round ${round + 1} of ${rounds}`);
-    const alone = await delays(world, receivers, { name: 'nobody' });
-    const beside = await delays(world, receivers, neighbour);
+    const alone = await delays(badReceivers, receivers, { name: 'nobody' });
+    const beside = await delays(badReceivers, receivers, neighbour);
     for (const side of ['own', 'other'] as const) {
       tails[side].ours.push(tailOf(beside[side]));
       tails[side].theirs.push(tailOf(alone[side]));
@@ -197,14 +197,14 @@ interface Receivers {
  * which they were published.
  */
 async function delays(
-  world: World,
+  badReceivers: BadReceivers,
   receivers: Receivers,
   neighbour: Neighbour,
 ): Promise<Record<'own' | 'other', number[][]>> {
   const tempStore = await createTempStore();
   const leat = await startLeat(tempStore, {
     ...twoTenantsSettings(await freePort()),
-    LEAT_DNS_SERVERS: world.dnsServers.join(','),
+    LEAT_DNS_SERVERS: badReceivers.dnsServers.join(','),
     LEAT_PUBLISH_LIMIT_BYTES_PER_SECOND: String(64 * 1024 * 1024),
     // Nothing of the neighbour's is disabled while it is measured.
     LEAT_DISABLE_CONSECUTIVE: '1000000',
@@ -214,7 +214,7 @@ async function delays(
   const main = tenantOf(leat);
   await createStream(main, endpoint('own', receivers.own), { types: [types.own] });
   await createStream(two, endpoint('other', receivers.other), { types: [types.other] });
-  await addNeighbour(world, main, neighbour);
+  await addNeighbour(badReceivers, main, neighbour);
   // A tenant of its own: who is at the byte limit is refused further events, which is not measured.
   const greedy = neighbour.floods === true && (await createTenant(leat, tempStore.file, 'three'));
   const flood = greedy === false ? undefined : await startFlood(greedy);
@@ -251,15 +251,20 @@ function tenantOf({ url, port, token }: Running): Tenant {
   };
 }
 
-async function addNeighbour(world: World, tenant: Tenant, neighbour: Neighbour): Promise<void> {
+async function addNeighbour(
+  badReceivers: BadReceivers,
+  tenant: Tenant,
+  neighbour: Neighbour,
+): Promise<void> {
   const { hanging = 0, slow = 0, silent = 0 } = neighbour;
-  const wish = { types: [types.neighbour] };
+  const options = { types: [types.neighbour] };
   for (let i = 0; i < hanging; i += 1) {
-    await createStream(tenant, endpoint('hanging', world.hanging), wish);
+    await createStream(tenant, endpoint('hanging', badReceivers.hanging), options);
   }
-  for (let i = 0; i < slow; i += 1) await createStream(tenant, endpoint('slow', world.slow), wish);
+  for (let i = 0; i < slow; i += 1)
+    await createStream(tenant, endpoint('slow', badReceivers.slow), options);
   for (let i = 0; i < silent; i += 1) {
-    await createStream(tenant, `http://silent-${i}.test/`, wish);
+    await createStream(tenant, `http://silent-${i}.test/`, options);
   }
 }
 

@@ -41,10 +41,10 @@ export function line(figure: Figure): string {
   const { must } = figure;
   const bar = must && `; must ${must.kind === 'least' ? '≥' : '≤'} ${must.value}`;
   const goal = figure.goal === undefined ? '' : `, goal ${figure.goal}`;
-  const verdict = must === undefined ? '    ' : holds(figure) ? 'ok  ' : 'FAIL';
+  const mark = must === undefined ? '    ' : holds(figure) ? 'ok  ' : 'FAIL';
   const spread = `${show(Math.min(...figure.values))} to ${show(Math.max(...figure.values))}`;
   return (
-    `${verdict} ${figure.name.padEnd(18)} ` +
+    `${mark} ${figure.name.padEnd(18)} ` +
     `${show(median(figure.values))} ${figure.unit} (${spread}${bar ?? ''}${goal}) ${figure.detail}`
   );
 }

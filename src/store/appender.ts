@@ -52,14 +52,14 @@ interface TenantQueue {
  * for its content, each of its calls is written alone. When the store fails, all of them fail.
  */
 export function createAppender(deps: AppenderDeps): Appender {
-  const lanes = new Map<number, TenantQueue>();
+  const tenantQueues = new Map<number, TenantQueue>();
 
   const open = (tenant: number): TenantQueue => {
     const waiting: Call[] = [];
     const started = new Promise<void>((resolve) => afterBurst(deps, waiting, resolve));
-    const lane = { waiting, ended: started.then(() => work(tenant, waiting)) };
-    lanes.set(tenant, lane);
-    return lane;
+    const tenantQueue = { waiting, ended: started.then(() => work(tenant, waiting)) };
+    tenantQueues.set(tenant, tenantQueue);
+    return tenantQueue;
   };
   const work = async (tenant: number, waiting: Call[]): Promise<void> => {
     while (waiting.length > 0) {
@@ -67,19 +67,20 @@ export function createAppender(deps: AppenderDeps): Appender {
       if (isFull) await letOthersGo();
       await writeGroup(deps, tenant, group);
     }
-    lanes.delete(tenant);
+    tenantQueues.delete(tenant);
   };
 
   return {
     append: (tenant, events) => {
       if (events.length === 0) return Promise.resolve([]);
-      const lane = lanes.get(tenant) ?? open(tenant);
+      const tenantQueue = tenantQueues.get(tenant) ?? open(tenant);
       return new Promise((resolve, reject) => {
-        lane.waiting.push({ events, resolve, reject });
+        tenantQueue.waiting.push({ events, resolve, reject });
       });
     },
     idle: async () => {
-      while (lanes.size > 0) await Promise.all([...lanes.values()].map((lane) => lane.ended));
+      while (tenantQueues.size > 0)
+        await Promise.all([...tenantQueues.values()].map((tenantQueue) => tenantQueue.ended));
     },
   };
 }

@@ -6,7 +6,7 @@ import { createAppender, type AppenderDeps } from '../../src/store/appender.ts';
 import { newEvent } from './contract/fixture.ts';
 
 /** An engine whose writes end when the test resolves them. */
-function createGate(given: Partial<AppenderDeps> = {}) {
+function createBarrier(given: Partial<AppenderDeps> = {}) {
   const writes: { tenant: number; ids: string[] }[] = [];
   let release: (() => void)[] = [];
   const deferred: (() => void)[] = [];
@@ -55,14 +55,14 @@ const event = (id: string, body = '{}') => newEvent({ id, body });
 
 describe('group commit', () => {
   test('a single call waits for one turn, a burst until a turn without further calls', async () => {
-    const single = createGate();
+    const single = createBarrier();
     const lone = single.appender.append(1, [event('a')]);
     await single.oneTurn();
     assert.equal(single.writes.length, 1);
     await single.commit();
     await lone;
 
-    const burst = createGate();
+    const burst = createBarrier();
     const calls = [burst.appender.append(1, [event('a')])];
     for (const id of ['b', 'c']) {
       calls.push(burst.appender.append(1, [event(id)]));
@@ -79,7 +79,7 @@ describe('group commit', () => {
   });
 
   test('an endless burst is cut after a few turns', async () => {
-    const { appender, writes, oneTurn, commit } = createGate();
+    const { appender, writes, oneTurn, commit } = createBarrier();
     const calls = [appender.append(1, [event('0')])];
     for (let turn = 1; writes.length === 0; turn++) {
       assert.ok(turn < 50, 'nothing was written in 50 turns');
@@ -93,7 +93,7 @@ describe('group commit', () => {
   });
 
   test('calls of one turn share one write, in their order, and each gets its own result', async () => {
-    const { appender, writes, turn, commit } = createGate();
+    const { appender, writes, turn, commit } = createBarrier();
     const one = appender.append(1, [event('a'), event('b')]);
     const two = appender.append(1, [event('c')]);
     await turn();
@@ -107,7 +107,7 @@ describe('group commit', () => {
   });
 
   test('calls that arrive during a write join the next, one write at a time', async () => {
-    const { appender, writes, turn, commit } = createGate();
+    const { appender, writes, turn, commit } = createBarrier();
     const first = appender.append(1, [event('a')]);
     await turn();
     const later = ['b', 'c'].map((id) => appender.append(1, [event(id)]));
@@ -120,7 +120,7 @@ describe('group commit', () => {
   });
 
   test('tenants do not wait for each other', async () => {
-    const { appender, writes, turn, commit } = createGate();
+    const { appender, writes, turn, commit } = createBarrier();
     const both = [1, 2].map((tenant) => appender.append(tenant, [event('a')]));
     await turn();
     assert.deepEqual(
@@ -133,7 +133,7 @@ describe('group commit', () => {
 
   test('a group is bounded by events and by bodies, one call always fits', async () => {
     for (const limits of [{ groupEventsMax: 2 }, { groupBodiesMax: 20 }]) {
-      const { appender, writes, turn, commit } = createGate(limits);
+      const { appender, writes, turn, commit } = createBarrier(limits);
       const calls = ['a', 'b', 'c'].map((id) =>
         appender.append(1, [event(id, 'x'.repeat(10)), event(`${id}2`, 'x'.repeat(10))]),
       );
@@ -149,7 +149,7 @@ describe('group commit', () => {
 
   test('a group refused for its content is written call by call', async () => {
     const written: string[] = [];
-    const { appender, turn } = createGate({
+    const { appender, turn } = createBarrier({
       write: (_tenant, events) => {
         const bad = events.find(({ id }) => id === 'bad');
         if (bad !== undefined) throw new StoreContentRefused('bad');
@@ -170,7 +170,7 @@ describe('group commit', () => {
 
   test('when the store fails, every call of the group fails, and the next call is tried again', async () => {
     let failures = 0;
-    const { appender, turn } = createGate({
+    const { appender, turn } = createBarrier({
       write: (_tenant, events) => {
         failures += 1;
         if (failures === 1) throw new StoreUnavailable('disk full');
@@ -189,7 +189,7 @@ describe('group commit', () => {
   });
 
   test('idle waits for pending calls and for those that join later', async () => {
-    const { appender, turn, commit } = createGate();
+    const { appender, turn, commit } = createBarrier();
     const first = appender.append(1, [event('a')]);
     let idle = false;
     const ended = appender.idle().then(() => (idle = true));

@@ -193,7 +193,7 @@ describe('a migration to PostgreSQL', { concurrency: 2 }, () => {
     await refuseHalfMigrated(db, 'the database');
   });
 
-  for (const [table, planted] of [
+  for (const [table, inserted] of [
     ['events', `update events set body = body || ' ' where "offset" = 3`],
     ['attempts', 'delete from attempts where number = (select max(number) from attempts)'],
     ['streams', `update streams set destination = destination || '\\x00'::bytea`],
@@ -206,7 +206,7 @@ describe('a migration to PostgreSQL', { concurrency: 2 }, () => {
     test(`migrate-store: detects a difference in ${table}`, async (t) => {
       const databases = await filledDatabases(t);
       await cutAtComparison(databases);
-      await query(databases.url, planted);
+      await query(databases.url, inserted);
       for (let round = 0; round < 2; round += 1) {
         await assert.rejects(run(databases), {
           name: 'StartRefused',

@@ -90,8 +90,8 @@ describe('a second process', () => {
     const keeper = await opened(t, file);
     const looker = new DatabaseSync(file, { readOnly: true });
     t.after(() => looker.close());
-    const look = () => looker.prepare('select * from tenants').all();
-    assert.throws(look, { message: 'database is locked' });
+    const probe = () => looker.prepare('select * from tenants').all();
+    assert.throws(probe, { message: 'database is locked' });
     assert.equal(await keeper.send('append'), 'appended 1');
     assert.equal(await keeper.close(), 0);
   });

@@ -53,14 +53,14 @@ const severalServers = { checkMs: 1000, responseMs: 3000, longestWaitMs: 1000 };
 
 /** Resolves when it listens, or cannot for now. */
 export async function openListenNotify(deps: ListenNotifyDeps): Promise<ListenNotify> {
-  const speaker = createPublisher(deps);
+  const publisher = createPublisher(deps);
   const listener = createListener(deps);
   await listener.tried;
   return {
-    publish: speaker.publish,
-    counted: speaker.counted,
+    publish: publisher.publish,
+    counted: publisher.counted,
     close: async () => {
-      speaker.close();
+      publisher.close();
       await listener.close();
     },
   };

@@ -25,10 +25,10 @@ function recordContract(engine: Engine): void {
   test('record: the state is read as it was written, for each tenant', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const other = await addTenant(store, 'other');
-    const look = { at: start, state: '{"told": "ä𝄞"}' };
+    const state = { at: start, state: '{"told": "ä𝄞"}' };
     assert.equal(await store.alertState.last(tenant), undefined);
-    assert.equal(await store.alertState.record(tenant, undefined, look, false), true);
-    assert.deepEqual(await store.alertState.last(tenant), look);
+    assert.equal(await store.alertState.record(tenant, undefined, state, false), true);
+    assert.deepEqual(await store.alertState.last(tenant), state);
     assert.equal(await store.alertState.last(other.id), undefined);
   });
 
@@ -40,7 +40,7 @@ function recordContract(engine: Engine): void {
     ] as const) {
       const alertState = ['a', 'b', 'c'].map((state) => ({ at, state }));
       const written = await Promise.all(
-        alertState.map((look) => store.alertState.record(tenant, after, look, true)),
+        alertState.map((state) => store.alertState.record(tenant, after, state, true)),
       );
       assert.deepEqual(
         alertState.filter((_, index) => written[index]),
@@ -75,11 +75,11 @@ function standingsContract(engine: Engine): void {
     const stream = await fixture.addStream();
     const tenants = [other.id, 999, tenant];
     assert.deepEqual(await store.alertState.standings(tenants), [quiet, quiet, quiet]);
-    const look = { at: start, state: '{"told": 1}' };
-    await store.alertState.record(other.id, undefined, look, false);
+    const state = { at: start, state: '{"told": 1}' };
+    await store.alertState.record(other.id, undefined, state, false);
     await end(fixture, stream, 'failed');
     assert.deepEqual(await store.alertState.standings(tenants), [
-      { last: look, mayBeFailing: false },
+      { last: state, mayBeFailing: false },
       quiet,
       { last: undefined, mayBeFailing: true },
     ]);

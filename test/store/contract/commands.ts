@@ -34,7 +34,7 @@ export function modelContract(engine: Engine, runs: number): void {
       const property = fc.asyncProperty(scripts, async (script) => {
         const opened = await engine.open();
         try {
-          const modelRun = await createWorld(opened);
+          const modelRun = await createModelRun(opened);
           for (const one of script) {
             await one.run(modelRun);
             await compare(modelRun);
@@ -61,7 +61,7 @@ const types: ReadonlyMap<string, string> = new Map([
   ['est_2', 'b.b'],
 ]);
 
-async function createWorld({ store, time }: OpenedStore): Promise<ModelRun> {
+async function createModelRun({ store, time }: OpenedStore): Promise<ModelRun> {
   const { id: tenant } = await addTenant(store, 'main');
   const node = await store.ownership.join('node-a', nodeLeaseMs);
   const shared = { store, tenant, node, model: model.createModel(), owned: new Map() };

@@ -276,7 +276,7 @@ function leaseContract(engine: Engine): void {
 
   test('heartbeat: returns changed streams until the node has read them again', async (t) => {
     const fixture = await createFixture(engine, t);
-    const { heartbeat, hasSeen, owned: look } = fixture.store.ownership;
+    const { heartbeat, hasSeen, owned: read } = fixture.store.ownership;
     const stream = await fixture.addStream();
     const node = await fixture.node();
     const ref = { tenant: fixture.tenant, stream: stream.id };
@@ -291,7 +291,7 @@ function leaseContract(engine: Engine): void {
     await rename('new');
     assert.equal(await hasSeen(ref), false);
     assert.deepEqual((await heartbeat(node, leaseMs))?.changed, [ref]);
-    await look(node, [ref], waitRule);
+    await read(node, [ref], waitRule);
     assert.equal(await hasSeen(ref), true);
     assert.deepEqual((await heartbeat(node, leaseMs))?.changed, []);
     await rename('newer');
