@@ -11,7 +11,7 @@ let running: RunningBrowser;
 let api: MessageApi;
 let pages: Server;
 let wire: Wire;
-/** The origin that is allowed, and another one that serves the same page. */
+/** The allowed origin, and another one that serves the same page. */
 let allowed: string;
 let other: string;
 let token: string;
@@ -35,7 +35,7 @@ after(async () => {
   pages.close();
 });
 
-/** A way to the message API on which what goes over it can be read. */
+/** A proxy to the message API that records its traffic. */
 interface Wire {
   readonly url: string;
   /** Request lines, in the order in which they were sent. */
@@ -73,13 +73,13 @@ async function listen(server: Server): Promise<number> {
 }
 
 interface Outcome {
-  /** What the script of the page has read, or why it has not. */
+  /** The text that the script of the page has read, or its error. */
   readonly read: { readonly status: number; readonly body: unknown } | { readonly failed: string };
-  /** What Chromium says of it on the console. */
+  /** The messages on the console of Chromium. */
   readonly said: string;
 }
 
-/** What a script of a page of this origin gets by `fetch`. */
+/** Returns the result of `fetch` in a script of a page of this origin. */
 async function fetchFrom(origin: string, path: string, init: object = {}): Promise<Outcome> {
   const context = await running.browser.newContext();
   try {
@@ -125,7 +125,7 @@ describe('a page of the allowed origin', () => {
     });
   }
 
-  test('a page of the allowed origin reads why it was refused', async () => {
+  test('a page of the allowed origin can read the reason of a refusal', async () => {
     const missing = await fetchFrom(allowed, 'protected');
     assert.deepEqual(missing.read, { status: 401, body: { message: 'Requires authentication' } });
     const bad = await fetchFrom(allowed, 'admin', withToken('nonsense'));
@@ -137,13 +137,13 @@ describe('a page of the allowed origin', () => {
     assert.deepEqual(nowhere.read, { status: 404, body: { message: 'Not Found' } });
   });
 
-  test('a page of the allowed origin cannot send another method than GET', async () => {
+  test('a page of the allowed origin can send GET only', async () => {
     const { read, said } = await fetchFrom(allowed, 'public', { method: 'PUT' });
     assert.ok('failed' in read, JSON.stringify(read));
     assert.match(said, /Method PUT is not allowed by Access-Control-Allow-Methods/);
   });
 
-  test('a page of the allowed origin cannot send cookies along', async () => {
+  test('a page of the allowed origin cannot send cookies', async () => {
     const { read, said } = await fetchFrom(allowed, 'public', { credentials: 'include' });
     assert.ok('failed' in read, JSON.stringify(read));
     assert.match(said, /Access-Control-Allow-Credentials/);
@@ -152,7 +152,7 @@ describe('a page of the allowed origin', () => {
 
 describe('a page of another origin', () => {
   for (const path of ['public', 'protected', 'admin']) {
-    test(`a page of another origin is kept by Chromium from reading the ${path} message`, async () => {
+    test(`a page of another origin cannot read the ${path} message in Chromium`, async () => {
       const { read, said } = await fetchFrom(
         other,
         path,
@@ -164,7 +164,7 @@ describe('a page of another origin', () => {
     });
   }
 
-  test('a page of another origin is sent nothing behind a preflight', async () => {
+  test('a page of another origin sends no request after its preflight', async () => {
     const seen = wire.requests().length;
     await fetchFrom(other, 'admin', withToken(token));
     assert.deepEqual(wire.requests().slice(seen), ['OPTIONS /api/messages/admin']);
@@ -174,7 +174,7 @@ describe('a page of another origin', () => {
     const { read } = await fetchFrom(other, 'public', { mode: 'no-cors' });
     assert.ok(
       'failed' in read,
-      'Cross-Origin-Resource-Policy, or an opaque answer without content',
+      'Cross-Origin-Resource-Policy, or an opaque response without content',
     );
   });
 });

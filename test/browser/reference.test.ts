@@ -25,7 +25,7 @@ let leat: Running;
 before(async () => {
   running = await startBrowser();
   tempStore = await createTempStore();
-  // The limits are those of an operator who has set none.
+  // The default limits.
   leat = await startLeat(tempStore, {
     LEAT_RATE_LIMIT_BURST: '100',
     LEAT_RATE_LIMIT_PER_SECOND: '50',
@@ -37,11 +37,11 @@ after(async () => {
   await tempStore.remove();
 });
 
-/** The reference in a browser, and what Chromium says on its console: errors, refusals of the policy. */
+/** The reference in a browser, and the console of Chromium: errors and violations of the policy. */
 interface Opened {
   readonly page: Page;
   readonly said: readonly string[];
-  /** Addresses of every request. */
+  /** The URLs of all requests. */
   readonly asked: readonly string[];
 }
 
@@ -69,7 +69,7 @@ async function authorize(page: Page, secret = bootstrapClient.secret): Promise<v
   await page.getByRole('button', { name: 'Get a token' }).click();
 }
 
-/** Opens an operation, executes it and answers the status that the page shows. */
+/** Opens an operation, executes it and returns the status that the page shows. */
 async function execute(page: Page, id: string, body?: object): Promise<string> {
   const block = page.locator(`#operations-${id}`);
   await block.locator('.opblock-summary-control').click();
@@ -85,7 +85,7 @@ async function shownStatus(block: Locator): Promise<string> {
     .slice(0, 3);
 }
 
-/** Everything that a page can leave in the browser. */
+/** Returns everything that the page has stored in the browser. */
 function kept(page: Page): Promise<unknown> {
   return page.evaluate(`(async () => [
     localStorage.length,
@@ -98,7 +98,7 @@ function kept(page: Page): Promise<unknown> {
 
 describe('the reference page in Chromium', () => {
   for (const path of ['/docs', '/docs/']) {
-    test(`${path} shows every operation with its stage, in order, and breaks no rule of the policy`, async (t) => {
+    test(`${path} shows every operation with its stage, in order, and violates no rule of the policy`, async (t) => {
       const { page, said, asked } = await open(t, leat.url + path);
       assert.equal(await page.title(), `Leat ${packageJson.version} API reference`);
       const shown = await page.locator('.opblock').evaluateAll((blocks) =>
@@ -123,7 +123,7 @@ describe('the reference page in Chromium', () => {
     });
   }
 
-  test('the reference page in Chromium has its icons, from here', async (t) => {
+  test('the reference page in Chromium loads its icons from this server', async (t) => {
     const { page, said, asked } = await open(t);
     await page.getByRole('button', { name: 'Schemas' }).click();
     await page.getByRole('button', { name: 'Client grants', exact: true }).click();
@@ -134,7 +134,7 @@ describe('the reference page in Chromium', () => {
   });
 
   for (const colorScheme of ['light', 'dark'] as const) {
-    test(`the reference page in Chromium is ${colorScheme} where the system is`, async (t) => {
+    test(`the reference page in Chromium follows the ${colorScheme} scheme of the system`, async (t) => {
       const { page } = await open(t, undefined, { colorScheme });
       const colour = await page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
       const brightness = Number(/\d+/.exec(colour)?.[0]);
@@ -146,7 +146,7 @@ describe('the reference page in Chromium', () => {
     });
   }
 
-  test('the reference page in Chromium gets a token and sends requests with it, and keeps it nowhere', async (t) => {
+  test('the reference page in Chromium gets a token, sends requests with it, and stores it nowhere', async (t) => {
     const { page, said, asked } = await open(t);
     await authorize(page);
     await page.locator('#status.good').waitFor();
@@ -166,7 +166,7 @@ describe('the reference page in Chromium', () => {
     assert.deepEqual(await page.context().storageState(), { cookies: [], origins: [] });
   });
 
-  test('the reference page in Chromium offers a body that the service takes as it stands', async (t) => {
+  test('the reference page in Chromium offers a body that the service accepts unchanged', async (t) => {
     const { page } = await open(t);
     await authorize(page);
     await page.locator('#status.good').waitFor();
@@ -176,7 +176,7 @@ describe('the reference page in Chromium', () => {
     assert.equal(await execute(page, 'APIs-createResourceServer'), '201');
   });
 
-  test('the reference page in Chromium uses a token that is pasted, and forgets it when told to', async (t) => {
+  test('the reference page in Chromium uses a pasted token, and forgets it on request', async (t) => {
     const { page } = await open(t);
     const token = await fetchToken(leat.url, bootstrapClient);
     await page.getByLabel('Access token').fill(`Bearer ${token}`);
@@ -189,7 +189,7 @@ describe('the reference page in Chromium', () => {
     await waitFor('the other answer', async () => (await shownStatus(block)) === '401');
   });
 
-  test('the reference page in Chromium does not offer to try what answers without end', async (t) => {
+  test('the reference page in Chromium does not offer to try endless responses', async (t) => {
     const { page } = await open(t);
     const block = page.locator('#operations-Events-pullEvents');
     await block.locator('.opblock-summary-control').click();
@@ -197,7 +197,7 @@ describe('the reference page in Chromium', () => {
     assert.equal(await block.locator('.try-out__btn').count(), 0);
   });
 
-  test('the reference page in Chromium says why there is no token', async (t) => {
+  test('the reference page in Chromium shows why there is no token', async (t) => {
     const { page } = await open(t);
     await authorize(page, 'wrong');
     await page.locator('#status.bad').waitFor();
@@ -208,7 +208,7 @@ describe('the reference page in Chromium', () => {
     await page.getByText('The text is not a JWT').waitFor();
   });
 
-  test('the reference page in Chromium sends nothing away that was typed in where its script does not run', async (t) => {
+  test('the reference page in Chromium submits no input where its script does not run', async (t) => {
     const context = await running.browser.newContext({ javaScriptEnabled: false });
     t.after(() => context.close());
     const page = await context.newPage();
@@ -219,7 +219,7 @@ describe('the reference page in Chromium', () => {
   });
 });
 
-test('over LEAT_TLS=local the page works and asks for strict transport', async (t) => {
+test('over LEAT_TLS=local the page works and requires strict transport security', async (t) => {
   const own = await createTempStore();
   t.after(() => own.remove());
   const port = await freePort();

@@ -17,8 +17,8 @@ import {
 import { bootstrapClient, type Ended, type Fixture, openFixture, runProgram } from './fixture.ts';
 
 /**
- * The command line tool as it is, as a process of its own that trusts the certificate by
- * NODE_EXTRA_CA_CERTS. An import takes it some seconds of reckoning before its first request.
+ * The unchanged command line tool as a process that trusts the certificate by NODE_EXTRA_CA_CERTS. An
+ * import computes for some seconds before its first request.
  */
 
 const program = fileURLToPath(import.meta.resolve('auth0-deploy-cli'));
@@ -43,7 +43,7 @@ function deploy(
     NO_COLOR: '1',
     ...env,
   };
-  // It reads a config.json of the folder it runs in, when there is one.
+  // The tool reads config.json of its working directory, if there is one.
   return runProgram(process.execPath, [program, ...words], settings, fixture.tempStore.folder);
 }
 
@@ -51,7 +51,7 @@ function exporting(format: 'yaml' | 'directory', folder: string): string[] {
   return ['export', '--format', format, '--output_folder', folder];
 }
 
-/** Exports into a fresh folder and answers it. */
+/** Exports into a fresh folder and returns its path. */
 async function exported(format: 'yaml' | 'directory'): Promise<string> {
   const folder = join(fixture.tempStore.folder, freshName());
   const { code, stdout, stderr } = await deploy(exporting(format, folder));
@@ -82,7 +82,7 @@ async function streamNamed(name: string): Promise<StreamBody | undefined> {
   return eventStreams.find((stream) => stream.name === name);
 }
 
-/** Each test begins with a tenant without streams: an import looks at all of them. */
+/** Each test begins with a tenant without streams: an import processes all of them. */
 async function deleteStreams(): Promise<void> {
   for (;;) {
     const { eventStreams } = await expectBody<{ eventStreams: StreamBody[] }>(
@@ -95,7 +95,7 @@ async function deleteStreams(): Promise<void> {
 }
 
 describe('event streams as code', () => {
-  test('YAML: an import creates, changes, leaves alone and deletes', async (t) => {
+  test('YAML: an import creates, changes, keeps and deletes', async (t) => {
     await deleteStreams();
     const endpoint = await endpointOf(t);
     const type = freshType();
@@ -180,8 +180,8 @@ describe('event streams as code', () => {
   });
 });
 
-describe('a refusal', () => {
-  test('a refusal of a changed destination without its secret says what is missing', async () => {
+describe('an error', () => {
+  test('an error of a changed destination without its secret names the missing field', async () => {
     await deleteStreams();
     await createStream(fixture, 'https://hooks.example.net/a', { name: 'crm' });
     const folder = await exported('directory');
@@ -198,7 +198,7 @@ describe('a refusal', () => {
     assert.equal(destination?.configuration.webhook_endpoint, 'https://hooks.example.net/a');
   });
 
-  test('a refusal of a client without the scope is shown without the scopes', async () => {
+  test('an error of a client without the scope is printed without the scopes', async () => {
     const made = await expectBody<{ client_id: string; client_secret: string }>(
       201,
       fixture.send('POST', '/api/v2/clients', { name: freshName(), global: true }),
@@ -214,11 +214,11 @@ describe('a refusal', () => {
       AUTH0_CLIENT_ID: client_id,
       AUTH0_CLIENT_SECRET: client_secret,
     });
-    // The tool takes the part behind a comma of the message for the scopes: docs/http-api.md#client-compatibility.
+    // The tool treats the part of the message after a comma as scopes: docs/http-api.md#client-compatibility.
     assert.match(stdout + stderr, /Cannot retrieve eventStreams due to missing scopes: *\n/);
   });
 
-  test('a refusal of a certificate that is not trusted ends it', async () => {
+  test('an untrusted certificate ends the tool', async () => {
     const folder = join(fixture.tempStore.folder, freshName());
     const { code, stdout, stderr } = await deploy(exporting('yaml', folder), {
       NODE_EXTRA_CA_CERTS: '',

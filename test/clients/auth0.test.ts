@@ -18,7 +18,7 @@ import {
 import { startTcpProxy } from '../helpers/tcp-proxy.ts';
 import { bootstrapClient, type Fixture, openFixture, reopenLater, runProgram } from './fixture.ts';
 
-/** The npm package `auth0` as it is, against the real program over TLS. */
+/** The unchanged npm package `auth0` against the real program over TLS. */
 
 let fixture: Fixture;
 let client: ManagementClient;
@@ -31,9 +31,9 @@ before(async () => {
 after(async () => {
   await fixture?.close();
   requests.stop();
-  // Where only some tests were asked for, only some operations are called.
+  // When only some tests run, only some operations are called.
   if (process.execArgv.some((word) => word.startsWith('--test-name-pattern'))) return;
-  // This version of the package has no call for it.
+  // This version of the package has no method for it.
   assert.deepEqual(await operationsNotCalled(), ['GET /event-streams/{id}/stats']);
 });
 
@@ -48,7 +48,7 @@ async function endpointOf(t: TestContext): Promise<Endpoint> {
   return endpoint;
 }
 
-/** The package's types know no secret of a webhook, and only the types of its own events. */
+/** The types of the package have no webhook secret, and only the types of its own events. */
 function streamRequest(
   url: string,
   options: Parameters<typeof streamBody>[1] = {},
@@ -114,7 +114,7 @@ describe('event streams', () => {
     assert.equal(await client.eventStreams.delete(made.id), undefined);
   });
 
-  test('event streams are listed over as many pages as there are', async () => {
+  test('event streams are listed over several pages', async () => {
     const names: (string | undefined)[] = [];
     for (let number = 0; number < 7; number++) {
       names.push((await createStream('https://hooks.example.net/')).name);
@@ -192,7 +192,7 @@ describe('deliveries', () => {
     await waitForStats(fixture, id, { delivered: 8 });
   });
 
-  test('deliveries of a test event carry its mark', async (t) => {
+  test('deliveries of a test event are marked', async (t) => {
     const endpoint = await endpointOf(t);
     const { id } = await createStream(endpoint.url);
     const sent = await client.eventStreams.test(id, { event_type: 'organization.member.added' });
@@ -239,7 +239,7 @@ describe('users', () => {
 });
 
 describe('access', () => {
-  test('clients are created, read, listed, changed, given another secret and deleted', async () => {
+  test('clients are created, read, listed, changed, get a new secret and are deleted', async () => {
     const name = freshName();
     const made = await client.clients.create({ name });
     const { client_id: id = '', client_secret: secret = '' } = made;
@@ -307,7 +307,7 @@ describe('access', () => {
     assert.equal((await all(await client.clientGrants.list({ client_id }))).length, 2);
   });
 
-  test('roles are created, read, listed, changed, filled and deleted', async () => {
+  test('roles are created, read, listed, changed, get permissions and members, and are deleted', async () => {
     const resource_server_identifier = `https://${freshName()}.example.com`;
     await client.resourceServers.create({
       identifier: resource_server_identifier,
@@ -353,7 +353,7 @@ describe('access', () => {
 });
 
 describe('the events of the tenant', () => {
-  /** Reads so many messages about a user, then hangs up. */
+  /** Reads `count` messages about a user, then disconnects. */
   async function read(
     user: string,
     count: number,
@@ -388,7 +388,7 @@ describe('the events of the tenant', () => {
     }
   });
 
-  test('the events of the tenant are read from a time and from an offset on, of the types that are asked for', async () => {
+  test('the events of the tenant are read from a time and from an offset, of the requested types', async () => {
     const from_timestamp = new Date().toISOString();
     const made = await createUser();
     await client.users.update(made.user_id, { name: 'Ada' });
@@ -407,14 +407,14 @@ describe('the events of the tenant', () => {
     ]);
   });
 
-  test('the events of the tenant are refused from an offset that is none', async () => {
+  test('the events of the tenant: an invalid offset is refused', async () => {
     await assert.rejects(
       async () => client.events.subscribe({ from: 'no-offset' }),
       (error) => isRefusal(error, Management.BadRequestError, 400, 'invalid_query_string'),
     );
   });
 
-  test('the events of the tenant are refused from an offset that is older than the log', async (t) => {
+  test('the events of the tenant: an offset older than the log is refused', async (t) => {
     const former = await openFixture();
     t.after(() => former.close());
     const { offset } = await expectBody<{ offset: string }>(
@@ -430,7 +430,7 @@ describe('the events of the tenant', () => {
     );
   });
 
-  test('the events of the tenant are refused to one who reads them too often at once', async (t) => {
+  test('the events of the tenant: too many concurrent readers are refused', async (t) => {
     const narrow = await openFixture({ LEAT_SSE_MAX_CONNECTIONS: '2' });
     t.after(() => narrow.close());
     const limited = clientOf(narrow);
@@ -451,7 +451,7 @@ describe('the events of the tenant', () => {
 
 type Refusal = abstract new (...words: never[]) => ManagementError;
 
-/** Whether it is this class of the package, with the status and the body that Leat sent. */
+/** Checks that an error has this class of the package, and the status and the body that Leat sent. */
 function isRefusal(error: unknown, kind: Refusal, statusCode: number, errorCode?: string): boolean {
   assert.ok(error instanceof kind, String(error));
   assert.equal(error.statusCode, statusCode);
@@ -462,8 +462,8 @@ function isRefusal(error: unknown, kind: Refusal, statusCode: number, errorCode?
   return true;
 }
 
-describe('a refusal', () => {
-  test('a refusal of a bad request', async () => {
+describe('an error', () => {
+  test('an error of a bad request', async () => {
     await assert.rejects(
       async () => client.eventStreams.get('est_short'),
       (error) => {
@@ -484,14 +484,14 @@ describe('a refusal', () => {
     );
   });
 
-  test('a refusal of a page behind the thousandth user', async () => {
+  test('an error of a page after the thousandth user', async () => {
     await assert.rejects(
       async () => client.users.list({ page: 10, per_page: 100 }),
       (error) => isRefusal(error, Management.BadRequestError, 400, 'invalid_paging'),
     );
   });
 
-  test('a refusal of a body that is too large', async () => {
+  test('an error of a body that is too large', async () => {
     const user_metadata = { text: 'x'.repeat(5 * 1024 * 1024) };
     await assert.rejects(
       () => createUser({ user_metadata }),
@@ -499,7 +499,7 @@ describe('a refusal', () => {
     );
   });
 
-  test('a refusal of a token that is none', async () => {
+  test('an error of an invalid token', async () => {
     const stranger = new ManagementClient({ domain: fixture.domain, token: 'no-token' });
     await assert.rejects(
       async () => stranger.eventStreams.list(),
@@ -507,7 +507,7 @@ describe('a refusal', () => {
     );
   });
 
-  test('a refusal of a scope that is missing', async () => {
+  test('an error of a missing scope', async () => {
     const token = await narrowToken(fixture, 'read:event_streams');
     const reader = new ManagementClient({ domain: fixture.domain, token });
     assert.ok((await reader.eventStreams.list()).data.length >= 0);
@@ -517,7 +517,7 @@ describe('a refusal', () => {
     );
   });
 
-  test('a refusal of a name that is taken', async () => {
+  test('an error of a name that is taken', async () => {
     const name = freshName();
     await createStream('https://hooks.example.net/', { name });
     await assert.rejects(
@@ -526,7 +526,7 @@ describe('a refusal', () => {
     );
   });
 
-  test('a refusal of a secret that is wrong', async () => {
+  test('an error of a wrong secret', async () => {
     const { domain } = fixture;
     const wrong = { domain, clientId: bootstrapClient.id, clientSecret: 'wrong' };
     await assert.rejects(
@@ -545,7 +545,7 @@ describe('a refusal', () => {
 });
 
 describe('a rate limit', () => {
-  test('a rate limit is waited for as Retry-After says, and the request repeated', async (t) => {
+  test('after a 429 the package waits for Retry-After and repeats the request', async (t) => {
     const narrow = await openFixture({
       LEAT_RATE_LIMIT_BURST: '3',
       LEAT_RATE_LIMIT_PER_SECOND: '2',
@@ -556,7 +556,7 @@ describe('a rate limit', () => {
     assert.ok(requests.responsesTo(narrow, 429) >= 1);
   });
 
-  test('a rate limit that is told to nobody twice is a class of its own', async (t) => {
+  test('a 429 without retries is an error class of its own', async (t) => {
     const narrow = await openFixture({
       LEAT_RATE_LIMIT_BURST: '2',
       LEAT_RATE_LIMIT_PER_SECOND: '1',
@@ -576,8 +576,8 @@ describe('a rate limit', () => {
   });
 });
 
-describe('a store that is away', () => {
-  test('a store that is away is waited for as Retry-After says, and the request repeated', async (t) => {
+describe('an unavailable store', () => {
+  test('after a 503 the package waits for Retry-After and repeats the request', async (t) => {
     const server = await startPostgres();
     t.after(() => server.close());
     const proxy = await startTcpProxy(server.port);
@@ -598,7 +598,7 @@ describe('a store that is away', () => {
 });
 
 describe('a token', () => {
-  test('a token is had by a signed assertion as well', async () => {
+  test('a token is issued for a signed assertion as well', async () => {
     const { privateKey, jwk } = await makeSigningKey();
     const body = { name: freshName(), global: true, jwks: { keys: [jwk] } };
     const { client_id = '' } = await client.clients.create(body);
@@ -630,8 +630,8 @@ async function makeSigningKey(): Promise<{ privateKey: string; jwk: object }> {
   return { privateKey, jwk: { kty, n, e } };
 }
 
-describe('as a user runs it', () => {
-  test('a program of its own trusts the certificate by NODE_EXTRA_CA_CERTS alone', async () => {
+describe('a program of a user', () => {
+  test('a separate program trusts the certificate by NODE_EXTRA_CA_CERTS alone', async () => {
     const program = new URL('process/auth0.ts', import.meta.url).pathname;
     const env = {
       AUTH0_DOMAIN: fixture.domain,
@@ -650,7 +650,7 @@ describe('as a user runs it', () => {
     assert.match(distrusting.stderr, /UNABLE_TO_VERIFY_LEAF_SIGNATURE|self-signed/i);
   });
 
-  test('it works over plain HTTP with a fetch that says http', async (t) => {
+  test('the package works over plain HTTP with a fetch that changes the protocol', async (t) => {
     const tempStore = fixture.tempStore.folder;
     const plain = await startLeat({ ...fixture.tempStore, file: `${tempStore}/plain.db` });
     t.after(() => plain.kill());
@@ -677,7 +677,7 @@ interface Recorded {
   readonly status: number;
 }
 
-/** Notes every answer that the package gets in this process, without standing between. */
+/** Records every response to the package in this process, without changing it. */
 function recordRequests(): {
   readonly seen: readonly Recorded[];
   responsesTo(of: Pick<Fixture, 'domain'>, status: number): number;
@@ -690,7 +690,7 @@ function recordRequests(): {
       response: { statusCode: number };
     };
     const { origin, method, path, headers } = request;
-    // The package says of itself what it is.
+    // The package identifies itself in a header.
     if (!headers.some((name) => name.toLowerCase() === 'auth0-client')) return;
     seen.push({ origin, method, path, status: response.statusCode });
   };
@@ -703,7 +703,7 @@ function recordRequests(): {
   };
 }
 
-/** The operations of the reference, extensions aside, that no test had a good answer from. */
+/** Returns the operations of the reference, without extensions, from which no test got a successful response. */
 async function operationsNotCalled(): Promise<string[]> {
   const file = new URL('../../docs/openapi.json', import.meta.url);
   const { paths } = JSON.parse(await readFile(file, 'utf8')) as {

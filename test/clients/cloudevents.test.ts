@@ -18,7 +18,7 @@ import {
 import { type Fixture, openFixture } from './fixture.ts';
 import { openReader } from './reader.ts';
 
-/** The library of CloudEvents, in strict mode, on every envelope that the real program sends. */
+/** The CloudEvents library in strict mode, on every kind of envelope of the real program. */
 
 let fixture: Fixture;
 let endpoint: Endpoint;
@@ -34,13 +34,13 @@ beforeEach(async () => {
   type = freshType();
   stream = await createStream(fixture, endpoint.url, { types: [type] });
 });
-// Streams of other tests do not hear of the users of the next one.
+// Streams of other tests must not receive the users of the next one.
 afterEach(async () => {
   await fixture.send('DELETE', `/api/v2/event-streams/${stream.id}`);
   await endpoint?.close();
 });
 
-/** Parses in both ways that the library has, and loses nothing by it. */
+/** Parses in both ways of the library, and checks that nothing is lost. */
 function parse(body: string): CloudEvent<unknown> {
   const sent = JSON.parse(body) as Record<string, unknown>;
   const built = new CloudEvent<unknown>(sent, true);
@@ -56,7 +56,7 @@ function parse(body: string): CloudEvent<unknown> {
   return built;
 }
 
-/** Creates a user and answers the id. */
+/** Creates a user and returns the id. */
 async function createUser(): Promise<string> {
   const body = {
     connection: 'Username-Password-Authentication',
@@ -81,8 +81,8 @@ async function send(message: Message<unknown>): Promise<{ id: string; offset: st
   return [stored].flat();
 }
 
-describe('what Leat delivers is a CloudEvent', () => {
-  test('what Leat delivers is a CloudEvent of a user who is created, changed and deleted', async () => {
+describe('a delivery is a CloudEvent', () => {
+  test('a delivery is a CloudEvent: a user who is created, changed and deleted', async () => {
     const subscriptions = ['user.created', 'user.updated', 'user.deleted'].map((event_type) => ({
       event_type,
     }));
@@ -105,7 +105,7 @@ describe('what Leat delivers is a CloudEvent', () => {
     }
   });
 
-  test('what Leat delivers is a CloudEvent of a test event of each type that the catalogue has, and of an own type', async () => {
+  test('a delivery is a CloudEvent: a test event of each type of the catalogue, and of an own type', async () => {
     const types = [...catalogue, type];
     for (const event_type of types) {
       const { event } = await testEvent({ event_type });
@@ -117,7 +117,7 @@ describe('what Leat delivers is a CloudEvent', () => {
     for (const event of events) assert.equal(event['svcpurpose'], 'test');
   });
 
-  test('what Leat delivers is a CloudEvent of an own event, at the first attempt, as a failure, and when it is delivered again', async () => {
+  test('a delivery is a CloudEvent: an own event at the first attempt, as a failure, and redelivered', async () => {
     endpoint.respondWith(500);
     const id = await publish(fixture, type, { number: 1.5, nothing: null, text: '\u2028' });
     const [failure] = await waitForFailures(fixture, stream.id, 1);
@@ -132,8 +132,8 @@ describe('what Leat delivers is a CloudEvent', () => {
   });
 });
 
-describe('what is pulled is a CloudEvent', () => {
-  test('what is pulled is a CloudEvent of a user, of an own event and of a published CloudEvent, without a stream', async (t) => {
+describe('a pulled event is a CloudEvent', () => {
+  test('a pulled event is a CloudEvent without a stream: of a user, an own event and a published CloudEvent', async (t) => {
     const types = ['user.created', type];
     const { url, token } = fixture;
     const reader = await openReader(t, { url, query: '', types, token: () => token });
@@ -160,8 +160,8 @@ describe('what is pulled is a CloudEvent', () => {
   });
 });
 
-describe('what the library makes is published', () => {
-  test('one event with all attributes and extensions of every kind', async () => {
+describe('CloudEvents of the library are published', () => {
+  test('a CloudEvent with all attributes and extensions of every kind is published', async () => {
     const event = new CloudEvent({
       id: 'order-42',
       source: 'https://shop.example.com/orders',
@@ -186,7 +186,7 @@ describe('what the library makes is published', () => {
     assert.deepEqual(await send(HTTP.structured(event)), [stored]);
   });
 
-  test('a batch, in its order', async () => {
+  test('a batch of CloudEvents is published in its order', async () => {
     const events = [1, 2, 3].map(
       (number) => new CloudEvent({ source: '/shop', type, data: { object: { number } } }),
     );
@@ -208,7 +208,7 @@ describe('what the library makes is published', () => {
   });
 });
 
-/** The envelope as an object, once the library has accepted it. */
+/** Returns the envelope as an object, once the library has accepted it. */
 function asObject({ body }: Arrival): Record<string, unknown> {
   return JSON.parse(parse(body).toString()) as Record<string, unknown>;
 }

@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { createStream } from '../helpers/api-client.ts';
 import { bootstrapClient, type Ended, type Fixture, openFixture, runProgram } from './fixture.ts';
 
-/** What docs/clients.md says is so, and what it tells people to type works. */
+/** The table of docs/clients.md is correct, and its commands work. */
 
 const root = new URL('../../', import.meta.url);
 const page = await readFile(new URL('docs/clients.md', root), 'utf8');
@@ -38,7 +38,7 @@ describe('the table of clients', () => {
     }
   });
 
-  test('the table of clients names tests that are there and use the client, and all that stand beside this one', async () => {
+  test('the table of clients names existing tests that use the client, and every test of this folder', async () => {
     for (const { client, file } of rows) {
       assert.ok(existsSync(new URL(file, root)), file);
       assert.ok((await readFile(new URL(file, root), 'utf8')).includes(client), file);
@@ -54,14 +54,14 @@ describe('the table of clients', () => {
   });
 });
 
-describe('a command of the page', () => {
+describe('a command of docs/clients.md', () => {
   let fixture: Fixture;
   before(async () => {
     fixture = await openFixture();
   });
   after(() => fixture?.close());
 
-  /** The block of shell commands that is marked with this word. */
+  /** Returns the block of shell commands that is marked with this word. */
   function commands(mark: string): string {
     const block = new RegExp(`^\`\`\`sh ${mark}\n(?<text>.*?)^\`\`\`$`, 'ms').exec(page)?.groups;
     assert.ok(block?.['text'] !== undefined, mark);
@@ -74,7 +74,7 @@ describe('a command of the page', () => {
     return runProgram('sh', ['-eu', '-c', commands(mark)], env, fixture.tempStore.folder);
   }
 
-  test('a command of the page lets node trust the certificate', async () => {
+  test('a command of docs/clients.md makes node trust the certificate', async () => {
     assert.deepEqual(await run('node'), { code: 0, stdout: '200\n', stderr: '' });
     const distrusting = await run('node', '/dev/null');
     assert.notEqual(distrusting.code, 0);
@@ -83,7 +83,7 @@ describe('a command of the page', () => {
 
   const hasCurl = spawnSync('curl', ['--version']).status === 0;
   test(
-    'a command of the page lets curl trust it, get a token and use it',
+    'commands of docs/clients.md make curl trust the certificate, get a token and use it',
     {
       skip: hasCurl ? false : 'there is no curl on this machine',
     },

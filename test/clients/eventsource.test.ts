@@ -13,7 +13,7 @@ import {
 import { type Fixture, openFixture, reopenFixture } from './fixture.ts';
 import { openReader, type Read, type Reader } from './reader.ts';
 
-/** The package as it is reads the log over TLS; its option `fetch` adds the token, as it advises. */
+/** The unchanged package reads the log over TLS; its option `fetch` adds the token, as it recommends. */
 
 let fixture: Fixture;
 
@@ -22,7 +22,7 @@ before(async () => {
 });
 after(() => fixture?.close());
 
-/** Opens the pull of the house that stands now. */
+/** Opens the pull of the current fixture. */
 function open(
   t: TestContext,
   query: string,
@@ -36,7 +36,7 @@ const idsOf = (messages: readonly Read[]): (string | undefined)[] =>
   messages.map(({ data }) => data.event?.id);
 
 describe('EventSource', () => {
-  test('EventSource is given each event under its type, with its offset as id', async (t) => {
+  test('EventSource receives each event under its type, with its offset as id', async (t) => {
     const type = freshType();
     const reader = await open(t, '', [type]);
     const ids = await publishAll(fixture, eventsOf(type, 20));
@@ -46,7 +46,7 @@ describe('EventSource', () => {
     assert.deepEqual(reader.resumed, [undefined]);
   });
 
-  test('EventSource is given only the types that it asks for, from where it asks', async (t) => {
+  test('EventSource receives the requested types only, from the requested start', async (t) => {
     const [one, two, three] = [freshType(), freshType(), freshType()];
     const start = await expectBody<{ offset: string }>(
       202,
@@ -62,7 +62,7 @@ describe('EventSource', () => {
     assert.deepEqual(idsOf(await reader.read(wanted.length)), wanted);
   });
 
-  test('EventSource goes on after its last event when the server was closed and came back', async (t) => {
+  test('EventSource continues after its last event when the server restarts', async (t) => {
     const type = freshType();
     const now = { token: () => fixture.token, url: fixture.url, query: '' };
     const reader = await openReader(t, { ...now, types: [type] });
@@ -78,18 +78,18 @@ describe('EventSource', () => {
 
     assert.deepEqual(idsOf(await reader.read(9)), [...earlier, ...during, ...since]);
     assert.deepEqual(new Set(reader.resumed), new Set([undefined, last]));
-    // No answer refused it: an error without a code is a connection that ended.
+    // No response refused it: an error without a code is a closed connection.
     assert.deepEqual(new Set(reader.errors), new Set([undefined]));
   });
 
-  test('EventSource moves on past events that it does not want', async (t) => {
+  test('EventSource moves past events of other types', async (t) => {
     const type = freshType();
     const reader = await open(t, `?event_type=${type}`, [type, 'offset-only']);
     const stored = await expectBody<{ offset: string }>(
       202,
       fixture.send('POST', '/api/v2/events', { type: freshType(), data: {} }),
     );
-    // Progress is told every 15 s.
+    // Progress is sent every 15 s.
     const [progress] = await reader.read(1);
     assert.ok(progress !== undefined);
     assert.equal(progress.type, 'offset-only');
@@ -97,7 +97,7 @@ describe('EventSource', () => {
     assert.ok(progress.lastEventId >= stored.offset);
   });
 
-  test('EventSource is sent away and not let in again when its client is deleted', async (t) => {
+  test('EventSource is disconnected when its client is deleted, and refused afterwards', async (t) => {
     const made = await expectBody<{ client_id: string; client_secret: string }>(
       201,
       fixture.send('POST', '/api/v2/clients', { name: freshName(), global: true }),

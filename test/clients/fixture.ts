@@ -13,22 +13,22 @@ import {
 } from '../helpers/leat.ts';
 
 /**
- * The real program on a fresh folder with `LEAT_TLS=local`, as a client of somebody else meets it:
- * by https, under the name `localhost:<port>`, with a certificate that has to be trusted first.
+ * The real program in a fresh folder with `LEAT_TLS=local`, as other clients see it: over HTTPS, with
+ * the name `localhost:<port>` and a certificate that has to be trusted first.
  */
 
 export interface Fixture extends Running {
   readonly tempStore: TempStore;
   /** `localhost:<port>`, the domain of the tenant. */
   readonly domain: string;
-  /** What clients are told to trust: the value of NODE_EXTRA_CA_CERTS. */
+  /** The CA file for clients: the value of NODE_EXTRA_CA_CERTS. */
   readonly caFile: string;
   close(): Promise<void>;
 }
 
 export { bootstrapClient };
 
-/** Starts it; the retries come soon, so that a failure is there without long waiting. */
+/** Starts the program with short retries, so that a delivery fails soon. */
 export async function openFixture(
   settings: Readonly<Record<string, string>> = {},
 ): Promise<Fixture> {
@@ -39,12 +39,12 @@ export async function openFixture(
   });
 }
 
-/** Starts it once more, with what it knew, where its clients look for it. */
+/** Restarts the program on the same store and port. */
 export function reopenFixture({ tempStore, port }: Fixture): Promise<Fixture> {
   return openAt(tempStore, { LEAT_PORT: String(port) });
 }
 
-/** Starts it once more with a log that has passed its retention meanwhile. */
+/** Restarts the program with a log that is older than its retention. */
 export async function reopenLater(fixture: Fixture): Promise<Fixture> {
   await fixture.stop();
   const db = new DatabaseSync(fixture.tempStore.file);
@@ -82,7 +82,7 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** Runs a program to its end with a path on which `node` is this one, and what else is given. */
+/** Runs a program to its end with a PATH on which `node` is this one, and with `env`. */
 export function runProgram(
   file: string,
   words: readonly string[],

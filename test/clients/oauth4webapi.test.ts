@@ -7,11 +7,11 @@ import { expectBody, bearer, freshName } from '../helpers/api-client.ts';
 import { type Fixture, openFixture } from './fixture.ts';
 
 /**
- * The package as it is, over TLS: without its option for insecure requests. What it makes of
- * refusals and of every algorithm stands with the token service itself.
+ * The unchanged package over TLS, without its option for insecure requests. Its handling of errors and
+ * of every algorithm is tested with the token service itself.
  */
 
-/** Every one of these is written in another way inside a Basic header. */
+/** Characters that a Basic header encodes. */
 const operator = { id: 'operator/of:all%20+&=~', secret: 'secret: 100 %+of/the=operator?&é' };
 
 let fixture: Fixture;
@@ -58,7 +58,7 @@ async function assertManages(token: oauth.TokenEndpointResponse): Promise<void> 
 
 describe('discovery', () => {
   for (const algorithm of ['oidc', 'oauth2'] as const) {
-    test(`discovery by the ${algorithm} document names the issuer as it was asked for`, async () => {
+    test(`discovery by the ${algorithm} document names the requested issuer`, async () => {
       const document = await discover(algorithm);
       assert.equal(document.issuer, issuer.href);
       assert.equal(document.token_endpoint, `${issuer.href}oauth/token`);
@@ -71,7 +71,7 @@ describe('discovery', () => {
     });
   }
 
-  test('discovery under another name of the machine is refused: the issuer is one and exact', async () => {
+  test('discovery under another name of the machine is refused: the issuer must match exactly', async () => {
     const other = new URL(`https://127.0.0.1:${fixture.port}/`);
     const response = await oauth.discoveryRequest(other, { algorithm: 'oidc' });
     await assert.rejects(oauth.processDiscoveryResponse(other, response), /issuer/);
@@ -83,7 +83,7 @@ describe('client credentials', () => {
     await assertManages(await tokenBy(operator.id, oauth.ClientSecretPost(operator.secret)));
   });
 
-  test('client credentials by a secret in the header, with every character that has to be written otherwise', async () => {
+  test('client credentials by a secret in the header, with every character that needs encoding', async () => {
     await assertManages(await tokenBy(operator.id, oauth.ClientSecretBasic(operator.secret)));
   });
 
@@ -122,7 +122,7 @@ describe('client credentials', () => {
     }
   });
 
-  test('asked for fewer scopes gives those, in a token that the published keys verify', async () => {
+  test('client credentials with fewer scopes: the token has those, and the published keys verify it', async () => {
     const { access_token: token, scope } = await tokenBy(
       operator.id,
       oauth.ClientSecretPost(operator.secret),

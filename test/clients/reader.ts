@@ -4,7 +4,7 @@ import { waitFor } from '../helpers/leat.ts';
 
 /** The log as the package `eventsource` reads it: its option `fetch` adds the token. */
 
-/** One message, its data parsed. */
+/** One message with parsed data. */
 export interface Read {
   readonly type: string;
   readonly lastEventId: string;
@@ -13,26 +13,26 @@ export interface Read {
 
 export interface Reader {
   readonly source: EventSource;
-  /** What came of the types it listens to. */
+  /** The received messages of its types. */
   readonly messages: readonly Read[];
-  /** The code of each error, `undefined` for a connection that ended. */
+  /** The code of each error, `undefined` for a closed connection. */
   readonly errors: readonly (number | undefined)[];
   /** `Last-Event-ID` of each connection. */
   readonly resumed: readonly (string | undefined)[];
-  /** Waits for so many messages. */
+  /** Waits for `count` messages. */
   read(count: number): Promise<readonly Read[]>;
 }
 
 export interface ReaderOptions {
   readonly url: string;
-  /** With its question mark, or empty. */
+  /** The query with its question mark, or empty. */
   readonly query: string;
   readonly types: readonly string[];
-  /** Asked at each connection. */
+  /** Called at each connection. */
   readonly token: () => string;
 }
 
-/** Opens the pull as the package advises, and waits until it stands. */
+/** Opens the pull as the package recommends, and waits until it is open. */
 export async function openReader(
   t: TestContext,
   { url, query, types, token }: ReaderOptions,

@@ -13,7 +13,7 @@ import {
 } from '../helpers/api-client.ts';
 import { type Fixture, openFixture } from './fixture.ts';
 
-/** The verifier that receivers use, on every kind of delivery that the real program makes. */
+/** The verifier that receivers use, on every kind of delivery of the real program. */
 
 let fixture: Fixture;
 let endpoint: Endpoint;
@@ -21,7 +21,7 @@ let stream: StreamBody;
 let type: string;
 
 before(async () => {
-  // Long enough for the clock to show another second at the second attempt.
+  // Long enough for another second at the second attempt.
   fixture = await openFixture({ LEAT_RETRY_DELAYS_MS: '1100,10' });
 });
 after(() => fixture?.close());
@@ -49,16 +49,16 @@ function signed({ headers }: Arrival): Record<string, string> {
   return Object.fromEntries(names.map((name) => [name, String(headers[name])]));
 }
 
-/** What the verifier makes of it: the event, from the bytes as they came. */
+/** Returns the event that the verifier reads from the received bytes. */
 function verify(key: string, arrival: Arrival): unknown {
   return new Webhook(key).verify(Buffer.from(arrival.body), signed(arrival));
 }
 
 describe('the verifier of Standard Webhooks', () => {
-  test('the verifier of Standard Webhooks accepts a first attempt, its retry and a redelivery, each with a time of its own', async () => {
+  test('the verifier of Standard Webhooks accepts a first attempt, its retry and a redelivery, each with its own time', async () => {
     endpoint.respondWith(503);
     const key = await secret();
-    // Letters of more than one byte, and what JSON may write in more than one way.
+    // Letters of several bytes, and values that JSON can write in several ways.
     const id = await publish(fixture, type, { text: 'Grüße – 你好 🎉 \u2028 </script> "\\/"' });
     await waitForFailures(fixture, stream.id, 1);
     endpoint.respondWith(204);
@@ -98,7 +98,7 @@ describe('the verifier of Standard Webhooks', () => {
     assert.deepEqual(verify(key, real), real.event);
   });
 
-  test('the verifier of Standard Webhooks accepts by the old secret and by the new one while two live, no longer by a third', async () => {
+  test('the verifier of Standard Webhooks accepts the old secret and the new one while both are valid, but no third one', async () => {
     const oldest = await secret();
     const old = await rotate();
     await publish(fixture, type);
@@ -137,7 +137,7 @@ describe('the verifier of Standard Webhooks', () => {
     assert.throws(() => verify(stranger, arrival), noMatch);
   });
 
-  test('the verifier of Standard Webhooks refuses what is shown to it again later', async (t) => {
+  test('the verifier of Standard Webhooks refuses a request that is repeated later', async (t) => {
     const key = await secret();
     await publish(fixture, type);
     const arrival = await endpoint.arrival(1);

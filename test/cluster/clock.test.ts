@@ -14,14 +14,14 @@ for (const [how, days] of [
   ['ahead', 30],
   ['behind', -30],
 ] as const) {
-  test(`a node whose clock is 30 days ${how} removes nothing, stamps nothing wrong, and says so`, async (t) => {
+  test(`a node whose clock is 30 days ${how} removes nothing, writes no wrong instant, and reports it`, async (t) => {
     const clock = createShiftedClock(t, Math.max(0, days * day));
     const chat = await startAlertReceiver();
     const endpoint = await startEndpoint();
     t.after(() => Promise.all([chat.close(), endpoint.close()]));
     const { start, query } = await startCluster(t);
     const count = async (table: 'events' | 'attempts'): Promise<number> => {
-      // What was held up for long may have been tried again.
+      // A delivery that was delayed for long may have been retried.
       const rows = table === 'events' ? table : `${table} where outcome = 1`;
       const [row] = await query<{ count: number }>(`select count(*)::int as count from ${rows}`);
       return row?.count ?? 0;
@@ -35,15 +35,15 @@ for (const [how, days] of [
     await waitFor('their deliveries', async () => (await count('attempts')) === 20);
     await right.stop();
 
-    // Alone it leads the upkeep of the store, if it does any.
+    // As the only node it leads the upkeep of the store, if it does any.
     const port = await freePort();
     const wrong = await start({
       ...clock.settings,
       LEAT_ALERT_WEBHOOK_URL: chat.url,
       LEAT_METRICS_PORT: String(port),
     });
-    // A node that starts behind has no key yet that signs by its clock: this one falls behind later,
-    // with attempts under way that it records by then.
+    // A node that starts behind has no valid signing key by its clock: this one falls behind later,
+    // with attempts in progress that it records then.
     const held: ServerResponse[] = [];
     if (days < 0) endpoint.respondWith((response) => held.push(response));
     const published = days < 0 ? (await publishAll(wrong, eventsOf(type, 5))).length : 0;
@@ -52,7 +52,7 @@ for (const [how, days] of [
     await waitFor('an alert', () => chat.system().length > 0);
     assert.equal(chat.system()[0]?.alert, 'clock_skew');
     assert.match(wrong.output(), /that of the database/);
-    // Nobody else is there.
+    // There is no other node.
     await waitFor('200', async () => (await fetch(`${wrong.url}/readyz`)).ok);
     const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
     const shown = Number(/^leat_clock_skew_seconds (\S+)$/m.exec(metrics)?.[1]);
@@ -61,7 +61,7 @@ for (const [how, days] of [
     for (const response of held) response.writeHead(204).end();
     if (days > 0) {
       await publishAll(wrong, eventsOf(type, 5));
-      // Behind, it has led while its clock was right.
+      // A node that is behind has led while its clock was right.
       assert.equal(await leaders(), 0, 'it does no upkeep');
     }
     await waitFor('their deliveries', async () => (await count('attempts')) === 25);

@@ -25,12 +25,12 @@ describe('processes that die', { concurrency: 2 }, () => {
     await traffic.end();
   });
 
-  test('a node that is frozen past its lease does nothing more when it wakes', async (t) => {
+  test('a node that was frozen past its lease sends nothing when it continues', async (t) => {
     const traffic = await startClusterTraffic(t, 2);
     const { cluster, nodes, receiver } = traffic;
     const [frozen, other] = nodes;
     assert.ok(frozen && other);
-    // Events wait in the memory of both when it stops, and attempts are under way.
+    // Events wait in the memory of both when it stops, and attempts are in progress.
     receiver.holding = true;
     for (let batch = 0; batch < 5; batch++) {
       for (const id of await publish(other, 100)) traffic.acknowledged.add(id);
@@ -60,7 +60,7 @@ describe('processes that die', { concurrency: 2 }, () => {
     const [recorded, requests] = [await progress(), receiver.total()];
     const [former] = await owners();
     frozen.child.kill('SIGCONT');
-    // It has joined in again once its lease is renewed, and takes streams by right only then.
+    // Once its lease is renewed it has joined again and may claim streams.
     await waitFor('its next heartbeat', async () => {
       const now = await owners();
       const alive = (await nodesOf(other)).filter(({ lease_ms: leaseMs }) => leaseMs > 0);

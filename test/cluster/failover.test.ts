@@ -2,20 +2,20 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { startFailoverFixture } from '../helpers/failover.ts';
 
-/** `npm run test:failover` plays more, and has a bar for the time that publishing is away. */
+/** `npm run test:failover` plays more rounds, and has a limit for the outage of publishing. */
 const rounds = Number(process.env['LEAT_FAILOVER_ROUNDS'] ?? 2);
 const isLong = process.env['LEAT_FAILOVER_ROUNDS'] !== undefined;
-const barMs = Number(process.env['LEAT_FAILOVER_BAR_MS'] ?? Infinity);
+const limitMs = Number(process.env['LEAT_FAILOVER_BAR_MS'] ?? Infinity);
 
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(2)} s`;
 
 describe('a primary that dies under load while its standby is promoted', () => {
   test(
-    'nothing that the survivor has or acknowledges is lost; with synchronous replication nothing at all',
+    'no event of the survivor is lost; with synchronous replication no acknowledged event at all',
     { timeout: 120_000 + rounds * 60_000 },
     async (t) => {
       const fixture = await startFailoverFixture(t);
-      // The long command shows each round when it is over; a diagnostic waits for the end of the test.
+      // The long command prints each round when it is over; a diagnostic is printed at the end of the test.
       const report = (line: string): void => {
         if (isLong) process.stdout.write(`${line}\n`);
         else t.diagnostic(line);
@@ -38,10 +38,10 @@ describe('a primary that dies under load while its standby is promoted', () => {
       const [median = 0, longest = 0] = [sorted[sorted.length >> 1], sorted.at(-1)];
       report(
         `${rounds} rounds, ${events} events in the end; publishing unavailable for ${seconds(median)} ` +
-          `(median), ${seconds(longest)} (longest); the pull began anew ${restarts} times and saw ` +
+          `(median), ${seconds(longest)} (longest); the pull restarted ${restarts} times and received ` +
           `${pulled} events`,
       );
-      assert.ok(longest <= barMs, `publishing was away for ${seconds(longest)}`);
+      assert.ok(longest <= limitMs, `publishing was unavailable for ${seconds(longest)}`);
     },
   );
 });

@@ -5,11 +5,11 @@ import { startCluster } from '../helpers/cluster.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { createStream, publish, startCountingReceiver } from '../helpers/traffic.ts';
 
-/** More than are sorted by a field without an index. */
+/** More rows than a sort without an index is allowed for. */
 const users = 6000;
 
 describe('lists of the management API', () => {
-  test('lists of the management API lists of the management API lists that wait for the database keep neither events nor leases waiting', async (t) => {
+  test('lists that wait for the database delay neither events nor leases', async (t) => {
     const cluster = await startCluster(t);
     const receiver = await startCountingReceiver(t);
     receiver.startRound();
@@ -22,7 +22,7 @@ describe('lists of the management API', () => {
 
     const [database] = await cluster.query<{ name: string }>('select current_database() as name');
     const locking = new pg.Client({ connectionString: cluster.server.url(database?.name) });
-    // Where the test fails it is still there when the server ends.
+    // When the test fails, the server ends before this connection.
     locking.on('error', () => undefined);
     await locking.connect();
     await locking.query('begin');

@@ -13,9 +13,9 @@ interface Outage {
   readonly lastsMs?: number;
 }
 
-// Most of the time they wait for leases and timeouts.
-describe('a store that is away', { concurrency: 2 }, () => {
-  /** The API says so, in time, and never anything else than a 202 or a 503. */
+// Concurrent, as they mostly wait for leases and timeouts.
+describe('an unavailable store', { concurrency: 2 }, () => {
+  /** The API reports it in time, and every status is 202 or 503. */
   const refuses = async (node: Running): Promise<void> => {
     const response = await waitFor('a 503', async () => {
       const answered = await node.send('POST', '/api/v2/events', { type: 'a.b', data: {} });
@@ -66,17 +66,17 @@ describe('a store that is away', { concurrency: 2 }, () => {
   };
   const played = rounds({ few: 3, all: Object.keys(outages).length });
   for (const [what, outage] of Object.entries(outages).slice(0, played)) {
-    test(`${what}: nothing is lost, and it recovers by itself`, async (t) => {
+    test(`${what}: nothing is lost, and it recovers automatically`, async (t) => {
       const traffic = await startClusterTraffic(t, 2);
       const { cluster, nodes } = traffic;
       for (const node of nodes) traffic.publishAt(node);
-      // What is left of them is published while the store is away, and after it.
+      // The rest is published during the outage and after it.
       traffic.permit(1500);
       await traffic.acknowledgedMore(500);
       const connections = cluster.proxy.accepted;
       await outage.begin(cluster);
       for (const node of nodes) await refuses(node);
-      // Once longer than a lease is held; always long enough for a loop that never rests to show.
+      // Once longer than a lease; always long enough to notice a busy loop.
       await pause(outage.lastsMs ?? 2000);
       const tried = cluster.proxy.accepted - connections;
       await outage.end(cluster);
@@ -92,7 +92,7 @@ describe('a store that is away', { concurrency: 2 }, () => {
     });
   }
 
-  test('connections that are cut in the middle of transactions', async (t) => {
+  test('connections that are cut during transactions lose nothing', async (t) => {
     const traffic = await startClusterTraffic(t, 2);
     for (const node of traffic.nodes) traffic.publishAt(node);
     for (let cuts = 0; cuts < rounds({ few: 15, all: 60 }); cuts++) {
@@ -103,7 +103,7 @@ describe('a store that is away', { concurrency: 2 }, () => {
     await traffic.end();
   });
 
-  test('a commit whose answer is lost is not done twice', async (t) => {
+  test('a commit whose result is lost is not repeated', async (t) => {
     const traffic = await startClusterTraffic(t, 1);
     const { cluster, nodes } = traffic;
     const [node] = nodes;
@@ -121,7 +121,7 @@ describe('a store that is away', { concurrency: 2 }, () => {
       );
       return stats.map(({ delivered }) => delivered);
     };
-    // The last results are recorded a moment after the receiver has answered.
+    // The last results are recorded shortly after the receiver has responded.
     const expected = streams.map(() => traffic.acknowledged.size);
     const all = expected.reduce((sum, count) => sum + count, 0);
     await waitFor('every result to be recorded', async () => {
@@ -160,7 +160,7 @@ describe('a store that is away', { concurrency: 2 }, () => {
   });
 });
 
-/** Where the system tells it in a file. */
+/** Where the system has it in a file. */
 function residentMegabytes(pid: number | undefined): number | undefined {
   const file = `/proc/${pid}/status`;
   if (!existsSync(file)) return undefined;

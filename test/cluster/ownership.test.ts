@@ -6,7 +6,7 @@ import { rounds } from '../helpers/rounds.ts';
 import { createStream, publish, startCountingReceiver } from '../helpers/traffic.ts';
 
 describe('nodes on one PostgreSQL', () => {
-  test('ten that start at once on an empty database make one schema and one tenant', async (t) => {
+  test('ten nodes that start at once on an empty database create one schema and one tenant', async (t) => {
     const cluster = await startCluster(t);
     const nodes = await Promise.all(Array.from({ length: 10 }, () => cluster.start()));
     const [first] = nodes;
@@ -26,7 +26,7 @@ describe('nodes on one PostgreSQL', () => {
     );
   });
 
-  test('share the streams, hand some over to one that joins, and take over what one leaves', async (t) => {
+  test('nodes share the streams, give some to a node that joins, and take over those of one that leaves', async (t) => {
     const cluster = await startCluster(t);
     const receiver = await startCountingReceiver(t);
     const one = await cluster.start();
@@ -54,7 +54,7 @@ describe('nodes on one PostgreSQL', () => {
     await receiver.waitForAll('events after a takeover', streams, later);
   });
 
-  test('behind a pooler that refuses LISTEN they deliver what others publish, only later', async (t) => {
+  test('nodes behind a pooler that refuses LISTEN deliver events of other nodes, but later', async (t) => {
     const cluster = await startCluster(t, { pooled: true });
     const receiver = await startCountingReceiver(t);
     const [one, two] = [await cluster.start(), await cluster.start()];
@@ -71,7 +71,7 @@ describe('nodes on one PostgreSQL', () => {
     await settled(two, [2]);
   });
 
-  test('leat nodes prints who owns how many, while they run', async (t) => {
+  test('leat nodes prints how many streams each running node owns', async (t) => {
     const cluster = await startCluster(t);
     const receiver = await startCountingReceiver(t);
     const node = await cluster.start();
@@ -87,7 +87,7 @@ describe('nodes on one PostgreSQL', () => {
     assert.match(output, new RegExp(`^NODE.*\\n${shown?.id} +1 +\\d+\\.\\d s.*\\n$`));
   });
 
-  test('a change made at one node is in force at the owner when it is answered', async (t) => {
+  test('a change at one node is in force at the owner before the response', async (t) => {
     const cluster = await startCluster(t);
     const receiver = await startCountingReceiver(t);
     const first = await cluster.start();
@@ -100,7 +100,7 @@ describe('nodes on one PostgreSQL', () => {
       assert.equal(response.status, 200);
     };
     for (let round = 0; round < rounds({ few: 4, all: 10 }); round++) {
-      // While the stream is disabled its owner gives it up, and then either may have it.
+      // The owner of a disabled stream releases it, and then either node may claim it.
       await settled(first, [1, 0]);
       const owning = (await nodesOf(first)).find(({ streams }) => streams === 1);
       const [owner, other] = owning?.id === shown?.id ? [first, second] : [second, first];

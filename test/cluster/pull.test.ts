@@ -23,7 +23,7 @@ const shown = (from: number, to: number): string[] =>
 describe('a pull at one node', () => {
   for (const pooled of [false, true]) {
     const how = pooled ? ', also where nodes cannot hear each other' : '';
-    test(`a pull at one node is given what other nodes take, in the order of the log${how}`, async (t) => {
+    test(`a pull at one node receives the events of other nodes in the order of the log${how}`, async (t) => {
       const cluster = await startCluster(t, { pooled });
       const one = await cluster.start();
       const other = await cluster.start();
@@ -69,7 +69,7 @@ describe('a pull at one node', () => {
 });
 
 describe('a client whose node is killed', () => {
-  test('a client whose node is killed goes on at another one after its last id, without loss or repeat', async (t) => {
+  test('a client whose node is killed continues at another node after its last id, without loss or repeat', async (t) => {
     const cluster = await startCluster(t);
     const nodes = await Promise.all([cluster.start(), cluster.start()]);
     const publisher = await cluster.start();
@@ -107,7 +107,7 @@ describe('a client whose node is killed', () => {
     assert.deepEqual(seen, shown(1, published));
   });
 
-  test('a client whose node is killed is told by a clean end when its node is stopped', async (t) => {
+  test('a client whose node is stopped gets a complete response', async (t) => {
     const cluster = await startCluster(t);
     const node = await cluster.start();
     const pulls = await Promise.all([pullAt(node), pullAt(node)]);
@@ -119,8 +119,8 @@ describe('a client whose node is killed', () => {
   });
 });
 
-describe('a pull whose database is away', () => {
-  test('a pull whose database is away goes on after it has come back, with what was published since', async (t) => {
+describe('a pull during an outage of the database', () => {
+  test('a pull continues after an outage of the database, with the events published since', async (t) => {
     const cluster = await startCluster(t);
     const one = await cluster.start();
     const other = await cluster.start();

@@ -16,7 +16,7 @@ describe('GET /readyz', () => {
       return response.status === 503 && message === reason;
     });
 
-  test('503 while the database can only be read', async (t) => {
+  test('GET /readyz: 503 while the database is read-only', async (t) => {
     const { server, start } = await startCluster(t);
     const node = await start();
     const setReadOnly = async (value: 'on' | 'off'): Promise<void> => {
@@ -33,7 +33,7 @@ describe('GET /readyz', () => {
     assert.equal((await publish(node, 1)).length, 1);
   });
 
-  test('503 while the disk of the database is full', async (t) => {
+  test('GET /readyz: 503 while the disk of the database is full', async (t) => {
     const cluster = await startCluster(t);
     const node = await cluster.start();
     await cluster.query(`
@@ -48,11 +48,11 @@ describe('GET /readyz', () => {
     await ready(node);
   });
 
-  test('503 while the node cannot renew its lease', async (t) => {
+  test('GET /readyz: 503 while the node cannot renew its lease', async (t) => {
     const { url, start } = await startCluster(t);
     const node = await start();
     const locking = new pg.Client({ connectionString: url });
-    // Where the test fails it is still there when the server ends.
+    // When the test fails, the server ends before this connection.
     locking.on('error', () => undefined);
     await locking.connect();
     await locking.query('begin; lock table nodes in access exclusive mode');

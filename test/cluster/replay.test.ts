@@ -15,8 +15,8 @@ import { slots, slotSettings } from '../helpers/traffic.ts';
 
 const eventCount = 1000;
 
-describe('a replay of a stream that nodes share', () => {
-  test('a replay of a stream that nodes share goes on at another node when its own dies, and loses none of its events', async (t) => {
+describe('a replay in a cluster', () => {
+  test('a replay continues at another node when its own dies, and loses none of its events', async (t) => {
     const cluster = await startCluster(t);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
@@ -30,7 +30,7 @@ describe('a replay of a stream that nodes share', () => {
     await waitFor('the events for the first time', () => seen(0).size === eventCount);
     const before = endpoint.arrivals.length;
     endpoint.respondWith((response) => setTimeout(() => response.writeHead(204).end(), 20));
-    // One stream is the share of each of two, so the one that has it keeps it.
+    // One stream is within the share of each of two nodes, so its owner keeps it.
     const other = await cluster.start(slotSettings);
     const replay = await begin(first, stream, { from });
     await waitFor('a third of it', () => endpoint.arrivals.length > before + eventCount / 3);
@@ -43,7 +43,7 @@ describe('a replay of a stream that nodes share', () => {
     assert.ok(ids.every((id) => arrived.has(id)));
   });
 
-  test('a replay of a stream that nodes share that is cancelled at any node begins no attempt afterwards', async (t) => {
+  test('a replay that is cancelled at any node begins no attempt afterwards', async (t) => {
     const cluster = await startCluster(t);
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
@@ -64,7 +64,7 @@ describe('a replay of a stream that nodes share', () => {
       const begun = endpoint.arrivals.length;
       const marks = await publishAll(node, eventsOf(type, 3));
       await waitFor('fresh events', () => marks.every((id) => endpoint.of(id).length > 0));
-      // What was on its way to the endpoint when the answer came may arrive after it.
+      // Requests in progress at the time of the response may arrive after it.
       const late = endpoint.arrivals.length - begun - marks.length;
       assert.ok(late <= slots, `${late} came afterwards`);
       const quiet = endpoint.arrivals.length;

@@ -15,15 +15,15 @@ import {
 } from '../helpers/api-client.ts';
 import { createStream, publish, startCountingReceiver } from '../helpers/traffic.ts';
 
-/** Older than anything is kept by default. */
+/** Older than every default retention. */
 const ageDays = 20;
 const failureCount = 40;
-/** A node that does not lead in the first round waits for a minute, and a round lasts as long at most. */
+/** A node that does not lead in the first round waits for a minute, the longest duration of a round. */
 const twoRoundsMs = 240_000;
-/** Entries of the history that nothing needs, besides those of the failures. */
+/** Attempts in the history that no failure needs. */
 const historyCount = 50_000;
 
-test('while a database is dumped, upkeep holds nobody up; the old days go after the dump', async (t) => {
+test('while a database is dumped, upkeep blocks no request; old days are removed after the dump', async (t) => {
   const cluster = await startCluster(t);
   const { query, url } = cluster;
   const endpoint = await startEndpoint(503);
@@ -36,7 +36,7 @@ test('while a database is dumped, upkeep holds nobody up; the old days go after 
   await receiver.waitForAll('old events', ['healthy'], await publish(first, failureCount));
   const failures = await waitForFailures(first, broken, failureCount);
   await patchStream(first, broken, { status: 'disabled' });
-  // Age is measured from the newest event: without one of today nothing would be old.
+  // Age is measured from the newest event: without an event of today nothing would be old.
   const acknowledged = new Set(await publish(first, 1));
   await receiver.waitForAll('an event of today', ['healthy'], acknowledged);
   await first.stop();
@@ -46,7 +46,7 @@ test('while a database is dumped, upkeep holds nobody up; the old days go after 
   const dump = await startDump(url);
   await beginToDetach(url, old);
   const locks = await watchLocks(url);
-  // A node that starts does a round of upkeep at once, if no other one leads.
+  // A node that starts does a round of upkeep at once, if no other node leads.
   const settings = { LEAT_LOG_LEVEL: 'info' };
   const nodes = await Promise.all([cluster.start(settings), cluster.start(settings)]);
   const assertNoLock = (found: readonly string[]): void =>
@@ -96,22 +96,22 @@ const attemptsOf = ({ id, attempts }: { id: string; attempts: readonly unknown[]
   `${id} ${attempts.length}`;
 
 /**
- * Makes everything but the newest event old: the first half of the events by a day more than the
- * others, and with many entries of the history that nothing needs.
+ * Makes everything but the newest event old, the first half of the events by one more day, and adds
+ * many attempts to the history that nothing needs.
  */
 async function age({ query }: Cluster): Promise<void> {
   const daysOf = (offset: string): string =>
     `(${ageDays} + (${offset} <= ${failureCount / 2})::int)`;
   await query(`
     do $$ declare today integer := floor(extract(epoch from clock_timestamp()) / 86400); begin
-      -- One day for each half, one more where midnight has passed meanwhile, and an empty one.
+      -- One day for each half, one more in case midnight passes, and an empty one.
       for day in today - ${ageDays + 3} .. today - ${ageDays} loop
         execute format('create table events_d%s partition of events for values from (%s) to (%s)',
           day, day * 86400000::bigint, (day + 1) * 86400000::bigint);
         execute format('create table attempts_d%s partition of attempts for values from (%s) to (%s)',
           day, day, day + 1);
       end loop;
-      -- Made ahead by upkeep, also while the dump goes on.
+      -- Created ahead by upkeep, also during the dump.
       execute format('drop table if exists events_d%s, attempts_d%1$s', today + 2);
     end $$;
     update events set published_at = published_at - ${daysOf('"offset"')} * 86400000::bigint
@@ -132,7 +132,7 @@ async function age({ query }: Cluster): Promise<void> {
     delete from log_days; select leat_fill_log_days()`);
 }
 
-/** Names of the partitions of old days, detached ones included. */
+/** Returns the names of the partitions of old days, detached ones included. */
 async function oldDays({ query }: Cluster): Promise<string[]> {
   const found = await query<{ name: string }>(`
     select relname as name from pg_class
@@ -142,7 +142,7 @@ async function oldDays({ query }: Cluster): Promise<string[]> {
   return found.map(({ name }) => name);
 }
 
-/** Leaves what a node leaves that began to detach a day, the empty one, when the dump had just begun. */
+/** Begins to detach the empty day, as a node does that is interrupted by the start of a dump. */
 async function beginToDetach(url: string, days: readonly string[]): Promise<void> {
   const [day = ''] = days.filter((name) => name.startsWith('events'));
   const client = new pg.Client({ connectionString: url });

@@ -10,7 +10,7 @@ import { createStream, publish, startCountingReceiver } from '../helpers/traffic
 
 const root = new URL('../../', import.meta.url).pathname;
 
-/** What a newer version would do, with a migration that this program does not have. */
+/** Returns the SQL of a newer version, with a migration that this program does not have. */
 const newer = (oldest: string, change = ''): string => `
   begin;
   insert into leat_migrations
@@ -20,7 +20,7 @@ const newer = (oldest: string, change = ''): string => `
   commit`;
 
 describe('nodes and the version of the schema', () => {
-  test('a schema that older programs may run on: nodes go on, and start', async (t) => {
+  test('a schema that older programs may use: nodes continue, and start', async (t) => {
     const cluster = await startCluster(t);
     const one = await cluster.start();
     await cluster.query(newer('oldest_that_may_run'));
@@ -29,7 +29,7 @@ describe('nodes and the version of the schema', () => {
     for (const node of [one, two]) assert.equal((await publish(node, 1)).length, 1);
   });
 
-  test('a schema that moved past a node: 503, no work, one line, and no start', async (t) => {
+  test('a schema that is too new for a node: 503, no work, one line, and no start', async (t) => {
     const cluster = await startCluster(t);
     const receiver = await startCountingReceiver(t);
     receiver.startRound();
@@ -37,7 +37,7 @@ describe('nodes and the version of the schema', () => {
     await createStream(node, receiver.url, 'all');
     await receiver.waitForAll('an event', ['all'], await publish(node, 1));
 
-    // What a node sees first: the statement that it needs is gone.
+    // The first effect on a node: a function that it needs is gone.
     await cluster.query(newer('version + 1', 'alter function leat_append rename to leat_append_2'));
     const event = { type: 'a.b', data: {} };
     for (let count = 0; count < 20; count += 1) {
@@ -79,7 +79,7 @@ describe('nodes and the version of the schema', () => {
 });
 
 describe('the version before, on the same database', () => {
-  test('both take and deliver events, and no request is a 500', async (t) => {
+  test('both versions accept and deliver events, and no request is a 500', async (t) => {
     const before = versionBefore();
     if ('missing' in before) return t.skip(before.missing);
     const cluster = await startCluster(t);
@@ -97,7 +97,7 @@ describe('the version before, on the same database', () => {
     await receiver.waitForAll('every event of both versions', ['all'], acknowledged);
   });
 
-  /** By turns; a refusal ends the test. */
+  /** Publishes at both in turn; a refusal ends the test. */
   const publishAt = async (nodes: readonly Running[]): Promise<string[]> => {
     const ids: string[] = [];
     for (let count = 0; count < 50; count += 1) {
@@ -122,7 +122,7 @@ describe('the version before, on the same database', () => {
     }
   };
 
-  /** It must also start on the database as the present version has left it. */
+  /** The former version must also start on the database of the present one. */
   const restartOld = async (cluster: Cluster, old: Running, program: string): Promise<void> => {
     const again = await cluster.start({}, program);
     await again.stop();
@@ -130,7 +130,7 @@ describe('the version before, on the same database', () => {
   };
 });
 
-/** The newest tag that is not the present commit; LEAT_TEST_BEFORE names another one. */
+/** Returns the newest tag that is not the present commit, or LEAT_TEST_BEFORE. */
 function versionBefore(): { readonly tag: string } | { readonly missing: string } {
   const named = process.env['LEAT_TEST_BEFORE'];
   if (named !== undefined) return { tag: named };
@@ -146,7 +146,7 @@ function versionBefore(): { readonly tag: string } | { readonly missing: string 
   }
 }
 
-/** The `main.ts` of a tag, in a folder of its own with the packages of this checkout. */
+/** Returns the `main.ts` of a tag, in its own folder with the packages of this checkout. */
 function unpacked(t: TestContext, tag: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'leat-before-'));
   t.after(() => rmSync(folder, { recursive: true }));

@@ -33,7 +33,7 @@ describe('kill -9 at random moments while publishing and delivering', () => {
       receiver.startRound();
       const quota = createQuota(eventsPerRound);
       const publishing = publishOn(leat, acknowledged, { quota, until: t.signal });
-      // A moment that falls into start-up, full load or a checkpoint, differently each round.
+      // Another moment each round: during start-up, full load or a checkpoint.
       const wanted = acknowledged.size + Math.random() * eventsPerRound * 0.8;
       const progress = (): number => acknowledged.size;
       await waitFor('the moment to kill', () => progress() >= wanted, {

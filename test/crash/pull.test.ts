@@ -7,7 +7,7 @@ import { eventsOf, openPull, positionOf } from '../helpers/pull.ts';
 const rounds = 5;
 
 describe('kill -9 while events are published and read', () => {
-  test(`a reader that goes on after its last id sees each once, over ${rounds} kills`, async (t) => {
+  test(`a reader that continues after its last id sees each event once, over ${rounds} kills`, async (t) => {
     const tempStore = await createTempStore();
     let leat: Running | undefined;
     t.after(async () => {
@@ -43,7 +43,7 @@ describe('kill -9 while events are published and read', () => {
   });
 });
 
-/** Publishes until the server is gone, and notes the offsets that were answered. */
+/** Publishes until the server has ended, and notes the acknowledged offsets. */
 async function publishOn(leat: Running, acknowledged: string[]): Promise<void> {
   for (;;) {
     const events = Array.from({ length: 10 }, (_, n) => ({ type: 'a.made', data: { n } }));

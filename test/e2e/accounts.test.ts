@@ -57,7 +57,7 @@ interface GrantBody {
 }
 
 describe('a user', () => {
-  test('a user is made with defaults, and the password is nowhere', async () => {
+  test('a user is created with defaults, and the password is stored nowhere', async () => {
     const email = `${freshName()}@Example.COM`;
     const user = await createUser({ email });
     const lower = email.toLowerCase();
@@ -77,7 +77,7 @@ describe('a user', () => {
     assert.deepEqual(await readUser(user), user);
   });
 
-  test('a user is published when it is made, changed and deleted', async (t) => {
+  test('creating, changing and deleting a user publishes events', async (t) => {
     const endpoint = await endpointOf(t);
     const types = ['user.created', 'user.updated', 'user.deleted'];
     const stream = await createStream(leat, endpoint.url, { types });
@@ -106,7 +106,7 @@ describe('a user', () => {
     assert.ok(text.includes(marker.user_id));
   });
 
-  test('a user that was refused leaves no event', async (t) => {
+  test('a refused user publishes no event', async (t) => {
     const endpoint = await endpointOf(t);
     const first = await createUser({});
     const stream = await createStream(leat, endpoint.url, { types: ['user.created'] });
@@ -123,7 +123,7 @@ describe('a user', () => {
     assert.deepEqual(got, [marker.user_id]);
   });
 
-  test('made many times at once is made once, with one event', async (t) => {
+  test('a user that is created many times at once is created once, with one event', async (t) => {
     const endpoint = await endpointOf(t);
     const stream = await createStream(leat, endpoint.url, { types: ['user.created'] });
     const email = `${freshName()}@example.com`;
@@ -236,12 +236,12 @@ describe('an API and its grants', () => {
   });
 });
 
-describe('no more than one’s own', () => {
+describe('scopes of a client', () => {
   const admin =
     'create:clients read:clients update:clients delete:clients ' +
     'create:client_grants read:client_grants update:client_grants delete:client_grants';
 
-  test('no more than one’s own can be granted, to another client or to oneself', async () => {
+  test('a client can grant its own scopes only, to another client or to itself', async () => {
     const caller = bearer(await narrowToken(leat, `${admin} read:users`));
     const client = await createClient({});
     const grant = (scope: string[]): Promise<Response> =>
@@ -269,7 +269,7 @@ describe('no more than one’s own', () => {
     );
   });
 
-  test('a token of a narrow scope stays narrow, whatever its client may do', async () => {
+  test('a token of a narrow scope stays narrow, although its client has more scopes', async () => {
     const narrow = bearer(await narrowToken(leat, 'create:clients'));
     const made = await expectBody<ClientBody>(
       201,

@@ -26,7 +26,7 @@ import {
 const secretPath = '/services/T0/secret-of-the-channel';
 const secretWord = 'what-the-receiver-said';
 
-/** Leat with a check each second and one attempt per event, with a chat tool and a receiver. */
+/** Starts Leat with a check each second and one attempt per event, with a chat tool and a receiver. */
 interface Fixture {
   readonly tempStore: TempStore;
   readonly leat: Running;
@@ -363,7 +363,7 @@ function disablings(fixture: Fixture, stream: StreamBody): number {
   return fixture.chat.alerts(stream.id).filter(({ alert }) => alert === 'stream_disabled').length;
 }
 
-/** Failures that one look sees together: they are answered when all are there. */
+/** Creates failures that one check sees together: they get their responses when all requests are there. */
 async function failTogether(fixture: Fixture, stream: Failing, count: number): Promise<void> {
   const held: (() => void)[] = [];
   fixture.endpoint.respondWith((response) => {

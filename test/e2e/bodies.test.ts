@@ -27,8 +27,8 @@ after(async () => {
   await tempStore.remove();
 });
 
-describe('JSON that is read in two ways', () => {
-  test('a member sent twice is refused or the last one counts, never both', async () => {
+describe('ambiguous JSON', () => {
+  test('a duplicate field is refused or the last one counts, never both', async () => {
     const [first, last] = [freshName(), freshName()];
     const body = JSON.stringify(streamBody(endpoint.url, { name: last }));
     const twice = body.replace('{', `{"name":"${first}",`);
@@ -56,7 +56,7 @@ describe('JSON that is read in two ways', () => {
     assert.equal(text, 'ä 😀 \u2028 </script> \\u0000');
   });
 
-  test('half a character is refused or replaced, and nothing gets stuck behind it', async () => {
+  test('an incomplete character is refused or replaced, and later events arrive', async () => {
     const type = freshType();
     const own = await createStream(leat, endpoint.url, { types: [type] });
     const statuses = [];
@@ -73,7 +73,7 @@ describe('JSON that is read in two ways', () => {
     await waitForStats(leat, own.id, { delivered: accepted + 1 });
   });
 
-  test('a byte order mark is no syntax of JSON or is skipped', async () => {
+  test('a byte order mark is refused or skipped', async () => {
     const body = `\uFEFF${JSON.stringify(streamBody(endpoint.url))}`;
     const { status } = await leat.send('POST', '/api/v2/event-streams', body);
     assert.ok(status === 400 || status === 201);

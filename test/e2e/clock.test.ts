@@ -29,7 +29,7 @@ describe('a server on SQLite whose clock is wrong for a moment', () => {
       t.after(() => leat.kill());
       const type = freshType();
       await createStream(leat, endpoint.url, { types: [type] });
-      // With a token that is valid: far ahead no token is.
+      // Waits for a valid token: none is valid while the clock is far ahead.
       const ids = await publishAll(leat, eventsOf(type, 30));
       clock.shift(aheadMs);
       const failed = (): number => ids.filter((id) => endpoint.of(id).length > 1).length;
@@ -59,7 +59,7 @@ describe('a server on SQLite whose clock is wrong for a moment', () => {
   }
 });
 
-/** By how much the most wrong instant of an event or an attempt differs from the time that it is. */
+/** Returns the largest difference of an instant of an event or attempt from the real time. */
 function farthestStampMs(file: string): number {
   using db = new DatabaseSync(file, { readOnly: true });
   const row = db

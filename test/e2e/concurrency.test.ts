@@ -29,7 +29,7 @@ import {
   type StreamBody,
 } from '../helpers/api-client.ts';
 
-/** Everything at once: nothing is lost, nothing is sent where it must not go, nobody gets a 500. */
+/** Concurrent requests: nothing is lost, nothing is sent to a wrong destination, no request gets a 500. */
 
 let tempStore: TempStore;
 let leat: Running;
@@ -45,7 +45,7 @@ after(async () => {
 
 const together = 20;
 
-describe('racing requests', () => {
+describe('concurrent requests', () => {
   test('two creates with one name: one stream is made', async (t) => {
     const endpoint = await endpointOf(t);
     const name = freshName();
@@ -73,7 +73,7 @@ describe('racing requests', () => {
     const stream = await createStream(leat, endpoint.url, { types: [type] });
     const event = { type, id: freshName(), data: { object: {} } };
     const stored = await all(together, async (index) => {
-      // Alone, twice in a batch, and behind a neighbour.
+      // Alone, twice in a batch, and after another event.
       const bodies: object[] = [event, [event, event], [{ type, data: {} }, event]];
       const body = bodies[index % bodies.length];
       const accepted = await expectBody<object | object[]>(
@@ -93,7 +93,7 @@ describe('racing requests', () => {
     assert.equal(endpoint.of((stored[0] as { id: string }).id).length, 1);
   });
 
-  test('offsets of many publishers have no gap and no double', async () => {
+  test('offsets of many publishers have no gap and no duplicate', async () => {
     const type = freshType();
     const sizes = [1, 7, 40, 100];
     const stored = await all(together, (index) =>
@@ -157,7 +157,7 @@ describe('racing requests', () => {
     assert.ok(ids.every((id) => endpoint.of(id).length === 2));
   });
 
-  test('disable and enable at random end in a state that works', async (t) => {
+  test('disable and enable at random end in a working state', async (t) => {
     const endpoint = await endpointOf(t);
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
@@ -205,7 +205,7 @@ describe('racing requests', () => {
 });
 
 describe('changes while events are delivered', () => {
-  test('changes while events are delivered changes while events are delivered of everything that may change lose and double nothing', async (t) => {
+  test('changes of every kind while events are delivered lose and duplicate nothing', async (t) => {
     const [first, second] = [await endpointOf(t), await endpointOf(t)];
     const type = freshType();
     const stream = await createStream(leat, first.url, { types: [type] });
@@ -242,7 +242,7 @@ describe('changes while events are delivered', () => {
     assert.deepEqual(await statsOf(leat, stream.id), { delivered: ids.length, failed: 0 });
   });
 
-  test('changes while events are delivered changes while events are delivered with an endpoint that fails now and then, every event ends once', async (t) => {
+  test('changes while an endpoint sometimes fails: every delivery ends once', async (t) => {
     let number = 0;
     const endpoint = await endpointOf(t, (response) => {
       number++;
@@ -305,7 +305,7 @@ describe('changes while events are delivered', () => {
     assert.ok(later.every((id) => old.of(id).length === 0 && next.of(id).length === 1));
   });
 
-  test('a deleted stream sends nothing more, its neighbour everything', async (t) => {
+  test('a deleted stream is sent nothing more, another stream everything', async (t) => {
     const [gone, stays] = [await endpointOf(t), await endpointOf(t)];
     const type = freshType();
     const stream = await createStream(leat, gone.url, { types: [type] });
@@ -320,8 +320,8 @@ describe('changes while events are delivered', () => {
   });
 });
 
-describe('streams side by side', () => {
-  test('streams side by side are served while one hangs and one fails', async (t) => {
+describe('concurrent streams', () => {
+  test('streams are served while another one hangs and one fails', async (t) => {
     const hanging = await endpointOf(t, () => undefined);
     const failing = await endpointOf(t, 503);
     const healthy = await endpointOf(t);
@@ -348,7 +348,7 @@ async function endpointOf(t: TestContext, first: Reply = 204): Promise<Endpoint>
   return endpoint;
 }
 
-/** Lets requests wait until the answer is called; they and later ones are successes then. */
+/** Holds requests until the returned function is called; then they and later ones succeed. */
 function hold(endpoint: Endpoint): () => void {
   const waiting: (() => void)[] = [];
   endpoint.respondWith((response) => {

@@ -5,8 +5,8 @@ import { connect as connectTls } from 'node:tls';
 import { freePort, createTempStore, type TempStore, spawnLeat, waitFor } from '../helpers/leat.ts';
 
 /**
- * What one address can hold of both APIs. Every address of 127.0.0.0/8 is this machine on Linux, so
- * that one test can be several peers.
+ * Connection limits of one address at both APIs. On Linux every address of 127.0.0.0/8 is this machine,
+ * so that one test can act as several peers.
  */
 
 const perAddress = 12;
@@ -43,7 +43,7 @@ after(async () => {
   await tempStore.remove();
 });
 
-/** A connection that keeps sending the last of these texts, each second a character of it. */
+/** Opens a connection that sends the last of these texts slowly, one character a second. */
 interface Peer {
   readonly socket: Socket;
   received(): string;
@@ -72,7 +72,7 @@ function open(
   return { socket, received: () => text, isClosed: () => closed };
 }
 
-/** Sends a text at once and then one blank after the other, for as long as the connection lives. */
+/** Sends a text at once and then blanks until the connection ends. */
 function drip(t: TestContext, { socket }: Peer, text: string): void {
   socket.write(text);
   const timer = setInterval(() => socket.write(' '), 500);
@@ -90,7 +90,7 @@ async function status(t: TestContext, port: number, from: string): Promise<strin
 
 describe('connections of one address', () => {
   for (const api of ['management', 'messages'] as const) {
-    test(`${api}: closed above LEAT_MAX_CONNECTIONS_PER_ADDRESS, other addresses go on`, async (t) => {
+    test(`${api}: closed above LEAT_MAX_CONNECTIONS_PER_ADDRESS, other addresses are served`, async (t) => {
       const port = ports[api];
       const expected = api === 'management' ? 'HTTP/1.1 200' : 'HTTP/1.1 404';
       const peers = Array.from({ length: 3 * perAddress }, () => open(t, port, { from: stranger }));
@@ -104,7 +104,7 @@ describe('connections of one address', () => {
       });
     });
 
-    test(`${api}: a trusted proxy has as many connections as it wants`, async (t) => {
+    test(`${api}: connections of a trusted proxy are not limited`, async (t) => {
       const peers = Array.from({ length: 3 * perAddress }, () =>
         open(t, ports[api], { from: proxy, tls: api === 'management' }),
       );
@@ -115,7 +115,7 @@ describe('connections of one address', () => {
     });
   }
 
-  test('connections of one address are logged, not each of them', async (t) => {
+  test('refused connections of one address are logged together', async (t) => {
     for (const port of Object.values(ports)) {
       const peers = Array.from({ length: 3 * perAddress }, () => open(t, port, { from: stranger }));
       const isOpen = (): Peer[] => peers.filter((peer) => !peer.isClosed());
@@ -133,7 +133,7 @@ describe('a peer that does not finish', () => {
   const line = 'POST /api/messages/public HTTP/1.1\r\nHost: localhost\r\n';
   const late = /^HTTP\/1\.1 408 Request Timeout\r\n/;
 
-  test('holds no connection of either API: handshakes, headers, bodies', async (t) => {
+  test('a peer that does not finish its handshake, headers or body holds no connection of either API', async (t) => {
     const peers: Record<string, Peer> = {};
     const begin = (name: string, text: string | undefined, drips: boolean): void => {
       const [port, tls] = name.startsWith('TLS')

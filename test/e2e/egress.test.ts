@@ -16,7 +16,7 @@ import {
   type ProblemBody,
 } from '../helpers/api-client.ts';
 
-/** Nothing is allowed here that the operator has not allowed: the endpoint must stay untouched. */
+/** Nothing is allowed beyond the defaults: the endpoint must receive nothing. */
 
 let tempStore: TempStore;
 let leat: Running;
@@ -34,7 +34,7 @@ after(async () => {
 });
 
 const blockedHosts = [
-  // Loopback, in every way a URL can write it.
+  // Loopback, in every notation of a URL.
   '127.0.0.1',
   '127.1',
   '127.255.255.254',
@@ -125,8 +125,8 @@ describe('a literal address that is not public', () => {
   }
 });
 
-describe('a name that leads to an address that is not public', () => {
-  test('a name that leads to an address that is not public is accepted, and each attempt is refused for good', async () => {
+describe('a name of an address that is not public', () => {
+  test('a name of an address that is not public is accepted, and each attempt fails without a retry', async () => {
     for (const name of ['localhost', 'LOCALHOST']) {
       const type = freshType();
       const url = `http://${name}:${secret.port}/hook`;
@@ -144,7 +144,7 @@ describe('a name that leads to an address that is not public', () => {
     assert.equal(secret.connections(), 0);
   });
 
-  test('a name that leads to an address that is not public is not called for a test event either', async () => {
+  test('a name of an address that is not public is not connected to for a test event either', async () => {
     const stream = await createStream(leat, `http://localhost:${secret.port}/hook`);
     const path = `/api/v2/event-streams/${stream.id}/test`;
     await expectBody(202, leat.send('POST', path, { event_type: 'user.created' }));
@@ -187,7 +187,7 @@ describe('without LEAT_ALLOW_HTTP_ENDPOINTS', () => {
     }
   });
 
-  test('what LEAT_EGRESS_ALLOW covers is accepted, its neighbour is not', async () => {
+  test('an address in LEAT_EGRESS_ALLOW is accepted, the next one is not', async () => {
     for (const host of ['127.0.0.2', '[::ffff:127.0.0.2]', '127.0.0.3']) {
       const stream = await createStream(strict, `https://${host}/`);
       assert.equal(stream.status, 'enabled');

@@ -26,12 +26,12 @@ import {
   waitForStats,
 } from '../helpers/api-client.ts';
 
-/** What strangers' servers do to us. Two attempts without a wait. */
+/** Hostile endpoints. Two attempts without a wait. */
 
 const tempStores: TempStore[] = [];
-/** Waits for an answer as long as it is usual: on a busy machine any answer may take a second. */
+/** Has the usual timeout: on a busy machine any response may take a second. */
 let leat: Running;
-/** Waits for a second only: for endpoints that give no answer. */
+/** Has a timeout of one second, for endpoints that do not respond. */
 let hasty: Running;
 let healthy: Endpoint;
 
@@ -55,7 +55,7 @@ async function startOne(settings: Record<string, string> = {}): Promise<Running>
 
 const ok = 'HTTP/1.1 200 OK\r\n';
 
-/** Each speaks to a connection on which the head of a request has arrived. */
+/** Each writes to a connection on which the head of a request has arrived. */
 const strangers: readonly [string, (socket: Socket) => void, RegExp][] = [
   ['that never answers', () => undefined, /^timeout\b/],
   ['that drips its status line', (socket) => drip(socket, ok), /^timeout\b/],
@@ -122,7 +122,7 @@ const strangers: readonly [string, (socket: Socket) => void, RegExp][] = [
 
 describe('an endpoint', { concurrency: 8 }, () => {
   for (const [what, speak, expected] of strangers) {
-    test(`${what} fails as ${expected.source}, the stream beside is served`, async (t) => {
+    test(`${what} fails as ${expected.source}, another stream is served`, async (t) => {
       const stranger = await startRawEndpoint(speak);
       t.after(() => stranger.close());
       const program = expected.source.includes('timeout') ? hasty : leat;
@@ -131,16 +131,16 @@ describe('an endpoint', { concurrency: 8 }, () => {
     });
   }
 
-  test('where nobody listens is refused', async (t) => {
+  test('an endpoint without a listener is a refused connection', async (t) => {
     assert.match(await errorOf(t, `http://127.0.0.1:${await freePort()}/`, 2), /^refused\b/);
   });
 
-  test('an endpoint whose name nobody knows is a dns failure', async (t) => {
-    // A label of 64 characters is in no name system, so nobody has to be asked.
+  test('an endpoint with an unknown name is a dns failure', async (t) => {
+    // A label of 64 characters is invalid, so that no name server is needed.
     assert.match(await errorOf(t, `http://${'a'.repeat(64)}.example/`, 2), /^dns\b/);
   });
 
-  test('an endpoint that redirects is a failure at once, and the target is never asked', async (t) => {
+  test('an endpoint that redirects is a failure at once, and the redirect is not followed', async (t) => {
     const target = await startEndpoint();
     t.after(() => target.close());
     for (const status of [301, 302, 303, 307, 308]) {
@@ -155,8 +155,8 @@ describe('an endpoint', { concurrency: 8 }, () => {
   });
 });
 
-describe('a header that nobody expects', { concurrency: 4 }, () => {
-  test('such as a token beyond ASCII is sent as UTF-8, or is a failure', async (t) => {
+describe('an unusual header', { concurrency: 4 }, () => {
+  test('a token with other characters than ASCII is sent as UTF-8, or is a failure', async (t) => {
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
     const type = freshType();
@@ -178,8 +178,8 @@ describe('a header that nobody expects', { concurrency: 4 }, () => {
   });
 });
 
-describe('the text of an answer', { concurrency: 4 }, () => {
-  test('the text of an answer never shows the secrets of the stream', async (t) => {
+describe('the text of a response', { concurrency: 4 }, () => {
+  test('the text of a response is stored without the secrets of the stream', async (t) => {
     const authorizations = [
       { method: 'bearer', token: 'the-bearer-token' },
       { method: 'basic', username: 'ada', password: 'the-password' },
@@ -241,7 +241,7 @@ describe('a webhook over TLS', { concurrency: 4 }, () => {
     assert.deepEqual(plain.arrivals, []);
   });
 
-  test('a webhook over TLS that never shakes hands is a timeout', async (t) => {
+  test('a webhook over TLS that does not complete the handshake is a timeout', async (t) => {
     const silent = await startRawEndpoint(() => undefined);
     t.after(() => silent.close());
     const url = silent.url.replace('http:', 'https:');
@@ -250,8 +250,8 @@ describe('a webhook over TLS', { concurrency: 4 }, () => {
 });
 
 /**
- * Publishes one event to a stream at `url` and to a healthy one; the second has its event, and the
- * first one failure of so many attempts, whose last error is answered.
+ * Publishes one event to a stream at `url` and to a healthy one; checks that the second receives it and
+ * that the first has a failure with `attempts` attempts; returns the last error.
  */
 async function errorOf(
   t: TestContext,
@@ -261,10 +261,10 @@ async function errorOf(
 ): Promise<string> {
   const type = freshType();
   const stream = await createStream(program, url, { types: [type] });
-  const beside = await createStream(program, healthy.url, { types: [type] });
+  const other = await createStream(program, healthy.url, { types: [type] });
   const id = await publish(program, type);
-  await waitForStats(program, beside.id, { delivered: 1 });
-  // A short wait may be over before even the healthy one has answered; then it is asked again.
+  await waitForStats(program, other.id, { delivered: 1 });
+  // With a short timeout even the healthy endpoint may be too late; then it is tried again.
   assert.ok(healthy.of(id).length <= (program === leat ? 1 : 2));
   const [failure] = await waitForFailures(program, stream.id, 1);
   assert.equal(failure?.attempts.length, attempts, JSON.stringify(failure?.attempts));
@@ -274,7 +274,7 @@ async function errorOf(
   return message;
 }
 
-/** Writes `head` byte by byte, then `rest` for ever; the second is over long before. */
+/** Writes `head` byte by byte, then `rest` without end, for longer than the timeout. */
 function drip(socket: Socket, head: string, rest = ''): void {
   const bytes = head.split('');
   repeat(socket, () => bytes.shift() ?? rest);

@@ -8,7 +8,7 @@ import { createTenant, twoTenantsSettings } from '../helpers/tenants.ts';
 const hangingStreams = 20;
 const eventsEach = 30;
 
-test('receivers that hang take no turn of other streams, of their tenant or another', async (t) => {
+test('receivers that hang do not delay other streams, of their tenant or another', async (t) => {
   const tempStore = await createTempStore();
   t.after(() => tempStore.remove());
   const main = await startLeat(tempStore, {

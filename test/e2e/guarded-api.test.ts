@@ -19,7 +19,7 @@ import {
 } from '../helpers/leat.ts';
 import { startTlsProxy, type TlsProxy } from '../helpers/tls-proxy.ts';
 
-/** An Express app of somebody else accepts Leat's tokens with the middleware made for that. */
+/** An Express app that accepts Leat's tokens with the middleware of Auth0. */
 
 const audience = 'https://guarded.example.com';
 const otherAudience = 'https://other.example.com';
@@ -80,7 +80,7 @@ async function create(path: string, body: object): Promise<Record<string, string
   return (await response.json()) as Record<string, string>;
 }
 
-/** A client that may have tokens for both APIs, with this scope. */
+/** Creates a client that may get tokens for both APIs, with this scope. */
 async function createClient(scope: readonly string[]): Promise<Credentials> {
   const { client_id: id = '', client_secret: secret = '' } = await create('/clients', {
     name: 'caller',
@@ -92,8 +92,8 @@ async function createClient(scope: readonly string[]): Promise<Credentials> {
 }
 
 interface GuardedApi {
-  /** The status, and what the middleware made of the token where that is 200. */
-  ask(
+  /** The status, and with 200 the claims that the middleware has read. */
+  get(
     path: string,
     token?: string,
   ): Promise<{ status: number; challenge: string | null; claims: unknown }>;
@@ -103,7 +103,7 @@ interface GuardedApi {
 async function startGuardedApi(): Promise<GuardedApi> {
   const program = new URL('process/guarded-api.ts', import.meta.url);
   const child: ChildProcess = fork(program, [`https://${proxy.domain}/`, audience], {
-    // In its own environment Express prints no stack of a refusal.
+    // With NODE_ENV=test Express prints no stack of a refusal.
     env: { NODE_EXTRA_CA_CERTS: caFile(), NODE_ENV: 'test' },
   });
   endWithProcess(child);
@@ -111,7 +111,7 @@ async function startGuardedApi(): Promise<GuardedApi> {
   const early = ended.then(() => assert.fail('the guarded API ended'));
   const [port] = (await Promise.race([once(child, 'message'), early])) as [number];
   return {
-    ask: async (path, token) => {
+    get: async (path, token) => {
       const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
       const response = await fetch(`http://127.0.0.1:${port}${path}`, { headers });
       const { status } = response;
@@ -129,29 +129,29 @@ async function startGuardedApi(): Promise<GuardedApi> {
 const paths = ['/protected', '/scope', '/permission'];
 
 function statuses(token?: string): Promise<number[]> {
-  return Promise.all(paths.map(async (path) => (await api.ask(path, token)).status));
+  return Promise.all(paths.map(async (path) => (await api.get(path, token)).status));
 }
 
 describe('an Express app behind express-oauth2-jwt-bearer', () => {
   test('an Express app behind express-oauth2-jwt-bearer accepts a token of Leat, with its scope and its permissions', async () => {
     const token = await fetchToken(leat.url, admin, audience);
     assert.deepEqual(await statuses(token), [200, 200, 200]);
-    const { claims } = await api.ask('/permission', token);
+    const { claims } = await api.get('/permission', token);
     const { iss, aud, sub, azp, scope, permissions } = claims as Record<string, unknown>;
     assert.deepEqual([iss, aud], [`https://${proxy.domain}/`, audience]);
     assert.deepEqual([sub, azp], [`${admin.id}@clients`, admin.id]);
     assert.deepEqual([scope, permissions], [permission, [permission]]);
   });
 
-  test('an Express app behind express-oauth2-jwt-bearer takes it for enough where nothing is required, for too little otherwise', async () => {
+  test('an Express app behind express-oauth2-jwt-bearer accepts a token without scopes only where nothing is required', async () => {
     const token = await fetchToken(leat.url, reader, audience);
     // `claimIncludes` calls a token without the value invalid.
     assert.deepEqual(await statuses(token), [200, 403, 401]);
-    const { challenge } = await api.ask('/scope', token);
+    const { challenge } = await api.get('/scope', token);
     assert.match(challenge ?? '', /error="insufficient_scope"/);
   });
 
-  test('an Express app behind express-oauth2-jwt-bearer refuses who brings no token', async () => {
+  test('an Express app behind express-oauth2-jwt-bearer refuses a request without a token', async () => {
     assert.deepEqual(await statuses(), [401, 401, 401]);
   });
 
@@ -160,7 +160,7 @@ describe('an Express app behind express-oauth2-jwt-bearer', () => {
     for (const token of [other, leat.token]) {
       assert.deepEqual(await statuses(token), [401, 401, 401]);
     }
-    const { challenge } = await api.ask('/protected', other);
+    const { challenge } = await api.get('/protected', other);
     assert.match(challenge ?? '', /Unexpected 'aud' value/);
   });
 
@@ -172,7 +172,7 @@ describe('an Express app behind express-oauth2-jwt-bearer', () => {
     const changed = Buffer.from(JSON.stringify(better)).toString('base64url');
     const forged = [header, changed, signature].join('.');
     assert.deepEqual(await statuses(forged), [401, 401, 401]);
-    const { challenge } = await api.ask('/protected', forged);
+    const { challenge } = await api.get('/protected', forged);
     assert.match(challenge ?? '', /signature verification failed/);
   });
 
@@ -188,7 +188,7 @@ describe('an Express app behind express-oauth2-jwt-bearer', () => {
     const latter = await fetchToken(leat.url, admin, audience);
     assert.notEqual(decodeProtectedHeader(latter).kid, decodeProtectedHeader(former).kid);
 
-    // Started anew: the middleware asks for an unknown kid 30 s after it last asked, not sooner.
+    // Restarted: the middleware fetches keys for an unknown kid at most every 30 s.
     await api.close();
     api = await startGuardedApi();
     assert.deepEqual(await statuses(former), [200, 200, 200]);

@@ -24,7 +24,7 @@ import {
   type StreamBody,
 } from '../helpers/api-client.ts';
 
-/** The limits are the real ones; what fails here fails for good after one attempt. */
+/** The limits are the defaults; each delivery fails after one attempt. */
 
 let tempStore: TempStore;
 let leat: Running;
@@ -39,7 +39,7 @@ after(async () => {
 });
 
 describe('500 failures in a row', () => {
-  test('disable a stream; 499 do not', async (t) => {
+  test('500 failures in a row disable a stream; 499 do not', async (t) => {
     const { stream, type } = await streamOf(t);
     await publishAll(leat, failing(type, 499));
     await waitForStats(leat, stream.id, { failed: 499 });
@@ -50,7 +50,7 @@ describe('500 failures in a row', () => {
     assert.ok((await readStream(leat, stream.id)).updated_at > stream.updated_at);
   });
 
-  test('500 failures in a row do not disable when one success stands between', async (t) => {
+  test('500 failures with one success between them do not disable a stream', async (t) => {
     const { stream, type } = await streamOf(t);
     await publishAll(leat, failing(type, 499));
     await waitForStats(leat, stream.id, { failed: 499 });
@@ -64,7 +64,7 @@ describe('500 failures in a row', () => {
     assert.deepEqual(await statsOf(leat, stream.id), { delivered: 1, failed: 999 });
   });
 
-  test('count a failed redelivery, and a repaired one begins anew', async (t) => {
+  test('failures in a row: a failed redelivery counts, a successful one resets the count', async (t) => {
     const { stream, type, endpoint } = await streamOf(t);
     const ids = await publishAll(leat, failing(type, 499));
     await waitForStats(leat, stream.id, { failed: 499 });
@@ -83,7 +83,7 @@ describe('500 failures in a row', () => {
     await waitForDisabled(stream);
   });
 
-  test('500 failures in a row are forgotten when the stream is enabled again', async (t) => {
+  test('enabling a stream resets its failures in a row', async (t) => {
     const { stream, type } = await streamOf(t);
     await publishAll(leat, failing(type, 500));
     await waitForDisabled(stream);
@@ -95,7 +95,7 @@ describe('500 failures in a row', () => {
     await waitForDisabled(stream);
   });
 
-  test('500 failures in a row leave the stream beside untouched', async (t) => {
+  test('500 failures in a row do not affect another stream', async (t) => {
     const broken = await streamOf(t);
     const healthy = await startEndpoint();
     t.after(() => healthy.close());
@@ -109,7 +109,7 @@ describe('500 failures in a row', () => {
 });
 
 describe('a stream that was disabled by its failures', () => {
-  test('a stream that was disabled by its failures is sent nothing but explicit redeliveries, and the gap is held', async (t) => {
+  test('a stream that was disabled by its failures is sent redeliveries only; later events wait', async (t) => {
     const { stream, type, endpoint } = await streamOf(t);
     const failed = await publishAll(leat, failing(type, 500));
     await waitForDisabled(stream);
@@ -137,9 +137,9 @@ describe('a stream that was disabled by its failures', () => {
     );
   });
 
-  test('a stream that was disabled by its failures at 5000 open failures stays so until a redelivery brings 4999', async (t) => {
+  test('a stream that was disabled at 5000 open failures cannot be enabled until a redelivery leaves 4999', async (t) => {
     const { stream, type, endpoint } = await streamOf(t);
-    // A success after every tenth failure keeps the row of failures short.
+    // A success after every tenth failure resets the failures in a row.
     const mixed = Array.from({ length: 499 }, () => [...failing(type, 10), passing(type)]).flat();
     const ids = await publishAll(leat, [...mixed, ...failing(type, 9)]);
     await waitForStats(leat, stream.id, { delivered: 499, failed: 4999 });
@@ -186,7 +186,7 @@ describe('a stream that was disabled by its failures', () => {
   });
 });
 
-/** A stream whose endpoint refuses for good the events made by {@link failing}. */
+/** A stream whose endpoint refuses the events of {@link failing} without a retry. */
 async function streamOf(
   t: TestContext,
 ): Promise<{ endpoint: Endpoint; stream: StreamBody; type: string }> {

@@ -156,7 +156,7 @@ describe('an event on its way to a webhook', () => {
     });
   });
 
-  test('a repeated key answers the first event and delivers nothing', async (t) => {
+  test('a repeated idempotency key returns the first event and delivers nothing', async (t) => {
     const endpoint = await endpointOf(t);
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
@@ -234,7 +234,7 @@ describe('a webhook that breaks', () => {
 });
 
 describe('redelivery', () => {
-  test('of one event repairs it: same id, same body, record gone', async (t) => {
+  test('a successful redelivery has the same id and body and removes the failure', async (t) => {
     const { endpoint, stream, ids } = await brokenStream(t, 1);
     const [id = ''] = ids;
     endpoint.respondWith(204);
@@ -249,7 +249,7 @@ describe('redelivery', () => {
     assert.equal(gone.message, 'The event does not exist.');
   });
 
-  test('redelivery that fails again keeps one record with every attempt', async (t) => {
+  test('a redelivery that fails again keeps one failure with every attempt', async (t) => {
     const { endpoint, stream, ids } = await brokenStream(t, 1);
     const [id = ''] = ids;
     endpoint.respondWith(503);
@@ -265,7 +265,7 @@ describe('redelivery', () => {
     assert.deepEqual(Object.keys(marker).toSorted(), ['status', 'timestamp']);
   });
 
-  test('redelivery is refused while it is under way, after success, and for what never was', async (t) => {
+  test('a redelivery is refused while one is in progress, after a success, and for an unknown event', async (t) => {
     const { endpoint, stream, ids } = await brokenStream(t, 1);
     const [id = ''] = ids;
     const held = hold(endpoint);
@@ -292,7 +292,7 @@ describe('redelivery', () => {
     assert.equal(noStream.message, 'The requested stream does not exist.');
   });
 
-  test('redelivery of many skips what is under way already', async (t) => {
+  test('a redelivery of all failures skips those in progress', async (t) => {
     const { endpoint, stream } = await brokenStream(t, 3);
     const held = hold(endpoint);
     const path = `/api/v2/event-streams/${stream.id}/redeliver`;
@@ -304,7 +304,7 @@ describe('redelivery', () => {
     assert.equal(endpoint.arrivals.length, 6);
   });
 
-  test('redelivery of many takes the filters together and answers what was sent', async (t) => {
+  test('a redelivery of all failures combines its filters and returns the number of events', async (t) => {
     const endpoint = await endpointOf(t, 400);
     const types = [freshType(), freshType()] as const;
     const stream = await createStream(leat, endpoint.url, { types });
@@ -337,7 +337,7 @@ describe('redelivery', () => {
 });
 
 describe('a stream that changes', () => {
-  test('a stream that changes sends the next attempt to the new destination', async (t) => {
+  test('a stream with a changed destination sends the next attempt there', async (t) => {
     const [old, next] = [await endpointOf(t), await endpointOf(t)];
     const type = freshType();
     const stream = await createStream(leat, old.url, { types: [type] });
@@ -354,7 +354,7 @@ describe('a stream that changes', () => {
     assert.equal(old.arrivals.length, 1);
   });
 
-  test('a stream that changes keeps its secret when only it is left out, and wants it when the rest changes', async (t) => {
+  test('a change of a stream without the secret keeps the secret; a changed destination requires it', async (t) => {
     const endpoint = await endpointOf(t);
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
@@ -375,7 +375,7 @@ describe('a stream that changes', () => {
     assert.deepEqual((await readStream(leat, stream.id)).destination, stream.destination);
   });
 
-  test('a stream that changes takes new subscriptions from the next event on', async (t) => {
+  test('changed subscriptions apply from the next event on', async (t) => {
     const endpoint = await endpointOf(t);
     const [former, later] = [freshType(), freshType()];
     const stream = await createStream(leat, endpoint.url, { types: [former] });
@@ -391,7 +391,7 @@ describe('a stream that changes', () => {
 });
 
 describe('a stream disabled by hand', () => {
-  test('a stream disabled by hand gets nothing of the time between; latest goes on from now', async (t) => {
+  test('a disabled stream is sent nothing; latest skips the events of that time', async (t) => {
     const endpoint = await endpointOf(t);
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
@@ -408,7 +408,7 @@ describe('a stream disabled by hand', () => {
     assert.deepEqual(await failuresOf(leat, stream.id), []);
   });
 
-  test('a stream disabled by hand gets the events of the time between when it resumes with held', async (t) => {
+  test('held sends the events that were published while the stream was disabled', async (t) => {
     const endpoint = await endpointOf(t);
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type], status: 'disabled' });
@@ -421,7 +421,7 @@ describe('a stream disabled by hand', () => {
     assert.deepEqual(got.toSorted(), [...held, later].toSorted());
   });
 
-  test('a stream disabled by hand has its waiting retries as failures, and an attempt under way counts', async (t) => {
+  test('disabling turns waiting retries into failures; an attempt in progress still counts', async (t) => {
     const endpoint = await endpointOf(t);
     const type = freshType();
     const held = hold(endpoint);
@@ -437,7 +437,7 @@ describe('a stream disabled by hand', () => {
     assert.match(failure?.attempts.at(-1)?.error_message ?? '', /^503\b/);
   });
 
-  test('a stream disabled by hand has its retries ended with a message of their own', async (t) => {
+  test('retries that disabling ends have an error message of their own', async (t) => {
     const endpoint = await endpointOf(t, (response) => {
       response.writeHead(503, { 'retry-after': '60' }).end();
     });
@@ -446,7 +446,7 @@ describe('a stream disabled by hand', () => {
     const id = await publish(leat, type);
     await endpoint.arrival(1);
     endpoint.respondWith(204);
-    // What ended later is settled later: the retry is waiting once this one counts.
+    // Results are settled in order: the retry is waiting once this one counts.
     await publish(leat, type);
     await waitForStats(leat, stream.id, { delivered: 1 });
     await patchStream(leat, stream.id, { status: 'disabled' });
@@ -461,8 +461,8 @@ describe('a stream disabled by hand', () => {
   });
 });
 
-describe('a stream that is deleted in mid-flight', () => {
-  test('a stream that is deleted in mid-flight has its attempt cut off, none follows, and everything of it is gone', async (t) => {
+describe('a stream that is deleted during an attempt', () => {
+  test('deleting a stream cancels its attempt in progress, none follows, and its data is gone', async (t) => {
     const endpoint = await endpointOf(t);
     const type = freshType();
     let cutOff = false;
@@ -510,7 +510,7 @@ describe('a stream that is deleted in mid-flight', () => {
 });
 
 describe('a test event', () => {
-  test('a test event goes to its stream alone, marked, whatever the subscriptions are', async (t) => {
+  test('a test event is sent to its stream alone, is marked, and needs no subscription', async (t) => {
     const endpoint = await endpointOf(t);
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: ['user.updated'] });
@@ -557,7 +557,7 @@ describe('a test event', () => {
 });
 
 describe('the signing secret', () => {
-  test('rotates with two signatures, newest first, and two live at most', async (t) => {
+  test('a rotated signing secret: two signatures, newest first, and at most two valid secrets', async (t) => {
     const endpoint = await endpointOf(t);
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
@@ -589,7 +589,7 @@ describe('the signing secret', () => {
 });
 
 describe('statistics', () => {
-  test('count what was delivered and what failed, in days by default', async (t) => {
+  test('statistics count delivered and failed events, by day by default', async (t) => {
     const endpoint = await endpointOf(t, (response, { event }) => {
       const { number } = event.data['object'] as { number: number };
       response.writeHead(number < 3 ? 204 : 400).end();
@@ -618,7 +618,7 @@ describe('statistics', () => {
     }
   });
 
-  test('statistics of an asked window floor both ends to the hour and list its hours', async (t) => {
+  test('statistics of a requested window round both ends down to the hour and list its hours', async (t) => {
     const endpoint = await endpointOf(t);
     const stream = await createStream(leat, endpoint.url);
     const query = '?date_from=2026-03-01T09:30:00Z&date_to=2026-03-01T12:10:00Z';
@@ -632,7 +632,7 @@ describe('statistics', () => {
       '2026-03-01T09:00:00.000Z',
       '2026-03-01T10:00:00.000Z',
       '2026-03-01T11:00:00.000Z',
-      // The asked window touches this one.
+      // The requested window includes this one.
       '2026-03-01T12:00:00.000Z',
     ]);
     assert.deepEqual(
@@ -674,7 +674,7 @@ async function endpointOf(t: TestContext, first: Reply = 204): Promise<Endpoint>
   return endpoint;
 }
 
-/** A stream with so many failures of one attempt each. */
+/** Creates a stream with `total` failures of one attempt each. */
 async function brokenStream(
   t: TestContext,
   total: number,
@@ -687,7 +687,7 @@ async function brokenStream(
   return { endpoint, stream, ids };
 }
 
-/** Lets requests wait until they are released; later ones are answered in the same way. */
+/** Holds requests until they are released; later requests get the same response. */
 function hold(endpoint: Endpoint): {
   release(status: number): void;
   releaseOne(status: number): void;
@@ -705,7 +705,7 @@ function hold(endpoint: Endpoint): {
   };
 }
 
-/** Enables a stream and answers how many events it says it skipped. */
+/** Enables a stream and returns how many events the response reports as skipped. */
 async function enable(stream: StreamBody, extra: object): Promise<string | null> {
   const path = `/api/v2/event-streams/${stream.id}`;
   const response = await leat.send('PATCH', path, { status: 'enabled', ...extra });

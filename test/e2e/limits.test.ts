@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { createTempStore, startLeat, type TempStore, type Running } from '../helpers/leat.ts';
 import { expectBody, bearer, streamBody, type ProblemBody } from '../helpers/api-client.ts';
 
-/** A small bucket that fills slowly, so that it is empty soon and stays so for the test. */
+/** A small bucket that refills slowly, so that it is soon empty and stays empty during the test. */
 
 const burst = 30;
 
@@ -30,8 +30,8 @@ after(async () => {
 const message =
   'Too many requests. Check the X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset headers.';
 
-describe('a bucket that is empty', () => {
-  test('a bucket that is empty refuses strangers by address, before 404, 405 and 401, and no client', async () => {
+describe('an empty bucket', () => {
+  test('an empty bucket refuses unauthenticated requests of its address, before 404, 405 and 401, but no client', async () => {
     const from = address();
     for (const [method, path] of [
       ['GET', '/api/v2/event-streams'],
@@ -58,7 +58,7 @@ describe('a bucket that is empty', () => {
     assert.equal(neighbour.status, 401);
   });
 
-  test('a bucket that is empty refuses a client whatever its address is, and forged tokens do not drain it', async () => {
+  test('an empty bucket refuses a client at any address, and forged tokens do not drain it', async () => {
     const client = await newToken();
     const forged = `${client.slice(0, -8)}AAAAAAAA`;
     const from = address();
@@ -70,7 +70,7 @@ describe('a bucket that is empty', () => {
     assertTooMany(await drained(() => get({ ...bearer(client), ...address() })));
   });
 
-  test('a bucket that is empty of the token endpoint answers in the words of OAuth', async () => {
+  test('an empty bucket of the token endpoint responds with an OAuth error', async () => {
     const from = address();
     const ask = (): Promise<Response> =>
       fetch(`${leat.url}/oauth/token`, { method: 'POST', headers: from });
@@ -88,7 +88,7 @@ describe('a bucket that is empty', () => {
     });
   });
 
-  test('a bucket that is empty believes X-Forwarded-For from right to left, and no further than its proxies', async () => {
+  test('the address of a bucket: X-Forwarded-For from right to left, as far as proxies are trusted', async () => {
     const real = '203.0.113.77';
     const forge = (left: string): Record<string, string> => ({
       'x-forwarded-for': `${left}, ${real}`,
@@ -101,7 +101,7 @@ describe('a bucket that is empty', () => {
     assertTooMany(refused);
   });
 
-  test('a bucket that is empty counts an IPv6 network of 64 bits as one address', async () => {
+  test('the address of a bucket: an IPv6 network of 64 bits counts as one', async () => {
     let count = 0;
     const refused = await drained(() => {
       count++;
@@ -155,13 +155,13 @@ describe('the streams of a tenant', () => {
 
 let addresses = 0;
 
-/** Another remote address each time, as a trusted proxy names it. */
+/** Returns another remote address each time, as a trusted proxy names it. */
 function address(): Record<string, string> {
   addresses++;
   return { 'x-forwarded-for': `192.0.2.${addresses}` };
 }
 
-/** A token of a new client that may do what these tests do; its bucket is full. */
+/** Returns a token of a new client with the scopes of these tests; its bucket is full. */
 async function newToken(): Promise<string> {
   const operator = await leat.send('POST', '/api/v2/clients', { name: 'new', global: true });
   const made = await expectBody<{ client_id: string; client_secret: string }>(201, operator);
@@ -196,7 +196,7 @@ function get(headers: Record<string, string>): Promise<Response> {
   return leat.send('GET', '/api/v2/event-streams', undefined, headers);
 }
 
-/** Asks until the answer is 429, which has to come before the bucket could have filled. */
+/** Sends requests until a 429, which must come before the bucket can refill. */
 async function drained(ask: () => Promise<Response>): Promise<Response> {
   for (let count = 0; count < 10 * burst; count++) {
     const response = await ask();

@@ -26,7 +26,7 @@ interface Started {
   output(): string;
 }
 
-/** `leat start` in a fresh folder, with nothing set but its ports and `env`. */
+/** Runs `leat start` in a fresh folder with its ports and `env` only. */
 async function start(
   t: TestContext,
   env: Readonly<Record<string, string>> = {},
@@ -50,7 +50,7 @@ async function freshFolder(t: TestContext): Promise<string> {
   return tempStore.folder;
 }
 
-/** A token for the sample client that the first start made. */
+/** Returns a token of the sample client that the first start created. */
 async function sampleToken({ url, folder }: Started): Promise<string> {
   const text = await readFile(join(folder, 'data', 'bootstrap.json'), 'utf8');
   const { messages_sample: sample } = JSON.parse(text) as Record<string, Record<string, string>>;
@@ -80,8 +80,8 @@ async function isGone(url: string): Promise<void> {
   });
 }
 
-describe('leat start, with nothing set', () => {
-  test('leat start, with nothing set runs both APIs, and the sample client opens all three messages', async (t) => {
+describe('leat start without settings', () => {
+  test('leat start without settings runs both APIs, and the sample client reads all three messages', async (t) => {
     const leat = await start(t);
     const token = await sampleToken(leat);
     assert.deepEqual(await statuses(leat.messages, token), [200, 200, 200]);
@@ -101,7 +101,7 @@ describe('leat start, with nothing set', () => {
     assert.deepEqual(await statuses(leat.messages, management), [200, 401, 401]);
   });
 
-  test('leat start, with nothing set lets a client without the role read the protected message alone', async (t) => {
+  test('leat start without settings: a client without the role reads the protected message only', async (t) => {
     const leat = await start(t);
     const text = await readFile(join(leat.folder, 'data', 'bootstrap.json'), 'utf8');
     const made = JSON.parse(text) as { client_id: string; client_secret: string };
@@ -123,7 +123,7 @@ describe('leat start, with nothing set', () => {
     assert.deepEqual(await statuses(leat.messages, token), [200, 200, 403]);
   });
 
-  test('leat start, with nothing set takes the keys of the first tenant, by its domain, where there are several', async (t) => {
+  test('leat start with several tenants uses the keys of the first one', async (t) => {
     const folder = await freshFolder(t);
     const domain = { LEAT_TENANT_DOMAIN: 'leat.example.com', LEAT_TRUST_PROXY: '127.0.0.1' };
     const first = await start(t, domain, folder);
@@ -149,15 +149,15 @@ describe('leat start, with nothing set', () => {
     assert.deepEqual(await statuses(leat.messages, token), [200, 200, 200]);
   });
 
-  test('leat start, with nothing set takes tokens of another authorization server where that is named', async (t) => {
+  test('leat start accepts tokens of another authorization server when it is configured', async (t) => {
     const { port } = await take(t);
     const leat = await start(t, { TOKEN_ISSUER_DOMAIN: `127.0.0.1:${port}` });
     assert.deepEqual(await statuses(leat.messages, await sampleToken(leat)), [200, 401, 401]);
   });
 });
 
-describe('leat start, where one of the two cannot listen', () => {
-  test('leat start, where one of the two cannot listen runs neither, says which variable to change, and has made nothing', async (t) => {
+describe('leat start when a port is taken', () => {
+  test('leat start when a port is taken runs no API, names the variable to change, and creates nothing', async (t) => {
     const folder = await freshFolder(t);
     const { port: taken } = await take(t);
     const free = await freePort();
@@ -173,7 +173,7 @@ describe('leat start, where one of the two cannot listen', () => {
     await isGone(`http://127.0.0.1:${free}/readyz`);
   });
 
-  test('leat start, where one of the two cannot listen ends the message API when the management API cannot start', async (t) => {
+  test('leat start ends the message API when the management API cannot start', async (t) => {
     const folder = await freshFolder(t);
     const { port: taken } = await take(t);
     const free = await freePort();
@@ -184,7 +184,7 @@ describe('leat start, where one of the two cannot listen', () => {
     await isGone(`http://127.0.0.1:${free}/api/messages/public`);
   });
 
-  test('leat start, where one of the two cannot listen refuses one port for both', async (t) => {
+  test('leat start refuses the same port for both APIs', async (t) => {
     const folder = await freshFolder(t);
     const env = { LEAT_PORT: '6060', APP_PORT: '6060' };
     const { code, output } = await runLeat(['start'], env, { cwd: folder });
@@ -194,7 +194,7 @@ describe('leat start, where one of the two cannot listen', () => {
   });
 });
 
-/** Only Linux tells in a file which processes another one has started. */
+/** Only Linux lists the children of a process in a file. */
 const onLinux = { skip: process.platform !== 'linux' && 'needs /proc' };
 
 function secondOf({ child }: Started): number {
@@ -203,7 +203,7 @@ function secondOf({ child }: Started): number {
 }
 
 describe('the two processes of leat start', () => {
-  test('end together, with success, on a signal', async (t) => {
+  test('both processes end on a signal, with exit code 0', async (t) => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) {
       const leat = await start(t);
       const ended = once(leat.child, 'close');
@@ -213,7 +213,7 @@ describe('the two processes of leat start', () => {
     }
   });
 
-  test('end together when a terminal sends its signal to both', onLinux, async (t) => {
+  test('both processes end when a terminal sends its signal to both', onLinux, async (t) => {
     const leat = await start(t);
     const ended = once(leat.child, 'close');
     process.kill(secondOf(leat), 'SIGINT');
@@ -223,13 +223,13 @@ describe('the two processes of leat start', () => {
     assert.deepEqual(await ended, [0, null], leat.output());
   });
 
-  test('the second does not outlive the first, however that ended', async (t) => {
+  test('the second process ends with the first, even after kill -9', async (t) => {
     const leat = await start(t);
     leat.child.kill('SIGKILL');
     await isGone(`${leat.messages}/api/messages/public`);
   });
 
-  test('the first ends with a line when the second is gone', onLinux, async (t) => {
+  test('the first process ends with one line when the second has ended', onLinux, async (t) => {
     const leat = await start(t);
     const ended = once(leat.child, 'close');
     process.kill(secondOf(leat), 'SIGKILL');
@@ -245,7 +245,7 @@ describe('leat messages', () => {
     TOKEN_ISSUER_DOMAIN: '127.0.0.1:1',
   };
 
-  test('leat messages runs alone, from a .env file over which the environment wins', async (t) => {
+  test('leat messages runs alone, with a .env file that the environment overrides', async (t) => {
     const folder = await freshFolder(t);
     const port = await freePort();
     const lines = Object.entries({ ...whole, PORT: '1' }).map(([name, text]) => `${name}=${text}`);
@@ -263,7 +263,7 @@ describe('leat messages', () => {
     assert.deepEqual(await ended, [0, null]);
   });
 
-  test('leat messages ends with a line for each variable that is missing or wrong', async (t) => {
+  test('leat messages fails with a line for each missing or wrong variable', async (t) => {
     const folder = await freshFolder(t);
     const bare = await runLeat(['messages'], {}, { cwd: folder });
     assert.equal(bare.code, 1);
@@ -280,7 +280,7 @@ describe('leat messages', () => {
     assert.equal(wrong.output, line);
   });
 
-  test('leat messages ends with a line where its port is taken', async (t) => {
+  test('leat messages fails with a line when its port is taken', async (t) => {
     const folder = await freshFolder(t);
     const { port } = await take(t);
     const env = { ...whole, APP_PORT: String(port) };
@@ -289,7 +289,7 @@ describe('leat messages', () => {
     assert.match(output, new RegExp(`^APP_PORT: ${port} on 127\\.0\\.0\\.1 is in use, .*\n$`));
   });
 
-  test('leat messages asks nothing of the settings of the service', async (t) => {
+  test('leat messages does not read the settings of the service', async (t) => {
     const folder = await freshFolder(t);
     const port = await freePort();
     const env = { ...whole, PORT: String(port), LEAT_STORE: 'nonsense', LEAT_PORT: 'nonsense' };

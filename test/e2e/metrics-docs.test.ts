@@ -13,7 +13,7 @@ import {
 import { type Exposition, familyName, readExposition } from '../helpers/prometheus.ts';
 import { createStream, freshType, publish } from '../helpers/api-client.ts';
 
-/** What is said of metrics in `docs/` against those of the running program. */
+/** The metrics in `docs/` against those of the running program. */
 
 let tempStore: TempStore;
 let leat: Running;
@@ -44,7 +44,7 @@ after(async () => {
 const read = (name: string): Promise<string> =>
   readFile(new URL(`../../docs/${name}`, import.meta.url), 'utf8');
 
-/** Names of metrics in a text, each once. */
+/** Returns the distinct names of metrics in a text. */
 function namesIn(text: string): string[] {
   const found = text.matchAll(/\b(?:leat|process|nodejs)_[a-z0-9_]+\b/g);
   return [...new Set([...found].map(([name]) => name))];
@@ -65,7 +65,7 @@ interface Row {
   readonly nodes: string;
 }
 
-/** The rows of the tables of metrics. */
+/** Returns the rows of the tables of metrics. */
 function rowsOf(markdown: string): Row[] {
   const cells = /^\| `(leat_\w+)` *\| (\w+) *\| ([^|]+?) *\| (\S+) *\| [^|]+\|$/gm;
   return [...markdown.matchAll(cells)].map(([, name = '', type = '', labels = '', nodes = '']) => ({
@@ -94,7 +94,7 @@ describe('docs/metrics.md', () => {
     }
   });
 
-  test('docs/metrics.md names no metric that is not there', async () => {
+  test('docs/metrics.md names existing metrics only', async () => {
     const text = await read('metrics.md');
     assertKnown(text, 'metrics.md');
   });
@@ -112,7 +112,7 @@ describe('docs/metrics.md', () => {
 });
 
 describe('docs/alerts.yml', () => {
-  test('docs/alerts.yml asks only for metrics that are there', async () => {
+  test('docs/alerts.yml uses existing metrics only', async () => {
     const lines = (await read('alerts.yml')).split('\n');
     const expressions = lines.filter((line, index) => {
       return /^ +expr: /.test(line) || /^ +expr: >-$/.test(lines[index - 1] ?? '');
@@ -121,7 +121,7 @@ describe('docs/alerts.yml', () => {
     assertKnown(expressions.join('\n'), 'alerts.yml');
   });
 
-  test('docs/alerts.yml has what each rule needs', async () => {
+  test('docs/alerts.yml has every required field of each rule', async () => {
     const [head = '', ...rules] = (await read('alerts.yml')).split(/^ +- alert: /m);
     assert.match(head, /^groups:\n +- name: leat\n +rules:\n/m);
     for (const rule of rules) {
@@ -173,7 +173,7 @@ describe('docs/grafana.json', () => {
     assert.ok(panels.every(({ gridPos }) => gridPos.x + gridPos.w <= 24));
   });
 
-  test('docs/grafana.json asks only for metrics that are there', async () => {
+  test('docs/grafana.json uses existing metrics only', async () => {
     const { panels, templating } = await dashboard();
     const asked = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
     const definitions = templating.list.flatMap(({ definition }) => definition ?? []);

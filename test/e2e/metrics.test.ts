@@ -52,7 +52,7 @@ async function scrape(port = metricsPort): Promise<Exposition> {
   return readExposition(await response.text());
 }
 
-/** Waits until the numbers say so, and answers them. */
+/** Waits until the metrics fulfil a condition, and returns them. */
 function scrapeUntil(what: string, holds: (text: Exposition) => boolean): Promise<Exposition> {
   return waitFor(what, async () => {
     const text = await scrape();
@@ -60,7 +60,7 @@ function scrapeUntil(what: string, holds: (text: Exposition) => boolean): Promis
   });
 }
 
-/** How much counters have grown between two scrapes; one that is absent has counted nothing. */
+/** Returns how much a counter has grown between two scrapes; an absent one is 0. */
 function growth(earlier: Exposition, later: Exposition) {
   const at = (text: Exposition, name: string, labels: Readonly<Record<string, string>>): number =>
     text.has(name, labels) ? text.value(name, labels) : 0;
@@ -69,7 +69,7 @@ function growth(earlier: Exposition, later: Exposition) {
 }
 
 describe('the metrics of a running service', () => {
-  test('count what is published, delivered, tried again and failed', async () => {
+  test('metrics count published, delivered, retried and failed events', async () => {
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
     const start = await scrape();
@@ -103,7 +103,7 @@ describe('the metrics of a running service', () => {
     assert.equal(latency, 20, 'a redelivery has none');
   });
 
-  test('the metrics of a running service tell the lag of a stream whose receiver holds it up, and its end', async () => {
+  test('metrics show the lag of a stream with a slow receiver, and its end', async () => {
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
     const labels = { tenant: 'main', stream: stream.id };
@@ -115,7 +115,7 @@ describe('the metrics of a running service', () => {
     const late = await scrapeUntil('the lag', (text) => text.value('leat_lag_events') > 0);
     assert.equal(late.value('leat_stream_lag_events', labels), 4);
     assert.ok(late.value('leat_stream_lag_seconds', labels) > 0);
-    // As many as a stream has that is not known to be quick.
+    // The slots of a stream that is not known to be quick.
     assert.equal(late.value('leat_attempts_in_flight'), 4);
     assert.ok(late.value('leat_streams_owned') >= 1);
     held.resolve();
@@ -127,7 +127,7 @@ describe('the metrics of a running service', () => {
     assert.equal(end.value('leat_stream_lag_seconds', labels), 0);
   });
 
-  test('count a stream that was disabled by itself', async () => {
+  test('metrics count a stream that its failures disabled', async () => {
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
     endpoint.respondWith(400);
@@ -142,14 +142,14 @@ describe('the metrics of a running service', () => {
     assert.ok(!reported.includes(stream.id));
   });
 
-  test('count requests by route and never by what was sent', async () => {
+  test('metrics count requests by route, never by a path that was sent', async () => {
     const start = await scrape();
     await leat.send('GET', '/api/v2/event-streams/est_1111111111111111111111');
     await leat.send('GET', '/api/v2/no-such-route');
     await leat.send('PUT', '/api/v2/event-streams');
     await fetch(`${leat.url}/healthz`, { method: 'HEAD' });
     await publishAll(leat, eventsOf(freshType(), 3));
-    // An answer is counted right after it was sent, which its client may see before that.
+    // A response is counted right after it was sent; the client may see it before.
     const timed = { method: 'POST', route: '/api/v2/events' };
     const text = await scrapeUntil(
       'the last answer',
@@ -170,7 +170,7 @@ describe('the metrics of a running service', () => {
     );
   });
 
-  test('count a pull when it begins, and while it is open', async () => {
+  test('metrics count a pull when it begins, and while it is open', async () => {
     const start = await scrape();
     const pull = await leat.send('GET', '/api/v2/events');
     assert.equal(pull.status, 200);
@@ -182,7 +182,7 @@ describe('the metrics of a running service', () => {
     assert.equal(growth(open, end)('leat_http_requests_total', labels), 0);
   });
 
-  test('the metrics of a running service are not on the main listener', async () => {
+  test('metrics are not available on the main listener', async () => {
     for (const host of ['127.0.0.1', `127.0.0.1:${metricsPort}`]) {
       const response = await leat.send('GET', '/metrics', undefined, { 'x-forwarded-host': host });
       assert.equal(response.status, 404);
@@ -193,7 +193,7 @@ describe('the metrics of a running service', () => {
 });
 
 describe('a start with LEAT_METRICS_PORT', () => {
-  test('a start with LEAT_METRICS_PORT prints where the metrics are, under the name of the service', async (t) => {
+  test('a start with LEAT_METRICS_PORT prints the URL of the metrics, with the name of the service', async (t) => {
     const own = await createTempStore();
     const port = await freePort();
     const [main, messages] = [await freePort(), await freePort()];
@@ -215,7 +215,7 @@ describe('a start with LEAT_METRICS_PORT', () => {
     assert.ok((await scrape(port)).families.has('my_events_attempts_total'));
   });
 
-  test('a start with LEAT_METRICS_PORT is refused where the port is taken, and makes nothing', async (t) => {
+  test('a start with LEAT_METRICS_PORT fails when the port is taken, and creates nothing', async (t) => {
     const taken = createServer().listen(0, '127.0.0.1');
     t.after(() => taken.close());
     await once(taken, 'listening');
@@ -237,7 +237,7 @@ describe('a start with LEAT_METRICS_PORT', () => {
     assert.doesNotMatch(next.output, /main/, 'no tenant was made');
   });
 
-  test('a start with LEAT_METRICS_PORT is refused where the host is none of this machine', async (t) => {
+  test('a start with LEAT_METRICS_PORT fails when the host is not an address of this machine', async (t) => {
     const own = await createTempStore();
     t.after(() => own.remove());
     const env = {

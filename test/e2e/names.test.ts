@@ -13,11 +13,11 @@ import {
 import { createStream, failuresOf, freshType, type Leat, publish } from '../helpers/api-client.ts';
 import { createTenant, twoTenantsSettings } from '../helpers/tenants.ts';
 
-/** Name servers as a tenant may have them, beside streams and requests that need others. */
+/** Hostile name servers of one tenant, next to streams and requests that need other names. */
 
 const eventsEach = 20;
 
-/** Hosts of one tenant, by what their name servers do. */
+/** Hosts of one tenant, by the behaviour of their name servers. */
 const hostile = ['silent', 'flapping', 'lying', 'failing'].flatMap((kind) =>
   Array.from({ length: kind === 'silent' ? 20 : 5 }, (_, n) => `${kind}-${n}.test`),
 );
@@ -30,7 +30,7 @@ const zone: Zone = (name, asked) => {
   return name.startsWith('failing') ? 'failure' : ['127.0.0.1'];
 };
 
-test('hostile name servers disturb no other stream, tenant or request', async (t) => {
+test('hostile name servers delay no other stream, tenant or request', async (t) => {
   const { main, two, questions } = await startWithTwoTenants(t);
   const receiver = await startEndpoint((response) => {
     // Every request needs a connection, and every connection a name.
@@ -68,7 +68,7 @@ test('hostile name servers disturb no other stream, tenant or request', async (t
   }
 });
 
-/** A token whose signature can be judged only with the keys of its issuer. */
+/** Returns a token whose signature can be verified only with the keys of its issuer. */
 function tokenOf(issuer: string): string {
   const part = (object: object): string =>
     Buffer.from(JSON.stringify(object)).toString('base64url');

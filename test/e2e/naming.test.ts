@@ -19,7 +19,7 @@ import {
   type ProblemBody,
 } from '../helpers/api-client.ts';
 
-/** A service under another name, as one that took over from another product has it. */
+/** A service with another name, as after a migration from another product. */
 
 let tempStore: TempStore;
 let leat: Running;
@@ -43,7 +43,7 @@ after(async () => {
 });
 
 describe('the name of the service and the prefix', () => {
-  test('stand in envelopes, user ids and error codes', async () => {
+  test('the name of the service and the prefix are in envelopes, user ids and error codes', async () => {
     const stream = await createStream(leat, endpoint.url, { types: ['user.created'] });
     const body = {
       email: `${freshName()}@example.com`,
@@ -92,12 +92,12 @@ describe('the name of the service and the prefix', () => {
 });
 
 describe('the slots', () => {
-  test('bound the attempts at once, per stream and in all', async (t) => {
+  test('slots bound the concurrent attempts, per stream and in total', async (t) => {
     const type = freshType();
-    const waiting: { stream: string; answer: () => void }[] = [];
+    const waiting: { stream: string; respond: () => void }[] = [];
     const hold: Reply = (response, { event }) => {
-      const answer = (): unknown => response.writeHead(204).end();
-      waiting.push({ stream: String(event['a0stream']), answer });
+      const respond = (): unknown => response.writeHead(204).end();
+      waiting.push({ stream: String(event['a0stream']), respond });
     };
     const busy = await startEndpoint(hold);
     t.after(() => busy.close());
@@ -105,7 +105,7 @@ describe('the slots', () => {
       await createStream(leat, busy.url, { types: [type] }),
       await createStream(leat, busy.url, { types: [type] }),
     ];
-    // All slots are for streams that are known to be quick.
+    // Only streams that are known to be quick get all slots.
     busy.respondWith(204);
     await publishAll(leat, eventsOf(type, 1));
     for (const { id } of streams) await waitForStats(leat, id, { delivered: 1 });
@@ -119,7 +119,7 @@ describe('the slots', () => {
         assert.ok(perStream.every((own) => own.length <= 2));
         return waiting.length > 0 && (waiting.length === atOnce || left <= 3);
       });
-      waiting.shift()?.answer();
+      waiting.shift()?.respond();
     }
     for (const { id } of streams) await waitForStats(leat, id, { delivered: 11 });
     assert.equal(busy.arrivals.length, 22);

@@ -122,7 +122,7 @@ describe('a start with a wrong value', { concurrency: 2 }, () => {
     });
   }
 
-  test('a start with a wrong value names a variable it does not know, and starts', async (t) => {
+  test('a start with a wrong value names an unknown variable, and starts', async (t) => {
     const { leat } = await running(t, { LEAT_PROT: '1', LEAT_LOG_LEVEL: 'warn' });
     assert.match(leat.output(), /LEAT_PROT/);
   });
@@ -156,7 +156,7 @@ describe('a start with a wrong value', { concurrency: 2 }, () => {
     assert.match(output, /^LEAT_SECRET_KEY: .+\n$/);
   });
 
-  test('a start with a wrong value refuses a file that is no database, and leaves it as it is', async (t) => {
+  test('a start with a wrong value refuses a file that is not a database, and does not change it', async (t) => {
     const tempStore = await tempStoreOf(t);
     await writeFile(tempStore.file, 'this is no database, it is my diary\n'.repeat(200));
     const was = await readFile(tempStore.file);
@@ -173,7 +173,7 @@ describe('a start with a wrong value', { concurrency: 2 }, () => {
 });
 
 describe('a second process on the same file', () => {
-  test('a second process on the same file is refused with one line, and the first goes on', async (t) => {
+  test('a second process on the same file fails with one line, and the first continues', async (t) => {
     const { tempStore, leat } = await running(t);
     const env = {
       LEAT_STORE: `sqlite:${tempStore.file}`,
@@ -200,7 +200,7 @@ describe('a second process on the same file', () => {
 });
 
 describe('Ctrl-C', () => {
-  test('Ctrl-C lets the attempt under way end, records it, and ends with 0', async (t) => {
+  test('Ctrl-C waits for the attempt in progress, records it, and ends with 0', async (t) => {
     const endpoint = await endpointOf(t);
     const { tempStore, leat } = await running(t);
     const type = freshType();
@@ -243,7 +243,7 @@ describe('Ctrl-C', () => {
     assert.ok(ids.every((id) => endpoint.of(id).length >= 2));
   });
 
-  test('Ctrl-C ends a connection with the answer of the request that was under way', async (t) => {
+  test('Ctrl-C ends a connection with the response to the request in progress', async (t) => {
     const { leat } = await running(t);
     const body = JSON.stringify({ type: 'order.paid', data: {} });
     const socket = connect(leat.port, '127.0.0.1');
@@ -260,20 +260,20 @@ describe('Ctrl-C', () => {
         `Content-Length: ${body.length}`,
       ]),
     );
-    await waitFor('the request to be under way', () => response.includes('100 Continue'));
+    await waitFor('the request to be in progress', () => response.includes('100 Continue'));
     response = '';
     const ended = once(leat.child, 'close');
     leat.child.kill('SIGINT');
     await waitForRefusal(leat);
     socket.write(body);
-    await waitFor('the answer', () => response.includes('\r\n\r\n'));
+    await waitFor('the response', () => response.includes('\r\n\r\n'));
     assert.match(response, /^HTTP\/1\.1 (202|503) /);
     assert.match(response, /\r\nconnection: close\r\n/i);
     await ended;
     assert.equal(leat.child.exitCode, 0);
   });
 
-  test('twice ends it at once, and the event is sent again later', async (t) => {
+  test('a second Ctrl-C ends the program at once, and the event is sent again later', async (t) => {
     const endpoint = await endpointOf(t);
     const { tempStore, leat } = await running(t);
     const type = freshType();
@@ -292,7 +292,7 @@ describe('Ctrl-C', () => {
     assert.equal(endpoint.of(id).length, 2);
   });
 
-  test('while publishers are at work loses nothing that was acknowledged', async (t) => {
+  test('Ctrl-C while events are published loses no acknowledged event', async (t) => {
     const endpoint = await endpointOf(t);
     const { tempStore, leat } = await running(t);
     const type = freshType();
@@ -331,7 +331,7 @@ describe('Ctrl-C', () => {
 });
 
 describe('the first start without a terminal', () => {
-  test('the first start without a terminal writes the credentials where only the owner reads them, and prints the path', async (t) => {
+  test('the first start without a terminal writes the credentials to a file that only the owner can read, and prints the path', async (t) => {
     const tempStore = await tempStoreOf(t);
     const folder = join(tempStore.folder, 'data');
     const port = String(await freePort());
@@ -361,7 +361,7 @@ describe('the first start without a terminal', () => {
     await stopped(second.child);
   });
 
-  test('the first start without a terminal takes a changed secret of the environment, with a warning that does not show it', async (t) => {
+  test('the first start without a terminal uses a changed secret of the environment, with a warning that does not show it', async (t) => {
     const { tempStore, leat } = await running(t);
     await leat.stop();
     const changed = 'another-secret-of-mine';
@@ -384,7 +384,7 @@ describe('the first start without a terminal', () => {
 });
 
 describe('tenants', () => {
-  test('tenants are made on the command line, chosen by Host, and see nothing of each other', async (t) => {
+  test('tenants are created on the command line, chosen by Host, and isolated from each other', async (t) => {
     const { tempStore, leat: alone } = await running(t);
     const type = freshType();
     await alone.stop();
@@ -408,7 +408,7 @@ describe('tenants', () => {
     assert.match(listed.output, /^main\s+localhost:\d+$/m);
     assert.match(listed.output, /^second\s+second\.test:\d+$/m);
 
-    // The first tenant has a Host of its own from now on, which fetch cannot send.
+    // From now on the first tenant needs its own Host, which fetch cannot send.
     const leat = spawnLeat(['serve'], {
       ...env,
       ...client,
@@ -525,7 +525,7 @@ describe('a restart', () => {
     assert.equal(await again.stop(), 0);
   });
 
-  test('a restart with a store in memory forgets everything, as it says', async (t) => {
+  test('a restart with a store in memory loses everything, as it warns', async (t) => {
     const tempStore = await tempStoreOf(t);
     const memory = { LEAT_STORE: 'sqlite::memory:' };
     const first = await startLeat(tempStore, memory);
@@ -543,7 +543,7 @@ describe('a restart', () => {
 });
 
 describe('the command line', { concurrency: 2 }, () => {
-  test('the command line refuses words it does not know', async () => {
+  test('the command line refuses unknown commands', async () => {
     for (const words of [['nonsense'], ['serve', 'extra'], ['keys', 'revoke'], ['keys', '--now']]) {
       const { code, output } = await runLeat(words, {});
       assert.equal(code, 2, words.join(' '));
@@ -551,7 +551,7 @@ describe('the command line', { concurrency: 2 }, () => {
     }
   });
 
-  test('the command line says what is missing before the first start', async (t) => {
+  test('the command line names the missing step before the first start', async (t) => {
     const tempStore = await tempStoreOf(t);
     await mkdir(join(tempStore.folder, 'empty'));
     const env = { LEAT_STORE: `sqlite:${tempStore.folder}/empty/leat.db`, ...key };
@@ -589,7 +589,7 @@ async function endpointOf(t: TestContext, first = 204): Promise<Endpoint> {
   return endpoint;
 }
 
-/** Lets requests wait until they are released as successes. */
+/** Holds requests until they are released as successes. */
 function hold(endpoint: Endpoint): { release(): void } {
   const waiting: (() => void)[] = [];
   endpoint.respondWith((response) => {
@@ -603,7 +603,7 @@ function hold(endpoint: Endpoint): { release(): void } {
   };
 }
 
-/** Waits until a process that was asked to end takes no more requests. */
+/** Waits until a process that is shutting down accepts no more requests. */
 async function waitForRefusal(leat: Running): Promise<void> {
   await waitFor('new requests to be refused', async () => {
     try {
@@ -626,14 +626,14 @@ async function stopped(child: Running['child']): Promise<void> {
   assert.equal(child.exitCode, 0);
 }
 
-/** Id and secret as the command line prints them. */
+/** Returns id and secret as the command line prints them. */
 function credentialsIn(output: string): string[] {
   return [/\bid\s+(?<id>\S+)/, /\bsecret\s+(?<secret>\S+)$/m].map(
     (pattern) => pattern.exec(output)?.[1] ?? '',
   );
 }
 
-/** Somebody who comes to the server under a name that DNS does not know. */
+/** A client of the server under a name that DNS does not know. */
 function visitor(port: number, host: string) {
   const ask = (method: string, path: string, token: string, body?: object) => {
     const text = body === undefined ? '' : JSON.stringify(body);

@@ -9,11 +9,11 @@ import { openPull } from '../helpers/pull.ts';
 
 const message = 'a pull was closed because its client did not read';
 
-// Together: they wait for the most part.
+// Concurrent, as they mostly wait.
 describe('clients of the program that do not read', { concurrency: true }, () => {
   for (const tls of [false, true]) {
     const how = tls ? ', over TLS' : '';
-    test(`clients of the program that do not read are cut off and named in the log, while others are served${how}`, async (t) => {
+    test(`clients of the program that do not read are disconnected and named in the log, while others are served${how}`, async (t) => {
       const tempStore = await createTempStore();
       const leat = await startLeat(tempStore, tls ? { LEAT_TLS: 'local' } : {});
       t.after(async () => {
@@ -29,7 +29,7 @@ describe('clients of the program that do not read', { concurrency: true }, () =>
       assert.ok(!leat.output().includes('xxxx'), 'nothing of an event is logged');
       await Promise.all([live, behind].map(ended));
       if (tls) return;
-      // Whoever comes back is served.
+      // A client that reconnects is served.
       const pull = await openPull(`${leat.url}/api/v2/events?from=${formatOffset(0)}`, leat.token);
       await pull.events(300);
       pull.close();
@@ -37,7 +37,7 @@ describe('clients of the program that do not read', { concurrency: true }, () =>
   }
 });
 
-/** A pull whose client reads the head of the answer and no more. */
+/** Opens a pull whose client reads the head of the response and no more. */
 async function openDeaf(leat: Running, tls: boolean, query: string): Promise<Socket> {
   const { port } = leat;
   const socket = tls
@@ -53,7 +53,7 @@ async function openDeaf(leat: Running, tls: boolean, query: string): Promise<Soc
   return socket;
 }
 
-/** 30 MB, which is more than a system holds for a connection. */
+/** 30 MB, more than the system buffers for a connection. */
 async function publish(leat: Running): Promise<void> {
   const data = { text: 'x'.repeat(100_000) };
   const events = Array.from({ length: 30 }, () => ({ type: 'a.big', data }));

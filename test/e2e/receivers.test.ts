@@ -23,7 +23,7 @@ import {
 } from '../helpers/leat.ts';
 import { expectBody, createStream, failuresOf, freshType, publish } from '../helpers/api-client.ts';
 
-/** The receivers of docs/receivers.md, taken out of the page, run, and attacked. */
+/** The receivers of docs/receivers.md, extracted from the page, run, and attacked. */
 
 const guide = readFileSync(new URL('../../docs/receivers.md', import.meta.url), 'utf8');
 const modules = new URL('../../node_modules', import.meta.url).pathname;
@@ -50,7 +50,7 @@ test('the guide has the four receivers', () => {
   assert.deepEqual(files, expected);
 });
 
-/** A receiver of the guide as a process, behind an endpoint that sees what Leat sends to it. */
+/** A receiver of the guide as a process, behind an endpoint that records the requests of Leat. */
 interface Fixture {
   readonly front: Endpoint;
   readonly port: number;
@@ -58,13 +58,13 @@ interface Fixture {
   readonly type: string;
   /** The newest signing secret. */
   secret: string;
-  /** Cuts the connection instead of answering the first delivery of an event. */
-  loseAnswerOf(id: string): void;
-  /** Starts the process anew, with this secret. */
+  /** Cuts the connection instead of responding to the first delivery of an event. */
+  loseResponseTo(id: string): void;
+  /** Restarts the process with this secret. */
   restart(secret: string): Promise<void>;
-  /** What the receiver answered to Leat; 0 where it broke off. */
+  /** The statuses of the responses to Leat; 0 for a closed connection. */
   readonly statuses: readonly number[];
-  /** How often the work of the event was done. */
+  /** Returns how often the work of the event was done. */
   handled(id: string): number;
   close(): Promise<void>;
 }
@@ -96,7 +96,7 @@ async function openFixture(file: string, source: string): Promise<Fixture> {
     type,
     secret,
     statuses,
-    loseAnswerOf: (id) => {
+    loseResponseTo: (id) => {
       lost = id;
     },
     restart: async (renewed) => {
@@ -162,7 +162,7 @@ async function secretOf(stream: string): Promise<string> {
   return (await expectBody<{ secret: string }>(200, leat.send('GET', path))).secret;
 }
 
-/** Sends what came from Leat on to the receiver, byte by byte. */
+/** Forwards a request of Leat to the receiver, byte by byte. */
 async function forward(port: number, { headers, body }: Arrival): Promise<number> {
   const names = ['webhook-id', 'webhook-timestamp', 'webhook-signature', 'authorization'];
   const own = names.map((name) => [name, String(headers[name])] as const);
@@ -183,7 +183,7 @@ async function post(
   return response.status;
 }
 
-/** A request as Leat would send it, made by the book and not by our own code. */
+/** Returns a request as Leat would send it, built from the specification and not by our own code. */
 function signed(
   fixture: Fixture,
   options: { readonly id?: string; readonly ageSeconds?: number; readonly secret?: string } = {},
@@ -211,11 +211,11 @@ function freshId(): string {
   return `evt_${randomBytes(11).toString('hex')}`;
 }
 
-/** Everything that the receiver took before has been worked on, when this has come. */
+/** Waits for an event after which all earlier ones have been handled. */
 async function settle(fixture: Fixture): Promise<void> {
   const id = await publish(leat, fixture.type);
   await waitFor('the work of another event', () => fixture.handled(id) > 0);
-  // Work that was printed may not be committed yet; what was answered is.
+  // Printed work may not be committed yet; work with a response is.
   await waitFor('its answer', () => fixture.statuses.length === fixture.front.arrivals.length);
 }
 
@@ -223,7 +223,7 @@ const hasPython = spawnSync('python3', ['--version']).status === 0;
 
 for (const { file, source } of receivers) {
   const skip = file.endsWith('.py') && !hasPython ? 'there is no python3 here' : false;
-  test(`${file} of the guide does work again that failed`, { skip }, async (t) => {
+  test(`${file} of the guide repeats failed work`, { skip }, async (t) => {
     const [line = ''] = /^.*(?:console\.log|print)\(event.*$/m.exec(source) ?? [];
     const indent = ' '.repeat(line.length - line.trimStart().length);
     const failure = file.endsWith('.py')
@@ -246,7 +246,7 @@ for (const { file, source } of receivers) {
     });
     after(() => fixture.close());
 
-    test(`${file} of the guide takes what Leat delivers`, async () => {
+    test(`${file} of the guide accepts a delivery of Leat`, async () => {
       const id = await publish(leat, fixture.type, { name: 'Ada ☂' });
       await waitFor('the work', () => fixture.handled(id) === 1);
       await settle(fixture);
@@ -254,9 +254,9 @@ for (const { file, source } of receivers) {
       assert.equal(fixture.front.of(id).length, 1);
     });
 
-    test(`${file} of the guide does the work once where its answer is lost and Leat delivers again`, async () => {
+    test(`${file} of the guide does the work once when its response is lost and Leat delivers again`, async () => {
       const id = freshId();
-      fixture.loseAnswerOf(id);
+      fixture.loseResponseTo(id);
       const event = { id, type: fixture.type, data: {} };
       await expectBody(202, leat.send('POST', '/api/v2/events', event));
       await waitFor('the second delivery', () => fixture.front.of(id).length === 2);
@@ -266,7 +266,7 @@ for (const { file, source } of receivers) {
       assert.deepEqual(await failuresOf(leat, fixture.stream), []);
     });
 
-    test(`${file} of the guide does the work once where an event comes twice at the same time`, async () => {
+    test(`${file} of the guide does the work once when an event arrives twice at the same time`, async () => {
       const { id, headers, body } = signed(fixture);
       const statuses = await Promise.all([1, 2, 3].map(() => post(fixture.port, headers, body)));
       assert.deepEqual(statuses, [204, 204, 204]);
@@ -312,7 +312,7 @@ for (const { file, source } of receivers) {
       return { ...request, headers: { ...headers, [name]: changed } };
     }
 
-    test(`${file} of the guide refuses what is not signed, is signed otherwise or at another time, and does nothing`, async () => {
+    test(`${file} of the guide refuses a missing, wrong or old signature, and does nothing`, async () => {
       const ids: string[] = [];
       for (const [what, forgery] of forgeries) {
         const { id, headers, body } = forgery();
@@ -330,7 +330,7 @@ for (const { file, source } of receivers) {
       assert.deepEqual(ids.map(fixture.handled), Array(forgeries.length).fill(1));
     });
 
-    test(`${file} of the guide takes any of several signatures, whatever the others are`, async () => {
+    test(`${file} of the guide accepts any of several signatures`, async () => {
       const { id, headers, body } = signed(fixture);
       const { 'webhook-signature': own = '' } = headers;
       const other = signed(fixture, { id, secret: strange }).headers['webhook-signature'];
@@ -340,7 +340,7 @@ for (const { file, source } of receivers) {
       await waitFor('the work', () => fixture.handled(id) === 1);
     });
 
-    test(`${file} of the guide goes on after a body that is too large and clients that leave`, async () => {
+    test(`${file} of the guide continues after a body that is too large and clients that disconnect`, async () => {
       const { headers, body } = signed(fixture);
       const large = await post(fixture.port, headers, body + ' '.repeat(1_100_000)).catch(
         () => 413,
@@ -356,7 +356,7 @@ for (const { file, source } of receivers) {
       await settle(fixture);
     });
 
-    test(`${file} of the guide goes on through a rotation of the secret and a restart, and remembers`, async () => {
+    test(`${file} of the guide works through a rotation of the secret and a restart, and remembers events`, async () => {
       const former = await publish(leat, fixture.type);
       await waitFor('the work', () => fixture.handled(former) === 1);
       const path = `/api/v2/event-streams/${fixture.stream}/signing-secret/rotate`;
@@ -384,7 +384,7 @@ for (const { file, source } of receivers) {
 }
 
 describe('the guide', () => {
-  test('the guide shows a request whose signature holds', () => {
+  test('the guide shows a request with a valid signature', () => {
     const block = /```http\n([^]*?)```/.exec(guide)?.[1] ?? '';
     const [head = '', body = ''] = block.trimEnd().split('\n\n');
     const header = (name: string): string =>
@@ -397,7 +397,7 @@ describe('the guide', () => {
     assert.equal((JSON.parse(body) as { id: string }).id, header('webhook-id'));
   });
 
-  test('the guide has a statement that lets no older change win', () => {
+  test('the guide has a statement that ignores older changes', () => {
     const statement = /```sql\n([^]*?)```/.exec(guide)?.[1] ?? assert.fail('no statement');
     const db = new DatabaseSync(':memory:');
     db.exec('create table users (id text primary key, email text, changed_at text)');
@@ -411,7 +411,7 @@ describe('the guide', () => {
     db.close();
   });
 
-  test('is right about the SDK of CloudEvents: it takes the body of a delivery', async (t) => {
+  test('the guide is right about the SDK of CloudEvents: it accepts the body of a delivery', async (t) => {
     const endpoint = await startEndpoint();
     t.after(() => endpoint.close());
     const type = freshType();

@@ -41,11 +41,11 @@ interface Past {
   readonly type: string;
   readonly endpoint: Endpoint;
   readonly ids: readonly string[];
-  /** Where the log ended before the first of them. */
+  /** The end of the log before the first of them. */
   readonly from: string;
 }
 
-/** A stream that has been sent `count` events. */
+/** Creates a stream and waits until it was sent `count` events. */
 async function past(t: TestContext, count: number): Promise<Past> {
   const endpoint = await startEndpoint();
   t.after(() => endpoint.close());
@@ -61,7 +61,7 @@ const idsFrom = ({ arrivals }: Endpoint, first: number): string[] =>
   arrivals.slice(first).map(({ event }) => event.id);
 
 describe('a replay', () => {
-  test('a replay sends the very same events again, and says how far it has come', async (t) => {
+  test('a replay sends the same events again and reports its progress', async (t) => {
     const { stream, endpoint, ids, from } = await past(t, 300);
     const replay = await begin(leat, stream, { from });
     assert.equal(parseOffset(replay.from ?? '')?.offset, parseOffset(from)?.offset);
@@ -92,7 +92,7 @@ describe('a replay', () => {
     assert.deepEqual(idsFrom(endpoint, 7), [later]);
   });
 
-  test('a replay makes ordinary failures, which another replay leaves to redelivery', async (t) => {
+  test('a failed delivery of a replay is an ordinary failure, which another replay skips', async (t) => {
     const { stream, endpoint, ids, from } = await past(t, 3);
     const [bad] = ids;
     endpoint.respondWith((response, { event }) => {
@@ -109,7 +109,7 @@ describe('a replay', () => {
     await waitForFailures(leat, stream.id, 0);
   });
 
-  test('a replay that is cancelled lets attempts under way end, and begins no other', async (t) => {
+  test('a cancelled replay lets attempts in progress end, and begins no other', async (t) => {
     const { stream, type, endpoint, from } = await past(t, 200);
     const held: (() => void)[] = [];
     endpoint.respondWith((response) => held.push(() => response.writeHead(204).end()));
@@ -127,7 +127,7 @@ describe('a replay', () => {
     assert.deepEqual(idsFrom(endpoint, begun), [fresh]);
   });
 
-  test('pauses while the stream is disabled, and goes on afterwards', async (t) => {
+  test('a replay pauses while the stream is disabled, and continues afterwards', async (t) => {
     const { stream, endpoint, ids, from } = await past(t, 200);
     const held: (() => void)[] = [];
     endpoint.respondWith((response) => held.push(() => response.writeHead(204).end()));
@@ -150,8 +150,8 @@ describe('a replay', () => {
   });
 });
 
-describe('a replay of what enabling a stream skipped', () => {
-  test('a replay of what enabling a stream skipped sends exactly those events, by the times of the two changes', async (t) => {
+describe('a replay of skipped events', () => {
+  test('a replay between the times of disabling and enabling sends exactly the skipped events', async (t) => {
     const { stream, type, endpoint } = await past(t, 5);
     const disabled = await patchStream(leat, stream.id, { status: 'disabled' });
     const missed = await publishAll(leat, eventsOf(type, 20));
@@ -171,7 +171,7 @@ describe('a replay of what enabling a stream skipped', () => {
 });
 
 describe('a replay while its stream changes', () => {
-  test('a replay while its stream changes goes on to the new destination, and takes the new types from there', async (t) => {
+  test('a replay continues at a changed destination, with the changed types', async (t) => {
     const { stream, type, endpoint, ids, from } = await past(t, 60);
     const other = freshType();
     const unwanted = await publishAll(leat, eventsOf(other, 10));
@@ -193,7 +193,7 @@ describe('a replay while its stream changes', () => {
     assert.ok(unwanted.every((id) => next.of(id).length === 1));
   });
 
-  test('goes with it when it is deleted: no attempt follows, and nothing is left to read', async (t) => {
+  test('deleting the stream ends its replay: no attempt follows, and the replay is gone', async (t) => {
     const { stream, endpoint, from } = await past(t, 100);
     const held: (() => void)[] = [];
     endpoint.respondWith((response) => held.push(() => response.writeHead(204).end()));
@@ -216,8 +216,8 @@ describe('a replay while its stream changes', () => {
   });
 });
 
-describe('kill -9 in the midst of a replay', () => {
-  test('kill -9 in the midst of a replay loses none of its events, and the numbers are right in the end', async (t) => {
+describe('kill -9 during a replay', () => {
+  test('kill -9 during a replay loses none of its events, and the final counts are right', async (t) => {
     const own = await createTempStore();
     const endpoint = await startEndpoint();
     let node: Running | undefined = await startLeat(own);
@@ -292,7 +292,7 @@ describe('start_from of a new stream', () => {
     }
   });
 
-  test('start_from of a new stream of one that begins disabled holds for what enabling it says of the past', async (t) => {
+  test('start_from of a stream that is created disabled applies when it is enabled', async (t) => {
     const { type, from, ...of } = await past(t, 5);
     const ids = [...of.ids];
     for (const resume of ['held', 'latest'] as const) {

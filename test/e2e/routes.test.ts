@@ -21,7 +21,7 @@ const noEvent = 'evt_AAAAAAAAAAAAAAAAAAAAAA';
 const noReplay = 'rpl_AAAAAAAAAAAAAAAAAAAAAA';
 const noUser = encodeURIComponent('leat|000000000000000000000000');
 
-/** Method, path under `/api/v2`, and the scopes of which one is enough. */
+/** Method, path under `/api/v2`, and the accepted scopes. */
 const operations: readonly (readonly [string, string, readonly string[]])[] = [
   ['GET', '/event-streams', ['read:event_streams']],
   ['POST', '/event-streams', ['create:event_streams']],
@@ -65,7 +65,7 @@ const operations: readonly (readonly [string, string, readonly string[]])[] = [
 
 describe('every operation', () => {
   for (const [method, path, scopes] of operations) {
-    test(`${method} ${path} asks for a token, then for its scope`, async () => {
+    test(`${method} ${path} requires a token, then its scope`, async () => {
       const anonymous = await fetch(`${leat.url}/api/v2${path}`, { method });
       assert.equal(anonymous.headers.get('www-authenticate'), `Bearer realm="${domain()}"`);
       assert.deepEqual(await expectBody(401, anonymous), {
@@ -96,8 +96,8 @@ describe('every operation', () => {
   }
 });
 
-describe('what needs no token', () => {
-  test('the well-known documents name the configured domain, whatever Host says', async () => {
+describe('requests without a token', () => {
+  test('the well-known documents name the configured domain, whatever the Host header is', async () => {
     for (const host of [domain(), 'evil.example.com']) {
       const request = `GET /.well-known/openid-configuration HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
       const response = await exchange(leat.port, request);
@@ -117,7 +117,7 @@ describe('what needs no token', () => {
     );
   });
 
-  test('health, readiness and the OpenAPI document answer', async () => {
+  test('health, readiness and the OpenAPI document need no token', async () => {
     for (const path of ['/healthz', '/readyz']) {
       assert.equal((await fetch(leat.url + path)).status, 200);
     }
@@ -152,7 +152,7 @@ describe('what needs no token', () => {
     }
   });
 
-  test('two Host headers are refused, for one of them would choose the tenant', async () => {
+  test('two Host headers are refused, because the Host chooses the tenant', async () => {
     const hosts = `Host: ${domain()}\r\nHost: other.example.com`;
     for (const path of ['/api/v2/event-streams', '/.well-known/openid-configuration']) {
       const { status } = await exchange(leat.port, `GET ${path} HTTP/1.1\r\n${hosts}\r\n\r\n`);
@@ -160,7 +160,7 @@ describe('what needs no token', () => {
     }
   });
 
-  test('what is no request of HTTP is answered with 400 or hung up on', async () => {
+  test('invalid HTTP gets a 400 or a closed connection', async () => {
     const requests = [
       'nonsense\r\n\r\n',
       'GET / HTTP/9.9\r\n\r\n',
@@ -180,7 +180,7 @@ describe('what needs no token', () => {
   });
 });
 
-/** Every scope of the routes above but these, for a token that may nearly everything. */
+/** Returns every scope of the routes above except these. */
 function otherThan(scopes: readonly string[]): string {
   const all = new Set(operations.flatMap(([, , each]) => each));
   for (const scope of scopes) all.delete(scope);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fetchToken, freePort, createTempStore, spawnLeat, waitFor } from '../helpers/leat.ts';
 
-test('leat start shows the addresses, the client once, and three requests to begin with', async (t) => {
+test('leat start shows the addresses, the client once, and three first requests', async (t) => {
   const tempStore = await createTempStore();
   t.after(tempStore.remove);
   const start = async (): Promise<{ url: string; output: string; end: () => Promise<unknown> }> => {

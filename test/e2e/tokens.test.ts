@@ -24,8 +24,8 @@ import {
 } from '../helpers/api-client.ts';
 
 /**
- * Tokens at the real server; test/auth has the attacks one by one. The test has what no attacker has, the private key of the tenant, so that each
- * token is wrong in one point alone.
+ * Tokens at the real server; test/auth has the single attacks. Unlike an attacker, the test has the
+ * private key of the tenant, so that each token has exactly one error.
  */
 
 let tempStore: TempStore;
@@ -54,14 +54,14 @@ const badSignature = 'Invalid signature received for JSON Web Token validation';
 const stranger = generateKeyPairSync('rsa', { modulusLength: 2048 });
 
 describe('a token of the management API', () => {
-  test('a token of the management API gives access while everything about it is right', async () => {
+  test('a token of the management API gives access when it is valid', async () => {
     await expectBody(200, get(await forge()));
     await expectBody(200, get(await forge({ claims: { aud: ['x', audience()] } })));
     const lower = { authorization: `bEaReR ${await forge()}` };
     await expectBody(200, leat.send('GET', '/api/v2/event-streams', undefined, lower));
   });
 
-  test('a token of the management API is not found anywhere but in the header', async () => {
+  test('a token of the management API is accepted in the header only', async () => {
     const token = await forge();
     for (const query of [`access_token=${token}`, `token=${token}`, `authorization=${token}`]) {
       const response = await fetch(`${leat.url}/api/v2/event-streams?${query}`);
@@ -69,7 +69,7 @@ describe('a token of the management API', () => {
     }
   });
 
-  test('a token of the management API is rejected with what is wrong about it', async () => {
+  test('a token of the management API is rejected with the reason', async () => {
     const aud = 'https://other.example.com';
     const expired = 'Expired token received for JSON Web Token validation';
     const wrong: [token: string, message: string][] = [
@@ -83,7 +83,7 @@ describe('a token of the management API', () => {
     for (const [token, message] of wrong) await refusedAs(await get(token), message, message);
   });
 
-  test('signed by another key is rejected, and nothing that its header names is fetched', async () => {
+  test('a token that another key signed is rejected, and no URL in its header is fetched', async () => {
     const own = await exportJWK(stranger.publicKey);
     const headers = [{}, { jwk: own }, { jku: lure.url }, { x5u: lure.url }, { kid: 'unknown' }];
     for (const header of headers) {
@@ -103,7 +103,7 @@ describe('a token of the management API', () => {
     await refusedAs(await get(other), message);
   });
 
-  test('a token of the management API without the scope is rejected, whatever else it carries', async () => {
+  test('a token of the management API without the scope is rejected, whatever other scopes it has', async () => {
     const others = [
       { scope: 'READ:EVENT_STREAMS' },
       { scope: 'read:event_streamsx xread:event_streams' },
@@ -152,7 +152,7 @@ describe('a client', () => {
 });
 
 describe('signing keys', () => {
-  test('rotate without ending live tokens; revoking one ends its tokens', async (t) => {
+  test('rotating signing keys keeps valid tokens; revoking a key ends its tokens', async (t) => {
     const own = await createTempStore();
     t.after(() => own.remove());
     const port = { LEAT_PORT: String(await freePort()) };
@@ -201,7 +201,7 @@ describe('signing keys', () => {
     const dashed = await runLeat(['keys', 'revoke', '-abc'], env);
     assert.match(dashed.output, /No key is called "-abc"/);
 
-    // The last key goes: a new one signs at once, and the tokens of the old one end.
+    // The last key is revoked: a new one signs at once, and the tokens of the old one end.
     const last = await runLeat(['keys', 'revoke', kidOf(fresh)], env);
     assert.equal(last.code, 0, last.output);
     running = await startLeat(own, port);
@@ -210,7 +210,7 @@ describe('signing keys', () => {
     assert.equal(await running.stop(), 0);
   });
 
-  test('published ahead sign only later', async (t) => {
+  test('a signing key is published before it signs', async (t) => {
     const own = await createTempStore();
     t.after(() => own.remove());
     const port = { LEAT_PORT: String(await freePort()) };
@@ -240,7 +240,7 @@ interface Forgery {
   readonly key?: CryptoKey | KeyObject | Uint8Array;
 }
 
-/** A token that is right but for what is given. */
+/** Returns a valid token except for these changes. */
 async function forge({ claims: other = {}, header = {}, key = genuineKey }: Forgery = {}) {
   return new SignJWT({ ...claims(), ...other })
     .setProtectedHeader({ alg: 'RS256', typ: 'JWT', kid: genuine.kid ?? '', ...header })
@@ -281,7 +281,7 @@ function get(token: string): Promise<Response> {
   return leat.send('GET', '/api/v2/event-streams', undefined, bearer(token));
 }
 
-/** The answer is 401 with this message, in the body and in the challenge. */
+/** Checks that a response is 401 with this message, in the body and in the challenge. */
 async function refusedAs(response: Response, message: string, what = ''): Promise<void> {
   const body = await expectBody<ProblemBody>(401, response).catch((error: unknown) => {
     throw new Error(`${what}: ${(error as Error).message}`, { cause: error });
@@ -329,7 +329,7 @@ async function tokenFor(client: Credentials, forAudience: string): Promise<strin
   return made.access_token;
 }
 
-/** The key that signs the first tenant's tokens, read from the store while no server runs. */
+/** Returns the key that signs the first tenant's tokens, read from the store while no server runs. */
 async function privateKeyIn({ file }: TempStore): Promise<JWK> {
   const store = await openStore({
     location: { engine: 'sqlite', path: file },

@@ -32,7 +32,7 @@ after(async () => {
 });
 
 describe('the traceparent of a request', () => {
-  test('the traceparent of a request goes along with every attempt and redelivery of its events, and no other', async () => {
+  test('the traceparent of a request is sent with every attempt and redelivery of its events only', async () => {
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
     endpoint.respondWith(500);
@@ -55,7 +55,7 @@ describe('the traceparent of a request', () => {
     assert.deepEqual(await sent(plain), [undefined, undefined, undefined]);
   });
 
-  test('the traceparent of a request is left out where it is not valid', async () => {
+  test('the traceparent of a request is ignored when it is not valid', async () => {
     const type = freshType();
     await createStream(leat, endpoint.url, { types: [type] });
     const [id = ''] = await publishWith({ traceparent: trace.toUpperCase() }, [event(type)]);
@@ -63,7 +63,7 @@ describe('the traceparent of a request', () => {
     assert.equal(arrival.headers['traceparent'], undefined);
   });
 
-  test('the traceparent of a request is left out where it was sent twice, though it is the same', async () => {
+  test('the traceparent of a request is ignored when it was sent twice, even with the same value', async () => {
     const type = freshType();
     await createStream(leat, endpoint.url, { types: [type] });
     const headers = {
@@ -82,7 +82,7 @@ describe('the traceparent of a request', () => {
     assert.equal(arrival.headers['traceparent'], undefined);
   });
 
-  test('the traceparent of a request goes along with what a change of a user and a test event send', async () => {
+  test('the traceparent of a request is sent with the events of a user and with test events', async () => {
     const stream = await createStream(leat, endpoint.url, {
       types: ['user.created', 'user.updated'],
     });

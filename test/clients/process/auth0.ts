@@ -1,6 +1,6 @@
 import { ManagementClient } from 'auth0';
 
-/** What a user's own program does: it names the tenant and lists its event streams. */
+/** A program of a user: names the tenant and lists its event streams. */
 
 const setting = (name: string): string => process.env[name] ?? '';
 

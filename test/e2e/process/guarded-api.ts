@@ -1,6 +1,6 @@
 /**
- * An API of somebody else, guarded by the tokens of an issuer as the guide of
- * `express-oauth2-jwt-bearer` has it: `node guarded-api.ts <issuer> <audience>`. It sends its port to
+ * An API that requires tokens of an issuer, as in the guide of
+ * `express-oauth2-jwt-bearer`: `node guarded-api.ts <issuer> <audience>`. It sends its port to
  * the process that forked it and ends with it.
  */
 import type { AddressInfo } from 'node:net';
