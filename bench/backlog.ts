@@ -8,7 +8,7 @@ import { alternate } from './rounds.ts';
 const waiting = 1_000_000;
 const counted = 50_000;
 
-/** Whether a large backlog makes each delivery dearer. */
+/** Whether a large backlog makes each delivery more expensive. */
 export const backlog: Bench = {
   name: 'backlog',
   what: `drain rate of ${counted} events with ${waiting} waiting, against the same with ${counted} waiting`,
@@ -46,7 +46,7 @@ async function makeFilled(
 async function drainSome(filled: TempStore, receiver: Receiver): Promise<number> {
   const tempStore = await createTempStore();
   await copyFile(filled.file, tempStore.file);
-  // A large copy would still be on its way to the disk while it is read.
+  // Otherwise a large copy would still be written to the disk while it is read.
   const copy = await open(tempStore.file, 'r+');
   await copy.sync();
   await copy.close();

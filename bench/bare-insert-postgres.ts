@@ -1,6 +1,6 @@
 /**
- * The yardstick of publishing in arrays on PostgreSQL: the same rows into a table of the same
- * shape, 100 a statement and commit. Arguments: URL, seconds. Answers events per second.
+ * The baseline for publishing in arrays on PostgreSQL: the same rows into a table of the same
+ * shape, 100 a statement and commit. Arguments: URL, seconds. Reports events per second.
  */
 import { readFileSync } from 'node:fs';
 import pg from 'pg';

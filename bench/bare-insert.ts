@@ -1,6 +1,6 @@
 /**
- * The yardstick of publishing in arrays: the same rows into a table of the same shape, 100 a
- * commit, with the same fsync. Arguments: file, seconds. Answers events per second.
+ * The baseline for publishing in arrays: the same rows into a table of the same shape, 100 a
+ * commit, with the same fsync. Arguments: file, seconds. Reports events per second.
  */
 import { readFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';

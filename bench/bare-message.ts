@@ -1,6 +1,6 @@
 /**
- * The most that Node's HTTP server can do: every request is answered with the same short JSON, two
- * headers, and no look at what was asked.
+ * The upper bound of Node's HTTP server: responds to every request with the same short JSON and two
+ * headers, without reading the request.
  */
 import { createServer } from 'node:http';
 

@@ -1,6 +1,6 @@
 /**
- * The least that a server of server-sent events can do: it writes to every client what it was
- * given, and knows nothing of logs, tokens or filters. `bare-pull.ts <events> <a piece>`.
+ * The baseline for pulls: writes the same server-sent events to every client, without log, tokens and
+ * filters. `bare-pull.ts <events> <events per chunk>`.
  */
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
@@ -10,24 +10,24 @@ import { makeEvent } from './leat.ts';
 
 const [events = '', perPiece = ''] = process.argv.slice(2).map(Number);
 const responses: ServerResponse[] = [];
-const pieces: Buffer[] = [];
+const chunks: Buffer[] = [];
 for (let from = 1; from <= Number(events); from += Number(perPiece)) {
   const frames = Array.from({ length: Number(perPiece) }, (_, index) =>
     eventFrame({ ...makeEvent(from + index), offset: from + index }),
   );
-  pieces.push(Buffer.from(frames.join('')));
+  chunks.push(Buffer.from(frames.join('')));
 }
-pieces.push(Buffer.from(eventFrame({ ...makeEvent(0, 'bench.end'), offset: Number(events) + 1 })));
+chunks.push(Buffer.from(eventFrame({ ...makeEvent(0, 'bench.end'), offset: Number(events) + 1 })));
 
 async function writeTo(response: ServerResponse): Promise<void> {
-  for (const piece of pieces) {
-    if (!response.write(piece)) await once(response, 'drain');
+  for (const chunk of chunks) {
+    if (!response.write(chunk)) await once(response, 'drain');
   }
 }
 
 async function writeToAll(): Promise<void> {
-  for (const piece of pieces) {
-    for (const response of responses) response.write(piece);
+  for (const chunk of chunks) {
+    for (const response of responses) response.write(chunk);
     await turn();
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The yardstick of single publishes: a Fastify route that parses the same body and answers as
- * long a text, with nothing behind it.
+ * The baseline for single publishes: a Fastify route that parses the same body and responds
+ * with a text of the same length, without a store.
  */
 import Fastify from 'fastify';
 

@@ -1,5 +1,5 @@
 /**
- * The yardstick of the drain: an undici pool that posts the same bytes with nothing around it.
+ * The baseline for the drain: an undici pool that posts the same bytes and does nothing else.
  * Arguments: port, count, connections. Reads the body text from the parent over IPC.
  */
 import { Pool } from 'undici';

@@ -1,4 +1,4 @@
-/** What a benchmark is and what it answers. */
+/** A benchmark and its result. */
 export interface Bench {
   readonly name: string;
   /** One sentence: what is measured against what. */
@@ -6,7 +6,7 @@ export interface Bench {
   run(progress: (text: string) => void, options: RunOptions): Promise<Figure[]>;
 }
 
-/** What the command line may change; bars are set for the defaults. */
+/** Options of the command line; limits are set for the defaults. */
 export interface RunOptions {
   /** Alternating rounds of both sides. */
   readonly rounds: number;
@@ -18,7 +18,7 @@ export interface RunOptions {
   readonly nodes: readonly number[];
 }
 
-/** One measured ratio (or plain figure) and the bar it is held against. */
+/** One measured ratio (or plain figure) and its limit. */
 export interface Figure {
   readonly name: string;
   /** Our side and the side it is compared with, for people: `12,345/s against 15,000/s`. */
@@ -26,9 +26,9 @@ export interface Figure {
   /** One value per round. */
   readonly values: readonly number[];
   readonly unit: string;
-  /** `least`: the median must not be below; `most`: not above. Absent where there is no bar. */
+  /** `least`: the median must not be below; `most`: not above. Absent without a limit. */
   readonly must: { readonly kind: 'least' | 'most'; readonly value: number } | undefined;
   readonly goal: number | undefined;
-  /** Settings of a server that the value depends on. */
+  /** Settings of a server that affect the value. */
   readonly under?: string;
 }

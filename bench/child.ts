@@ -2,7 +2,7 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import type { ReceiverReport } from './receiver.ts';
 
-/** A child that runs one of the files beside this one and talks over IPC. */
+/** Starts a file of this folder as a child process with IPC. */
 export function startChild(file: string, args: readonly string[] = []): ChildProcess {
   return fork(new URL(file, import.meta.url), args, {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -24,9 +24,9 @@ export async function endChild(child: ChildProcess): Promise<void> {
 export interface Receiver {
   readonly port: number;
   reset(): Promise<void>;
-  /** Answers nothing until `open`, so that a side can be made ready while events wait. */
+  /** Holds all responses until `open`, so that a side can be prepared while events wait. */
   hold(): Promise<void>;
-  /** Answers what was held, and counts from there. */
+  /** Sends the held responses, and counts from there. */
   open(): Promise<void>;
   report(): Promise<ReceiverReport>;
   /** Waits until `count` requests have arrived; throws when none comes for 60 s. */
@@ -39,7 +39,7 @@ export async function startReceiver(
 ): Promise<Receiver> {
   const child = startChild('./receiver.ts', flags);
   const { port } = await message<{ port: number }>(child);
-  const ask = async (kind: 'reset' | 'hold' | 'open' | 'report'): Promise<ReceiverReport> => {
+  const request = async (kind: 'reset' | 'hold' | 'open' | 'report'): Promise<ReceiverReport> => {
     const report = message<ReceiverReport>(child);
     child.send({ kind });
     return report;
@@ -47,24 +47,24 @@ export async function startReceiver(
   return {
     port,
     reset: async () => {
-      await ask('reset');
+      await request('reset');
     },
     hold: async () => {
-      await ask('hold');
+      await request('hold');
     },
     open: async () => {
-      await ask('open');
+      await request('open');
     },
-    report: () => ask('report'),
+    report: () => request('report'),
     received: async (count) => {
-      let last = await ask('report');
+      let last = await request('report');
       let movedAt = Date.now();
       while (last.count < count) {
         await new Promise((resolve) => setTimeout(resolve, 25));
-        const next = await ask('report');
+        const next = await request('report');
         if (next.count > last.count) movedAt = Date.now();
         if (Date.now() - movedAt > 60_000) {
-          throw new Error(`the receiver stands at ${next.count} of ${count} for 60 s`);
+          throw new Error(`the receiver has had ${next.count} of ${count} requests for 60 s`);
         }
         last = next;
       }

@@ -9,7 +9,7 @@ import { nodesText, rateFigure } from './report.ts';
 import { alternate } from './rounds.ts';
 import { countWrites, type Written, writtenFigures } from './written.ts';
 
-/** The drain on PostgreSQL, by one node or several, and what it makes the server write. */
+/** The drain on PostgreSQL, by one node or several, and what the server writes for it. */
 export const drainPostgres: Bench = {
   name: 'drain-postgres',
   what: `${drainEvents} waiting events on PostgreSQL, signed, to one webhook, in as many streams as there are nodes at most; against a bare undici pool posting the same bytes`,
@@ -36,7 +36,7 @@ async function drainFigures(
   progress: (text: string) => void,
 ): Promise<Figure[]> {
   const events = options.events ?? drainEvents;
-  // The same streams for each number of nodes: one more costs something by itself.
+  // The same streams for each number of nodes: each stream has a cost.
   const streams = Math.max(...options.nodes);
   const written: Written[] = [];
   const rounds = await alternate(
@@ -50,13 +50,13 @@ async function drainFigures(
     (text) => progress(`${nodesText(nodes)}, ${text}`),
   );
   const name = `drain ${nodesText(nodes)}`;
-  const bar = nodes === 1 ? { least: 0.45, goal: 0.75 } : undefined;
-  return [rateFigure(name, rounds, bar), ...writtenFigures(name, written)];
+  const limit = nodes === 1 ? { least: 0.45, goal: 0.75 } : undefined;
+  return [rateFigure(name, rounds, limit), ...writtenFigures(name, written)];
 }
 
 /**
- * Drains a fresh database once. The nodes have shared the streams out before the events come, and
- * nothing is answered until all of them wait.
+ * Drains a fresh database once. The nodes have claimed their streams before the events are published, and
+ * responses are held until all events wait.
  */
 export async function drainOnce(
   database: Database,
@@ -69,7 +69,7 @@ export async function drainOnce(
   await withStore(tempStore, async (store) => {
     for (const type of types) await addStream(store, receiver.port, { name: type, types: [type] });
   });
-  // What is held while the log is filled must not count as failed.
+  // Requests that are held while the log is filled must not count as failed.
   const running = await startNodes(tempStore, nodes, { LEAT_ATTEMPT_TIMEOUT_MS: '60000' });
   await shared(running, streams);
   await receiver.hold();
@@ -83,7 +83,7 @@ export async function drainOnce(
   return drained;
 }
 
-/** A drain that is over. */
+/** The result of a drain. */
 export interface Drained {
   /** Deliveries per second. */
   readonly rate: number;
@@ -91,8 +91,8 @@ export interface Drained {
 }
 
 /**
- * Lets the deliveries that are held begin, and waits until all have arrived and are recorded:
- * `done` is SQL that is true then, and `end` ends whoever delivered.
+ * Releases the held deliveries, and waits until all have arrived and are recorded: `done` is SQL that
+ * is true then, and `end` stops the senders.
  */
 export async function openAndCount(
   url: string,
@@ -110,12 +110,12 @@ export async function openAndCount(
   });
 }
 
-/** Waits until every stream has an owner and no node more than its share. */
+/** Waits until every stream has an owner and no node has more than its share. */
 async function shared(nodes: readonly Running[], streams: number): Promise<void> {
   const [first] = nodes;
   if (first === undefined) return;
   const share = Math.ceil(streams / nodes.length);
-  await waitFor('the nodes to share the streams out', async () => {
+  await waitFor('the nodes to claim their streams', async () => {
     const shown = await nodesOf(first);
     const owned = shown.reduce((sum, node) => sum + node.streams, 0);
     return owned === streams && shown.every((node) => node.streams <= share);

@@ -6,7 +6,7 @@ import { arrivalRate, startChild, startReceiver, type Receiver } from './child.t
 import { addStream, fill, makeEvent, createTempStore, startLeat, withStore } from './leat.ts';
 import { rateFigure } from './report.ts';
 
-/** Events that wait, unless the command line says otherwise. */
+/** Waiting events by default. */
 export const drainEvents = 100_000;
 const connections = 64;
 
@@ -49,7 +49,7 @@ async function drainOnce(
   return arrivalRate(report);
 }
 
-/** Deliveries per second of the bare pool. */
+/** Measures deliveries per second of the bare pool. */
 export async function bareOnce(receiver: Receiver, events: number): Promise<number> {
   await receiver.reset();
   const sender = startChild('./bare-sender.ts', [receiver.port, events, connections].map(String));
@@ -58,12 +58,12 @@ export async function bareOnce(receiver: Receiver, events: number): Promise<numb
   return arrivalRate(await receiver.report());
 }
 
-/** The bytes that a delivery posts. */
+/** Returns the bytes that a delivery posts. */
 export function deliveredBytes(): string {
   return deliveryBody(makeEvent().body, 'svc', 'est_MASi45ub7Qe4ZE36UT5G6c');
 }
 
-/** As long as the headers of a delivery; what is in them does not matter to the receiver. */
+/** Headers of the same length as those of a delivery; the receiver ignores their values. */
 export const signedHeaders = {
   'content-type': 'application/json',
   'user-agent': 'Leat/0.1.0',

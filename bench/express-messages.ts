@@ -1,5 +1,5 @@
 /**
- * The yardstick of the message API: the same three endpoints as people write them with Express,
+ * The baseline for the message API: the same three endpoints as usually written with Express,
  * express-oauth2-jwt-bearer, helmet, cors and nocache.
  */
 import cors from 'cors';

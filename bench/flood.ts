@@ -1,6 +1,6 @@
 /**
- * Publishes large events of a type that no stream wants, as fast as the server accepts them, until
- * it is killed; it waits as long as each 429 says. Tells its parent when the first was accepted.
+ * Publishes large events without a subscribed stream as fast as the server accepts them, until it is
+ * killed; waits for the Retry-After of each 429. Reports the first accepted request to its parent.
  * Arguments: the URL of the server and the headers of a request as JSON.
  */
 import { setPriority } from 'node:os';
@@ -9,14 +9,14 @@ import { Pool } from 'undici';
 const [, , url = '', headersText = '{}'] = process.argv;
 const headers = JSON.parse(headersText) as Record<string, string>;
 const connections = 4;
-/** 15 events of 255 KiB, just below what a request may have. */
+/** 15 events of 255 KiB, just below the limit of a request. */
 const events = Array.from({ length: 15 }, (_, index) => ({
   type: 'flood.made',
   data: { index, text: 'x'.repeat(255 * 1024) },
 }));
 const body = JSON.stringify(events);
 
-// What it costs to make the load is not what is measured.
+// The cost of creating the load must not be measured.
 setPriority(19);
 const pool = new Pool(url, { connections, pipelining: 1 });
 await Promise.all(Array.from({ length: connections }, publishOn));

@@ -1,6 +1,6 @@
 /**
  * The usual way to call webhooks from a Node program with PostgreSQL: a job for each event, and a
- * worker of graphile-worker that signs and posts it. Told over IPC what to do.
+ * worker of graphile-worker that signs and posts it. Controlled over IPC.
  */
 import { Logger, makeWorkerUtils, run, type Task, type WorkerUtils } from 'graphile-worker';
 import { Pool } from 'undici';
@@ -14,22 +14,22 @@ export type GraphileOrder =
       readonly port: number;
       readonly headers: Record<string, string>;
       readonly secret: string;
-      /** Whether each delivery is recorded, as operators need it and Leat does it. */
+      /** Whether each delivery is recorded, as Leat does. */
       readonly history: boolean;
     }
   | {
-      /** Adds one job at a time in each of so many lanes; answers `{ perSecond }`. */
+      /** Adds jobs with `callers` concurrent callers; reports `{ perSecond }`. */
       readonly kind: 'add';
       readonly url: string;
       readonly payload: string;
-      readonly lanes: number;
+      readonly callers: number;
       readonly seconds: number;
     };
 
-/** As many as Leat has for a stream. */
+/** The concurrency of a stream in Leat. */
 const connections = 64;
 
-/** A line for each job would be most of the work. */
+/** Logging each job would be most of the work. */
 const silent = new Logger(() => () => undefined);
 
 process.once('message', (order: GraphileOrder) => {
@@ -42,7 +42,7 @@ async function work(order: GraphileOrder & { kind: 'work' }): Promise<void> {
     taskList: { deliver: deliverWith(order) },
     parsedCronItems: [],
     noHandleSignals: true,
-    // The quickest of what was tried; by default each job takes round trips of its own.
+    // The fastest settings that were tried; by default each job needs its own round trips.
     preset: {
       worker: {
         connectionString: order.url,
@@ -80,7 +80,7 @@ function deliverWith({ port, headers, secret, history }: GraphileOrder & { kind:
         [id, performance.now() - startedMs, response.statusCode],
       );
     }
-    if (response.statusCode >= 300) throw new Error(`answered ${response.statusCode}`);
+    if (response.statusCode >= 300) throw new Error(`status ${response.statusCode}`);
   };
 }
 
@@ -90,13 +90,13 @@ async function add(order: GraphileOrder & { kind: 'add' }): Promise<void> {
     maxPoolSize: 32,
     logger: silent,
   });
-  const lanes = async (seconds: number): Promise<number> => {
+  const callers = async (seconds: number): Promise<number> => {
     const untilMs = performance.now() + seconds * 1000;
-    const counts = Array.from({ length: order.lanes }, () => addUntil(utils, order, untilMs));
+    const counts = Array.from({ length: order.callers }, () => addUntil(utils, order, untilMs));
     return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0) / seconds;
   };
-  await lanes(1);
-  const perSecond = await lanes(order.seconds);
+  await callers(1);
+  const perSecond = await callers(order.seconds);
   await utils.release();
   process.send?.({ perSecond });
 }

@@ -1,15 +1,15 @@
 import { type Request, rawRequest } from './hostile-request.ts';
 
-/** What a hostile client does over and over. */
+/** The requests that a hostile client repeats. */
 export interface Case {
   readonly name: string;
-  /** Connections that send at once. */
+  /** Concurrent connections. */
   readonly connections: number;
-  /** Sent by turns. */
+  /** Sent in turn. */
   readonly requests: readonly Request[];
   /** Pause of a connection between two requests. */
   readonly pauseMs: number;
-  /** The answers are never read. */
+  /** Responses are never read. */
   readonly silent?: boolean;
 }
 
@@ -17,13 +17,13 @@ const MIB = 1024 * 1024;
 const KIB = 1024;
 const publishMax = 4 * MIB;
 
-/** Two connections that send 1.4 MiB a second each, as bodies of this length allow. */
+/** Two connections that send 1.4 MiB a second each, with bodies of this length. */
 const slowly = (bytes: number): Pick<Case, 'connections' | 'pauseMs'> => ({
   connections: 2,
   pauseMs: (bytes / (1.4 * MIB)) * 1000,
 });
 
-/** Every case; `stream` is one whose failures are asked for. */
+/** Returns every case; `stream` is the stream whose failures are listed. */
 export function hostileCases(host: Parameters<typeof rawRequest>[0]): Case[] {
   const bodies: [name: string, path: string, body: string][] = [
     ['4 MiB of inexact numbers', '/events', event(items('1.0', publishMax - 100))],
@@ -96,7 +96,7 @@ function event(value: string): string {
   return `{"type":"hostile.event","data":{"x":[${value}]}}`;
 }
 
-/** Sixteen events of 255 KiB. */
+/** Returns sixteen events of 255 KiB. */
 function sixteen(item: string): string {
   return `[${Array(16)
     .fill(event(`1.0,${items(item, 255 * KIB)}`))
@@ -119,7 +119,7 @@ function sorted(field: string): string {
   return `/users?per_page=7&sort=${field}:-1&include_totals=true`;
 }
 
-/** So many bytes of an item. */
+/** Repeats an item up to this many bytes. */
 function items(item: string, bytes: number): string {
   return Array(Math.floor(bytes / (item.length + 1)))
     .fill(item)

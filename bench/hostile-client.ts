@@ -1,16 +1,15 @@
 /**
- * A client that means harm, in a process of its own: sends what a case has, over and over, from the
- * message `{ start }` until the message `{ stop: true }`, and then reports how often it was answered
- * with which status.
+ * A hostile client in its own process: repeats the requests of a case from the message `{ start }`
+ * until the message `{ stop: true }`, and then reports the number of responses by status.
  */
 import { connect, type Socket } from 'node:net';
 import { type Case, hostileCases } from './hostile-cases.ts';
 import type { Host } from './hostile-request.ts';
 
-/** What the parent asks for; `host` comes first. */
+/** Messages of the parent; `host` comes first. */
 export type Ask = { readonly host: Host } | { readonly start: string } | { readonly stop: true };
 
-/** Answers by status; `closed` counts connections that were closed on us. */
+/** Responses by status; `closed` counts connections that the server closed. */
 export type Statuses = Record<string, number>;
 
 let cases: readonly Case[] = [];

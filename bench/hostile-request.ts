@@ -8,7 +8,7 @@ export interface Host {
   readonly forwarded: string;
 }
 
-/** A request to the management API as bytes on the wire. */
+/** Returns the bytes of a request to the management API. */
 export function rawRequest(host: Host, method: string, path: string, body?: string): Request {
   const length = body === undefined ? 0 : Buffer.byteLength(body);
   const type =

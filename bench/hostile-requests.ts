@@ -25,7 +25,7 @@ const p99MsMax = holdMsMax / 2;
 const hostileTenant = 2;
 const KIB = 1024;
 
-/** The limits of a server that nobody has set up, which the tests do without. */
+/** The default limits of a server, which the tests raise. */
 const usualLimits = {
   LEAT_RATE_LIMIT_BURST: '100',
   LEAT_RATE_LIMIT_PER_SECOND: '50',
@@ -35,10 +35,10 @@ const usualLimits = {
   LEAT_LOG_LEVEL: 'error',
 };
 
-/** How long hostile bodies and lists hold the event loop, and what another tenant notices of them. */
+/** How long hostile bodies and lists hold the event loop, and their effect on another tenant. */
 export const hostileRequests: Bench = {
   name: 'hostile-requests',
-  what: `longest hold of the event loop for each hostile body and list, and the p99 of another tenant that publishes ${perSecond} events a second beside them, against alone`,
+  what: `longest hold of the event loop for each hostile body and list, and the p99 of another tenant that publishes ${perSecond} events a second at the same time, against alone`,
   run: async (progress, { rounds, cases }) => {
     const tempStore = await createTempStore();
     const loopFile = join(tempStore.folder, 'loop.json');
@@ -69,11 +69,11 @@ export const hostileRequests: Bench = {
       const seen: Round[] = [];
       for (let round = 0; round < rounds; round += 1) {
         progress(`${name}, round ${round + 1} of ${rounds}`);
-        const beside = await measure(name, { innocent, probe, client });
-        // What the case began has ended before the server is alone again.
+        const underLoad = await measure(name, { innocent, probe, client });
+        // The requests of the case have ended before the server is measured alone again.
         await sleep(500);
         const after = await measureAlone({ innocent, probe });
-        seen.push({ alone: [before, after], beside });
+        seen.push({ alone: [before, after], underLoad });
         before = after;
       }
       figures.push(...figuresOf(name, seen));
@@ -85,17 +85,17 @@ export const hostileRequests: Bench = {
   },
 };
 
-/** What five seconds have shown. */
+/** The measurements of five seconds. */
 interface Seen {
-  /** Of the delays of the other tenant, in milliseconds. */
+  /** The p99 of the delays of the other tenant, in milliseconds. */
   readonly p99: number;
   readonly holds: Holds;
 }
 
 interface Round {
-  /** Before and after, of the same minute: other work of the machine is noticed in it too. */
+  /** Before and after, within the same minute, as other work on the machine affects both. */
   readonly alone: readonly [Seen, Seen];
-  readonly beside: Seen & { readonly statuses: Statuses };
+  readonly underLoad: Seen & { readonly statuses: Statuses };
 }
 
 async function measure(
@@ -109,7 +109,7 @@ async function measure(
     readonly probe: ReturnType<typeof createProbe>;
     readonly client: ChildProcess;
   },
-): Promise<Round['beside']> {
+): Promise<Round['underLoad']> {
   client.send({ start: name });
   const p99 = quantile(await publishDelays(innocent), 0.99);
   const reported = message<Statuses>(client);
@@ -133,21 +133,21 @@ function figuresOf(name: string, rounds: readonly Round[]): Figure[] {
   const holdAloneMs = median(
     rounds.map(({ alone: [before, after] }) => worse(before.holds, after.holds).longestMs),
   );
-  const statuses = JSON.stringify(rounds.at(-1)?.beside.statuses).replaceAll('"', '');
+  const statuses = JSON.stringify(rounds.at(-1)?.underLoad.statuses).replaceAll('"', '');
   return [
     {
       name: `${name}: hold`,
-      detail: `at most ${middle(({ beside }) => beside.holds.computedMs)} ms of one computing, against ${holdAloneMs.toFixed(1)} ms alone; answers ${statuses}`,
-      values: rounds.map(({ beside }) => beside.holds.longestMs),
+      detail: `at most ${middle(({ underLoad }) => underLoad.holds.computedMs)} ms of computation, against ${holdAloneMs.toFixed(1)} ms alone; responses ${statuses}`,
+      values: rounds.map(({ underLoad }) => underLoad.holds.longestMs),
       unit: 'ms',
-      // A disk or a machine that stops for longer than that does so without hostile requests too.
+      // A disk or a machine that stalls for longer does so without hostile requests too.
       must: { kind: 'most', value: Math.ceil(Math.max(holdMsMax, holdAloneMs)) },
       goal: undefined,
     },
     {
       name: `${name}: p99`,
-      detail: `${middle((round) => round.beside.p99 / p99Alone(round))} times the ${middle(p99Alone)} ms alone`,
-      values: rounds.map(({ beside }) => beside.p99),
+      detail: `${middle((round) => round.underLoad.p99 / p99Alone(round))} times the ${middle(p99Alone)} ms alone`,
+      values: rounds.map(({ underLoad }) => underLoad.p99),
       unit: 'ms',
       must: {
         kind: 'most',
@@ -230,7 +230,7 @@ async function publishDelays(to: {
   return delays;
 }
 
-/** Asks the server for the longest hold since it was asked before. */
+/** Reads the longest hold of the event loop since the last reading. */
 function createProbe(pid: number, file: string): { longest(): Promise<Holds> } {
   return {
     longest: async () => {

@@ -5,7 +5,7 @@ import { cpuPercent, residentMegabytes, wait } from './proc.ts';
 const streams = 10_000;
 const watchSeconds = 20;
 
-/** What 10,000 streams cost while nothing happens. Linux only: it reads /proc. */
+/** The cost of 10,000 idle streams. Linux only: it reads /proc. */
 export const idle: Bench = {
   name: 'idle',
   what: `CPU and resident memory of a server with ${streams} idle streams, over ${watchSeconds} s`,

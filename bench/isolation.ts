@@ -17,16 +17,16 @@ import { rateFigure } from './report.ts';
 import { alternate, median, quantile, ratios } from './rounds.ts';
 import { createSteady, type Steady } from './steady.ts';
 
-/** What a tenant has that may harm others, and itself. */
+/** Receivers of a tenant that may slow down other streams. */
 interface Neighbour {
   readonly name: string;
-  /** Streams whose receiver never answers. */
+  /** Streams whose receiver never responds. */
   readonly hanging?: number;
-  /** Streams whose receiver answers 204 after 9.5 s. */
+  /** Streams whose receiver responds with 204 after 9.5 s. */
   readonly slow?: number;
-  /** Streams whose names no server answers for. */
+  /** Streams whose name servers are silent. */
   readonly silent?: number;
-  /** Beside it, a third tenant publishes large events as fast as it may. */
+  /** At the same time a third tenant publishes large events as fast as permitted. */
   readonly floods?: boolean;
   /** Receivers end each connection, so that every attempt needs a name. */
   readonly closes?: boolean;
@@ -41,23 +41,23 @@ const neighbours: readonly Neighbour[] = [
   { name: 'all of them', hanging: 100, slow: 100, silent: 20, floods: true, closes: true },
 ];
 
-/** What a neighbour may make of the p99. For a flood of large events it is what SQLite allows: ADR 29. */
+/** The limit of the p99 with a neighbour. For a flood of large events it follows from SQLite: ADR 29. */
 const mostOf = ({ floods = false }: Neighbour): number => (floods ? 8 : 2);
 
 const perSecond = 200;
 const measuredSeconds = 15;
-/** Longer than a time-out, so that attempts that hang have begun to end. */
+/** Longer than a timeout, so that the first hanging attempts have ended. */
 const warmUpSeconds = 15;
-/** Each goes to every stream of the neighbour. */
+/** Each event goes to every stream of the neighbour. */
 const neighbourPerSecond = 20;
 const types = { neighbour: 'neighbour.made', own: 'own.made', other: 'other.made' };
 
-/** What a quick stream notices of slow, silent and greedy neighbours. */
+/** The effect of slow, silent and greedy neighbours on a quick stream. */
 export const isolation: Bench = {
   name: 'isolation',
   what:
     'throughput and p99 from publishing to arrival of quick streams, of the same tenant and of ' +
-    'another one, beside 100 receivers that hang, 100 that take 9.5 s, 20 silent names and a ' +
+    'another one, with 100 receivers that hang, 100 that take 9.5 s, 20 silent names and a ' +
     'publisher of 64 MiB/s; against without them',
   run: async (progress, { rounds, cases = '' }) => {
     const bad = { hanging: await startReceiver('--hang'), slow: await startReceiver('--slow') };
@@ -86,7 +86,7 @@ interface BadReceivers {
 const healthy = 49;
 const backlogEvents = 1000;
 
-/** Draining what waits for 49 streams, with 100 streams that hang and 100 slow ones, and without. */
+/** Drains the waiting events of 49 streams, with 100 streams that hang and 100 slow ones, and without. */
 async function throughputFigure(
   badReceivers: BadReceivers,
   rounds: number,
@@ -136,9 +136,9 @@ async function latencyFigures(
   for (let round = 0; round < rounds; round += 1) {
     progress(`${neighbour.name}, round ${round + 1} of ${rounds}`);
     const alone = await delays(badReceivers, receivers, { name: 'nobody' });
-    const beside = await delays(badReceivers, receivers, neighbour);
+    const underLoad = await delays(badReceivers, receivers, neighbour);
     for (const side of ['own', 'other'] as const) {
-      tails[side].ours.push(tailOf(beside[side]));
+      tails[side].ours.push(tailOf(underLoad[side]));
       tails[side].theirs.push(tailOf(alone[side]));
     }
   }
@@ -150,7 +150,7 @@ async function latencyFigures(
   ];
 }
 
-/** The p99 of each second in ms: of the median second, and of the worst. */
+/** Returns the p99 of each second in ms: of the median second, and of the worst. */
 interface Tail {
   readonly typicalMs: number;
   readonly worstMs: number;
@@ -164,8 +164,8 @@ interface Tails {
 const noTails = (): Tails => ({ ours: [], theirs: [] });
 
 /**
- * A disk or a machine that stalls once for 100 ms decides the p99 of 10 s whole, on either side: the
- * median second is what neighbours change.
+ * A single stall of 100 ms of a disk or a machine determines the p99 of 10 s on either side: neighbours
+ * affect the median second.
  */
 function tailOf(seconds: readonly number[][]): Tail {
   const p99s = seconds.map((delaysMs) => quantile(delaysMs, 0.99));
@@ -193,8 +193,8 @@ interface Receivers {
 }
 
 /**
- * Milliseconds from publishing to arrival of each event, of a stream of either tenant; by the second in
- * which they were published.
+ * Returns the milliseconds from publishing to arrival of each event, for a stream of either tenant, by
+ * the second in which they were published.
  */
 async function delays(
   badReceivers: BadReceivers,
@@ -206,7 +206,7 @@ async function delays(
     ...twoTenantsSettings(await freePort()),
     LEAT_DNS_SERVERS: badReceivers.dnsServers.join(','),
     LEAT_PUBLISH_LIMIT_BYTES_PER_SECOND: String(64 * 1024 * 1024),
-    // Nothing of the neighbour's is disabled while it is measured.
+    // No stream of the neighbour is disabled during the measurement.
     LEAT_DISABLE_CONSECUTIVE: '1000000',
     LEAT_DISABLE_TOTAL: '10000000',
   });
@@ -215,15 +215,15 @@ async function delays(
   await createStream(main, endpoint('own', receivers.own), { types: [types.own] });
   await createStream(two, endpoint('other', receivers.other), { types: [types.other] });
   await addNeighbour(badReceivers, main, neighbour);
-  // A tenant of its own: who is at the byte limit is refused further events, which is not measured.
+  // A separate tenant: at its byte limit further events are refused, which is not measured.
   const greedy = neighbour.floods === true && (await createTenant(leat, tempStore.file, 'three'));
   const flood = greedy === false ? undefined : await startFlood(greedy);
-  const beside = createSteady(main, types.neighbour, neighbourPerSecond);
+  const underLoad = createSteady(main, types.neighbour, neighbourPerSecond);
   const own = createSteady(main, types.own, perSecond);
   const other = createSteady(two, types.other, perSecond);
   await Promise.all([receivers.own.reset(), receivers.other.reset()]);
   const seconds = warmUpSeconds + measuredSeconds;
-  const sent = await Promise.all([own.run(seconds), other.run(seconds), beside.run(seconds)]);
+  const sent = await Promise.all([own.run(seconds), other.run(seconds), underLoad.run(seconds)]);
   const measured = {
     own: await arrivalsOf(receivers.own, own, sent[0]),
     other: await arrivalsOf(receivers.other, other, sent[1]),
@@ -234,7 +234,7 @@ async function delays(
   return measured;
 }
 
-/** Names, so that the name servers of the benchmark are asked where a connection is made. */
+/** Host names, so that connections use the name servers of the benchmark. */
 function endpoint(name: string, { port }: Receiver): string {
   return `http://${name}.test:${port}/`;
 }
@@ -274,7 +274,7 @@ async function startFlood({ url, headers }: Tenant): Promise<ChildProcess> {
   return child;
 }
 
-/** Delays of what was published after the warm-up, by the second in which it was published. */
+/** Returns the delays of events after the warm-up, by the second in which they were published. */
 async function arrivalsOf(receiver: Receiver, steady: Steady, count: number): Promise<number[][]> {
   const { arrivals } = await receiver.received(count);
   const seconds: number[][] = Array.from({ length: measuredSeconds }, () => []);

@@ -9,7 +9,7 @@ import { nodesText } from './report.ts';
  * owner of the stream. */
 export const latencyPostgres: Bench = {
   name: 'latency-postgres',
-  what: 'the latency with a PostgreSQL store, published to the nodes by turns; against a bare POST to that receiver',
+  what: 'the latency with a PostgreSQL store, published to the nodes in turn; against a bare POST to that receiver',
   run: (progress, options) =>
     withPostgres(async ({ createTempStore }) => {
       const receiver = await startReceiver('--seq');
@@ -28,7 +28,7 @@ export const latencyPostgres: Bench = {
     }),
 };
 
-/** What several nodes need is shown, but the bar is for one. */
+/** Several nodes are shown, but the limit is for one. */
 function barOfOne(figure: Figure, nodes: number): Figure {
   return nodes === 1 ? figure : { ...figure, must: undefined, goal: undefined };
 }

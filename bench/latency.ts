@@ -18,13 +18,13 @@ const seconds = 5;
 const nowMs = (): number => Number(process.hrtime.bigint()) / 1e6;
 
 /**
- * From the publisher's answer to the receiver, at a steady rate, against a bare POST of the same
+ * Measures the time from the response to the publisher until the arrival at the receiver, at a steady rate, against a bare POST of the same
  * event from this process to the receiver. The clock is the machine's monotonic one, which its
  * processes share.
  */
 export const latency: Bench = {
   name: 'latency',
-  what: `${perSecond} events a second, publish answer to receiver in its own process; against a bare POST to that receiver`,
+  what: `${perSecond} events a second, from the publish response to the receiver in its own process; against a bare POST to that receiver`,
   run: async (progress, options) => {
     const receiver = await startReceiver('--seq');
     try {
@@ -37,7 +37,7 @@ export const latency: Bench = {
 
 const bars = { p50: { most: 5, goal: 2 }, p99: { most: 10, goal: undefined } };
 
-/** Ratios of both quantiles. `receiver` watches the numbers of the events. */
+/** Returns the ratios of both quantiles. `receiver` records the numbers of the events. */
 export async function latencyFigures(
   name: string,
   setup: Setup,
@@ -89,7 +89,7 @@ async function bareDelays(receiver: Receiver): Promise<number[]> {
   return delays;
 }
 
-/** Events go to the nodes by turns. */
+/** Publishes events to the nodes in turn. */
 async function leatDelays(setup: Setup, receiver: Receiver): Promise<number[]> {
   const tempStore = await setup.createTempStore();
   await withStore(tempStore, (store) => addStream(store, receiver.port, { name: 'latency' }));
@@ -116,7 +116,7 @@ async function leatDelays(setup: Setup, receiver: Receiver): Promise<number[]> {
   return delays;
 }
 
-/** Calls `send` at the rate for warm-up and measurement; answers the delays of the latter. */
+/** Calls `send` at the rate for warm-up and measurement; returns the delays of the latter. */
 async function measure(
   receiver: Receiver,
   starts: ReadonlyMap<number, number>,
@@ -134,7 +134,7 @@ async function measure(
   }
   await Promise.all(sending);
   const { arrivals } = await receiver.received(total);
-  // A delivery may overtake the answer to its publisher; that counts as no delay at all.
+  // A delivery may arrive before the response to its publisher; that counts as no delay.
   return arrivals
     .filter(([seq]) => seq >= 100_000 + warmUp)
     .map(([seq, atMs]) => Math.max(0, atMs - (starts.get(seq) ?? NaN)));

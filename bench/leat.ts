@@ -69,7 +69,7 @@ export async function withStore<T>(
   }
 }
 
-/** An enabled stream for `types` that posts to a port of this machine. */
+/** Creates an enabled stream for `types` that posts to a port of this machine. */
 export async function addStream(
   store: Store,
   port: number,
@@ -98,7 +98,7 @@ export async function addStream(
   return result.created.id;
 }
 
-/** What a shop might publish: an envelope of about 400 bytes. */
+/** A typical event: an envelope of about 400 bytes. */
 export function makeEvent(seq = 0, type = 'order.paid'): NewEvent {
   const now = systemClock.now();
   const id = makeId('evt_', now, systemRandom);
@@ -126,7 +126,7 @@ export function orderData(seq: number): Record<string, unknown> {
   };
 }
 
-/** Appends waiting events, their types by turns. */
+/** Appends waiting events, with their types in turn. */
 export async function fill(
   store: Store,
   count: number,
@@ -143,7 +143,7 @@ export async function fill(
   }
 }
 
-/** The real server, with what a benchmark sets besides. */
+/** Starts the real server with the settings of a benchmark. */
 export async function startLeat(
   tempStore: TempStore,
   settings: Record<string, string> = {},

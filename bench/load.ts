@@ -9,12 +9,12 @@ export interface Load {
 }
 
 /**
- * Sends requests over kept-alive connections, one in flight on each, and tells how many were
- * answered per second. Written on bare sockets so that the load costs less than what it loads.
- * Throws on an answer that is not 2xx.
+ * Sends requests over kept-alive connections, one in flight on each, and returns the responses
+ * per second. Written on bare sockets so that the load costs less than the server.
+ * Throws on a response that is not 2xx.
  */
 export async function load(options: Load): Promise<number> {
-  const counter = { answered: 0 };
+  const counter = { responses: 0 };
   const sockets = Array.from({ length: options.connections }, () =>
     connect(options.port, '127.0.0.1'),
   );
@@ -28,32 +28,32 @@ export async function load(options: Load): Promise<number> {
     Promise.all(runs),
     new Promise((resolve) => setTimeout(resolve, options.seconds * 1000)),
   ]);
-  const perSecond = counter.answered / ((performance.now() - started) / 1000);
+  const perSecond = counter.responses / ((performance.now() - started) / 1000);
   for (const socket of sockets) socket.destroy();
   return perSecond;
 }
 
-/** Where `HTTP/1.1 200` has its first digit, 2 stands for success. */
+/** The index of the status in `HTTP/1.1 200`; a 2 means success. */
 const DIGIT_2 = 0x32;
 
 async function repeat(
   socket: Socket,
   request: Buffer,
-  counter: { answered: number },
+  counter: { responses: number },
 ): Promise<void> {
   socket.setNoDelay(true);
   await new Promise<void>((resolve, reject) => {
     let pending = '';
     let usualBytes = -1;
     const next = (): void => {
-      counter.answered++;
+      counter.responses++;
       socket.write(request);
     };
     socket.on('error', reject);
     socket.on('close', () => resolve());
     socket.on('connect', () => socket.write(request));
     socket.on('data', (chunk) => {
-      // Most answers are as long as the one before and come in one piece: the status is all to read.
+      // Most responses have the length of the last one and arrive in one chunk: only the status is read.
       if (pending === '' && chunk.length === usualBytes && chunk[9] === DIGIT_2) {
         next();
         return;
@@ -64,7 +64,7 @@ async function repeat(
       const length = /content-length: *(\d+)/i.exec(pending.slice(0, headEnd))?.[1];
       if (pending.length < headEnd + 4 + Number(length ?? 0)) return;
       if (!pending.startsWith('HTTP/1.1 2')) {
-        reject(new Error(`the server answered: ${pending.slice(0, 400)}`));
+        reject(new Error(`the server responded: ${pending.slice(0, 400)}`));
         return;
       }
       usualBytes = pending.length;
@@ -74,7 +74,7 @@ async function repeat(
   });
 }
 
-/** A POST with a JSON body as bytes on the wire. */
+/** Returns the bytes of a POST with a JSON body. */
 export function post(path: string, port: number, body: string, token?: string): Buffer {
   const authorization = token === undefined ? '' : `authorization: Bearer ${token}\r\n`;
   return Buffer.from(

@@ -1,7 +1,7 @@
-/** What an event loop had of the times in which it was held, each for itself. */
+/** Durations for which an event loop was held. */
 export interface Holds {
   readonly longestMs: number;
-  /** The most that its thread computed in one; waiting for the disk or a core is the rest. */
+  /** The longest computation within one hold; the rest is waiting for the disk or a core. */
   readonly computedMs: number;
 }
 

@@ -1,6 +1,6 @@
 /**
  * `npm run bench [-- names…]`: measures Leat against bare counterparts on this machine. Figures are
- * ratios of one run, because the machine's own speed says nothing about Leat.
+ * ratios within one run, because the speed of the machine says nothing about Leat.
  */
 import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -67,7 +67,7 @@ const program = new Command('bench')
 const names = program.args;
 const { json, ...options } = program.opts<RunOptions & { readonly json: boolean }>();
 
-// What runs for a benchmark ends when this process exits by itself.
+// Child processes of a benchmark end with this process.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 
 const machine = {
@@ -108,12 +108,12 @@ function say(text: string): void {
   (json ? process.stderr : process.stdout).write(text);
 }
 
-/** One line that is written over; only where somebody watches. */
+/** Shows one line that is overwritten, on a terminal only. */
 function progress(text: string): void {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text === '' ? '' : `  … ${text}`}`);
 }
 
-/** What the disk takes for a small write to be safe; results depend on it. */
+/** Measures the time of a small synced write; results depend on it. */
 function fsyncMicros(): number {
   const file = join(tmpdir(), `leat-fsync-${process.pid}`);
   const handle = openSync(file, 'w');

@@ -8,7 +8,7 @@ const users = 400_000;
 const listsAtOnce = 30;
 const perSecond = 100;
 const seconds = 5;
-/** One that has an index with the count of all users, and one that has none. */
+/** A sort with an index and the count of all users, and a sort without an index. */
 const lists = [
   '/api/v2/users?sort=updated_at:-1&include_totals=true',
   '/api/v2/users?sort=email:1&page=9&per_page=100&include_totals=true',
@@ -16,7 +16,7 @@ const lists = [
 ];
 const nowMs = (): number => Number(process.hrtime.bigint()) / 1e6;
 
-/** What publishers notice of clients that list users as fast as they are answered. */
+/** The effect on publishers of clients that list users as fast as possible. */
 export const management: Bench = {
   name: 'management',
   what: `p99 of publishing ${perSecond} events a second to a PostgreSQL store while ${listsAtOnce} clients list ${users} users, against without them`,
@@ -35,13 +35,13 @@ export const management: Bench = {
         const alone = await publishDelays(leat.url, headers);
         const ending = new AbortController();
         const listing = listOn(leat.url, headers, ending.signal);
-        const beside = await publishDelays(leat.url, headers);
+        const underLoad = await publishDelays(leat.url, headers);
         ending.abort();
-        const { answered, refused } = await listing;
-        values.push(quantile(beside, 0.99) / quantile(alone, 0.99));
+        const { completed, refused } = await listing;
+        values.push(quantile(underLoad, 0.99) / quantile(alone, 0.99));
         detail =
-          `p99 ${quantile(beside, 0.99).toFixed(1)} against ${quantile(alone, 0.99).toFixed(1)} ms; ` +
-          `${answered} lists answered, ${refused} refused`;
+          `p99 ${quantile(underLoad, 0.99).toFixed(1)} against ${quantile(alone, 0.99).toFixed(1)} ms; ` +
+          `${completed} lists completed, ${refused} refused`;
       }
       await leat.end();
       await tempStore.remove();
@@ -70,7 +70,7 @@ async function insertUsers({ url }: PostgresPlace): Promise<void> {
 
 type Headers = Record<string, string>;
 
-/** One event each; a refusal counts as ten seconds. */
+/** Publishes one event at a time; a refusal counts as ten seconds. */
 async function publishDelays(url: string, headers: Headers): Promise<number[]> {
   const pool = new Pool(url, { connections: 64, pipelining: 1 });
   const sending: Promise<number>[] = [];
@@ -96,15 +96,15 @@ async function listOn(
   url: string,
   headers: Headers,
   until: AbortSignal,
-): Promise<{ answered: number; refused: number }> {
+): Promise<{ completed: number; refused: number }> {
   const pool = new Pool(url, { connections: listsAtOnce, pipelining: 1 });
-  const counts = { answered: 0, refused: 0 };
+  const counts = { completed: 0, refused: 0 };
   const listAgain = async (client: number): Promise<void> => {
     for (let turn = client; !until.aborted; turn += 1) {
       const path = lists[turn % lists.length] ?? '';
       const response = await pool.request({ path, method: 'GET', headers });
       await response.body.dump();
-      if (response.statusCode === 200) counts.answered += 1;
+      if (response.statusCode === 200) counts.completed += 1;
       else counts.refused += 1;
     }
   };

@@ -24,8 +24,8 @@ const kinds = ['public', 'protected', 'admin'] as const;
 
 /**
  * The message API against the same three endpoints in Express, and against a handler of node:http
- * that looks at nothing. Requests are those of a page in Chromium; each connection has a token of
- * its own, as each client has.
+ * that reads nothing of the request. Requests are those of a page in Chromium; each connection has its
+ * own token, as each client has.
  */
 export const messages: Bench = {
   name: 'messages',
@@ -39,14 +39,14 @@ export const messages: Bench = {
       const figures: Figure[] = [];
       for (const kind of kinds) {
         const rate = ({ port }: Side): Promise<number> => rateOf(port, kind, tokens);
-        const bar = kind === 'public' ? { least: 4, goal: 6 } : { least: 6, goal: 10 };
+        const limit = kind === 'public' ? { least: 4, goal: 6 } : { least: 6, goal: 10 };
         const measured = await alternate(
           rounds,
           () => rate(servers.leat),
           () => rate(servers.express),
           (text) => progress(`${kind}, ${text}`),
         );
-        figures.push(rateFigure(`messages ${kind}`, measured, bar));
+        figures.push(rateFigure(`messages ${kind}`, measured, limit));
       }
       return [...figures, await shareOfPossible(servers, tokens, rounds, progress)];
     } finally {
@@ -86,10 +86,10 @@ async function rateOf(
   return load({ port, connections, seconds, requests });
 }
 
-/** Both sides have to be the same API: a yardstick that checks nothing would measure nothing. */
+/** Checks that both sides are the same API: a baseline without token checks would be meaningless. */
 async function checkSame(port: number, token = ''): Promise<void> {
   const base = `http://127.0.0.1:${port}/api/messages`;
-  const ask = async (kind: string, authorization?: string): Promise<[number, unknown]> => {
+  const get = async (kind: string, authorization?: string): Promise<[number, unknown]> => {
     const headers = { origin, ...(authorization === undefined ? {} : { authorization }) };
     const response = await fetch(`${base}/${kind}`, { headers });
     assert.equal(response.headers.get('access-control-allow-origin'), origin);
@@ -97,11 +97,11 @@ async function checkSame(port: number, token = ''): Promise<void> {
     return [response.status, await response.json()];
   };
   const good = `Bearer ${token}`;
-  assert.deepEqual(await ask('public'), [200, { text: 'This is a public message.' }]);
-  assert.deepEqual(await ask('protected', good), [200, { text: 'This is a protected message.' }]);
-  assert.deepEqual(await ask('admin', good), [200, { text: 'This is an admin message.' }]);
-  assert.deepEqual(await ask('admin'), [401, { message: 'Requires authentication' }]);
-  assert.deepEqual(await ask('admin', `${good.slice(0, -9)}AAAAAAAAA`), [
+  assert.deepEqual(await get('public'), [200, { text: 'This is a public message.' }]);
+  assert.deepEqual(await get('protected', good), [200, { text: 'This is a protected message.' }]);
+  assert.deepEqual(await get('admin', good), [200, { text: 'This is an admin message.' }]);
+  assert.deepEqual(await get('admin'), [401, { message: 'Requires authentication' }]);
+  assert.deepEqual(await get('admin', `${good.slice(0, -9)}AAAAAAAAA`), [
     401,
     { message: 'Bad credentials' },
   ]);
@@ -115,7 +115,7 @@ interface Issuer {
   close(): Promise<void>;
 }
 
-/** An authorization server that does nothing but publish its key, over TLS. */
+/** Starts an authorization server that only publishes its key, over TLS. */
 async function openIssuer(): Promise<Issuer> {
   const folder = await mkdtemp(join(tmpdir(), 'leat-bench-'));
   const authorityFile = join(folder, 'ca.pem');
@@ -172,7 +172,7 @@ async function startServers(issuer: Issuer): Promise<Record<'leat' | 'express' |
   };
 }
 
-/** The real program, as `npm run messages` starts it. */
+/** Starts the real program as `npm run messages` does. */
 async function startLeatMessages(env: Readonly<Record<string, string>>): Promise<Side> {
   const port = await freePort();
   const program = new URL('../src/main.ts', import.meta.url).pathname;
@@ -186,7 +186,7 @@ async function startLeatMessages(env: Readonly<Record<string, string>>): Promise
   return { port, child };
 }
 
-/** As Chromium sends it from the page of the allowed origin. */
+/** Returns a request as Chromium sends it from a page of the allowed origin. */
 function requestOf(kind: string, token: string | undefined): Buffer {
   const authorization = token === undefined ? [] : [`authorization: Bearer ${token}`];
   const lines = [

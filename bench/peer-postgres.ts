@@ -8,17 +8,17 @@ import { type Drained, drainOnce, openAndCount } from './drain-postgres.ts';
 import { deliveredBytes, signedHeaders } from './drain.ts';
 import type { GraphileOrder } from './graphile.ts';
 import { type Database, type PostgresPlace, withClient, withPostgres } from './postgres.ts';
-import { connections as lanes, publishOneRate, seconds } from './publish.ts';
+import { connections as callers, publishOneRate, seconds } from './publish.ts';
 import { rateFigure } from './report.ts';
 import { alternate } from './rounds.ts';
 import { type Written, writtenFigures } from './written.ts';
 
 const peerEvents = 50_000;
 
-/** The job done the usual way: a queue of jobs in PostgreSQL, each of which posts one event. */
+/** The usual alternative: a queue of jobs in PostgreSQL, each of which posts one event. */
 export const peerPostgres: Bench = {
   name: 'peer-postgres',
-  what: `${peerEvents} waiting events, signed, to one webhook, and publishing over ${lanes} lanes; against graphile-worker with a job for each event on the same server`,
+  what: `${peerEvents} waiting events, signed, to one webhook, and publishing over ${callers} connections; against graphile-worker with a job for each event on the same server`,
   run: (progress, options) =>
     withPostgres(async (database) => {
       const receiver = await startReceiver();
@@ -93,7 +93,7 @@ async function workOnce(
   return drained;
 }
 
-/** What a program of this kind keeps of its deliveries, so that somebody can ask for one. */
+/** The record of a delivery that such a program stores for later queries. */
 const historyTable = `
   create table delivery_attempts (
     id bigint primary key generated always as identity,
@@ -142,7 +142,7 @@ async function addRate(database: Database): Promise<number> {
     kind: 'add',
     url: tempStore.url,
     payload: deliveredBytes(),
-    lanes,
+    callers,
     seconds,
   });
   const { perSecond } = await message<{ perSecond: number }>(child);

@@ -3,9 +3,9 @@ import { startPostgres } from '../test/helpers/postgres.ts';
 import type { Figure } from './bench.ts';
 import { makeFolder, type TempStore } from './leat.ts';
 
-/** A PostgreSQL of the benchmark's own. */
+/** A PostgreSQL server of a benchmark. */
 export interface Database {
-  /** A fresh database on it. */
+  /** Creates a fresh database. */
   createTempStore(): Promise<PostgresPlace>;
 }
 
@@ -13,7 +13,7 @@ export interface PostgresPlace extends TempStore {
   readonly url: string;
 }
 
-/** As a server is run that must not lose anything; with fsync a commit costs what it costs. */
+/** Settings of a server that must not lose anything, with the real cost of a commit. */
 const settings = {
   fsync: 'on',
   synchronous_commit: 'on',
@@ -21,7 +21,7 @@ const settings = {
   shared_buffers: '256MB',
 };
 
-/** Measures on a fresh server, which ends then. The figures say what it runs under. */
+/** Measures on a fresh server, which ends afterwards. The figures name its settings. */
 export async function withPostgres(
   measure: (database: Database) => Promise<Figure[]>,
 ): Promise<Figure[]> {
@@ -36,7 +36,7 @@ export async function withPostgres(
           ...tempStore,
           url,
           location: { engine: 'postgres', url },
-          // Tokens of the nodes are good for one tenant, whatever port each listens on.
+          // Tokens are valid at all nodes, whatever port each listens on.
           settings: { LEAT_STORE: url, LEAT_TENANT_DOMAIN: 'localhost' },
           remove: async () => {
             await server.dropDatabase(url);
@@ -64,7 +64,7 @@ export async function withClient<T>(
   }
 }
 
-/** Version and settings, as the server tells them: results depend on them. */
+/** Reads version and settings of the server: results depend on them. */
 async function settingsOf(client: pg.Client): Promise<string> {
   const { rows } = await client.query<{ name: string; value: string }>(
     `select name, current_setting(name) as value from unnest($1::text[]) as u(name)`,

@@ -1,17 +1,17 @@
-/** What a process costs, as /proc tells. Linux only. */
+/** The resources of a process from /proc. Linux only. */
 import { readdir, readFile } from 'node:fs/promises';
 
 /** Clock ticks per second of /proc/<pid>/stat; fixed at 100 for user space on Linux. */
 const ticksPerSecond = 100;
 
-/** Share of one core that a process takes while so many seconds pass, in percent. */
+/** Measures the share of one core that a process uses for some seconds, in percent. */
 export async function cpuPercent(pid: number, seconds: number): Promise<number> {
   const before = await cpuTicks(pid);
   await wait(seconds);
   return (((await cpuTicks(pid)) - before) / ticksPerSecond / seconds) * 100;
 }
 
-/** The same for a process with all of its children, those that end meanwhile too. */
+/** The same for a process with all of its children, also those that end during that time. */
 export async function familyCpuPercent(pid: number, seconds: number): Promise<number> {
   const before = await familyTicks(pid);
   await wait(seconds);
@@ -22,7 +22,7 @@ export async function residentMegabytes(pid: number): Promise<number> {
   return megabytesOf(pid, 'VmRSS');
 }
 
-/** The most that was ever resident. */
+/** Returns the peak of resident memory. */
 export async function peakMegabytes(pid: number): Promise<number> {
   return megabytesOf(pid, 'VmHWM');
 }
@@ -47,7 +47,7 @@ async function cpuTicks(pid: number): Promise<number> {
 }
 
 async function familyTicks(pid: number): Promise<number> {
-  // Of the children that have ended the parent has the time.
+  // The time of ended children is that of the parent.
   const [user, system, endedUser, endedSystem] = (await statOf(pid)).slice(11).map(Number);
   let ticks = (user ?? 0) + (system ?? 0) + (endedUser ?? 0) + (endedSystem ?? 0);
   for (const name of await readdir('/proc')) {

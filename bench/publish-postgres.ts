@@ -15,11 +15,11 @@ export const publishPostgres: Bench = {
       for (const nodes of options.nodes) {
         const setup = { createTempStore, nodes };
         const at = nodesText(nodes);
-        const bar = nodes === 1 ? { least: 0.4, goal: 0.8 } : undefined;
+        const limit = nodes === 1 ? { least: 0.4, goal: 0.8 } : undefined;
         const one = await publishOneRounds(setup, options, progress);
-        figures.push(rateFigure(`publish one, ${at}`, one, bar));
+        figures.push(rateFigure(`publish one, ${at}`, one, limit));
         const hundred = await publishHundredRounds(setup, bare, options, progress);
-        figures.push(rateFigure(`publish 100, ${at}`, hundred, bar));
+        figures.push(rateFigure(`publish 100, ${at}`, hundred, limit));
       }
       return figures;
     }),

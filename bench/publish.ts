@@ -45,10 +45,10 @@ export const publishHundred: Bench = {
   },
 };
 
-/** Publishing with 100 subscribed streams that do not send meanwhile, against one. */
+/** Publishing with 100 subscribed streams that do not send, against one. */
 export const fanOut: Bench = {
   name: 'fan-out',
-  what: 'publish rate with 100 subscribed streams whose endpoint does not answer, against 1',
+  what: 'publish rate with 100 subscribed streams whose endpoint does not respond, against 1',
   run: async (progress, options) => {
     const rounds = await alternate(
       options.rounds,
@@ -84,12 +84,12 @@ export function publishHundredRounds(
   );
 }
 
-/** Single publishes per second to fresh servers that nobody has subscribed at. */
+/** Measures single publishes per second to fresh servers without streams. */
 export function publishOneRate(setup: Setup): Promise<number> {
   return publishRate(setup, one, 0);
 }
 
-/** Publishes per second to fresh servers with so many subscribed streams that never answer. */
+/** Measures publishes per second to fresh servers with `streams` subscribed streams that get no response. */
 async function publishRate(
   setup: Setup,
   body: string,
@@ -102,7 +102,7 @@ async function publishRate(
     for (let i = 0; i < streams; i++)
       await addStream(store, receiver.port, { name: `stream-${i}` });
   });
-  // One attempt per stream is under way and stays so: nothing is sent while publishing.
+  // One attempt per stream is in progress without end: nothing is sent while publishing.
   const nodes = await startNodes(tempStore, setup.nodes, {
     LEAT_STREAM_CONCURRENCY: '1',
     LEAT_ATTEMPT_TIMEOUT_MS: '60000',
@@ -115,7 +115,7 @@ async function publishRate(
   return rate;
 }
 
-/** The connections are shared out among the nodes. */
+/** Distributes the connections over the nodes. */
 async function loadNodes(
   nodes: readonly Running[],
   body: string,
@@ -151,7 +151,7 @@ async function bareInsertRate(forSeconds: number): Promise<number> {
   return rate;
 }
 
-/** Runs a bare loop of inserts on a file or a database, in a process of its own. */
+/** Runs a bare loop of inserts on a file or a database in its own process. */
 export async function insertRate(file: string, where: string, forSeconds: number): Promise<number> {
   const path = fileURLToPath(new URL(file, import.meta.url));
   const running = promisify(execFile)(process.execPath, [path, where, String(forSeconds)]);

@@ -1,13 +1,13 @@
 /**
- * Clients of a pull on bare sockets: `pull-readers.ts <port> <count> <path> <token>`. Tells when all
- * of them are connected, and when each has seen the event that ends a round.
+ * Clients of a pull on bare sockets: `pull-readers.ts <port> <count> <path> <token>`. Reports
+ * when all are connected, and when each has received the event that ends a round.
  */
 import { connect } from 'node:net';
 
 const [port = '', count = '', path = '', token = ''] = process.argv.slice(2);
 const head = [`GET ${path} HTTP/1.1`, `Host: localhost:${port}`];
 const request = [...head, `Authorization: Bearer ${token}`, '\r\n'].join('\r\n');
-/** It has a type of its own, and may come in two parts. */
+/** The last event has its own type, and may arrive in two parts. */
 const lastEvent = 'event: bench.end';
 let connected = 0;
 let done = 0;
@@ -24,7 +24,7 @@ function open(): void {
       connected += 1;
       if (connected === Number(count)) process.send?.({ kind: 'connected' });
     }
-    // Only the end is looked at: reading must cost less than writing.
+    // Only the end is parsed: reading must cost less than writing.
     const end = rest + chunk.toString('latin1', Math.max(0, chunk.length - 1000));
     rest = end.slice(-lastEvent.length);
     if (!end.includes(lastEvent)) return;

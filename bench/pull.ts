@@ -26,10 +26,10 @@ const settings = {
   LEAT_MAX_CONNECTIONS_PER_ADDRESS: String(2 * idleReaders),
 };
 
-/** What readers cost while nothing happens, and how fast they are given what does. */
+/** The cost of idle readers, and the rate of events to many readers. */
 export const pull: Bench = {
   name: 'pull',
-  what: `CPU and memory of ${idleReaders} idle readers; events delivered to ${readers} readers as they are published, and out of the log, against a bare server that writes the same bytes`,
+  what: `CPU and memory of ${idleReaders} idle readers; events delivered to ${readers} readers as they are published, and from the log, against a bare server that writes the same bytes`,
   run: async (progress, options) => {
     const idle = await idleFigures(progress);
     const live = await alternate(options.rounds, liveRate, bareRate('/live', liveEvents), progress);
@@ -75,7 +75,7 @@ async function idleFigures(progress: (text: string) => void): Promise<Figure[]> 
   ];
 }
 
-/** Deliveries per second to readers at the end of the log, from the first publish on. */
+/** Measures deliveries per second to readers at the end of the log, from the first publish on. */
 async function liveRate(): Promise<number> {
   const tempStore = await createTempStore();
   const leat = await startLeat(tempStore, settings);
@@ -129,7 +129,7 @@ async function waitingRounds(rounds: number, progress: (text: string) => void): 
   return figures;
 }
 
-/** The same measured on a server that does nothing but write. */
+/** Measures the same on a server that only writes. */
 function bareRate(path: '/live' | '/waiting', events: number): () => Promise<number> {
   return async () => {
     const server = startChild('./bare-pull.ts', [String(events), String(perRequest)]);
@@ -148,7 +148,7 @@ function bareRate(path: '/live' | '/waiting', events: number): () => Promise<num
   };
 }
 
-/** Clients in a process of their own, all connected. */
+/** Starts clients in their own process and waits until all are connected. */
 async function startReaders(
   port: number,
   count: number,
@@ -157,6 +157,6 @@ async function startReaders(
 ): Promise<ChildProcess> {
   const child = startChild('./pull-readers.ts', [String(port), String(count), path, token]);
   const { kind } = await message<{ kind: string }>(child);
-  if (kind !== 'connected') throw new Error(`readers told ${kind}`);
+  if (kind !== 'connected') throw new Error(`readers reported ${kind}`);
   return child;
 }

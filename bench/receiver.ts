@@ -1,7 +1,7 @@
 /**
  * A receiver of webhooks in its own process: it reads HTTP/1.1 requests with a Content-Length
- * straight from the socket, so that the receiving side costs as little as it can and is the same
- * for both sides of a comparison. Talks to its parent over IPC:
+ * straight from the socket, so that the receiving side costs as little as possible and is the same
+ * for both sides of a comparison. Messages over IPC:
  *   parent → { kind: 'reset' | 'hold' | 'open' | 'report' }
  *   receiver → { kind: 'listening' | 'report', … }
  */
@@ -13,12 +13,12 @@ export interface ReceiverReport {
   /** Monotonic milliseconds (shared by the processes of one machine) of the first and last one. */
   readonly firstAtMs: number;
   readonly lastAtMs: number;
-  /** Arrival by `"seq":<n>` found in the body, when asked to watch it. */
+  /** Arrival by the `"seq":<n>` in the body, with `--seq`. */
   readonly arrivals: readonly (readonly [seq: number, atMs: number])[];
 }
 
 const hangs = process.argv.includes('--hang');
-/** Answers after 9.5 s: slow, and never a failure. */
+/** Responds after 9.5 s: slow, but never a failure. */
 const isSlow = process.argv.includes('--slow');
 /** Each request needs a connection of its own. */
 const closes = process.argv.includes('--close');
@@ -30,7 +30,7 @@ let count = 0;
 let firstAtMs = 0;
 let lastAtMs = 0;
 let arrivals: [number, number][] = [];
-/** Requests that wait for the gate to open; absent while it is open. */
+/** Requests that are held until `open`; absent when none are held. */
 let held: (() => void)[] | undefined;
 const nowMs = (): number => Number(process.hrtime.bigint()) / 1e6;
 
@@ -54,7 +54,7 @@ function respond(socket: Socket): void {
   else socket.write(response);
 }
 
-/** What was held counts from now on. */
+/** Counts the held requests from now on. */
 function open(): void {
   const waiting = held ?? [];
   held = undefined;

@@ -1,20 +1,20 @@
 import type { Figure } from './bench.ts';
 import { median, ratios, type Rounds } from './rounds.ts';
 
-/** The ratio of two rates, which must be at least so much where there is a bar. */
+/** Returns the ratio of two rates, with its lower limit if there is one. */
 export function rateFigure(
   name: string,
   rounds: Rounds,
-  bar: { readonly least: number; readonly goal: number } | undefined,
+  limit: { readonly least: number; readonly goal: number } | undefined,
 ): Figure {
-  const must = bar && ({ kind: 'least', value: bar.least } as const);
+  const must = limit && ({ kind: 'least', value: limit.least } as const);
   return {
     name,
     detail: perSecond(rounds),
     values: ratios(rounds),
     unit: '×',
     must,
-    goal: bar?.goal,
+    goal: limit?.goal,
   };
 }
 
@@ -28,23 +28,23 @@ export function nodesText(count: number): string {
   return `${count} node${count === 1 ? '' : 's'}`;
 }
 
-/** Whether the median holds the bar; true where there is none. */
+/** Returns whether the median keeps its limit; true without one. */
 export function holds(figure: Figure): boolean {
   const value = median(figure.values);
   if (figure.must === undefined) return true;
   return figure.must.kind === 'least' ? value >= figure.must.value : value <= figure.must.value;
 }
 
-/** One line for people: name, both sides, median, spread, bar. */
+/** Returns one line of text: name, both sides, median, spread, limit. */
 export function line(figure: Figure): string {
   const show = (value: number): string => value.toFixed(value < 10 ? 2 : 0);
   const { must } = figure;
-  const bar = must && `; must ${must.kind === 'least' ? '≥' : '≤'} ${must.value}`;
+  const limit = must && `; must ${must.kind === 'least' ? '≥' : '≤'} ${must.value}`;
   const goal = figure.goal === undefined ? '' : `, goal ${figure.goal}`;
   const mark = must === undefined ? '    ' : holds(figure) ? 'ok  ' : 'FAIL';
   const spread = `${show(Math.min(...figure.values))} to ${show(Math.max(...figure.values))}`;
   return (
     `${mark} ${figure.name.padEnd(18)} ` +
-    `${show(median(figure.values))} ${figure.unit} (${spread}${bar ?? ''}${goal}) ${figure.detail}`
+    `${show(median(figure.values))} ${figure.unit} (${spread}${limit ?? ''}${goal}) ${figure.detail}`
   );
 }

@@ -1,4 +1,4 @@
-/** Alternating rounds of two measurements, and what is said about them. */
+/** Alternating rounds of two measurements, and their statistics. */
 
 export interface Rounds {
   /** Figures of the measured side, one per round. */
@@ -8,7 +8,7 @@ export interface Rounds {
 }
 
 /**
- * Measures `ours` and `theirs` alternately, so that a slow minute of the machine hits both. The
+ * Measures `ours` and `theirs` alternately, so that a slow minute of the machine affects both. The
  * side that starts changes from round to round.
  */
 export async function alternate(
@@ -30,7 +30,7 @@ export function median(values: readonly number[]): number {
   return quantile(values, 0.5);
 }
 
-/** The value below which `share` (0..1) of the values lie; nearest rank. */
+/** Returns the value below which `share` (0..1) of the values lie; nearest rank. */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length / 2;
@@ -40,7 +40,7 @@ export function quantile(values: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? NaN;
 }
 
-/** Ratio of each round; their median is the figure that is held against the bar. */
+/** Returns the ratio of each round; their median is compared with the limit. */
 export function ratios(rounds: Rounds): number[] {
   return rounds.ours.map((figure, round) => figure / (rounds.theirs[round] ?? NaN));
 }

@@ -24,13 +24,13 @@ import {
 
 const tenants = 10_000;
 const streamsPerTenant = 10;
-/** After the last stream was claimed: what the start left in memory is collected meanwhile. */
+/** Pause after the last stream was claimed, in which garbage of the start is collected. */
 const restSeconds = 30;
-/** A round of upkeep falls into it. */
+/** Includes a round of upkeep. */
 const watchSeconds = 60;
 const lastTenant = { name: 'last', domain: 'last.example.com' };
 
-/** What a start with many streams of many tenants costs, and what they cost at rest. Linux only. */
+/** The cost of a start with many streams of many tenants, and of the idle streams. Linux only. */
 export const sizes: Bench = {
   name: 'sizes',
   what: `${tenants * streamsPerTenant} streams of ${tenants} tenants: from the start of the process to the first delivery to the last tenant, CPU over ${watchSeconds} s and memory once every stream is owned and at the head of its log; no comparison`,
@@ -122,7 +122,7 @@ async function measure(
   }
 }
 
-/** The processor time of Leat alone has a bar; that of the database is shown beside it. */
+/** The CPU time of Leat has a limit; that of the database is shown only. */
 async function watchAtRest(
   engine: string,
   pid: number,
@@ -144,8 +144,8 @@ async function watchAtRest(
   ];
 }
 
-function figure(name: string, detail: string, value: number, unit: string, bar?: number): Figure {
-  const must = bar === undefined ? undefined : ({ kind: 'most', value: bar } as const);
+function figure(name: string, detail: string, value: number, unit: string, limit?: number): Figure {
+  const must = limit === undefined ? undefined : ({ kind: 'most', value: limit } as const);
   return { name, detail, values: [value], unit, must, goal: undefined };
 }
 
@@ -154,7 +154,7 @@ interface Client {
   readonly clientSecret: string;
 }
 
-/** Makes the tenants and their streams; answers a client of the last tenant. */
+/** Creates the tenants and their streams; returns a client of the last tenant. */
 async function fill(
   tempStore: TempStore,
   receiverPort: number,
@@ -256,7 +256,7 @@ async function insertPostgres(url: string, { streams }: Rows): Promise<void> {
   });
 }
 
-/** Waits for `/readyz`; answers the seconds since `began`. */
+/** Waits for `/readyz`; returns the seconds since `began`. */
 async function readySince(began: number, url: string, check: () => void): Promise<number> {
   for (;;) {
     check();
@@ -269,7 +269,7 @@ async function readySince(began: number, url: string, check: () => void): Promis
   }
 }
 
-/** Waits until the node works for every stream, each is at the head of its log and nothing is under way. */
+/** Waits until the node owns every stream, each is at the head of its log and nothing is in progress. */
 async function atRest(metricsUrl: string, check: () => void): Promise<void> {
   for (;;) {
     check();
@@ -283,7 +283,7 @@ async function atRest(metricsUrl: string, check: () => void): Promise<void> {
   }
 }
 
-/** The process that the server's backends are children of. */
+/** Returns the parent process of the server's backends. */
 async function serverOf(client: pg.Client): Promise<number> {
   const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
   return parentOf(rows[0]?.pid ?? 0);

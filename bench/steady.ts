@@ -4,15 +4,15 @@ import { orderData } from './leat.ts';
 
 /** Publishes numbered events at a steady rate. */
 export interface Steady {
-  /** Publishes for so long; returns how many events were accepted. Throws on a refusal. */
+  /** Publishes for some seconds; returns the number of accepted events. Throws on a refusal. */
   run(seconds: number): Promise<number>;
-  /** When the request with this event began, by the machine's monotonic clock. */
+  /** Returns when the request with this event began, by the machine's monotonic clock. */
   sentAtMs(seq: number): number | undefined;
 }
 
 const nowMs = (): number => Number(process.hrtime.bigint()) / 1e6;
 
-/** One event a request, over as many connections as it takes. */
+/** Sends one event per request, over as many connections as needed. */
 export function createSteady(
   { url, headers }: Pick<Tenant, 'url' | 'headers'>,
   type: string,

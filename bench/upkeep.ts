@@ -23,22 +23,22 @@ import { median, quantile } from './rounds.ts';
 
 const perSecond = 200;
 const seconds = 30;
-/** A node that has just started compiles, and looks at all failures once. */
+/** A node that has just started compiles its code, and reads all failures once. */
 const warmUpSeconds = 10;
 const rowsDefault = 10_000_000;
 const scale = { tenants: 5000, days: 365, streams: 10, failures: 5000 };
 const dayMs = 86_400_000;
-/** Nothing is old by these: the side without upkeep. */
+/** Retentions by which nothing is old: the side without upkeep. */
 const keepAll = {
   LEAT_EVENT_RETENTION_DAYS: '3650',
   LEAT_ATTEMPT_RETENTION_DAYS: '3650',
   LEAT_LAG_MAX_DAYS: '3650',
 };
 
-/** What publishing and delivering notice of upkeep, and whether it gets done. */
+/** The effect of upkeep on publishing and delivering, and whether it completes. */
 export const upkeep: Bench = {
   name: 'upkeep',
-  what: `p99 at ${perSecond} events a second while old days go and a session reads every table, against the same store with nothing to remove`,
+  what: `p99 at ${perSecond} events a second while old days are removed and a session reads every table, against the same store with nothing to remove`,
   run: async (progress, options) => {
     const receiver = await startReceiver('--seq');
     try {
@@ -48,7 +48,7 @@ export const upkeep: Bench = {
           await withStore(tempStore, () => Promise.resolve());
           await withClient(tempStore.url, async (client) => {
             await fillPostgres(client, options);
-            // What filling left to write and to look at is not what is measured.
+            // Work that remains from filling must not be measured.
             await client.query('vacuum analyze');
             await client.query('checkpoint');
           });
@@ -70,7 +70,7 @@ export const upkeep: Bench = {
         return {
           tempStore,
           halfway: () => Promise.resolve(),
-          // While a node runs the file is its own.
+          // The file belongs to a node while it runs.
           falling: () => Promise.resolve(statSync(file).size),
           left: () => Promise.resolve(oldRowsAndSpace(file)),
           bytes: () => Promise.resolve(statSync(file).size),
@@ -88,9 +88,9 @@ interface Filled {
   readonly tempStore: TempStore;
   /** Called in the middle of the load. */
   halfway(): Promise<unknown>;
-  /** What falls while upkeep goes on, and ends at 0 or not. */
+  /** A number that falls during upkeep, to 0 when it completes. */
   falling(): Promise<number>;
-  /** Old days, or rows and pages, that are still there once the node has ended. */
+  /** Old days, or rows and pages, that remain when the node has ended. */
   left(): Promise<number>;
   bytes(): Promise<number>;
 }
@@ -99,7 +99,7 @@ interface Measured {
   readonly publish: number;
   readonly deliver: number;
   readonly left: number;
-  /** Of what the store had before. */
+  /** Share of the former size of the store. */
   readonly size: number;
 }
 
@@ -155,9 +155,9 @@ async function measure(
   const { tempStore } = filled;
   await withStore(tempStore, (store) => addStream(store, receiver.port, { name: 'latency' }));
   const before = await filled.bytes();
-  // Otherwise the first commits wait for the disk to take what was filled.
+  // Otherwise the first commits wait for earlier writes to the disk.
   execFileSync('sync');
-  // With many tenants the host decides, the port included.
+  // With many tenants the host with its port chooses the tenant.
   const port = String(await freePort());
   const host = { LEAT_PORT: port, LEAT_TENANT_DOMAIN: `127.0.0.1:${port}` };
   const nodes = await startNodes(
@@ -219,7 +219,7 @@ async function drive(
     .map(([seq, atMs]) => Math.max(0, atMs - (starts.get(seq) ?? NaN)));
 }
 
-/** Upkeep has a round each minute: ends when one went by in which nothing fell. */
+/** Waits until a minute, one round of upkeep, has passed without progress. */
 async function untilItRests(filled: Filled): Promise<void> {
   let last = await filled.falling();
   for (let idle = 0; last > 0 && idle < 90; idle += 1) {
@@ -242,7 +242,7 @@ async function oldDays(client: pg.Client): Promise<number> {
   return rows[0]?.count ?? 0;
 }
 
-/** Rows that are to go, and free pages beyond those that a file keeps. */
+/** Returns the rows to remove, and the free pages beyond those that a file keeps. */
 function oldRowsAndSpace(file: string): number {
   const db = new DatabaseSync(file, { readOnly: true });
   const old = (today() - 8) * dayMs;
@@ -262,13 +262,13 @@ async function databaseBytes(client: pg.Client): Promise<number> {
   return Number(rows[0]?.bytes);
 }
 
-/** All of the history is of one day, with the attempts of the failures in it. */
+/** Fills the history of one day, including the attempts of failures. */
 async function fillPostgres(client: pg.Client, options: RunOptions): Promise<void> {
   const { tenants, days, streams, failures } = scale;
   const rows = options.events ?? rowsDefault;
   const day = today() - 10;
   const at = day * dayMs;
-  // Days of 365: those of the tables are made as Leat makes them.
+  // 365 days: their tables are created as Leat does.
   await client.query(`
     do $$ declare made integer; begin
       for made in ${today() - days} .. ${today() - 1} loop

@@ -3,35 +3,35 @@ import { waitFor } from '../test/helpers/leat.ts';
 import type { Figure } from './bench.ts';
 import { median } from './rounds.ts';
 
-/** What a database was made to write, for each event that was delivered meanwhile. */
+/** Writes of a database per event that was delivered at the same time. */
 export interface Written {
   readonly walBytes: number;
-  /** Of those, whole pages that were written because a checkpoint had been before. */
+  /** Full pages among them, written after a checkpoint. */
   readonly fullPages: number;
   readonly commits: number;
-  /** By table, partitions counted with theirs. */
+  /** By table, including its partitions. */
   readonly tables: ReadonlyMap<string, Rows>;
 }
 
 interface Rows {
   readonly inserted: number;
   readonly updated: number;
-  /** Of those, without a new entry in any index. */
+  /** Updates without a new index entry (HOT). */
   readonly hot: number;
   readonly deleted: number;
 }
 
-/** The counting of one measurement. */
+/** Counts the writes of one measurement. */
 export interface Counting {
-  /** Marks the end of what is to be counted. `done` is SQL that is true once all is recorded. */
+  /** Ends the measurement. `done` is SQL that is true once everything is recorded. */
   stop(done: string): Promise<void>;
-  /** Ask once the clients have gone: what they did is reported at their end at the latest. */
+  /** Returns the counts; call it after the clients have ended, as sessions report their statistics then at the latest. */
   written(events: number): Promise<Written>;
 }
 
 /**
- * Counts from now on. Begins with a checkpoint and with fresh statistics of the planner, so that no
- * side pays for how its events came to wait.
+ * Starts to count, after a checkpoint and with fresh planner statistics, so that no side pays for how
+ * its waiting events were created.
  */
 export async function countWrites(client: pg.Client): Promise<Counting> {
   await client.query('analyze');
@@ -45,7 +45,7 @@ export async function countWrites(client: pg.Client): Promise<Counting> {
       endedAt = await walPosition(client);
     },
     written: async (events) => {
-      await until(client, nobodyElse);
+      await until(client, noOtherSession);
       const [rows, after] = [await rowsOf(client), await countersOf(client)];
       return {
         walBytes: (endedAt - startedAt) / events,
@@ -59,7 +59,7 @@ export async function countWrites(client: pg.Client): Promise<Counting> {
   };
 }
 
-/** WAL, rows and commits of the rounds, which have no bar. */
+/** Returns WAL, rows and commits of the rounds, which have no limit. */
 export function writtenFigures(name: string, rounds: readonly Written[]): Figure[] {
   const rows = (written: Written): number => {
     const tables = [...written.tables.values()];
@@ -87,7 +87,7 @@ export function writtenFigures(name: string, rounds: readonly Written[]): Figure
   ];
 }
 
-/** Tables that take part for at least one event in a hundred. */
+/** Returns the tables with writes for at least one event in a hundred. */
 function tablesText({ tables }: Written): string {
   const texts = [...tables].flatMap(([name, { inserted, updated, hot, deleted }]) => {
     const parts = [
@@ -137,7 +137,7 @@ async function walPosition(client: pg.Client): Promise<number> {
   return rows[0]?.at ?? NaN;
 }
 
-const nobodyElse = `not exists (
+const noOtherSession = `not exists (
   select 1 from pg_stat_activity where datname = current_database()
     and backend_type = 'client backend' and pid <> pg_backend_pid())`;
 
