@@ -15,7 +15,7 @@ import type { NumberedPage, PageByNumber } from '../store/port/page.ts';
 import type { Store } from '../store/port/store.ts';
 import { isManagementAudience, managementApi } from './management.ts';
 import { noApi, orNotFound } from './not-found.ts';
-import { numberedResponse, numberedPageOf, pageTooLarge } from './numbered-page.ts';
+import { numberedResponse, numberedPageOf, pageTooLarge } from './page.ts';
 import { type Call, type Operation, operation } from './operation.ts';
 import { badBody, conflict, Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';

@@ -17,7 +17,7 @@ import {
 import { emptyBody } from '../schemas/schema.ts';
 import type { Store } from '../store/port/store.ts';
 import { noClient, orNotFound } from './not-found.ts';
-import { numberedResponse, numberedPageOf } from './numbered-page.ts';
+import { numberedResponse, numberedPageOf } from './page.ts';
 import { type Call, type Operation, operation } from './operation.ts';
 import { heldScopes, requireSubset } from './scope-rules.ts';
 import { badBody, conflict, type Problem, quoted } from './http/problem.ts';

@@ -1,5 +1,5 @@
 import { badBody, quoted } from './http/problem.ts';
-import { isRawJSON } from './http/raw-json.ts';
+import { isRawJSON } from './http/verbatim.ts';
 
 /**
  * Checks the attributes of a CloudEvent that are delivered unchanged: optional ones like `subject`, and

@@ -14,14 +14,13 @@ import {
 } from '../schemas/deliveries.ts';
 import type { FailureFilter } from '../store/port/deliveries.ts';
 import type { Store } from '../store/port/store.ts';
-import { formatViolation } from './formats.ts';
+import { formatViolation, windowOf } from './formats.ts';
 import { noEvent, orNotFound, streamOf } from './not-found.ts';
 import { type OperationResponse, type Call, type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
 import { badBody, badQuery, conflict, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 import { JsonText } from './http/sliced-json.ts';
-import { windowOf } from './window.ts';
 
 export interface DeliveryDeps {
   readonly store: Pick<Store, 'streams' | 'deliveries'>;

@@ -1,7 +1,10 @@
 import type { Millis } from '../core/clock.ts';
 import { parseTime } from '../core/date.ts';
-import { parseOffset, type Position } from '../core/offset.ts';
-import { type Problem, quoted } from './http/problem.ts';
+import { parseOffset, type Position, checkOf } from '../core/offset.ts';
+import { type Problem, quoted, type badQuery, badBody } from './http/problem.ts';
+import type { Offset } from '../core/types.ts';
+import { idAt } from '../pull/start-position.ts';
+import type { LogStore } from '../store/port/log.ts';
 
 /** Makes the 400 of one property, for example with `badQuery`. */
 export type BadProperty = (reason: string) => Problem;
@@ -23,4 +26,54 @@ export function positionOf(text: string, bad: BadProperty): Position {
 /** Returns the reason of a 400 for a text that does not have a format. */
 export function formatViolation(format: string, text: string): string {
   return `Object didn't pass validation for format ${format}: ${quoted(text)}`;
+}
+
+/** The fields of a request that select a period. */
+export interface SentWindow {
+  readonly date_from?: string | undefined;
+  readonly date_to?: string | undefined;
+}
+
+/** A period: `from` inclusive, `to` exclusive. */
+export interface Window {
+  readonly from: Millis | undefined;
+  readonly to: Millis | undefined;
+}
+
+/** Parses a period. Throws the 400 of `bad` for an invalid date, or if `date_from` is later. */
+export function windowOf(sent: SentWindow, bad: typeof badQuery): Window {
+  const badFrom: BadProperty = (reason) => bad(reason, 'date_from', 'Earliest time, inclusive');
+  const badTo: BadProperty = (reason) => bad(reason, 'date_to', 'Latest time, exclusive');
+  const from = sent.date_from === undefined ? undefined : timeOf(sent.date_from, badFrom);
+  const to = sent.date_to === undefined ? undefined : timeOf(sent.date_to, badTo);
+  if (from !== undefined && to !== undefined && from > to) {
+    throw badFrom('date_from is later than date_to');
+  }
+  return { from, to };
+}
+
+/** A property of a body that contains an offset. */
+export interface OffsetProperty {
+  readonly text: string;
+  readonly property: string;
+  readonly description: string;
+}
+
+/**
+ * Returns the offset of a property of a body. Throws 400 if it is malformed, is beyond `head`, or
+ * belongs to another event than the log has at that offset.
+ */
+export async function offsetOf(
+  log: Pick<LogStore, 'page'>,
+  tenant: number,
+  head: Offset,
+  { text, property, description }: OffsetProperty,
+): Promise<Offset> {
+  const bad = (reason: string): Problem => badBody(reason, property, description);
+  const { offset, check } = positionOf(text, bad);
+  if (offset > head) throw bad('No event has this offset yet, send an offset of this tenant');
+  if (check === undefined || offset === 0) return offset;
+  const id = await idAt(log, tenant, offset);
+  if (id === undefined || checkOf(id) === check) return offset;
+  throw bad('Another event has this offset since the store was restored, send a date instead');
 }

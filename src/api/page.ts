@@ -1,7 +1,8 @@
 import { formatCursor, parseCursor } from '../core/page.ts';
 import { formatViolation } from './formats.ts';
-import { badQuery } from './http/problem.ts';
+import { badQuery, Problem } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
+import type { NumberedPage, PageByNumber } from '../store/port/page.ts';
 
 /** The page of a query, for the store. */
 export interface PageRequest {
@@ -29,4 +30,41 @@ export function pageOf(
 /** Returns the field `next` of a response: absent on the last page. */
 export function nextOf(key: string | undefined): { next?: string } {
   return key === undefined ? {} : { next: formatCursor(key) };
+}
+
+/** The paging parameters of a query, without defaults. */
+export interface NumberedQuery {
+  readonly page?: number | undefined;
+  readonly per_page?: number | undefined;
+  readonly include_totals?: boolean | undefined;
+}
+
+/** Returns the page of a query for the store. */
+export function numberedPageOf({ page = 0, per_page: perPage = 50 }: NumberedQuery): PageByNumber {
+  return { page, perPage };
+}
+
+/** Returns the bare items, or with `include_totals` an object (docs/http-api.md#numbered-pages). */
+export function numberedResponse(
+  name: string,
+  { items, total }: NumberedPage<unknown>,
+  query: NumberedQuery,
+): object {
+  if (query.include_totals !== true) return items;
+  return { ...totalsOf(query, total), [name]: items };
+}
+
+/** Returns the 400 for a page of more than 8 MiB; `parameters` of the query make it smaller. */
+export function pageTooLarge(parameters: string): Problem {
+  const message = `The page would be larger than 8 MiB. Use a smaller ${parameters}.`;
+  return new Problem(400, message, 'invalid_paging');
+}
+
+/** Returns the position of a page in its list. */
+export function totalsOf(
+  query: NumberedQuery,
+  total: number,
+): { start: number; limit: number; total: number } {
+  const { page, perPage } = numberedPageOf(query);
+  return { start: page * perPage, limit: perPage, total };
 }

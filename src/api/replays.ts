@@ -16,10 +16,9 @@ import { positionAt } from '../pull/start-position.ts';
 import type { Store } from '../store/port/store.ts';
 import { noReplay, noStream, orNotFound, streamOf } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
-import { offsetOf } from './offset.ts';
+import { offsetOf, windowOf } from './formats.ts';
 import { badBody, conflict } from './http/problem.ts';
 import { waitForOwner } from './wait-for-owner.ts';
-import { windowOf } from './window.ts';
 
 export interface ReplayDeps {
   readonly store: Pick<Store, 'streams' | 'log' | 'replays' | 'ownership'>;

@@ -15,10 +15,9 @@ import {
 import type { Store } from '../store/port/store.ts';
 import { apisOf, type ApiLookupDeps, audiencesOf } from './api-lookup.ts';
 import { noApi, noClient, noRole, noUser, orNotFound } from './not-found.ts';
-import { numberedResponse, numberedPageOf } from './numbered-page.ts';
+import { numberedResponse, numberedPageOf, nextOf, pageOf } from './page.ts';
 import { type Operation, operation } from './operation.ts';
 import { requireSubset } from './scope-rules.ts';
-import { nextOf, pageOf } from './page.ts';
 import { badBody, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 

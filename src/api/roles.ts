@@ -4,7 +4,7 @@ import type { Role } from '../core/types.ts';
 import { role, roleCreate, roleParams, rolePatch, roles, rolesQuery } from '../schemas/roles.ts';
 import type { Store } from '../store/port/store.ts';
 import { noRole, orNotFound } from './not-found.ts';
-import { numberedResponse, numberedPageOf } from './numbered-page.ts';
+import { numberedResponse, numberedPageOf } from './page.ts';
 import { type Operation, operation } from './operation.ts';
 import { conflict, type Problem } from './http/problem.ts';
 

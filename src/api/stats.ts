@@ -9,7 +9,7 @@ import { streamOf } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
 import { badQuery } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
-import { type SentWindow, windowOf } from './window.ts';
+import { type SentWindow, windowOf } from './formats.ts';
 
 export interface StatsDeps {
   readonly store: Pick<Store, 'streams'>;

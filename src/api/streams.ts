@@ -22,7 +22,7 @@ import type { Store } from '../store/port/store.ts';
 import { destinationOf, secretField, showDestination } from './destination.ts';
 import type { Log } from '../core/log.ts';
 import { type OperationResponse, type Call, type Operation, operation } from './operation.ts';
-import { offsetOf } from './offset.ts';
+import { offsetOf } from './formats.ts';
 import { nextOf, pageOf } from './page.ts';
 import { badBody, conflict, type Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';

@@ -9,9 +9,8 @@ import {
   usersQuery,
 } from '../schemas/users.ts';
 import type { Store } from '../store/port/store.ts';
-import { numberedPageOf, pageTooLarge, totalsOf } from './numbered-page.ts';
+import { numberedPageOf, pageTooLarge, totalsOf, nextOf, pageOf } from './page.ts';
 import { type Operation, operation } from './operation.ts';
-import { nextOf, pageOf } from './page.ts';
 import { badQuery, Problem } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 import { showUser } from './show-user.ts';

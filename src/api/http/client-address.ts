@@ -1,8 +1,8 @@
 import { isIP } from 'node:net';
 import type { IncomingMessage } from 'node:http';
 import type { TLSSocket } from 'node:tls';
-import { createProxyCheck } from './proxies.ts';
 import { Problem } from './problem.ts';
+import { isPeerWithin, parseNetworks } from '../../core/address.ts';
 
 /** The client of a request and the host that it requested, with the headers of trusted proxies. */
 export interface ClientAddress {
@@ -84,4 +84,14 @@ function entriesOf(header: string | readonly string[] | undefined): string[] {
     .split(',')
     .map((entry) => entry.trim())
     .filter((entry) => entry !== '');
+}
+
+/**
+ * Creates the check whether an address belongs to a trusted proxy: LEAT_TRUST_PROXY, addresses and
+ * CIDR ranges. An IPv4 range includes its addresses in IPv4-mapped form (`::ffff:10.0.0.1`); a zone
+ * (`%eth0`) is ignored.
+ */
+export function createProxyCheck(ranges: readonly string[]): (address: string) => boolean {
+  const networks = parseNetworks(ranges);
+  return (address) => networks.length > 0 && isPeerWithin(address, networks);
 }

@@ -2,7 +2,7 @@ import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '../../core/clock.ts';
 import { addressKey } from '../../core/rate.ts';
-import { createProxyCheck } from './proxies.ts';
+import { createProxyCheck } from './client-address.ts';
 import { guardRequests, pipelinedMax } from './request-guard.ts';
 
 /** Open connections of one process; further ones are closed. */

@@ -1,5 +1,3 @@
-import { rawJSON } from './raw-json.ts';
-
 /**
  * Parses JSON and keeps numbers that a double would change (12345678901234567890, 1.10, 1e400) as
  * `JSON.rawJSON`. Everything else is like `JSON.parse`: the last one of repeated fields counts, and
@@ -169,3 +167,14 @@ function isOfNumber(unit: number): boolean {
     lower === 0x65
   );
 }
+
+/**
+ * Holds a number as its text where a double cannot represent it; `JSON.stringify` writes the text
+ * (ECMA-262, JSON.rawJSON). TypeScript has no type definitions for it yet.
+ */
+const { rawJSON, isRawJSON } = JSON as unknown as {
+  rawJSON(text: string): object;
+  isRawJSON(value: unknown): boolean;
+};
+
+export { isRawJSON };

@@ -3,7 +3,6 @@ import type { Tenant } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { TenantStore } from '../port/tenants.ts';
 import type { RemovalStep } from '../rules/tenant-removal.ts';
-import { keepUnchanged } from '../rules/unchanged-list.ts';
 import { type Command, type Commands, Lock, sql } from './command.ts';
 import { perDialect } from './dialect.ts';
 
@@ -122,4 +121,21 @@ function* takenName(
     select name, domain from leaving_tenants where name = ${name}`;
   if (others.some((other) => other.name === name)) return 'name_taken';
   return others.length > 0 ? 'domain_taken' : undefined;
+}
+
+/**
+ * Caches a list that is read often: returns the array of the last call while `mark`, which costs
+ * less than the list, is the same.
+ */
+function keepUnchanged<T>(deps: {
+  readonly mark: () => Promise<string>;
+  readonly read: () => Promise<readonly T[]>;
+}): () => Promise<readonly T[]> {
+  let kept: { readonly mark: string; readonly list: readonly T[] } | undefined;
+  return async () => {
+    // Before the list: a change between the two is in the list, and changes the next mark.
+    const current = await deps.mark();
+    if (kept?.mark !== current) kept = { mark: current, list: await deps.read() };
+    return kept.list;
+  };
 }

@@ -10,8 +10,7 @@ import {
 } from '../directory/command.ts';
 import { createWriter } from '../directory/dialect.ts';
 import { type BoundedRows, rowBytes } from '../rows/bounded.ts';
-import { advisoryLock } from './advisory-lock.ts';
-import type { Database, Queries } from './database.ts';
+import { advisoryLock, type Database, type Queries } from './database.ts';
 
 /** Runs commands on the connections of `db`. */
 export function createCommands(db: Database): Commands {

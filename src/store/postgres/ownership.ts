@@ -15,8 +15,7 @@ import type { Seal } from '../seal.ts';
 import { numbers, type Database, type Queries } from './database.ts';
 import { failWaiting } from './disabling.ts';
 import type { StoreIdentity } from './identity.ts';
-import { isPresent } from './nodes.ts';
-import { lockRuns, raiseCursors, type Run, writeRuns } from './runs.ts';
+import { isPresent, lockRuns, raiseCursors, type Run, writeRuns } from './runs.ts';
 import type { ServerTime } from './time.ts';
 import { streamOf, type StreamRow } from '../rows/streams.ts';
 

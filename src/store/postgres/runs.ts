@@ -1,6 +1,6 @@
 import { streamKeyOf } from '../../core/stream-key.ts';
 import { firstChangeFrom } from '../../core/subscription.ts';
-import type { Offset, Subscription, StreamRef } from '../../core/types.ts';
+import type { Offset, Subscription, StreamRef, Node } from '../../core/types.ts';
 import type { CursorRaise } from '../port/ownership.ts';
 import { type Run as AnyRun, runOf, type RunRow } from '../rows/runs.ts';
 import { numbers, type Queries } from './database.ts';
@@ -100,4 +100,11 @@ export async function noteChanges(tx: Queries, refs: readonly StreamRef[]): Prom
     where owner is not null and (tenant, stream) in (select * from unnest(
       ${numbers(refs.map(({ tenant }) => tenant))}::int[],
       ${refs.map(({ stream }) => stream)}::text[]))`;
+}
+
+/** Returns whether the node is alive in this incarnation; a former one may not write any more. */
+export async function isPresent(tx: Queries, node: Node): Promise<boolean> {
+  const row = await tx.get`
+    select 1 from nodes where id = ${node.id} and incarnation = ${node.incarnation}`;
+  return row !== undefined;
 }

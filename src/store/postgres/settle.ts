@@ -9,10 +9,9 @@ import { addAttempts } from './attempts.ts';
 import { type PendingWrites, recordOutcomes } from './pending-writes.ts';
 import { type Database, numbers, type Queries } from './database.ts';
 import type { StoreIdentity } from './identity.ts';
-import { isPresent } from './nodes.ts';
+import { isPresent, cursorMax, lockRuns, noteChanges, type Run, writeRuns } from './runs.ts';
 import { addProgress } from './replays.ts';
 import { readRows, removeRows, type RowsByStream, writeRows } from './rows.ts';
-import { cursorMax, lockRuns, noteChanges, type Run, writeRuns } from './runs.ts';
 import { addStats } from './stats.ts';
 import { storeNow } from './time.ts';
 

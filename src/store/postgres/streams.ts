@@ -12,14 +12,13 @@ import type { Hint } from '../port/hints.ts';
 import type { Page } from '../port/page.ts';
 import type { StreamStore } from '../port/streams.ts';
 import type { Seal } from '../seal.ts';
-import type { Database, Queries } from './database.ts';
+import { type Database, type Queries, advisoryLock } from './database.ts';
 import { failWaiting } from './disabling.ts';
 import { type Tip, tipOf } from './log.ts';
 import { lockRun, noteChanges, type Run, writeRuns } from './runs.ts';
 import { countSkipped, passedOverBy } from './skipped.ts';
 import { listStats } from './stats.ts';
 import { storeNow } from './time.ts';
-import { advisoryLock } from './advisory-lock.ts';
 import { boundedRows, boundOf, type CountedRow, rowBytes } from '../rows/bounded.ts';
 import { streamOf, type StreamRow, streamsOf, typeNamesBytes } from '../rows/streams.ts';
 
