@@ -76,7 +76,7 @@ interface Outcome {
   /** The text that the script of the page has read, or its error. */
   readonly read: { readonly status: number; readonly body: unknown } | { readonly failed: string };
   /** The messages on the console of Chromium. */
-  readonly said: string;
+  readonly logged: string;
 }
 
 /** Returns the result of `fetch` in a script of a page of this origin. */
@@ -84,13 +84,13 @@ async function fetchFrom(origin: string, path: string, init: object = {}): Promi
   const context = await running.browser.newContext();
   try {
     const page: Page = await context.newPage();
-    const said: string[] = [];
-    page.on('console', (line) => said.push(line.text()));
+    const logged: string[] = [];
+    page.on('console', (line) => logged.push(line.text()));
     await page.goto(origin);
     const read = await page.evaluate<Outcome['read'], [string, object]>(
-      async ([url, given]) => {
+      async ([url, options]) => {
         try {
-          const response = await fetch(url, given);
+          const response = await fetch(url, options);
           return { status: response.status, body: await response.json() };
         } catch (error) {
           return { failed: String(error) };
@@ -98,7 +98,7 @@ async function fetchFrom(origin: string, path: string, init: object = {}): Promi
       },
       [`${wire.url}/${path}`, init],
     );
-    return { read, said: said.join('\n') };
+    return { read, logged: logged.join('\n') };
   } finally {
     await context.close();
   }
@@ -118,8 +118,8 @@ describe('a page of the allowed origin', () => {
     test(`a page of the allowed origin reads the ${path} message`, async () => {
       const init = path === 'public' ? {} : withToken(token);
       const seen = wire.requests().length;
-      const { read, said } = await fetchFrom(allowed, path, init);
-      assert.deepEqual(read, { status: 200, body: { text } }, said);
+      const { read, logged } = await fetchFrom(allowed, path, init);
+      assert.deepEqual(read, { status: 200, body: { text } }, logged);
       const preflight = path === 'public' ? [] : [`OPTIONS /api/messages/${path}`];
       assert.deepEqual(wire.requests().slice(seen), [...preflight, `GET /api/messages/${path}`]);
     });
@@ -138,29 +138,29 @@ describe('a page of the allowed origin', () => {
   });
 
   test('a page of the allowed origin can send GET only', async () => {
-    const { read, said } = await fetchFrom(allowed, 'public', { method: 'PUT' });
+    const { read, logged } = await fetchFrom(allowed, 'public', { method: 'PUT' });
     assert.ok('failed' in read, JSON.stringify(read));
-    assert.match(said, /Method PUT is not allowed by Access-Control-Allow-Methods/);
+    assert.match(logged, /Method PUT is not allowed by Access-Control-Allow-Methods/);
   });
 
   test('a page of the allowed origin cannot send cookies', async () => {
-    const { read, said } = await fetchFrom(allowed, 'public', { credentials: 'include' });
+    const { read, logged } = await fetchFrom(allowed, 'public', { credentials: 'include' });
     assert.ok('failed' in read, JSON.stringify(read));
-    assert.match(said, /Access-Control-Allow-Credentials/);
+    assert.match(logged, /Access-Control-Allow-Credentials/);
   });
 });
 
 describe('a page of another origin', () => {
   for (const path of ['public', 'protected', 'admin']) {
     test(`a page of another origin cannot read the ${path} message in Chromium`, async () => {
-      const { read, said } = await fetchFrom(
+      const { read, logged } = await fetchFrom(
         other,
         path,
         path === 'public' ? {} : withToken(token),
       );
       assert.deepEqual(read, { failed: 'TypeError: Failed to fetch' });
-      assert.match(said, /blocked by CORS policy/);
-      assert.ok(said.includes(other), said);
+      assert.match(logged, /blocked by CORS policy/);
+      assert.ok(logged.includes(other), logged);
     });
   }
 

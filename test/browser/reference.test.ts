@@ -40,9 +40,9 @@ after(async () => {
 /** The reference in a browser, and the console of Chromium: errors and violations of the policy. */
 interface Opened {
   readonly page: Page;
-  readonly said: readonly string[];
+  readonly messages: readonly string[];
   /** The URLs of all requests. */
-  readonly asked: readonly string[];
+  readonly urls: readonly string[];
 }
 
 async function open(
@@ -53,14 +53,14 @@ async function open(
   const context = await running.browser.newContext(options);
   t.after(() => context.close());
   const page = await context.newPage();
-  const said: string[] = [];
-  const asked: string[] = [];
-  page.on('console', (line) => said.push(line.text()));
-  page.on('pageerror', (error) => said.push(String(error)));
-  page.on('request', (request) => asked.push(request.url()));
+  const messages: string[] = [];
+  const urls: string[] = [];
+  page.on('console', (line) => messages.push(line.text()));
+  page.on('pageerror', (error) => messages.push(String(error)));
+  page.on('request', (request) => urls.push(request.url()));
   await page.goto(url);
   await page.locator('.opblock').first().waitFor();
-  return { page, said, asked };
+  return { page, messages, urls };
 }
 
 async function authorize(page: Page, secret = bootstrapClient.secret): Promise<void> {
@@ -86,7 +86,7 @@ async function shownStatus(block: Locator): Promise<string> {
 }
 
 /** Returns everything that the page has stored in the browser. */
-function kept(page: Page): Promise<unknown> {
+function stored(page: Page): Promise<unknown> {
   return page.evaluate(`(async () => [
     localStorage.length,
     sessionStorage.length,
@@ -99,7 +99,7 @@ function kept(page: Page): Promise<unknown> {
 describe('the reference page in Chromium', () => {
   for (const path of ['/docs', '/docs/']) {
     test(`${path} shows every operation with its stage, in order, and violates no rule of the policy`, async (t) => {
-      const { page, said, asked } = await open(t, leat.url + path);
+      const { page, messages, urls } = await open(t, leat.url + path);
       assert.equal(await page.title(), `Leat ${packageJson.version} API reference`);
       const shown = await page.locator('.opblock').evaluateAll((blocks) =>
         blocks.map((block) => {
@@ -118,19 +118,19 @@ describe('the reference page in Chromium', () => {
       const headings = await page.locator('h3.opblock-tag').allInnerTexts();
       assert.deepEqual(headings, tags);
       assert.deepEqual(await page.locator('#contents button').allInnerTexts(), tags);
-      assert.deepEqual(said, []);
-      for (const url of asked) assert.ok(url.startsWith(`${leat.url}/`), url);
+      assert.deepEqual(messages, []);
+      for (const url of urls) assert.ok(url.startsWith(`${leat.url}/`), url);
     });
   }
 
   test('the reference page in Chromium loads its icons from this server', async (t) => {
-    const { page, said, asked } = await open(t);
+    const { page, messages, urls } = await open(t);
     await page.getByRole('button', { name: 'Schemas' }).click();
     await page.getByRole('button', { name: 'Client grants', exact: true }).click();
     await page.locator('#operations-Events-publishEvents .opblock-summary-control').click();
     await page.locator('#operations-Events-publishEvents select').first().waitFor();
-    await waitFor('the icons', () => asked.filter((url) => url.includes('/docs/icon.')).length > 1);
-    assert.deepEqual(said, []);
+    await waitFor('the icons', () => urls.filter((url) => url.includes('/docs/icon.')).length > 1);
+    assert.deepEqual(messages, []);
   });
 
   for (const colorScheme of ['light', 'dark'] as const) {
@@ -147,7 +147,7 @@ describe('the reference page in Chromium', () => {
   }
 
   test('the reference page in Chromium gets a token, sends requests with it, and stores it nowhere', async (t) => {
-    const { page, said, asked } = await open(t);
+    const { page, messages, urls } = await open(t);
     await authorize(page);
     await page.locator('#status.good').waitFor();
     assert.match(await page.locator('#status').innerText(), /^Token of operator with \d+ scopes/);
@@ -155,9 +155,9 @@ describe('the reference page in Chromium', () => {
     assert.equal(await execute(page, 'Event_streams-listEventStreams'), '200');
     const event = { type: 'order.paid', data: { object: { order_id: '42' } } };
     assert.equal(await execute(page, 'Events-publishEvents', event), '202');
-    assert.deepEqual(await kept(page), [0, 0, '', 0, 0]);
-    for (const url of asked) assert.doesNotMatch(url, /secret|eyJ/);
-    assert.deepEqual(said, []);
+    assert.deepEqual(await stored(page), [0, 0, '', 0, 0]);
+    for (const url of urls) assert.doesNotMatch(url, /secret|eyJ/);
+    assert.deepEqual(messages, []);
 
     await page.reload();
     await page.locator('.opblock').first().waitFor();
@@ -186,7 +186,7 @@ describe('the reference page in Chromium', () => {
     await page.getByRole('button', { name: 'Forget it' }).click();
     const block = page.locator('#operations-Users-listUsers');
     await block.locator('.execute').click();
-    await waitFor('the other answer', async () => (await shownStatus(block)) === '401');
+    await waitFor('the other response', async () => (await shownStatus(block)) === '401');
   });
 
   test('the reference page in Chromium does not offer to try endless responses', async (t) => {
@@ -238,11 +238,11 @@ test('over LEAT_TLS=local the page works and requires strict transport security'
     return output().includes('NODE_EXTRA_CA_CERTS=');
   });
   const url = `https://localhost:${port}/docs`;
-  const { page, said } = await open(t, url, { ignoreHTTPSErrors: true });
+  const { page, messages } = await open(t, url, { ignoreHTTPSErrors: true });
   const response = await page.reload();
   assert.equal(response?.headers()['strict-transport-security'], 'max-age=300');
   await authorize(page);
   await page.locator('#status.good').waitFor();
   assert.equal(await execute(page, 'Event_streams-listEventStreams'), '200');
-  assert.deepEqual(said, []);
+  assert.deepEqual(messages, []);
 });

@@ -123,11 +123,11 @@ describe('event streams as code', () => {
       .replace('name: kept', 'name: made')
       .replace(/token: .*/, "token: '##MADE_TOKEN##'");
     await writeFile(file, `eventStreams:\n${named('kept')}${edited}${made}`);
-    const said = await imported(file, {
+    const printed = await imported(file, {
       AUTH0_ALLOW_DELETE: 'true',
       MADE_TOKEN: 'of the new one',
     });
-    assert.match(said, /Import Successful/);
+    assert.match(printed, /Import Successful/);
 
     const response = await fixture.send('GET', `/api/v2/event-streams/${gone.id}`);
     assert.equal(response.status, 404);

@@ -90,28 +90,28 @@ async function all<T>(pages: AsyncIterable<T>): Promise<T[]> {
 
 describe('event streams', () => {
   test('event streams are created, read, changed and deleted', async () => {
-    const made = await createStream('https://hooks.example.net/leat', { name: 'crm' });
-    assert.match(made.id, /^est_[1-9A-HJ-NP-Za-km-z]{22}$/);
-    assert.equal(made.name, 'crm');
-    assert.deepEqual(made.destination, {
+    const created = await createStream('https://hooks.example.net/leat', { name: 'crm' });
+    assert.match(created.id, /^est_[1-9A-HJ-NP-Za-km-z]{22}$/);
+    assert.equal(created.name, 'crm');
+    assert.deepEqual(created.destination, {
       type: 'webhook',
       configuration: {
         webhook_endpoint: 'https://hooks.example.net/leat',
         webhook_authorization: { method: 'bearer' },
       },
     });
-    assert.deepEqual(await client.eventStreams.get(made.id), made);
+    assert.deepEqual(await client.eventStreams.get(created.id), created);
 
-    const changed = await client.eventStreams.update(made.id, { status: 'disabled' });
+    const changed = await client.eventStreams.update(created.id, { status: 'disabled' });
     assert.equal(changed.status, 'disabled');
-    assert.deepEqual(changed.destination, made.destination);
+    assert.deepEqual(changed.destination, created.destination);
 
-    assert.equal(await client.eventStreams.delete(made.id), undefined);
+    assert.equal(await client.eventStreams.delete(created.id), undefined);
     await assert.rejects(
-      async () => client.eventStreams.get(made.id),
+      async () => client.eventStreams.get(created.id),
       (error) => error instanceof Management.NotFoundError,
     );
-    assert.equal(await client.eventStreams.delete(made.id), undefined);
+    assert.equal(await client.eventStreams.delete(created.id), undefined);
   });
 
   test('event streams are listed over several pages', async () => {
@@ -209,10 +209,12 @@ describe('deliveries', () => {
 
 describe('users', () => {
   test('users are created, read, found by their e-mail, changed and deleted', async () => {
-    const made = await createUser({ given_name: 'Ada', user_metadata: { plan: 'free' } });
-    const { user_id: id, email = '' } = made;
-    assert.deepEqual(await client.users.get(id), made);
-    assert.deepEqual(await client.users.listUsersByEmail({ email: email.toUpperCase() }), [made]);
+    const created = await createUser({ given_name: 'Ada', user_metadata: { plan: 'free' } });
+    const { user_id: id, email = '' } = created;
+    assert.deepEqual(await client.users.get(id), created);
+    assert.deepEqual(await client.users.listUsersByEmail({ email: email.toUpperCase() }), [
+      created,
+    ]);
 
     const changed = await client.users.update(id, { name: 'Ada', user_metadata: { lang: 'en' } });
     assert.deepEqual([changed.name, changed.user_metadata], ['Ada', { plan: 'free', lang: 'en' }]);
@@ -227,13 +229,13 @@ describe('users', () => {
   });
 
   test('users are listed until a page is empty', async () => {
-    const made = new Set<string>();
-    for (let number = 0; number < 5; number++) made.add((await createUser()).user_id);
+    const created = new Set<string>();
+    for (let number = 0; number < 5; number++) created.add((await createUser()).user_id);
     for (const per_page of [2, 5, 100]) {
       const listed = await all(await client.users.list({ per_page, sort: 'created_at:1' }));
-      const ours = listed.filter(({ user_id: id }) => id !== undefined && made.has(id));
-      assert.deepEqual(new Set(ours.map((user) => user.user_id)), made, `per_page ${per_page}`);
-      assert.equal(ours.length, made.size);
+      const ours = listed.filter(({ user_id: id }) => id !== undefined && created.has(id));
+      assert.deepEqual(new Set(ours.map((user) => user.user_id)), created, `per_page ${per_page}`);
+      assert.equal(ours.length, created.size);
     }
   });
 });
@@ -241,8 +243,8 @@ describe('users', () => {
 describe('access', () => {
   test('clients are created, read, listed, changed, get a new secret and are deleted', async () => {
     const name = freshName();
-    const made = await client.clients.create({ name });
-    const { client_id: id = '', client_secret: secret = '' } = made;
+    const created = await client.clients.create({ name });
+    const { client_id: id = '', client_secret: secret = '' } = created;
     assert.ok(id !== '' && secret !== '');
     assert.equal((await client.clients.get(id)).name, name);
     const listed = await all(await client.clients.list({ per_page: 1 }));
@@ -259,15 +261,15 @@ describe('access', () => {
 
   test('APIs are created, read by id and identifier, listed, changed and deleted', async () => {
     const identifier = `https://${freshName()}.example.com/api`;
-    const made = await client.resourceServers.create({
+    const created = await client.resourceServers.create({
       identifier,
       name: 'Orders',
       scopes: [{ value: 'read:orders', description: 'Read orders' }],
     });
-    const { id = '' } = made;
-    assert.deepEqual(made.scopes, [{ value: 'read:orders', description: 'Read orders' }]);
-    assert.deepEqual(await client.resourceServers.get(id), made);
-    assert.deepEqual(await client.resourceServers.get(identifier), made);
+    const { id = '' } = created;
+    assert.deepEqual(created.scopes, [{ value: 'read:orders', description: 'Read orders' }]);
+    assert.deepEqual(await client.resourceServers.get(id), created);
+    assert.deepEqual(await client.resourceServers.get(identifier), created);
     const listed = await all(await client.resourceServers.list({ per_page: 1 }));
     assert.ok(listed.some((one) => one.identifier === identifier));
     assert.ok(listed.some((one) => one.is_system));
@@ -289,19 +291,19 @@ describe('access', () => {
 
   test('client grants are created, listed over pages, changed and deleted', async () => {
     const { client_id = '' } = await client.clients.create({ name: freshName() });
-    const made: string[] = [];
+    const created: string[] = [];
     for (let number = 0; number < 3; number++) {
       const audience = `https://${freshName()}.example.com`;
       await client.resourceServers.create({ identifier: audience, scopes: [{ value: 'read' }] });
       const grant = await client.clientGrants.create({ client_id, audience, scope: ['read'] });
-      made.push(grant.id ?? '');
+      created.push(grant.id ?? '');
     }
     for (const take of [1, 50]) {
       const listed = await all(await client.clientGrants.list({ client_id, take }));
       assert.equal(listed.length, 3);
-      assert.deepEqual(new Set(listed.map(({ id }) => id)), new Set(made));
+      assert.deepEqual(new Set(listed.map(({ id }) => id)), new Set(created));
     }
-    const [id = ''] = made;
+    const [id = ''] = created;
     assert.deepEqual((await client.clientGrants.update(id, { scope: [] })).scope, []);
     assert.equal(await client.clientGrants.delete(id), undefined);
     assert.equal((await all(await client.clientGrants.list({ client_id }))).length, 2);
@@ -390,21 +392,22 @@ describe('the events of the tenant', () => {
 
   test('the events of the tenant are read from a time and from an offset, of the requested types', async () => {
     const from_timestamp = new Date().toISOString();
-    const made = await createUser();
-    await client.users.update(made.user_id, { name: 'Ada' });
-    await client.users.delete(made.user_id);
+    const created = await createUser();
+    await client.users.update(created.user_id, { name: 'Ada' });
+    await client.users.delete(created.user_id);
     const types = ['user.created', 'user.updated', 'user.deleted'] as const;
-    const seen = await read(made.user_id, 3, { from_timestamp, event_type: [...types] });
+    const seen = await read(created.user_id, 3, { from_timestamp, event_type: [...types] });
     assert.deepEqual(
       seen.map(({ type, event }) => [type, event?.type]),
       types.map((type) => [type, type]),
     );
     const [first] = seen;
-    assert.deepEqual(await read(made.user_id, 2, { from: first?.offset ?? '' }), seen.slice(1));
+    assert.deepEqual(await read(created.user_id, 2, { from: first?.offset ?? '' }), seen.slice(1));
     const [, , last] = seen;
-    assert.deepEqual(await read(made.user_id, 1, { from_timestamp, event_type: 'user.deleted' }), [
-      last,
-    ]);
+    assert.deepEqual(
+      await read(created.user_id, 1, { from_timestamp, event_type: 'user.deleted' }),
+      [last],
+    );
   });
 
   test('the events of the tenant: an invalid offset is refused', async () => {
@@ -587,13 +590,13 @@ describe('an unavailable store', () => {
     });
     t.after(() => onPostgres.close());
     const patient = clientOf(onPostgres);
-    const made = await patient.eventStreams.create(streamRequest('https://hooks.example.net/'));
+    const created = await patient.eventStreams.create(streamRequest('https://hooks.example.net/'));
 
     proxy.refuse();
     const listed = patient.eventStreams.list({}, { maxRetries: 30 });
     await waitFor('a refusal', () => requests.responsesTo(onPostgres, 503) >= 1);
     proxy.restore();
-    assert.deepEqual((await listed).data, [made]);
+    assert.deepEqual((await listed).data, [created]);
   });
 });
 
@@ -664,9 +667,9 @@ describe('a program of a user', () => {
         return fetch(url.replace(/^https:/, 'http:'), init);
       },
     });
-    const made = await local.eventStreams.create(streamRequest('https://hooks.example.net/'));
+    const created = await local.eventStreams.create(streamRequest('https://hooks.example.net/'));
     const listed = await all(await local.eventStreams.list({ take: 1 }));
-    assert.deepEqual(listed, [made]);
+    assert.deepEqual(listed, [created]);
   });
 });
 

@@ -64,8 +64,8 @@ async function createUser(): Promise<string> {
     password: 'a long word and 4711',
     user_metadata: { a: [1, null, { b: 'ü' }] },
   };
-  const made = fixture.send('POST', '/api/v2/users', body);
-  return (await expectBody<{ user_id: string }>(201, made)).user_id;
+  const creation = fixture.send('POST', '/api/v2/users', body);
+  return (await expectBody<{ user_id: string }>(201, creation)).user_id;
 }
 
 async function testEvent(body: object): Promise<FailureBody> {
@@ -178,10 +178,10 @@ describe('CloudEvents of the library are published', () => {
     const [stored] = await send(HTTP.structured(event));
     const asSent = JSON.parse(event.toString()) as Record<string, unknown>;
     const arrival = await endpoint.arrival(1);
-    const { id, source, svctenant, svcstream, ...kept } = asObject(arrival);
+    const { id, source, svctenant, svcstream, ...rest } = asObject(arrival);
     assert.equal(id, stored?.id);
     assert.deepEqual([source, svctenant, svcstream], ['urn:leat:', 'main', stream.id]);
-    assert.deepEqual({ ...kept, id, source }, { ...asSent, id, source });
+    assert.deepEqual({ ...rest, id, source }, { ...asSent, id, source });
 
     assert.deepEqual(await send(HTTP.structured(event)), [stored]);
   });

@@ -43,9 +43,9 @@ describe('the table of clients', () => {
       assert.ok(existsSync(new URL(file, root)), file);
       assert.ok((await readFile(new URL(file, root), 'utf8')).includes(client), file);
     }
-    const beside = await readdir(new URL('test/clients/', root));
+    const files = await readdir(new URL('test/clients/', root));
     assert.deepEqual(
-      beside.filter((file) => file.endsWith('.test.ts')).toSorted(),
+      files.filter((file) => file.endsWith('.test.ts')).toSorted(),
       [...rows.map(({ file }) => file), 'test/clients/documentation.test.ts']
         .filter((file) => file.startsWith('test/clients/'))
         .map((file) => file.slice('test/clients/'.length))

@@ -98,11 +98,11 @@ describe('EventSource', () => {
   });
 
   test('EventSource is disconnected when its client is deleted, and refused afterwards', async (t) => {
-    const made = await expectBody<{ client_id: string; client_secret: string }>(
+    const created = await expectBody<{ client_id: string; client_secret: string }>(
       201,
       fixture.send('POST', '/api/v2/clients', { name: freshName(), global: true }),
     );
-    const { client_id: id, client_secret: secret } = made;
+    const { client_id: id, client_secret: secret } = created;
     const audience = `https://${fixture.domain}/api/v2/`;
     const grant = { client_id: id, audience, scope: ['read:events'] };
     await expectBody(201, fixture.send('POST', '/api/v2/client-grants', grant));

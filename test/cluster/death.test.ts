@@ -35,7 +35,7 @@ describe('processes that die', { concurrency: 2 }, () => {
     for (let batch = 0; batch < 5; batch++) {
       for (const id of await publish(other, 100)) traffic.acknowledged.add(id);
     }
-    await waitFor('attempts under way', () => receiver.total() >= slots * streams.length, {
+    await waitFor('attempts in progress', () => receiver.total() >= slots * streams.length, {
       progress: receiver.total,
     });
     frozen.child.kill('SIGSTOP');

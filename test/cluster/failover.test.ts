@@ -28,7 +28,7 @@ describe('a primary that dies under load while its standby is promoted', () => {
         report(
           `round ${round + 1}, ${replication}: publishing unavailable for ${seconds(played.outageMs)} after ` +
             `the promotion, ${seconds(played.sinceKillMs)} after the kill; ${played.lost} acknowledged ` +
-            `events lost with the primary, 0 of the survivor's ${played.kept} events not delivered`,
+            `events lost with the primary, 0 of the survivor's ${played.survived} events not delivered`,
         );
         if (replication === 'synchronous') assert.equal(played.lost, 0);
         else assert.ok(played.lost >= 100, `the standby was only ${played.lost} events behind`);

@@ -10,7 +10,7 @@ const timeout = 150_000;
 describe('a store with several hosts', () => {
   for (const [what, lose] of [
     ['refuses connections', 'refuse'],
-    ['says nothing any more', 'blackhole'],
+    ['stops responding', 'blackhole'],
   ] as const) {
     test(`the host in use ${what}: the next one is used`, { timeout }, async (t) => {
       const cluster = await startCluster(t);

@@ -17,13 +17,13 @@ interface Outage {
 describe('an unavailable store', { concurrency: 2 }, () => {
   /** The API reports it in time, and every status is 202 or 503. */
   const refuses = async (node: Running): Promise<void> => {
-    const response = await waitFor('a 503', async () => {
-      const answered = await node.send('POST', '/api/v2/events', { type: 'a.b', data: {} });
-      await answered.arrayBuffer();
-      assert.ok([202, 503].includes(answered.status), `${answered.status}`);
-      return answered.status === 503 ? answered : undefined;
+    const refused = await waitFor('a 503', async () => {
+      const attempt = await node.send('POST', '/api/v2/events', { type: 'a.b', data: {} });
+      await attempt.arrayBuffer();
+      assert.ok([202, 503].includes(attempt.status), `${attempt.status}`);
+      return attempt.status === 503 ? attempt : undefined;
     });
-    assert.equal(response.headers.get('retry-after'), '1');
+    assert.equal(refused.headers.get('retry-after'), '1');
     await waitFor('a node that is not ready', async () => {
       return (await fetch(`${node.url}/readyz`)).status === 503;
     });
@@ -82,7 +82,7 @@ describe('an unavailable store', { concurrency: 2 }, () => {
       await outage.end(cluster);
       for (const node of nodes) await accepts(node);
       await traffic.end();
-      assert.ok(tried < 4000, `${tried} connections were tried meanwhile`);
+      assert.ok(tried < 4000, `${tried} connections were tried`);
       for (const node of nodes) {
         const memory = residentMegabytes(node.child.pid);
         assert.ok(memory === undefined || memory < 500, `${memory} MB`);

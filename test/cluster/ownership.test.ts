@@ -30,7 +30,7 @@ describe('nodes on one PostgreSQL', () => {
     const cluster = await startCluster(t);
     const receiver = await startCountingReceiver(t);
     const one = await cluster.start();
-    const streams = Array.from({ length: 6 }, (_, made) => `stream-${made}`);
+    const streams = Array.from({ length: 6 }, (_, index) => `stream-${index}`);
     for (const name of streams) await createStream(one, receiver.url, name);
     await settled(one, [6]);
 

@@ -22,7 +22,7 @@ const shown = (from: number, to: number): string[] =>
 
 describe('a pull at one node', () => {
   for (const pooled of [false, true]) {
-    const how = pooled ? ', also where nodes cannot hear each other' : '';
+    const how = pooled ? ', also without LISTEN between nodes' : '';
     test(`a pull at one node receives the events of other nodes in the order of the log${how}`, async (t) => {
       const cluster = await startCluster(t, { pooled });
       const one = await cluster.start();
@@ -44,8 +44,8 @@ describe('a pull at one node', () => {
       const cluster = await startCluster(t, { pooled });
       const one = await cluster.start();
       const other = await cluster.start();
-      const made = await one.send('POST', '/api/v2/clients', { name: 'reader', global: true });
-      const client = (await made.json()) as { client_id: string; client_secret: string };
+      const created = await one.send('POST', '/api/v2/clients', { name: 'reader', global: true });
+      const client = (await created.json()) as { client_id: string; client_secret: string };
       const grant = await one.send('POST', '/api/v2/client-grants', {
         client_id: client.client_id,
         audience: 'https://localhost:4444/api/v2/',

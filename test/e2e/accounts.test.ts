@@ -147,18 +147,18 @@ describe('a user', () => {
 
 describe('a client', () => {
   test('a client has its secret shown on creation and rotation only', async () => {
-    const made = await createClient({});
-    const { client_secret: secret, ...rest } = made;
+    const created = await createClient({});
+    const { client_secret: secret, ...rest } = created;
     assert.ok(secret !== undefined && secret.length >= 32);
-    assert.equal(made.global, false);
-    const path = `/api/v2/clients/${made.client_id}`;
+    assert.equal(created.global, false);
+    const path = `/api/v2/clients/${created.client_id}`;
     assert.deepEqual(await expectBody(200, leat.send('GET', path)), rest);
     const listed = await expectBody<ClientBody[]>(
       200,
       leat.send('GET', '/api/v2/clients?per_page=100'),
     );
     assert.ok(!JSON.stringify(listed).includes('client_secret'));
-    assert.ok(listed.some(({ client_id }) => client_id === made.client_id));
+    assert.ok(listed.some(({ client_id }) => client_id === created.client_id));
     const patched = await expectBody(200, leat.send('PATCH', path, { name: 'renamed' }));
     assert.deepEqual(patched, { ...rest, name: 'renamed' });
     await expectBody(204, leat.send('DELETE', path));
@@ -208,12 +208,12 @@ describe('an API and its grants', () => {
       leat.send('POST', '/api/v2/client-grants', again),
     );
     assert.equal(twice.errorCode, 'already_exists');
-    const made = await expectBody<{ access_token: string; expires_in: number; scope: string }>(
+    const created = await expectBody<{ access_token: string; expires_in: number; scope: string }>(
       200,
       ask(client, identifier),
     );
-    assert.equal(made.expires_in, 60);
-    const claims = claimsOf(made.access_token);
+    assert.equal(created.expires_in, 60);
+    const claims = claimsOf(created.access_token);
     assert.equal(claims['aud'], identifier);
     assert.deepEqual(claims['permissions'], ['read:a', 'read:b']);
     assert.deepEqual(String(claims['scope']).split(' ').toSorted(), ['read:a', 'read:b']);
@@ -255,31 +255,31 @@ describe('scopes of a client', () => {
       const refused = await expectBody<ProblemBody>(403, grant(scope));
       assert.equal(refused.errorCode, 'insufficient_scope');
     }
-    const made = await expectBody<GrantBody>(201, grant(['read:users']));
-    const path = `/api/v2/client-grants/${made.id}`;
+    const created = await expectBody<GrantBody>(201, grant(['read:users']));
+    const path = `/api/v2/client-grants/${created.id}`;
     const wider = { scope: ['read:users', 'delete:users'] };
     await expectBody(403, leat.send('PATCH', path, wider, caller));
-    const kept = await expectBody<{ client_grants: GrantBody[] }>(
+    const listed = await expectBody<{ client_grants: GrantBody[] }>(
       200,
       leat.send('GET', `/api/v2/client-grants?client_id=${client.client_id}`),
     );
     assert.deepEqual(
-      kept.client_grants.map(({ scope }) => scope),
+      listed.client_grants.map(({ scope }) => scope),
       [['read:users']],
     );
   });
 
   test('a token of a narrow scope stays narrow, although its client has more scopes', async () => {
     const narrow = bearer(await narrowToken(leat, 'create:clients'));
-    const made = await expectBody<ClientBody>(
+    const created = await expectBody<ClientBody>(
       201,
       leat.send('POST', '/api/v2/clients', { name: freshName(), global: true }, narrow),
     );
-    const grant = { client_id: made.client_id, audience: managementAudience(), scope: [] };
+    const grant = { client_id: created.client_id, audience: managementAudience(), scope: [] };
     await expectBody(403, leat.send('POST', '/api/v2/client-grants', grant, narrow));
     await expectBody(403, leat.send('GET', '/api/v2/clients', undefined, narrow));
     await waitFor('the client to be there', async () => {
-      return (await leat.send('GET', `/api/v2/clients/${made.client_id}`)).status === 200;
+      return (await leat.send('GET', `/api/v2/clients/${created.client_id}`)).status === 200;
     });
   });
 });

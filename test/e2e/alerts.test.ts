@@ -24,7 +24,7 @@ import {
 } from '../helpers/api-client.ts';
 
 const secretPath = '/services/T0/secret-of-the-channel';
-const secretWord = 'what-the-receiver-said';
+const secretWord = 'text-of-the-receiver';
 
 /** Starts Leat with a check each second and one attempt per event, with a chat tool and a receiver. */
 interface Fixture {

@@ -46,7 +46,7 @@ after(async () => {
 const together = 20;
 
 describe('concurrent requests', () => {
-  test('two creates with one name: one stream is made', async (t) => {
+  test('two creates with one name: one stream is created', async (t) => {
     const endpoint = await endpointOf(t);
     const name = freshName();
     const responses = await all(together, () =>
@@ -309,12 +309,12 @@ describe('changes while events are delivered', () => {
     const [gone, stays] = [await endpointOf(t), await endpointOf(t)];
     const type = freshType();
     const stream = await createStream(leat, gone.url, { types: [type] });
-    const beside = await createStream(leat, stays.url, { types: [type] });
+    const other = await createStream(leat, stays.url, { types: [type] });
     await publishAll(leat, eventsOf(type, 500));
     await gone.arrival(10);
     await expectBody(204, leat.send('DELETE', `/api/v2/event-streams/${stream.id}`));
     const later = await publishAll(leat, eventsOf(type, 100));
-    await waitForStats(leat, beside.id, { delivered: 600 });
+    await waitForStats(leat, other.id, { delivered: 600 });
     assert.ok(later.every((id) => gone.of(id).length === 0));
     assert.equal(stays.arrivals.length, 600);
   });
@@ -326,17 +326,17 @@ describe('concurrent streams', () => {
     const failing = await endpointOf(t, 503);
     const healthy = await endpointOf(t);
     const type = freshType();
-    const made: StreamBody[] = [];
+    const created: StreamBody[] = [];
     for (const { url } of [hanging, failing, healthy]) {
-      made.push(await createStream(leat, url, { types: [type] }));
+      created.push(await createStream(leat, url, { types: [type] }));
     }
     const ids = await publishAll(leat, eventsOf(type, 400));
-    await waitForStats(leat, made[2]?.id ?? '', { delivered: 400 });
+    await waitForStats(leat, created[2]?.id ?? '', { delivered: 400 });
     assert.equal(new Set(healthy.arrivals.map(({ event }) => event.id)).size, ids.length);
-    await waitForStats(leat, made[1]?.id ?? '', { failed: 400 });
+    await waitForStats(leat, created[1]?.id ?? '', { failed: 400 });
     assert.equal(failing.arrivals.length, 1600);
     assert.ok(hanging.arrivals.length <= 64, `${hanging.arrivals.length} at once`);
-    for (const { id } of made) {
+    for (const { id } of created) {
       await expectBody(204, leat.send('DELETE', `/api/v2/event-streams/${id}`));
     }
   });

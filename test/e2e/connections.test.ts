@@ -83,7 +83,7 @@ async function status(t: TestContext, port: number, from: string): Promise<strin
   const tls = port === ports.management;
   const peer = open(t, port, { from, tls });
   peer.socket.write('GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n');
-  await waitFor('an answer, or the end', () => peer.received() !== '' || peer.isClosed());
+  await waitFor('a response, or the end', () => peer.received() !== '' || peer.isClosed());
   peer.socket.destroy();
   return peer.received().slice(0, 12);
 }
@@ -111,7 +111,9 @@ describe('connections of one address', () => {
       for (const { socket } of peers) {
         socket.write('GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n');
       }
-      await waitFor('all answers', () => peers.every((peer) => peer.received().startsWith('HTTP')));
+      await waitFor('all responses', () =>
+        peers.every((peer) => peer.received().startsWith('HTTP')),
+      );
     });
   }
 

@@ -57,7 +57,7 @@ const ok = 'HTTP/1.1 200 OK\r\n';
 
 /** Each writes to a connection on which the head of a request has arrived. */
 const strangers: readonly [string, (socket: Socket) => void, RegExp][] = [
-  ['that never answers', () => undefined, /^timeout\b/],
+  ['that never responds', () => undefined, /^timeout\b/],
   ['that drips its status line', (socket) => drip(socket, ok), /^timeout\b/],
   ['that drips headers for ever', (socket) => drip(socket, `${ok}X-Slow: `, 'a'), /^timeout\b/],
   [
@@ -78,7 +78,11 @@ const strangers: readonly [string, (socket: Socket) => void, RegExp][] = [
     (socket) => socket.end(`${ok}Content-Length: 100\r\n\r\nhalf`),
     /^(reset|protocol)\b/,
   ],
-  ['that sends informational answers only', (socket) => repeat(socket, informational), /^timeout/],
+  [
+    'that sends informational responses only',
+    (socket) => repeat(socket, informational),
+    /^timeout/,
+  ],
   ['that resets the connection', (socket) => socket.resetAndDestroy(), /^reset\b/],
   ['that hangs up without a word', (socket) => socket.end(), /^reset\b/],
   ['that speaks another protocol', (socket) => socket.end('SSH-2.0-OpenSSH_9.9\r\n'), /^protocol/],
@@ -89,7 +93,7 @@ const strangers: readonly [string, (socket: Socket) => void, RegExp][] = [
     /^protocol/,
   ],
   [
-    'that answers a status of no number',
+    'that responds with a status that is no number',
     (socket) => socket.end('HTTP/1.1 2x0 Fine\r\nContent-Length: 0\r\n\r\n'),
     /^protocol\b/,
   ],
@@ -222,7 +226,7 @@ describe('a webhook over TLS', { concurrency: 4 }, () => {
   });
 
   for (const [what, identity] of [
-    ['signed by itself', selfSigned],
+    ['that is self-signed', selfSigned],
     ['of another host', ofAnotherHost],
     ['that has ended', expired],
   ] as const) {

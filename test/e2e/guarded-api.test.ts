@@ -61,7 +61,7 @@ after(async () => {
   await tempStore?.remove();
 });
 
-/** Its issuer begins with `https://`, as the proxy in front of it says. */
+/** Its issuer begins with `https://`, as the proxy in front of it reports. */
 function startBehindProxy(): Promise<Running> {
   return startLeat(tempStore, {
     LEAT_PORT: String(proxy.targetPort),

@@ -99,11 +99,11 @@ describe('500 failures in a row', () => {
     const broken = await streamOf(t);
     const healthy = await startEndpoint();
     t.after(() => healthy.close());
-    const beside = await createStream(leat, healthy.url, { types: [broken.type] });
+    const other = await createStream(leat, healthy.url, { types: [broken.type] });
     const ids = await publishAll(leat, failing(broken.type, 500));
     await waitForDisabled(broken.stream);
-    await waitForStats(leat, beside.id, { delivered: 500 });
-    assert.equal((await readStream(leat, beside.id)).status, 'enabled');
+    await waitForStats(leat, other.id, { delivered: 500 });
+    assert.equal((await readStream(leat, other.id)).status, 'enabled');
     assert.deepEqual(healthy.arrivals.map(({ event }) => event.id).toSorted(), ids.toSorted());
   });
 });

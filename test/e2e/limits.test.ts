@@ -109,8 +109,8 @@ describe('an empty bucket', () => {
       return fetch(`${leat.url}/api/v2/event-streams`, { headers });
     });
     assertTooMany(refused);
-    const beside = { 'x-forwarded-for': '2001:db8:1:3::1' };
-    const other = await fetch(`${leat.url}/api/v2/event-streams`, { headers: beside });
+    const neighbour = { 'x-forwarded-for': '2001:db8:1:3::1' };
+    const other = await fetch(`${leat.url}/api/v2/event-streams`, { headers: neighbour });
     assert.equal(other.status, 401);
   });
 });
@@ -164,8 +164,8 @@ function address(): Record<string, string> {
 /** Returns a token of a new client with the scopes of these tests; its bucket is full. */
 async function newToken(): Promise<string> {
   const operator = await leat.send('POST', '/api/v2/clients', { name: 'new', global: true });
-  const made = await expectBody<{ client_id: string; client_secret: string }>(201, operator);
-  const { client_id, client_secret } = made;
+  const created = await expectBody<{ client_id: string; client_secret: string }>(201, operator);
+  const { client_id, client_secret } = created;
   await expectBody(
     201,
     leat.send('POST', '/api/v2/client-grants', {
@@ -179,7 +179,7 @@ async function newToken(): Promise<string> {
       ],
     }),
   );
-  const asked = await fetch(`${leat.url}/oauth/token`, {
+  const response = await fetch(`${leat.url}/oauth/token`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...address() },
     body: JSON.stringify({
@@ -189,7 +189,7 @@ async function newToken(): Promise<string> {
       client_secret,
     }),
   });
-  return (await expectBody<{ access_token: string }>(200, asked)).access_token;
+  return (await expectBody<{ access_token: string }>(200, response)).access_token;
 }
 
 function get(headers: Record<string, string>): Promise<Response> {

@@ -104,8 +104,11 @@ describe('leat start without settings', () => {
   test('leat start without settings: a client without the role reads the protected message only', async (t) => {
     const leat = await start(t);
     const text = await readFile(join(leat.folder, 'data', 'bootstrap.json'), 'utf8');
-    const made = JSON.parse(text) as { client_id: string; client_secret: string };
-    const manager = await fetchToken(leat.url, { id: made.client_id, secret: made.client_secret });
+    const created = JSON.parse(text) as { client_id: string; client_secret: string };
+    const manager = await fetchToken(leat.url, {
+      id: created.client_id,
+      secret: created.client_secret,
+    });
     const post = async (path: string, body: object): Promise<Record<string, string>> => {
       const response = await fetch(`${leat.url}/api/v2${path}`, {
         method: 'POST',
@@ -130,10 +133,10 @@ describe('leat start without settings', () => {
     const ended = once(first.child, 'close');
     first.child.kill('SIGINT');
     await ended;
-    const made = await runLeat(['tenants', 'create', 'other', 'other.example.com'], domain, {
+    const created = await runLeat(['tenants', 'create', 'other', 'other.example.com'], domain, {
       cwd: folder,
     });
-    assert.equal(made.code, 0, made.output);
+    assert.equal(created.code, 0, created.output);
 
     const leat = await start(t, domain, folder);
     const text = await readFile(join(folder, 'data', 'bootstrap.json'), 'utf8');
@@ -141,11 +144,11 @@ describe('leat start without settings', () => {
     const body = JSON.stringify({ grant_type: 'client_credentials', audience, ...sample });
     const headers = ['Content-Type: application/json', `Content-Length: ${body.length}`];
     const request = requestText('POST /oauth/token', headers, body);
-    const asked = await exchange(
+    const response = await exchange(
       Number(new URL(leat.url).port),
       request.replace('Host: 127.0.0.1', 'Host: leat.example.com'),
     );
-    const { access_token: token } = JSON.parse(asked.body) as { access_token: string };
+    const { access_token: token } = JSON.parse(response.body) as { access_token: string };
     assert.deepEqual(await statuses(leat.messages, token), [200, 200, 200]);
   });
 

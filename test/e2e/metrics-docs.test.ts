@@ -175,10 +175,10 @@ describe('docs/grafana.json', () => {
 
   test('docs/grafana.json uses existing metrics only', async () => {
     const { panels, templating } = await dashboard();
-    const asked = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+    const queries = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
     const definitions = templating.list.flatMap(({ definition }) => definition ?? []);
-    assert.ok(asked.length > 20);
-    for (const expression of [...asked, ...definitions]) assertKnown(expression, expression);
+    assert.ok(queries.length > 20);
+    for (const expression of [...queries, ...definitions]) assertKnown(expression, expression);
   });
 
   test('docs/grafana.json shows every metric of Leat', async () => {

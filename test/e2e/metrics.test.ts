@@ -152,7 +152,7 @@ describe('the metrics of a running service', () => {
     // A response is counted right after it was sent; the client may see it before.
     const timed = { method: 'POST', route: '/api/v2/events' };
     const text = await scrapeUntil(
-      'the last answer',
+      'the last response',
       (now) => growth(start, now)('leat_http_request_duration_seconds_count', timed) === 1,
     );
     const of = (method: string, route: string, status: string): number =>
@@ -234,7 +234,7 @@ describe('a start with LEAT_METRICS_PORT', () => {
         `choose another, for example LEAT_METRICS_PORT=${port + 1}\n`,
     });
     const next = await runLeat(['tenants', 'list'], env);
-    assert.doesNotMatch(next.output, /main/, 'no tenant was made');
+    assert.doesNotMatch(next.output, /main/, 'no tenant was created');
   });
 
   test('a start with LEAT_METRICS_PORT fails when the host is not an address of this machine', async (t) => {

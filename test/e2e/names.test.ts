@@ -23,10 +23,10 @@ const hostile = ['silent', 'flapping', 'lying', 'failing'].flatMap((kind) =>
 );
 const issuers = Array.from({ length: 8 }, (_, n) => `https://silent-issuer-${n}.test/`);
 
-const zone: Zone = (name, asked) => {
+const zone: Zone = (name, count) => {
   if (name.startsWith('silent')) return 'silence';
-  if (name.startsWith('flapping')) return asked % 2 === 1 ? ['127.0.0.1'] : 'silence';
-  if (name.startsWith('lying')) return asked % 2 === 1 ? ['10.0.0.1'] : 'forgeries';
+  if (name.startsWith('flapping')) return count % 2 === 1 ? ['127.0.0.1'] : 'silence';
+  if (name.startsWith('lying')) return count % 2 === 1 ? ['10.0.0.1'] : 'forgeries';
   return name.startsWith('failing') ? 'failure' : ['127.0.0.1'];
 };
 

@@ -343,8 +343,8 @@ describe('the first start without a terminal', () => {
     const file = join(folder, 'bootstrap.json');
     assert.equal((await stat(file)).mode & 0o777, 0o600);
     assert.equal((await stat(join(folder, 'secret.key'))).mode & 0o777, 0o600);
-    const made = JSON.parse(await readFile(file, 'utf8')) as Record<string, string>;
-    const { client_id: id = '', client_secret: secret = '' } = made;
+    const created = JSON.parse(await readFile(file, 'utf8')) as Record<string, string>;
+    const { client_id: id = '', client_secret: secret = '' } = created;
     assert.ok(first.output().includes(file));
     assert.ok(!first.output().includes(secret) && secret.length >= 32);
     await waitFor('the first start', () => isReady(url));
@@ -423,16 +423,16 @@ describe('tenants', () => {
     const firstToken = await first.token(bootstrapClient.id, bootstrapClient.secret);
     const otherToken = await other.token(id, secret);
 
-    assert.equal((await first.ask('GET', '/api/v2/event-streams', otherToken)).status, 401);
-    assert.equal((await other.ask('GET', '/api/v2/event-streams', firstToken)).status, 401);
+    assert.equal((await first.request('GET', '/api/v2/event-streams', otherToken)).status, 401);
+    assert.equal((await other.request('GET', '/api/v2/event-streams', firstToken)).status, 401);
     await assert.rejects(other.token(bootstrapClient.id, bootstrapClient.secret));
-    const nobody = visitor(alone.port, 'nobody.test');
+    const unknown = visitor(alone.port, 'nobody.test');
     for (const path of ['/api/v2/event-streams', '/.well-known/jwks.json']) {
-      assert.equal((await nobody.ask('GET', path, firstToken)).status, 404, path);
+      assert.equal((await unknown.request('GET', path, firstToken)).status, 404, path);
     }
-    assert.equal((await nobody.ask('GET', '/healthz', '')).status, 200);
+    assert.equal((await unknown.request('GET', '/healthz', '')).status, 200);
     const shouted = visitor(alone.port, `SECOND.TEST:${port}`);
-    assert.equal((await shouted.ask('GET', '/api/v2/event-streams', otherToken)).status, 200);
+    assert.equal((await shouted.request('GET', '/api/v2/event-streams', otherToken)).status, 200);
 
     const body = {
       name: 'same name',
@@ -445,18 +445,18 @@ describe('tenants', () => {
         },
       },
     };
-    const made = await first.ask('POST', '/api/v2/event-streams', firstToken, body);
-    assert.equal(made.status, 201, made.body);
-    const { id: stream } = JSON.parse(made.body) as { id: string };
-    const twin = await other.ask('POST', '/api/v2/event-streams', otherToken, body);
+    const created = await first.request('POST', '/api/v2/event-streams', firstToken, body);
+    assert.equal(created.status, 201, created.body);
+    const { id: stream } = JSON.parse(created.body) as { id: string };
+    const twin = await other.request('POST', '/api/v2/event-streams', otherToken, body);
     assert.equal(twin.status, 201, twin.body);
-    const stolen = await other.ask('GET', `/api/v2/event-streams/${stream}`, otherToken);
+    const stolen = await other.request('GET', `/api/v2/event-streams/${stream}`, otherToken);
     assert.equal(stolen.status, 404);
-    await other.ask('DELETE', `/api/v2/event-streams/${stream}`, otherToken);
-    const kept = await first.ask('GET', `/api/v2/event-streams/${stream}`, firstToken);
-    assert.equal(kept.status, 200);
-    await other.ask('POST', '/api/v2/events', otherToken, { type, data: {} });
-    await first.ask('POST', '/api/v2/events', firstToken, { type, data: {} });
+    await other.request('DELETE', `/api/v2/event-streams/${stream}`, otherToken);
+    const found = await first.request('GET', `/api/v2/event-streams/${stream}`, firstToken);
+    assert.equal(found.status, 200);
+    await other.request('POST', '/api/v2/events', otherToken, { type, data: {} });
+    await first.request('POST', '/api/v2/events', firstToken, { type, data: {} });
     await endpoint.arrival(2);
     const tenants = endpoint.arrivals.map(({ event }) => String(event['svctenant']));
     assert.deepEqual(tenants.toSorted(), ['main', 'second']);
@@ -635,7 +635,7 @@ function credentialsIn(output: string): string[] {
 
 /** A client of the server under a name that DNS does not know. */
 function visitor(port: number, host: string) {
-  const ask = (method: string, path: string, token: string, body?: object) => {
+  const request = (method: string, path: string, token: string, body?: object) => {
     const text = body === undefined ? '' : JSON.stringify(body);
     const head = [
       `${method} ${path} HTTP/1.1`,
@@ -647,9 +647,9 @@ function visitor(port: number, host: string) {
     return exchange(port, `${head.join('\r\n')}\r\n\r\n${text}`);
   };
   return {
-    ask,
+    request,
     token: async (id: string, secret: string): Promise<string> => {
-      const response = await ask('POST', '/oauth/token', '', {
+      const response = await request('POST', '/oauth/token', '', {
         grant_type: 'client_credentials',
         audience: '/api/v2/',
         client_id: id,

@@ -216,7 +216,7 @@ async function settle(fixture: Fixture): Promise<void> {
   const id = await publish(leat, fixture.type);
   await waitFor('the work of another event', () => fixture.handled(id) > 0);
   // Printed work may not be committed yet; work with a response is.
-  await waitFor('its answer', () => fixture.statuses.length === fixture.front.arrivals.length);
+  await waitFor('its response', () => fixture.statuses.length === fixture.front.arrivals.length);
 }
 
 const hasPython = spawnSync('python3', ['--version']).status === 0;

@@ -114,7 +114,7 @@ describe('a replay', () => {
     const held: (() => void)[] = [];
     endpoint.respondWith((response) => held.push(() => response.writeHead(204).end()));
     const replay = await begin(leat, stream, { from });
-    await waitFor('attempts under way', () => held.length > 0);
+    await waitFor('attempts in progress', () => held.length > 0);
     await expectBody(204, leat.send('DELETE', `${pathOf(stream)}/${replay.id}`));
     const begun = endpoint.arrivals.length;
     endpoint.respondWith(204);
@@ -132,13 +132,13 @@ describe('a replay', () => {
     const held: (() => void)[] = [];
     endpoint.respondWith((response) => held.push(() => response.writeHead(204).end()));
     const replay = await begin(leat, stream, { from });
-    await waitFor('attempts under way', () => held.length > 0);
+    await waitFor('attempts in progress', () => held.length > 0);
     await patchStream(leat, stream.id, { status: 'disabled' });
     const begun = endpoint.arrivals.length;
     endpoint.respondWith(204);
     for (const release of held) release();
     assert.equal((await read(leat, stream, replay)).status, 'running');
-    await waitFor('what was under way to be counted', async () => {
+    await waitFor('the attempts in progress to be counted', async () => {
       return (await read(leat, stream, replay)).sent === held.length;
     });
     assert.equal(endpoint.arrivals.length, begun);
@@ -178,7 +178,7 @@ describe('a replay while its stream changes', () => {
     const held: (() => void)[] = [];
     endpoint.respondWith((response) => held.push(() => response.writeHead(204).end()));
     const replay = await begin(leat, stream, { from });
-    await waitFor('attempts under way', () => held.length > 0);
+    await waitFor('attempts in progress', () => held.length > 0);
     const next = await startEndpoint();
     t.after(() => next.close());
     const subscriptions = [type, other].map((one) => ({ event_type: one }));
@@ -198,7 +198,7 @@ describe('a replay while its stream changes', () => {
     const held: (() => void)[] = [];
     endpoint.respondWith((response) => held.push(() => response.writeHead(204).end()));
     const replay = await begin(leat, stream, { from });
-    await waitFor('attempts under way', () => held.length > 0);
+    await waitFor('attempts in progress', () => held.length > 0);
     const path = `/api/v2/event-streams/${stream.id}`;
     assert.equal((await leat.send('DELETE', path)).status, 204);
     const begun = endpoint.arrivals.length;
@@ -299,8 +299,11 @@ describe('start_from of a new stream', () => {
       const own = await startEndpoint();
       t.after(() => own.close());
       const options = { ...streamBody(own.url, { types: [type] }), start_from: from };
-      const made = leat.send('POST', '/api/v2/event-streams', { ...options, status: 'disabled' });
-      const { id } = await expectBody<StreamBody>(201, made);
+      const creation = leat.send('POST', '/api/v2/event-streams', {
+        ...options,
+        status: 'disabled',
+      });
+      const { id } = await expectBody<StreamBody>(201, creation);
       const change = { status: 'enabled', resume };
       const enabled = await leat.send('PATCH', `/api/v2/event-streams/${id}`, change);
       const skipped = resume === 'held' ? 0 : ids.length;

@@ -28,8 +28,8 @@ test('leat start shows the addresses, the client once, and three first requests'
 
   const first = await start();
   const file = join(tempStore.folder, 'bootstrap.json');
-  const made = JSON.parse(await readFile(file, 'utf8')) as Record<string, string>;
-  const { client_id: id = '', client_secret: secret = '' } = made;
+  const credentials = JSON.parse(await readFile(file, 'utf8')) as Record<string, string>;
+  const { client_id: id = '', client_secret: secret = '' } = credentials;
   for (const text of [`${first.url}/api/v2`, `${first.url}/oauth/token`, `client_id=${id}`, file]) {
     assert.ok(first.output.includes(text), `${text} is not in:\n${first.output}`);
   }
@@ -42,7 +42,7 @@ test('leat start shows the addresses, the client once, and three first requests'
   assert.equal(await first.end(), 0);
 
   const second = await start();
-  assert.ok(!second.output.includes(file), 'the client is told of once');
+  assert.ok(!second.output.includes(file), 'the client is printed once');
   assert.ok((await fetchToken(second.url, { id, secret })).length > 0);
   assert.equal(await second.end(), 0);
 });

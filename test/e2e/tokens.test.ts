@@ -143,7 +143,7 @@ describe('a client', () => {
       leat.send('POST', path),
     );
     assert.notEqual(secret, client.secret);
-    assert.deepEqual(await expectBody(401, askFor(client, '/api/v2/')), {
+    assert.deepEqual(await expectBody(401, requestToken(client, '/api/v2/')), {
       error: 'invalid_client',
       error_description: 'Client authentication failed',
     });
@@ -302,20 +302,20 @@ interface Credentials {
 }
 
 async function newClient(): Promise<Credentials> {
-  const made = await expectBody<{ client_id: string; client_secret: string }>(
+  const issued = await expectBody<{ client_id: string; client_secret: string }>(
     201,
     leat.send('POST', '/api/v2/clients', { name: freshName(), global: true }),
   );
   const grant = {
-    client_id: made.client_id,
+    client_id: issued.client_id,
     audience: audience(),
     scope: ['read:event_streams'],
   };
   await expectBody(201, leat.send('POST', '/api/v2/client-grants', grant));
-  return { id: made.client_id, secret: made.client_secret };
+  return { id: issued.client_id, secret: issued.client_secret };
 }
 
-function askFor({ id, secret }: Credentials, forAudience: string): Promise<Response> {
+function requestToken({ id, secret }: Credentials, forAudience: string): Promise<Response> {
   return postJson(`${leat.url}/oauth/token`, {
     grant_type: 'client_credentials',
     audience: forAudience,
@@ -325,8 +325,8 @@ function askFor({ id, secret }: Credentials, forAudience: string): Promise<Respo
 }
 
 async function tokenFor(client: Credentials, forAudience: string): Promise<string> {
-  const made = await expectBody<{ access_token: string }>(200, askFor(client, forAudience));
-  return made.access_token;
+  const issued = await expectBody<{ access_token: string }>(200, requestToken(client, forAudience));
+  return issued.access_token;
 }
 
 /** Returns the key that signs the first tenant's tokens, read from the store while no server runs. */

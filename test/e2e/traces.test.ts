@@ -92,8 +92,8 @@ describe('the traceparent of a request', () => {
       password: 'correct-horse-battery',
       connection: 'Username-Password-Authentication',
     };
-    const made = leat.send('POST', '/api/v2/users', user, headers);
-    const { user_id: id } = await expectBody<{ user_id: string }>(201, made);
+    const creation = leat.send('POST', '/api/v2/users', user, headers);
+    const { user_id: id } = await expectBody<{ user_id: string }>(201, creation);
     const change = leat.send('PATCH', `/api/v2/users/${id}`, { name: 'Ada' }, headers);
     await expectBody(200, change);
     const path = `/api/v2/event-streams/${stream.id}/test`;

@@ -200,11 +200,11 @@ export async function waitForStats(
 export async function narrowToken(leat: Pick<Running, 'url'>, scope: string): Promise<string> {
   const { id, secret } = bootstrapClient;
   const body = { grant_type: 'client_credentials', audience: '/api/v2/', scope };
-  const made = await expectBody<{ access_token: string }>(
+  const issued = await expectBody<{ access_token: string }>(
     200,
     postJson(`${leat.url}/oauth/token`, { ...body, client_id: id, client_secret: secret }),
   );
-  return made.access_token;
+  return issued.access_token;
 }
 
 /** Sends a POST of JSON without credentials. */

@@ -17,7 +17,7 @@ export type DnsAnswer =
   | 'forgeries'
   /** Two names that are aliases of each other. */
   | 'alias loop'
-  /** Bytes that are no answer. */
+  /** Bytes that are not a DNS answer. */
   | 'noise';
 
 /** Returns the answer for a name. `count` is the number of this question for the name and family, 1-indexed. */

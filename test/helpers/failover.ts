@@ -13,9 +13,9 @@ import {
 } from './traffic.ts';
 
 /** The least number of events that only the primary has when it dies, with asynchronous replication. */
-const behind = 300;
+const missingMin = 300;
 /** The least number of events that each node publishes before, during and after the outage. */
-const step = 60;
+const stepEvents = 60;
 const streams = ['one', 'two'];
 const publishersPerNode = 3;
 const retryMs = 20;
@@ -38,7 +38,7 @@ export interface FailoverRound {
   /** Events acknowledged before the death that the survivor does not have. */
   readonly lost: number;
   /** Events of the survivor; the round ends when each has arrived at every stream. */
-  readonly kept: number;
+  readonly survived: number;
 }
 
 interface Publisher {
@@ -93,25 +93,25 @@ export async function startFailoverFixture(t: TestContext): Promise<FailoverFixt
   const play: FailoverFixture['play'] = async (replication) => {
     const synchronous = replication === 'synchronous';
     const standby = await servers.addStandby(synchronous);
-    await more(step);
+    await more(stepEvents);
     if (!synchronous) {
       standby.proxy.blackhole();
-      await more(behind / nodes.length);
+      await more(missingMin / nodes.length);
     }
     const killedMs = performance.now();
     await servers.failOver();
     const promotedMs = performance.now();
     await more(1);
     const backMs = Math.max(...publishers.map((ofNode) => firstAfter(ofNode, promotedMs)));
-    await more(step);
-    const kept = await deliveredIds(servers, receiver);
-    const lost = acknowledged(promotedMs).filter((id) => !kept.has(id) && !lostBefore.has(id));
+    await more(stepEvents);
+    const survived = await deliveredIds(servers, receiver);
+    const lost = acknowledged(promotedMs).filter((id) => !survived.has(id) && !lostBefore.has(id));
     for (const id of lost) lostBefore.add(id);
     return {
       outageMs: Math.max(0, backMs - promotedMs),
       sinceKillMs: backMs - killedMs,
       lost: lost.length,
-      kept: kept.size,
+      survived: survived.size,
     };
   };
   return {

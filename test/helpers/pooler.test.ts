@@ -146,9 +146,11 @@ test('a session parameter is refused, and so is another database', async (t) => 
 });
 
 test('without a server a client gets an error', async (t) => {
-  const behind = await startPooler({ port: 1, serverConnections: 1 });
-  t.after(() => behind.close());
-  const client = new pg.Client({ connectionString: `postgres://leat@127.0.0.1:${behind.port}/x` });
+  const unreachable = await startPooler({ port: 1, serverConnections: 1 });
+  t.after(() => unreachable.close());
+  const client = new pg.Client({
+    connectionString: `postgres://leat@127.0.0.1:${unreachable.port}/x`,
+  });
   await assert.rejects(client.connect(), { code: '08006' });
 });
 

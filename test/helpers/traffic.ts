@@ -106,7 +106,7 @@ function pair(path: string, id: string): string {
 
 /** Creates a stream of the one type; returns its id. Its requests go to `<endpoint>/<name>`. */
 export async function createStream(leat: Running, endpoint: string, name: string): Promise<string> {
-  const answer = await leat.send('POST', '/api/v2/event-streams', {
+  const response = await leat.send('POST', '/api/v2/event-streams', {
     name,
     subscriptions: [{ event_type: eventType }],
     destination: {
@@ -117,8 +117,8 @@ export async function createStream(leat: Running, endpoint: string, name: string
       },
     },
   });
-  assert.equal(answer.status, 201);
-  return ((await answer.json()) as { id: string }).id;
+  assert.equal(response.status, 201);
+  return ((await response.json()) as { id: string }).id;
 }
 
 /** Publishes one event or an array; returns the acknowledged ids, none unless the status is 202. */
@@ -126,12 +126,12 @@ export async function publish(leat: Running, size: number): Promise<string[]> {
   const event = { type: eventType, data: { object: {} } };
   const body = size === 1 ? event : Array.from({ length: size }, () => event);
   try {
-    const answer = await leat.send('POST', '/api/v2/events', body);
-    if (answer.status !== 202) {
-      await answer.arrayBuffer();
+    const response = await leat.send('POST', '/api/v2/events', body);
+    if (response.status !== 202) {
+      await response.arrayBuffer();
       return [];
     }
-    const stored = (await answer.json()) as { id: string } | { id: string }[];
+    const stored = (await response.json()) as { id: string } | { id: string }[];
     return (Array.isArray(stored) ? stored : [stored]).map(({ id }) => id);
   } catch {
     return [];
