@@ -75,18 +75,18 @@ const machine = {
   fsyncMicros: fsyncMicros(),
   node: process.version,
 };
-say(`${machine.cores} cores, Node ${machine.node}, one fsync takes ${machine.fsyncMicros} µs\n`);
+print(`${machine.cores} cores, Node ${machine.node}, one fsync takes ${machine.fsyncMicros} µs\n`);
 const figures: (Figure & { median: number; holds: boolean })[] = [];
 for (const bench of benches.filter(({ name }) => names.length === 0 || names.includes(name))) {
-  say(`\n${bench.name}: ${bench.what}\n`);
+  print(`\n${bench.name}: ${bench.what}\n`);
   const seen = await bench.run(progress, options);
   progress('');
   for (const figure of seen) {
-    say(`  ${line(figure)}\n`);
+    print(`  ${line(figure)}\n`);
     figures.push({ ...figure, median: median(figure.values), holds: holds(figure) });
   }
   for (const under of new Set(seen.map((figure) => figure.under))) {
-    if (under !== undefined) say(`  on ${under}\n`);
+    if (under !== undefined) print(`  on ${under}\n`);
   }
 }
 if (json) process.stdout.write(`${JSON.stringify({ machine, figures }, undefined, 2)}\n`);
@@ -104,7 +104,7 @@ function counts(text: string): number[] {
   return text.split(',').map(count);
 }
 
-function say(text: string): void {
+function print(text: string): void {
   (json ? process.stderr : process.stdout).write(text);
 }
 
