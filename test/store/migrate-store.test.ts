@@ -258,6 +258,25 @@ describe('a refused migration', { concurrency: 2 }, () => {
     });
   });
 
+  test('migrate-store: refuses a target with a part that an older version copied', async (t) => {
+    const databases = await filledDatabases(t);
+    await cutAtComparison(databases);
+    await query(
+      databases.url,
+      `alter table leat_store_migration rename to leat_store_move;
+      alter index leat_store_migration_attempts rename to leat_store_move_attempts;
+      alter table alert_states rename to looks;
+      alter table key_check rename to key_proof;
+      alter table streams rename column lag_reported to lag_told;
+      delete from leat_migrations where name = '0014_names'`,
+    );
+    await assert.rejects(run(databases), {
+      name: 'StartRefused',
+      message:
+        /^--to: \S+ holds a part of a store that an older version of Leat copied: drop the database/,
+    });
+  });
+
   for (const name of ['tenants', 'events']) {
     test(`migrate-store: refuses while another migration writes the same ${name}`, async (t) => {
       const databases = await filledDatabases(t);

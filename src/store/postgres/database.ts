@@ -340,7 +340,7 @@ function translated(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof TypeError) return error;
   if (!(error instanceof pg.DatabaseError)) {
     const reason = error instanceof NoServer && error.acceptsReads ? 'read_only' : 'away';
-    const message = `PostgreSQL does not result: ${error.message}`;
+    const message = `PostgreSQL does not respond: ${error.message}`;
     return new StoreUnavailable(message, { cause: error, reason });
   }
   const group = (error.code ?? '').slice(0, 2);

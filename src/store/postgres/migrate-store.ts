@@ -102,10 +102,21 @@ async function isHalfMigrated(db: Queries): Promise<boolean> {
 /** Returns whether the migration of this source began here before. */
 async function goesOn(db: Queries, name: string, source: string): Promise<boolean> {
   if (!(await isHalfMigrated(db))) return false;
+  await refuseOlderPart(db, name);
   const row = await db.get<{ source: string }>`select source from leat_store_migration limit 1`;
   if (row?.source === source) return true;
   throw new StartRefused(
     `--to: ${name} holds a part of another store: end that move, or name an empty database`,
+  );
+}
+
+/** The tables that an older version copied into have the names of its schema. */
+async function refuseOlderPart(db: Queries, name: string): Promise<void> {
+  const row = await db.get<{ older: boolean }>`
+    select to_regclass('leat_store_migration') is null as older`;
+  if (row?.older !== true) return;
+  throw new StartRefused(
+    `--to: ${name} holds a part of a store that an older version of Leat copied: drop the database, make it anew and run the command again`,
   );
 }
 
