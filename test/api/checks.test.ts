@@ -151,6 +151,18 @@ describe('routes', () => {
     }
   });
 
+  test('the query begins at the question mark, not at a number sign', async () => {
+    for (const [end, status] of [
+      ['#take=x', 200],
+      ['#x?take=1', 200],
+      ['#x?take=x', 400],
+    ] as const) {
+      const line = `GET /api/v2/event-streams${end}`;
+      const request = requestText(line, [`Authorization: Bearer ${fixture.token}`]);
+      assert.equal((await exchange(fixture.port, request)).status, status, end);
+    }
+  });
+
   test('an empty path parameter is checked like any other', async () => {
     assert.equal((await fixture.send('GET', '/event-streams/')).body.errorCode, 'invalid_uri');
     assert.equal((await fixture.send('PUT', '/event-streams/')).status, 405);

@@ -28,6 +28,12 @@ export interface QueryText {
   readonly text: string;
 }
 
+/** Returns what follows the first `?`. For the router, what follows a `#` is a query, too. */
+export function queryOf(url: string): QueryText {
+  const at = url.indexOf('?');
+  return { text: at === -1 ? '' : url.slice(at + 1) };
+}
+
 function convert({ type }: Schema, text: string): string | number | boolean {
   if (type === 'integer' && /^-?(?:0|[1-9][0-9]{0,14})$/.test(text)) return Number(text);
   if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true';

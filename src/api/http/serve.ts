@@ -14,6 +14,7 @@ import { authorize, type Authenticator, type AuthContext } from '../authenticate
 import type { OperationResponse, BodyRule, Call, Operation } from '../operation.ts';
 import { exchangeOf, releaseExchange, setExchange } from './exchange.ts';
 import { badBody, tooManyRequests } from './problem.ts';
+import { queryOf } from './query.ts';
 import { slicedJson } from './sliced-json.ts';
 import { rateHeaders, type RateLimiter, retryAfterSeconds } from './rate.ts';
 import { send, sendLive, sendPieces } from './respond.ts';
@@ -64,6 +65,7 @@ function admit(deps: ServeDeps, operation: Operation): Phase {
     const caller = authorize(context, operation);
     operation.admit?.({ tenant: context.tenant, caller });
     setExchange(request, { context, caller });
+    if (operation.query !== undefined) request.query = queryOf(request.raw.url ?? '');
     // Fastify would reject a malformed media type, even without a body; `receive` checks it.
     if (request.mediaType === undefined) delete request.raw.headers['content-type'];
   };
