@@ -66,8 +66,6 @@ function admit(deps: ServeDeps, operation: Operation): Phase {
     operation.admit?.({ tenant: context.tenant, caller });
     setExchange(request, { context, caller });
     if (operation.query !== undefined) request.query = queryOf(request.raw.url ?? '');
-    // Fastify would reject a malformed media type, even without a body; `receive` checks it.
-    if (request.mediaType === undefined) delete request.raw.headers['content-type'];
   };
 }
 
