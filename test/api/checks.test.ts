@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { exchange, requestText } from '../helpers/exchange.ts';
-import { allScopesBut, openApiFixture, type ApiResponse, type ApiFixture } from './fixture.ts';
+import { allScopesBut, assertProblem, openApiFixture, type ApiFixture } from './fixture.ts';
 
 /** The error that the list of streams and the ping of {@link broken} fail with. */
 const fault: { error: Error | undefined } = { error: undefined };
@@ -30,20 +30,6 @@ async function withFault(error: Error, work: () => Promise<void>): Promise<void>
   } finally {
     fault.error = undefined;
   }
-}
-
-function assertProblem(
-  response: ApiResponse,
-  status: number,
-  message: string,
-  code?: string,
-): void {
-  assert.equal(response.status, status, response.text);
-  assert.equal(response.body.statusCode, status);
-  assert.equal(response.body.message, message);
-  assert.equal(response.body.errorCode, code);
-  const fields = code === undefined ? 3 : 4;
-  assert.equal(Object.keys(response.body).length, fields, response.text);
 }
 
 const json = { 'content-type': 'application/json' };

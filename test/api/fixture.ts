@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { STATUS_CODES } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { buildApp } from '../../src/api/app.ts';
@@ -156,16 +157,16 @@ export async function openApiFixture(
   };
 }
 
-/** Asserts an error response with a status, a message and an error code, or without code. */
+/** Asserts an error response and its whole body; without an error code the body has none. */
 export function assertProblem(
   response: ApiResponse,
   status: number,
   message: string,
-  code?: string,
+  errorCode?: string,
 ): void {
   assert.equal(response.status, status, response.text);
-  assert.equal(response.body.message, message);
-  assert.equal(response.body.errorCode, code);
+  const body = { statusCode: status, error: STATUS_CODES[status], message };
+  assert.deepEqual(response.body, errorCode === undefined ? body : { ...body, errorCode });
 }
 
 /** Asserts a 400 for a property of the body. */
