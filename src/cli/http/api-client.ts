@@ -87,14 +87,15 @@ function httpRequest(request: ApiRequest, token: string): HttpRequest {
   const json = body === undefined ? {} : { 'content-type': 'application/json' };
   return {
     method,
-    path: `/api/v2${path}${queryOf(query ?? {})}`,
+    path: `/api/v2${path}${encodeQuery(query ?? {})}`,
     headers: { authorization: `Bearer ${token}`, ...json, ...headers },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     ...(signal === undefined ? {} : { signal }),
   };
 }
 
-function queryOf(query: Query): string {
+/** Returns the query string with its `?`; empty without parameters. */
+function encodeQuery(query: Query): string {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     const values = value === undefined ? [] : [value].flat();
