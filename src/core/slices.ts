@@ -9,6 +9,8 @@ const waiting: (() => void)[] = [];
 /**
  * Yields to other work that is ready. Each turn of the event loop continues only one of the callers, so
  * that slices of many requests together block it no longer than one slice does.
+ *
+ * Work whose time is an argument awaits `sleep(clock, 0)` instead: a manual clock orders it.
  */
 export function yieldToEventLoop(): Promise<void> {
   return new Promise((resolve) => {

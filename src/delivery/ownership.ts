@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Clock } from '../core/clock.ts';
+import { sleep } from '../core/sleep.ts';
 import { streamKeyOf } from '../core/stream-key.ts';
 import type { LogStore } from '../store/port/log.ts';
 import type { OwnedStream, OwnershipStore } from '../store/port/ownership.ts';
@@ -245,7 +246,8 @@ class StreamOwnership implements Ownership {
     for (const owned of claimed) this.#adopt(owned, term);
     const streams = claimed.map(({ stream }) => stream);
     if (!this.#sweep.claimed(among, streams, claimed.length === take)) return;
-    await yieldToEventLoop(clock);
+    // Lets other work of the process run: an engine may be synchronous.
+    await sleep(clock, 0);
     this.#planClaim();
   }
 
@@ -324,7 +326,8 @@ class StreamOwnership implements Ownership {
         this.#refreshed(runner, byKey.get(keyOfRunner(runner)));
     });
     if (this.#stale.size === 0) return;
-    await yieldToEventLoop(clock);
+    // Lets other work of the process run: an engine may be synchronous.
+    await sleep(clock, 0);
     this.#planRefresh();
   }
 
@@ -400,13 +403,6 @@ function isDone(runner: Runner): boolean {
     runner.dueInFlight === 0 &&
     runner.unsettled === 0
   );
-}
-
-/** Lets other work of the process run: an engine may be synchronous. */
-function yieldToEventLoop(clock: Clock): Promise<void> {
-  return new Promise((resolve) => {
-    clock.after(0, resolve);
-  });
 }
 
 const keyOfRunner = ({ tenant, id }: Runner): string => streamKeyOf({ tenant, stream: id });

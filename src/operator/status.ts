@@ -1,5 +1,6 @@
 import type { Millis } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
+import { yieldToEventLoop } from '../core/slices.ts';
 import type { Tenant } from '../core/types.ts';
 import type { NodeState } from '../store/port/ownership.ts';
 import type { StoreSize, TenantOverview } from '../store/port/overview.ts';
@@ -29,7 +30,7 @@ export async function status(deps: CommandDeps, args: Args, call: Call): Promise
     call.progress({ step: 'reading tenants', done: rows.length, total: tenants.length });
     const overview = await store.overview.tenant(tenant.id);
     if (overview !== undefined) rows.push({ tenant, overview });
-    await new Promise((resolve) => setImmediate(resolve));
+    await yieldToEventLoop();
   }
   const now = clock.now();
   if (args['json'] === true) return jsonOf(list, size, rows, leaving, now);

@@ -1,3 +1,4 @@
+import { yieldToEventLoop } from '../core/slices.ts';
 import type { Store } from '../store/port/store.ts';
 import type { Args, Call, CommandDeps } from './command.ts';
 import { bad, type Finding, ok, warn } from './finding.ts';
@@ -121,7 +122,7 @@ async function hostsOf(store: Store, signal: AbortSignal): Promise<string[]> {
       }
       read += page.items.length;
       after = page.next;
-      await new Promise((resolve) => setImmediate(resolve));
+      await yieldToEventLoop();
     } while (after !== undefined && read < streamsReadMax && hosts.size < hostsMax);
   }
   return [...hosts].slice(0, hostsMax);
