@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
+import { dayMs } from '../src/core/units.ts';
 import { startDump } from '../test/helpers/dump.ts';
 import { freePort } from '../test/helpers/ports.ts';
 import type pg from 'pg';
@@ -27,7 +28,6 @@ const seconds = 30;
 const warmUpSeconds = 10;
 const rowsDefault = 10_000_000;
 const scale = { tenants: 5000, days: 365, streams: 10, failures: 5000 };
-const dayMs = 86_400_000;
 /** Retentions by which nothing is old: the side without upkeep. */
 const keepAll = {
   LEAT_EVENT_RETENTION_DAYS: '3650',

@@ -2,6 +2,7 @@ import type { SystemAlert } from './alert.ts';
 import type { Clock, Millis } from '../core/clock.ts';
 import type { Tenant } from '../core/types.ts';
 import { sleep } from '../core/sleep.ts';
+import { hourMs } from '../core/units.ts';
 
 /** A condition to report; the monitor adds the tenant's name and the time. */
 export type RaisedAlert = Omit<SystemAlert, 'tenant' | 'at'> & {
@@ -38,7 +39,7 @@ export interface SystemAlerts {
 /** Conditions that are queued at most; the oldest are dropped. */
 const QUEUED_MAX = 1000;
 /** A condition that was reported is not reported again for this long. */
-const REPEAT_MS = 3_600_000;
+const REPEAT_MS = hourMs;
 /** Reported conditions that are remembered per tenant. */
 const REMEMBERED_MAX = 200;
 

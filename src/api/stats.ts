@@ -2,6 +2,7 @@ import { formatTime } from '../core/date.ts';
 import { bucketSums, statsWindow, type StatsWindow } from '../core/stats.ts';
 import type { Millis } from '../core/clock.ts';
 import type { Stream } from '../core/types.ts';
+import { dayMs } from '../core/units.ts';
 import { streamParams } from '../schemas/schema.ts';
 import { stats, statsQuery } from '../schemas/deliveries.ts';
 import type { Store } from '../store/port/store.ts';
@@ -17,7 +18,7 @@ export interface StatsDeps {
 }
 
 /** Bounds the response; counters are kept for 90 days, so further buckets would be empty. */
-const windowMsMax = 366 * 24 * 3_600_000;
+const windowMsMax = 366 * dayMs;
 
 /** Creates the operation that reads the statistics of an event stream (docs/http-api.md#statistics). */
 export function statsOperations({ store, settings }: StatsDeps): Operation[] {

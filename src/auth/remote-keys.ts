@@ -1,12 +1,13 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { Clock } from '../core/clock.ts';
+import { dayMs } from '../core/units.ts';
 import { type FetchJsonDeps, fetchJson } from './fetch-json.ts';
 import type { FoundKey, KeySource } from './signature.ts';
 
 /** An older key set is fetched again in the background. */
 const FRESH_MS = 10 * 60_000;
 /** If that fails, the last good key set stays in use for this time. */
-const USABLE_MS = 24 * 3_600_000;
+const USABLE_MS = dayMs;
 /** Minimum time between fetches for an unknown kid: anybody can invent any number of kids. */
 const COOL_DOWN_MS = 30_000;
 /** Minimum time between fetches while there is no key set: every token waits for the first one. */

@@ -1,7 +1,6 @@
 import type { Millis } from './clock.ts';
+import { dayMs, hourMs } from './units.ts';
 
-const hourMs = 3_600_000;
-const dayMs = 24 * hourMs;
 const defaultMs = 14 * dayMs;
 /** Longer windows have daily buckets. */
 const hourlyMs = 48 * hourMs;

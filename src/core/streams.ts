@@ -9,6 +9,7 @@ import type {
   Stream,
   StreamStatus,
 } from './types.ts';
+import { dayMs } from './units.ts';
 
 /** The changes that a PATCH makes to an event stream; absent fields stay as they are. */
 export interface StreamPatch {
@@ -72,7 +73,7 @@ export function applyPatch(before: Stream, patch: StreamPatch, state: StreamStat
 }
 
 /** Time for which requests are signed with the former secret too. */
-const overlapMs = 24 * 60 * 60 * 1000;
+const overlapMs = dayMs;
 
 /** Returns the stream with a new signing secret; keeps one former secret, for 24 hours. */
 export function rotateSecret(before: Stream, secret: string, now: Millis): Stream {

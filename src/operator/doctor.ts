@@ -6,6 +6,7 @@ import { type Config, dataFolderOf, type Loaded, tenantDomainOf } from '../confi
 import { isLoopback } from '../core/value.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { codeOf } from '../core/errors.ts';
+import { dayMs } from '../core/units.ts';
 import { createEgressRule } from '../delivery/http/egress.ts';
 import type { AlertChannel } from '../alerting/channel.ts';
 import { validityProblem, readTlsFiles } from '../tls/certificate-files.ts';
@@ -140,7 +141,6 @@ async function medianSyncMs(file: string, clock: Clock): Promise<number> {
   }
 }
 
-const dayMs = 86_400_000;
 const renewDays = 14;
 
 async function tlsFinding(config: Config, { clock }: DoctorDeps): Promise<Finding> {

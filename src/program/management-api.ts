@@ -10,7 +10,7 @@ import { type Config, limits, usesPlainHttp } from '../config.ts';
 import { literalAddress } from '../core/address.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { createPulls, type Pulls } from '../pull/pulls.ts';
-import { dayMs } from '../settings/units.ts';
+import { dayMs } from '../core/units.ts';
 import type { Store } from '../store/port/store.ts';
 import type { ServiceMetrics } from './metrics.ts';
 import type { Network } from './network.ts';

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { SystemAlerts } from '../alerting/system-alerts.ts';
 import { type Config, limits } from '../config.ts';
 import type { Clock } from '../core/clock.ts';
-import { dayMs } from '../settings/units.ts';
+import { dayMs } from '../core/units.ts';
 import type { Store } from '../store/port/store.ts';
 import { isSkewed } from '../store/port/time.ts';
 import { createUpkeep } from '../upkeep/upkeep.ts';

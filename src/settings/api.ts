@@ -1,6 +1,6 @@
 import { connectionsPerAddress, type Setting } from '../core/setting.ts';
 import { wholeNumber } from '../core/value.ts';
-import { KIB, MIB } from './units.ts';
+import { KIB, MIB } from '../core/units.ts';
 
 /** Quotas of tenants, clients and addresses. */
 export const quotaSettings = {

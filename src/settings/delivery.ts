@@ -1,6 +1,6 @@
 import type { Setting } from '../core/setting.ts';
 import { list, wholeNumber } from '../core/value.ts';
-import { KIB, MIB } from './units.ts';
+import { KIB, MIB } from '../core/units.ts';
 
 /** Attempts, retries, and when a stream is disabled. */
 export const deliverySettings = {

@@ -1,6 +1,6 @@
 import type { Setting } from '../core/setting.ts';
 import { cidr, flag, list, serverAddress } from '../core/value.ts';
-import { KIB } from './units.ts';
+import { KIB } from '../core/units.ts';
 
 /** Which addresses and name servers the service may use. */
 export const networkSettings = {

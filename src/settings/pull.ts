@@ -1,4 +1,4 @@
-import { KIB, MIB } from './units.ts';
+import { KIB, MIB } from '../core/units.ts';
 
 /** Constants of clients that read the log as server-sent events; pull/settings.ts documents each. */
 export const pullLimits = {

@@ -7,17 +7,17 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { join, resolve } from 'node:path';
 import { parseAddress } from '../core/address.ts';
 import type { Millis, RandomBytes } from '../core/clock.ts';
+import { dayMs, hourMs } from '../core/units.ts';
 import { writeDataFile, createDataFile, readDataFile } from '../files/data-folder.ts';
 import type { Identity, Validity } from './x509.ts';
 
-const DAY_MS = 86_400_000;
 const AUTHORITY_DAYS = 3650;
 /** Some clients reject server certificates of more than 398 days. */
 const CERTIFICATE_DAYS = 397;
 /** A certificate that expires sooner is replaced. */
 const LEFT_DAYS_MIN = 30;
 /** A client whose clock is behind accepts a new certificate. */
-const CLOCK_SKEW_MS = 3_600_000;
+const CLOCK_SKEW_MS = hourMs;
 
 const fileNames = {
   /** The certificate of the authority, which clients trust. */
@@ -146,7 +146,7 @@ function covers(certificate: X509Certificate, host: string): boolean {
 
 function isInForce({ validFromDate, validToDate }: X509Certificate, now: Millis): boolean {
   const leftMs = validToDate.getTime() - now;
-  return validFromDate.getTime() <= now && leftMs >= LEFT_DAYS_MIN * DAY_MS;
+  return validFromDate.getTime() <= now && leftMs >= LEFT_DAYS_MIN * dayMs;
 }
 
 /** A certificate expires with its authority at the latest. */
@@ -158,5 +158,5 @@ function certificateValidity(authority: Identity, now: Millis): Validity {
 
 function validityFrom(now: Millis, days: number): Validity {
   const from = now - CLOCK_SKEW_MS;
-  return { from, until: from + days * DAY_MS };
+  return { from, until: from + days * dayMs };
 }

@@ -1,3 +1,4 @@
+import { hourMs } from '../core/units.ts';
 import type { LaggingStream } from '../store/port/upkeep.ts';
 
 /** Percentages of the bound on lag that are reported. */
@@ -35,7 +36,7 @@ export function decideLag(
 
 /** Returns the shortest time from the last report to disabling. */
 function warningOf(maxMs: number): number {
-  return Math.min(6 * 3_600_000, maxMs / 20);
+  return Math.min(6 * hourMs, maxMs / 20);
 }
 
 /** Returns the lag from which on a stream is checked. */

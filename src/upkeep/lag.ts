@@ -1,3 +1,4 @@
+import { dayMs } from '../core/units.ts';
 import { decideLag, lagFloorOf } from './lag-action.ts';
 import type { Store } from '../store/port/store.ts';
 import type { LaggingStream } from '../store/port/upkeep.ts';
@@ -10,8 +11,6 @@ export interface LagDeps {
   readonly settings: { readonly lagMaxMs: number };
   readonly alerts: Pick<SystemAlerts, 'raise'>;
 }
-
-const dayMs = 86_400_000;
 
 /**
  * Returns a step of upkeep that checks the streams of a few tenants, then those of the next ones. It

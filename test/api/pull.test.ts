@@ -6,14 +6,13 @@ import { EventSource } from 'eventsource';
 import { revokeKey } from '../../src/auth/keys.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import { formatOffset } from '../../src/core/offset.ts';
+import { dayMs } from '../../src/core/units.ts';
 import { secondTenant } from '../auth/fixture.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { openPull, type OpenPull, positionOf } from '../helpers/pull.ts';
 import { postgres, sqliteFile } from '../store/engines.ts';
 import type { Engine } from '../store/contract/engine.ts';
 import { openApiFixture, type ApiResponse, type ApiFixture } from './fixture.ts';
-
-const dayMs = 86_400_000;
 
 async function openFixtureFor(
   t: TestContext,

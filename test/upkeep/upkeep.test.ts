@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import type { Stream } from '../../src/core/types.ts';
 import { sleep } from '../../src/core/sleep.ts';
+import { dayMs } from '../../src/core/units.ts';
 import { type RaisedAlert } from '../../src/alerting/system-alerts.ts';
 import { createUpkeep, type Upkeep, type UpkeepDeps } from '../../src/upkeep/upkeep.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -11,7 +12,6 @@ import type { Store } from '../../src/store/port/store.ts';
 import { createManualClock } from '../helpers/clock.ts';
 import { addTenant, newEvent, newStream } from '../store/contract/fixture.ts';
 
-const dayMs = 86_400_000;
 const never = new AbortController().signal;
 const settings = {
   eventRetentionMs: dayMs,
