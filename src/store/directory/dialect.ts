@@ -28,6 +28,11 @@ export function perDialect(texts: Readonly<Record<Dialect, string>>): Fragment {
   });
 }
 
+/** A text that both dialects have, such as the name of a table. */
+export function verbatim(text: string): Fragment {
+  return perDialect({ sqlite: text, postgres: text });
+}
+
 // SQLite has one writer: its transactions need no locks of rows.
 export const unlocked = perDialect({ sqlite: '', postgres: '' });
 /** Locks the rows until the commit. */

@@ -25,7 +25,7 @@ export interface DirectoryDeps {
   readonly commands: Commands;
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
-  readonly removeStep: TenantDeps['removeStep'];
+  readonly removals: TenantDeps['removals'];
   readonly changeUser: UserDeps['change'];
   readonly sortedUsers: UserDeps['sorted'];
 }

@@ -2,19 +2,18 @@ import type { Millis } from '../../core/clock.ts';
 import type { Tenant } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { TenantStore } from '../port/tenants.ts';
-import type { RemovalStep } from '../rules/tenant-removal.ts';
 import { type Command, type Commands, Lock, sql } from './command.ts';
 import { perDialect } from './dialect.ts';
+import { type Removals, removeStep } from './tenant-removal.ts';
 
 export interface TenantDeps {
   readonly commands: Commands;
   readonly hint: (hint: Hint) => void;
-  /** Removes at most `take` rows of a tenant that is leaving. */
-  readonly removeStep: (tenant: number, take: number) => Promise<RemovalStep>;
+  readonly removals: Removals;
 }
 
 /** Creates the store of tenants. The head of a tenant's log is in the same row, see log.ts. */
-export function createTenantStore({ commands, hint, removeStep }: TenantDeps): TenantStore {
+export function createTenantStore({ commands, hint, removals }: TenantDeps): TenantStore {
   const { read, transact } = commands;
   return {
     list: keepUnchanged({ mark: () => read(mark()), read: () => read(list()) }),
@@ -35,7 +34,8 @@ export function createTenantStore({ commands, hint, removeStep }: TenantDeps): T
     },
     leaving: () => read(leaving()),
     removeStep: async (id, take) => {
-      const { removed, isDone, streams } = await removeStep(id, take);
+      const step = await transact('relaxed', () => removeStep(id, take, removals));
+      const { removed, isDone, streams } = step;
       for (const stream of streams) hint({ kind: 'stream', tenant: id, stream });
       return { removed, isDone };
     },

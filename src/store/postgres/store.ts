@@ -23,7 +23,7 @@ import { prepareSchema } from './schema.ts';
 import { createStreamStore } from './streams.ts';
 import { createServerTime, readTime, type ServerTime } from './time.ts';
 import { createUpkeepStore } from './upkeep.ts';
-import { removeStep } from './tenant-removal.ts';
+import { removals } from './tenant-removal.ts';
 import { createUserChange, sortedUsers } from './users.ts';
 import { createWriteCheck } from '../write-check.ts';
 
@@ -206,7 +206,7 @@ function directoryOf(pools: Pools, { identity, seal, hint }: PartDeps): Director
       commands: createCommands(db),
       seal,
       hint,
-      removeStep: (id, take) => removeStep(db, id, take),
+      removals,
       changeUser: createUserChange({ db, identity, hint }),
       sortedUsers,
     });

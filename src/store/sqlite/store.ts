@@ -22,7 +22,7 @@ import { refusalOf } from './refusal.ts';
 import { applicationId, prepareSchema } from './schema.ts';
 import { createStreamStore } from './streams.ts';
 import { createUpkeepStore } from './upkeep.ts';
-import { removeStep } from './tenant-removal.ts';
+import { removals } from './tenant-removal.ts';
 import { createUserChanges, sortedUsers } from './users.ts';
 import { createWalRoom } from './wal-room.ts';
 import { createWriteCheck } from '../write-check.ts';
@@ -109,7 +109,7 @@ export function createSqliteStore(
   return {
     ...createDirectory({
       ...shared,
-      removeStep: async (id, take) => db.transact('relaxed', () => removeStep(db, id, take)),
+      removals,
       changeUser: users.change,
       sortedUsers,
     }),
