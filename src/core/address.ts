@@ -59,26 +59,23 @@ export function parseNetworks(texts: readonly string[]): Network[] {
  * IPv4 address in IPv4-mapped, NAT64 or 6to4 form.
  */
 export function isWithin(address: string, networks: readonly Network[]): boolean {
-  return isWithinAs(embeddedIpv4, address, networks);
+  const bytes = parseAddress(address);
+  if (bytes === undefined) return false;
+  const ipv4 = embeddedIpv4(bytes);
+  return isInAny(bytes, networks) || (ipv4 !== undefined && isInAny(ipv4, networks));
 }
 
 /**
- * Returns whether the address of a peer is in one of the networks. A dual-stack socket writes IPv4
- * addresses in IPv4-mapped form; in NAT64 and 6to4 form anybody could claim to be one.
+ * Returns whether the address of a peer is in one of the networks. An IPv4 address and its
+ * IPv4-mapped form are one peer: which of them a socket reports depends on the address that it
+ * listens on. In NAT64 and 6to4 form anybody could claim to be an IPv4 address.
  */
 export function isPeerWithin(address: string, networks: readonly Network[]): boolean {
-  return isWithinAs(mappedIpv4, address, networks);
-}
-
-function isWithinAs(
-  ipv4Of: (bytes: readonly number[]) => readonly number[] | undefined,
-  address: string,
-  networks: readonly Network[],
-): boolean {
   const bytes = parseAddress(address);
   if (bytes === undefined) return false;
-  const ipv4 = ipv4Of(bytes);
-  return isInAny(bytes, networks) || (ipv4 !== undefined && isInAny(ipv4, networks));
+  const other =
+    bytes.length === 4 ? [...ipv4Mapped.bytes.slice(0, 12), ...bytes] : mappedIpv4(bytes);
+  return isInAny(bytes, networks) || (other !== undefined && isInAny(other, networks));
 }
 
 /**

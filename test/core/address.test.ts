@@ -177,10 +177,13 @@ describe('networks', () => {
     ['fe80::1%eth0', 'fe80::/10', true],
     ['64:ff9b::10.1.2.3', '10.0.0.0/8', false],
     ['2002:a01:203::', '10.0.0.0/8', false],
+    ['10.1.2.3', '::/0', true],
+    ['10.1.2.3', '::ffff:0:0/90', true],
+    ['10.1.2.3', 'fd00::/8', false],
     ['', '0.0.0.0/0', false],
   ];
   for (const [address, network, expected] of peers) {
-    test(`${network} ${expected ? 'has' : 'does not have'} the peer ${JSON.stringify(address)}`, () => {
+    test(`isPeerWithin: ${network} ${expected ? 'has' : 'does not have'} the peer ${JSON.stringify(address)}`, () => {
       const parsed = parseNetwork(network);
       assert.ok(parsed);
       assert.equal(isPeerWithin(address, [parsed]), expected);
