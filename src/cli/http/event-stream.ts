@@ -6,18 +6,22 @@ export type { EventSourceMessage };
 const eventCharactersMax = 8 * 1024 * 1024;
 
 /**
- * Yields the server-sent events of a response body (HTML Living Standard, section 9.2); an event
- * that is cut off at the end is dropped. Calls `onRetry` when the server sets the reconnection time.
- * Throws `RangeError` when an event is too long.
+ * Yields the server-sent events of a response body (HTML Living Standard, section 9.2), each with the
+ * last id that was sent; an event that is cut off at the end is dropped. Calls `onRetry` when the
+ * server sets the reconnection time. Throws `RangeError` when an event is too long.
  */
 export async function* readEventStream(
   chunks: AsyncIterable<Uint8Array>,
   onRetry: (retryMs: number) => void,
 ): AsyncGenerator<EventSourceMessage> {
   const events: EventSourceMessage[] = [];
+  let id: string | undefined;
   const parser = createParser({
     maxBufferSize: eventCharactersMax,
-    onEvent: (event) => events.push(event),
+    onId: (last) => {
+      id = last;
+    },
+    onEvent: (event) => events.push({ ...event, id }),
     onRetry,
     onError: ({ type }) => {
       if (type === 'max-buffer-size-exceeded') throw new RangeError('an event is too long');

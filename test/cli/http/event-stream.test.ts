@@ -10,7 +10,7 @@ describe('readEventStream', () => {
   const expected = [
     { event: 'user.created', id: 'MQ', data: '{"a":"ü"}' },
     { event: 'offset-only', id: 'Mg', data: '{}' },
-    { event: undefined, id: undefined, data: 'x\n y' },
+    { event: undefined, id: 'Mg', data: 'x\n y' },
   ];
   const read = (chunks: readonly Uint8Array[], onRetry = (_retryMs: number): void => {}) =>
     Array.fromAsync(readEventStream(ReadableStream.from<Uint8Array>(chunks), onRetry));
@@ -27,6 +27,17 @@ describe('readEventStream', () => {
         assert.deepEqual(retries, [2000]);
       }),
     );
+  });
+
+  test('readEventStream: an id stays for the events after it, also one without data', async () => {
+    const ids = async (stream: string) =>
+      (await read([Buffer.from(stream)])).map(({ id, data }) => [id, data]);
+    assert.deepEqual(await ids('data: 1\n\nid: a\n\ndata: 2\n\nid: b\ndata: 3\n\ndata: 4\n\n'), [
+      [undefined, '1'],
+      ['a', '2'],
+      ['b', '3'],
+      ['b', '4'],
+    ]);
   });
 
   test('readEventStream: drops an event that is cut off', async () => {
