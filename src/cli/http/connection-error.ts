@@ -7,7 +7,7 @@ import { CommandFailed, exitCodes } from '../errors.ts';
  */
 export function connectionError(url: string, error: unknown): unknown {
   if (error instanceof CommandFailed || !(error instanceof Error)) return error;
-  const code = codeOf(error) ?? '';
+  const code = parserReasonOf(error) ?? codeOf(error) ?? '';
   if (code === '' || error.name === 'AbortError') return error;
   const cause = { cause: error };
   // A header that cannot be sent was made of what the server sent before.
@@ -18,7 +18,7 @@ export function connectionError(url: string, error: unknown): unknown {
     const message = `The certificate of ${url} is not trusted (${code}): ${way}.`;
     return new CommandFailed(exitCodes.failed, message, cause);
   }
-  if (otherProtocolCode.test(code) || error.name === 'HTTPParserError') {
+  if (otherProtocol.test(code)) {
     const message = `${url} does not speak ${url.startsWith('https:') ? 'HTTPS' : 'HTTP'}: check the scheme and the port.`;
     return new CommandFailed(exitCodes.failed, message, cause);
   }
@@ -28,7 +28,14 @@ export function connectionError(url: string, error: unknown): unknown {
 
 const certificateCode = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|ISSUER|ALTNAME/;
 
-const otherProtocolCode = /^(?:EPROTO|ERR_SSL_WRONG_VERSION_NUMBER)$/;
+/** A TLS handshake that fails, or bytes that are not the beginning of an HTTP response. */
+const otherProtocol = /^(?:EPROTO$|ERR_SSL_|Expected HTTP\/)/;
+
+/** Returns the reason in the message of undici's HTTP parser, whose errors have no code. */
+function parserReasonOf({ name, message }: Error): string | undefined {
+  if (name !== 'HTTPParserError') return undefined;
+  return /\((?<reason>[^()]+)\)$/.exec(message)?.groups?.['reason'] ?? 'not HTTP';
+}
 
 const connectionCut = 'the connection was cut. Is the server running, and the scheme right?';
 

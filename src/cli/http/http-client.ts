@@ -31,7 +31,7 @@ export interface HttpRequest {
   readonly signal?: AbortSignal;
 }
 
-/** Names in lower case; values of a repeated header are joined by commas. */
+/** Names in lower case; of a repeated header the first value. */
 export type ResponseHeaders = Readonly<Record<string, string | undefined>>;
 
 /** A response with its body as text. */
@@ -127,7 +127,7 @@ async function createConnection(url: string, ca: { readonly ca?: string[] }): Pr
 
 function headersOf({ headers }: Pick<Dispatcher.ResponseData, 'headers'>): ResponseHeaders {
   return Object.fromEntries(
-    Object.entries(headers).map(([name, value]) => [name, [value ?? []].flat().join(', ')]),
+    Object.entries(headers).map(([name, value]) => [name, [value].flat()[0]]),
   );
 }
 

@@ -11,6 +11,8 @@ describe('connectionError', () => {
     ['SELF_SIGNED_CERT_IN_CHAIN', 1, /is not trusted .* --ca <file> or NODE_EXTRA_CA_CERTS/],
     ['ERR_TLS_CERT_ALTNAME_INVALID', 1, /is not trusted/],
     ['EPROTO', 1, /does not speak HTTP: check the scheme/],
+    ['ERR_SSL_WRONG_VERSION_NUMBER', 1, /does not speak HTTP: check the scheme/],
+    ['ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE', 1, /does not speak HTTP: check the scheme/],
   ];
   for (const [code, exitCode, text] of cases) {
     test(`connectionError: ${code}: says what to do, with exit code ${exitCode}`, () => {

@@ -34,14 +34,22 @@ test('send: returns status, headers and text of any response, over one connectio
   const sockets = new Set<Socket>();
   const { client } = await start(t, (incoming, response) => {
     sockets.add(incoming.socket);
-    response.writeHead(418, { 'X-Many': ['a', 'b'] });
+    response.writeHead(418, { 'X-One': 'a' });
     incoming.pipe(response);
   });
   for (const body of ['ü', '{}']) {
     const { status, headers, text } = await client.send({ ...request, method: 'POST', body });
-    assert.deepEqual([status, headers['x-many'], text], [418, 'a, b', body]);
+    assert.deepEqual([status, headers['x-one'], text], [418, 'a', body]);
   }
   assert.equal(sockets.size, 1);
+});
+
+test('send: returns the first value of a repeated header', async (t) => {
+  const { client } = await start(t, (_incoming, response) => {
+    response.writeHead(503, { 'Retry-After': ['7', '9'] }).end();
+  });
+  const { headers } = await client.send(request);
+  assert.equal(headers['retry-after'], '7');
 });
 
 test('send: fails after 30 seconds without a response', async (t) => {
@@ -97,6 +105,19 @@ test('send: fails when the server does not speak HTTP', async (t) => {
   await assert.rejects(
     clientOf(server.address() as AddressInfo).send(request),
     isFailure(exitCodes.failed, /does not speak HTTP: check the scheme and the port\.$/),
+  );
+});
+
+test('send: a response that breaks off in the middle of HTTP counts as unavailable', async (t) => {
+  const server = createTcpServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\nzz\r\n');
+  }).listen(0, '127.0.0.1');
+  t.after(() => server.close());
+  await once(server, 'listening');
+  await assert.rejects(
+    clientOf(server.address() as AddressInfo).send(request),
+    isFailure(exitCodes.unavailable, /the connection failed \(Invalid character in chunk size\)/),
   );
 });
 
