@@ -2,6 +2,7 @@ import { deliveriesContract } from './contract/deliveries.ts';
 import { logContract } from './contract/log.ts';
 import { alertStateContract } from './contract/alert-state.ts';
 import { ownershipContract } from './contract/ownership.ts';
+import { overviewContract } from './contract/overview.ts';
 import { replaysContract } from './contract/replays.ts';
 import { settleContract } from './contract/settle.ts';
 import { streamsContract } from './contract/streams.ts';
@@ -14,5 +15,6 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   ownershipContract(engine);
   settleContract(engine);
   alertStateContract(engine);
+  overviewContract(engine);
   replaysContract(engine);
 }

@@ -7,6 +7,7 @@ import { createClientStore } from './clients.ts';
 import type { Commands } from './command.ts';
 import { createGrantStore } from './grants.ts';
 import { createKeyStore } from './keys.ts';
+import { createOverviewStore, type OverviewDeps } from './overview.ts';
 import { createRoleStore } from './roles.ts';
 import { createTenantStore, type TenantDeps } from './tenants.ts';
 import { createUserStore, type UserDeps } from './users.ts';
@@ -17,7 +18,7 @@ import { createUserStore, type UserDeps } from './users.ts';
  */
 export type Directory = Pick<
   Store,
-  'tenants' | 'keys' | 'clients' | 'apis' | 'grants' | 'roles' | 'users' | 'alertState'
+  'tenants' | 'keys' | 'clients' | 'apis' | 'grants' | 'roles' | 'users' | 'alertState' | 'overview'
 >;
 
 /** What an engine provides for them. */
@@ -26,6 +27,8 @@ export interface DirectoryDeps {
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
   readonly removals: TenantDeps['removals'];
+  readonly engine: OverviewDeps['engine'];
+  readonly bodies: OverviewDeps['bodies'];
   readonly changeUser: UserDeps['change'];
   readonly sortedUsers: UserDeps['sorted'];
 }
@@ -40,5 +43,6 @@ export function createDirectory(deps: DirectoryDeps): Directory {
     roles: createRoleStore(deps),
     users: createUserStore({ ...deps, change: deps.changeUser, sorted: deps.sortedUsers }),
     alertState: createAlertStateStore(deps),
+    overview: createOverviewStore(deps),
   };
 }

@@ -1,5 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Offset } from '../../core/types.ts';
+import { type Command, sql } from '../directory/command.ts';
+import { run } from './commands.ts';
 import type { Queries } from './database.ts';
 
 /**
@@ -24,17 +26,21 @@ const everyDay = 1_000_000;
  * Returns the stretch from one offset to another, or the part of it that spans at most this many
  * days.
  */
-export async function stretchOf(
-  db: Queries,
+export function* stretch(
   tenant: number,
   { after, upTo }: { readonly after: Offset; readonly upTo: Offset },
   days = everyDay,
-): Promise<Stretch> {
-  const row = await db.get<{ up_to: Offset; from_at: Millis; to_at: Millis }>`
+): Command<Stretch> {
+  const row = yield* sql.get<{ up_to: Offset; from_at: Millis; to_at: Millis }>`
     select up_to, from_at, to_at
     from leat_stretch(${tenant}, ${after}::bigint, ${upTo}::bigint, ${days})`;
   if (row === undefined) throw new Error('A query that returns a row returned none.');
   return { upTo: row.up_to, from: row.from_at, to: row.to_at };
+}
+
+/** Does the same outside of a command. */
+export function stretchOf(db: Queries, ...of: Parameters<typeof stretch>): Promise<Stretch> {
+  return run(db, stretch(...of));
 }
 
 /** Returns when the event at an offset was published; `undefined` when the log does not have it. */

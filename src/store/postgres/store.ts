@@ -15,7 +15,7 @@ import { createLogStore } from './log.ts';
 import { refuseHalfMigrated } from './migrate-store.ts';
 import { type ListenNotify, openListenNotify } from './listen-notify.ts';
 import { createOwnershipStore } from './ownership.ts';
-import { createOverviewStore } from './overview.ts';
+import { bodiesOf, engineOverview } from './overview.ts';
 import { createPools, type Pools, type Purpose } from './pools.ts';
 import { createReplayStore } from './replays.ts';
 import { nameOf } from './refusal.ts';
@@ -193,7 +193,6 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
       ...pick(ownership('delivering'), 'claim', 'owned', 'raiseCursors', 'release'),
     },
     upkeep: over(createUpkeepStore)('commands'),
-    overview: over(createOverviewStore)('lists'),
     time,
   };
 }
@@ -207,6 +206,8 @@ function directoryOf(pools: Pools, { identity, seal, hint }: PartDeps): Director
       seal,
       hint,
       removals,
+      engine: engineOverview(db),
+      bodies: bodiesOf,
       changeUser: createUserChange({ db, identity, hint }),
       sortedUsers,
     });
@@ -215,6 +216,7 @@ function directoryOf(pools: Pools, { identity, seal, hint }: PartDeps): Director
   const lists = over('lists');
   return {
     ...others,
+    overview: lists.overview,
     clients: { ...clients, ...pick(lists.clients, 'list') },
     apis: { ...apis, ...pick(lists.apis, 'list') },
     grants: { ...grants, ...pick(lists.grants, 'list') },

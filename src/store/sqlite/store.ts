@@ -16,7 +16,7 @@ import { createDeliveryStore } from './deliveries.ts';
 import { createGuardedTime } from './guarded-time.ts';
 import { createLogStore } from './log.ts';
 import { createOwnershipStore, voidOwnership } from './ownership.ts';
-import { createOverviewStore } from './overview.ts';
+import { bodiesOf, engineOverview } from './overview.ts';
 import { createReplayStore } from './replays.ts';
 import { refusalOf } from './refusal.ts';
 import { applicationId, prepareSchema } from './schema.ts';
@@ -110,6 +110,8 @@ export function createSqliteStore(
     ...createDirectory({
       ...shared,
       removals,
+      engine: engineOverview(db, connection.location() ?? undefined),
+      bodies: bodiesOf,
       changeUser: users.change,
       sortedUsers,
     }),
@@ -122,7 +124,6 @@ export function createSqliteStore(
     replays: createReplayStore(shared),
     ownership: createOwnershipStore(shared),
     upkeep: createUpkeepStore({ ...shared, connection }),
-    overview: createOverviewStore({ db, file: connection.location() ?? undefined }),
     copy: createCopy(connection),
     time,
     watch,

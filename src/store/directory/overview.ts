@@ -1,0 +1,127 @@
+import type { Millis } from '../../core/clock.ts';
+import type { Offset } from '../../core/types.ts';
+import type { OverviewStore, StreamPosition, TenantOverview } from '../port/overview.ts';
+import { type Command, type Commands, sql } from './command.ts';
+import { type Fragment, perDialect } from './dialect.ts';
+
+export interface OverviewDeps {
+  readonly commands: Commands;
+  /** The parts of which each engine has its own. */
+  readonly engine: Pick<OverviewStore, 'engine' | 'faults' | 'size'>;
+  /** Counts the bodies of a range, or those of them in few days. */
+  readonly bodies: (tenant: number, range: Range) => Command<Bodies>;
+}
+
+export interface Range {
+  readonly after: Offset;
+  readonly upTo: Offset;
+}
+
+export interface Bodies {
+  readonly bytes: number;
+  readonly count: number;
+}
+
+/** Creates the store of sizes and counts. Every query reads a bounded number of events. */
+export function createOverviewStore({ commands, engine, bodies }: OverviewDeps): OverviewStore {
+  return {
+    ...engine,
+    tenant: (id) => commands.read(overview(id, bodies)),
+    behind: (tenant, take) => commands.read(behind(tenant, take)),
+  };
+}
+
+/** Tenants with the last offset before their retained events, which is the head without any. */
+const logs = perDialect({
+  sqlite: `(
+    select id, head, last_published_at, coalesce((
+      select min(e.offset) - 1 from events e where e.tenant = tenants.id), head) as pruned_to
+    from tenants)`,
+  postgres: 'tenants',
+});
+/** The larger of two numbers. */
+const larger = perDialect({ sqlite: 'max', postgres: 'greatest' });
+
+/** When the event after an offset of the log `t` was published; null when there is none. */
+const publishedAfter = (offset: string): Fragment =>
+  perDialect({
+    // What is above the head is a part of an append, and none of the log.
+    sqlite: `(
+      select e.published_at from events e
+      where e.tenant = t.tenant and e.offset = ${offset} + 1 and e.offset <= t.head)`,
+    postgres: `leat_published_at(t.tenant, ${offset} + 1)`,
+  });
+const [afterPruned, afterCursor] = [publishedAfter('t.pruned'), publishedAfter('t.passed')];
+
+type OverviewRow = TenantOverview['streams'] & {
+  readonly head: Offset;
+  readonly pruned: Offset;
+  readonly failures: number;
+  /** The lowest cursor of an enabled stream. */
+  readonly passed: Offset;
+  readonly oldest: Millis | null;
+  readonly newest: Millis | null;
+  readonly since: Millis | null;
+};
+
+function* overview(
+  tenant: number,
+  bodies: OverviewDeps['bodies'],
+): Command<TenantOverview | undefined> {
+  const row = yield* sql.get<OverviewRow>`
+    select t.*, case when head > pruned then last_published_at end as newest,
+      ${afterPruned} as oldest, ${afterCursor} as since
+    from (
+      select log.id as tenant, log.head, log.last_published_at, log.pruned_to as pruned, s.*,
+        ${larger}(coalesce(s.cursor, log.head), log.pruned_to) as passed
+      from ${logs} as log, (
+        select
+          count(*) filter (where s.status = 'enabled' and r.consecutive_failures = 0) as enabled,
+          count(*) filter (where s.status = 'enabled' and r.consecutive_failures > 0) as failing,
+          count(*) filter (where s.status = 'disabled') as disabled,
+          coalesce(sum(r.total_failures), 0) as failures,
+          min(r.cursor) filter (where s.status = 'enabled') as cursor
+        from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
+        where s.tenant = ${tenant}) as s
+      where log.id = ${tenant}) as t`;
+  if (row === undefined) return undefined;
+  const { head, pruned, passed, enabled, failing, disabled } = row;
+  const events = head - pruned;
+  return {
+    head,
+    events,
+    aboutBytes: Math.round(events * (yield* averageBytes(row, (range) => bodies(tenant, range)))),
+    oldestPublishedAt: row.oldest ?? undefined,
+    newestPublishedAt: row.newest ?? undefined,
+    streams: { enabled, failing, disabled },
+    openFailures: row.failures,
+    lag: { events: head - passed, since: row.since ?? undefined },
+  };
+}
+
+/** Returns the bytes of a body, averaged over the oldest and the newest hundred. */
+function* averageBytes(
+  { head, pruned }: OverviewRow,
+  bodies: (range: Range) => Command<Bodies>,
+): Command<number> {
+  const oldest = yield* bodies({ after: pruned, upTo: Math.min(pruned + 100, head) });
+  const newest = yield* bodies({ after: Math.max(head - 100, pruned + 100), upTo: head });
+  return (oldest.bytes + newest.bytes) / Math.max(oldest.count + newest.count, 1);
+}
+
+type PositionRow = Omit<StreamPosition, 'since'> & { readonly since: Millis | null };
+
+function* behind(tenant: number, take: number): Command<StreamPosition[]> {
+  const rows = yield* sql.all<PositionRow>`
+    select id, name, status, cursor, head - passed as events, ${afterCursor} as since
+    from (
+      select log.id as tenant, log.head, s.id, s.name, s.status, r.cursor,
+        ${larger}(r.cursor, log.pruned_to) as passed
+      from ${logs} as log
+      join runs r on r.tenant = log.id and r.cursor < log.head
+      join streams s on s.tenant = r.tenant and s.id = r.stream and s.status = 'enabled'
+      where log.id = ${tenant}
+      order by r.cursor, s.id limit ${take}) as t
+    order by cursor, id`;
+  return rows.map(({ since, ...row }) => ({ ...row, since: since ?? undefined }));
+}
