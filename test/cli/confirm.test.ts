@@ -1,26 +1,9 @@
 import assert from 'node:assert/strict';
-import { PassThrough } from 'node:stream';
 import { describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { confirmed } from '../../src/cli/confirm.ts';
 import { CommandFailed } from '../../src/cli/errors.ts';
-import { createTerminal } from '../../src/cli/terminal/terminal.ts';
-
-/** Creates a terminal of 40 columns, or of pipes, and collects its output. */
-function open({ isTTY = true, colour = true } = {}) {
-  const raw: boolean[] = [];
-  const screen = () => Object.assign(new PassThrough(), { isTTY, columns: 40 });
-  const stdin = Object.assign(new PassThrough(), {
-    isTTY,
-    setRawMode: (on: boolean) => raw.push(on),
-  });
-  const [stdout, stderr] = [screen(), screen()];
-  const terminal = createTerminal({ stdin, stdout, stderr }, { colour });
-  const written = { out: '', error: '' };
-  stdout.on('data', (chunk: Buffer) => (written.out += chunk.toString()));
-  stderr.on('data', (chunk: Buffer) => (written.error += chunk.toString()));
-  return { terminal, stdin, raw, written };
-}
+import { openTerminal } from './terminal/fixture.ts';
 
 describe('confirmed', () => {
   const cases: [string, boolean][] = [
@@ -32,7 +15,7 @@ describe('confirmed', () => {
   ];
   for (const [answer, done] of cases) {
     test(`confirmed: takes "${answer}" as ${done ? 'yes' : 'no'}`, async () => {
-      const { terminal, stdin, written } = open();
+      const { terminal, stdin, written } = openTerminal();
       const reply = confirmed({ terminal }, 'Delete?', undefined);
       await setImmediate();
       stdin.write(`${answer}\n`);
@@ -42,9 +25,9 @@ describe('confirmed', () => {
   }
 
   test('confirmed: does not ask with --yes, and throws without a terminal', async () => {
-    assert.equal(await confirmed(open({ isTTY: false }), 'Delete?', true), true);
+    assert.equal(await confirmed(openTerminal({ isTTY: false }), 'Delete?', true), true);
     await assert.rejects(
-      confirmed(open({ isTTY: false }), 'Delete?', undefined),
+      confirmed(openTerminal({ isTTY: false }), 'Delete?', undefined),
       (error) => error instanceof CommandFailed && error.exitCode === 2,
     );
   });

@@ -4,13 +4,13 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { connect, createServer, type Server } from 'node:net';
 import { describe, test } from 'node:test';
-import pino from 'pino';
-import { systemClock, systemRandom } from '../../src/clock.ts';
-import { limits, readConfig } from '../../src/config.ts';
+import { systemClock } from '../../src/clock.ts';
+import { limits } from '../../src/config.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { type Service, type ServiceDeps, startService } from '../../src/program/service.ts';
-import { freePort, waitFor } from '../helpers/leat.ts';
+import { bootstrapClient, freePort, waitFor } from '../helpers/leat.ts';
 import { readExposition } from '../helpers/prometheus.ts';
+import { configOf, depsOf } from './fixture.ts';
 
 describe('a service that stops', () => {
   test('a stop does not wait for a request that never ends', async () => {
@@ -34,7 +34,7 @@ describe('a service that stops', () => {
 
 describe('a request in progress when the service stops', () => {
   test('a request in progress gets its response, and then its connection is closed', async () => {
-    const service = await start({ clock: systemClock });
+    const service = await start();
     const { hostname, port } = new URL(service.url);
     const socket = connect(Number(port), hostname);
     const body = 'grant_type=other';
@@ -69,7 +69,7 @@ describe('background work that ends unexpectedly', () => {
 describe('a service on localhost', () => {
   test('a request in progress on a further address gets its response before the service stops', async (t) => {
     const addressesOf = async (): Promise<string[]> => ['127.0.0.1', '127.0.0.2'];
-    const service = await start({ clock: systemClock, host: 'localhost', addressesOf });
+    const service = await start({ host: 'localhost', addressesOf });
     t.after(() => service.stop().catch(() => {}));
     const { port } = new URL(service.url);
     assert.equal((await fetch(`http://127.0.0.1:${port}/healthz`)).status, 200);
@@ -92,8 +92,8 @@ describe('a service on localhost', () => {
     );
     const body = {
       grant_type: 'client_credentials',
-      client_id: 'operator',
-      client_secret: 'secret-of-the-operator',
+      client_id: bootstrapClient.id,
+      client_secret: bootstrapClient.secret,
       audience: '/api/v2/',
     };
     sent.end(JSON.stringify(body));
@@ -108,7 +108,6 @@ describe('connections of one address', () => {
   test('connections of one address are limited over all addresses of localhost together, and counted', async (t) => {
     const metricsPort = await freePort();
     const service = await start({
-      clock: systemClock,
       host: 'localhost',
       addressesOf: async () => ['127.0.0.1', '127.0.0.2'],
       settings: {
@@ -147,7 +146,7 @@ describe('the listener of the metrics', () => {
     subscribe(channel, onListen);
     t.after(() => unsubscribe(channel, onListen));
     const settings = { LEAT_METRICS_HOST: '127.0.0.1' };
-    const service = await start({ clock: systemClock, settings });
+    const service = await start({ settings });
     t.after(() => service.stop());
     assert.equal(service.metricsUrl, undefined);
     assert.deepEqual([...ports], [Number(new URL(service.url).port)]);
@@ -156,7 +155,7 @@ describe('the listener of the metrics', () => {
   test('the metrics listener closes with the service', async () => {
     const url = `http://127.0.0.1:${await freePort()}/metrics`;
     const settings = { LEAT_METRICS_PORT: new URL(url).port };
-    const service = await start({ clock: systemClock, settings });
+    const service = await start({ settings });
     assert.equal(service.metricsUrl, url);
     const text = readExposition(await (await fetch(url)).text());
     assert.equal(text.value('leat_build_info', { version: 'test' }), 1);
@@ -171,37 +170,20 @@ describe('the listener of the metrics', () => {
     const { port } = taken.address() as { port: number };
     const metricsPort = await freePort();
     const settings = { LEAT_PORT: String(port), LEAT_METRICS_PORT: String(metricsPort) };
-    await assert.rejects(start({ clock: systemClock, settings }), { code: 'start_refused' });
+    await assert.rejects(start({ settings }), { code: 'start_refused' });
     await assert.rejects(fetch(`http://127.0.0.1:${metricsPort}/metrics`));
   });
 });
 
 /** Starts a service in memory on a free port. */
 async function start({
-  clock,
   host = '127.0.0.1',
   settings = {},
-  ...rest
-}: Pick<ServiceDeps, 'clock' | 'addressesOf'> & {
+  ...deps
+}: Partial<Pick<ServiceDeps, 'clock' | 'addressesOf'>> & {
   readonly host?: string;
   readonly settings?: Readonly<Record<string, string>>;
-}): Promise<Service> {
-  const read = readConfig({
-    LEAT_HOST: host,
-    LEAT_PORT: String(await freePort()),
-    LEAT_STORE: 'sqlite::memory:',
-    LEAT_BOOTSTRAP_CLIENT_ID: 'operator',
-    LEAT_BOOTSTRAP_CLIENT_SECRET: 'secret-of-the-operator',
-    ...settings,
-  });
-  if ('problems' in read) throw new Error(read.problems.join('\n'));
-  const log = pino({ level: 'silent' });
-  return startService({
-    config: read.config,
-    clock,
-    random: systemRandom,
-    log,
-    version: 'test',
-    ...rest,
-  });
+} = {}): Promise<Service> {
+  const config = configOf({ LEAT_HOST: host, ...settings }, await freePort());
+  return startService({ ...depsOf(config), ...deps });
 }

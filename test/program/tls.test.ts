@@ -11,10 +11,11 @@ import { after, before, describe, test, type TestContext } from 'node:test';
 import { connect as connectSecurely, type SecureVersion, type TLSSocket } from 'node:tls';
 import { promisify } from 'node:util';
 import pino from 'pino';
-import { systemClock, systemRandom } from '../../src/clock.ts';
-import { type Config, limits, readConfig } from '../../src/config.ts';
+import { systemClock } from '../../src/clock.ts';
+import { type Config, limits } from '../../src/config.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { StartRefused } from '../../src/core/errors.ts';
+import { dayMs } from '../../src/core/units.ts';
 import { type Issuer, issuerFor, startMessageService } from '../../src/program/message-service.ts';
 import { type Service, type ServiceDeps, startService } from '../../src/program/service.ts';
 import { authority, expired, ofAnotherHost, selfSigned, trusted } from '../helpers/certificates.ts';
@@ -30,6 +31,7 @@ import {
   spawnLeat,
   waitFor,
 } from '../helpers/leat.ts';
+import { configOf, depsOf } from './fixture.ts';
 
 describe('a program with LEAT_TLS=local', () => {
   let tempStore: TempStore;
@@ -332,7 +334,7 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
       const tempStore = await createTempStore();
       t.after(() => tempStore.remove());
       const { env } = await placeFiles(tempStore, files);
-      const config = configOf({ LEAT_STORE: 'sqlite::memory:', ...env }, await freePort());
+      const config = configOf(env, await freePort());
       await assert.rejects(startService(depsOf(config)), (error: unknown) => {
         assert.ok(error instanceof StartRefused);
         assert.match(error.message, line);
@@ -564,7 +566,7 @@ async function startWith(
   const tempStore = await createTempStore();
   const placed = await placeFiles(tempStore, files);
   const port = await freePort();
-  const config = configOf({ LEAT_STORE: 'sqlite::memory:', ...placed.env, ...env }, port);
+  const config = configOf({ ...placed.env, ...env }, port);
   const lines: string[] = [];
   const write = (line: string): void => {
     lines.push((JSON.parse(line) as { msg: string }).msg);
@@ -593,22 +595,6 @@ async function placeFiles(
   return { paths, env: { LEAT_TLS_CERT: paths.cert, LEAT_TLS_KEY: paths.key } };
 }
 
-function configOf(env: Readonly<Record<string, string>>, port: number): Config {
-  const read = readConfig({
-    LEAT_PORT: String(port),
-    LEAT_BOOTSTRAP_CLIENT_ID: bootstrapClient.id,
-    LEAT_BOOTSTRAP_CLIENT_SECRET: bootstrapClient.secret,
-    ...env,
-  });
-  if ('problems' in read) throw new Error(read.problems.join('\n'));
-  return read.config;
-}
-
-function depsOf(config: Config): ServiceDeps {
-  const log = pino({ level: 'silent' });
-  return { config, clock: systemClock, random: systemRandom, log, version: 'test' };
-}
-
 /** Creates a system clock whose certificate polls run only in `minute`. */
 function createCertificateClock(): Clock & { minute(): Promise<void> } {
   const manual = createManualClock();
@@ -627,7 +613,7 @@ function createDaysClock(): Clock & { pass(days: number): void } {
     ...systemClock,
     elapsedMs: () => systemClock.elapsedMs() + passedMs,
     pass: (days) => {
-      passedMs += days * 86_400_000;
+      passedMs += days * dayMs;
     },
   };
 }

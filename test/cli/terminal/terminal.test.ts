@@ -1,53 +1,37 @@
 import assert from 'node:assert/strict';
-import { PassThrough } from 'node:stream';
 import { describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { CommandFailed } from '../../../src/cli/errors.ts';
-import { createTerminal, pressKeys, type Terminal } from '../../../src/cli/terminal/terminal.ts';
-
-/** Creates a terminal of 40 columns, or of pipes, and collects its output. */
-function open({ isTTY = true, colour = true } = {}) {
-  const raw: boolean[] = [];
-  const screen = () => Object.assign(new PassThrough(), { isTTY, columns: 40 });
-  const stdin = Object.assign(new PassThrough(), {
-    isTTY,
-    setRawMode: (on: boolean) => raw.push(on),
-  });
-  const [stdout, stderr] = [screen(), screen()];
-  const terminal = createTerminal({ stdin, stdout, stderr }, { colour });
-  const written = { out: '', error: '' };
-  stdout.on('data', (chunk: Buffer) => (written.out += chunk.toString()));
-  stderr.on('data', (chunk: Buffer) => (written.error += chunk.toString()));
-  return { terminal, stdin, raw, written };
-}
+import { pressKeys, type Terminal } from '../../../src/cli/terminal/terminal.ts';
+import { openTerminal } from './fixture.ts';
 
 describe('a terminal', () => {
   test('terminal: has colours on a terminal unless they are off', () => {
     const painted = (terminal: Terminal) => terminal.paint('red', 'a') !== 'a';
-    assert.equal(painted(open().terminal), true);
-    assert.equal(painted(open({ colour: false }).terminal), false);
-    assert.equal(painted(open({ isTTY: false }).terminal), false);
+    assert.equal(painted(openTerminal().terminal), true);
+    assert.equal(painted(openTerminal({ colour: false }).terminal), false);
+    assert.equal(painted(openTerminal({ isTTY: false }).terminal), false);
     assert.deepEqual(
-      [open().terminal.width, open({ isTTY: false }).terminal.width],
+      [openTerminal().terminal.width, openTerminal({ isTTY: false }).terminal.width],
       [40, undefined],
     );
   });
 
   test('terminal: shows progress in one line that the next output replaces', async () => {
-    const { terminal, written } = open();
+    const { terminal, written } = openTerminal();
     terminal.progress('half');
     terminal.print('result');
     terminal.progress(undefined);
     await setImmediate();
     assert.deepEqual(written, { out: 'result\n', error: '\r\u001B[Khalf\r\u001B[K' });
-    const pipe = open({ isTTY: false });
+    const pipe = openTerminal({ isTTY: false });
     pipe.terminal.progress('half');
     await setImmediate();
     assert.equal(pipe.written.error, '');
   });
 
   test('terminal: asks for a secret without showing what is typed', async () => {
-    const { terminal, stdin, raw, written } = open();
+    const { terminal, stdin, raw, written } = openTerminal();
     const reply = terminal.askSecret('Secret: ');
     stdin.write('pass');
     stdin.write('w\u007Fword\r');
@@ -58,7 +42,7 @@ describe('a terminal', () => {
   });
 
   test('terminal: cancels a question at Ctrl-C and leaves raw mode', async () => {
-    const { terminal, stdin, raw } = open();
+    const { terminal, stdin, raw } = openTerminal();
     const reply = terminal.askSecret('Secret: ');
     stdin.write('a\u0003');
     await assert.rejects(
