@@ -189,7 +189,8 @@ export const deliveryMutants: readonly Mutant[] = [
     after: 'const sharedMs = (slowSlots * 1000) / unansweredPerSecond;',
     killedBy: {
       file: 'test/delivery/backoffs.test.ts',
-      title: 'the more streams of a tenant do not respond, the fewer attempts each begins',
+      title:
+        'the more streams of a tenant do not respond, the fewer attempts each begins; other tenants do not count',
     },
   },
   {

@@ -5,7 +5,7 @@ import { stripTypeScriptTypes } from 'node:module';
 export interface KillingTest {
   /** From the root of the repository. */
   readonly file: string;
-  /** A part of its title, or of the titles of its suites, that selects it within the file. */
+  /** Its title, or that of its suite; the file, or one of `test/` that it imports, has it. */
   readonly title: string;
 }
 

@@ -113,7 +113,9 @@ export const postgresMutants: readonly Mutant[] = [
     file: 'store/postgres/event-days.ts',
     before: 'if (!(await isNeeded(db, day))) days.push(day);',
     after: 'days.push(day);',
-    killedBy: shared('whole days are dropped once every tenant has pruned them'),
+    killedBy: shared(
+      'whole days are dropped once every tenant has pruned them, and bodies are kept',
+    ),
   },
   {
     name: 'PostgreSQL: history that leaves a day too early',
@@ -186,7 +188,7 @@ export const postgresMutants: readonly Mutant[] = [
     after: `identity.transact(db, 'relaxed', async (tx) => {`,
     killedBy: {
       file: 'test/store/postgres/crash.test.ts',
-      title: 'settlements are there after a crash of the server',
+      title: 'PostgreSQL: settlements survive a crash of the server',
     },
   },
 ];
