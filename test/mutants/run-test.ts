@@ -6,9 +6,14 @@ import type { TestEnd } from './reporter.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const preload = new URL('preload.ts', import.meta.url).href;
+const openHandles = new URL('../../tools/open-handles.ts', import.meta.url).href;
 const reporter = fileURLToPath(new URL('reporter.ts', import.meta.url));
 
-/** A test that waits for what a mutant never does ends after this. */
+/**
+ * A test that waits for what a mutant never does ends after this, and so does its cleanup. What stays
+ * open then, such as a server that the mutant keeps from closing, ends with its file: `openHandles`
+ * exits 10 s after the last test.
+ */
 const testTimeoutMs = 60_000;
 
 /** What became of the tests that a title selects. */
@@ -25,8 +30,8 @@ export async function runTest({ file, title }: KillingTest, mutant?: string): Pr
     process.execPath,
     [
       `--import=${preload}`,
+      `--import=${openHandles}`,
       '--test',
-      '--test-force-exit',
       `--test-timeout=${testTimeoutMs}`,
       `--test-reporter=${reporter}`,
       `--test-name-pattern=${title.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)}`,
