@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts';
+import { sleep } from '../core/sleep.ts';
 import type { SerialQueue } from '../core/serial-queue.ts';
 import type { MaterializeResult, MaterializeRequest, ReplayStore } from '../store/port/replays.ts';
 import { FairQueue, type Offer } from './fair-queue.ts';
@@ -36,60 +37,86 @@ export interface ReplayDeps {
   readonly lost: (runner: Runner) => void;
 }
 
-/**
- * Creates the part that asks the store to materialize as many events of a replay as could be sent
- * at once: they become rows, which are claimed like retries. It asks again whenever outcomes of the
- * stream were settled or the stream was refreshed, so there is no polling; a long stretch without a
- * match takes several steps. One stream is served at a time, in turns, so that the outcomes of
- * others wait for one step at most; none is served while the slots of the node are needed.
- */
+/** See {@link Replays}. */
 export function createReplays(deps: ReplayDeps): Replays {
-  const { clock, serialQueue, storeRetry, settings, store, scheduler } = deps;
-  const waiting = new FairQueue<Runner>();
-  /** Runners that had a replay when they were last enqueued. */
-  const replaying = new Set<Runner>();
-  let isMaterializing = false;
-  let closed = false;
+  return new FairReplays(deps);
+}
 
-  const enqueue = (runner: Runner): void => {
-    note(replaying, runner);
-    if (!closed && !runner.isMaterializing && runner.freeReplaySlots(settings) > 0) {
+/**
+ * Asks the store to materialize as many events of a replay as could be sent at once: they become rows,
+ * which are claimed like retries. It asks again whenever outcomes of the stream were settled or the
+ * stream was refreshed, so there is no polling; a long stretch without a match takes several steps.
+ *
+ * One stream is served at a time, in turns, so that the outcomes of others wait for one step at most;
+ * none is served while the slots of the node are needed.
+ */
+class FairReplays implements Replays {
+  readonly #deps: ReplayDeps;
+  readonly #waiting = new FairQueue<Runner>();
+  /** Runners that had a replay when they were last enqueued. */
+  readonly #replaying = new Set<Runner>();
+  #isMaterializing = false;
+  #isClosed = false;
+
+  constructor(deps: ReplayDeps) {
+    this.#deps = deps;
+  }
+
+  get isBusy(): boolean {
+    return this.#isMaterializing || this.#waiting.length > 0;
+  }
+
+  enqueue(runner: Runner): void {
+    if (runner.replay === undefined || runner.state === 'gone') this.#replaying.delete(runner);
+    else this.#replaying.add(runner);
+    const hasFreeSlots = runner.freeReplaySlots(this.#deps.settings) > 0;
+    if (!this.#isClosed && !runner.isMaterializing && hasFreeSlots) {
       runner.isMaterializing = true;
-      waiting.push(runner.tenant, runner);
+      this.#waiting.push(runner.tenant, runner);
     }
-    pump();
-  };
-  /**
-   * A quarter of a tenant's slots stays free for fresh events, as does a quarter of each stream's.
-   */
-  const offer = (runner: Runner): Offer => {
-    if (!scheduler.hasSpare(runner)) return 'refused';
-    isMaterializing = true;
-    void continueNext(runner);
+    this.pump();
+  }
+
+  enqueueAll(): void {
+    for (const runner of this.#replaying) this.enqueue(runner);
+  }
+
+  pump(): void {
+    if (this.#isClosed || this.#isMaterializing) return;
+    this.#waiting.renew();
+    this.#waiting.offerNext((runner) => this.#offer(runner), offersAtOnce);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const runner of this.#waiting.clear()) runner.isMaterializing = false;
+  }
+
+  /** A quarter of a tenant's slots stays free for fresh events, as does a quarter of each stream's. */
+  #offer(runner: Runner): Offer {
+    if (!this.#deps.scheduler.hasSpare(runner)) return 'refused';
+    this.#isMaterializing = true;
+    void this.#continue(runner);
     return 'taken';
-  };
-  const pump = (): void => {
-    if (closed || isMaterializing) return;
-    waiting.renew();
-    waiting.offerNext(offer, offersAtOnce);
-  };
-  const continueNext = async (runner: Runner): Promise<void> => {
-    const more = await serialQueue(() => materialize(runner));
+  }
+
+  async #continue(runner: Runner): Promise<void> {
+    const { clock, serialQueue, scheduler } = this.#deps;
+    const more = await serialQueue(() => this.#materialize(runner));
     runner.isMaterializing = false;
-    if (more) enqueue(runner);
+    if (more) this.enqueue(runner);
     // Lets other work of the process run: an engine may be synchronous.
-    clock.after(0, () => {
-      isMaterializing = false;
-      scheduler.dispatch();
-    });
-  };
-  /**
-   * Makes rows for the replay of a runner; returns whether a further step may find more at once.
-   */
-  const materialize = async (runner: Runner): Promise<boolean> => {
+    await sleep(clock, 0);
+    this.#isMaterializing = false;
+    scheduler.dispatch();
+  }
+
+  /** Makes rows for the replay of a runner; returns whether a further step may find more at once. */
+  async #materialize(runner: Runner): Promise<boolean> {
+    const { settings, store, storeRetry, scheduler, note } = this.#deps;
     const { replay } = runner;
     const take = runner.freeReplaySlots(settings);
-    if (closed || take <= 0 || replay === undefined) return false;
+    if (this.#isClosed || take <= 0 || replay === undefined) return false;
     const waitingMax = replaySlots(runner.pace.slots(settings));
     const request: MaterializeRequest = { ...runner.cursorUpdate(), replay, take, waitingMax };
     let tries = 0;
@@ -97,34 +124,16 @@ export function createReplays(deps: ReplayDeps): Replays {
       tries += 1;
       return store.materialize(request);
     });
-    if (runner.state !== 'gone') apply(runner, request, result);
+    if (runner.state !== 'gone') this.#apply(runner, request, result);
     // A try before may have succeeded and its result have been lost: its rows exist.
-    if (result.materialized > 0 || tries > 1) deps.note(runner, 0);
+    if (result.materialized > 0 || tries > 1) note(runner, 0);
     scheduler.dispatch();
     return result.more;
-  };
-  const apply = (runner: Runner, request: MaterializeRequest, result: MaterializeResult): void => {
+  }
+
+  #apply(runner: Runner, request: MaterializeRequest, result: MaterializeResult): void {
     runner.window.commit(Math.min(request.cursor, result.cursor));
-    if (result.result === 'lost') deps.lost(runner);
+    if (result.result === 'lost') this.#deps.lost(runner);
     if (result.result === 'over' && runner.replay === request.replay) runner.replay = undefined;
-  };
-
-  return {
-    get isBusy() {
-      return isMaterializing || waiting.length > 0;
-    },
-    enqueue,
-    enqueueAll: () => replaying.forEach(enqueue),
-    pump,
-    close: () => {
-      closed = true;
-      for (const runner of waiting.clear()) runner.isMaterializing = false;
-    },
-  };
-}
-
-/** Adds the runner to `replaying`, or removes it, by whether it has a replay. */
-function note(replaying: Set<Runner>, runner: Runner): void {
-  if (runner.replay === undefined || runner.state === 'gone') replaying.delete(runner);
-  else replaying.add(runner);
+  }
 }
