@@ -19,9 +19,9 @@ export const deliveryMutants: readonly Mutant[] = [
   },
   {
     name: 'a start in the log that the store ignores',
-    file: 'store/sqlite/streams.ts',
-    before: '${Math.min(cursor ?? head, head)}, 1, 0, 0, 0)`;',
-    after: '${cursor === undefined ? head : head}, 1, 0, 0, 0)`;',
+    file: 'store/directory/streams.ts',
+    before: `sqlite: { texts: ['min(head, ifnull(', ', head))'], values: [cursor] },`,
+    after: `sqlite: { texts: ['min(head, ifnull(', ', head))'], values: [undefined] },`,
   },
   {
     name: 'retries that do not wait',
@@ -96,7 +96,7 @@ export const deliveryMutants: readonly Mutant[] = [
   },
   {
     name: 'held that resumes at the head',
-    file: 'store/sqlite/streams.ts',
+    file: 'store/directory/streams.ts',
     before: `if (resume !== 'held') {`,
     after: `if (resume !== undefined || resume !== 'held') {`,
   },

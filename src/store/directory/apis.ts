@@ -60,7 +60,7 @@ function* list(
     new PageRead<ApiRow>({
       take: perPage,
       bytesMax,
-      column: 'scopes',
+      columns: ['scopes'],
       order: 'created_at, id',
       rowsAfter: (read, take) => sql.all`
         select id, identifier, name, scopes, enforce_policies, token_dialect,

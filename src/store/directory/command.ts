@@ -33,7 +33,7 @@ export interface Commands {
  */
 export type Durability = 'durable' | 'confirmed' | 'relaxed';
 
-export type Step = Statement<unknown> | PageRead<unknown> | Lock;
+export type Step = Statement<unknown> | PageRead<unknown> | Lock | Call<unknown>;
 
 /** Statements as tagged templates next to their one use. Values are bound, never pasted. */
 export const sql = {
@@ -79,8 +79,10 @@ export class PageRead<Row> {
 export interface PageQuery<Row> {
   readonly take: number;
   readonly bytesMax?: number | undefined;
-  /** The long column, whose bytes count. */
-  readonly column: string;
+  /** The long columns, whose bytes count… */
+  readonly columns: readonly string[];
+  /** …along with this many for the rest of each row. */
+  readonly otherBytes?: number;
   /** The order of the rows as SQL; a constant. */
   readonly order: string;
   /** Returns the statement that reads at most `take` rows after those that were read already. */
@@ -103,9 +105,27 @@ export class Lock {
   }
 }
 
-/** Sends two reads at the same time where the engine can, and returns both results. */
-export function* together<A, B>(first: Read<A>, second: Read<B>): Command<[A, B]> {
-  return (yield [first, second]) as [A, B];
+/**
+ * Calls a function of the engine, for what it also does in commands of its own. The function
+ * receives the connection of the transaction, as the engine has it.
+ */
+export class Call<T, Connection = never> {
+  readonly work: (connection: Connection) => T | Promise<T>;
+
+  constructor(work: (connection: Connection) => T | Promise<T>) {
+    this.work = work;
+  }
+
+  *[Symbol.iterator](): Command<T> {
+    return (yield this) as T;
+  }
+}
+
+/** Sends steps at the same time where the engine can, in order, and returns their results. */
+export function* together<Results extends readonly unknown[]>(
+  ...steps: { readonly [Index in keyof Results]: StepTo<Results[Index]> }
+): Command<Results> {
+  return (yield steps) as Results;
 }
 
 /** Whether a command waits for several results at once. */
@@ -113,7 +133,8 @@ export function isList(step: Step | readonly Step[]): step is readonly Step[] {
   return Array.isArray(step);
 }
 
-type Read<T> = Step & { [Symbol.iterator](): Command<T> };
+/** A step with a result of this type. */
+type StepTo<T> = Step & { [Symbol.iterator](): Command<T> };
 
 /** Reads a page by number along with the number of all rows. */
 export function* numberedPage<Row, Item>(

@@ -39,6 +39,8 @@ export const unlocked = perDialect({ sqlite: '', postgres: '' });
 export const forUpdate = perDialect({ sqlite: '', postgres: 'for update' });
 /** The same, while other rows may begin to refer to these. */
 export const forNoKeyUpdate = perDialect({ sqlite: '', postgres: 'for no key update' });
+/** Keeps the rows from being changed until the commit. */
+export const forShare = perDialect({ sqlite: '', postgres: 'for share' });
 /** Keeps the rows from being deleted until the commit. */
 export const forKeyShare = perDialect({ sqlite: '', postgres: 'for key share' });
 

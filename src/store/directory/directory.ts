@@ -9,6 +9,8 @@ import { createGrantStore } from './grants.ts';
 import { createKeyStore } from './keys.ts';
 import { createOverviewStore, type OverviewDeps } from './overview.ts';
 import { createRoleStore } from './roles.ts';
+import type { Runs } from './runs.ts';
+import { createStreamStore, type StreamDeps } from './streams.ts';
 import { createTenantStore, type TenantDeps } from './tenants.ts';
 import { createUserStore, type UserDeps } from './users.ts';
 
@@ -18,7 +20,16 @@ import { createUserStore, type UserDeps } from './users.ts';
  */
 export type Directory = Pick<
   Store,
-  'tenants' | 'keys' | 'clients' | 'apis' | 'grants' | 'roles' | 'users' | 'alertState' | 'overview'
+  | 'tenants'
+  | 'keys'
+  | 'clients'
+  | 'apis'
+  | 'grants'
+  | 'roles'
+  | 'users'
+  | 'alertState'
+  | 'streams'
+  | 'overview'
 >;
 
 /** What an engine provides for them. */
@@ -29,6 +40,8 @@ export interface DirectoryDeps {
   readonly removals: TenantDeps['removals'];
   readonly engine: OverviewDeps['engine'];
   readonly bodies: OverviewDeps['bodies'];
+  readonly runs: Runs;
+  readonly countSkipped: StreamDeps['countSkipped'];
   readonly changeUser: UserDeps['change'];
   readonly sortedUsers: UserDeps['sorted'];
 }
@@ -44,5 +57,6 @@ export function createDirectory(deps: DirectoryDeps): Directory {
     users: createUserStore({ ...deps, change: deps.changeUser, sorted: deps.sortedUsers }),
     alertState: createAlertStateStore(deps),
     overview: createOverviewStore(deps),
+    streams: createStreamStore(deps),
   };
 }

@@ -56,7 +56,7 @@ function* list(
   const { rows, hasMore } = yield* new PageRead<GrantRow>({
     take,
     bytesMax,
-    column: 'scope',
+    columns: ['scope'],
     order: 'id',
     rowsAfter: (read, limit) => sql.all`
       select id, client, api, scope from grants

@@ -118,7 +118,7 @@ function* listFrom(
   const { rows, hasMore } = yield* new PageRead<UserRow>({
     take,
     bytesMax,
-    column: 'profile',
+    columns: ['profile'],
     order: 'id',
     rowsAfter: (read, limit) => sql.all`
       select id, connection, email, username, password_hash, profile, created_at, updated_at
@@ -158,7 +158,7 @@ function* pageOf(
     return yield* new PageRead<UserRow>({
       take: perPage,
       bytesMax,
-      column: 'profile',
+      columns: ['profile'],
       order: ordered.order,
       rowsAfter: (read, take) =>
         sql.all(ordered.strings, tenant, Math.min(take, perPage - read.length), skip + read.length),

@@ -8,10 +8,10 @@ import {
   shownMax,
   testKeyOf,
 } from '../rows/attempts.ts';
+import type { Run } from '../rows/runs.ts';
 import { numbers, type Queries } from './database.ts';
 import { type Days, groupByDays } from './day-ranges.ts';
 import { dayMs } from './partitions.ts';
-import type { Run } from './runs.ts';
 
 /** A new entry for the history of a stream's delivery. */
 export interface Entry {

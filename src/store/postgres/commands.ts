@@ -1,4 +1,5 @@
 import {
+  Call,
   type Command,
   type Commands,
   isList,
@@ -30,7 +31,13 @@ export async function run<T>(tx: Queries, command: Command<T>): Promise<T> {
 function resultOf(tx: Queries, step: Step | readonly Step[]): Promise<unknown> {
   if (isList(step)) return Promise.all(step.map((each) => resultOf(tx, each)));
   if (step instanceof Lock) return advisoryLock(tx, step.topic);
+  if (step instanceof Call) return called(tx, step);
   return step instanceof PageRead ? pageOf(tx, step) : send(tx, step);
+}
+
+/** Functions of this engine take its connection. */
+async function called(tx: Queries, { work }: Call<unknown>): Promise<unknown> {
+  return work(tx as never);
 }
 
 const write = createWriter('postgres');
@@ -61,14 +68,15 @@ const boundedTexts = new WeakMap<TemplateStringsArray, TemplateStringsArray>();
  */
 export function boundedText(
   strings: TemplateStringsArray,
-  { column, order }: Pick<PageQuery<unknown>, 'column' | 'order'>,
+  { columns, otherBytes = 0, order }: Pick<PageQuery<unknown>, 'columns' | 'otherBytes' | 'order'>,
 ): TemplateStringsArray {
   const cached = boundedTexts.get(strings);
   if (cached !== undefined) return cached;
+  const lengths = columns.map((column) => `octet_length(${column})`).join(' + ');
   const before = `
     select * from (
       select page.*, count(*) over () as found, row_number() over (order by ${order}) as number,
-        sum(octet_length(${column}) + ${rowBytes}) over (order by ${order}) as bytes
+        sum(${lengths} + ${rowBytes + otherBytes}) over (order by ${order}) as bytes
       from (`;
   const after = `) as page
     ) as sized

@@ -5,7 +5,7 @@ import type { HistoryEvent } from '../rows/attempts.ts';
 import { addAttempts, type Entry } from './attempts.ts';
 import type { Queries } from './database.ts';
 import { dayOf } from './partitions.ts';
-import type { Run } from './runs.ts';
+import type { Run } from '../rows/runs.ts';
 import { addStats } from './stats.ts';
 
 /**

@@ -2,6 +2,7 @@ import type { Millis } from '../../core/clock.ts';
 import { StoreTenantGone } from '../../core/errors.ts';
 import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
 import { createAppender, groupLimits, type Appender } from '../appender.ts';
+import type { Tip } from '../directory/runs.ts';
 import type { Hint } from '../port/hints.ts';
 import type { LogPage, LogQuery, LogStore } from '../port/log.ts';
 import { traced } from '../rows/delivered-event.ts';
@@ -128,14 +129,6 @@ function placed(
     written.push({ offset, id, type, time, publishedAt, body, ...traced(trace) });
   }
   return { appended, written };
-}
-
-/** The ends of a log. */
-export interface Tip {
-  /** The last offset assigned. */
-  readonly head: Offset;
-  /** Events up to here are pruned, even if a partition still has them. */
-  readonly prunedTo: Offset;
 }
 
 /** Returns the ends of a log; both 0 for an unknown tenant. */

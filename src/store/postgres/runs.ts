@@ -48,7 +48,7 @@ export async function lockRun(
 }
 
 /** Writes the changes of locked runs by settling, disabling, enabling and claiming. */
-export async function writeRuns(tx: Queries, runs: readonly Run[]): Promise<void> {
+export async function writeRuns(tx: Queries, runs: readonly AnyRun[]): Promise<void> {
   if (runs.length === 0) return;
   await tx.run`
     update runs set cursor = u.cursor, run = u.run, consecutive_failures = u.consecutive,

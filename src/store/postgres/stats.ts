@@ -1,5 +1,4 @@
 import type { Millis } from '../../core/clock.ts';
-import type { StreamStore } from '../port/streams.ts';
 import type { StreamRef } from '../../core/types.ts';
 import { numbers, type Queries } from './database.ts';
 
@@ -43,18 +42,4 @@ export async function addStats(
     where hour < ${hour - keptMs} and (tenant, stream) in (select * from unnest(
       ${numbers(fresh.map(({ tenant }) => tenant))}::int[],
       ${fresh.map(({ stream }) => stream)}::text[]))`;
-}
-
-/** Returns the hours of the window that have counts, oldest first. */
-export async function listStats(
-  db: Queries,
-  tenant: number,
-  stream: string,
-  window: Parameters<StreamStore['stats']>[2],
-): ReturnType<StreamStore['stats']> {
-  return db.all`
-    select hour, delivered, failed from stream_stats
-    where tenant = ${tenant} and stream = ${stream}
-      and hour >= ${window.from} and hour < ${window.to}
-    order by hour`;
 }

@@ -19,8 +19,9 @@ import { bodiesOf, engineOverview } from './overview.ts';
 import { createPools, type Pools, type Purpose } from './pools.ts';
 import { createReplayStore } from './replays.ts';
 import { nameOf } from './refusal.ts';
+import { runSteps } from './run-steps.ts';
 import { prepareSchema } from './schema.ts';
-import { createStreamStore } from './streams.ts';
+import { countSkipped } from './skipped.ts';
 import { createServerTime, readTime, type ServerTime } from './time.ts';
 import { createUpkeepStore } from './upkeep.ts';
 import { removals } from './tenant-removal.ts';
@@ -167,7 +168,6 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
       time,
     }),
   );
-  const streams = over(createStreamStore);
   const deliveries = over(createDeliveryStore);
   const replays = over(createReplayStore);
   const { appender, append } = log('publishing');
@@ -176,7 +176,6 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
     appender,
     ...directoryOf(pools, deps),
     log: { ...log('log'), append, ...pick(log('commands'), 'prune') },
-    streams: { ...streams('commands'), ...pick(streams('lists'), 'list', 'stats') },
     deliveries: {
       ...deliveries('commands'),
       ...pick(deliveries('lists'), 'listFailures'),
@@ -208,11 +207,13 @@ function directoryOf(pools: Pools, { identity, seal, hint }: PartDeps): Director
       removals,
       engine: engineOverview(db),
       bodies: bodiesOf,
+      runs: runSteps,
+      countSkipped: (passedOver) => countSkipped(db, passedOver),
       changeUser: createUserChange({ db, identity, hint }),
       sortedUsers,
     });
   };
-  const { clients, apis, grants, roles, users, ...others } = over('commands');
+  const { clients, apis, grants, roles, users, streams, ...others } = over('commands');
   const lists = over('lists');
   return {
     ...others,
@@ -222,6 +223,7 @@ function directoryOf(pools: Pools, { identity, seal, hint }: PartDeps): Director
     grants: { ...grants, ...pick(lists.grants, 'list') },
     roles: { ...roles, ...pick(lists.roles, 'list', 'permissions', 'clients', 'users') },
     users: { ...users, ...pick(lists.users, 'list', 'listFrom') },
+    streams: { ...streams, ...pick(lists.streams, 'list', 'stats') },
   };
 }
 

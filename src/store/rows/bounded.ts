@@ -63,23 +63,3 @@ export async function readPieces<Row>(
     await yieldToEventLoop();
   }
 }
-
-/** A row of a statement that leaves out rows and returns how many there were. */
-export interface CountedRow {
-  /** Rows of the page before the bound left some out. */
-  readonly found: number;
-}
-
-/** Returns the same as {@link readBounded} for the rows of such a statement. */
-export function boundedRows<Row extends CountedRow>(
-  read: readonly Row[],
-  take: number,
-): Pick<BoundedRows<Row>, 'rows' | 'hasMore'> {
-  const rows = read.slice(0, take);
-  return { rows, hasMore: (read[0]?.found ?? 0) > rows.length };
-}
-
-/** Returns the bound as a parameter of a statement. */
-export function boundOf(bytesMax: number | undefined): number {
-  return bytesMax ?? Number.MAX_SAFE_INTEGER;
-}

@@ -48,7 +48,7 @@ export function streamsOf(seal: Seal, rows: readonly StreamRow[]): Promise<Strea
 export const typeNamesBytes = 15_000;
 
 /** Counts the bytes of a row in a page that is bounded in bytes. */
-export function streamBytes({ subscriptions, destination }: StreamRow): number {
+function streamBytes({ subscriptions, destination }: StreamRow): number {
   return Buffer.byteLength(subscriptions) + destination.length + typeNamesBytes;
 }
 

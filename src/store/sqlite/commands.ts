@@ -1,4 +1,5 @@
 import {
+  Call,
   type Command,
   type Commands,
   isList,
@@ -47,6 +48,7 @@ export function createCommands(db: Database): SqliteCommands {
 interface Sender {
   result(statement: Statement<unknown>): unknown;
   rows(statement: Statement<unknown>): Iterable<unknown>;
+  call(step: Call<unknown>): unknown;
 }
 
 function createSender(db: Database): Sender {
@@ -60,20 +62,26 @@ function createSender(db: Database): Sender {
       const { strings, values } = write(statement);
       return db.each(strings, ...(values as Bindable[]));
     },
+    // Functions of this engine take its connection.
+    call: ({ work }) => work(db as never),
   };
 }
 
 function resultOf(step: Step | readonly Step[], send: Sender): unknown {
   if (isList(step)) return step.map((each) => resultOf(each, send));
   if (step instanceof PageRead) throw new Error('A page is read outside of transactions.');
+  if (step instanceof Call) return send.call(step);
   return step instanceof Lock ? undefined : send.result(step);
 }
 
 function pageOf({ query }: PageRead<unknown>, send: Sender): Promise<BoundedRows<unknown>> {
-  const { column } = query;
+  const { columns, otherBytes = 0 } = query;
   return readPieces(
     (read, take) => send.rows(query.rowsAfter(read, take)),
     query,
-    (row) => Buffer.byteLength(String((row as Record<string, unknown>)[column])),
+    (row) => {
+      const texts = row as Record<string, string | Uint8Array>;
+      return columns.reduce((sum, name) => sum + Buffer.byteLength(texts[name] ?? ''), otherBytes);
+    },
   );
 }

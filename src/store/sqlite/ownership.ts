@@ -3,6 +3,7 @@ import type { Offset, Stream, Node, StreamRef } from '../../core/types.ts';
 import { nextDueInMs } from '../rules/due.ts';
 import type { StoreTime, WaitRule } from '../port/time.ts';
 import type { Seal } from '../seal.ts';
+import { readStream } from '../directory/streams.ts';
 import type {
   ClaimRequest,
   CursorRaise,
@@ -12,11 +13,11 @@ import type {
   OwnershipStore,
 } from '../port/ownership.ts';
 import type { Run } from '../rows/runs.ts';
+import type { SqliteCommands } from './commands.ts';
 import type { Database } from './database.ts';
 import { failWaiting } from './disabling.ts';
 import { isPresent, raiseCursor, readRun, writeRun } from './runs.ts';
 import { runningReplay } from './replays.ts';
-import { readStream } from './streams.ts';
 
 /**
  * Tracks which node owns which stream. Written apart from PostgreSQL because the file belongs to
@@ -25,6 +26,7 @@ import { readStream } from './streams.ts';
  */
 export function createOwnershipStore(deps: {
   readonly db: Database;
+  readonly commands: SqliteCommands;
   readonly seal: Seal;
   readonly clock: Pick<Clock, 'elapsedMs'>;
   readonly time: StoreTime;
@@ -219,7 +221,7 @@ function hasSeen({ db, clock }: Deps, { tenant, stream }: StreamRef): boolean {
 
 function ownedNow(deps: Deps, node: Node, ref: StreamRef, rule: WaitRule): OwnedStream | undefined {
   const run = readRun(deps.db, ref.tenant, ref.stream);
-  const stream = readStream(deps, ref.tenant, ref.stream);
+  const stream = deps.commands.run(readStream(deps.seal, ref.tenant, ref.stream));
   if (run?.owner !== node.id || stream === undefined) return undefined;
   return ownedStream(deps, run, stream, rule);
 }

@@ -1,30 +1,13 @@
-import type { Offset, Subscription } from '../../core/types.ts';
 import { type PassedOver, stepsOf } from '../rules/enable.ts';
-import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { oldestAfter } from './log.ts';
-
-/** Read in the transaction that enables the stream, because rows change afterwards. */
-export function passedOverBy(
-  db: Database,
-  run: Run,
-  subscriptions: readonly Subscription[],
-  head: Offset,
-): PassedOver {
-  const rows = db.all<{ offset: Offset }>`
-    select offset from deliveries
-    where tenant = ${run.tenant} and stream = ${run.stream} and offset > ${run.cursor}`;
-  const withRow = rows.map((row) => row.offset);
-  return { tenant: run.tenant, after: run.cursor, upTo: head, subscriptions, withRow };
-}
 
 /** Offsets counted between two turns of the event loop: some 4 ms. */
 const stepMax = 10_000;
 
 /**
- * Counts retained events of the stretch that the stream wanted and that have no row. Behind the
- * head only pruning changes the log, so the count runs after the commit, in steps: a million events
- * at once would block the process for half a second.
+ * See `StreamDeps.countSkipped`. In steps, because a million events at once would block the process
+ * for half a second.
  */
 export async function countSkipped(
   deps: { readonly db: Database; readonly defer: (action: () => void) => void },

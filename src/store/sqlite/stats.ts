@@ -1,5 +1,4 @@
 import type { Millis } from '../../core/clock.ts';
-import type { StreamStore } from '../port/streams.ts';
 import type { Database } from './database.ts';
 
 const hourMs = 3_600_000;
@@ -35,19 +34,4 @@ export function addStats(
   db.run`
     delete from stream_stats
     where tenant = ${tenant} and stream = ${stream} and hour < ${hour - keptMs}`;
-}
-
-/** Returns the hours of the window that have counts, oldest first. */
-export function listStats(
-  db: Database,
-  tenant: number,
-  stream: string,
-  window: Parameters<StreamStore['stats']>[2],
-): Awaited<ReturnType<StreamStore['stats']>> {
-  const rows = db.all<EndedCounts & { readonly hour: Millis }>`
-    select hour, delivered, failed from stream_stats
-    where tenant = ${tenant} and stream = ${stream}
-      and hour >= ${window.from} and hour < ${window.to}
-    order by hour`;
-  return rows.map((row) => ({ ...row }));
 }

@@ -19,8 +19,9 @@ import { createOwnershipStore, voidOwnership } from './ownership.ts';
 import { bodiesOf, engineOverview } from './overview.ts';
 import { createReplayStore } from './replays.ts';
 import { refusalOf } from './refusal.ts';
+import { createRunSteps } from './run-steps.ts';
 import { applicationId, prepareSchema } from './schema.ts';
-import { createStreamStore } from './streams.ts';
+import { countSkipped } from './skipped.ts';
 import { createUpkeepStore } from './upkeep.ts';
 import { removals } from './tenant-removal.ts';
 import { createUserChanges, sortedUsers } from './users.ts';
@@ -112,6 +113,8 @@ export function createSqliteStore(
       removals,
       engine: engineOverview(db, connection.location() ?? undefined),
       bodies: bodiesOf,
+      runs: createRunSteps(time),
+      countSkipped: (passedOver) => countSkipped(shared, passedOver),
       changeUser: users.change,
       sortedUsers,
     }),
@@ -119,7 +122,6 @@ export function createSqliteStore(
       ...log,
       append: (tenant, events) => writes.observe(log.append(tenant, events)),
     },
-    streams: createStreamStore(shared),
     deliveries: createDeliveryStore(shared),
     replays: createReplayStore(shared),
     ownership: createOwnershipStore(shared),

@@ -24,7 +24,7 @@ function statementOf({ field, descending }: (typeof orders)[number]): string {
 /** Returns the same as PostgreSQL reads it. */
 function boundedStatementOf({ field, descending }: (typeof orders)[number]): string {
   const { strings, order } = pageIn({ field, descending });
-  const bounded = boundedText(strings, { column: 'profile', order });
+  const bounded = boundedText(strings, { columns: ['profile'], order });
   assert.equal(bounded.length, 5, field);
   return `${bounded[0]}1${bounded[1]}50${bounded[2]}0${bounded[3]}8388608${bounded[4]}`;
 }

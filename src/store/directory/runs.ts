@@ -1,0 +1,37 @@
+import type { Millis } from '../../core/clock.ts';
+import type { Health, Offset } from '../../core/types.ts';
+import type { Run } from '../rows/runs.ts';
+import type { Call } from './command.ts';
+
+/**
+ * What commands of streams need of runs and logs. Each engine has it in a form of its own, made for
+ * settling: one run after the other on SQLite, many runs in one statement on PostgreSQL.
+ */
+export interface Runs {
+  /** Returns the time of the store. */
+  now(): Call<Millis>;
+  /**
+   * Locks the run of a stream until the commit and returns its state; `undefined` when there is no
+   * such stream. The first step of every change of a stream.
+   */
+  lock(tenant: number, stream: string): Call<Run | undefined>;
+  /** Writes the changes of a run by disabling and enabling. */
+  write(run: Run): Call<void>;
+  /** Records that the stream was changed: its owner has to read it again. */
+  noteChange(run: Run): Call<void>;
+  /**
+   * Turns the deliveries of a stream that wait for an attempt into failures, because it is disabled.
+   * Returns the health after that; the caller writes it.
+   */
+  failWaiting(run: Run, now: Millis): Call<Health>;
+  /** Returns the ends of a log, as a reader after `after` sees it. */
+  tip(tenant: number, after: Offset): Call<Tip>;
+}
+
+/** The ends of a log. */
+export interface Tip {
+  /** The last offset assigned; 0 for an unknown tenant. */
+  readonly head: Offset;
+  /** Events up to here are pruned. */
+  readonly prunedTo: Offset;
+}

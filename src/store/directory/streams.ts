@@ -1,0 +1,273 @@
+import type { Millis } from '../../core/clock.ts';
+import { firstSubscription, withoutPassed } from '../../core/subscription.ts';
+import type { Health, Offset, Stream, Subscription } from '../../core/types.ts';
+import type { Hint } from '../port/hints.ts';
+import type { Page } from '../port/page.ts';
+import type { StreamStore } from '../port/streams.ts';
+import type { Run } from '../rows/runs.ts';
+import { streamOf, type StreamRow, streamsOf, typeNamesBytes } from '../rows/streams.ts';
+import {
+  type Changed,
+  type ChangeRefused,
+  enabledAfter,
+  type Enabling,
+  noSwitch,
+  type PassedOver,
+} from '../rules/enable.ts';
+import type { Seal } from '../seal.ts';
+import {
+  type Command,
+  type Commands,
+  Lock,
+  PageRead,
+  sql,
+  type Statement,
+  together,
+} from './command.ts';
+import { forShare, Fragment } from './dialect.ts';
+import type { Runs } from './runs.ts';
+
+export interface StreamDeps {
+  readonly commands: Commands;
+  readonly seal: Seal;
+  readonly hint: (hint: Hint) => void;
+  readonly runs: Runs;
+  /**
+   * Counts retained events of the stretch that the stream wanted and that have no row. Behind the
+   * head only pruning changes the log, so the count runs after the commit.
+   */
+  readonly countSkipped: (passedOver: PassedOver) => Promise<number>;
+}
+
+/** Creates the store of streams. The destination and the signing secrets are sealed at rest. */
+export function createStreamStore(deps: StreamDeps): StreamStore {
+  const { commands, seal, hint } = deps;
+  const { read, transact } = commands;
+  return {
+    create: async (stream, rules) => {
+      const result = await transact('durable', () => create(seal, stream, rules));
+      if ('created' in result) hint({ kind: 'stream', tenant: stream.tenant, stream: stream.id });
+      return result;
+    },
+    get: (tenant, id) => read(readStream(seal, tenant, id)),
+    list: (tenant, page) => list(deps, tenant, page),
+    health: (tenant, id) => read(health(tenant, id)),
+    update: async (tenant, id, decide) => {
+      const result = await transact('confirmed', () => update(deps, { tenant, id, decide }));
+      if (!('updated' in result)) return result;
+      const { updated, held, passedOver } = result;
+      if (result.changed) hint({ kind: 'stream', tenant, stream: id });
+      return { updated, held, skipped: passedOver ? await deps.countSkipped(passedOver) : 0 };
+    },
+    delete: async (tenant, id) => {
+      const deleted = await transact('confirmed', () => remove(deps, tenant, id));
+      if (deleted) hint({ kind: 'stream', tenant, stream: id });
+      return deleted;
+    },
+    stats: (tenant, id, window) => read(stats(tenant, id, window)),
+  };
+}
+
+/** Returns the current state of the stream. */
+export function* readStream(seal: Seal, tenant: number, id: string): Command<Stream | undefined> {
+  const row = yield* streamRow(tenant, id);
+  return row && streamOf(seal, row);
+}
+
+function streamRow(tenant: number, id: string): Statement<StreamRow | undefined> {
+  return sql.get`
+    select tenant, id, name, status, subscriptions, destination, signing_secrets, version,
+      created_at, updated_at
+    from streams where tenant = ${tenant} and id = ${id}`;
+}
+
+/** Ids rise with their time of creation, so their order is that of creation. */
+async function list(
+  { commands, seal }: StreamDeps,
+  tenant: number,
+  { after = '', take, bytesMax }: Parameters<StreamStore['list']>[1],
+): Promise<Page<Stream>> {
+  const page = new PageRead<StreamRow>({
+    take,
+    bytesMax,
+    columns: ['subscriptions', 'destination'],
+    otherBytes: typeNamesBytes,
+    order: 'id',
+    rowsAfter: (read, limit) => sql.all`
+      select tenant, id, name, status, subscriptions, destination, signing_secrets, version,
+        created_at, updated_at
+      from streams where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after}
+      order by id limit ${limit}`,
+  });
+  const { rows, hasMore } = await commands.read(page[Symbol.iterator]());
+  const items = await streamsOf(seal, rows);
+  return { items, next: hasMore ? items.at(-1)?.id : undefined };
+}
+
+function* health(tenant: number, id: string): Command<Health | undefined> {
+  const row = yield* sql.get<Health>`
+    select consecutive_failures as consecutive, total_failures as total
+    from runs where tenant = ${tenant} and stream = ${id}`;
+  return row && { ...row };
+}
+
+/** Returns the hours of the window that have counts, oldest first. */
+function* stats(
+  tenant: number,
+  id: string,
+  window: Parameters<StreamStore['stats']>[2],
+): Command<Awaited<ReturnType<StreamStore['stats']>>> {
+  const rows = yield* sql.all<{ hour: Millis; delivered: number; failed: number }>`
+    select hour, delivered, failed from stream_stats
+    where tenant = ${tenant} and stream = ${id} and hour >= ${window.from} and hour < ${window.to}
+    order by hour`;
+  return rows.map((row) => ({ ...row }));
+}
+
+function* create(
+  seal: Seal,
+  { types, cursor, ...stream }: Parameters<StreamStore['create']>[0],
+  rules: Parameters<StreamStore['create']>[1],
+): Command<Awaited<ReturnType<StreamStore['create']>>> {
+  const { tenant } = stream;
+  if (yield* isTaken(stream)) return { refused: 'name_taken' };
+  const row = yield* sql.get<{ count: number }>`
+    select count(*) as count from streams where tenant = ${tenant}`;
+  if ((row?.count ?? 0) >= rules.streamsMax) return { refused: 'too_many' };
+  const created: Stream = { ...stream, subscriptions: firstSubscription(types), version: 1 };
+  yield* together(
+    keepLog(tenant),
+    sql.run`
+      insert into streams (tenant, id, name, status, subscriptions, destination, signing_secrets,
+        version, created_at, updated_at)
+      values (${tenant}, ${created.id}, ${created.name}, ${created.status},
+        ${JSON.stringify(created.subscriptions)}, ${seal.seal(JSON.stringify(created.destination))},
+        ${seal.seal(JSON.stringify(created.signingSecrets))}, ${created.version},
+        ${created.createdAt}, ${created.updatedAt})`,
+    sql.run`
+      insert into runs (tenant, stream, cursor, run, consecutive_failures, total_failures, epoch)
+      select id, ${created.id}, ${firstCursor(cursor)}, 1, 0, 0, 0
+      from tenants where id = ${tenant}`,
+  );
+  return { created };
+}
+
+/**
+ * Returns whether another stream has the name. Until the commit no other command takes a name or
+ * creates a stream of the tenant, so that the limit on streams holds as well.
+ */
+function* isTaken({ tenant, id, name }: Pick<Stream, 'tenant' | 'id' | 'name'>): Command<boolean> {
+  yield* new Lock(`streams ${tenant}`);
+  const other = yield* sql.get`
+    select 1 from streams where tenant = ${tenant} and name = ${name} and id <> ${id}`;
+  return other !== undefined;
+}
+
+/** Prevents pruning until the commit: only then the stream counts for what is kept. */
+function keepLog(tenant: number): Statement<number> {
+  return sql.run`select 1 from tenants where id = ${tenant} ${forShare}`;
+}
+
+/** The start of a new stream, in a statement on its tenant: `cursor`, and the head without one. */
+function firstCursor(cursor: Offset | undefined): Fragment {
+  return new Fragment({
+    sqlite: { texts: ['min(head, ifnull(', ', head))'], values: [cursor] },
+    postgres: { texts: ['greatest(least(head, ', '::bigint), pruned_to)'], values: [cursor] },
+  });
+}
+
+interface Change {
+  readonly tenant: number;
+  readonly id: string;
+  readonly decide: Parameters<StreamStore['update']>[2];
+}
+
+function* update(
+  { seal, runs }: StreamDeps,
+  { tenant, id, decide }: Change,
+): Command<Changed | ChangeRefused> {
+  const [run, now, row, { head }] = yield* together(
+    runs.lock(tenant, id),
+    runs.now(),
+    streamRow(tenant, id),
+    runs.tip(tenant, 0),
+  );
+  if (row === undefined || run === undefined) return { refused: 'unknown' };
+  const before = streamOf(seal, row);
+  const decision = decide(before, { health: run.health, head });
+  if ('refused' in decision) return { refused: decision.refused, health: run.health };
+  if (decision.after === before) return { updated: before, changed: false, ...noSwitch };
+  const wanted: Stream = { ...decision.after, tenant, id, createdAt: before.createdAt };
+  if (wanted.name !== before.name && (yield* isTaken(wanted))) return { refused: 'name_taken' };
+  const { resume } = decision;
+  const { runAfter, ...enabling } = yield* switched(runs, run, wanted, { resume, head, now });
+  if (runAfter !== run) yield* runs.write(runAfter);
+  const subscriptions = withoutPassed(wanted.subscriptions, runAfter.cursor);
+  const updated = { ...wanted, subscriptions, version: before.version + 1 };
+  yield* together(writeStream(seal, updated), runs.noteChange(run));
+  return { updated, changed: true, ...enabling };
+}
+
+/** Returns the effect of a change of status on the run, which is the same object without one. */
+function* switched(
+  runs: Runs,
+  run: Run,
+  wanted: Stream,
+  { resume, head, now }: { resume: 'latest' | 'held' | undefined; head: Offset; now: Millis },
+): Command<Enabling & { readonly runAfter: Run }> {
+  if (run.status === wanted.status) return { runAfter: run, ...noSwitch };
+  if (wanted.status === 'disabled') {
+    return { runAfter: { ...run, health: yield* runs.failWaiting(run, now) }, ...noSwitch };
+  }
+  if (resume !== 'held') {
+    const passedOver = yield* passedOverBy(run, wanted.subscriptions, head);
+    return { runAfter: enabledAfter(run, head), held: undefined, passedOver };
+  }
+  const [, { prunedTo }] = yield* together(keepLog(run.tenant), runs.tip(run.tenant, run.cursor));
+  const held = prunedTo > run.cursor ? 'pruned' : 'complete';
+  return { runAfter: enabledAfter(run, run.cursor), held, passedOver: undefined };
+}
+
+/** Read in the transaction that enables the stream, because rows change afterwards. */
+function* passedOverBy(
+  { tenant, stream, cursor }: Run,
+  subscriptions: readonly Subscription[],
+  head: Offset,
+): Command<PassedOver> {
+  const rows = yield* sql.all<{ offset: Offset }>`
+    select "offset" from deliveries
+    where tenant = ${tenant} and stream = ${stream} and "offset" > ${cursor}`;
+  const withRow = rows.map(({ offset }) => offset);
+  return { tenant, after: cursor, upTo: head, subscriptions, withRow };
+}
+
+function writeStream(seal: Seal, stream: Stream): Statement<number> {
+  return sql.run`
+    update streams set name = ${stream.name}, status = ${stream.status},
+      subscriptions = ${JSON.stringify(stream.subscriptions)},
+      destination = ${seal.seal(JSON.stringify(stream.destination))},
+      signing_secrets = ${seal.seal(JSON.stringify(stream.signingSecrets))},
+      version = ${stream.version}, updated_at = ${stream.updatedAt},
+      disabled_reason = case when cast(${stream.status} as text) = 'enabled' then null
+        else disabled_reason end,
+      -- A stream that is enabled far behind is warned about before it is disabled for that.
+      lag_reported = case when cast(${stream.status} as text) <> status then 0
+        else lag_reported end
+    where tenant = ${stream.tenant} and id = ${stream.id}`;
+}
+
+/**
+ * Deliveries are bounded by the limits of disabling; the history is not, so its entries stay, under
+ * a key that is never used again, and are removed when they are old.
+ */
+function* remove({ runs }: StreamDeps, tenant: number, id: string): Command<boolean> {
+  if ((yield* runs.lock(tenant, id)) === undefined) return false;
+  yield* together(
+    sql.run`delete from deliveries where tenant = ${tenant} and stream = ${id}`,
+    sql.run`delete from replays where tenant = ${tenant} and stream = ${id}`,
+    sql.run`delete from stream_stats where tenant = ${tenant} and stream = ${id}`,
+    sql.run`delete from runs where tenant = ${tenant} and stream = ${id}`,
+    sql.run`delete from streams where tenant = ${tenant} and id = ${id}`,
+  );
+  return true;
+}
