@@ -8,7 +8,7 @@ import { CommandFailed, exitCodes } from '../errors.ts';
 export function connectionError(url: string, error: unknown): unknown {
   if (error instanceof CommandFailed || !(error instanceof Error)) return error;
   const code = parserReasonOf(error) ?? codeOf(error) ?? '';
-  if (code === '' || error.name === 'AbortError') return error;
+  if (code === '' || (error.name === 'AbortError' && code !== tunnelRejected)) return error;
   const cause = { cause: error };
   // A header that cannot be sent was made of what the server sent before.
   if (code === 'UND_ERR_INVALID_ARG') return new TypeError(error.message, cause);
@@ -37,6 +37,9 @@ function parserReasonOf({ name, message }: Error): string | undefined {
   return /\((?<reason>[^()]+)\)$/.exec(message)?.groups?.['reason'] ?? 'not HTTP';
 }
 
+/** undici's code when a proxy rejects CONNECT; an aborted request has that of its signal. */
+const tunnelRejected = 'UND_ERR_ABORTED';
+
 const connectionCut = 'the connection was cut. Is the server running, and the scheme right?';
 
 const reasons: Readonly<Record<string, string>> = {
@@ -44,6 +47,7 @@ const reasons: Readonly<Record<string, string>> = {
   ENOTFOUND: 'there is no host of that name. Is the address right?',
   EAI_AGAIN: 'its name cannot be looked up now. Is there a network?',
   ECONNRESET: connectionCut,
+  [tunnelRejected]: 'the proxy does not connect to it. Is the address right?',
   UND_ERR_SOCKET: connectionCut,
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: connectionCut,
   UND_ERR_CONNECT_TIMEOUT: 'it did not answer in time. Is the server running?',

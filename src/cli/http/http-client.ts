@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { getCACertificates } from 'node:tls';
-import type { Client, Dispatcher } from 'undici';
+import type { Dispatcher } from 'undici';
 import type { Clock } from '../../core/clock.ts';
 import { codeOf } from '../../core/errors.ts';
 import { CommandFailed, exitCodes } from '../errors.ts';
 import { connectionError } from './connection-error.ts';
+import { createConnection } from './connection.ts';
 
 /** Sends requests to one server over one HTTP/1.1 connection; redirects are not followed. */
 export interface HttpClient {
@@ -69,14 +70,15 @@ export function createHttpClient(
   { clock, version }: HttpClientDeps,
   caFile?: string,
 ): HttpClient {
-  const ca = caFile === undefined ? {} : { ca: trustedAuthorities(caFile) };
-  let connection: Client | undefined;
+  const ca = caFile === undefined ? undefined : trustedAuthorities(caFile);
+  let connection: Dispatcher | undefined;
   const request = async (sent: HttpRequest, bodyTimeout = 0): Promise<Dispatcher.ResponseData> => {
-    connection ??= await createConnection(url, ca);
+    connection ??= await createConnection(url, { ca, timeoutMs: responseMsMax });
     const deadline = new AbortController();
     const timer = clock.after(responseMsMax, () => deadline.abort(timedOut(url)));
     try {
       return await connection.request({
+        origin: url,
         method: sent.method,
         path: sent.path,
         headers: {
@@ -117,12 +119,6 @@ export function createHttpClient(
       return { status: 200, headers: headersOf(response), stream };
     },
   };
-}
-
-/** Loads undici with the first request, so that `leat --help` does not wait for it. */
-async function createConnection(url: string, ca: { readonly ca?: string[] }): Promise<Client> {
-  const undici = await import('undici');
-  return new undici.Client(url, { connect: { ...ca, timeout: responseMsMax }, allowH2: false });
 }
 
 function headersOf({ headers }: Pick<Dispatcher.ResponseData, 'headers'>): ResponseHeaders {
