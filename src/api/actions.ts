@@ -14,7 +14,6 @@ export function actionOperations(): Operation[] {
       lifecycle: 'Early Access',
       success: 200,
       response: actions,
-      errors: [],
       handle: () => ({ body: { actions: [], total: 0, page: 0, per_page: 100 } }),
     }),
   ];

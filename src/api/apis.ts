@@ -26,8 +26,7 @@ export interface ApiDeps {
   readonly settings: Pick<ApiSettings, 'plainHttp' | 'limits'>;
 }
 
-const tag = 'APIs';
-const lifecycle = 'Early Access';
+const shared = { tag: 'APIs', lifecycle: 'Early Access' } as const;
 
 /** Creates the operations of APIs (docs/http-api.md#apis). */
 export function apiOperations(deps: ApiDeps): Operation[] {
@@ -36,18 +35,16 @@ export function apiOperations(deps: ApiDeps): Operation[] {
 
 function listApis({ store, settings }: ApiDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'listResourceServers',
     method: 'GET',
     path: '/resource-servers',
     summary: 'List APIs, oldest first, the management API last',
-    tag,
     scopes: ['read:resource_servers'],
-    lifecycle,
     query: apisQuery,
     isList: true,
     success: 200,
     response: apis,
-    errors: [400],
     handle: async ({ tenant, query }) => {
       const page = numberedPageOf(query);
       const bytesMax = settings.limits.pageBytesMax;
@@ -72,17 +69,16 @@ function withManagement(
 
 function createApi(deps: ApiDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'createResourceServer',
     method: 'POST',
     path: '/resource-servers',
     summary: 'Create an API',
-    tag,
     scopes: ['create:resource_servers'],
-    lifecycle,
     body: { schema: apiCreate, required: true },
     success: 201,
     response: api,
-    errors: [400, 409, 413, 415],
+    errors: [409],
     handle: async (call) => ({ body: showApi(await create(deps, call)) }),
   });
 }
@@ -112,17 +108,16 @@ async function create(
 
 function readApi(deps: ApiDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'readResourceServer',
     method: 'GET',
     path: '/resource-servers/:id',
     summary: 'Read an API',
-    tag,
     scopes: ['read:resource_servers'],
-    lifecycle,
     params: apiParams,
     success: 200,
     response: api,
-    errors: [400, 404],
+    errors: [404],
     handle: async ({ tenant, params }) => {
       if (isManagement(params.id, tenant, deps.settings)) {
         return { body: showApi(managementApi(tenant)) };
@@ -135,19 +130,18 @@ function readApi(deps: ApiDeps): Operation {
 
 function updateApi({ store, settings }: ApiDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'updateResourceServer',
     method: 'PATCH',
     path: '/resource-servers/:id',
     summary: 'Update an API',
     description: 'Any subset of the fields.',
-    tag,
     scopes: ['update:resource_servers'],
-    lifecycle,
     params: apiParams,
     body: { schema: apiPatch, required: true },
     success: 200,
     response: api,
-    errors: [400, 404, 413, 415],
+    errors: [404],
     handle: async ({ tenant, params, body }) => {
       if (isManagement(params.id, tenant, settings)) throw readOnly();
       checkScopes(body.scopes);
@@ -161,17 +155,15 @@ function updateApi({ store, settings }: ApiDeps): Operation {
 
 function deleteApi({ store, settings }: ApiDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'deleteResourceServer',
     method: 'DELETE',
     path: '/resource-servers/:id',
     summary: 'Delete an API',
     description: 'Also 204 if the API does not exist. Deletes its grants too.',
-    tag,
     scopes: ['delete:resource_servers'],
-    lifecycle,
     params: apiParams,
     success: 204,
-    errors: [400],
     handle: async ({ tenant, params }) => {
       if (isManagement(params.id, tenant, settings)) throw readOnly();
       const found = await store.apis.get(tenant.id, params.id);

@@ -29,8 +29,7 @@ export interface ClientDeps {
   readonly settings: Pick<ApiSettings, 'trustedIssuers'>;
 }
 
-const tag = 'Clients';
-const lifecycle = 'Early Access';
+const shared = { tag: 'Clients', lifecycle: 'Early Access' } as const;
 
 /** Creates the operations of clients (docs/http-api.md#clients). */
 export function clientOperations(deps: ClientDeps): Operation[] {
@@ -46,18 +45,16 @@ export function clientOperations(deps: ClientDeps): Operation[] {
 
 function listClients({ store }: ClientDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'listClients',
     method: 'GET',
     path: '/clients',
     summary: 'List clients, oldest first',
-    tag,
     scopes: ['read:clients'],
-    lifecycle,
     query: clientsQuery,
     isList: true,
     success: 200,
     response: clients,
-    errors: [400],
     handle: async ({ tenant, query }) => {
       const { items, total } = await store.clients.list(tenant.id, numberedPageOf(query));
       return { body: numberedResponse('clients', { items: items.map(showClient), total }, query) };
@@ -67,18 +64,17 @@ function listClients({ store }: ClientDeps): Operation {
 
 function createClient(deps: ClientDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'createClient',
     method: 'POST',
     path: '/clients',
     summary: 'Create a client',
     description: 'The response contains the secret, which is not shown again.',
-    tag,
     scopes: ['create:clients'],
-    lifecycle,
     body: { schema: clientCreate, required: true },
     success: 201,
     response: clientWithSecret,
-    errors: [400, 409, 413, 415],
+    errors: [409],
     handle: async (call) => ({ body: await create(deps, call) }),
   });
 }
@@ -109,17 +105,16 @@ async function create(
 
 function readClient({ store }: ClientDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'readClient',
     method: 'GET',
     path: '/clients/:client_id',
     summary: 'Read a client',
-    tag,
     scopes: ['read:clients'],
-    lifecycle,
     params: clientParams,
     success: 200,
     response: client,
-    errors: [400, 404],
+    errors: [404],
     handle: async ({ tenant, params }) => {
       const found = orNotFound(await store.clients.get(tenant.id, params.client_id), noClient);
       return { body: showClient(found) };
@@ -129,19 +124,18 @@ function readClient({ store }: ClientDeps): Operation {
 
 function updateClient({ store }: ClientDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'updateClient',
     method: 'PATCH',
     path: '/clients/:client_id',
     summary: 'Update a client',
     description: 'Any subset of the fields. Clearing `global` also affects tokens already issued.',
-    tag,
     scopes: ['update:clients'],
-    lifecycle,
     params: clientParams,
     body: { schema: clientPatch, required: true },
     success: 200,
     response: client,
-    errors: [400, 404, 413, 415],
+    errors: [404],
     handle: async ({ tenant, caller, params, body }) => {
       await checkKeys(body.jwks);
       const updated = await change(store, tenant.id, params.client_id, (before, grants) =>
@@ -154,18 +148,16 @@ function updateClient({ store }: ClientDeps): Operation {
 
 function deleteClient({ store }: ClientDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'deleteClient',
     method: 'DELETE',
     path: '/clients/:client_id',
     summary: 'Delete a client',
     description:
       'Also 204 if the client does not exist. Deletes its grants too; its tokens stop working.',
-    tag,
     scopes: ['delete:clients'],
-    lifecycle,
     params: clientParams,
     success: 204,
-    errors: [400],
     handle: async ({ tenant, params }) => {
       await store.clients.delete(tenant.id, params.client_id);
       return {};
@@ -175,19 +167,18 @@ function deleteClient({ store }: ClientDeps): Operation {
 
 function rotateClientSecret({ store, random }: ClientDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'rotateClientSecret',
     method: 'POST',
     path: '/clients/:client_id/rotate-secret',
     summary: 'Rotate the secret of a client',
     description: 'The former secret stops working immediately. The new one is not shown again.',
-    tag,
     scopes: ['update:clients'],
-    lifecycle,
     params: clientParams,
     body: { schema: emptyBody, required: false },
     success: 200,
     response: clientWithSecret,
-    errors: [400, 404, 413, 415],
+    errors: [404],
     handle: async ({ tenant, caller, params }) => {
       const secret = makeClientSecret(random);
       const updated = await change(store, tenant.id, params.client_id, (before, grants) => {

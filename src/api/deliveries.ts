@@ -27,8 +27,7 @@ export interface DeliveryDeps {
   readonly settings: Pick<ApiSettings, 'attributePrefix' | 'plainHttp' | 'limits'>;
 }
 
-const tag = 'Deliveries';
-const lifecycle = 'Generally Available';
+const shared = { tag: 'Deliveries', lifecycle: 'Generally Available' } as const;
 
 /** Creates the operations of failures and redelivery (docs/http-api.md#failures-and-redelivery). */
 export function deliveryOperations(deps: DeliveryDeps): Operation[] {
@@ -37,21 +36,20 @@ export function deliveryOperations(deps: DeliveryDeps): Operation[] {
 
 function listFailures({ store, settings }: DeliveryDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'listEventDeliveries',
     method: 'GET',
     path: '/event-streams/:id/deliveries',
     summary: 'List failures, newest first',
     description:
       'Without `take` and `from`: a bare array of at most 100, with a `Link` header if there are more. At most 8 MiB.',
-    tag,
     scopes: ['read:event_streams', 'read:event_deliveries'],
-    lifecycle,
     params: streamParams,
     query: deliveriesQuery,
     isList: true,
     success: 200,
     response: deliveries,
-    errors: [400, 404],
+    errors: [404],
     handle: async (call) => {
       const { tenant, params, query } = call;
       const isBare = query.take === undefined && query.from === undefined;
@@ -73,17 +71,16 @@ function listFailures({ store, settings }: DeliveryDeps): Operation {
 
 function readFailure({ store, settings }: DeliveryDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'readEventDelivery',
     method: 'GET',
     path: '/event-streams/:id/deliveries/:event_id',
     summary: 'Read one failure',
-    tag,
     scopes: ['read:event_deliveries'],
-    lifecycle,
     params: deliveryParams,
     success: 200,
     response: delivery,
-    errors: [400, 404],
+    errors: [404],
     handle: async ({ tenant, params }) => {
       const { id, event_id: eventId } = params;
       await streamOf(store, tenant.id, id);
@@ -95,18 +92,17 @@ function readFailure({ store, settings }: DeliveryDeps): Operation {
 
 function redeliverOne({ store }: DeliveryDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'redeliverEvent',
     method: 'POST',
     path: '/event-streams/:id/redeliver/:event_id',
     summary: 'Redeliver one failure',
-    tag,
     scopes: ['update:event_deliveries'],
-    lifecycle,
     params: deliveryParams,
     body: { schema: emptyBody, required: false },
     success: 202,
     response: emptyBody,
-    errors: [400, 404, 409, 413, 415],
+    errors: [404, 409],
     handle: async ({ tenant, params }) => {
       const { id, event_id: eventId } = params;
       const result = await store.deliveries.redeliver(tenant.id, id, eventId);
@@ -120,19 +116,18 @@ function redeliverOne({ store }: DeliveryDeps): Operation {
 
 function redeliverMany({ store }: DeliveryDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'redeliverEvents',
     method: 'POST',
     path: '/event-streams/:id/redeliver',
     summary: 'Redeliver failures',
     description: 'All of them, or those that match every field sent.',
-    tag,
     scopes: ['update:event_deliveries'],
-    lifecycle,
     params: streamParams,
     body: { schema: redelivery, required: false },
     success: 202,
     response: redelivery,
-    errors: [400, 404, 413, 415],
+    errors: [404],
     handle: async ({ tenant, params, body = {} }) => {
       const filter = { ...windowOf(body, badBody), types: body.event_types };
       await streamOf(store, tenant.id, params.id);

@@ -46,7 +46,6 @@ export function eventOperations(deps: EventDeps): Operation[] {
       },
       success: 202,
       response: published,
-      errors: [400, 413, 415],
       handle: async ({ tenant, body, mediaType, now, trace }) => {
         const publishing = { ...deps, writeTime, tenant, now, trace };
         const sent = { bytes: body, form: formOf(mediaType) };

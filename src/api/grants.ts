@@ -24,8 +24,7 @@ export interface GrantDeps {
   readonly settings: Pick<ApiSettings, 'plainHttp' | 'limits'>;
 }
 
-const tag = 'Client grants';
-const lifecycle = 'Early Access';
+const shared = { tag: 'Client grants', lifecycle: 'Early Access' } as const;
 
 /** Creates the operations of client grants (docs/http-api.md#client-grants). */
 export function grantOperations(deps: GrantDeps): Operation[] {
@@ -34,18 +33,16 @@ export function grantOperations(deps: GrantDeps): Operation[] {
 
 function listGrants(deps: GrantDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'listClientGrants',
     method: 'GET',
     path: '/client-grants',
     summary: 'List client grants',
-    tag,
     scopes: ['read:client_grants'],
-    lifecycle,
     query: grantsQuery,
     isList: true,
     success: 200,
     response: grants,
-    errors: [400],
     handle: async ({ tenant, query }) => {
       const { client_id: client, audience } = query;
       const page = pageOf(query, deps.settings.limits, isGrantId);
@@ -60,18 +57,17 @@ function listGrants(deps: GrantDeps): Operation {
 
 function createGrant(deps: GrantDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'createClientGrant',
     method: 'POST',
     path: '/client-grants',
     summary: 'Grant a client scopes of an API',
     description: 'Scopes of the management API only if the token of the request has them too.',
-    tag,
     scopes: ['create:client_grants'],
-    lifecycle,
     body: { schema: grantCreate, required: true },
     success: 201,
     response: grant,
-    errors: [400, 404, 409, 413, 415],
+    errors: [404, 409],
     handle: async ({ tenant, caller, body, now }) => {
       const { client_id: client, audience, scope = [] } = body;
       const api = orNotFound(await apiOf(deps, tenant, audience), noApi);
@@ -87,19 +83,18 @@ function createGrant(deps: GrantDeps): Operation {
 
 function updateGrant(deps: GrantDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'updateClientGrant',
     method: 'PATCH',
     path: '/client-grants/:id',
     summary: 'Update a client grant',
     description: 'Takes effect with the next token.',
-    tag,
     scopes: ['update:client_grants'],
-    lifecycle,
     params: grantParams,
     body: { schema: grantPatch, required: true },
     success: 200,
     response: grant,
-    errors: [400, 404, 413, 415],
+    errors: [404],
     handle: async ({ tenant, caller, params, body }) => {
       const before = orNotFound(await deps.store.grants.get(tenant.id, params.id), noGrant);
       const { scope = before.scope } = body;
@@ -114,17 +109,15 @@ function updateGrant(deps: GrantDeps): Operation {
 
 function deleteGrant({ store }: GrantDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'deleteClientGrant',
     method: 'DELETE',
     path: '/client-grants/:id',
     summary: 'Delete a client grant',
     description: 'Also 204 if the grant does not exist. Takes effect with the next token.',
-    tag,
     scopes: ['delete:client_grants'],
-    lifecycle,
     params: grantParams,
     success: 204,
-    errors: [400],
     handle: async ({ tenant, params }) => {
       await store.grants.delete(tenant.id, params.id);
       return {};

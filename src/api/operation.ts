@@ -54,8 +54,8 @@ export interface Description {
   readonly countsEvents?: boolean | undefined;
   /** Whether it returns a page of a list, which may be large. */
   readonly isList?: boolean | undefined;
-  /** Error statuses in addition to those that every operation has. */
-  readonly errors: readonly number[];
+  /** Error statuses besides those of checking a request, which follow from its parts. */
+  readonly errors?: readonly number[] | undefined;
 }
 
 export type Lifecycle = 'Early Access' | 'Generally Available' | 'Deprecated' | 'Planned' | 'Beta';

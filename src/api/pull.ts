@@ -30,7 +30,7 @@ export function pullOperations({ pulls }: PullDeps): Operation[] {
       success: 200,
       response: pullBody,
       responseType: 'text/event-stream',
-      errors: [400, 410],
+      errors: [410],
       admit: ({ tenant, caller }) => {
         if (!pulls.isFree(tenant.id, caller.clientId)) throw tooManyConnections();
       },

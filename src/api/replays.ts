@@ -26,8 +26,7 @@ export interface ReplayDeps {
   readonly random: RandomBytes;
 }
 
-const tag = 'Event streams';
-const lifecycle = 'Early Access';
+const shared = { tag: 'Event streams', lifecycle: 'Early Access', extension: true } as const;
 
 /** Creates the operations of replays (docs/http-api.md#replays). */
 export function replayOperations(deps: ReplayDeps): Operation[] {
@@ -36,21 +35,19 @@ export function replayOperations(deps: ReplayDeps): Operation[] {
 
 function startReplay({ store, random }: ReplayDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'startReplay',
     method: 'POST',
     path: '/event-streams/:id/replay',
     summary: 'Send a past range of the event log to an event stream again',
     description:
       "Retained events of the range that match the subscriptions are sent again with their old ids, after new events and retries. The range begins at `date_from` or after the offset `from`, and ends at `date_to`, at the latest at the stream's position when the replay was accepted. Events with an open failure are skipped: redeliver them instead.",
-    tag,
     scopes: ['update:event_deliveries'],
-    lifecycle,
-    extension: true,
     params: streamParams,
     body: { schema: replayCreate, required: true },
     success: 202,
     response: replay,
-    errors: [400, 404, 409, 413, 415],
+    errors: [404, 409],
     handle: async ({ tenant, params, body, now }) => {
       const range = await rangeOf(store.log, tenant.id, body);
       const id = makeId('rpl_', now, random);
@@ -64,18 +61,16 @@ function startReplay({ store, random }: ReplayDeps): Operation {
 
 function readReplay({ store }: ReplayDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'readReplay',
     method: 'GET',
     path: '/event-streams/:id/replay/:replay_id',
     summary: 'Read a replay and its progress',
-    tag,
     scopes: ['read:event_deliveries'],
-    lifecycle,
-    extension: true,
     params: replayParams,
     success: 200,
     response: replay,
-    errors: [400, 404],
+    errors: [404],
     handle: async ({ tenant, params }) => {
       await streamOf(store, tenant.id, params.id);
       const found = await store.replays.get(tenant.id, params.id, params.replay_id);
@@ -87,19 +82,17 @@ function readReplay({ store }: ReplayDeps): Operation {
 function cancelReplay(deps: ReplayDeps): Operation {
   const { store } = deps;
   return operation({
+    ...shared,
     operationId: 'cancelReplay',
     method: 'DELETE',
     path: '/event-streams/:id/replay/:replay_id',
     summary: 'Cancel a replay',
     description:
       'An attempt in progress finishes; no other follows. A finished replay does not change.',
-    tag,
     scopes: ['update:event_deliveries'],
-    lifecycle,
-    extension: true,
     params: replayParams,
     success: 204,
-    errors: [400, 404],
+    errors: [404],
     handle: async ({ tenant, params }) => {
       await streamOf(store, tenant.id, params.id);
       const found = await store.replays.cancel(tenant.id, params.id, params.replay_id);

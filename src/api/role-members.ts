@@ -26,8 +26,7 @@ export interface RoleMemberDeps {
   readonly settings: Pick<ApiSettings, 'plainHttp' | 'limits'>;
 }
 
-const lifecycle = 'Early Access';
-const shared = { tag: 'Roles', lifecycle, params: roleParams } as const;
+const shared = { tag: 'Roles', lifecycle: 'Early Access', params: roleParams } as const;
 
 /** Creates the operations of what roles contain (docs/http-api.md#role-permissions). */
 export function roleMemberOperations(deps: RoleMemberDeps): Operation[] {
@@ -56,7 +55,7 @@ function listPermissions(deps: RoleMemberDeps): Operation {
     query: rolesQuery,
     success: 200,
     response: permissions,
-    errors: [400, 404],
+    errors: [404],
     handle: async ({ tenant, params, query }) => {
       await requireRole(deps, tenant, params.id);
       const page = numberedPageOf(query);
@@ -80,7 +79,7 @@ function addPermissions(deps: RoleMemberDeps): Operation {
     body: { schema: permissionsSent, required: true },
     success: 201,
     response: done,
-    errors: [400, 404, 413, 415],
+    errors: [404],
     handle: async ({ tenant, caller, params, body }) => {
       const added = await permissionsOf(deps, tenant, body.permissions, { mustExist: true });
       requireSubset(caller, managementScopesOf(added));
@@ -102,7 +101,7 @@ function removePermissions(deps: RoleMemberDeps): Operation {
     scopes: ['update:roles'],
     body: { schema: permissionsSent, required: true },
     success: 204,
-    errors: [400, 404, 413, 415],
+    errors: [404],
     handle: async ({ tenant, params, body }) => {
       const removed = await permissionsOf(deps, tenant, body.permissions, { mustExist: false });
       if (!(await deps.store.roles.removePermissions(tenant.id, params.id, removed))) {
@@ -124,7 +123,7 @@ function listUsers(deps: RoleMemberDeps): Operation {
     query: roleUsersQuery,
     success: 200,
     response: roleUsers,
-    errors: [400, 404],
+    errors: [404],
     handle: async ({ tenant, params, query }) => {
       const page = pageOf(query, deps.settings.limits, isUserId);
       await requireRole(deps, tenant, params.id);
@@ -145,7 +144,7 @@ function addUsers({ store }: RoleMemberDeps): Operation {
     body: { schema: usersSent, required: true },
     success: 200,
     response: done,
-    errors: [400, 404, 413, 415],
+    errors: [404],
     handle: async ({ tenant, params, body }) => {
       const result = await store.roles.addUsers(tenant.id, params.id, body.users);
       if (result !== 'added') throw result === 'unknown_role' ? noRole() : noUser();
@@ -166,7 +165,7 @@ function removeUsers({ store }: RoleMemberDeps): Operation {
     scopes: ['delete:role_members'],
     body: { schema: usersSent, required: true },
     success: 204,
-    errors: [400, 404, 413, 415],
+    errors: [404],
     handle: async ({ tenant, params, body }) => {
       if (!(await store.roles.removeUsers(tenant.id, params.id, body.users))) throw noRole();
       return {};
@@ -186,7 +185,7 @@ function listClients(deps: RoleMemberDeps): Operation {
     query: rolesQuery,
     success: 200,
     response: roleClients,
-    errors: [400, 404],
+    errors: [404],
     handle: async ({ tenant, params, query }) => {
       await requireRole(deps, tenant, params.id);
       const page = numberedPageOf(query);
@@ -211,7 +210,7 @@ function addClients(deps: RoleMemberDeps): Operation {
     body: { schema: clientsSent, required: true },
     success: 200,
     response: done,
-    errors: [400, 404, 413, 415],
+    errors: [404],
     handle: async ({ tenant, caller, params, body }) => {
       requireSubset(caller, await managementScopesOfRole(deps, tenant, params.id));
       const result = await roles.addClients(tenant.id, params.id, body.clients);
@@ -233,7 +232,7 @@ function removeClients({ store }: RoleMemberDeps): Operation {
     scopes: ['delete:role_members'],
     body: { schema: clientsSent, required: true },
     success: 204,
-    errors: [400, 404, 413, 415],
+    errors: [404],
     handle: async ({ tenant, params, body }) => {
       if (!(await store.roles.removeClients(tenant.id, params.id, body.clients))) throw noRole();
       return {};

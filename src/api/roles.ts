@@ -13,8 +13,7 @@ export interface RoleDeps {
   readonly random: RandomBytes;
 }
 
-const tag = 'Roles';
-const lifecycle = 'Early Access';
+const shared = { tag: 'Roles', lifecycle: 'Early Access' } as const;
 
 /** Creates the operations of roles (docs/http-api.md#roles). */
 export function roleOperations(deps: RoleDeps): Operation[] {
@@ -23,17 +22,15 @@ export function roleOperations(deps: RoleDeps): Operation[] {
 
 function listRoles({ store }: RoleDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'listRoles',
     method: 'GET',
     path: '/roles',
     summary: 'List roles, oldest first',
-    tag,
     scopes: ['read:roles'],
-    lifecycle,
     query: rolesQuery,
     success: 200,
     response: roles,
-    errors: [400],
     handle: async ({ tenant, query }) => {
       const { items, total } = await store.roles.list(tenant.id, numberedPageOf(query));
       return { body: numberedResponse('roles', { items: items.map(show), total }, query) };
@@ -43,17 +40,16 @@ function listRoles({ store }: RoleDeps): Operation {
 
 function createRole({ store, random }: RoleDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'createRole',
     method: 'POST',
     path: '/roles',
     summary: 'Create a role',
-    tag,
     scopes: ['create:roles'],
-    lifecycle,
     body: { schema: roleCreate, required: true },
     success: 201,
     response: role,
-    errors: [400, 409, 413, 415],
+    errors: [409],
     handle: async ({ tenant, body, now }) => {
       const { name, description = '' } = body;
       const id = makeRoleId(random);
@@ -67,17 +63,16 @@ function createRole({ store, random }: RoleDeps): Operation {
 
 function readRole({ store }: RoleDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'readRole',
     method: 'GET',
     path: '/roles/:id',
     summary: 'Read a role',
-    tag,
     scopes: ['read:roles'],
-    lifecycle,
     params: roleParams,
     success: 200,
     response: role,
-    errors: [400, 404],
+    errors: [404],
     handle: async ({ tenant, params }) => {
       const found = orNotFound(await store.roles.get(tenant.id, params.id), noRole);
       return { body: show(found) };
@@ -87,19 +82,18 @@ function readRole({ store }: RoleDeps): Operation {
 
 function updateRole({ store }: RoleDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'updateRole',
     method: 'PATCH',
     path: '/roles/:id',
     summary: 'Update a role',
     description: 'Any subset of the fields.',
-    tag,
     scopes: ['update:roles'],
-    lifecycle,
     params: roleParams,
     body: { schema: rolePatch, required: true },
     success: 200,
     response: role,
-    errors: [400, 404, 409, 413, 415],
+    errors: [404, 409],
     handle: async ({ tenant, params, body }) => {
       const result = await store.roles.update(tenant.id, params.id, (before) => ({
         ...before,
@@ -114,17 +108,15 @@ function updateRole({ store }: RoleDeps): Operation {
 
 function deleteRole({ store }: RoleDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'deleteRole',
     method: 'DELETE',
     path: '/roles/:id',
     summary: 'Delete a role',
     description: 'Also 204 if the role does not exist. Takes effect with the next token.',
-    tag,
     scopes: ['delete:roles'],
-    lifecycle,
     params: roleParams,
     success: 204,
-    errors: [400],
     handle: async ({ tenant, params }) => {
       await store.roles.delete(tenant.id, params.id);
       return {};

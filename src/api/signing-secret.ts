@@ -14,7 +14,12 @@ export interface SecretDeps {
   readonly random: RandomBytes;
 }
 
-const tag = 'Event streams';
+const shared = {
+  tag: 'Event streams',
+  lifecycle: 'Early Access',
+  extension: true,
+  params: streamParams,
+} as const;
 
 /** Creates the operations of a stream's signing secret (docs/http-api.md#signing-secrets). */
 export function signingSecretOperations(deps: SecretDeps): Operation[] {
@@ -28,18 +33,15 @@ export function newSecret(random: RandomBytes, now: Millis): SigningSecret {
 
 function readSigningSecret({ store }: SecretDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'readSigningSecret',
     method: 'GET',
     path: '/event-streams/:id/signing-secret',
     summary: 'Read the signing secret of an event stream',
-    tag,
     scopes: ['update:event_streams'],
-    lifecycle: 'Early Access',
-    extension: true,
-    params: streamParams,
     success: 200,
     response: signingSecret,
-    errors: [400, 404],
+    errors: [404],
     handle: async ({ tenant, params, now }) => ({
       body: showSecret(await streamOf(store, tenant.id, params.id), now),
     }),
@@ -48,20 +50,17 @@ function readSigningSecret({ store }: SecretDeps): Operation {
 
 function rotateSigningSecret(deps: SecretDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'rotateSigningSecret',
     method: 'POST',
     path: '/event-streams/:id/signing-secret/rotate',
     summary: 'Rotate the signing secret of an event stream',
     description: 'For 24 hours requests are signed with both the former and the new secret.',
-    tag,
     scopes: ['update:event_streams'],
-    lifecycle: 'Early Access',
-    extension: true,
-    params: streamParams,
     body: { schema: emptyBody, required: false },
     success: 200,
     response: signingSecret,
-    errors: [400, 404, 413, 415],
+    errors: [404],
     handle: async ({ tenant, params, now }) => {
       const { secret } = newSecret(deps.random, now);
       const result = await deps.store.streams.update(tenant.id, params.id, (before) => ({

@@ -37,7 +37,7 @@ export function statsOperations({ store, settings }: StatsDeps): Operation[] {
       query: statsQuery,
       success: 200,
       response: stats,
-      errors: [400, 404],
+      errors: [404],
       handle: async ({ tenant, params, query, now }) => {
         const window = statsWindowOf(query, now);
         const stream = await streamOf(store, tenant.id, params.id);

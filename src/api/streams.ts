@@ -41,8 +41,7 @@ export interface StreamDeps {
   >;
 }
 
-const tag = 'Event streams';
-const lifecycle = 'Generally Available';
+const shared = { tag: 'Event streams', lifecycle: 'Generally Available' } as const;
 
 /** Creates the operations of event streams (docs/http-api.md#event-streams). */
 export function streamOperations(deps: StreamDeps): Operation[] {
@@ -57,18 +56,16 @@ export function streamOperations(deps: StreamDeps): Operation[] {
 
 function listStreams({ store, settings }: StreamDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'listEventStreams',
     method: 'GET',
     path: '/event-streams',
     summary: 'List event streams, oldest first',
-    tag,
     scopes: ['read:event_streams'],
-    lifecycle,
     query: streamsQuery,
     isList: true,
     success: 200,
     response: streams,
-    errors: [400],
     handle: async ({ tenant, query }) => {
       const page = pageOf(query, settings.limits, isStreamId);
       const { items, next } = await store.streams.list(tenant.id, page);
@@ -85,19 +82,18 @@ function lengthOf({ subscriptions }: Stream): number {
 
 function createStream(deps: StreamDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'createEventStream',
     method: 'POST',
     path: '/event-streams',
     summary: 'Create an event stream',
     description:
       'It receives events accepted after its creation. With `start_from` it first receives the retained events from there.',
-    tag,
     scopes: ['create:event_streams'],
-    lifecycle,
     body: { schema: streamCreate, required: true },
     success: 201,
     response: stream,
-    errors: [400, 409, 413, 415],
+    errors: [409],
     handle: async ({ tenant, body, now }) => {
       const cursor = await startOf(deps.store.log, tenant.id, body.start_from);
       const id = makeId('est_', now, deps.random);
@@ -143,17 +139,16 @@ async function startOf(
 
 function readStream({ store }: StreamDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'readEventStream',
     method: 'GET',
     path: '/event-streams/:id',
     summary: 'Read an event stream',
-    tag,
     scopes: ['read:event_streams'],
-    lifecycle,
     params: streamParams,
     success: 200,
     response: stream,
-    errors: [400, 404],
+    errors: [404],
     handle: async ({ tenant, params }) => ({
       body: showStream(await streamOf(store, tenant.id, params.id)),
     }),
@@ -162,20 +157,19 @@ function readStream({ store }: StreamDeps): Operation {
 
 function updateStream(deps: StreamDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'updateEventStream',
     method: 'PATCH',
     path: '/event-streams/:id',
     summary: 'Update an event stream',
     description:
       'Any subset of the fields. The response to a change that enables the stream has the header `Leat-Skipped-Events`: the number of retained matching events that are not sent.',
-    tag,
     scopes: ['update:event_streams'],
-    lifecycle,
     params: streamParams,
     body: { schema: streamPatch, required: true },
     success: 200,
     response: stream,
-    errors: [400, 404, 409, 413, 415],
+    errors: [404, 409],
     handle: async (call) => patchStream(deps, call),
   });
 }
@@ -216,17 +210,15 @@ async function patchStream(
 
 function deleteStream(deps: StreamDeps): Operation {
   return operation({
+    ...shared,
     operationId: 'deleteEventStream',
     method: 'DELETE',
     path: '/event-streams/:id',
     summary: 'Delete an event stream',
     description: 'Also 204 if the stream does not exist.',
-    tag,
     scopes: ['delete:event_streams'],
-    lifecycle,
     params: streamParams,
     success: 204,
-    errors: [400],
     handle: async ({ tenant, params }) => {
       await removeStream(deps, { tenant: tenant.id, stream: params.id });
       return {};

@@ -43,7 +43,7 @@ export function testOperations({ store, random, settings, eventBodies }: TestDep
       },
       success: 202,
       response: delivery,
-      errors: [400, 404, 409, 413, 415],
+      errors: [404, 409],
       handle: async ({ tenant, params, body, now, trace }) => {
         const toRead = { bytes: body, form: 'test' } as const;
         const sent = await eventBodies.read(tenant.id, toRead, async ({ events }) => events[0]);

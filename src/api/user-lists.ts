@@ -21,8 +21,7 @@ interface Deps {
   readonly settings: Pick<ApiSettings, 'limits'>;
 }
 
-const tag = 'Users';
-const lifecycle = 'Generally Available';
+const shared = { tag: 'Users', lifecycle: 'Generally Available' } as const;
 
 /** Creates the operations that return several users (docs/http-api.md#list-users). */
 export function userLists(deps: Deps): Operation[] {
@@ -31,20 +30,18 @@ export function userLists(deps: Deps): Operation[] {
 
 function listUsers(deps: Deps): Operation {
   return operation({
+    ...shared,
     operationId: 'listUsers',
     method: 'GET',
     path: '/users',
     summary: 'List users',
     description:
       'With `page`: the first 1,000 users by page number. With `take` and `from`: all users. A page of more than 8 MiB is rejected with `page`, and shortened with `take`.',
-    tag,
     scopes: ['read:users'],
-    lifecycle,
     query: usersQuery,
     isList: true,
     success: 200,
     response: users,
-    errors: [400],
     handle: async ({ tenant, query }) => {
       if (query.q !== undefined) throw badQuery('Searching is not supported', 'q', 'Not supported');
       const isCursorPage = query.take !== undefined || query.from !== undefined;
@@ -110,18 +107,16 @@ function isUserId(key: string): boolean {
 
 function findUsersByEmail({ store }: Deps): Operation {
   return operation({
+    ...shared,
     operationId: 'findUsersByEmail',
     method: 'GET',
     path: '/users-by-email',
     summary: 'Find users by e-mail',
     description: 'The e-mail is case-insensitive.',
-    tag,
     scopes: ['read:users'],
-    lifecycle,
     query: usersByEmailQuery,
     success: 200,
     response: usersByEmail,
-    errors: [400],
     handle: async ({ tenant, query }) => {
       const found = await store.users.byEmail(tenant.id, query.email.toLowerCase());
       return { body: await showUsers(found, query) };

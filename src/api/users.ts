@@ -51,8 +51,7 @@ interface Deps extends UserDeps {
 /** Hashing takes some 50 ms on one of the four threads of the pool, which file access needs too. */
 const hashesAtOnce = { atOnce: 2, ofOwner: 2 };
 
-const tag = 'Users';
-const lifecycle = 'Generally Available';
+const shared = { tag: 'Users', lifecycle: 'Generally Available' } as const;
 
 /** Creates the operations of users (docs/http-api.md#users). */
 export function userOperations(deps: UserDeps): Operation[] {
@@ -63,30 +62,29 @@ export function userOperations(deps: UserDeps): Operation[] {
       if (isGone()) throw new ClientGone();
       return hash(password);
     });
-  const shared = { ...deps, hashPassword };
+  const complete = { ...deps, hashPassword };
   return [
-    ...userLists(shared),
-    createUser(shared),
-    readUser(shared),
-    updateUser(shared),
-    deleteUser(shared),
+    ...userLists(complete),
+    createUser(complete),
+    readUser(complete),
+    updateUser(complete),
+    deleteUser(complete),
   ];
 }
 
 function createUser(deps: Deps): Operation {
   return operation({
+    ...shared,
     operationId: 'createUser',
     method: 'POST',
     path: '/users',
     summary: 'Create a user',
     description: 'Emits the event `user.created`.',
-    tag,
     scopes: ['create:users'],
-    lifecycle,
     body: { schema: userCreate, required: true },
     success: 201,
     response: user,
-    errors: [400, 409, 413, 415],
+    errors: [409],
     handle: async (call) => ({ body: await create(deps, call) }),
   });
 }
@@ -117,18 +115,17 @@ async function create(deps: Deps, call: Call<unknown, unknown, UserCreate>): Pro
 
 function readUser({ store }: Deps): Operation {
   return operation({
+    ...shared,
     operationId: 'readUser',
     method: 'GET',
     path: '/users/:id',
     summary: 'Read a user',
-    tag,
     scopes: ['read:users'],
-    lifecycle,
     params: userParams,
     query: userQuery,
     success: 200,
     response: user,
-    errors: [400, 404],
+    errors: [404],
     handle: async ({ tenant, params, query }) => {
       const found = orNotFound(await store.users.get(tenant.id, params.id), noUser);
       return { body: showUser(found, query) };
@@ -138,19 +135,18 @@ function readUser({ store }: Deps): Operation {
 
 function updateUser(deps: Deps): Operation {
   return operation({
+    ...shared,
     operationId: 'updateUser',
     method: 'PATCH',
     path: '/users/:id',
     summary: 'Update a user',
     description: 'Any subset of the fields. Emits the event `user.updated`.',
-    tag,
     scopes: ['update:users'],
-    lifecycle,
     params: userParams,
     body: { schema: userPatch, required: true },
     success: 200,
     response: user,
-    errors: [400, 404, 409, 413, 415],
+    errors: [404, 409],
     handle: async (call) => ({ body: await update(deps, call) }),
   });
 }
@@ -208,17 +204,15 @@ async function hashFor(
 
 function deleteUser(deps: Deps): Operation {
   return operation({
+    ...shared,
     operationId: 'deleteUser',
     method: 'DELETE',
     path: '/users/:id',
     summary: 'Delete a user',
     description: 'Also 204 if the user does not exist. Emits the event `user.deleted`.',
-    tag,
     scopes: ['delete:users'],
-    lifecycle,
     params: userParams,
     success: 204,
-    errors: [400],
     handle: async ({ tenant, params, now, trace }) => {
       const emit = (before: User) =>
         userEvent('deleted', before, eventFacts(deps, { tenant, now, trace }));

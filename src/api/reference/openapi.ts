@@ -113,16 +113,23 @@ function parametersOf(
 }
 
 function responsesOf(operation: Operation, schemaOf: SchemaOf): object {
-  const { success, response, responseType = 'application/json', errors } = operation;
+  const { success, response, responseType = 'application/json' } = operation;
   const content =
     response === undefined ? {} : { content: { [responseType]: { schema: schemaOf(response) } } };
   const responses: Record<string, object> = {
     [success]: { description: 'Success', headers: headerReferences, ...content },
   };
-  for (const status of [...errors, ...alwaysPossible].toSorted((a, b) => a - b)) {
+  for (const status of errorsOf(operation)) {
     responses[status] = { $ref: `#/components/responses/${status}` };
   }
   return responses;
+}
+
+/** Returns the error statuses of an operation: its own, and those of the checks of its requests. */
+function errorsOf({ params, query, body, errors = [] }: Operation): number[] {
+  const ofParts = (params ?? query ?? body) === undefined ? [] : [400];
+  const ofBody = body === undefined ? [] : [413, 415];
+  return [...alwaysPossible, ...ofParts, ...ofBody, ...errors].toSorted((a, b) => a - b);
 }
 
 const alwaysPossible = [401, 403, 405, 429, 500, 503];
