@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox';
-import { closed, named } from './schema.ts';
+import { closed, component } from './schema.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 
 /** RFC 6749 section 3.3: no spaces, which separate scopes in the claim `scope`. */
@@ -43,30 +43,18 @@ const changeable = {
 const anyOf = Type.Partial(closed(changeable)).properties;
 
 /** Body of a create. */
-export const apiCreate = named(
-  'ResourceServerCreate',
-  closed({ identifier, ...anyOf }, { description: 'A new API' }),
-);
+export const apiCreate = component('ResourceServerCreate', 'A new API', { identifier, ...anyOf });
 
 /** Body of an update: any subset. */
-export const apiPatch = named(
-  'ResourceServerPatch',
-  closed(anyOf, { description: 'Changes of an API' }),
-);
+export const apiPatch = component('ResourceServerPatch', 'Changes of an API', anyOf);
 
 /** An API in responses. */
-export const api = named(
-  'ResourceServer',
-  closed(
-    {
-      id: Type.String({ description: 'Id of the API' }),
-      identifier,
-      ...changeable,
-      is_system: Type.Boolean({ description: 'True for the management API' }),
-    },
-    { description: 'An API that tokens are issued for' },
-  ),
-);
+export const api = component('ResourceServer', 'An API that tokens are issued for', {
+  id: Type.String({ description: 'Id of the API' }),
+  identifier,
+  ...changeable,
+  is_system: Type.Boolean({ description: 'True for the management API' }),
+});
 
 /** Path of one API. */
 export const apiParams = closed({

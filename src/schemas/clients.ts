@@ -1,5 +1,5 @@
-import { Type, type Static, type TObject, type TProperties } from 'typebox';
-import { closed, named } from './schema.ts';
+import { Type, type Static } from 'typebox';
+import { closed, component } from './schema.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 
 /** 32 hexadecimal digits; of a client of an external issuer, the id that the issuer uses. */
@@ -77,59 +77,42 @@ const jwks = closed(
 );
 
 /** Body of a create. */
-export const clientCreate = named(
+export const clientCreate = component(
   'ClientCreate',
-  closed(
-    {
-      client_id: Type.Optional(clientId),
-      issuer: Type.Optional(issuer),
-      name,
-      global: Type.Optional(global),
-      jwks: Type.Optional(jwks),
-    },
-    { description: 'A new client; client_id and issuer are sent together or not at all' },
-  ),
+  'A new client; client_id and issuer are sent together or not at all',
+  {
+    client_id: Type.Optional(clientId),
+    issuer: Type.Optional(issuer),
+    name,
+    global: Type.Optional(global),
+    jwks: Type.Optional(jwks),
+  },
 );
 
 /** Body of an update: any subset. */
-export const clientPatch = named(
-  'ClientPatch',
-  closed(
-    {
-      name: Type.Optional(name),
-      global: Type.Optional(global),
-      jwks: Type.Optional(
-        Type.Union([jwks, Type.Null()], {
-          description: 'Public keys that prove private_key_jwt; null removes them',
-        }),
-      ),
-    },
-    { description: 'Changes of a client' },
+export const clientPatch = component('ClientPatch', 'Changes of a client', {
+  name: Type.Optional(name),
+  global: Type.Optional(global),
+  jwks: Type.Optional(
+    Type.Union([jwks, Type.Null()], {
+      description: 'Public keys that prove private_key_jwt; null removes them',
+    }),
   ),
-);
+});
 
 const shown = { client_id: clientId, issuer: Type.Optional(issuer), name, global };
 
 /** A client in responses. */
-export const client = named(
-  'Client',
-  described({ ...shown, jwks: Type.Optional(jwks) }, 'A client'),
-);
+export const client = component('Client', 'A client', { ...shown, jwks: Type.Optional(jwks) });
 
 /** A client in responses of operations that create a secret. */
-export const clientWithSecret = named(
-  'ClientWithSecret',
-  described(
-    {
-      ...shown,
-      client_secret: Type.Optional(
-        Type.String({ description: 'Shown in this response only; stored as a hash' }),
-      ),
-      jwks: Type.Optional(jwks),
-    },
-    'A client with its secret',
+export const clientWithSecret = component('ClientWithSecret', 'A client with its secret', {
+  ...shown,
+  client_secret: Type.Optional(
+    Type.String({ description: 'Shown in this response only; stored as a hash' }),
   ),
-);
+  jwks: Type.Optional(jwks),
+});
 
 /** Path of one client. */
 export const clientParams = closed({
@@ -145,7 +128,3 @@ export const clients = barePageOr(client, { ...totals, clients: Type.Array(clien
 export type ClientCreate = Static<typeof clientCreate>;
 export type ClientPatch = Static<typeof clientPatch>;
 export type KeySetSent = Static<typeof jwks>;
-
-function described<P extends TProperties>(properties: P, description: string): TObject<P> {
-  return closed(properties, { description });
-}

@@ -1,9 +1,9 @@
 import { Type, type Static } from 'typebox';
 import {
   closed,
+  component,
   eventId,
   eventType,
-  named,
   next,
   pageQuery,
   sentTime,
@@ -44,22 +44,16 @@ const attempt = closed(
 );
 
 /** A failure, or the test event that was just accepted. */
-export const delivery = named(
-  'EventDelivery',
-  closed(
-    {
-      id: eventId,
-      event_stream_id: streamId,
-      event_type: eventType,
-      status: Type.Union([Type.Literal('failed'), Type.Literal('pending')], {
-        description: 'pending in the response to a test event only',
-      }),
-      attempts: Type.Array(attempt, { maxItems: 100, description: 'Oldest first' }),
-      event: envelope,
-    },
-    { description: 'A delivery' },
-  ),
-);
+export const delivery = component('EventDelivery', 'A delivery', {
+  id: eventId,
+  event_stream_id: streamId,
+  event_type: eventType,
+  status: Type.Union([Type.Literal('failed'), Type.Literal('pending')], {
+    description: 'pending in the response to a test event only',
+  }),
+  attempts: Type.Array(attempt, { maxItems: 100, description: 'Oldest first' }),
+  event: envelope,
+});
 
 /** The list: a bare array, or a page if `take` or `from` was sent. */
 export const deliveries = Type.Union([
@@ -68,34 +62,20 @@ export const deliveries = Type.Union([
 ]);
 
 /** Filter of the failures to redeliver; absent fields do not restrict. */
-export const redelivery = named(
-  'Redelivery',
-  closed(
-    {
-      date_from: Type.Optional(dateFrom),
-      date_to: Type.Optional(dateTo),
-      statuses: Type.Optional(
-        Type.Array(Type.Literal('failed'), { description: 'Only failed is one' }),
-      ),
-      event_types: Type.Optional(Type.Array(eventType, { description: 'Event types' })),
-    },
-    { description: 'Failures to send again' },
+export const redelivery = component('Redelivery', 'Failures to send again', {
+  date_from: Type.Optional(dateFrom),
+  date_to: Type.Optional(dateTo),
+  statuses: Type.Optional(
+    Type.Array(Type.Literal('failed'), { description: 'Only failed is one' }),
   ),
-);
+  event_types: Type.Optional(Type.Array(eventType, { description: 'Event types' })),
+});
 
 /** Body of a test event. */
-export const testEvent = named(
-  'TestEvent',
-  closed(
-    {
-      event_type: eventType,
-      data: Type.Optional(
-        Type.Object({}, { description: 'Data of the event; a sample unless sent' }),
-      ),
-    },
-    { description: 'A test event' },
-  ),
-);
+export const testEvent = component('TestEvent', 'A test event', {
+  event_type: eventType,
+  data: Type.Optional(Type.Object({}, { description: 'Data of the event; a sample unless sent' })),
+});
 
 export type TestEventSent = Static<typeof testEvent>;
 
@@ -113,22 +93,16 @@ const metric = closed({
 });
 
 /** Finished deliveries, in buckets. */
-export const stats = named(
-  'EventStreamStats',
-  closed(
-    {
-      id: streamId,
-      name: Type.String(),
-      window: closed({
-        date_from: time,
-        date_to: time,
-        bucket_interval: closed({ scale_factor: Type.Integer({ description: 'Seconds' }) }),
-      }),
-      buckets: Type.Array(time, { description: 'Start of each bucket' }),
-      metrics: Type.Array(metric),
-    },
-    { description: 'Statistics of an event stream' },
-  ),
-);
+export const stats = component('EventStreamStats', 'Statistics of an event stream', {
+  id: streamId,
+  name: Type.String(),
+  window: closed({
+    date_from: time,
+    date_to: time,
+    bucket_interval: closed({ scale_factor: Type.Integer({ description: 'Seconds' }) }),
+  }),
+  buckets: Type.Array(time, { description: 'Start of each bucket' }),
+  metrics: Type.Array(metric),
+});
 
 export type DeliveriesQuery = Static<typeof deliveriesQuery>;

@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox';
-import { closed, eventId, eventType, named, sentTime, time } from './schema.ts';
+import { component, eventId, eventType, named, sentTime, time } from './schema.ts';
 
 /** An event as sent to webhooks (docs/http-api.md#event-envelope). */
 export const envelope = named(
@@ -31,13 +31,12 @@ const key = Type.String({
 });
 const happened = Type.Optional(sentTime('When it happened; the time of acceptance unless sent'));
 
-const newEvent = named(
-  'NewEvent',
-  closed(
-    { type: eventType, data, id: Type.Optional(key), time: happened },
-    { description: 'An event to publish' },
-  ),
-);
+const newEvent = component('NewEvent', 'An event to publish', {
+  type: eventType,
+  data,
+  id: Type.Optional(key),
+  time: happened,
+});
 
 /** A CloudEvent to publish; further attributes are delivered unchanged. */
 export const publishCloudEvent = named(
@@ -74,13 +73,10 @@ export const publishCloudEvents = Type.Array(publishCloudEvent, {
   maxItems: itemsMax,
 });
 
-const accepted = named(
-  'AcceptedEvent',
-  closed(
-    { id: eventId, offset: Type.String({ description: 'Position in the log' }) },
-    { description: 'An accepted event' },
-  ),
-);
+const accepted = component('AcceptedEvent', 'An accepted event', {
+  id: eventId,
+  offset: Type.String({ description: 'Position in the log' }),
+});
 
 /** One for each event sent, in the same order. */
 export const published = Type.Union([accepted, Type.Array(accepted)]);

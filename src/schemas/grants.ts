@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { scopeValue } from './apis.ts';
-import { closed, named, next, pageQuery } from './schema.ts';
+import { closed, component, next, pageQuery } from './schema.ts';
 
 const clientId = Type.String({ description: 'Id of the client' });
 const audience = Type.String({ description: 'Identifier of the API' });
@@ -11,28 +11,24 @@ const scope = Type.Array(scopeValue, {
 });
 
 /** Body of a create. */
-export const grantCreate = named(
-  'ClientGrantCreate',
-  closed(
-    { client_id: clientId, audience, scope: Type.Optional(scope) },
-    { description: 'A new client grant' },
-  ),
-);
+export const grantCreate = component('ClientGrantCreate', 'A new client grant', {
+  client_id: clientId,
+  audience,
+  scope: Type.Optional(scope),
+});
 
 /** Body of an update. */
-export const grantPatch = named(
-  'ClientGrantPatch',
-  closed({ scope: Type.Optional(scope) }, { description: 'Changes of a client grant' }),
-);
+export const grantPatch = component('ClientGrantPatch', 'Changes of a client grant', {
+  scope: Type.Optional(scope),
+});
 
 /** A client grant in responses. */
-export const grant = named(
-  'ClientGrant',
-  closed(
-    { id: Type.String({ description: 'Id of the grant' }), client_id: clientId, audience, scope },
-    { description: 'The scopes of an API that a client may request' },
-  ),
-);
+export const grant = component('ClientGrant', 'The scopes of an API that a client may request', {
+  id: Type.String({ description: 'Id of the grant' }),
+  client_id: clientId,
+  audience,
+  scope,
+});
 
 /** Path of one client grant. */
 export const grantParams = closed({ id: Type.String({ description: 'Id of the grant' }) });

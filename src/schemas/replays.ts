@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox';
-import { closed, eventType, named, sentTime, streamId, time } from './schema.ts';
+import { closed, component, eventType, sentTime, streamId, time } from './schema.ts';
 
 const replayId = Type.String({
   minLength: 26,
@@ -19,50 +19,46 @@ export const replayText = {
 } as const;
 
 /** Body that starts a replay: one of `date_from` and `from`. */
-export const replayCreate = named(
+export const replayCreate = component(
   'ReplayCreate',
-  closed(
-    {
-      date_from: Type.Optional(sentTime(replayText.date_from)),
-      from: Type.Optional(
-        Type.String({ minLength: 1, maxLength: 1024, description: replayText.from }),
-      ),
-      date_to: Type.Optional(sentTime(replayText.date_to)),
-      event_types: Type.Optional(
-        Type.Array(eventType, {
-          minItems: 1,
-          description: 'Of the types that the event stream wants; all of them unless sent',
-        }),
-      ),
-    },
-    { description: 'Which events to send again; exactly one of date_from and from' },
-  ),
+  'Which events to send again; exactly one of date_from and from',
+  {
+    date_from: Type.Optional(sentTime(replayText.date_from)),
+    from: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 1024, description: replayText.from }),
+    ),
+    date_to: Type.Optional(sentTime(replayText.date_to)),
+    event_types: Type.Optional(
+      Type.Array(eventType, {
+        minItems: 1,
+        description: 'Of the types that the event stream wants; all of them unless sent',
+      }),
+    ),
+  },
 );
 
 /** A replay and its progress. */
-export const replay = named(
+export const replay = component(
   'Replay',
-  closed(
-    {
-      id: replayId,
-      status: Type.Union(
-        [
-          Type.Literal('running'),
-          Type.Literal('done'),
-          Type.Literal('cancelled'),
-          Type.Literal('failed'),
-        ],
-        { description: 'failed: the rest of the range was pruned before it was sent' },
-      ),
-      from: Type.String({ description: 'The start as an offset' }),
-      matched: Type.Integer({ description: 'Events found so far' }),
-      sent: Type.Integer({ description: 'Events delivered' }),
-      failed: Type.Integer({ description: 'Events that became failures' }),
-      created_at: time,
-      finished_at: Type.Optional(time),
-    },
-    { description: 'A range of the event log that is sent to an event stream again' },
-  ),
+  'A range of the event log that is sent to an event stream again',
+  {
+    id: replayId,
+    status: Type.Union(
+      [
+        Type.Literal('running'),
+        Type.Literal('done'),
+        Type.Literal('cancelled'),
+        Type.Literal('failed'),
+      ],
+      { description: 'failed: the rest of the range was pruned before it was sent' },
+    ),
+    from: Type.String({ description: 'The start as an offset' }),
+    matched: Type.Integer({ description: 'Events found so far' }),
+    sent: Type.Integer({ description: 'Events delivered' }),
+    failed: Type.Integer({ description: 'Events that became failures' }),
+    created_at: time,
+    finished_at: Type.Optional(time),
+  },
 );
 
 export type ReplayCreateSent = Static<typeof replayCreate>;

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { scopeValue } from './apis.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
-import { closed, named, next, pageQuery } from './schema.ts';
+import { closed, component, next, pageQuery } from './schema.ts';
 
 /** Permissions, clients and users that one request can add or remove. */
 const ITEMS_MAX = 50;
@@ -10,28 +10,23 @@ const name = Type.String({ minLength: 1, maxLength: 50, description: 'Name of th
 const description = Type.String({ maxLength: 255, description: 'What the role is for' });
 
 /** Body of a create. */
-export const roleCreate = named(
-  'RoleCreate',
-  closed({ name, description: Type.Optional(description) }, { description: 'A new role' }),
-);
+export const roleCreate = component('RoleCreate', 'A new role', {
+  name,
+  description: Type.Optional(description),
+});
 
 /** Body of an update: any subset. */
-export const rolePatch = named(
-  'RolePatch',
-  closed(
-    { name: Type.Optional(name), description: Type.Optional(description) },
-    { description: 'Changes of a role' },
-  ),
-);
+export const rolePatch = component('RolePatch', 'Changes of a role', {
+  name: Type.Optional(name),
+  description: Type.Optional(description),
+});
 
 /** A role in responses. */
-export const role = named(
-  'Role',
-  closed(
-    { id: Type.String({ description: 'Id of the role' }), name, description },
-    { description: 'A group of permissions' },
-  ),
-);
+export const role = component('Role', 'A group of permissions', {
+  id: Type.String({ description: 'Id of the role' }),
+  name,
+  description,
+});
 
 /** Path of one role. */
 export const roleParams = closed({ id: Type.String({ description: 'Id of the role' }) });
@@ -43,20 +38,14 @@ export const rolesQuery = closed(numberedPageQuery);
 export const roles = barePageOr(role, { ...totals, roles: Type.Array(role) });
 
 /** One permission of a role. */
-export const permission = named(
-  'Permission',
-  closed(
-    {
-      resource_server_identifier: Type.String({
-        minLength: 1,
-        maxLength: 600,
-        description: 'Identifier of the API',
-      }),
-      permission_name: scopeValue,
-    },
-    { description: 'A scope of an API' },
-  ),
-);
+export const permission = component('Permission', 'A scope of an API', {
+  resource_server_identifier: Type.String({
+    minLength: 1,
+    maxLength: 600,
+    description: 'Identifier of the API',
+  }),
+  permission_name: scopeValue,
+});
 
 /** Responses of the list of permissions. */
 export const permissions = barePageOr(permission, {
@@ -65,19 +54,13 @@ export const permissions = barePageOr(permission, {
 });
 
 /** Body that adds or removes permissions. */
-export const permissionsSent = named(
-  'RolePermissions',
-  closed(
-    {
-      permissions: Type.Array(permission, {
-        minItems: 1,
-        maxItems: ITEMS_MAX,
-        description: 'Permissions to add or to remove',
-      }),
-    },
-    { description: 'Permissions of a role' },
-  ),
-);
+export const permissionsSent = component('RolePermissions', 'Permissions of a role', {
+  permissions: Type.Array(permission, {
+    minItems: 1,
+    maxItems: ITEMS_MAX,
+    description: 'Permissions to add or to remove',
+  }),
+});
 
 const clientId = Type.String({ minLength: 1, maxLength: 255, description: 'Id of the client' });
 
@@ -85,19 +68,13 @@ const clientId = Type.String({ minLength: 1, maxLength: 255, description: 'Id of
 export const roleClients = barePageOr(clientId, { ...totals, clients: Type.Array(clientId) });
 
 /** Body that assigns a role to clients, or removes it from them. */
-export const clientsSent = named(
-  'RoleClients',
-  closed(
-    {
-      clients: Type.Array(clientId, {
-        minItems: 1,
-        maxItems: ITEMS_MAX,
-        description: 'Ids of clients',
-      }),
-    },
-    { description: 'Clients that hold a role' },
-  ),
-);
+export const clientsSent = component('RoleClients', 'Clients that hold a role', {
+  clients: Type.Array(clientId, {
+    minItems: 1,
+    maxItems: ITEMS_MAX,
+    description: 'Ids of clients',
+  }),
+});
 
 const userId = Type.String({ minLength: 1, maxLength: 300, description: 'Id of the user' });
 
@@ -111,19 +88,13 @@ export const roleUsersQuery = closed(pageQuery);
 export const roleUsers = closed({ users: Type.Array(closed({ user_id: userId })), next });
 
 /** Body that assigns a role to users, or removes it from them. */
-export const usersSent = named(
-  'RoleUsers',
-  closed(
-    {
-      users: Type.Array(userId, {
-        minItems: 1,
-        maxItems: ITEMS_MAX,
-        description: 'Ids of users',
-      }),
-    },
-    { description: 'Users that hold a role' },
-  ),
-);
+export const usersSent = component('RoleUsers', 'Users that hold a role', {
+  users: Type.Array(userId, {
+    minItems: 1,
+    maxItems: ITEMS_MAX,
+    description: 'Ids of users',
+  }),
+});
 
 /** Response without data. */
 export const done = closed({}, { description: 'An empty object' });

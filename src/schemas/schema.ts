@@ -22,21 +22,24 @@ export function named<S extends TSchema>(id: string, schema: S): S {
   return { ...schema, $id: id };
 }
 
+/** Returns a named schema of objects with these properties and no others. */
+export function component<P extends TProperties>(
+  id: string,
+  description: string,
+  properties: P,
+): TObject<P> {
+  return named(id, closed(properties, { description }));
+}
+
 /** The body of an error response (docs/http-api.md#error-body). */
-export const problem = named(
-  'Error',
-  closed(
-    {
-      statusCode: Type.Integer({ description: 'HTTP status' }),
-      error: Type.String({ description: 'Reason phrase of the status' }),
-      message: Type.String({ description: 'What is wrong, for people' }),
-      errorCode: Type.Optional(
-        Type.String({ description: 'What is wrong, for programs; only where one is documented' }),
-      ),
-    },
-    { description: 'An error' },
+export const problem = component('Error', 'An error', {
+  statusCode: Type.Integer({ description: 'HTTP status' }),
+  error: Type.String({ description: 'Reason phrase of the status' }),
+  message: Type.String({ description: 'What is wrong, for people' }),
+  errorCode: Type.Optional(
+    Type.String({ description: 'What is wrong, for programs; only where one is documented' }),
   ),
-);
+});
 
 const idLength = { minLength: 26, maxLength: 26 };
 

@@ -1,5 +1,5 @@
 import { Type, type Static, type TSchema } from 'typebox';
-import { closed, eventType, named, next, pageQuery, streamId, time } from './schema.ts';
+import { closed, component, eventType, next, pageQuery, streamId, time } from './schema.ts';
 
 const status = Type.Union([Type.Literal('enabled'), Type.Literal('disabled')], {
   description: 'Whether events are sent',
@@ -101,21 +101,15 @@ const destination = <A extends TSchema>(authorization: A) =>
   );
 
 /** An event stream in responses. */
-export const stream = named(
-  'EventStream',
-  closed(
-    {
-      id: streamId,
-      status,
-      name,
-      subscriptions: Type.Array(subscription, { description: subscriptionsText }),
-      created_at: time,
-      updated_at: time,
-      destination: destination(authorizationShown),
-    },
-    { description: 'An event stream' },
-  ),
-);
+export const stream = component('EventStream', 'An event stream', {
+  id: streamId,
+  status,
+  name,
+  subscriptions: Type.Array(subscription, { description: subscriptionsText }),
+  created_at: time,
+  updated_at: time,
+  destination: destination(authorizationShown),
+});
 
 /** Query of the list. */
 export const streamsQuery = closed(pageQuery);
@@ -128,60 +122,46 @@ export const startFromText =
   'Where the event stream begins in the event log: now, an offset or a date (RFC 3339)';
 
 /** Body of a create. */
-export const streamCreate = named(
-  'EventStreamCreate',
-  closed(
-    {
-      destination: destination(authorizationSent),
-      name: Type.Optional(name),
-      subscriptions: Type.Optional(
-        Type.Array(subscription, {
-          minItems: 1,
-          maxItems: subscriptionsMax,
-          description: subscriptionsText,
-        }),
-      ),
-      status: Type.Optional(status),
-      start_from: Type.Optional(
-        Type.String({ minLength: 1, maxLength: 30, description: startFromText }),
-      ),
-    },
-    { description: 'A new event stream' },
+export const streamCreate = component('EventStreamCreate', 'A new event stream', {
+  destination: destination(authorizationSent),
+  name: Type.Optional(name),
+  subscriptions: Type.Optional(
+    Type.Array(subscription, {
+      minItems: 1,
+      maxItems: subscriptionsMax,
+      description: subscriptionsText,
+    }),
   ),
-);
+  status: Type.Optional(status),
+  start_from: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 30, description: startFromText }),
+  ),
+});
 
 /** Body of an update: any subset. */
-export const streamPatch = named(
-  'EventStreamPatch',
-  closed(
-    {
-      destination: Type.Optional(destination(authorizationPatch)),
-      name: Type.Optional(name),
-      subscriptions: Type.Optional(
-        Type.Array(subscription, { maxItems: subscriptionsMax, description: subscriptionsText }),
-      ),
-      status: Type.Optional(status),
-      resume: Type.Optional(
-        Type.Union([Type.Literal('latest'), Type.Literal('held')], {
-          description: 'Only beside status enabled: whether events of the disabled time are sent',
-        }),
-      ),
-    },
-    { description: 'Changes of an event stream' },
+export const streamPatch = component('EventStreamPatch', 'Changes of an event stream', {
+  destination: Type.Optional(destination(authorizationPatch)),
+  name: Type.Optional(name),
+  subscriptions: Type.Optional(
+    Type.Array(subscription, { maxItems: subscriptionsMax, description: subscriptionsText }),
   ),
-);
+  status: Type.Optional(status),
+  resume: Type.Optional(
+    Type.Union([Type.Literal('latest'), Type.Literal('held')], {
+      description: 'Only beside status enabled: whether events of the disabled time are sent',
+    }),
+  ),
+});
 
 /** A signing secret in responses. */
-export const signingSecret = named(
+export const signingSecret = component(
   'SigningSecret',
-  closed(
-    {
-      secret: Type.String({ description: 'whsec_ and the base64 of 32 bytes (Standard Webhooks)' }),
-      created_at: time,
-      previous_expires_at: Type.Optional(time),
-    },
-    { description: 'The secret that signs requests to the endpoint' },
-  ),
+  'The secret that signs requests to the endpoint',
+  {
+    secret: Type.String({ description: 'whsec_ and the base64 of 32 bytes (Standard Webhooks)' }),
+    created_at: time,
+    previous_expires_at: Type.Optional(time),
+  },
 );
 
 export type StreamShown = Static<typeof stream>;

@@ -1,6 +1,6 @@
 import { Type, type Static, type TNull, type TString, type TUnion } from 'typebox';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
-import { closed, named, next, pageQuery, time } from './schema.ts';
+import { closed, component, next, pageQuery, time } from './schema.ts';
 
 /** The handler checks the format, and names it `format email` in its error. */
 const email = Type.String({ examples: ['ada@example.com'], description: "The user's e-mail" });
@@ -79,40 +79,32 @@ const verifyEmail = Type.Boolean({ description: 'Accepted, without effect' });
 const password = Type.String({ writeOnly: true, description: "The user's password" });
 
 /** Body of a create. */
-export const userCreate = named(
-  'UserCreate',
-  closed(
-    {
-      email,
-      password,
-      connection,
-      user_id: Type.Optional(localId),
-      ...profile,
-      verify_email: Type.Optional(verifyEmail),
-    },
-    { description: 'A new user' },
-  ),
-);
+export const userCreate = component('UserCreate', 'A new user', {
+  email,
+  password,
+  connection,
+  user_id: Type.Optional(localId),
+  ...profile,
+  verify_email: Type.Optional(verifyEmail),
+});
 
 /** Body of an update: any subset. */
-export const userPatch = named(
+export const userPatch = component(
   'UserPatch',
-  closed(
-    {
-      ...profile,
-      email: Type.Optional(email),
-      password: Type.Optional(password),
-      connection: Type.Optional(connection),
-      name: Type.Optional(nullable(removable.name)),
-      nickname: Type.Optional(nullable(removable.nickname)),
-      picture: Type.Optional(nullable(removable.picture)),
-      given_name: Type.Optional(nullable(removable.given_name)),
-      family_name: Type.Optional(nullable(removable.family_name)),
-      phone_number: Type.Optional(nullable(removable.phone_number)),
-      verify_email: Type.Optional(verifyEmail),
-    },
-    { description: 'Changes of a user; metadata merges at its first level' },
-  ),
+  'Changes of a user; metadata merges at its first level',
+  {
+    ...profile,
+    email: Type.Optional(email),
+    password: Type.Optional(password),
+    connection: Type.Optional(connection),
+    name: Type.Optional(nullable(removable.name)),
+    nickname: Type.Optional(nullable(removable.nickname)),
+    picture: Type.Optional(nullable(removable.picture)),
+    given_name: Type.Optional(nullable(removable.given_name)),
+    family_name: Type.Optional(nullable(removable.family_name)),
+    phone_number: Type.Optional(nullable(removable.phone_number)),
+    verify_email: Type.Optional(verifyEmail),
+  },
 );
 
 const identity = closed(
@@ -126,20 +118,14 @@ const identity = closed(
 );
 
 /** A user in responses and events. */
-export const user = named(
-  'User',
-  closed(
-    {
-      user_id: Type.String({ description: 'Provider, | and id' }),
-      email,
-      ...profile,
-      created_at: time,
-      updated_at: time,
-      identities: Type.Array(identity, { description: 'Always one' }),
-    },
-    { description: 'A user' },
-  ),
-);
+export const user = component('User', 'A user', {
+  user_id: Type.String({ description: 'Provider, | and id' }),
+  email,
+  ...profile,
+  created_at: time,
+  updated_at: time,
+  identities: Type.Array(identity, { description: 'Always one' }),
+});
 
 /** Path of one user. */
 export const userParams = closed({
