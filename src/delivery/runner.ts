@@ -103,8 +103,8 @@ export class Runner {
   unsettled = 0;
   /** Those of them in the batch that is being recorded. */
   recording = 0;
-  /** When the events with a retry on this node were accepted; `undefined` without any. */
-  publishedAt: Map<string, Millis> | undefined;
+  /** By event id, when the events with a retry on this node were accepted; `undefined` without any. */
+  retriesPublishedAt: Map<string, Millis> | undefined;
 
   /** When the next row is due, by the monotonic clock, as far as known. */
   nextDueMs: number | undefined;
@@ -282,7 +282,7 @@ export class Runner {
     this.replay = owned.replay;
     if (owned.run === this.run) return;
     this.run = owned.run;
-    this.publishedAt = undefined;
+    this.retriesPublishedAt = undefined;
     this.window = this.window.reopened(owned.cursor);
     this.scannedTo = Math.max(owned.cursor, this.scannedTo);
   }

@@ -86,8 +86,8 @@ class WebhookSender implements Sender {
       runner.replayPending += 1;
       runner.pendingReplay = runner.replay;
     }
-    const publishedAt = runner.publishedAt?.get(event.id);
-    runner.publishedAt?.delete(event.id);
+    const publishedAt = runner.retriesPublishedAt?.get(event.id);
+    runner.retriesPublishedAt?.delete(event.id);
     this.#deps.scheduler.resize(slot, Buffer.byteLength(event.body));
     this.#begin(runner, { event, publishedAt, kind, attempt, fresh: false, hasRow: true, slot });
   }
@@ -214,7 +214,7 @@ class WebhookSender implements Sender {
     }
     const { publishedAt, event } = attempt;
     if (outcome.result === 'retry' && publishedAt !== undefined) {
-      (runner.publishedAt ??= new Map()).set(event.id, publishedAt);
+      (runner.retriesPublishedAt ??= new Map()).set(event.id, publishedAt);
     }
     settler.add(runner, outcome);
     const sincePublishedMs = publishedAt === undefined ? undefined : time.now() - publishedAt;
