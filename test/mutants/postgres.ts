@@ -83,11 +83,11 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: a cancelled replay whose deliveries stay',
-    file: 'store/postgres/replays.ts',
+    file: 'store/directory/replays.ts',
     before: `where tenant = \${tenant} and stream = \${stream} and kind = 'replay' and due_at is not null\`,
-    noteChanges`,
+    runs.noteChange`,
     after: `where tenant = \${tenant} and stream = \${stream} and kind = 'replay' and due_at is null\`,
-    noteChanges`,
+    runs.noteChange`,
     killedBy: contract(
       'cancel: drops waiting deliveries, and results of attempts in progress are history',
     ),

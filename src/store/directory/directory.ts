@@ -8,6 +8,7 @@ import type { Commands } from './command.ts';
 import { createGrantStore } from './grants.ts';
 import { createKeyStore } from './keys.ts';
 import { createOverviewStore, type OverviewDeps } from './overview.ts';
+import { createReplayStore, type ReplaySteps } from './replays.ts';
 import { createRoleStore } from './roles.ts';
 import type { Runs } from './runs.ts';
 import { createStreamStore, type StreamDeps } from './streams.ts';
@@ -29,6 +30,7 @@ export type Directory = Pick<
   | 'users'
   | 'alertState'
   | 'streams'
+  | 'replays'
   | 'overview'
 >;
 
@@ -42,6 +44,7 @@ export interface DirectoryDeps {
   readonly bodies: OverviewDeps['bodies'];
   readonly runs: Runs;
   readonly countSkipped: StreamDeps['countSkipped'];
+  readonly replays: ReplaySteps;
   readonly changeUser: UserDeps['change'];
   readonly sortedUsers: UserDeps['sorted'];
 }
@@ -58,5 +61,6 @@ export function createDirectory(deps: DirectoryDeps): Directory {
     alertState: createAlertStateStore(deps),
     overview: createOverviewStore(deps),
     streams: createStreamStore(deps),
+    replays: createReplayStore(deps),
   };
 }

@@ -1,5 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Health, Offset } from '../../core/types.ts';
+import type { CursorRaise } from '../port/ownership.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Call } from './command.ts';
 
@@ -15,6 +16,12 @@ export interface Runs {
    * such stream. The first step of every change of a stream.
    */
   lock(tenant: number, stream: string): Call<Run | undefined>;
+  /**
+   * Does the same for a node, and raises the cursor as {@link OwnershipStore.raiseCursors} does.
+   * Returns the run as it was before, and the cursor afterwards: 0 when the node does not own the
+   * stream, or it has another run.
+   */
+  lockRaised(raise: CursorRaise): Call<{ readonly run: Run | undefined; readonly cursor: Offset }>;
   /** Writes the changes of a run by disabling and enabling. */
   write(run: Run): Call<void>;
   /** Records that the stream was changed: its owner has to read it again. */
@@ -24,14 +31,8 @@ export interface Runs {
    * Returns the health after that; the caller writes it.
    */
   failWaiting(run: Run, now: Millis): Call<Health>;
-  /** Returns the ends of a log, as a reader after `after` sees it. */
-  tip(tenant: number, after: Offset): Call<Tip>;
-}
-
-/** The ends of a log. */
-export interface Tip {
-  /** The last offset assigned; 0 for an unknown tenant. */
-  readonly head: Offset;
-  /** Events up to here are pruned. */
-  readonly prunedTo: Offset;
+  /** Returns the last offset assigned of a log; 0 for an unknown tenant. */
+  head(tenant: number): Call<Offset>;
+  /** Returns the oldest retained offset after `after`; one past the head when there is none. */
+  oldestAfter(tenant: number, after: Offset): Call<Offset>;
 }

@@ -4,6 +4,7 @@ import type { Health, Offset, Stream, Subscription } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { Page } from '../port/page.ts';
 import type { StreamStore } from '../port/streams.ts';
+import type { BoundedRows } from '../rows/bounded.ts';
 import type { Run } from '../rows/runs.ts';
 import { streamOf, type StreamRow, streamsOf, typeNamesBytes } from '../rows/streams.ts';
 import {
@@ -85,9 +86,18 @@ function streamRow(tenant: number, id: string): Statement<StreamRow | undefined>
 async function list(
   { commands, seal }: StreamDeps,
   tenant: number,
-  { after = '', take, bytesMax }: Parameters<StreamStore['list']>[1],
+  page: Parameters<StreamStore['list']>[1],
 ): Promise<Page<Stream>> {
-  const page = new PageRead<StreamRow>({
+  const { rows, hasMore } = await commands.read(streamRows(tenant, page));
+  const items = await streamsOf(seal, rows);
+  return { items, next: hasMore ? items.at(-1)?.id : undefined };
+}
+
+function* streamRows(
+  tenant: number,
+  { after = '', take, bytesMax }: Parameters<StreamStore['list']>[1],
+): Command<BoundedRows<StreamRow>> {
+  return yield* new PageRead<StreamRow>({
     take,
     bytesMax,
     columns: ['subscriptions', 'destination'],
@@ -99,9 +109,6 @@ async function list(
       from streams where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after}
       order by id limit ${limit}`,
   });
-  const { rows, hasMore } = await commands.read(page[Symbol.iterator]());
-  const items = await streamsOf(seal, rows);
-  return { items, next: hasMore ? items.at(-1)?.id : undefined };
 }
 
 function* health(tenant: number, id: string): Command<Health | undefined> {
@@ -186,11 +193,11 @@ function* update(
   { seal, runs }: StreamDeps,
   { tenant, id, decide }: Change,
 ): Command<Changed | ChangeRefused> {
-  const [run, now, row, { head }] = yield* together(
+  const [run, now, row, head] = yield* together(
     runs.lock(tenant, id),
     runs.now(),
     streamRow(tenant, id),
-    runs.tip(tenant, 0),
+    runs.head(tenant),
   );
   if (row === undefined || run === undefined) return { refused: 'unknown' };
   const before = streamOf(seal, row);
@@ -223,9 +230,10 @@ function* switched(
     const passedOver = yield* passedOverBy(run, wanted.subscriptions, head);
     return { runAfter: enabledAfter(run, head), held: undefined, passedOver };
   }
-  const [, { prunedTo }] = yield* together(keepLog(run.tenant), runs.tip(run.tenant, run.cursor));
-  const held = prunedTo > run.cursor ? 'pruned' : 'complete';
-  return { runAfter: enabledAfter(run, run.cursor), held, passedOver: undefined };
+  const { tenant, cursor } = run;
+  const [, oldest] = yield* together(keepLog(tenant), runs.oldestAfter(tenant, cursor));
+  const held = oldest > cursor + 1 ? 'pruned' : 'complete';
+  return { runAfter: enabledAfter(run, cursor), held, passedOver: undefined };
 }
 
 /** Read in the transaction that enables the stream, because rows change afterwards. */

@@ -2,7 +2,6 @@ import type { Millis } from '../../core/clock.ts';
 import { StoreTenantGone } from '../../core/errors.ts';
 import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
 import { createAppender, groupLimits, type Appender } from '../appender.ts';
-import type { Tip } from '../directory/runs.ts';
 import type { Hint } from '../port/hints.ts';
 import type { LogPage, LogQuery, LogStore } from '../port/log.ts';
 import { traced } from '../rows/delivered-event.ts';
@@ -131,6 +130,14 @@ function placed(
   return { appended, written };
 }
 
+/** The ends of a log. */
+interface Tip {
+  /** The last offset assigned. */
+  readonly head: Offset;
+  /** Events up to here are pruned, even if a partition still has them. */
+  readonly prunedTo: Offset;
+}
+
 /** Returns the ends of a log; both 0 for an unknown tenant. */
 export async function tipOf(db: Queries, tenant: number): Promise<Tip> {
   const row = await db.get<{ head: Offset; pruned_to: Offset }>`
@@ -138,7 +145,12 @@ export async function tipOf(db: Queries, tenant: number): Promise<Tip> {
   return { head: row?.head ?? 0, prunedTo: row?.pruned_to ?? 0 };
 }
 
-/** Does the same on the store that this process joined. */
+/** Returns the oldest retained offset after `after`; one past the head when there is none. */
+export async function oldestAfter(db: Queries, tenant: number, after: Offset): Promise<Offset> {
+  return Math.max((await tipOf(db, tenant)).prunedTo, after) + 1;
+}
+
+/** Returns the ends of a log on the store that this process joined. */
 async function comparedTip({ db, identity }: LogDeps, tenant: number): Promise<Tip> {
   return identity.compared(async (known) => {
     const tip = await knownTip(db, known, tenant);

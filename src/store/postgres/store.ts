@@ -17,7 +17,7 @@ import { type ListenNotify, openListenNotify } from './listen-notify.ts';
 import { createOwnershipStore } from './ownership.ts';
 import { bodiesOf, engineOverview } from './overview.ts';
 import { createPools, type Pools, type Purpose } from './pools.ts';
-import { createReplayStore } from './replays.ts';
+import { createReplaySteps } from './replays.ts';
 import { nameOf } from './refusal.ts';
 import { runSteps } from './run-steps.ts';
 import { prepareSchema } from './schema.ts';
@@ -169,7 +169,6 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
     }),
   );
   const deliveries = over(createDeliveryStore);
-  const replays = over(createReplayStore);
   const { appender, append } = log('publishing');
   const lease = ownership('lease');
   return {
@@ -181,7 +180,6 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
       ...pick(deliveries('lists'), 'listFailures'),
       ...pick(deliveries('delivering'), 'claimDue', 'settle'),
     },
-    replays: { ...replays('commands'), ...pick(replays('delivering'), 'materialize') },
     ownership: {
       ...ownership('commands'),
       ...pick(lease, 'join', 'leave'),
@@ -209,12 +207,14 @@ function directoryOf(pools: Pools, { identity, seal, hint }: PartDeps): Director
       bodies: bodiesOf,
       runs: runSteps,
       countSkipped: (passedOver) => countSkipped(db, passedOver),
+      replays: createReplaySteps(db, identity),
       changeUser: createUserChange({ db, identity, hint }),
       sortedUsers,
     });
   };
-  const { clients, apis, grants, roles, users, streams, ...others } = over('commands');
+  const { clients, apis, grants, roles, users, streams, replays, ...others } = over('commands');
   const lists = over('lists');
+  const { materialize } = over('delivering').replays;
   return {
     ...others,
     overview: lists.overview,
@@ -224,6 +224,7 @@ function directoryOf(pools: Pools, { identity, seal, hint }: PartDeps): Director
     roles: { ...roles, ...pick(lists.roles, 'list', 'permissions', 'clients', 'users') },
     users: { ...users, ...pick(lists.users, 'list', 'listFrom') },
     streams: { ...streams, ...pick(lists.streams, 'list', 'stats') },
+    replays: { ...replays, materialize },
   };
 }
 

@@ -17,7 +17,6 @@ import type { SqliteCommands } from './commands.ts';
 import type { Database } from './database.ts';
 import { failWaiting } from './disabling.ts';
 import { isPresent, raiseCursor, readRun, writeRun } from './runs.ts';
-import { runningReplay } from './replays.ts';
 
 /**
  * Tracks which node owns which stream. Written apart from PostgreSQL because the file belongs to
@@ -238,6 +237,9 @@ function ownedStream({ db, time }: Deps, run: Run, stream: Stream, rule: WaitRul
   const above = db.all<{ offset: Offset }>`
     select offset from deliveries
     where tenant = ${tenant} and stream = ${run.stream} and offset > ${cursor} order by offset`;
+  const replay = db.get<{ id: string }>`
+    select id from replays
+    where tenant = ${tenant} and stream = ${run.stream} and status = 'running'`;
   return {
     stream,
     tenantName: name?.name ?? '',
@@ -246,7 +248,7 @@ function ownedStream({ db, time }: Deps, run: Run, stream: Stream, rule: WaitRul
     cursor,
     waiting: due?.waiting ?? 0,
     nextDueInMs: nextDueInMs([due?.next_due_at, due?.last_due_at], time.now(), rule),
-    replay: runningReplay(db, run)?.id,
+    replay: replay?.id,
     rowsAbove: above.map((row) => row.offset),
   };
 }

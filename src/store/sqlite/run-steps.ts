@@ -5,20 +5,22 @@ import { headOf } from './append.ts';
 import type { Database } from './database.ts';
 import { failWaiting } from './disabling.ts';
 import { oldestAfter } from './log.ts';
-import { noteChange, readRun, writeRun } from './runs.ts';
+import { noteChange, raiseCursor, readRun, writeRun } from './runs.ts';
 
 /** Creates the steps of commands on streams. A transaction is the only writer: it locks nothing. */
 export function createRunSteps(time: StoreTime): Runs {
   return {
     now: () => new Call(() => time.now()),
     lock: (tenant, stream) => new Call((db: Database) => readRun(db, tenant, stream)),
+    lockRaised: (raise) =>
+      new Call((db: Database) => {
+        const run = readRun(db, raise.tenant, raise.stream);
+        return { run, cursor: raiseCursor(db, raise) };
+      }),
     write: (run) => new Call((db: Database) => writeRun(db, run)),
     noteChange: (run) => new Call((db: Database) => noteChange(db, run)),
     failWaiting: (run, now) => new Call((db: Database) => failWaiting(db, run, 'retrying', now)),
-    tip: (tenant, after) =>
-      new Call((db: Database) => ({
-        head: headOf(db, tenant),
-        prunedTo: oldestAfter(db, tenant, after) - 1,
-      })),
+    head: (tenant) => new Call((db: Database) => headOf(db, tenant)),
+    oldestAfter: (tenant, after) => new Call((db: Database) => oldestAfter(db, tenant, after)),
   };
 }

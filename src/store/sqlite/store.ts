@@ -17,7 +17,7 @@ import { createGuardedTime } from './guarded-time.ts';
 import { createLogStore } from './log.ts';
 import { createOwnershipStore, voidOwnership } from './ownership.ts';
 import { bodiesOf, engineOverview } from './overview.ts';
-import { createReplayStore } from './replays.ts';
+import { createReplaySteps } from './replays.ts';
 import { refusalOf } from './refusal.ts';
 import { createRunSteps } from './run-steps.ts';
 import { applicationId, prepareSchema } from './schema.ts';
@@ -115,6 +115,7 @@ export function createSqliteStore(
       bodies: bodiesOf,
       runs: createRunSteps(time),
       countSkipped: (passedOver) => countSkipped(shared, passedOver),
+      replays: createReplaySteps(shared),
       changeUser: users.change,
       sortedUsers,
     }),
@@ -123,7 +124,6 @@ export function createSqliteStore(
       append: (tenant, events) => writes.observe(log.append(tenant, events)),
     },
     deliveries: createDeliveryStore(shared),
-    replays: createReplayStore(shared),
     ownership: createOwnershipStore(shared),
     upkeep: createUpkeepStore({ ...shared, connection }),
     copy: createCopy(connection),

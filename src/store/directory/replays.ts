@@ -1,0 +1,233 @@
+import type { Millis } from '../../core/clock.ts';
+import type { Offset, Replay, Subscription } from '../../core/types.ts';
+import type { Hint } from '../port/hints.ts';
+import type {
+  MaterializeRequest,
+  MaterializeResult,
+  NewReplay,
+  ReplayStore,
+} from '../port/replays.ts';
+import { replayOf, type ReplayRow, type StoredReplay, storedReplayOf } from '../rows/replays.ts';
+import type { Run } from '../rows/runs.ts';
+import {
+  acceptedReplay,
+  afterRead,
+  lostStream,
+  type MaterializeState,
+  type MaterializeStep,
+  nextMaterializeStep,
+} from '../rules/replay.ts';
+import {
+  type Call,
+  type Command,
+  type Commands,
+  sql,
+  type Statement,
+  together,
+} from './command.ts';
+import type { Runs } from './runs.ts';
+
+export interface ReplayDeps {
+  readonly commands: Commands;
+  readonly hint: (hint: Hint) => void;
+  readonly runs: Runs;
+  readonly replays: ReplaySteps;
+}
+
+/** What an engine provides for replays alone. */
+export interface ReplaySteps {
+  /**
+   * Runs a command of a node, on the store that the node has joined. What a crash takes of it is
+   * made again.
+   */
+  transact<T>(command: () => Command<T>): Promise<T>;
+  /**
+   * Turns events of a stretch of the log into deliveries, see {@link ReplayStore.materialize}.
+   * PostgreSQL has to name the days of all that it reads and writes.
+   */
+  addRows(
+    run: Run,
+    replay: StoredReplay,
+    step: Extract<MaterializeStep, { step: 'read' }>,
+    now: Millis,
+  ): Call<AddedRows>;
+  /** Returns the instant before which things are older than `olderThanMs`. */
+  horizon(olderThanMs: number): Call<Millis>;
+}
+
+export interface AddedRows {
+  /** Where the engine stopped in the stretch. */
+  readonly upTo: Offset;
+  /** The offsets of the new rows, in order. */
+  readonly offsets: readonly Offset[];
+}
+
+/** Creates the store of replays. Every change of one locks the run of its stream first. */
+export function createReplayStore(deps: ReplayDeps): ReplayStore {
+  const { commands, hint, runs, replays } = deps;
+  const { read, transact } = commands;
+  return {
+    create: async (replay) => {
+      const result = await transact('durable', () => create(runs, replay));
+      const { tenant, stream } = replay;
+      if ('created' in result) hint({ kind: 'stream', tenant, stream });
+      return result;
+    },
+    get: (tenant, stream, id) => read(get(tenant, stream, id)),
+    cancel: async (tenant, stream, id) => {
+      const result = await transact('confirmed', () => cancel(runs, tenant, stream, id));
+      if (result === 'cancelled') hint({ kind: 'stream', tenant, stream });
+      return result !== 'unknown';
+    },
+    materialize: (request) => replays.transact(() => materialize(deps, request)),
+    prune: (query) => transact('relaxed', () => prune(replays, query)),
+  };
+}
+
+function* create(
+  runs: Runs,
+  request: NewReplay,
+): Command<Awaited<ReturnType<ReplayStore['create']>>> {
+  const { tenant, stream } = request;
+  const [run, now, running, head, oldest] = yield* together(
+    runs.lock(tenant, stream),
+    runs.now(),
+    runningRow(tenant, stream),
+    runs.head(tenant),
+    runs.oldestAfter(tenant, 0),
+  );
+  if (run === undefined) return { refused: 'unknown' };
+  if (run.status === 'disabled') return { refused: 'disabled' };
+  if (running !== undefined) return { refused: 'running' };
+  const log = { cursor: run.cursor, prunedTo: oldest - 1, head };
+  const replay = acceptedReplay(request, log, now);
+  yield* together(
+    sql.run`
+      insert into replays (tenant, stream, id, from_offset, position, to_offset, passed,
+        event_types, matched, sent, failed, status, created_at, finished_at)
+      values (${tenant}, ${stream}, ${replay.id}, ${replay.from}, ${replay.position}, ${replay.to},
+        ${replay.passed}, ${replay.types && JSON.stringify(replay.types)}, 0, 0, 0,
+        ${replay.status}, ${now}, ${replay.finishedAt})`,
+    runs.noteChange(run),
+  );
+  return { created: replayOf(replay) };
+}
+
+function* get(tenant: number, stream: string, id: string): Command<Replay | undefined> {
+  const row = yield* replayRow(tenant, stream, id);
+  return row && replayOf(storedReplayOf(row));
+}
+
+function replayRow(tenant: number, stream: string, id: string): Statement<ReplayRow | undefined> {
+  return sql.get`
+    select tenant, stream, id, from_offset, position, to_offset, passed, event_types, matched, sent,
+      failed, status, created_at, finished_at
+    from replays where tenant = ${tenant} and stream = ${stream} and id = ${id}`;
+}
+
+/** Returns the row of the replay of a stream that is running or paused. */
+function runningRow(tenant: number, stream: string): Statement<ReplayRow | undefined> {
+  return sql.get`
+    select tenant, stream, id, from_offset, position, to_offset, passed, event_types, matched, sent,
+      failed, status, created_at, finished_at
+    from replays where tenant = ${tenant} and stream = ${stream} and status = 'running'`;
+}
+
+function* cancel(
+  runs: Runs,
+  tenant: number,
+  stream: string,
+  id: string,
+): Command<'cancelled' | 'over' | 'unknown'> {
+  const [run, replay] = yield* together(runs.lock(tenant, stream), replayRow(tenant, stream, id));
+  if (replay === undefined || run === undefined) return 'unknown';
+  if (replay.status !== 'running') return 'over';
+  yield* together(
+    sql.run`
+      update replays set status = 'cancelled', finished_at = leat_now()
+      where tenant = ${tenant} and stream = ${stream} and id = ${id}`,
+    sql.run`
+      delete from deliveries
+      where tenant = ${tenant} and stream = ${stream} and kind = 'replay' and due_at is not null`,
+    runs.noteChange(run),
+  );
+  return 'cancelled';
+}
+
+function* materialize(
+  { runs, replays }: ReplayDeps,
+  request: MaterializeRequest,
+): Command<MaterializeResult> {
+  const { tenant, stream } = request;
+  const [{ run, cursor }, now, row] = yield* together(
+    runs.lockRaised(request),
+    runs.now(),
+    runningRow(tenant, stream),
+  );
+  if (run === undefined || run.owner === null || run.epoch !== request.epoch) return lostStream;
+  const nothing: MaterializeResult = { result: 'running', cursor, materialized: 0, more: false };
+  if (row?.id !== request.replay) return { ...nothing, result: 'over' };
+  const replay = storedReplayOf(row);
+  const state = yield* stateOf(runs, { ...run, cursor: Math.max(run.cursor, cursor) }, replay);
+  const step = nextMaterializeStep(replay, request, state);
+  if (step.step === 'wait') return nothing;
+  if (step.step === 'end') {
+    yield* write({ ...replay, status: step.status }, now);
+    return { ...nothing, result: 'over' };
+  }
+  const { upTo, offsets } = yield* replays.addRows(run, replay, step, now);
+  const { after, progress } = afterRead(replay, { ...step, upTo }, offsets, state);
+  yield* write(after, now);
+  return { ...progress, cursor };
+}
+
+/**
+ * Events that are retained when the oldest offset is read stay readable until the transaction ends.
+ * On PostgreSQL upkeep waits for it before it copies a body that is pruned later for the row that
+ * needs it.
+ */
+function* stateOf(
+  runs: Runs,
+  { tenant, stream, status, cursor }: Run,
+  replay: StoredReplay,
+): Command<MaterializeState> {
+  const [oldest, row] = yield* together(
+    runs.oldestAfter(tenant, replay.position),
+    sql.get<{ subscriptions: string; waiting: number }>`
+      select subscriptions, (
+        select count(*) from deliveries
+        where tenant = ${tenant} and stream = ${stream} and kind = 'replay' and due_at is not null
+      ) as waiting
+      from streams where tenant = ${tenant} and id = ${stream}`,
+  );
+  return {
+    cursor,
+    enabled: status === 'enabled',
+    subscriptions: JSON.parse(row?.subscriptions ?? '[]') as Subscription[],
+    waiting: row?.waiting ?? 0,
+    prunedTo: oldest - 1,
+  };
+}
+
+function write(replay: StoredReplay, now: Millis): Statement<number> {
+  const finishedAt = replay.status === 'running' ? undefined : now;
+  return sql.run`
+    update replays set position = ${replay.position}, matched = ${replay.matched},
+      status = ${replay.status}, finished_at = ${finishedAt}
+    where tenant = ${replay.tenant} and stream = ${replay.stream} and id = ${replay.id}`;
+}
+
+function* prune(
+  { horizon }: ReplaySteps,
+  { olderThanMs, take }: Parameters<ReplayStore['prune']>[0],
+): Command<number> {
+  const before = yield* horizon(olderThanMs);
+  return yield* sql.run`
+    delete from replays where (tenant, stream, id) in (
+      select tenant, stream, id from replays
+      where finished_at < ${before}
+      order by finished_at limit ${Math.min(take, pruneMax)})`;
+}
+
+/** Maximum replays removed in one step: some milliseconds. */
+const pruneMax = 500;
