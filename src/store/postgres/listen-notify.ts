@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { backoffMs } from '../../core/backoff.ts';
 import type { Clock, Timer } from '../../core/clock.ts';
 import { sleep } from '../../core/sleep.ts';
 import type { Hint } from '../port/hints.ts';
@@ -157,8 +158,8 @@ function createListener(deps: ListenNotifyDeps): { tried: Promise<void>; close()
 
   const again = (): void => {
     if (closed) return;
-    const waitMs = Math.min(firstWaitMs * 2 ** failures, longestWaitMs);
     failures += 1;
+    const waitMs = backoffMs(failures, { firstMs: firstWaitMs, maxMs: longestWaitMs });
     timer = clock.after(waitMs, () => void listen());
   };
   const listen = async (): Promise<void> => {
