@@ -33,40 +33,50 @@ export function verbatim(text: string): Fragment {
   return perDialect({ sqlite: text, postgres: text });
 }
 
+/** A text with values in one dialect. */
+export function piece(texts: TemplateStringsArray, ...values: Bindable[]): Piece {
+  return { texts, values };
+}
+
+/** A fragment for what SQLite does without. */
+export function postgresOnly(texts: TemplateStringsArray, ...values: Bindable[]): Fragment {
+  return new Fragment({ sqlite: piece``, postgres: { texts, values } });
+}
+
 // SQLite has one writer: its transactions need no locks of rows.
-export const unlocked = perDialect({ sqlite: '', postgres: '' });
+export const unlocked = postgresOnly``;
 /** Locks the rows until the commit. */
-export const forUpdate = perDialect({ sqlite: '', postgres: 'for update' });
+export const forUpdate = postgresOnly`for update`;
 /** The same, while other rows may begin to refer to these. */
-export const forNoKeyUpdate = perDialect({ sqlite: '', postgres: 'for no key update' });
+export const forNoKeyUpdate = postgresOnly`for no key update`;
 /** Keeps the rows from being changed until the commit. */
-export const forShare = perDialect({ sqlite: '', postgres: 'for share' });
+export const forShare = postgresOnly`for share`;
 /** Keeps the rows from being deleted until the commit. */
-export const forKeyShare = perDialect({ sqlite: '', postgres: 'for key share' });
+export const forKeyShare = postgresOnly`for key share`;
 
 // SQLite has no arrays: a list is one value of JSON there.
 
 /** `id ${oneOf(ids)}`: the column has one of the values. */
 export function oneOf(list: readonly string[]): Fragment {
   return new Fragment({
-    sqlite: { texts: ['in (select value from json_each(', '))'], values: [jsonOf(list)] },
-    postgres: { texts: ['= any(', '::text[])'], values: [list] },
+    sqlite: piece`in (select value from json_each(${jsonOf(list)}))`,
+    postgres: piece`= any(${list}::text[])`,
   });
 }
 
 /** A table `listed` with the numbers in its column `value`. */
 export function listedNumbers(list: readonly number[]): Fragment {
   return new Fragment({
-    sqlite: { texts: ['json_each(', ') as listed'], values: [jsonOf(list)] },
-    postgres: { texts: ['unnest(', '::integer[]) as listed (value)'], values: [list] },
+    sqlite: piece`json_each(${jsonOf(list)}) as listed`,
+    postgres: piece`unnest(${list}::integer[]) as listed (value)`,
   });
 }
 
 /** A table `listed` with the texts in its column `value`. */
 export function listed(list: readonly string[]): Fragment {
   return new Fragment({
-    sqlite: { texts: ['json_each(', ') as listed'], values: [jsonOf(list)] },
-    postgres: { texts: ['unnest(', '::text[]) as listed (value)'], values: [list] },
+    sqlite: piece`json_each(${jsonOf(list)}) as listed`,
+    postgres: piece`unnest(${list}::text[]) as listed (value)`,
   });
 }
 
@@ -101,7 +111,7 @@ export function createWriter(dialect: Dialect): Write {
     const cached = writtenByPieces.get(strings) ?? new Map<string, TemplateStringsArray>();
     const written = cached.get(key) ?? merged(strings, pieces);
     writtenByPieces.set(strings, cached.set(key, written));
-    return { strings: written, values: pieces.flatMap((piece) => piece.values) };
+    return { strings: written, values: pieces.flatMap((each) => each.values) };
   };
 }
 

@@ -25,7 +25,7 @@ import {
   type Statement,
   together,
 } from './command.ts';
-import { forShare, Fragment } from './dialect.ts';
+import { forShare, Fragment, piece } from './dialect.ts';
 import type { Runs } from './runs.ts';
 
 export interface StreamDeps {
@@ -178,8 +178,8 @@ function keepLog(tenant: number): Statement<number> {
 /** The start of a new stream, in a statement on its tenant: `cursor`, and the head without one. */
 function firstCursor(cursor: Offset | undefined): Fragment {
   return new Fragment({
-    sqlite: { texts: ['min(head, ifnull(', ', head))'], values: [cursor] },
-    postgres: { texts: ['greatest(least(head, ', '::bigint), pruned_to)'], values: [cursor] },
+    sqlite: piece`min(head, ifnull(${cursor}, head))`,
+    postgres: piece`greatest(least(head, ${cursor}::bigint), pruned_to)`,
   });
 }
 

@@ -1,5 +1,5 @@
 import { type Command, sql } from './command.ts';
-import { oneOf, perDialect, verbatim } from './dialect.ts';
+import { oneOf, postgresOnly, verbatim } from './dialect.ts';
 
 /** The result of a step of removing a tenant. */
 export interface RemovalStep {
@@ -46,10 +46,7 @@ function* isLeaving(tenant: number): Command<boolean> {
  * node has read that the tenant is gone, even if a hint did not reach it, and nothing is added any
  * more.
  */
-const whenKnown = perDialect({
-  sqlite: '',
-  postgres: `and begun_at < clock_timestamp() - interval '7 s'`,
-});
+const whenKnown = postgresOnly`and begun_at < clock_timestamp() - interval '7 s'`;
 
 /** Streams are removed first: an owner that finds its stream gone sends nothing more. */
 function* removeStreams(
