@@ -20,8 +20,8 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'a start in the log that the store ignores',
     file: 'store/directory/streams.ts',
-    before: `sqlite: { texts: ['min(head, ifnull(', ', head))'], values: [cursor] },`,
-    after: `sqlite: { texts: ['min(head, ifnull(', ', head))'], values: [undefined] },`,
+    before: 'sqlite: piece`min(head, ifnull(${cursor}, head))`,',
+    after: 'sqlite: piece`min(head, ifnull(${undefined}, head))`,',
   },
   {
     name: 'retries that do not wait',
@@ -90,8 +90,8 @@ export const deliveryMutants: readonly Mutant[] = [
   },
   {
     name: 'a delivered event that is reported as unknown',
-    file: 'store/sqlite/redelivery.ts',
-    before: `return wasDelivered(db, run, eventId) ? 'delivered' : 'unknown';`,
+    file: 'store/directory/redelivery.ts',
+    before: `return (yield* wasDelivered(run, eventId)) ? 'delivered' : 'unknown';`,
     after: `return 'unknown';`,
   },
   {

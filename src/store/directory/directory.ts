@@ -1,10 +1,11 @@
 import type { Hint } from '../port/hints.ts';
-import type { Store } from '../port/store.ts';
 import type { Seal } from '../seal.ts';
 import { createAlertStateStore } from './alert-state.ts';
 import { createApiStore } from './apis.ts';
 import { createClientStore } from './clients.ts';
 import type { Commands } from './command.ts';
+import { createDeliveryStore } from './deliveries.ts';
+import { createFailureStore, type FailureReader } from './failures.ts';
 import { createGrantStore } from './grants.ts';
 import { createKeyStore } from './keys.ts';
 import { createOverviewStore, type OverviewDeps } from './overview.ts';
@@ -19,20 +20,7 @@ import { createUserStore, type UserDeps } from './users.ts';
  * The parts of the store that are written once for both engines. In all others the engines differ in
  * more than a few words of SQL: see the comments there.
  */
-export type Directory = Pick<
-  Store,
-  | 'tenants'
-  | 'keys'
-  | 'clients'
-  | 'apis'
-  | 'grants'
-  | 'roles'
-  | 'users'
-  | 'alertState'
-  | 'streams'
-  | 'replays'
-  | 'overview'
->;
+export type Directory = ReturnType<typeof createDirectory>;
 
 /** What an engine provides for them. */
 export interface DirectoryDeps {
@@ -43,13 +31,14 @@ export interface DirectoryDeps {
   readonly engine: OverviewDeps['engine'];
   readonly bodies: OverviewDeps['bodies'];
   readonly runs: Runs;
+  readonly failures: FailureReader;
   readonly countSkipped: StreamDeps['countSkipped'];
   readonly replays: ReplaySteps;
   readonly changeUser: UserDeps['change'];
   readonly sortedUsers: UserDeps['sorted'];
 }
 
-export function createDirectory(deps: DirectoryDeps): Directory {
+export function createDirectory(deps: DirectoryDeps) {
   return {
     tenants: createTenantStore(deps),
     keys: createKeyStore(deps),
@@ -62,5 +51,6 @@ export function createDirectory(deps: DirectoryDeps): Directory {
     overview: createOverviewStore(deps),
     streams: createStreamStore(deps),
     replays: createReplayStore(deps),
+    deliveries: { ...createDeliveryStore(deps), ...createFailureStore(deps) },
   };
 }

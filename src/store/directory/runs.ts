@@ -1,6 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
-import type { Health, Offset } from '../../core/types.ts';
+import type { Attempt, Health, Offset } from '../../core/types.ts';
 import type { CursorRaise } from '../port/ownership.ts';
+import type { HistoryEvent } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Call } from './command.ts';
 
@@ -26,6 +27,10 @@ export interface Runs {
   write(run: Run): Call<void>;
   /** Records that the stream was changed: its owner has to read it again. */
   noteChange(run: Run): Call<void>;
+  /** Records that the stream has due rows, for an owner that the hint does not reach. */
+  noteDue(run: Run): Call<void>;
+  /** Adds the same entry to the history of each of these deliveries of a stream. */
+  addEntries(run: Run, events: readonly HistoryEvent[], entry: Attempt): Call<void>;
   /**
    * Turns the deliveries of a stream that wait for an attempt into failures, because it is disabled.
    * Returns the health after that; the caller writes it.

@@ -1,4 +1,4 @@
-import type { Attempt, Offset } from '../../core/types.ts';
+import type { Attempt } from '../../core/types.ts';
 import {
   attemptOf,
   type AttemptRow,
@@ -6,7 +6,6 @@ import {
   type HistoryEvent,
   outcomeCodes,
   shownMax,
-  testKeyOf,
 } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
 import { numbers, type Queries } from './database.ts';
@@ -88,26 +87,4 @@ async function entriesOf(
       order by number desc limit ${shownMax}
     ) as a
     order by u.n, a.number`;
-}
-
-/**
- * Returns whether the history of an event, of the log or a test, has a success. All days are
- * searched: a delivery that succeeded at once has no row with its day, and the clock may have been
- * set since.
- */
-export async function wasDelivered(
-  db: Queries,
-  run: Pick<Run, 'tenant' | 'key'>,
-  eventId: string,
-): Promise<boolean> {
-  const { tenant, key } = run;
-  const event = await db.get<{ offset: Offset }>`
-    select e."offset" from events e join tenants t on t.id = e.tenant
-    where e.tenant = ${tenant} and e.id = ${eventId} and e."offset" > t.pruned_to limit 1`;
-  const found = await db.get`
-    select 1 from attempts
-    where tenant = ${tenant} and stream_key = ${key} and outcome = ${outcomeCodes.delivered}
-      and event_key = ${event?.offset ?? testKeyOf(eventId)}
-    limit 1`;
-  return found !== undefined;
 }

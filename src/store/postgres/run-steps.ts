@@ -1,6 +1,7 @@
 import { streamKeyOf } from '../../core/stream-key.ts';
 import { Call } from '../directory/command.ts';
 import type { Runs } from '../directory/runs.ts';
+import { addAttempts } from './attempts.ts';
 import type { Queries } from './database.ts';
 import { failWaiting } from './disabling.ts';
 import { oldestAfter, tipOf } from './log.ts';
@@ -19,6 +20,15 @@ export const runSteps: Runs = {
     }),
   write: (run) => new Call((tx: Queries) => writeRuns(tx, [run])),
   noteChange: (run) => new Call((tx: Queries) => noteChanges(tx, [run])),
+  // Its owner finds them at its next heartbeat at the latest.
+  noteDue: (run) => new Call((tx: Queries) => noteChanges(tx, [run])),
+  addEntries: (run, events, attempt) =>
+    new Call((tx: Queries) =>
+      addAttempts(
+        tx,
+        events.map((event) => ({ run, event, attempt })),
+      ),
+    ),
   failWaiting: (run, now) => new Call((tx: Queries) => failWaiting(tx, run, 'retrying', now)),
   head: (tenant) => new Call(async (tx: Queries) => (await tipOf(tx, tenant)).head),
   oldestAfter: (tenant, after) => new Call((tx: Queries) => oldestAfter(tx, tenant, after)),

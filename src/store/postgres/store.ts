@@ -9,6 +9,7 @@ import { createCommands } from './commands.ts';
 import type { Database, Queries } from './database.ts';
 import { makeMissingDay } from './partitions.ts';
 import { createDeliveryStore } from './deliveries.ts';
+import { createFailureReader } from './failures.ts';
 import { createHosts } from './hosts.ts';
 import { adoptAtOpen, createStoreIdentity, type StoreIdentity } from './identity.ts';
 import { createLogStore } from './log.ts';
@@ -169,15 +170,16 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
     }),
   );
   const deliveries = over(createDeliveryStore);
+  const directory = directoryOf(pools, deps);
   const { appender, append } = log('publishing');
   const lease = ownership('lease');
   return {
     appender,
-    ...directoryOf(pools, deps),
+    ...directory,
     log: { ...log('log'), append, ...pick(log('commands'), 'prune') },
     deliveries: {
-      ...deliveries('commands'),
-      ...pick(deliveries('lists'), 'listFailures'),
+      ...directory.deliveries,
+      ...pick(deliveries('commands'), 'pruneAttempts'),
       ...pick(deliveries('delivering'), 'claimDue', 'settle'),
     },
     ownership: {
@@ -206,13 +208,15 @@ function directoryOf(pools: Pools, { identity, seal, hint }: PartDeps): Director
       engine: engineOverview(db),
       bodies: bodiesOf,
       runs: runSteps,
+      failures: createFailureReader(db),
       countSkipped: (passedOver) => countSkipped(db, passedOver),
       replays: createReplaySteps(db, identity),
       changeUser: createUserChange({ db, identity, hint }),
       sortedUsers,
     });
   };
-  const { clients, apis, grants, roles, users, streams, replays, ...others } = over('commands');
+  const { clients, apis, grants, roles, users, streams, deliveries, replays, ...others } =
+    over('commands');
   const lists = over('lists');
   const { materialize } = over('delivering').replays;
   return {
@@ -225,6 +229,7 @@ function directoryOf(pools: Pools, { identity, seal, hint }: PartDeps): Director
     users: { ...users, ...pick(lists.users, 'list', 'listFrom') },
     streams: { ...streams, ...pick(lists.streams, 'list', 'stats') },
     replays: { ...replays, materialize },
+    deliveries: { ...deliveries, ...pick(lists.deliveries, 'listFailures') },
   };
 }
 

@@ -1,4 +1,3 @@
-import { formatFailureKey } from '../../core/page.ts';
 import type { Failure } from '../../core/types.ts';
 
 /**
@@ -12,9 +11,3 @@ export function failureBytes({ event, attempts }: Failure): number {
 
 /** Bytes of an attempt without the text of its error. */
 const attemptBytes = 150;
-
-/** Returns the key of the page after these failures. */
-export function nextKeyOf(failures: readonly Failure[]): string | undefined {
-  const last = failures.at(-1);
-  return last && formatFailureKey({ failedAt: last.failedAt, eventId: last.event.id });
-}

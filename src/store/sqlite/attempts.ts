@@ -25,6 +25,19 @@ export function addAttempt(
       ${status}, ${error})`;
 }
 
+/** Adds the same entry to several histories of a stream: there may be thousands. */
+export function addEntries(
+  db: Database,
+  streamKey: number,
+  events: readonly HistoryEvent[],
+  { at, durationMs, outcome, status, error }: Attempt,
+): void {
+  db.run`
+    insert into attempts (stream_key, event_key, at, duration_ms, outcome, status, error)
+    select ${streamKey}, value, ${at}, ${durationMs}, ${outcomeCodes[outcome]}, ${status}, ${error}
+    from json_each(${JSON.stringify(events.map(eventKeyOf))})`;
+}
+
 /** Returns the newest entries of a delivery, oldest first. */
 export function historyOf(db: Database, streamKey: number, event: HistoryEvent): Attempt[] {
   const key = eventKeyOf(event);
@@ -36,22 +49,6 @@ export function historyOf(db: Database, streamKey: number, event: HistoryEvent):
     where stream_key = ${streamKey} and event_key = ${key}
     order by number desc limit ${shownMax}`;
   return rows.map(attemptOf).toReversed();
-}
-
-/** Returns whether the history of an event, of the log or a test, has a success. */
-export function wasDelivered(
-  db: Database,
-  run: { readonly key: number; readonly tenant: number },
-  eventId: string,
-): boolean {
-  const event = db.get<{ offset: number }>`
-    select offset from events where tenant = ${run.tenant} and id = ${eventId}`;
-  const found = db.get`
-    select 1 from attempts
-    where stream_key = ${run.key} and event_key = ${event?.offset ?? testKeyOf(eventId)}
-      and outcome = ${outcomeCodes.delivered}
-    limit 1`;
-  return found !== undefined;
 }
 
 /** Defines the SQL function for {@link testKeyOf}, which migrations use as well. */

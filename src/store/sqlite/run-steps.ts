@@ -2,6 +2,7 @@ import { Call } from '../directory/command.ts';
 import type { Runs } from '../directory/runs.ts';
 import type { StoreTime } from '../port/time.ts';
 import { headOf } from './append.ts';
+import { addEntries } from './attempts.ts';
 import type { Database } from './database.ts';
 import { failWaiting } from './disabling.ts';
 import { oldestAfter } from './log.ts';
@@ -19,6 +20,10 @@ export function createRunSteps(time: StoreTime): Runs {
       }),
     write: (run) => new Call((db: Database) => writeRun(db, run)),
     noteChange: (run) => new Call((db: Database) => noteChange(db, run)),
+    // The owner is in this process.
+    noteDue: () => new Call(() => undefined),
+    addEntries: (run, events, entry) =>
+      new Call((db: Database) => addEntries(db, run.key, events, entry)),
     failWaiting: (run, now) => new Call((db: Database) => failWaiting(db, run, 'retrying', now)),
     head: (tenant) => new Call((db: Database) => headOf(db, tenant)),
     oldestAfter: (tenant, after) => new Call((db: Database) => oldestAfter(db, tenant, after)),

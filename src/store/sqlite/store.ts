@@ -7,13 +7,15 @@ import { createHints } from '../hints.ts';
 import type { Store } from '../port/store.ts';
 import { dropUnended } from './append.ts';
 import { defineTestKey } from './attempts.ts';
-import { createDirectory } from '../directory/directory.ts';
+import { createDirectory, type Directory, type DirectoryDeps } from '../directory/directory.ts';
 import { createCommands } from './commands.ts';
 import { openConnection, type SqliteLocation } from './connection.ts';
 import { createCopy } from './copy.ts';
 import { createDatabase, type Database } from './database.ts';
 import { createDeliveryStore } from './deliveries.ts';
+import { createFailureReader } from './failures.ts';
 import { createGuardedTime } from './guarded-time.ts';
+import type { UpkeepDeps } from './horizon.ts';
 import { createLogStore } from './log.ts';
 import { createOwnershipStore, voidOwnership } from './ownership.ts';
 import { bodiesOf, engineOverview } from './overview.ts';
@@ -107,23 +109,15 @@ export function createSqliteStore(
     read: async () => ping(db),
     tryWrite: async () => tryWrite(connection, db),
   });
+  const file = connection.location() ?? undefined;
+  const directory = directoryOf({ ...shared, changeUser: users.change }, file);
   return {
-    ...createDirectory({
-      ...shared,
-      removals,
-      engine: engineOverview(db, connection.location() ?? undefined),
-      bodies: bodiesOf,
-      runs: createRunSteps(time),
-      countSkipped: (passedOver) => countSkipped(shared, passedOver),
-      replays: createReplaySteps(shared),
-      changeUser: users.change,
-      sortedUsers,
-    }),
+    ...directory,
     log: {
       ...log,
       append: (tenant, events) => writes.observe(log.append(tenant, events)),
     },
-    deliveries: createDeliveryStore(shared),
+    deliveries: { ...directory.deliveries, ...createDeliveryStore(shared) },
     ownership: createOwnershipStore(shared),
     upkeep: createUpkeepStore({ ...shared, connection }),
     copy: createCopy(connection),
@@ -136,6 +130,29 @@ export function createSqliteStore(
       db.close();
     },
   };
+}
+
+/** Creates the parts that both engines share. */
+function directoryOf(
+  deps: Pick<DirectoryDeps, 'commands' | 'seal' | 'hint' | 'changeUser'> &
+    UpkeepDeps & {
+      readonly defer: SqliteStoreDeps['defer'];
+      readonly time: StoreTime;
+    },
+  file: string | undefined,
+): Directory {
+  const { db, time } = deps;
+  return createDirectory({
+    ...deps,
+    removals,
+    engine: engineOverview(db, file),
+    bodies: bodiesOf,
+    runs: createRunSteps(time),
+    failures: createFailureReader(db),
+    countSkipped: (passedOver) => countSkipped(deps, passedOver),
+    replays: createReplaySteps(deps),
+    sortedUsers,
+  });
 }
 
 /** A database in memory has nothing to sync. */

@@ -38,8 +38,16 @@ function statements(): { readonly location: string; readonly sql: string }[] {
         .filter(([, text = '']) => /\bdeliveries\b/.test(text))
         .map(({ 1: text = '', index }) => ({
           location: `${folder}${name}:${source.slice(0, index).split('\n').length}`,
-          sql: text.replaceAll(/\$\{(?:[^{}]|\{[^{}]*\})*\}/g, '?'),
+          sql: text.replaceAll(/\$\{((?:[^{}]|\{[^{}]*\})*)\}/g, (_whole, value: string) =>
+            inSqlite(value),
+          ),
         }));
     }),
   );
+}
+
+/** Returns what a value of a template is in the statement: a fragment has a text of its own. */
+function inSqlite(value: string): string {
+  if (value.startsWith('oneOf(')) return 'in (select value from json_each(?))';
+  return /^(?:entryAt\(|newDays\(|dayColumns$|columns$)/.test(value) ? '' : '?';
 }

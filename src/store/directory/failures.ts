@@ -1,0 +1,129 @@
+import type { Millis } from '../../core/clock.ts';
+import { formatFailureKey, parseFailureKey } from '../../core/page.ts';
+import { yieldToEventLoop } from '../../core/slices.ts';
+import type { Failure } from '../../core/types.ts';
+import type { DeliveryStore, FailureQuery } from '../port/deliveries.ts';
+import type { Page } from '../port/page.ts';
+import { rowBytes } from '../rows/bounded.ts';
+import type { EventColumns } from '../rows/delivered-event.ts';
+import { failureBytes } from '../rows/failures.ts';
+import { type Command, type Commands, sql } from './command.ts';
+import { type Fragment, oneOf } from './dialect.ts';
+
+export interface FailureDeps {
+  readonly commands: Commands;
+  readonly failures: FailureReader;
+}
+
+/** Reads the bodies and the histories of failures in the way of an engine. */
+export interface FailureReader {
+  /** More columns of `deliveries d` that it needs. */
+  readonly columns: Fragment;
+  /** Leaves out a failure that was delivered in the meantime. */
+  read(rows: readonly FailureRow[]): Promise<Failure[]>;
+}
+
+/** A row of an open failure, without its body. */
+export interface FailureRow extends Omit<EventColumns, 'body' | 'trace'> {
+  readonly tenant: number;
+  readonly stream: string;
+  /** The key of its stream in the history. */
+  readonly key: number;
+  readonly failed_at: Millis;
+}
+
+/** Creates the reads of open failures. */
+export function createFailureStore({
+  commands,
+  failures,
+}: FailureDeps): Pick<DeliveryStore, 'listFailures' | 'failure'> {
+  return {
+    listFailures: async (tenant, stream, query) => {
+      const rows = await commands.read(rowsOf(tenant, stream, query, failures));
+      return pageOf(rows, query, failures);
+    },
+    failure: async (tenant, stream, eventId) => {
+      const rows = await commands.read(rowOf(tenant, stream, eventId, failures));
+      const [failure] = await failures.read(rows);
+      return failure;
+    },
+  };
+}
+
+/**
+ * Returns the rows of a page and the next one, newest first. A record keeps its position through
+ * redeliveries, so that pages are stable while records come and go. An `after` that no page ever
+ * had returns no rows.
+ */
+function* rowsOf(
+  tenant: number,
+  stream: string,
+  query: FailureQuery,
+  { columns }: FailureReader,
+): Command<readonly FailureRow[]> {
+  const after = query.after === undefined ? beforeAll : parseFailureKey(query.after);
+  if (after === undefined) return [];
+  const { types, from = Number.MIN_SAFE_INTEGER, to = Number.MAX_SAFE_INTEGER } = query;
+  return yield* sql.all<FailureRow>`
+    select d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.failed_at,
+      (select r.key from runs r where r.tenant = d.tenant and r.stream = d.stream) as key ${columns}
+    from deliveries d
+    where d.tenant = ${tenant} and d.stream = ${stream} and d.failed_at is not null
+      and d.failed_at > ${query.failedAfter ?? -1}
+      and (d.failed_at, d.event_id) < (${after.failedAt}, ${after.eventId})
+      and (${types === undefined} or d.type ${oneOf(types ?? [])})
+      and d.time >= ${from} and d.time < ${to}
+    order by d.failed_at desc, d.event_id desc limit ${query.take + 1}`;
+}
+
+/** The key before the first page: later than every failure. */
+const beforeAll = { failedAt: Number.MAX_SAFE_INTEGER, eventId: '' };
+
+function* rowOf(
+  tenant: number,
+  stream: string,
+  eventId: string,
+  { columns }: FailureReader,
+): Command<readonly FailureRow[]> {
+  return yield* sql.all<FailureRow>`
+    select d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.failed_at,
+      (select r.key from runs r where r.tenant = d.tenant and r.stream = d.stream) as key ${columns}
+    from deliveries d
+    where d.tenant = ${tenant} and d.stream = ${stream} and d.event_id = ${eventId}
+      and d.failed_at is not null`;
+}
+
+/** Failures whose bodies and histories are read at once: 512 KiB each at most. */
+const chunkMax = 16;
+
+/**
+ * Reads the failures of the first rows, `take` of them or as many as are not larger than
+ * `bytesMax`. In chunks, because only the bodies and histories show how large a page is.
+ */
+async function pageOf(
+  rows: readonly FailureRow[],
+  { take, bytesMax = Infinity }: FailureQuery,
+  { read }: FailureReader,
+): Promise<Page<Failure>> {
+  const items: Failure[] = [];
+  let bytes = 0;
+  for (let first = 0; first < Math.min(take, rows.length); first += chunkMax) {
+    // A synchronous engine does not yield by itself.
+    if (first > 0) await yieldToEventLoop();
+    for (const one of await read(rows.slice(first, Math.min(first + chunkMax, take)))) {
+      bytes += failureBytes(one) + rowBytes;
+      const last = items.at(-1);
+      if (bytes > bytesMax && last !== undefined) return { items, next: keyOf(last) };
+      items.push(one);
+    }
+  }
+  const last = rows.length > take ? rows[take - 1] : undefined;
+  return {
+    items,
+    next: last && formatFailureKey({ failedAt: last.failed_at, eventId: last.event_id }),
+  };
+}
+
+function keyOf({ failedAt, event }: Failure): string {
+  return formatFailureKey({ failedAt, eventId: event.id });
+}

@@ -1,0 +1,43 @@
+import type { Millis } from '../../core/clock.ts';
+import type { Offset } from '../../core/types.ts';
+import { dayMs } from '../../core/units.ts';
+import { outcomeCodes, testKeyOf } from '../rows/attempts.ts';
+import type { Run } from '../rows/runs.ts';
+import { type Command, sql } from './command.ts';
+import { type Fragment, postgresOnly } from './dialect.ts';
+
+// PostgreSQL has a partition of the history for each day, and deliveries have the days of theirs.
+
+/** Within an update of deliveries whose history gets an entry. */
+export function entryAt(at: Millis): Fragment {
+  const day = Math.floor(at / dayMs);
+  return postgresOnly`, attempts_from = least(attempts_from, ${day}),
+    attempts_to = greatest(attempts_to, ${day})`;
+}
+
+/** More columns of a new delivery, for the values of {@link newDays}. */
+export const dayColumns = postgresOnly`, event_day, attempts_from, attempts_to`;
+
+/** The days of a delivery whose event is new. */
+export function newDays(now: Millis): Fragment {
+  const day = Math.floor(now / dayMs);
+  return postgresOnly`, ${day}, ${day}, ${day}`;
+}
+
+/**
+ * Returns whether the history of an event, of the log or a test, has a success. All days are
+ * searched: a delivery that succeeded at once has no row with its day, and the clock may have been
+ * set since.
+ */
+export function* wasDelivered({ tenant, key }: Run, eventId: string): Command<boolean> {
+  // A pruned event may still be in the partition of its day.
+  const retained = postgresOnly`and "offset" > (select pruned_to from tenants where id = ${tenant})`;
+  const event = yield* sql.get<{ offset: Offset }>`
+    select "offset" from events where tenant = ${tenant} and id = ${eventId} ${retained} limit 1`;
+  const found = yield* sql.get`
+    select 1 from attempts
+    where ${postgresOnly`tenant = ${tenant} and`} stream_key = ${key}
+      and event_key = ${event?.offset ?? testKeyOf(eventId)} and outcome = ${outcomeCodes.delivered}
+    limit 1`;
+  return found !== undefined;
+}

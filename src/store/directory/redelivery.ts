@@ -1,0 +1,74 @@
+import type { Millis } from '../../core/clock.ts';
+import type { DeliveryState } from '../../core/types.ts';
+import type { DeliveryStore, FailureFilter } from '../port/deliveries.ts';
+import type { HistoryEvent } from '../rows/attempts.ts';
+import type { Run } from '../rows/runs.ts';
+import { type Command, sql, together } from './command.ts';
+import { oneOf } from './dialect.ts';
+import { entryAt, wasDelivered } from './history.ts';
+import type { Runs } from './runs.ts';
+
+/** Starts a new cycle for one failure; see {@link DeliveryStore.redeliver}. */
+export function* redeliver(
+  runs: Runs,
+  tenant: number,
+  stream: string,
+  eventId: string,
+): Command<Awaited<ReturnType<DeliveryStore['redeliver']>>> {
+  const [run, now, row] = yield* together(
+    runs.lock(tenant, stream),
+    runs.now(),
+    sql.get<{ state: DeliveryState }>`
+      select state from deliveries
+      where tenant = ${tenant} and stream = ${stream} and event_id = ${eventId}`,
+  );
+  if (run === undefined) return 'unknown';
+  if (row === undefined) return (yield* wasDelivered(run, eventId)) ? 'delivered' : 'unknown';
+  if (row.state !== 'failed') return 'retrying';
+  const started = yield* sql.all<HistoryEvent>`
+    update deliveries set kind = 'redelivery', state = 'retrying', attempt = 1, due_at = ${now}
+      ${entryAt(now)}
+    where tenant = ${tenant} and stream = ${stream} and event_id = ${eventId}
+    returning event_id as id, "offset"`;
+  yield* note(runs, run, started, now);
+  return 'accepted';
+}
+
+/**
+ * Starts a new cycle for every failure that matches, and returns how many. In one statement: there
+ * may be thousands of failures of a stream that was down.
+ */
+export function* redeliverMany(
+  runs: Runs,
+  tenant: number,
+  stream: string,
+  filter: FailureFilter,
+): Command<number> {
+  const [run, now] = yield* together(runs.lock(tenant, stream), runs.now());
+  if (run === undefined) return 0;
+  const { types, from = Number.MIN_SAFE_INTEGER, to = Number.MAX_SAFE_INTEGER } = filter;
+  const started = yield* sql.all<HistoryEvent>`
+    update deliveries set kind = 'redelivery', state = 'retrying', attempt = 1, due_at = ${now}
+      ${entryAt(now)}
+    -- The bound is there for SQLite, which does not use the index of failures without it.
+    where tenant = ${tenant} and stream = ${stream} and failed_at is not null and failed_at >= 0
+      and state = 'failed'
+      and (${types === undefined} or type ${oneOf(types ?? [])})
+      and time >= ${from} and time < ${to}
+    returning event_id as id, "offset"`;
+  if (started.length > 0) yield* note(runs, run, started, now);
+  return started.length;
+}
+
+function* note(
+  runs: Runs,
+  run: Run,
+  started: readonly HistoryEvent[],
+  now: Millis,
+): Command<unknown> {
+  const entry = { at: now, durationMs: 0, outcome: 'redelivered' } as const;
+  return yield* together(
+    runs.noteDue(run),
+    runs.addEntries(run, started, { ...entry, status: undefined, error: undefined }),
+  );
+}
