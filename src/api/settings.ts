@@ -43,11 +43,8 @@ export interface ApiLimits {
   readonly bodiesBytesMax: number;
   /** One published event as JSON. */
   readonly eventBytesMax: number;
-  /** Events of one request. */
-  readonly publishEventsMax: number;
-  /** Default and maximum of `take`. */
+  /** Default of `take`. */
   readonly pageItems: number;
-  readonly pageItemsMax: number;
   /** A page of a list, unless a single stored item is larger. */
   readonly pageBytesMax: number;
   /** Bytes of responses buffered for one client; above it the connection is closed. */

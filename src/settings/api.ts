@@ -65,20 +65,16 @@ export const apiLimits = {
   bodiesBytesMax: 256 * MIB,
   /** One published event as JSON. */
   eventBytesMax: 256 * KIB,
-  /** Events in one request. */
-  publishEventsMax: 1000,
-  /** Default and maximum of `take`. */
+  /** Default of `take`. */
   pageItems: 50,
-  pageItemsMax: 100,
   /** One page of a list: a page by key ends early, a page by number is rejected. */
   pageBytesMax: 8 * MIB,
   /** Response bytes that one client has not read; above it the connection is closed. */
   unreadBytesMax: 16 * MIB,
   /** The same for all clients of a node. */
   unreadOfAllBytesMax: 256 * MIB,
-  /** Failures in a list without paging; newest attempts shown of one failure. */
+  /** Failures in a list without paging. */
   failuresListedMax: 100,
-  attemptsListedMax: 100,
   /** Users of larger tenants are sorted by indexed fields only; others take some 20 ms on SQLite. */
   sortedUsersMax: 5000,
   sortedBytesMax: 4 * MIB,

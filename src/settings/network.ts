@@ -33,8 +33,6 @@ export const responseLimits = {
   bodyBytesMax: 64 * KIB,
   /** Stored as text for the error message. */
   textBytesMax: 2 * KIB,
-  /** The longest wait that a `Retry-After` header can request. */
-  retryAfterMsMax: 60_000,
 } as const;
 
 /** One name lookup. */
