@@ -73,8 +73,7 @@ function addCreating(clients: Command, deps: CliDeps): void {
     )
     .action((options: GrantOptions & { name: string; global?: boolean }) =>
       runWithApi(deps, options, async (run) => {
-        const { name, global } = options;
-        const body = { name, ...(global === true ? { global } : {}) };
+        const body = { name: options.name, global: options.global };
         const response = await run.api.send({ method: 'POST', path: '/clients', body });
         // Shown first: the grant may fail, and the secret is never shown again.
         showClient(run, response, []);
@@ -111,18 +110,11 @@ function addUpdating(clients: Command, deps: CliDeps): void {
     .addHelpText('after', examples('leat clients update reporter --global'))
     .action((client: string, options: CommonOptions & { name?: string; global?: boolean }) =>
       runWithApi(deps, options, async (run) => {
-        const { name, global } = options;
-        const body = {
-          ...(name === undefined ? {} : { name }),
-          ...(global === undefined ? {} : { global }),
-        };
-        if (Object.keys(body).length === 0)
+        const body = { name: options.name, global: options.global };
+        if ((body.name ?? body.global) === undefined)
           throw usageError('Nothing to change: add --name or --global.');
-        showClient(
-          run,
-          await run.api.send({ method: 'PATCH', path: pathOf`/clients/${client}`, body }),
-          [],
-        );
+        const path = pathOf`/clients/${client}`;
+        showClient(run, await run.api.send({ method: 'PATCH', path, body }), []);
       }),
     );
   withCommonOptions(clients.command('delete <client>'))

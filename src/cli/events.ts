@@ -79,8 +79,8 @@ async function publishOne(
   const body = withId(run, {
     type,
     data: await dataOf(data ?? '{}', run.terminal),
-    ...(id === undefined ? {} : { id }),
-    ...(time === undefined ? {} : { time }),
+    id,
+    time,
   });
   const response = await run.api.send({ method: 'POST', path: '/events', body, repeatable: true });
   const { id: eventId, offset } = response.body as Accepted;

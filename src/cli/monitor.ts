@@ -9,26 +9,31 @@ export function addMonitorCommand(program: Command, deps: CliDeps): void {
   withCommonOptions(program.command('monitor'))
     .description('poll the failures of every stream and send alerts about new ones')
     .option('--once', 'poll once and exit; use with --state for cron')
-    .option('--interval <seconds>', 'time between polls', count(1, 86_400), 300)
+    .option('--interval <seconds>', 'time between polls', option(wholeNumber(1, 86_400)), 300)
     .option('--state <file>', 'file for what was reported, so that a restart reports nothing twice')
     .option(
       '--webhook-url <url>',
       'URL to post alerts to (or LEAT_ALERT_WEBHOOK_URL)',
-      text(httpUrl),
+      option(httpUrl),
     )
     .option(
       '--email <address>',
       'address to mail alerts to (or LEAT_ALERT_EMAIL)',
-      text(mailAddress),
+      option(mailAddress),
     )
-    .option('--smtp-url <url>', 'mail server (or LEAT_SMTP_URL)', text(smtpUrl))
+    .option('--smtp-url <url>', 'mail server (or LEAT_SMTP_URL)', option(smtpUrl))
     .option(
       '--disable-consecutive <n>',
       'LEAT_DISABLE_CONSECUTIVE of the server',
-      count(1, 1_000_000),
+      option(wholeNumber(1, 1_000_000)),
       500,
     )
-    .option('--disable-total <n>', 'LEAT_DISABLE_TOTAL of the server', count(1, 10_000_000), 5000)
+    .option(
+      '--disable-total <n>',
+      'LEAT_DISABLE_TOTAL of the server',
+      option(wholeNumber(1, 10_000_000)),
+      5000,
+    )
     .addHelpText('after', limitations)
     .addHelpText(
       'after',
@@ -84,16 +89,8 @@ function fromEnvironment(
   throw usageError(`${name} ${parsed.problem}: correct it, or unset it.`);
 }
 
-function text(parse: Parse<string>): (value: string) => string {
-  return (value) => {
-    const parsed = parse(value);
-    if ('value' in parsed) return parsed.value;
-    throw new InvalidArgumentError(`It ${parsed.problem}.`);
-  };
-}
-
-function count(min: number, max: number): (value: string) => number {
-  const parse = wholeNumber(min, max);
+/** Creates the parser of an option. It throws a usage error. */
+function option<T>(parse: Parse<T>): (value: string) => T {
   return (value) => {
     const parsed = parse(value);
     if ('value' in parsed) return parsed.value;

@@ -73,11 +73,7 @@ async function redeliver(
 
 async function redeliverAll(api: ApiClient, id: string, filter: FailureFilter): Promise<string> {
   const { type, since, until } = filter;
-  const body = {
-    ...(type === undefined ? {} : { event_types: type }),
-    ...(since === undefined ? {} : { date_from: since }),
-    ...(until === undefined ? {} : { date_to: until }),
-  };
+  const body = { event_types: type, date_from: since, date_to: until };
   const path = pathOf`/event-streams/${id}/redeliver`;
   // The server skips failures that are being redelivered, so the request can be repeated.
   const response = await api.send({ method: 'POST', path, body, repeatable: true });

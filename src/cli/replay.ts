@@ -13,7 +13,6 @@ import {
 } from './command.ts';
 import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { pathOf } from './http/api-client.ts';
-import { terminalSafe } from './json.ts';
 import { listOption } from './option.ts';
 import { streamIdOf } from './stream.ts';
 import { progressText } from './terminal/progress.ts';
@@ -88,16 +87,9 @@ async function startReplay(run: ApiRun, stream: string, options: StartOptions): 
     throw usageError('No start: add either --since <time> or --from <offset>.');
   }
   const id = await streamIdOf(run.api, stream);
-  const body = {
-    ...(since === undefined ? { from } : { date_from: since }),
-    ...(until === undefined ? {} : { date_to: until }),
-    ...(type === undefined ? {} : { event_types: type }),
-  };
-  const response = await run.api.send({
-    method: 'POST',
-    path: pathOf`/event-streams/${id}/replay`,
-    body,
-  });
+  const body = { from, date_from: since, date_to: until, event_types: type };
+  const path = pathOf`/event-streams/${id}/replay`;
+  const response = await run.api.send({ method: 'POST', path, body });
   const replay = response.body as ReplayShown;
   if (!options.wait) {
     return show(run, response.text, () => replayLines(replay, run.terminal.paint));
@@ -136,8 +128,7 @@ export function replayProgress(
 }
 
 function report(run: ApiRun, replay: ReplayShown, text: string): void {
-  if (run.json) run.terminal.print(terminalSafe(text));
-  else for (const line of replayLines(replay, run.terminal.paint)) run.terminal.print(line);
+  show(run, text, () => replayLines(replay, run.terminal.paint));
   if (replay.status === 'failed') {
     const message = 'The rest of the range is no longer retained; the events before it were sent.';
     throw new CommandFailed(exitCodes.failed, message);

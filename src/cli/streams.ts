@@ -149,10 +149,10 @@ async function createStream(run: ApiRun, options: CreateOptions): Promise<void> 
   const { name, events, disabled, startFrom } = options;
   const body = {
     destination: await newDestination(options, run.terminal),
-    ...(name === undefined ? {} : { name }),
-    ...(events === undefined ? {} : { subscriptions: subscriptionsOf(events) }),
-    ...(disabled === true ? { status: 'disabled' } : {}),
-    ...(startFrom === undefined ? {} : { start_from: startFrom }),
+    name,
+    subscriptions: subscriptionsOf(events),
+    status: disabled === true ? 'disabled' : undefined,
+    start_from: startFrom,
   };
   const response = await run.api.send({ method: 'POST', path: '/event-streams', body });
   showStream(run, response);
@@ -168,14 +168,10 @@ async function updateStream(run: ApiRun, stream: string, options: StreamOptions)
   const destination = await changedDestination(options, run.terminal, () =>
     findStream(run.api, stream),
   );
-  const body = {
-    ...(destination === undefined ? {} : { destination }),
-    ...(name === undefined ? {} : { name }),
-    ...(events === undefined ? {} : { subscriptions: subscriptionsOf(events) }),
-  };
-  if (Object.keys(body).length === 0) {
+  if ((destination ?? name ?? events) === undefined) {
     throw usageError('Nothing to change: add --name, --events, --endpoint or an authorization.');
   }
+  const body = { destination, name, subscriptions: subscriptionsOf(events) };
   showStream(run, await patchStream(run, stream, body));
 }
 
@@ -221,8 +217,8 @@ async function patchStream({ api }: ApiRun, stream: string, body: object) {
   return api.send({ method: 'PATCH', path: pathOf`/event-streams/${id}`, body });
 }
 
-function subscriptionsOf(events: readonly string[]): { readonly event_type: string }[] {
-  return events.map((type) => ({ event_type: type }));
+function subscriptionsOf(events: readonly string[] | undefined): object[] | undefined {
+  return events?.map((type) => ({ event_type: type }));
 }
 
 function showStream(

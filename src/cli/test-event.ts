@@ -14,7 +14,6 @@ import { failureLines, type FailureShown } from './deliveries.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
 import { dataOf } from './events.ts';
 import { pathOf } from './http/api-client.ts';
-import { terminalSafe } from './json.ts';
 import { wholeNumberOption } from './option.ts';
 import { readStats, totalOf } from './stats.ts';
 import { streamIdOf } from './stream.ts';
@@ -47,13 +46,10 @@ async function sendTest(run: ApiRun, stream: string, options: TestOptions): Prom
   const { api, terminal, json } = run;
   const id = await streamIdOf(api, stream);
   const before = options.wait ? totalOf((await readStats(api, id)).stats, 'successful') : 0;
-  const data = options.data === undefined ? {} : { data: await dataOf(options.data, terminal) };
-  const body = { event_type: options.type, ...data };
-  const response = await api.send({
-    method: 'POST',
-    path: pathOf`/event-streams/${id}/test`,
-    body,
-  });
+  const data = options.data === undefined ? undefined : await dataOf(options.data, terminal);
+  const body = { event_type: options.type, data };
+  const path = pathOf`/event-streams/${id}/test`;
+  const response = await api.send({ method: 'POST', path, body });
   const { id: eventId } = response.body as FailureShown;
   if (!options.wait) return show(run, response.text, () => [`Sent ${printable(eventId)}.`]);
   terminal.note(`Sent ${printable(eventId)}; waiting for the result.`);
@@ -69,8 +65,7 @@ async function sendTest(run: ApiRun, stream: string, options: TestOptions): Prom
     else terminal.print(outcome.delivered);
     return;
   }
-  if (json) terminal.print(terminalSafe(outcome.text));
-  else for (const line of failureLines(outcome.failure, terminal.paint)) terminal.print(line);
+  show(run, outcome.text, () => failureLines(outcome.failure, terminal.paint));
   throw new CommandFailed(exitCodes.failed, 'The event was not delivered.');
 }
 

@@ -22,6 +22,7 @@ export interface ApiRequest extends Pick<HttpRequest, 'method' | 'signal' | 'hea
   /** Below `/api/v2`; {@link pathOf} builds it. */
   readonly path: string;
   readonly query?: Query;
+  /** Sent as JSON; fields that are `undefined` are left out. */
   readonly body?: unknown;
   /** Whether the request can be repeated without harm; by default every method but POST can. */
   readonly repeatable?: boolean;
