@@ -11,6 +11,7 @@ import type { Store } from '../store/port/store.ts';
 
 export interface AlertingDeps {
   readonly config: Config;
+  /** The clock of the store: nodes compare what others saved, and when failures were recorded. */
   readonly clock: Clock;
   readonly log: Logger;
   /** Version of the program, for the `User-Agent` of alerts. */
@@ -47,8 +48,7 @@ export function createAlerting(
   });
   const monitor = createMonitor({
     store,
-    // The time of the store: nodes compare what others saved, and when failures were recorded.
-    clock: { ...clock, now: () => store.time.now() },
+    clock,
     dispatcher,
     system,
     limits: { consecutive: config.disableConsecutive, total: config.disableTotal },

@@ -2,26 +2,16 @@ import type { Logger } from 'pino';
 import type { RequestMetrics } from '../api/http/request-metrics.ts';
 import type { Clock } from '../core/clock.ts';
 import { type Config, limits } from '../config.ts';
-import type { DeliveryReport } from '../delivery/report.ts';
 import { listenRefusal, urlOf } from './listen-address.ts';
-import type { ObservedDispatcher, ObservedLookups, ObservedPulls } from '../metrics/metrics.ts';
+import type { Metrics } from '../metrics/metrics.ts';
 import { openMetricsServer } from '../metrics/server.ts';
 import type { Store } from '../store/port/store.ts';
 
 /** The metrics of a service, on their own listener. */
-export interface ServiceMetrics {
+export interface ServiceMetrics extends Omit<Metrics, 'contentType' | 'text' | 'hint' | 'route'> {
   /** URL for clients on the same machine. */
   readonly url: string;
   readonly meter: RequestMetrics;
-  /** Counts a connection that was closed by the connection limit. */
-  connectionRefused(this: void): void;
-  report(report: DeliveryReport): void;
-  /** Adds the state and the backlogs of this dispatcher. */
-  observeDispatcher(dispatcher: ObservedDispatcher): void;
-  /** Adds the number of these pulls. */
-  observePulls(pulls: ObservedPulls): void;
-  /** Adds the numbers of these name lookups. */
-  observeLookups(lookups: ObservedLookups): void;
   close(): Promise<void>;
 }
 
@@ -60,13 +50,9 @@ export async function openMetrics(
   );
   const unwatch = store.watch(metrics.hint);
   return {
+    ...metrics,
     url: `${urlOf({ host, port }, { tls: false })}/metrics`,
     meter: metrics,
-    connectionRefused: metrics.connectionRefused,
-    report: metrics.report,
-    observeDispatcher: metrics.observeDispatcher,
-    observePulls: metrics.observePulls,
-    observeLookups: metrics.observeLookups,
     close: async () => {
       unwatch();
       await server.close();
