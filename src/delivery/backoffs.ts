@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '../core/clock.ts';
+import { Counts } from '../core/counts.ts';
 import type { Runner } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';
 
@@ -28,19 +29,12 @@ export function createBackoffs(deps: {
 }): Backoffs {
   const { clock, settings, passed } = deps;
   const timers = new Map<Runner, Timer>();
-  /** Number of pausing streams of each tenant that has any. */
-  const pausing = new Map<number, number>();
-
-  const count = (tenant: number, change: 1 | -1): number => {
-    const streams = (pausing.get(tenant) ?? 0) + change;
-    if (streams === 0) pausing.delete(tenant);
-    else pausing.set(tenant, streams);
-    return streams;
-  };
+  /** Pausing streams of each tenant. */
+  const pausing = new Counts<number>();
   const end = (runner: Runner): void => {
     if (!runner.isBackingOff) return;
     runner.isBackingOff = false;
-    count(runner.tenant, -1);
+    pausing.add(runner.tenant, -1);
     timers.get(runner)?.cancel();
     timers.delete(runner);
   };
@@ -48,7 +42,7 @@ export function createBackoffs(deps: {
     begin: (runner) => {
       if (runner.isBackingOff || runner.state === 'gone') return;
       runner.isBackingOff = true;
-      const streams = count(runner.tenant, 1);
+      const streams = pausing.add(runner.tenant, 1);
       const timer = clock.after(pauseMs(streams, settings), () => {
         end(runner);
         passed(runner);

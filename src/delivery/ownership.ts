@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Clock } from '../core/clock.ts';
+import { Counts } from '../core/counts.ts';
 import { sleep } from '../core/sleep.ts';
 import { streamKeyOf } from '../core/stream-key.ts';
 import type { LogStore } from '../store/port/log.ts';
@@ -99,8 +100,8 @@ class StreamOwnership implements Ownership {
   readonly runners = new Map<string, Runner>();
   readonly tails = new Map<number, Tail<Runner>>();
   readonly #deps: OwnershipDeps;
-  /** Number of runners of each tenant that has any. */
-  readonly #tenants = new Map<number, number>();
+  /** Runners of each tenant. */
+  readonly #tenants = new Counts<number>();
   /** Tenants whose last runner has left. */
   readonly #left = new Set<number>();
   readonly #stale = new Set<Runner>();
@@ -261,7 +262,7 @@ class StreamOwnership implements Ownership {
     if (former !== undefined) this.drop(former);
     const runner = new Runner(owned, tail);
     this.runners.set(key, runner);
-    this.#tenants.set(tenant, (this.#tenants.get(tenant) ?? 0) + 1);
+    this.#tenants.add(tenant, 1);
     this.#deps.report({ kind: 'stream_owned', tenant, stream, cursor: owned.cursor });
     // Changed, or taken by another node, since it was claimed.
     const isOutdated = this.#announced.has(key) || this.#deps.lease.term !== term;
@@ -288,7 +289,7 @@ class StreamOwnership implements Ownership {
 
   /** Runs in the serial queue, as another claim may be about to use a tail that it has opened. */
   #closeTails(): void {
-    for (const tenant of this.#left) if (!this.#tenants.has(tenant)) this.tails.delete(tenant);
+    for (const tenant of this.#left) if (this.#tenants.of(tenant) === 0) this.tails.delete(tenant);
     this.#left.clear();
   }
 
@@ -361,19 +362,15 @@ class StreamOwnership implements Ownership {
     runner.state = 'gone';
     runner.changes += 1;
     runner.unfollow();
-    if (this.runners.delete(keyOfRunner(runner))) this.#leave(runner.tenant);
+    const isLast =
+      this.runners.delete(keyOfRunner(runner)) && this.#tenants.add(runner.tenant, -1) === 0;
+    if (isLast) this.#left.add(runner.tenant);
     this.#stale.delete(runner);
     prefetch.empty(runner);
     dueTimer.forget(runner);
     backoffs.end(runner);
     dueClaims.resume(runner);
     report({ kind: 'stream_lost', tenant: runner.tenant, stream: runner.id });
-  }
-
-  #leave(tenant: number): void {
-    const left = (this.#tenants.get(tenant) ?? 0) - 1;
-    if (left > 0) this.#tenants.set(tenant, left);
-    else if (this.#tenants.delete(tenant)) this.#left.add(tenant);
   }
 
   async #releaseOne(runner: Runner): Promise<void> {

@@ -1,3 +1,5 @@
+import { Counts } from '../core/counts.ts';
+
 /** Limits the pulls of one tenant on this node (LEAT_SSE_MAX_CONNECTIONS). */
 export interface ConnectionLimit {
   /** Connections that are taken. */
@@ -9,27 +11,18 @@ export interface ConnectionLimit {
 }
 
 export function createConnectionLimit(max: number): ConnectionLimit {
-  const byClient = new Map<string, number>();
+  const taken = new Counts<string>();
   const perClient = Math.ceil(max / 2);
-  let taken = 0;
-
-  const add = (client: string, count: 1 | -1): void => {
-    taken += count;
-    const left = (byClient.get(client) ?? 0) + count;
-    if (left === 0) byClient.delete(client);
-    else byClient.set(client, left);
-  };
-
   return {
     get taken() {
-      return taken;
+      return taken.total;
     },
-    isFree: (client) => taken < max && (byClient.get(client) ?? 0) < perClient,
+    isFree: (client) => taken.total < max && taken.of(client) < perClient,
     take: (client) => {
       let isTaken = true;
-      add(client, 1);
+      taken.add(client, 1);
       return () => {
-        if (isTaken) add(client, -1);
+        if (isTaken) taken.add(client, -1);
         isTaken = false;
       };
     },

@@ -1,6 +1,7 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '../../core/clock.ts';
+import { Counts } from '../../core/counts.ts';
 import { addressKey } from '../../core/rate.ts';
 import { createProxyCheck } from './client-address.ts';
 import { guardRequests, pipelinedMax } from './request-guard.ts';
@@ -48,17 +49,21 @@ export function guardConnections(server: Server, deps: ConnectionGuardDeps): voi
     count?.();
     warn(facts, message);
   };
-  const counts = createCounts(rule.maxConnectionsPerAddress);
+  const addressMax = rule.maxConnectionsPerAddress;
+  const counts = new Counts<string>();
   const isAdmitted = (socket: Socket): boolean => {
     const { remoteAddress } = socket;
     // The peer has disconnected already.
     if (remoteAddress === undefined) return false;
     if (isTrusted(remoteAddress)) return true;
     const address = addressKey(remoteAddress);
-    const isBelow = counts.enter(address);
-    if (isBelow) socket.once('close', () => counts.leave(address));
-    else reject({ address, limit: rule.maxConnectionsPerAddress }, tooManyConnections);
-    return isBelow;
+    if (counts.of(address) >= addressMax) {
+      reject({ address, limit: addressMax }, tooManyConnections);
+      return false;
+    }
+    counts.add(address, 1);
+    socket.once('close', () => counts.add(address, -1));
+    return true;
   };
   const listeners = server.listeners('connection');
   server.removeAllListeners('connection').on('connection', (socket: Socket) => {
@@ -72,31 +77,6 @@ export function guardConnections(server: Server, deps: ConnectionGuardDeps): voi
     reject: ({ remoteAddress: address }) =>
       reject({ address, limit: pipelinedMax }, tooManyRequests),
   });
-}
-
-/** Counts connections or requests per address. */
-export interface AddressCounts {
-  /** Counts one more; returns false when the address has its maximum. */
-  enter(address: string): boolean;
-  leave(address: string): void;
-}
-
-/** Creates the counts; an address with a count of zero takes no memory. */
-export function createCounts(perAddressMax: number): AddressCounts {
-  const counts = new Map<string, number>();
-  return {
-    enter: (address) => {
-      const present = counts.get(address) ?? 0;
-      if (present >= perAddressMax) return false;
-      counts.set(address, present + 1);
-      return true;
-    },
-    leave: (address) => {
-      const present = counts.get(address) ?? 0;
-      if (present > 1) counts.set(address, present - 1);
-      else counts.delete(address);
-    },
-  };
 }
 
 /** Logs the first rejection at once, and later ones at most once a minute with their number. */

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import type { IncomingMessage } from 'node:http';
-import { createCounts } from './connection-guard.ts';
+import { Counts } from '../../core/counts.ts';
 import { addressKey } from '../../core/rate.ts';
 import { Problem } from './problem.ts';
 import type { ClientAddress } from './client-address.ts';
@@ -22,15 +22,16 @@ export function boundForwarded(
   { settings, clientAddressOf }: ForwardedDeps,
 ): void {
   if (settings.trustProxy.length === 0) return;
-  const counts = createCounts(settings.maxConnectionsPerAddress);
+  const counts = new Counts<string>();
   app.addHook('onRequest', (request, reply, done) => {
     const client = clientOf(clientAddressOf, request.raw);
     if (client === undefined) return done();
-    if (!counts.enter(client)) {
+    if (counts.of(client) >= settings.maxConnectionsPerAddress) {
       sendProblem(reply.header('connection', 'close'), tooManyAtOnce());
       return;
     }
-    reply.raw.once('close', () => counts.leave(client));
+    counts.add(client, 1);
+    reply.raw.once('close', () => counts.add(client, -1));
     done();
   });
 }

@@ -1,3 +1,5 @@
+import { Counts } from '../../core/counts.ts';
+
 /** Memory of a node that tenants share: for bodies of requests, or for responses. */
 export interface MemoryPool {
   /** Opens the share of one body or response. */
@@ -17,28 +19,20 @@ export interface MemoryShare {
  * alone gets half of the pool.
  */
 export function createMemoryPool({ bytesMax }: { readonly bytesMax: number }): MemoryPool {
-  const byTenant = new Map<number, number>();
-  let total = 0;
-
-  const add = (tenant: number, bytes: number): void => {
-    total += bytes;
-    const sum = (byTenant.get(tenant) ?? 0) + bytes;
-    if (sum === 0) byTenant.delete(tenant);
-    else byTenant.set(tenant, sum);
-  };
+  const byTenant = new Counts<number>();
   return {
     open: (tenant) => {
       let taken = 0;
       return {
         take: (bytes) => {
-          const sum = (byTenant.get(tenant) ?? 0) + bytes;
-          if (sum > bytesMax - total - bytes) return false;
-          add(tenant, bytes);
+          const sum = byTenant.of(tenant) + bytes;
+          if (sum > bytesMax - byTenant.total - bytes) return false;
+          byTenant.add(tenant, bytes);
           taken += bytes;
           return true;
         },
         close: () => {
-          if (taken > 0) add(tenant, -taken);
+          byTenant.add(tenant, -taken);
           taken = 0;
         },
       };

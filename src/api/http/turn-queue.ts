@@ -1,3 +1,5 @@
+import { Counts } from '../../core/counts.ts';
+
 /** A fair queue: runs few tasks at once, and takes the owners of waiting tasks in turns. */
 export interface TurnQueue {
   /** Runs a task when its owner has its turn; settles as the task does. */
@@ -14,22 +16,17 @@ export interface TurnLimits {
 export function createTurnQueue({ atOnce, ofOwner }: TurnLimits): TurnQueue {
   /** Owners in the order of their turns. */
   const waiting = new Map<number, (() => Promise<void>)[]>();
-  const running = new Map<number, number>();
-  let total = 0;
+  const running = new Counts<number>();
 
   const startNext = (): void => {
-    const owner = nextOwner(waiting, (id) => (running.get(id) ?? 0) < ofOwner);
-    if (owner === undefined || total >= atOnce) return;
+    const owner = nextOwner(waiting, (id) => running.of(id) < ofOwner);
+    if (owner === undefined || running.total >= atOnce) return;
     void start(owner, takeTask(waiting, owner));
   };
   const start = async (owner: number, task: () => Promise<void>): Promise<void> => {
-    total += 1;
-    running.set(owner, (running.get(owner) ?? 0) + 1);
+    running.add(owner, 1);
     await task();
-    total -= 1;
-    const left = (running.get(owner) ?? 1) - 1;
-    if (left === 0) running.delete(owner);
-    else running.set(owner, left);
+    running.add(owner, -1);
     startNext();
   };
 

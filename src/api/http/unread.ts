@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { Counts } from '../../core/counts.ts';
 import type { MemoryPool } from './memory-pool.ts';
 
 /** Counts the bytes of responses that clients have not read. */
@@ -26,29 +27,23 @@ const countedBytesMin = 4096;
  * tenant: it can create as many as it wants.
  */
 export function createUnreadResponses({ bytesMax, pool }: UnreadDeps): UnreadResponses {
-  const waiting = new Map<string, number>();
+  const waiting = new Counts<string>();
   const onSocketEnd = createSocketEnds();
-
-  const add = (client: string, bytes: number): void => {
-    const sum = (waiting.get(client) ?? 0) + bytes;
-    if (sum === 0) waiting.delete(client);
-    else waiting.set(client, sum);
-  };
   return {
     admit: (tenant, name, bytes, response) => {
       if (bytes < countedBytesMin) return true;
       const { socket } = response.req;
       if (socket.destroyed) return true;
       const client = `${tenant}/${name}`;
-      const sum = waiting.get(client) ?? 0;
+      const sum = waiting.of(client);
       const share = pool.open(tenant);
       if ((sum > 0 && sum + bytes > bytesMax) || !share.take(bytes)) {
         socket.destroy();
         return false;
       }
-      add(client, bytes);
+      waiting.add(client, bytes);
       const release = once(() => {
-        add(client, -bytes);
+        waiting.add(client, -bytes);
         share.close();
         forget();
       });

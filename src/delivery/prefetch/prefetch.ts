@@ -1,3 +1,4 @@
+import { Counts } from '../../core/counts.ts';
 import { spanAt, typesNow } from '../../core/subscription.ts';
 import type { LogEvent, Offset } from '../../core/types.ts';
 import type { LogPage } from '../../store/port/log.ts';
@@ -58,10 +59,9 @@ class LogPrefetch implements Prefetch {
   readonly #deps: PrefetchDeps;
   readonly #reader: PageReader;
   readonly #catchUp: CatchUp;
-  #queuedBytes = 0;
   #readers = new Set<Runner>();
-  /** Of each tenant that has any. */
-  readonly #queuedOf = new Map<number, number>();
+  /** Characters of queued bodies, by tenant. */
+  readonly #queued = new Counts<number>();
 
   constructor(deps: PrefetchDeps) {
     this.#deps = deps;
@@ -83,7 +83,7 @@ class LogPrefetch implements Prefetch {
   }
 
   get queuedBytes(): number {
-    return this.#queuedBytes;
+    return this.#queued.total;
   }
 
   appended(tenant: number, tail: Tail<Runner>, events: readonly LogEvent[]): void {
@@ -135,14 +135,14 @@ class LogPrefetch implements Prefetch {
   }
 
   taken(runner: Runner, bodyBytes: number): void {
-    this.#count(runner, -bodyBytes);
+    this.#queued.add(runner.tenant, -bodyBytes);
     if (!runner.following) this.fill(runner);
   }
 
   empty(runner: Runner): void {
     runner.scannedTo = runner.position;
     for (let event = runner.queue.shift(); event; event = runner.queue.shift()) {
-      this.#count(runner, -event.body.length);
+      this.#queued.add(runner.tenant, -event.body.length);
     }
   }
 
@@ -157,17 +157,10 @@ class LogPrefetch implements Prefetch {
     this.#catchUp.close();
   }
 
-  #count({ tenant }: Runner, bytes: number): void {
-    this.#queuedBytes += bytes;
-    const own = (this.#queuedOf.get(tenant) ?? 0) + bytes;
-    if (own === 0) this.#queuedOf.delete(tenant);
-    else this.#queuedOf.set(tenant, own);
-  }
-
   #room({ tenant }: Runner): number {
     const { settings, isShared } = this.#deps;
-    const left = fullPagesMax * settings.pageBytes - this.#queuedBytes;
-    return roomFor(this.#queuedOf.get(tenant) ?? 0, left, isShared());
+    const left = fullPagesMax * settings.pageBytes - this.#queued.total;
+    return roomFor(this.#queued.of(tenant), left, isShared());
   }
 
   /**
@@ -210,7 +203,7 @@ class LogPrefetch implements Prefetch {
 
   #enqueue(runner: Runner, event: LogEvent): void {
     if (!runner.enqueue(event)) return;
-    this.#count(runner, event.body.length);
+    this.#queued.add(runner.tenant, event.body.length);
     this.#deps.scheduler.enqueue(runner);
   }
 
