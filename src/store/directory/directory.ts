@@ -8,6 +8,7 @@ import { createDeliveryStore } from './deliveries.ts';
 import { createFailureStore, type FailureReader } from './failures.ts';
 import { createGrantStore } from './grants.ts';
 import { createKeyStore } from './keys.ts';
+import { createLagStore } from './lag.ts';
 import { createOverviewStore, type OverviewDeps } from './overview.ts';
 import { createReplayStore, type ReplaySteps } from './replays.ts';
 import { createRoleStore } from './roles.ts';
@@ -51,6 +52,7 @@ export function createDirectory(deps: DirectoryDeps) {
     overview: createOverviewStore(deps),
     streams: createStreamStore(deps),
     replays: createReplayStore(deps),
+    upkeep: createLagStore(deps),
     deliveries: { ...createDeliveryStore(deps), ...createFailureStore(deps) },
   };
 }

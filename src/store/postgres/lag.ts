@@ -1,10 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { LaggingStream, UpkeepStore } from '../port/upkeep.ts';
 import type { Queries } from './database.ts';
-import { failWaiting } from './disabling.ts';
 import { horizonOf } from './horizon.ts';
-import { lockRun, noteChanges, writeRuns } from './runs.ts';
-import { storeNow } from './time.ts';
 
 /** Tenants per call: each stream that is not at the head costs one search in old days. */
 const tenantsPerStep = 100;
@@ -39,27 +36,4 @@ export async function lagging(
     lagMs: oldest === null || oldest >= before ? 0 : present - oldest,
   }));
   return { streams, next: tenants.length < tenantsPerStep ? undefined : last };
-}
-
-/**
- * Disables a stream that has not moved since it was listed. Its reported percentage stays recorded
- * until the alert about this is stored: see {@link lagging}.
- */
-export async function disableLagging(
-  tx: Queries,
-  { tenant, stream, cursor }: LaggingStream,
-): Promise<boolean> {
-  const run = await lockRun(tx, tenant, stream);
-  if (run === undefined || run.status !== 'enabled' || run.cursor !== cursor) return false;
-  const now = await storeNow(tx);
-  const health = await failWaiting(tx, run, 'retrying', now);
-  await Promise.all([
-    writeRuns(tx, [{ ...run, health }]),
-    tx.run`
-      update streams set status = 'disabled', disabled_reason = 'lag', lag_at = ${now},
-        version = version + 1, updated_at = ${now}
-      where tenant = ${tenant} and id = ${stream}`,
-    noteChanges(tx, [run]),
-  ]);
-  return true;
 }

@@ -191,7 +191,7 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
       },
       ...pick(ownership('delivering'), 'claim', 'owned', 'raiseCursors', 'release'),
     },
-    upkeep: over(createUpkeepStore)('commands'),
+    upkeep: { ...directory.upkeep, ...over(createUpkeepStore)('commands') },
     time,
   };
 }

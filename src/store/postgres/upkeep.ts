@@ -1,21 +1,18 @@
-import type { Hint } from '../port/hints.ts';
 import type { UpkeepStore } from '../port/upkeep.ts';
 import type { Database, Queries } from './database.ts';
 import { makeDaysAhead } from './partitions.ts';
 import { createEventDayDropper } from './event-days.ts';
 import { horizonOf } from './horizon.ts';
 import type { StoreIdentity } from './identity.ts';
-import { disableLagging, lagging } from './lag.ts';
+import { lagging } from './lag.ts';
 import { type DayDeps, lockMs, unlessInUse } from './old-days.ts';
 
 /** Tenants whose events are older than the retention by less than this are left to a later call. */
 const slackMs = 3_600_000;
 
 /** Keeps a database within its retention. The state of its steps is in memory of this process. */
-export function createUpkeepStore(
-  deps: DayDeps & { readonly hint: (hint: Hint) => void },
-): UpkeepStore {
-  const { db, identity, hint } = deps;
+export function createUpkeepStore(deps: DayDeps): Omit<UpkeepStore, 'disableLagging'> {
+  const { db, identity } = deps;
   return {
     lead: (leader, leaseMs) => lead(db, leader, leaseMs),
     resign: async (leader) => {
@@ -34,11 +31,6 @@ export function createUpkeepStore(
       await db.run`
         update streams set lag_reported = ${percent}, lag_at = leat_now()
         where tenant = ${tenant} and id = ${stream} and lag_reported = ${reportedPercent}`;
-    },
-    disableLagging: async (stream) => {
-      const isDisabled = await db.transact('durable', (tx) => disableLagging(tx, stream));
-      if (isDisabled) hint({ kind: 'stream', tenant: stream.tenant, stream: stream.stream });
-      return isDisabled;
     },
   };
 }

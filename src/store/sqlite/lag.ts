@@ -1,8 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type { LaggingStream, UpkeepStore } from '../port/upkeep.ts';
-import { failWaiting } from './disabling.ts';
 import { horizonOf, type UpkeepDeps } from './horizon.ts';
-import { noteChange, readRun, writeRun } from './runs.ts';
 
 /** Tenants per call, which takes about a millisecond. */
 const tenantsPerStep = 100;
@@ -36,24 +34,4 @@ export function lagging(
       lagMs: oldest === null ? 0 : present - oldest,
     }));
   return { streams, next: tenants.length < tenantsPerStep ? undefined : last };
-}
-
-/**
- * Disables a stream that has not moved since it was listed. Its reported percentage stays recorded
- * until the alert about this is stored: see {@link lagging}.
- */
-export function disableLagging(
-  { db, clock }: UpkeepDeps,
-  { tenant, stream, cursor }: LaggingStream,
-): boolean {
-  const run = readRun(db, tenant, stream);
-  if (run === undefined || run.status !== 'enabled' || run.cursor !== cursor) return false;
-  const now = clock.now();
-  writeRun(db, { ...run, health: failWaiting(db, run, 'retrying', now) });
-  db.run`
-    update streams set status = 'disabled', disabled_reason = 'lag', lag_at = ${now},
-      version = version + 1, updated_at = ${now}
-    where tenant = ${tenant} and id = ${stream}`;
-  noteChange(db, run);
-  return true;
 }

@@ -119,7 +119,7 @@ export function createSqliteStore(
     },
     deliveries: { ...directory.deliveries, ...createDeliveryStore(shared) },
     ownership: createOwnershipStore(shared),
-    upkeep: createUpkeepStore({ ...shared, connection }),
+    upkeep: { ...directory.upkeep, ...createUpkeepStore({ ...shared, connection }) },
     copy: createCopy(connection),
     time,
     watch,

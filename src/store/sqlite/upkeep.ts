@@ -1,22 +1,18 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Millis } from '../../core/clock.ts';
-import type { Hint } from '../port/hints.ts';
 import type { UpkeepStore } from '../port/upkeep.ts';
 import type { Database } from './database.ts';
 import { doInStep, horizonOf, type UpkeepDeps } from './horizon.ts';
-import { disableLagging, lagging } from './lag.ts';
+import { lagging } from './lag.ts';
 
 /**
  * Keeps a file within its retention. The file belongs to this process, so it leads, and events and
  * history need no partitions. A step that blocks the event loop ends after some 5 ms.
  */
 export function createUpkeepStore(
-  deps: UpkeepDeps & {
-    readonly connection: DatabaseSync;
-    readonly hint: (hint: Hint) => void;
-  },
-): UpkeepStore {
-  const { db, connection, hint, clock } = deps;
+  deps: UpkeepDeps & { readonly connection: DatabaseSync },
+): Omit<UpkeepStore, 'disableLagging'> {
+  const { db, connection, clock } = deps;
   return {
     lead: () => Promise.resolve(true),
     resign: () => Promise.resolve(),
@@ -34,11 +30,6 @@ export function createUpkeepStore(
           update streams set lag_reported = ${percent}, lag_at = ${clock.now()}
           where tenant = ${tenant} and id = ${stream} and lag_reported = ${reportedPercent}`,
       );
-    },
-    disableLagging: async (stream) => {
-      const isDisabled = db.transact('durable', () => disableLagging(deps, stream));
-      if (isDisabled) hint({ kind: 'stream', tenant: stream.tenant, stream: stream.stream });
-      return isDisabled;
     },
   };
 }
