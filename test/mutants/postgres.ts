@@ -120,8 +120,8 @@ export const postgresMutants: readonly Mutant[] = [
   {
     name: 'PostgreSQL: history that leaves a day too early',
     file: 'store/postgres/history-pruner.ts',
-    before: 'const before = dayOf(await horizonOf(db, olderThanMs));',
-    after: 'const before = dayOf(await horizonOf(db, olderThanMs)) + 1;',
+    before: 'const before = dayOf(await run(db, horizonOf(olderThanMs)));',
+    after: 'const before = dayOf(await run(db, horizonOf(olderThanMs))) + 1;',
     killedBy: contract('pruneAttempts: keeps attempts until their whole day is old'),
   },
   {

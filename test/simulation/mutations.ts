@@ -139,7 +139,7 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'disabling that leaves the waiting retries',
     file: 'store/sqlite/outcome.ts',
-    before: `state.health = failWaiting(db, { ...run, health: state.health }, 'retrying', now);`,
+    before: `state.health = runCommand(db, failWaiting(historySteps, present, 'retrying', now));`,
     after: '',
   },
   {

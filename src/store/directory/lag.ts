@@ -1,29 +1,91 @@
+import type { Millis } from '../../core/clock.ts';
 import type { Hint } from '../port/hints.ts';
 import type { LaggingStream, UpkeepStore } from '../port/upkeep.ts';
 import { type Command, type Commands, sql, together } from './command.ts';
+import { Fragment, piece } from './dialect.ts';
+import { failWaiting } from './disabling.ts';
+import { horizonOf } from './horizon.ts';
 import type { Runs } from './runs.ts';
 
-/** Creates the command that disables a stream for its lag. Each engine finds such streams itself. */
-export function createLagStore(deps: {
+export interface LagDeps {
   readonly commands: Commands;
-  readonly hint: (hint: Hint) => void;
   readonly runs: Runs;
-}): Pick<UpkeepStore, 'disableLagging'> {
+  readonly hint: (hint: Hint) => void;
+}
+
+/** Creates the commands that enforce the bound on lag. */
+export function createLagStore({
+  commands,
+  runs,
+  hint,
+}: LagDeps): Pick<UpkeepStore, 'lagging' | 'disableLagging'> {
   return {
-    disableLagging: async (lagging) => {
-      const { tenant, stream } = lagging;
-      const isDisabled = await deps.commands.transact('durable', () => disable(deps.runs, lagging));
-      if (isDisabled) deps.hint({ kind: 'stream', tenant, stream });
+    lagging: (query) => commands.read(lagging(query)),
+    disableLagging: async (lag) => {
+      const isDisabled = await commands.transact('durable', () => disableLagging(runs, lag));
+      if (isDisabled) hint({ kind: 'stream', tenant: lag.tenant, stream: lag.stream });
       return isDisabled;
     },
   };
 }
 
-/** The reported percentage stays recorded until the alert about this is stored. */
-function* disable(runs: Runs, { tenant, stream, cursor }: LaggingStream): Command<boolean> {
+/**
+ * Tenants per call, which takes about a millisecond on SQLite. On PostgreSQL each stream that is not
+ * at the head costs one search in old days.
+ */
+const tenantsPerStep = 100;
+
+/** See {@link UpkeepStore.lagging}; includes streams whose lag was reported and is over. */
+function* lagging({
+  olderThanMs,
+  after,
+}: Parameters<UpkeepStore['lagging']>[0]): Command<Awaited<ReturnType<UpkeepStore['lagging']>>> {
+  const present = yield* horizonOf(0);
+  const before = present - olderThanMs;
+  const tenants = yield* sql.all<{ id: number }>`
+    select id from tenants where id > ${after} order by id limit ${tenantsPerStep}`;
+  const last = tenants.at(-1)?.id ?? after;
+  const rows = yield* sql.all<Omit<LaggingStream, 'lagMs'> & { readonly oldest: Millis | null }>`
+    select s.tenant, s.id as stream, s.name, s.status, r.cursor, s.lag_reported as "reportedPercent",
+      leat_now() - s.lag_at as "reportedAgoMs", e.published_at as oldest
+    from streams s
+    join tenants t on t.id = s.tenant
+    join runs r on r.tenant = s.tenant and r.stream = s.id
+    ${withOldest(before)}
+    where s.tenant > ${after} and s.tenant <= ${last}
+      and (s.status = 'enabled' or s.disabled_reason = 'lag' and s.lag_reported > 0)
+      and (e.published_at < ${before} or s.lag_reported > 0)
+    order by s.tenant, s.id`;
+  const streams = rows.map(({ oldest, ...stream }) => ({
+    ...stream,
+    lagMs: oldest === null || oldest >= before ? 0 : present - oldest,
+  }));
+  return { streams, next: tenants.length < tenantsPerStep ? undefined : last };
+}
+
+/** Joins the event after the cursor as `e`. PostgreSQL reads only one from days that may lag. */
+function withOldest(before: Millis): Fragment {
+  return new Fragment({
+    // What is above the head is a part of an append, and none of the log.
+    sqlite: piece`
+      left join events e on e.tenant = t.id and e.offset = r.cursor + 1 and e.offset <= t.head`,
+    postgres: piece`
+      left join lateral leat_stretch(s.tenant, r.cursor, r.cursor + 1, 1) as d
+        on r.cursor < t.head and t.oldest_at < ${before}
+      cross join lateral (
+        select case when d.from_at < ${before} then leat_published_at(s.tenant, r.cursor + 1) end
+          as published_at) as e`,
+  });
+}
+
+/**
+ * Disables a stream that has not moved since it was listed. Its reported percentage stays recorded
+ * until the alert about this is stored: see {@link lagging}.
+ */
+function* disableLagging(runs: Runs, { tenant, stream, cursor }: LaggingStream): Command<boolean> {
   const [run, now] = yield* together(runs.lock(tenant, stream), runs.now());
   if (run === undefined || run.status !== 'enabled' || run.cursor !== cursor) return false;
-  const health = yield* runs.failWaiting(run, now);
+  const health = yield* failWaiting(runs, run, 'retrying', now);
   yield* together(
     runs.write({ ...run, health }),
     sql.run`

@@ -7,6 +7,7 @@ import type {
   NewReplay,
   ReplayStore,
 } from '../port/replays.ts';
+import type { StepQuery } from '../port/upkeep.ts';
 import { replayOf, type ReplayRow, type StoredReplay, storedReplayOf } from '../rows/replays.ts';
 import type { Run } from '../rows/runs.ts';
 import {
@@ -25,6 +26,7 @@ import {
   type Statement,
   together,
 } from './command.ts';
+import { horizonOf } from './horizon.ts';
 import type { Runs } from './runs.ts';
 
 export interface ReplayDeps {
@@ -51,8 +53,6 @@ export interface ReplaySteps {
     step: Extract<MaterializeStep, { step: 'read' }>,
     now: Millis,
   ): Call<AddedRows>;
-  /** Returns the instant before which things are older than `olderThanMs`. */
-  horizon(olderThanMs: number): Call<Millis>;
 }
 
 export interface AddedRows {
@@ -80,7 +80,7 @@ export function createReplayStore(deps: ReplayDeps): ReplayStore {
       return result !== 'unknown';
     },
     materialize: (request) => replays.transact(() => materialize(deps, request)),
-    prune: (query) => transact('relaxed', () => prune(replays, query)),
+    prune: (query) => transact('relaxed', () => prune(query)),
   };
 }
 
@@ -217,11 +217,8 @@ function write(replay: StoredReplay, now: Millis): Statement<number> {
     where tenant = ${replay.tenant} and stream = ${replay.stream} and id = ${replay.id}`;
 }
 
-function* prune(
-  { horizon }: ReplaySteps,
-  { olderThanMs, take }: Parameters<ReplayStore['prune']>[0],
-): Command<number> {
-  const before = yield* horizon(olderThanMs);
+function* prune({ olderThanMs, take }: StepQuery): Command<number> {
+  const before = yield* horizonOf(olderThanMs);
   return yield* sql.run`
     delete from replays where (tenant, stream, id) in (
       select tenant, stream, id from replays

@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import type { Attempt, Health, Offset } from '../../core/types.ts';
+import type { Attempt, Offset } from '../../core/types.ts';
 import type { CursorRaise } from '../port/ownership.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
@@ -31,11 +31,8 @@ export interface Runs {
   noteDue(run: Run): Call<void>;
   /** Adds the same entry to the history of each of these deliveries of a stream. */
   addEntries(run: Run, events: readonly HistoryEvent[], entry: Attempt): Call<void>;
-  /**
-   * Turns the deliveries of a stream that wait for an attempt into failures, because it is disabled.
-   * Returns the health after that; the caller writes it.
-   */
-  failWaiting(run: Run, now: Millis): Call<Health>;
+  /** Adds failures of a stream to the counts of the hour. */
+  countFailed(run: Run, failed: number, now: Millis): Call<void>;
   /** Returns the last offset assigned of a log; 0 for an unknown tenant. */
   head(tenant: number): Call<Offset>;
   /** Returns the oldest retained offset after `after`; one past the head when there is none. */

@@ -25,6 +25,7 @@ import {
   type Statement,
   together,
 } from './command.ts';
+import { failWaiting } from './disabling.ts';
 import { forShare, Fragment, piece } from './dialect.ts';
 import type { Runs } from './runs.ts';
 
@@ -224,7 +225,10 @@ function* switched(
 ): Command<Enabling & { readonly runAfter: Run }> {
   if (run.status === wanted.status) return { runAfter: run, ...noSwitch };
   if (wanted.status === 'disabled') {
-    return { runAfter: { ...run, health: yield* runs.failWaiting(run, now) }, ...noSwitch };
+    return {
+      runAfter: { ...run, health: yield* failWaiting(runs, run, 'retrying', now) },
+      ...noSwitch,
+    };
   }
   if (resume !== 'held') {
     const passedOver = yield* passedOverBy(run, wanted.subscriptions, head);

@@ -3,7 +3,8 @@ import type { UpkeepStore } from '../port/upkeep.ts';
 import { type Database, numbers } from './database.ts';
 import { dayMs, dayOf } from './partitions.ts';
 import { type DeliveryKey, deliveriesAfter } from './history-pruner.ts';
-import { horizonOf } from './horizon.ts';
+import { horizonOf } from '../directory/horizon.ts';
+import { run } from './commands.ts';
 import type { KnownStore, StoreIdentity } from './identity.ts';
 import { type DayDeps, type DayTable, daysOf, isLeftOver, removeFirst } from './old-days.ts';
 
@@ -31,7 +32,7 @@ export function createEventDayDropper(deps: DayDeps): UpkeepStore['dropEvents'] 
     known: KnownStore,
     { olderThanMs, take }: Parameters<UpkeepStore['dropEvents']>[0],
   ): Promise<number> => {
-    const before = dayOf(await horizonOf(db, olderThanMs));
+    const before = dayOf(await run(db, horizonOf(olderThanMs)));
     const tables = await daysOf(db, 'events');
     if ((await removeFirst(deps, tables.filter(isLeftOver))) > 0) return 1;
     const old = tables.filter((table) => !isLeftOver(table) && table.day < before);

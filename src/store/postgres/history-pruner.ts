@@ -2,7 +2,8 @@ import type { Offset } from '../../core/types.ts';
 import type { DeliveryStore } from '../port/deliveries.ts';
 import { type Database, numbers, type Queries } from './database.ts';
 import { dayOf } from './partitions.ts';
-import { horizonOf } from './horizon.ts';
+import { horizonOf } from '../directory/horizon.ts';
+import { run } from './commands.ts';
 import type { KnownStore, StoreIdentity } from './identity.ts';
 import { type DayDeps, type DayTable, daysOf, isLeftOver, removeFirst } from './old-days.ts';
 
@@ -40,7 +41,7 @@ export function createHistoryPruner(deps: DayDeps): DeliveryStore['pruneAttempts
     known: KnownStore,
     { olderThanMs, take }: Parameters<DeliveryStore['pruneAttempts']>[0],
   ): Promise<number> => {
-    const before = dayOf(await horizonOf(db, olderThanMs));
+    const before = dayOf(await run(db, horizonOf(olderThanMs)));
     const tables = await daysOf(db, 'attempts');
     if ((await removeFirst(deps, tables.filter(isLeftOver))) > 0) return 1;
     const old = tables.filter((table) => !isLeftOver(table) && table.day < before);

@@ -8,7 +8,8 @@ import { traced } from '../rows/delivered-event.ts';
 import { numbers, type Database, type Queries } from './database.ts';
 import { dayOf } from './partitions.ts';
 import { headMarks } from './head-marks.ts';
-import { horizonOf } from './horizon.ts';
+import { horizonOf } from '../directory/horizon.ts';
+import { run } from './commands.ts';
 import { type KnownStore, type StoreIdentity, unknownStore } from './identity.ts';
 import { daysMax, publicationOf } from './log-days.ts';
 import { lockMs, unlessInUse } from './old-days.ts';
@@ -307,7 +308,7 @@ async function prune(
   { olderThanMs, take }: Parameters<LogStore['prune']>[1],
 ): Promise<number> {
   const { db } = deps;
-  const before = await horizonOf(db, olderThanMs);
+  const before = await run(db, horizonOf(olderThanMs));
   const row = await db.get<PruneRow>`
     select head, last_published_at, pruned_to, oldest_at, (
       select min(r.cursor) from runs r join streams s on s.tenant = r.tenant and s.id = r.stream

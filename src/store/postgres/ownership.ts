@@ -12,8 +12,10 @@ import type {
 import { isSkewed, skewMaxMs, type WaitRule } from '../port/time.ts';
 import { nextDueInMs } from '../rules/due.ts';
 import type { Seal } from '../seal.ts';
+import { failWaiting } from '../directory/disabling.ts';
+import { run as runCommand } from './commands.ts';
 import { numbers, type Database, type Queries } from './database.ts';
-import { failWaiting } from './disabling.ts';
+import { runSteps } from './run-steps.ts';
 import type { StoreIdentity } from './identity.ts';
 import { isPresent, lockRuns, raiseCursors, type Run, writeRuns } from './runs.ts';
 import type { ServerTime } from './time.ts';
@@ -259,7 +261,8 @@ async function begin(tx: Queries, runs: ReadonlyMap<string, Run>, now: Millis): 
   if (runs.size === 0) return;
   const claimed = [...runs.values()];
   for (const run of claimed.filter(({ status }) => status === 'disabled')) {
-    await writeRuns(tx, [{ ...run, health: await failWaiting(tx, run, 'parked', now) }]);
+    const health = await runCommand(tx, failWaiting(runSteps, run, 'parked', now));
+    await writeRuns(tx, [{ ...run, health }]);
   }
   await tx.run`
     update deliveries set due_at = ${now}

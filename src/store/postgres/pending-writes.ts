@@ -11,11 +11,11 @@ import {
   isEnabled,
   newBatchState,
 } from '../rules/settlement.ts';
+import { disabledAt } from '../directory/disabling.ts';
 import type { Entry } from './attempts.ts';
 import type { Queries } from './database.ts';
 import { type Days, everyDay, widened } from './day-ranges.ts';
 import { dayOf } from './partitions.ts';
-import { disabledEntry } from './disabling.ts';
 import { readWaiting, type Row } from './rows.ts';
 import type { Run } from './runs.ts';
 
@@ -103,7 +103,8 @@ async function failWaitingOf(tx: Queries, writes: PendingWrites, now: Millis): P
   for (const row of waiting) {
     const before = rowIn(row);
     if (before === undefined) continue;
-    entries.push(disabledEntry(run, { id: row.eventId, offset: row.offset }, now));
+    const event = { id: row.eventId, offset: row.offset };
+    entries.push({ run, event, attempt: disabledAt(now) });
     const failedAt = before.failedAt ?? now;
     const after = { ...before, state: 'failed', dueAt: undefined, failedAt } as const;
     changed.set(row.eventId, withEntry({ ...row, after }, now));

@@ -8,7 +8,6 @@ import { type MaterializeStep, sentBefore } from '../rules/replay.ts';
 import type { BatchState } from '../rules/settlement.ts';
 import { run as runCommand } from './commands.ts';
 import { type Database, numbers, type Queries } from './database.ts';
-import { horizonOf } from './horizon.ts';
 import type { StoreIdentity } from './identity.ts';
 import { daysMax, stretchOf } from './log-days.ts';
 import { dayMs, dayOf } from './partitions.ts';
@@ -18,7 +17,6 @@ export function createReplaySteps(db: Database, identity: StoreIdentity): Replay
   return {
     transact: (command) => identity.transact(db, 'durable', (tx) => runCommand(tx, command())),
     addRows: (...read) => new Call((tx: Queries) => addRows(tx, ...read)),
-    horizon: (olderThanMs) => new Call((tx: Queries) => horizonOf(tx, olderThanMs)),
   };
 }
 

@@ -3,9 +3,9 @@ import { Call } from '../directory/command.ts';
 import type { Runs } from '../directory/runs.ts';
 import { addAttempts } from './attempts.ts';
 import type { Queries } from './database.ts';
-import { failWaiting } from './disabling.ts';
 import { oldestAfter, tipOf } from './log.ts';
 import { lockRun, lockRuns, noteChanges, raiseCursors, writeRuns } from './runs.ts';
+import { addStats } from './stats.ts';
 import { storeNow } from './time.ts';
 
 /** The steps of commands on streams. */
@@ -29,7 +29,8 @@ export const runSteps: Runs = {
         events.map((event) => ({ run, event, attempt })),
       ),
     ),
-  failWaiting: (run, now) => new Call((tx: Queries) => failWaiting(tx, run, 'retrying', now)),
+  countFailed: ({ tenant, stream }, failed, now) =>
+    new Call((tx: Queries) => addStats(tx, [{ tenant, stream, delivered: 0, failed }], now)),
   head: (tenant) => new Call(async (tx: Queries) => (await tipOf(tx, tenant)).head),
   oldestAfter: (tenant, after) => new Call((tx: Queries) => oldestAfter(tx, tenant, after)),
 };

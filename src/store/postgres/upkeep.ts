@@ -2,16 +2,16 @@ import type { UpkeepStore } from '../port/upkeep.ts';
 import type { Database, Queries } from './database.ts';
 import { makeDaysAhead } from './partitions.ts';
 import { createEventDayDropper } from './event-days.ts';
-import { horizonOf } from './horizon.ts';
+import { horizonOf } from '../directory/horizon.ts';
+import { run } from './commands.ts';
 import type { StoreIdentity } from './identity.ts';
-import { lagging } from './lag.ts';
 import { type DayDeps, lockMs, unlessInUse } from './old-days.ts';
 
 /** Tenants whose events are older than the retention by less than this are left to a later call. */
 const slackMs = 3_600_000;
 
 /** Keeps a database within its retention. The state of its steps is in memory of this process. */
-export function createUpkeepStore(deps: DayDeps): Omit<UpkeepStore, 'disableLagging'> {
+export function createUpkeepStore(deps: DayDeps): Omit<UpkeepStore, 'lagging' | 'disableLagging'> {
   const { db, identity } = deps;
   return {
     lead: (leader, leaseMs) => lead(db, leader, leaseMs),
@@ -26,7 +26,6 @@ export function createUpkeepStore(deps: DayDeps): Omit<UpkeepStore, 'disableLagg
     dropEvents: createEventDayDropper(deps),
     releaseKept: createKeptReleaser(db, identity),
     shrink: () => Promise.resolve(0),
-    lagging: (query) => lagging(db, query),
     noteLag: async ({ tenant, stream, reportedPercent }, percent) => {
       await db.run`
         update streams set lag_reported = ${percent}, lag_at = leat_now()
@@ -54,7 +53,7 @@ async function tenantsToPrune(
   db: Queries,
   { olderThanMs, after, take }: Parameters<UpkeepStore['tenantsToPrune']>[0],
 ): ReturnType<UpkeepStore['tenantsToPrune']> {
-  const before = (await horizonOf(db, olderThanMs)) - Math.min(slackMs, olderThanMs / 24);
+  const before = (await run(db, horizonOf(olderThanMs))) - Math.min(slackMs, olderThanMs / 24);
   const rows = await db.all<{ id: number }>`
     select id from tenants
     where id > ${after} and head > pruned_to and oldest_at < ${Math.floor(before)}

@@ -12,23 +12,13 @@ import { createWriter } from '../directory/dialect.ts';
 import { type BoundedRows, readPieces } from '../rows/bounded.ts';
 import type { Bindable, Database } from './database.ts';
 
-/** Runs commands synchronously, except that a large page is read in pieces (see bounded.ts). */
-export interface SqliteCommands extends Commands {
-  /** Runs a command within the caller's transaction. */
-  run<T>(command: Command<T>): T;
-}
+const write = createWriter('sqlite');
 
-export function createCommands(db: Database): SqliteCommands {
-  const send = createSender(db);
-  const run = <T>(command: Command<T>): T => {
-    let step = command.next();
-    while (step.done !== true) step = command.next(resultOf(step.value, send));
-    return step.value;
-  };
+/** Runs commands synchronously, except that a large page is read in pieces (see bounded.ts). */
+export function createCommands(db: Database): Commands {
   return {
-    run,
     transact: async (durability, command) =>
-      db.transact(durability === 'relaxed' ? 'relaxed' : 'durable', () => run(command())),
+      db.transact(durability === 'relaxed' ? 'relaxed' : 'durable', () => run(db, command())),
     read: async (command) => {
       let step = command.next();
       while (step.done !== true) {
@@ -36,7 +26,7 @@ export function createCommands(db: Database): SqliteCommands {
         const steps = isList(value) ? value : [value];
         const results = [];
         for (const each of steps) {
-          results.push(each instanceof PageRead ? await pageOf(each, send) : resultOf(each, send));
+          results.push(each instanceof PageRead ? await pageOf(db, each) : resultOf(db, each));
         }
         step = command.next(isList(value) ? results : results[0]);
       }
@@ -45,39 +35,32 @@ export function createCommands(db: Database): SqliteCommands {
   };
 }
 
-interface Sender {
-  result(statement: Statement<unknown>): unknown;
-  rows(statement: Statement<unknown>): Iterable<unknown>;
-  call(step: Call<unknown>): unknown;
+/** Runs a command within the caller's transaction. */
+export function run<T>(db: Database, command: Command<T>): T {
+  let step = command.next();
+  while (step.done !== true) step = command.next(resultOf(db, step.value));
+  return step.value;
 }
 
-function createSender(db: Database): Sender {
-  const write = createWriter('sqlite');
-  return {
-    result: (statement) => {
-      const { strings, values } = write(statement);
-      return db[statement.kind](strings, ...(values as Bindable[]));
-    },
-    rows: (statement) => {
-      const { strings, values } = write(statement);
-      return db.each(strings, ...(values as Bindable[]));
-    },
-    // Functions of this engine take its connection.
-    call: ({ work }) => work(db as never),
-  };
-}
-
-function resultOf(step: Step | readonly Step[], send: Sender): unknown {
-  if (isList(step)) return step.map((each) => resultOf(each, send));
+function resultOf(db: Database, step: Step | readonly Step[]): unknown {
+  if (isList(step)) return step.map((each) => resultOf(db, each));
   if (step instanceof PageRead) throw new Error('A page is read outside of transactions.');
-  if (step instanceof Call) return send.call(step);
-  return step instanceof Lock ? undefined : send.result(step);
+  // Functions of this engine take its connection.
+  if (step instanceof Call) return step.work(db as never);
+  if (step instanceof Lock) return undefined;
+  const { strings, values } = write(step);
+  return db[step.kind](strings, ...(values as Bindable[]));
 }
 
-function pageOf({ query }: PageRead<unknown>, send: Sender): Promise<BoundedRows<unknown>> {
+function rowsOf(db: Database, statement: Statement<unknown>): Iterable<unknown> {
+  const { strings, values } = write(statement);
+  return db.each(strings, ...(values as Bindable[]));
+}
+
+function pageOf(db: Database, { query }: PageRead<unknown>): Promise<BoundedRows<unknown>> {
   const { columns, otherBytes = 0 } = query;
   return readPieces(
-    (read, take) => send.rows(query.rowsAfter(read, take)),
+    (read, take) => rowsOf(db, query.rowsAfter(read, take)),
     query,
     (row) => {
       const texts = row as Record<string, string | Uint8Array>;

@@ -3,7 +3,7 @@ import type { Hint } from '../port/hints.ts';
 import type { StoreTime } from '../port/time.ts';
 import { claimDue } from './due.ts';
 import { createHistoryPruner } from './history-pruner.ts';
-import type { UpkeepDeps } from './horizon.ts';
+import type { UpkeepDeps } from './upkeep-step.ts';
 import { createSettle } from './settle.ts';
 
 export interface DeliveryDeps extends UpkeepDeps {

@@ -1,6 +1,8 @@
 import type { Millis } from '../../core/clock.ts';
 import type { DeliveryStore } from '../port/deliveries.ts';
-import { doInStep, horizonOf, type UpkeepDeps } from './horizon.ts';
+import { horizonOf } from '../directory/horizon.ts';
+import { run } from './commands.ts';
+import { doInStep, type UpkeepDeps } from './upkeep-step.ts';
 
 const dayMs = 86_400_000;
 
@@ -32,7 +34,7 @@ export function createHistoryPruner(deps: UpkeepDeps): DeliveryStore['pruneAttem
   let walk: Walk | undefined;
 
   return async ({ olderThanMs, take }) => {
-    const horizon = horizonOf(deps, olderThanMs);
+    const horizon = run(deps.db, horizonOf(olderThanMs));
     const before = horizon - (horizon % dayMs);
     if (walk?.before !== before) walk = { before, after: start, phase: 'keeping' };
     const { phase, after } = walk;

@@ -6,7 +6,9 @@ import { traced } from '../rows/delivered-event.ts';
 import { type AppendDeps, createAppend, headOf } from './append.ts';
 import type { Database } from './database.ts';
 import { headMarks } from './head-marks.ts';
-import { doInStep, horizonOf, type UpkeepDeps } from './horizon.ts';
+import { horizonOf } from '../directory/horizon.ts';
+import { run } from './commands.ts';
+import { doInStep, type UpkeepDeps } from './upkeep-step.ts';
 
 /** Offsets that one page scans: about 3 ms for a type that never occurs. */
 const scanMax = 10_000;
@@ -125,7 +127,7 @@ function eventOf(row: EventRow): LogEvent {
 
 function prune(deps: LogDeps, tenant: number, query: Parameters<LogStore['prune']>[1]): number {
   const { db, clock } = deps;
-  const before = horizonOf(deps, query.olderThanMs);
+  const before = run(deps.db, horizonOf(query.olderThanMs));
   const passed = lowestCursor(db, tenant);
   return doInStep(clock, query.take, (rest) => {
     const oldest = db.all<{ offset: Offset; published_at: Millis }>`

@@ -1,5 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type { HealthLimits } from '../../core/types.ts';
+import { failWaiting } from '../directory/disabling.ts';
 import type { Outcome } from '../port/settlement.ts';
 import {
   applyOutcome,
@@ -11,7 +12,8 @@ import {
 import type { Run } from '../rows/runs.ts';
 import { addAttempt } from './attempts.ts';
 import type { Database } from './database.ts';
-import { failWaiting } from './disabling.ts';
+import { historySteps } from './run-steps.ts';
+import { run as runCommand } from './commands.ts';
 
 /** Records one outcome: its history, its row, and its effect on the counters. */
 export function recordOutcome(
@@ -29,7 +31,8 @@ export function recordOutcome(
   if (row === 'removed') removeRow(db, run, outcome);
   else if (row !== 'unchanged') writeRow(db, run, outcome, row);
   if (countEnd(state, transition, limits)) {
-    state.health = failWaiting(db, { ...run, health: state.health }, 'retrying', now);
+    const present = { ...run, health: state.health };
+    state.health = runCommand(db, failWaiting(historySteps, present, 'retrying', now));
   }
 }
 

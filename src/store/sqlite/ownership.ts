@@ -3,6 +3,7 @@ import type { Offset, Stream, Node, StreamRef } from '../../core/types.ts';
 import { nextDueInMs } from '../rules/due.ts';
 import type { StoreTime, WaitRule } from '../port/time.ts';
 import type { Seal } from '../seal.ts';
+import { failWaiting } from '../directory/disabling.ts';
 import { readStream } from '../directory/streams.ts';
 import type {
   ClaimRequest,
@@ -13,9 +14,9 @@ import type {
   OwnershipStore,
 } from '../port/ownership.ts';
 import type { Run } from '../rows/runs.ts';
-import type { SqliteCommands } from './commands.ts';
+import { run as runCommand } from './commands.ts';
 import type { Database } from './database.ts';
-import { failWaiting } from './disabling.ts';
+import { historySteps } from './run-steps.ts';
 import { isPresent, raiseCursor, readRun, writeRun } from './runs.ts';
 
 /**
@@ -25,7 +26,6 @@ import { isPresent, raiseCursor, readRun, writeRun } from './runs.ts';
  */
 export function createOwnershipStore(deps: {
   readonly db: Database;
-  readonly commands: SqliteCommands;
   readonly seal: Seal;
   readonly clock: Pick<Clock, 'elapsedMs'>;
   readonly time: StoreTime;
@@ -188,7 +188,8 @@ function claimOne(
     update runs set owner = ${node.id}, epoch = epoch + 1, claim = ${request.claim}, unseen = 0
     where key = ${run.key}`;
   if (run.status === 'disabled') {
-    writeRun(db, { ...run, health: failWaiting(db, run, 'parked', now) });
+    const health = runCommand(db, failWaiting(historySteps, run, 'parked', now));
+    writeRun(db, { ...run, health });
   }
   // The attempts that parked these rows ended with their owner.
   db.run`
@@ -220,7 +221,7 @@ function hasSeen({ db, clock }: Deps, { tenant, stream }: StreamRef): boolean {
 
 function ownedNow(deps: Deps, node: Node, ref: StreamRef, rule: WaitRule): OwnedStream | undefined {
   const run = readRun(deps.db, ref.tenant, ref.stream);
-  const stream = deps.commands.run(readStream(deps.seal, ref.tenant, ref.stream));
+  const stream = runCommand(deps.db, readStream(deps.seal, ref.tenant, ref.stream));
   if (run?.owner !== node.id || stream === undefined) return undefined;
   return ownedStream(deps, run, stream, rule);
 }

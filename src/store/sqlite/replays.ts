@@ -6,14 +6,12 @@ import type { StoredReplay } from '../rows/replays.ts';
 import type { Run } from '../rows/runs.ts';
 import { type MaterializeStep, sentBefore } from '../rules/replay.ts';
 import type { Database } from './database.ts';
-import { horizonOf, type UpkeepDeps } from './horizon.ts';
 
 /** Creates the steps of commands on replays. */
-export function createReplaySteps(deps: UpkeepDeps & { readonly commands: Commands }): ReplaySteps {
+export function createReplaySteps({ transact }: Commands): ReplaySteps {
   return {
-    transact: (command) => deps.commands.transact('relaxed', command),
+    transact: (command) => transact('relaxed', command),
     addRows: (...read) => new Call((db: Database) => addRows(db, ...read)),
-    horizon: (olderThanMs) => new Call(() => horizonOf(deps, olderThanMs)),
   };
 }
 

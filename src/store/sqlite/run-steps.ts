@@ -4,9 +4,17 @@ import type { StoreTime } from '../port/time.ts';
 import { headOf } from './append.ts';
 import { addEntries } from './attempts.ts';
 import type { Database } from './database.ts';
-import { failWaiting } from './disabling.ts';
 import { oldestAfter } from './log.ts';
 import { noteChange, raiseCursor, readRun, writeRun } from './runs.ts';
+import { addStats } from './stats.ts';
+
+/** Those of them that settling needs as well. */
+export const historySteps: Pick<Runs, 'addEntries' | 'countFailed'> = {
+  addEntries: (run, events, entry) =>
+    new Call((db: Database) => addEntries(db, run.key, events, entry)),
+  countFailed: (run, failed, now) =>
+    new Call((db: Database) => addStats(db, run, { delivered: 0, failed }, now)),
+};
 
 /** Creates the steps of commands on streams. A transaction is the only writer: it locks nothing. */
 export function createRunSteps(time: StoreTime): Runs {
@@ -22,9 +30,7 @@ export function createRunSteps(time: StoreTime): Runs {
     noteChange: (run) => new Call((db: Database) => noteChange(db, run)),
     // The owner is in this process.
     noteDue: () => new Call(() => undefined),
-    addEntries: (run, events, entry) =>
-      new Call((db: Database) => addEntries(db, run.key, events, entry)),
-    failWaiting: (run, now) => new Call((db: Database) => failWaiting(db, run, 'retrying', now)),
+    ...historySteps,
     head: (tenant) => new Call((db: Database) => headOf(db, tenant)),
     oldestAfter: (tenant, after) => new Call((db: Database) => oldestAfter(db, tenant, after)),
   };

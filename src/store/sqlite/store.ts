@@ -15,7 +15,7 @@ import { createDatabase, type Database } from './database.ts';
 import { createDeliveryStore } from './deliveries.ts';
 import { createFailureReader } from './failures.ts';
 import { createGuardedTime } from './guarded-time.ts';
-import type { UpkeepDeps } from './horizon.ts';
+import type { UpkeepDeps } from './upkeep-step.ts';
 import { createLogStore } from './log.ts';
 import { createOwnershipStore, voidOwnership } from './ownership.ts';
 import { bodiesOf, engineOverview } from './overview.ts';
@@ -150,7 +150,7 @@ function directoryOf(
     runs: createRunSteps(time),
     failures: createFailureReader(db),
     countSkipped: (passedOver) => countSkipped(deps, passedOver),
-    replays: createReplaySteps(deps),
+    replays: createReplaySteps(deps.commands),
     sortedUsers,
   });
 }

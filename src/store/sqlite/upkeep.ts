@@ -2,8 +2,9 @@ import type { DatabaseSync } from 'node:sqlite';
 import type { Millis } from '../../core/clock.ts';
 import type { UpkeepStore } from '../port/upkeep.ts';
 import type { Database } from './database.ts';
-import { doInStep, horizonOf, type UpkeepDeps } from './horizon.ts';
-import { lagging } from './lag.ts';
+import { horizonOf } from '../directory/horizon.ts';
+import { run } from './commands.ts';
+import { doInStep, type UpkeepDeps } from './upkeep-step.ts';
 
 /**
  * Keeps a file within its retention. The file belongs to this process, so it leads, and events and
@@ -11,7 +12,7 @@ import { lagging } from './lag.ts';
  */
 export function createUpkeepStore(
   deps: UpkeepDeps & { readonly connection: DatabaseSync },
-): Omit<UpkeepStore, 'disableLagging'> {
+): Omit<UpkeepStore, 'lagging' | 'disableLagging'> {
   const { db, connection, clock } = deps;
   return {
     lead: () => Promise.resolve(true),
@@ -22,7 +23,6 @@ export function createUpkeepStore(
     dropEvents: () => Promise.resolve(0),
     releaseKept: createKeptReleaser(deps),
     shrink: async () => doInStep(clock, Infinity, () => shrink(connection)),
-    lagging: async (query) => lagging(deps, query),
     noteLag: async ({ tenant, stream, reportedPercent }, percent) => {
       db.transact(
         'relaxed',
@@ -39,7 +39,7 @@ function tenantsToPrune(
   deps: UpkeepDeps,
   { olderThanMs, after, take }: Parameters<UpkeepStore['tenantsToPrune']>[0],
 ): Awaited<ReturnType<UpkeepStore['tenantsToPrune']>> {
-  const before = horizonOf(deps, olderThanMs);
+  const before = run(deps.db, horizonOf(olderThanMs));
   const rows = deps.db.all<{ id: number; oldest: Millis | null }>`
     select t.id, (
       select published_at from events where tenant = t.id order by offset limit 1) as oldest

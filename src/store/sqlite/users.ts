@@ -1,16 +1,16 @@
 import { createKeyedSerialQueue } from '../../core/serial-queue.ts';
-import { sql, type Statement } from '../directory/command.ts';
+import { type Commands, sql, type Statement } from '../directory/command.ts';
 import type { ChangeUser, SortQuery, UserRow } from '../directory/users.ts';
 import type { Hint } from '../port/hints.ts';
 import type { StoreTime } from '../port/time.ts';
 import { appendWithin } from './append.ts';
-import type { SqliteCommands } from './commands.ts';
+import { run } from './commands.ts';
 import type { Database } from './database.ts';
 import type { WalRoom } from './wal-room.ts';
 
 export interface UserChangeDeps {
   readonly db: Database;
-  readonly commands: SqliteCommands;
+  readonly commands: Commands;
   readonly hint: (hint: Hint) => void;
   readonly time: StoreTime;
   readonly walRoom: WalRoom;
@@ -37,7 +37,7 @@ export function createUserChanges(deps: UserChangeDeps): UserChanges {
         const { write, event } = planned;
         await walRoom.make(planned.length + event.body.length);
         const { result, written } = db.transact('durable', () => {
-          const { result: outcome, isWritten } = commands.run(write());
+          const { result: outcome, isWritten } = run(db, write());
           if (!isWritten) return { result: outcome, written: [] };
           return { result: outcome, ...appendWithin(db, tenant, [event], time.now()) };
         });

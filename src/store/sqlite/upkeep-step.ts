@@ -1,20 +1,9 @@
-import type { Clock, Millis } from '../../core/clock.ts';
+import type { Clock } from '../../core/clock.ts';
 import type { Database } from './database.ts';
 
 export interface UpkeepDeps {
   readonly db: Database;
   readonly clock: Pick<Clock, 'now' | 'elapsedMs'>;
-}
-
-/**
- * Returns the instant before which things are older than `olderThanMs`. Age is measured from the
- * clock of this process, but never from later than the newest event of the store: a clock that is
- * ahead must not make everything old at once.
- */
-export function horizonOf({ db, clock }: UpkeepDeps, olderThanMs: number): Millis {
-  const row = db.get<{ newest: Millis | null }>`
-    select nullif(max(last_published_at), 0) as newest from tenants`;
-  return Math.min(clock.now(), row?.newest ?? Infinity) - olderThanMs;
 }
 
 /** A step yields to other work of the process after this time. */

@@ -1,0 +1,14 @@
+import type { Millis } from '../../core/clock.ts';
+import { type Command, sql } from './command.ts';
+
+/**
+ * Returns the instant before which things are older than `olderThanMs`. Age is measured from the
+ * time of the store, but never from later than the newest event of the store: a clock that is ahead
+ * must not make everything old at once.
+ */
+export function* horizonOf(olderThanMs: number): Command<Millis> {
+  const row = yield* sql.get<{ now: Millis; newest: Millis | null }>`
+    select leat_now() as now, nullif(max(last_published_at), 0) as newest from tenants`;
+  if (row === undefined) throw new Error('A select of an aggregate returned no row.');
+  return Math.min(row.now, row.newest ?? Infinity) - olderThanMs;
+}
