@@ -278,7 +278,10 @@ export class Incarnation {
     report({ kind: 'unexpected', error: new Error(text) });
   }
 
-  /** As many results may wait for the store as attempts may be under way, and no more. */
+  /**
+   * Returns whether attempts may begin: the lease is held, and fewer outcomes wait for the store
+   * than fit in one batch and one per slot.
+   */
   #mayBegin(): boolean {
     const { settleMax, concurrency } = this.#deps.settings;
     return this.#lease.isHeld && this.#settler.unsettled < settleMax + concurrency;
