@@ -131,9 +131,7 @@ function addUpdating(clients: Command, deps: CliDeps): void {
 }
 
 async function listClients({ api, terminal, json }: ApiRun): Promise<void> {
-  const clients = await numberedPages<ClientShown>(api, '/clients', undefined, {
-    itemsMax: Infinity,
-  });
+  const clients = await numberedPages<ClientShown>(api, '/clients');
   if (json) return terminal.print(writeJson(clients));
   for (const line of tableLines(columns, clients, terminal)) terminal.print(line);
 }
@@ -173,8 +171,6 @@ async function managementAudience(api: ApiClient): Promise<string> {
   const servers = await numberedPages<{ identifier?: string; is_system?: boolean }>(
     api,
     '/resource-servers',
-    undefined,
-    { itemsMax: Infinity },
   );
   const own = servers.find((each) => each.is_system === true && each.identifier !== undefined);
   if (own?.identifier !== undefined) return own.identifier;

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
+import { databaseConnection } from '../core/users.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -36,8 +37,6 @@ interface UserOptions extends CommonOptions {
   readonly username?: string;
   readonly data?: string;
 }
-
-const databaseConnection = 'Username-Password-Authentication';
 
 /** `leat users …` */
 export function addUserCommands(users: Command, deps: CliDeps): void {

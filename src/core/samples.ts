@@ -1,6 +1,7 @@
 import { catalogue } from './catalogue.ts';
 import { formatTime } from './date.ts';
 import type { Millis } from './clock.ts';
+import { databaseConnection as connection } from './users.ts';
 
 /** The fields of sample data that depend on the service and the time. */
 export interface SampleFacts {
@@ -34,7 +35,7 @@ const subjects: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   group: { id: 'grp_5mZq8Rk2Wd7Xc4Vb', name: 'sample-group' },
   connection: {
     id: 'con_5mZq8Rk2Wd7Xc4Vb',
-    name: 'Username-Password-Authentication',
+    name: connection,
     strategy: 'database',
   },
 };
@@ -49,7 +50,6 @@ function related(part: string, { service }: SampleFacts): object {
 function sampleUser(type: string, { now, service, issuer }: SampleFacts): object {
   const localId = '65e1a0b2c3d4e5f60718293a';
   const time = formatTime(now);
-  const connection = 'Username-Password-Authentication';
   return {
     user_id: `${service}|${localId}`,
     email: 'ada@example.com',

@@ -47,28 +47,22 @@ export async function allUsers<User>(
   const path = '/users';
   const first = await api.send({ method: 'GET', path, query: { take: 1 } });
   if (!Array.isArray(first.body)) return allPages<User>(api, path, 'users', { itemsMax });
-  return numberedPages<User>(api, path, undefined, {
-    itemsMax: Math.min(itemsMax, numberedUsersMax),
-  });
+  return numberedPages<User>(api, path, Math.min(itemsMax, numberedUsersMax));
 }
 
-/**
- * Returns the items of a list with numbered pages: bare arrays, or objects that hold them in `field`.
- */
+/** Returns the items of a list with numbered pages, at most `itemsMax`. */
 export async function numberedPages<Item>(
   api: Pick<ApiClient, 'send' | 'url'>,
   path: string,
-  field: string | undefined,
-  { itemsMax }: { readonly itemsMax: number },
+  itemsMax = Infinity,
 ): Promise<Item[]> {
   const items: Item[] = [];
   for (let page = 0; items.length < itemsMax; page++) {
     const query = { page, per_page: pageItemsMax };
     const { body } = await api.send({ method: 'GET', path, query });
-    const listed = field === undefined ? body : (Object(body) as Record<string, unknown>)[field];
-    if (!Array.isArray(listed)) throw notAPage(api.url, field ?? path);
-    items.push(...(listed as Item[]));
-    if (listed.length < pageItemsMax) break;
+    if (!Array.isArray(body)) throw notAPage(api.url, path);
+    items.push(...(body as Item[]));
+    if (body.length < pageItemsMax) break;
   }
   return items.slice(0, itemsMax);
 }
