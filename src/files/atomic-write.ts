@@ -32,3 +32,13 @@ export async function writeAtomically(
     await rm(draft, { force: true });
   }
 }
+
+/** Syncs a file, or the names in a folder, to the disk. */
+export async function syncPath(path: string): Promise<void> {
+  const handle = await open(path, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,9 +1,9 @@
-import { link, mkdir, open, readFile } from 'node:fs/promises';
+import { link, mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RandomBytes } from '../core/clock.ts';
 import { codeOf, StartRefused } from '../core/errors.ts';
 import { key32 } from '../core/value.ts';
-import { writeAtomically } from './atomic-write.ts';
+import { syncPath, writeAtomically } from './atomic-write.ts';
 
 const KEY_BYTES = 32;
 const OWNER_ONLY = 0o600;
@@ -88,7 +88,8 @@ export async function writeDataFile(
   const mode = forAll ? 0o644 : OWNER_ONLY;
   await inFolder(folder, async () => {
     await writeAtomically(join(folder, name), text, { random, mode });
-    await syncFolder(folder);
+    // A store whose key disappeared in a power cut could never be opened again.
+    await syncPath(folder);
   });
 }
 
@@ -104,7 +105,7 @@ export async function createDataFile(
   return inFolder(folder, async () => {
     // A link never replaces an existing file, as a rename would.
     await writeAtomically(file, text, { random, move: linkIfAbsent, mode: OWNER_ONLY });
-    await syncFolder(folder);
+    await syncPath(folder);
     return readFile(file, 'utf8');
   });
 }
@@ -159,15 +160,5 @@ async function linkIfAbsent(from: string, to: string): Promise<void> {
     await link(from, to);
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') throw error;
-  }
-}
-
-/** Syncs the folder: a store whose key disappeared in a power cut could never be opened again. */
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
   }
 }

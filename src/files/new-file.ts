@@ -2,6 +2,7 @@ import { link, lstat, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { RandomBytes } from '../core/clock.ts';
 import { codeOf, StartRefused } from '../core/errors.ts';
+import { syncPath } from './atomic-write.ts';
 
 /**
  * Creates a file atomically and never replaces one: `fill` writes a draft in the same folder, which
@@ -17,9 +18,9 @@ export async function createFile(
   try {
     await (await open(draft, 'wx', 0o600)).close();
     await fill(draft);
-    await sync(draft);
+    await syncPath(draft);
     await moveIfAbsent(draft, file);
-    await sync(dirname(file));
+    await syncPath(dirname(file));
   } catch (error) {
     throw codeOf(error)?.startsWith('E') === true && !(error instanceof StartRefused)
       ? new StartRefused(`${file} cannot be written: ${(error as Error).message}`, { cause: error })
@@ -51,14 +52,5 @@ async function moveIfAbsent(draft: string, file: string): Promise<void> {
     if (codeOf(error) === 'EEXIST') return requireAbsent(file);
     await requireAbsent(file);
     await rename(draft, file);
-  }
-}
-
-async function sync(path: string): Promise<void> {
-  const handle = await open(path, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
   }
 }

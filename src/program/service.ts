@@ -1,17 +1,13 @@
 import os from 'node:os';
-import type { Logger } from 'pino';
 import { createSystemAlerts } from '../alerting/system-alerts.ts';
 import type { Bootstrapped } from '../auth/bootstrap.ts';
-import type { DeliverCredentials } from '../auth/clients.ts';
-import type { SampleOptions } from '../auth/sample.ts';
-import type { Config } from '../config.ts';
-import type { Clock, RandomBytes } from '../core/clock.ts';
+import type { RandomBytes } from '../core/clock.ts';
 import { openOperator } from '../operator/serve.ts';
 import type { Store } from '../store/port/store.ts';
 import { removeLeaving } from '../upkeep/tenant-removal.ts';
 import { createAlerting } from './alerting.ts';
 import { createServiceDispatcher } from './dispatcher.ts';
-import { applyFirstStart } from './first-start.ts';
+import { applyFirstStart, type FirstStartDeps } from './first-start.ts';
 import { listen, refuseTakenAddress } from './listener.ts';
 import { createManagementApi } from './management-api.ts';
 import { openMetrics, type ServiceMetrics } from './metrics.ts';
@@ -42,17 +38,9 @@ export interface Service {
   readonly work: Promise<unknown>;
 }
 
-export interface ServiceDeps {
-  readonly config: Config;
-  readonly clock: Clock;
-  readonly random: RandomBytes;
-  readonly log: Logger;
+export interface ServiceDeps extends FirstStartDeps {
   /** Version of the program, for the `User-Agent` of deliveries. */
   readonly version: string;
-  /** Delivers a generated management client to the operator; absent: the settings must name one. */
-  readonly deliverCredentials?: DeliverCredentials | undefined;
-  /** The sample of the message API that a first start creates; absent: none. */
-  readonly sample?: SampleOptions | undefined;
   /** Returns all addresses of a name; absent: those that the system resolver finds. */
   readonly addressesOf?: (hostname: string) => Promise<readonly string[]>;
 }
