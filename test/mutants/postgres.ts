@@ -126,9 +126,9 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: kept bodies that are released while a delivery needs them',
-    file: 'store/postgres/upkeep.ts',
-    before: 'const over = rows.filter(({ needed }) => needed !== true);',
-    after: 'const over = rows.filter(({ needed }) => needed === true);',
+    file: 'store/directory/kept.ts',
+    before: 'const over = rows.filter(({ needed }) => needed === null);',
+    after: 'const over = rows.filter(({ needed }) => needed !== null);',
     killedBy: contract(
       'pruneAttempts: an event that many streams need is kept until the last of them has it',
     ),

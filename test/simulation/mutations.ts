@@ -365,9 +365,9 @@ export const simulationMutants: readonly Mutant[] = [
   },
   {
     name: 'kept bodies that are removed while deliveries need them',
-    file: 'store/sqlite/upkeep.ts',
-    before: 'if (needed === 1) continue;',
-    after: 'if (needed === 2) continue;',
+    file: 'store/directory/kept.ts',
+    before: 'rows.filter(({ needed }) => needed === null);',
+    after: 'rows;',
   },
   {
     name: 'history of open failures that leaves with its day',

@@ -64,6 +64,14 @@ export function oneOf(list: readonly string[]): Fragment {
   });
 }
 
+/** The same for a column of numbers. */
+export function oneOfNumbers(list: readonly number[]): Fragment {
+  return new Fragment({
+    sqlite: piece`in (select value from json_each(${jsonOf(list)}))`,
+    postgres: piece`= any(${list}::bigint[])`,
+  });
+}
+
 /** A table `listed` with the numbers in its column `value`. */
 export function listedNumbers(list: readonly number[]): Fragment {
   return new Fragment({

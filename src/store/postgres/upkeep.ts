@@ -2,7 +2,9 @@ import type { UpkeepStore } from '../port/upkeep.ts';
 import type { Database, Queries } from './database.ts';
 import { makeDaysAhead } from './partitions.ts';
 import { createEventDayDropper } from './event-days.ts';
+import { type Command, sql } from '../directory/command.ts';
 import { horizonOf } from '../directory/horizon.ts';
+import { createBodyWalk, createWalk, type WalkedPage } from '../directory/kept.ts';
 import { run } from './commands.ts';
 import type { StoreIdentity } from './identity.ts';
 import { type DayDeps, lockMs, unlessInUse } from './old-days.ts';
@@ -67,84 +69,33 @@ async function tenantsToPrune(
  * to count, and settlements of streams that need the same event do not wait for each other.
  */
 function createKeptReleaser(db: Database, identity: StoreIdentity): UpkeepStore['releaseKept'] {
-  const bodies = createWalk({ tenant: -1, offset: -1 }, (after, take) =>
-    // A body that no delivery needed in another store may be needed in this one.
-    identity.transact(db, 'relaxed', (tx) => releaseBodies(tx, after, take)),
-  );
-  const history = createWalk({ tenant: -1, key: -1 }, (after) => releaseHistory(db, after));
+  const bodies = createBodyWalk();
+  const history = createWalk({ tenant: -1, key: -1 }, releaseHistory);
+  // A body that no delivery needed in another store may be needed in this one.
+  const nextBodies = (take: number): Promise<number> =>
+    identity.transact(db, 'relaxed', (tx) => run(tx, bodies.next(take)));
   return async ({ take }) => {
-    const checked = (await bodies.next(take)) + (await history.next(take));
-    if (!bodies.isOver() || !history.isOver()) return checked;
+    const checked = bodies.isOver() ? 0 : await nextBodies(take);
+    const all = checked + (await run(db, history.next(take)));
+    if (!bodies.isOver() || !history.isOver()) return all;
     bodies.restart();
     history.restart();
     return 0;
   };
 }
 
-interface Page<Key> {
-  readonly checked: number;
-  /** The start of the next page; absent after the last one. */
-  readonly last: Key | undefined;
+interface HistoryKey {
+  readonly tenant: number;
+  readonly key: number;
 }
 
-/** A walk over a table, page by page; at its end it stops until it is started again. */
-interface Walk {
-  /** Returns how much it checked; 0 only when the walk is over. */
-  next(take: number): Promise<number>;
-  isOver(): boolean;
-  restart(): void;
-}
-
-function createWalk<Key>(
-  start: Key,
-  check: (after: Key, take: number) => Promise<Page<Key>>,
-): Walk {
-  let after: Key | undefined = start;
-  return {
-    next: async (take) => {
-      if (after === undefined) return 0;
-      const { checked, last } = await check(after, take);
-      after = last;
-      return checked;
-    },
-    isOver: () => after === undefined,
-    restart: () => {
-      after = start;
-    },
-  };
-}
-
-async function releaseBodies(
-  db: Queries,
-  after: { readonly tenant: number; readonly offset: number },
-  take: number,
-): Promise<Page<{ tenant: number; offset: number }>> {
-  const rows = await db.all<{ tenant: number; offset: number; needed: boolean | null }>`
-    select k.tenant, k."offset", (
-      select true from deliveries d
-      where d.tenant = k.tenant and d.event_id = k.id and d."offset" = k."offset" limit 1) as needed
-    from kept_events k
-    where (k.tenant, k."offset") > (${after.tenant}::int, ${after.offset}::bigint)
-    order by k.tenant, k."offset" limit ${take}`;
-  const over = rows.filter(({ needed }) => needed !== true);
-  for (const [tenant, own] of Map.groupBy(over, (row) => row.tenant)) {
-    await db.run`
-      delete from kept_events
-      where tenant = ${tenant} and "offset" = any(${own.map(({ offset }) => offset)}::bigint[])`;
-  }
-  return { checked: rows.length, last: rows.length < take ? undefined : rows.at(-1) };
-}
-
-async function releaseHistory(
-  db: Database,
-  after: { readonly tenant: number; readonly key: number },
-): Promise<Page<{ tenant: number; key: number }>> {
-  const next = await db.get<{ tenant: number; key: number }>`
+function* releaseHistory(after: HistoryKey): Command<WalkedPage<HistoryKey>> {
+  const next = yield* sql.get<HistoryKey>`
     select tenant, stream_key as key from attempts
     where day = 0 and (tenant, stream_key) > (${after.tenant}::int, ${after.key}::bigint)
     order by tenant, stream_key limit 1`;
   if (next === undefined) return { checked: 0, last: undefined };
-  await db.run`
+  yield* sql.run`
     delete from attempts a
     where a.day = 0 and a.tenant = ${next.tenant} and a.stream_key = ${next.key}
       and a.event_key not in (

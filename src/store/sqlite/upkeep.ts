@@ -1,8 +1,10 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Millis } from '../../core/clock.ts';
 import type { UpkeepStore } from '../port/upkeep.ts';
-import type { Database } from './database.ts';
+import { type Command, sql } from '../directory/command.ts';
+import { oneOfNumbers } from '../directory/dialect.ts';
 import { horizonOf } from '../directory/horizon.ts';
+import { createBodyWalk, createWalk, type WalkedPage } from '../directory/kept.ts';
 import { run } from './commands.ts';
 import { doInStep, type UpkeepDeps } from './upkeep-step.ts';
 
@@ -53,70 +55,24 @@ function tenantsToPrune(
 
 /** A step checks some kept bodies and some kept history. */
 function createKeptReleaser({ db, clock }: UpkeepDeps): UpkeepStore['releaseKept'] {
-  const walks = [
-    createWalk({ tenant: -1, offset: -1 }, (after) => releaseBodies(db, after)),
-    createWalk(beforeAll, (after) => releaseHistory(db, after)),
-  ];
+  const walks = [createBodyWalk(), createWalk(beforeAll, releaseHistory)];
   return async ({ take }) =>
     db.transact('relaxed', () => {
       let checked = 0;
-      for (const walk of walks) checked += doInStep(clock, take, walk.next);
+      for (const walk of walks) {
+        checked += doInStep(clock, take, () => run(db, walk.next(partRows)));
+      }
       if (!walks.every((walk) => walk.isOver())) return checked;
       for (const walk of walks) walk.restart();
       return 0;
     });
 }
 
-/** A walk over a table, part by part; at its end it stops until it is started again. */
-interface Walk {
-  /** Returns how many rows it checked; 0 only when the walk is over. */
-  next(): number;
-  isOver(): boolean;
-  restart(): void;
-}
-
-/** `check` returns the keys of the rows that it checked; fewer than {@link partRows} are the last ones. */
-function createWalk<Key>(start: Key, check: (after: Key) => readonly Key[]): Walk {
-  let after: Key | undefined = start;
-  return {
-    next: () => {
-      if (after === undefined) return 0;
-      const keys = check(after);
-      after = keys.length < partRows ? undefined : keys.at(-1);
-      return keys.length;
-    },
-    isOver: () => after === undefined,
-    restart: () => {
-      after = start;
-    },
-  };
-}
-
-interface BodyKey {
-  readonly tenant: number;
-  readonly offset: number;
-}
-
-function releaseBodies(db: Database, after: BodyKey): readonly BodyKey[] {
-  // The index is named as in `offsetOf` of the log.
-  const rows = db.all<BodyKey & { needed: number }>`
-    select k.tenant, k.offset, exists (
-      select 1 from deliveries d indexed by deliveries_event
-      where d.tenant = k.tenant and d.event_id = k.id and d.offset = k.offset) as needed
-    from kept_events k where (k.tenant, k.offset) > (${after.tenant}, ${after.offset})
-    order by k.tenant, k.offset limit ${partRows}`;
-  for (const { tenant, offset, needed } of rows) {
-    if (needed === 1) continue;
-    db.run`delete from kept_events where tenant = ${tenant} and offset = ${offset}`;
-  }
-  return rows;
-}
-
 /** Below every number of kept history. */
 const beforeAll = Number.MIN_SAFE_INTEGER;
 
-function releaseHistory(db: Database, after: number): readonly number[] {
-  const rows = db.all<{ number: number; needed: number }>`
+function* releaseHistory(after: number, take: number): Command<WalkedPage<number>> {
+  const rows = yield* sql.all<{ number: number; needed: number }>`
     select k.number, case when k.event_key >= 0 then exists (
       select 1 from runs r join deliveries d
         on d.tenant = r.tenant and d.stream = r.stream and d.offset = k.event_key
@@ -126,14 +82,10 @@ function releaseHistory(db: Database, after: number): readonly number[] {
         on d.tenant = r.tenant and d.stream = r.stream and d.offset is null
       where r.key = k.stream_key and leat_test_key(d.event_id) = k.event_key)
     end as needed
-    from attempts_kept k where k.number > ${after} order by k.number limit ${partRows}`;
+    from attempts_kept k where k.number > ${after} order by k.number limit ${take}`;
   const over = rows.filter(({ needed }) => needed === 0).map(({ number }) => number);
-  if (over.length > 0) {
-    db.run`
-      delete from attempts_kept
-      where number in (select value from json_each(${JSON.stringify(over)}))`;
-  }
-  return rows.map(({ number }) => number);
+  if (over.length > 0) yield* sql.run`delete from attempts_kept where number ${oneOfNumbers(over)}`;
+  return { checked: rows.length, last: rows.length < take ? undefined : rows.at(-1)?.number };
 }
 
 /** Rows between two checks of the time. */

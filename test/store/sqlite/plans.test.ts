@@ -49,5 +49,6 @@ function statements(): { readonly location: string; readonly sql: string }[] {
 /** Returns what a value of a template is in the statement: a fragment has a text of its own. */
 function inSqlite(value: string): string {
   if (value.startsWith('oneOf(')) return 'in (select value from json_each(?))';
+  if (value === 'byEvent') return 'indexed by deliveries_event';
   return /^(?:entryAt\(|forUpdate$|newDays\(|dayColumns$|columns$)/.test(value) ? '' : '?';
 }

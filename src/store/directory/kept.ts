@@ -1,0 +1,65 @@
+import { type Command, sql } from './command.ts';
+import { oneOfNumbers, perDialect } from './dialect.ts';
+
+/** A walk over a table, page by page; at its end it stops until it is started again. */
+export interface Walk {
+  /** Checks a page of `take` rows. Returns how much it checked; 0 only when the walk is over. */
+  next(take: number): Command<number>;
+  isOver(): boolean;
+  restart(): void;
+}
+
+export interface WalkedPage<Key> {
+  readonly checked: number;
+  /** The start of the next page; absent after the last one. */
+  readonly last: Key | undefined;
+}
+
+export function createWalk<Key>(
+  start: Key,
+  check: (after: Key, take: number) => Command<WalkedPage<Key>>,
+): Walk {
+  let after: Key | undefined = start;
+  return {
+    *next(take) {
+      if (after === undefined) return 0;
+      const { checked, last } = yield* check(after, take);
+      after = last;
+      return checked;
+    },
+    isOver: () => after === undefined,
+    restart: () => {
+      after = start;
+    },
+  };
+}
+
+interface BodyKey {
+  readonly tenant: number;
+  readonly offset: number;
+}
+
+/** The walk that removes kept bodies which no delivery needs. */
+export function createBodyWalk(): Walk {
+  return createWalk({ tenant: -1, offset: -1 }, releaseBodies);
+}
+
+/** Without statistics SQLite would scan the deliveries of a tenant. */
+const byEvent = perDialect({ sqlite: 'indexed by deliveries_event', postgres: '' });
+
+function* releaseBodies(after: BodyKey, take: number): Command<WalkedPage<BodyKey>> {
+  const rows = yield* sql.all<BodyKey & { readonly needed: boolean | number | null }>`
+    select k.tenant, k."offset", (
+      select true from deliveries d ${byEvent}
+      where d.tenant = k.tenant and d.event_id = k.id and d."offset" = k."offset" limit 1) as needed
+    from kept_events k
+    where (k.tenant, k."offset") > (${after.tenant}, ${after.offset})
+    order by k.tenant, k."offset" limit ${take}`;
+  const over = rows.filter(({ needed }) => needed === null);
+  for (const [tenant, own] of Map.groupBy(over, (row) => row.tenant)) {
+    const offsets = own.map(({ offset }) => offset);
+    yield* sql.run`
+      delete from kept_events where tenant = ${tenant} and "offset" ${oneOfNumbers(offsets)}`;
+  }
+  return { checked: rows.length, last: rows.length < take ? undefined : rows.at(-1) };
+}
