@@ -5,7 +5,7 @@ import type { Hint } from '../port/hints.ts';
 import type { NumberedPage, PageByNumber } from '../port/page.ts';
 import { skewMaxMs } from '../port/time.ts';
 import { type Command, type Commands, numberedPage, sql, together } from './command.ts';
-import { forUpdate, Fragment } from './dialect.ts';
+import { forUpdate, Fragment, piece } from './dialect.ts';
 import { grantsOfClient } from './grants.ts';
 
 /** Creates the store of clients and of the assertions that they have used. */
@@ -163,25 +163,13 @@ const expiredPerUse = 100;
  */
 function amongFirstExpired(tenant: number): Fragment {
   return new Fragment({
-    sqlite: {
-      texts: [
-        'expires_at <= leat_now() - ',
-        ` and expires_at <= coalesce((
-          select expires_at from assertions where tenant = `,
-        ' order by expires_at limit 1 offset ',
-        '), leat_now())',
-      ],
-      values: [skewMaxMs, tenant, expiredPerUse - 1],
-    },
-    postgres: {
-      texts: [
-        `ctid = any(array(
-          select ctid from assertions where tenant = `,
-        ' and expires_at <= leat_now() - ',
-        ' order by expires_at limit ',
-        ' for update skip locked))',
-      ],
-      values: [tenant, skewMaxMs, expiredPerUse],
-    },
+    sqlite: piece`expires_at <= leat_now() - ${skewMaxMs}
+      and expires_at <= coalesce((
+        select expires_at from assertions where tenant = ${tenant}
+        order by expires_at limit 1 offset ${expiredPerUse - 1}), leat_now())`,
+    postgres: piece`ctid = any(array(
+      select ctid from assertions
+      where tenant = ${tenant} and expires_at <= leat_now() - ${skewMaxMs}
+      order by expires_at limit ${expiredPerUse} for update skip locked))`,
   });
 }

@@ -3,7 +3,7 @@ import { managementApiId, type Permission, type Role } from '../../core/types.ts
 import type { NumberedPage, PageByNumber } from '../port/page.ts';
 import type { RoleStore } from '../port/roles.ts';
 import { type Command, type Commands, Lock, numberedPage, sql } from './command.ts';
-import { forKeyShare, forUpdate, Fragment, jsonOf, oneOf } from './dialect.ts';
+import { forKeyShare, forUpdate, Fragment, jsonOf, oneOf, piece } from './dialect.ts';
 import { createRoleMembers, hasRole } from './role-members.ts';
 
 /** Creates the store of roles with their permissions; role-members.ts has who holds them. */
@@ -160,14 +160,10 @@ function* removePermissions(
 /** A table of permissions with the columns `api` and `name`. SQLite has no arrays. */
 function listed(pairs: readonly Permission[]): Fragment {
   return new Fragment({
-    sqlite: {
-      texts: [`(select value ->> 'api' as api, value ->> 'name' as name from json_each(`, '))'],
-      values: [jsonOf(pairs)],
-    },
-    postgres: {
-      texts: ['unnest(', '::text[], ', '::text[]) as listed (api, name)'],
-      values: [pairs.map(({ api }) => api), pairs.map(({ name }) => name)],
-    },
+    sqlite: piece`(
+      select value ->> 'api' as api, value ->> 'name' as name from json_each(${jsonOf(pairs)}))`,
+    postgres: piece`unnest(${pairs.map(({ api }) => api)}::text[],
+      ${pairs.map(({ name }) => name)}::text[]) as listed (api, name)`,
   });
 }
 
