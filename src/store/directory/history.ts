@@ -1,6 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Offset } from '../../core/types.ts';
-import { dayMs } from '../../core/units.ts';
+import { dayOf } from '../../core/units.ts';
 import { outcomeCodes, testKeyOf } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
 import { type Command, sql } from './command.ts';
@@ -10,7 +10,7 @@ import { type Fragment, postgresOnly } from './dialect.ts';
 
 /** Within an update of deliveries whose history gets an entry. */
 export function entryAt(at: Millis): Fragment {
-  const day = Math.floor(at / dayMs);
+  const day = dayOf(at);
   return postgresOnly`, attempts_from = least(attempts_from, ${day}),
     attempts_to = greatest(attempts_to, ${day})`;
 }
@@ -20,7 +20,7 @@ export const dayColumns = postgresOnly`, event_day, attempts_from, attempts_to`;
 
 /** The days of a delivery whose event is new. */
 export function newDays(now: Millis): Fragment {
-  const day = Math.floor(now / dayMs);
+  const day = dayOf(now);
   return postgresOnly`, ${day}, ${day}, ${day}`;
 }
 

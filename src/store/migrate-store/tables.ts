@@ -1,3 +1,5 @@
+import { dayMs } from '../../core/units.ts';
+
 /**
  * The tables that a migration copies: all but `nodes`, whose rows describe processes that have
  * ended. No other file knows how the tables of the engines differ.
@@ -31,8 +33,6 @@ export interface Table {
   /** The identity column: PostgreSQL numbers it automatically, and SQLite with `autoincrement`. */
   readonly identity?: string;
 }
-
-const dayMs = 86_400_000;
 
 const integer = (name: string, source?: string): TableColumn => columnOf(name, 'integer', source);
 const text = (name: string): TableColumn => columnOf(name, 'text');

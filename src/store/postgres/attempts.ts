@@ -1,4 +1,5 @@
 import type { Attempt } from '../../core/types.ts';
+import { dayMs } from '../../core/units.ts';
 import {
   attemptOf,
   type AttemptRow,
@@ -10,7 +11,6 @@ import {
 import type { Run } from '../rows/runs.ts';
 import { numbers, type Queries } from './database.ts';
 import { type Days, groupByDays } from './day-ranges.ts';
-import { dayMs } from './partitions.ts';
 
 /** A new entry for the history of a stream's delivery. */
 export interface Entry {

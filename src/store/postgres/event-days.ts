@@ -1,7 +1,7 @@
 import { sleep } from '../../core/sleep.ts';
+import { dayMs, dayOf } from '../../core/units.ts';
 import type { UpkeepStore } from '../port/upkeep.ts';
 import { type Database, numbers } from './database.ts';
-import { dayMs, dayOf } from './partitions.ts';
 import { type DeliveryKey, deliveriesAfter } from './history-pruner.ts';
 import { horizonOf } from '../directory/horizon.ts';
 import { run } from './commands.ts';

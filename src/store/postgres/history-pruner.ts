@@ -1,7 +1,7 @@
 import type { Offset } from '../../core/types.ts';
+import { dayOf } from '../../core/units.ts';
 import type { DeliveryStore } from '../port/deliveries.ts';
 import { type Database, numbers, type Queries } from './database.ts';
-import { dayOf } from './partitions.ts';
 import { horizonOf } from '../directory/horizon.ts';
 import { run } from './commands.ts';
 import type { KnownStore, StoreIdentity } from './identity.ts';

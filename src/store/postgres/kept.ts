@@ -1,6 +1,6 @@
 import type { Offset } from '../../core/types.ts';
+import { dayMs } from '../../core/units.ts';
 import { type Days, everyDay, groupByDays } from './day-ranges.ts';
-import { dayMs } from './partitions.ts';
 import { numbers, type Queries } from './database.ts';
 
 /** The columns of `deliveries` that show where the body is. */

@@ -1,12 +1,12 @@
 import type { Millis } from '../../core/clock.ts';
 import { StoreTenantGone } from '../../core/errors.ts';
 import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
+import { dayOf } from '../../core/units.ts';
 import { createAppender, groupLimits, type Appender } from '../appender.ts';
 import type { Hint } from '../port/hints.ts';
 import type { LogPage, LogQuery, LogStore } from '../port/log.ts';
 import { traced } from '../rows/delivered-event.ts';
 import { numbers, type Database, type Queries } from './database.ts';
-import { dayOf } from './partitions.ts';
 import { headMarks } from './head-marks.ts';
 import { horizonOf } from '../directory/horizon.ts';
 import { run } from './commands.ts';

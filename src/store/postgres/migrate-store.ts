@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { StartRefused, StoreContentRefused } from '../../core/errors.ts';
+import { dayOf } from '../../core/units.ts';
 import {
   type Cell,
   keyOf,
@@ -12,7 +13,7 @@ import {
 } from '../migrate-store/tables.ts';
 import type { Seal } from '../seal.ts';
 import { type Bindable, createDatabase, type Database, numbers, type Queries } from './database.ts';
-import { dayOf, makeDays, schemaLock } from './partitions.ts';
+import { makeDays, schemaLock } from './partitions.ts';
 import { createHosts } from './hosts.ts';
 import { nameOf, refusalOf } from './refusal.ts';
 import { prepareSchema } from './schema.ts';

@@ -1,18 +1,14 @@
 import pg from 'pg';
-import type { Millis } from '../../core/clock.ts';
+import { dayMs, dayOf } from '../../core/units.ts';
 import { causeOf, type Database } from './database.ts';
 
 /** Tables with a partition for each day (UTC). */
 export type Daily = 'events' | 'attempts';
 
-export const dayMs = 86_400_000;
 /** Days created ahead, including today. */
 const daysAhead = 3;
 /** A process that creates partitions or migrates holds this lock until its transaction ends. */
 export const schemaLock = 7_532_812;
-
-/** In whole days since the epoch. */
-export const dayOf = (at: Millis): number => Math.floor(at / dayMs);
 
 /**
  * Creates today's partitions and those of the next days, by the clock of the server. A new table is

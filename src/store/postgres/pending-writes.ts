@@ -1,6 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import { healthAfterDisabling } from '../../core/health.ts';
 import type { HealthLimits } from '../../core/types.ts';
+import { dayOf } from '../../core/units.ts';
 import type { Outcome, Settlement } from '../port/settlement.ts';
 import {
   applyOutcome,
@@ -15,7 +16,6 @@ import { disabledAt } from '../directory/disabling.ts';
 import type { Entry } from './attempts.ts';
 import type { Queries } from './database.ts';
 import { type Days, everyDay, widened } from './day-ranges.ts';
-import { dayOf } from './partitions.ts';
 import { readWaiting, type Row } from './rows.ts';
 import type { Run } from './runs.ts';
 

@@ -1,5 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Offset } from '../../core/types.ts';
+import { dayMs, dayOf } from '../../core/units.ts';
 import { Call } from '../directory/command.ts';
 import type { AddedRows, ReplaySteps } from '../directory/replays.ts';
 import type { StoredReplay } from '../rows/replays.ts';
@@ -10,7 +11,6 @@ import { run as runCommand } from './commands.ts';
 import { type Database, numbers, type Queries } from './database.ts';
 import type { StoreIdentity } from './identity.ts';
 import { daysMax, stretchOf } from './log-days.ts';
-import { dayMs, dayOf } from './partitions.ts';
 
 /** Creates the steps of commands on replays, whose transactions are on the connections of `db`. */
 export function createReplaySteps(db: Database, identity: StoreIdentity): ReplaySteps {

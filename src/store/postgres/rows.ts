@@ -1,11 +1,11 @@
 import { streamKeyOf } from '../../core/stream-key.ts';
 import type { Millis } from '../../core/clock.ts';
 import type { DeliveryKind, DeliveryState, Offset, StreamRef } from '../../core/types.ts';
+import { dayMs } from '../../core/units.ts';
 import type { Settlement } from '../port/settlement.ts';
 import type { DeliveryRow } from '../rules/settlement.ts';
 import { numbers, type Queries } from './database.ts';
 import type { Days } from './day-ranges.ts';
-import { dayMs } from './partitions.ts';
 
 /** A row of `deliveries` while a batch is recorded; `after` changes with each outcome. */
 export interface Row extends StreamRef {

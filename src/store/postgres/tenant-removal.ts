@@ -1,7 +1,7 @@
+import { dayMs } from '../../core/units.ts';
 import { type Command, sql } from '../directory/command.ts';
 import { oneOf } from '../directory/dialect.ts';
 import type { Removals } from '../directory/tenant-removal.ts';
-import { dayMs } from './partitions.ts';
 
 export const removals: Removals = {
   /** In the order of `lockRuns`, so that two transactions that need several never deadlock. */

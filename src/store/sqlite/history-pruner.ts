@@ -1,10 +1,9 @@
 import type { Millis } from '../../core/clock.ts';
+import { dayMs } from '../../core/units.ts';
 import type { DeliveryStore } from '../port/deliveries.ts';
 import { horizonOf } from '../directory/horizon.ts';
 import { run } from './commands.ts';
 import { doInStep, type UpkeepDeps } from './upkeep-step.ts';
-
-const dayMs = 86_400_000;
 
 /** The position of a walk over the deliveries. */
 interface DeliveryKey {

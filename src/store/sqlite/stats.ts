@@ -1,9 +1,9 @@
 import type { Millis } from '../../core/clock.ts';
+import { dayMs, hourMs } from '../../core/units.ts';
 import type { Database } from './database.ts';
 
-const hourMs = 3_600_000;
 /** How long hours are kept. */
-const keptMs = 90 * 24 * hourMs;
+const keptMs = 90 * dayMs;
 
 /** Deliveries that ended: successes, and cycles that were exhausted. */
 export interface EndedCounts {
