@@ -19,7 +19,10 @@ export interface Entry {
   readonly attempt: Attempt;
 }
 
-/** Adds entries in order, with one statement. */
+/**
+ * Adds entries in order, with one statement. Histories are written apart from SQLite, where they
+ * are one table: a statement here has to name the days that it reads.
+ */
 export async function addAttempts(tx: Queries, entries: readonly Entry[]): Promise<void> {
   if (entries.length === 0) return;
   const attempts = entries.map(({ attempt }) => attempt);

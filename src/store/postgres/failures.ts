@@ -12,6 +12,7 @@ interface LocatedRow extends FailureRow, BodyLocation {
   readonly attempts_to: number;
 }
 
+/** Apart from SQLite: only the days in the rows are searched for bodies and histories. */
 export function createFailureReader(db: Queries): FailureReader {
   return {
     columns: verbatim(', d.event_day, d.attempts_from, d.attempts_to, d.body'),

@@ -4,7 +4,7 @@ import type { StoreIdentity } from './identity.ts';
 
 /**
  * See `LogStore.headMarks`. Heads never fall and ids are not reused, so no two states have the same
- * mark.
+ * mark. Written apart from SQLite, where no fail-over or restore can change the store meanwhile.
  */
 export function headMarks({
   db,

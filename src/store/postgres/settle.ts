@@ -18,7 +18,8 @@ import { storeNow } from './time.ts';
 /**
  * Creates the command that records a batch of attempts: two round trips and a commit, however many
  * there are. Sending again would lead to the same records, but the commit is durable: the promise
- * about what may be sent twice holds when the server crashes, too.
+ * about what may be sent twice holds when the server crashes, too. Written apart from SQLite, where
+ * a statement for each outcome costs no round trip.
  */
 export function createSettle(deps: {
   readonly db: Database;

@@ -14,7 +14,7 @@ export interface EndedCounts extends StreamRef {
 
 /**
  * Adds to the hour of `now`; the first addition of an hour removes the stream's hours that are too
- * old.
+ * old. Written apart from SQLite, where a statement for each stream costs no round trip.
  */
 export async function addStats(
   tx: Queries,

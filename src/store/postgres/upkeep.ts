@@ -12,7 +12,10 @@ import { type DayDeps, lockMs, unlessInUse } from './old-days.ts';
 /** Tenants whose events are older than the retention by less than this are left to a later call. */
 const slackMs = 3_600_000;
 
-/** Keeps a database within its retention. The state of its steps is in memory of this process. */
+/**
+ * Keeps a database within its retention. The state of its steps is in memory of this process.
+ * Written apart from SQLite because one of many nodes leads, and old days are removed as a whole.
+ */
 export function createUpkeepStore(deps: DayDeps): Omit<UpkeepStore, 'lagging' | 'disableLagging'> {
   const { db, identity } = deps;
   return {

@@ -11,7 +11,10 @@ import {
   testKeyOf,
 } from '../rows/attempts.ts';
 
-/** Adds one entry to a history: the only statement that an ordinary delivery costs. */
+/**
+ * Adds one entry to a history: the only statement that an ordinary delivery costs. Histories are
+ * written apart from PostgreSQL, where they are partitions of days and have a column for the tenant.
+ */
 export function addAttempt(
   db: Database,
   streamKey: number,

@@ -7,6 +7,7 @@ import { failureBytes } from '../rows/failures.ts';
 import { historyOf } from './attempts.ts';
 import type { Database } from './database.ts';
 
+/** Apart from PostgreSQL: one search in each table finds the body and the history of a failure. */
 export function createFailureReader(db: Database): FailureReader {
   return {
     columns: postgresOnly``,

@@ -4,7 +4,7 @@ import type { Database } from './database.ts';
 
 /**
  * See `LogStore.headMarks`. Heads never fall and ids are not reused, so no two states have the same
- * mark.
+ * mark. Written apart from PostgreSQL, where a node first compares the store with the one it knows.
  */
 export function headMarks(
   db: Database,

@@ -15,7 +15,7 @@ import { addStats } from './stats.ts';
 /**
  * Creates the command that records a batch of attempts. Its commit does not wait for the disk, as
  * what is lost is made again by sending again; `settled` receives the number of attempts, for the
- * sync of wal-sync.ts.
+ * sync of wal-sync.ts. Written apart from PostgreSQL: here one outcome is recorded after the other.
  */
 export function createSettle(deps: {
   readonly db: Database;

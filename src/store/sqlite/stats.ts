@@ -13,7 +13,7 @@ export interface EndedCounts {
 
 /**
  * Adds to the hour of `now`; the first addition of an hour removes the stream's hours that are too
- * old.
+ * old. Written apart from PostgreSQL, which counts all streams of a batch with one statement.
  */
 export function addStats(
   db: Database,

@@ -10,7 +10,8 @@ import { doInStep, type UpkeepDeps } from './upkeep-step.ts';
 
 /**
  * Keeps a file within its retention. The file belongs to this process, so it leads, and events and
- * history need no partitions. A step that blocks the event loop ends after some 5 ms.
+ * history need no partitions: what is left is written apart from PostgreSQL. A step that blocks the
+ * event loop ends after some 5 ms.
  */
 export function createUpkeepStore(
   deps: UpkeepDeps & { readonly connection: DatabaseSync },
