@@ -10,32 +10,10 @@ const orders: ReadonlyMap<string, readonly [ascending: string, descending: strin
   ['username', ['username nulls first, id', 'username desc nulls last, id desc']],
 ]);
 
-/** A statement that reads one page: its values are tenant, limit and offset. */
-export interface OrderedPage {
-  readonly strings: TemplateStringsArray;
-  readonly order: string;
-}
-
-const pages = new Map(
-  [...orders].map(([field, directions]) => [field, directions.map(pageIn)] as const),
-);
-
-/** Returns the statement for an order that an index has, and `undefined` for any other field. */
-export function orderedPage(
+/** Returns an order that an index has, as SQL; `undefined` for any other field. */
+export function indexedOrder(
   field: string,
   { descending }: { readonly descending: boolean },
-): OrderedPage | undefined {
-  return pages.get(field)?.[descending ? 1 : 0];
-}
-
-/** Orders are from this file, values are bound: what a tagged template would be. */
-function pageIn(order: string): OrderedPage {
-  const parts = [
-    `select id, connection, email, username, password_hash, profile, created_at, updated_at
-    from users where tenant = `,
-    ` order by ${order} limit `,
-    ' offset ',
-    '',
-  ];
-  return { strings: Object.assign(parts, { raw: parts }), order };
+): string | undefined {
+  return orders.get(field)?.[descending ? 1 : 0];
 }

@@ -3,8 +3,8 @@ import type { NewEvent, User } from '../../core/types.ts';
 import type { Page } from '../port/page.ts';
 import type { UserDecision, UserQuery, UserSort, UserStore } from '../port/users.ts';
 import { type Command, type Commands, Lock, PageRead, sql, type Statement } from './command.ts';
-import { type Fragment, forUpdate, unlocked } from './dialect.ts';
-import { orderedPage } from './user-order.ts';
+import { type Fragment, forUpdate, unlocked, verbatim } from './dialect.ts';
+import { indexedOrder } from './user-order.ts';
 
 export interface UserDeps {
   readonly commands: Commands;
@@ -153,21 +153,34 @@ function* pageOf(
   const { page, perPage, bytesMax } = query;
   const { field, descending, max } = sortOf(query);
   const skip = page * perPage;
-  const ordered = orderedPage(field, { descending });
-  if (ordered !== undefined) {
+  const order = indexedOrder(field, { descending });
+  if (order !== undefined) {
     return yield* new PageRead<UserRow>({
       take: perPage,
       bytesMax,
       columns: ['profile'],
-      order: ordered.order,
-      rowsAfter: (read, take) =>
-        sql.all(ordered.strings, tenant, Math.min(take, perPage - read.length), skip + read.length),
+      order,
+      rowsAfter: (read, take) => {
+        const limit = Math.min(take, perPage - read.length);
+        return usersIn(order, { tenant, limit, offset: skip + read.length });
+      },
     });
   }
   if (max === undefined || (yield* isLarger(tenant, max))) return undefined;
   // Small enough for one page: `max` bounds the profiles of all users together.
   const rows = yield* sorted({ tenant, field, descending, take: perPage, skip });
   return { rows, isCut: false };
+}
+
+/** Returns the statement that reads a page of users in an order of user-order.ts. */
+export function usersIn(
+  order: string,
+  { tenant, limit, offset }: Readonly<Record<'tenant' | 'limit' | 'offset', number>>,
+): Statement<UserRow[]> {
+  return sql.all`
+    select id, connection, email, username, password_hash, profile, created_at, updated_at
+    from users where tenant = ${tenant}
+    order by ${verbatim(order)} limit ${limit} offset ${offset}`;
 }
 
 /** No field of a profile has U+0000 in its name on PostgreSQL, and no statement takes it. */

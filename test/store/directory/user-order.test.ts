@@ -4,7 +4,9 @@ import { describe, test } from 'node:test';
 import pg from 'pg';
 import { migrate, readMigrations } from '../../../src/store/migrate.ts';
 import { migrationDriver } from '../../../src/store/sqlite/schema.ts';
-import { type OrderedPage, orderedPage } from '../../../src/store/directory/user-order.ts';
+import { createWriter, type Dialect } from '../../../src/store/directory/dialect.ts';
+import { indexedOrder } from '../../../src/store/directory/user-order.ts';
+import { usersIn } from '../../../src/store/directory/users.ts';
 import { boundedText } from '../../../src/store/postgres/commands.ts';
 import { newDatabase } from '../engines.ts';
 
@@ -16,23 +18,24 @@ const orders = ['user_id', 'created_at', 'updated_at', 'email', 'username'].flat
 
 /** Returns the statement for tenant 1 and the first 50 users, as SQLite reads it. */
 function statementOf({ field, descending }: (typeof orders)[number]): string {
-  const { strings } = pageIn({ field, descending });
+  const { strings } = pageIn('sqlite', { field, descending });
   assert.equal(strings.length, 4, field);
   return `${strings[0]}1${strings[1]}50${strings[2]}0${strings[3]}`;
 }
 
 /** Returns the same as PostgreSQL reads it. */
 function boundedStatementOf({ field, descending }: (typeof orders)[number]): string {
-  const { strings, order } = pageIn({ field, descending });
+  const { strings, order } = pageIn('postgres', { field, descending });
   const bounded = boundedText(strings, { columns: ['profile'], order });
   assert.equal(bounded.length, 5, field);
   return `${bounded[0]}1${bounded[1]}50${bounded[2]}0${bounded[3]}8388608${bounded[4]}`;
 }
 
-function pageIn({ field, descending }: (typeof orders)[number]): OrderedPage {
-  const page = orderedPage(field, { descending });
-  assert.ok(page, field);
-  return page;
+function pageIn(dialect: Dialect, { field, descending }: (typeof orders)[number]) {
+  const order = indexedOrder(field, { descending });
+  assert.ok(order, field);
+  const page = usersIn(order, { tenant: 1, limit: 50, offset: 0 });
+  return { order, strings: createWriter(dialect)(page).strings };
 }
 
 describe('the sort orders of users', () => {
@@ -68,7 +71,7 @@ describe('the sort orders of users', () => {
 
   test('other fields have no statement', () => {
     for (const field of ['name', 'profile', 'password_hash', '', 'email, id; --']) {
-      assert.equal(orderedPage(field, { descending: false }), undefined);
+      assert.equal(indexedOrder(field, { descending: false }), undefined);
     }
   });
 });
