@@ -10,7 +10,7 @@ import { createGrantStore } from './grants.ts';
 import { createKeyStore } from './keys.ts';
 import { createLagStore } from './lag.ts';
 import { createOverviewStore, type OverviewDeps } from './overview.ts';
-import { createReplayStore, type ReplaySteps } from './replays.ts';
+import { createReplayStore, type ReplayDeps } from './replays.ts';
 import { createRoleStore } from './roles.ts';
 import type { Runs } from './runs.ts';
 import { createStreamStore, type StreamDeps } from './streams.ts';
@@ -30,11 +30,11 @@ export interface DirectoryDeps {
   readonly hint: (hint: Hint) => void;
   readonly removals: TenantDeps['removals'];
   readonly engine: OverviewDeps['engine'];
-  readonly bodies: OverviewDeps['bodies'];
   readonly runs: Runs;
   readonly failures: FailureReader;
-  readonly countSkipped: StreamDeps['countSkipped'];
-  readonly replays: ReplaySteps;
+  readonly defer: StreamDeps['defer'];
+  readonly countMax: StreamDeps['countMax'];
+  readonly transactJoined: ReplayDeps['transactJoined'];
   readonly changeUser: UserDeps['change'];
   readonly sortedUsers: UserDeps['sorted'];
 }

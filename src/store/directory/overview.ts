@@ -3,30 +3,20 @@ import type { Offset } from '../../core/types.ts';
 import type { OverviewStore, StreamPosition, TenantOverview } from '../port/overview.ts';
 import { type Command, type Commands, sql } from './command.ts';
 import { type Fragment, perDialect } from './dialect.ts';
+import type { Range, Runs } from './runs.ts';
 
 export interface OverviewDeps {
   readonly commands: Commands;
   /** The parts of which each engine has its own. */
   readonly engine: Pick<OverviewStore, 'engine' | 'faults' | 'size'>;
-  /** Counts the bodies of a range, or those of them in few days. */
-  readonly bodies: (tenant: number, range: Range) => Command<Bodies>;
-}
-
-export interface Range {
-  readonly after: Offset;
-  readonly upTo: Offset;
-}
-
-export interface Bodies {
-  readonly bytes: number;
-  readonly count: number;
+  readonly runs: Runs;
 }
 
 /** Creates the store of sizes and counts. Every query reads a bounded number of events. */
-export function createOverviewStore({ commands, engine, bodies }: OverviewDeps): OverviewStore {
+export function createOverviewStore({ commands, engine, runs }: OverviewDeps): OverviewStore {
   return {
     ...engine,
-    tenant: (id) => commands.read(overview(id, bodies)),
+    tenant: (id) => commands.read(overview(id, runs)),
     behind: (tenant, take) => commands.read(behind(tenant, take)),
   };
 }
@@ -64,10 +54,7 @@ type OverviewRow = TenantOverview['streams'] & {
   readonly since: Millis | null;
 };
 
-function* overview(
-  tenant: number,
-  bodies: OverviewDeps['bodies'],
-): Command<TenantOverview | undefined> {
+function* overview(tenant: number, runs: Runs): Command<TenantOverview | undefined> {
   const row = yield* sql.get<OverviewRow>`
     select t.*, case when head > pruned then last_published_at end as newest,
       ${afterPruned} as oldest, ${afterCursor} as since
@@ -90,7 +77,7 @@ function* overview(
   return {
     head,
     events,
-    aboutBytes: Math.round(events * (yield* averageBytes(row, (range) => bodies(tenant, range)))),
+    aboutBytes: Math.round(events * (yield* averageBytes(runs, tenant, row))),
     oldestPublishedAt: row.oldest ?? undefined,
     newestPublishedAt: row.newest ?? undefined,
     streams: { enabled, failing, disabled },
@@ -100,13 +87,25 @@ function* overview(
 }
 
 /** Returns the bytes of a body, averaged over the oldest and the newest hundred. */
-function* averageBytes(
-  { head, pruned }: OverviewRow,
-  bodies: (range: Range) => Command<Bodies>,
-): Command<number> {
-  const oldest = yield* bodies({ after: pruned, upTo: Math.min(pruned + 100, head) });
-  const newest = yield* bodies({ after: Math.max(head - 100, pruned + 100), upTo: head });
+function* averageBytes(runs: Runs, tenant: number, { head, pruned }: OverviewRow): Command<number> {
+  const first = { after: pruned, upTo: Math.min(pruned + 100, head) };
+  const last = { after: Math.max(head - 100, pruned + 100), upTo: head };
+  const oldest = yield* bodiesOf(runs, tenant, first);
+  const newest = yield* bodiesOf(runs, tenant, last);
   return (oldest.bytes + newest.bytes) / Math.max(oldest.count + newest.count, 1);
+}
+
+/** Counts the bodies of a range, or those of them in few days. */
+function* bodiesOf(
+  runs: Runs,
+  tenant: number,
+  range: Range,
+): Command<{ readonly bytes: number; readonly count: number }> {
+  const { upTo, inDays } = yield* runs.stretch(tenant, range);
+  const row = yield* sql.get<{ bytes: number; count: number }>`
+    select cast(coalesce(sum(octet_length(body)), 0) as bigint) as bytes, count(*) as count
+    from events where tenant = ${tenant} and "offset" > ${range.after} and "offset" <= ${upTo} ${inDays}`;
+  return row ?? { bytes: 0, count: 0 };
 }
 
 type PositionRow = Omit<StreamPosition, 'since'> & { readonly since: Millis | null };

@@ -1,4 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
+import { dayMs } from '../../core/units.ts';
 import type { Offset, Replay, Subscription } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type {
@@ -17,54 +18,27 @@ import {
   type MaterializeState,
   type MaterializeStep,
   nextMaterializeStep,
+  sentBefore,
 } from '../rules/replay.ts';
-import {
-  type Call,
-  type Command,
-  type Commands,
-  sql,
-  type Statement,
-  together,
-} from './command.ts';
+import { type Command, type Commands, sql, type Statement, together } from './command.ts';
+import { type Fragment, oneOf, postgresOnly } from './dialect.ts';
 import { horizonOf } from './horizon.ts';
-import type { Runs } from './runs.ts';
+import type { Runs, Stretch } from './runs.ts';
 
 export interface ReplayDeps {
   readonly commands: Commands;
   readonly hint: (hint: Hint) => void;
   readonly runs: Runs;
-  readonly replays: ReplaySteps;
-}
-
-/** What an engine provides for replays alone. */
-export interface ReplaySteps {
   /**
    * Runs a command of a node, on the store that the node has joined. What a crash takes of it is
    * made again.
    */
-  transact<T>(command: () => Command<T>): Promise<T>;
-  /**
-   * Turns events of a stretch of the log into deliveries, see {@link ReplayStore.materialize}.
-   * PostgreSQL has to name the days of all that it reads and writes.
-   */
-  addRows(
-    run: Run,
-    replay: StoredReplay,
-    step: Extract<MaterializeStep, { step: 'read' }>,
-    now: Millis,
-  ): Call<AddedRows>;
-}
-
-export interface AddedRows {
-  /** Where the engine stopped in the stretch. */
-  readonly upTo: Offset;
-  /** The offsets of the new rows, in order. */
-  readonly offsets: readonly Offset[];
+  readonly transactJoined: <T>(command: () => Command<T>) => Promise<T>;
 }
 
 /** Creates the store of replays. Every change of one locks the run of its stream first. */
 export function createReplayStore(deps: ReplayDeps): ReplayStore {
-  const { commands, hint, runs, replays } = deps;
+  const { commands, hint, runs, transactJoined } = deps;
   const { read, transact } = commands;
   return {
     create: async (replay) => {
@@ -79,7 +53,7 @@ export function createReplayStore(deps: ReplayDeps): ReplayStore {
       if (result === 'cancelled') hint({ kind: 'stream', tenant, stream });
       return result !== 'unknown';
     },
-    materialize: (request) => replays.transact(() => materialize(deps, request)),
+    materialize: (request) => transactJoined(() => materialize(runs, request)),
     prune: (query) => transact('relaxed', () => prune(query)),
   };
 }
@@ -154,10 +128,7 @@ function* cancel(
   return 'cancelled';
 }
 
-function* materialize(
-  { runs, replays }: ReplayDeps,
-  request: MaterializeRequest,
-): Command<MaterializeResult> {
+function* materialize(runs: Runs, request: MaterializeRequest): Command<MaterializeResult> {
   const { tenant, stream } = request;
   const [{ run, cursor }, now, row] = yield* together(
     runs.lockRaised(request),
@@ -175,8 +146,10 @@ function* materialize(
     yield* write({ ...replay, status: step.status }, now);
     return { ...nothing, result: 'over' };
   }
-  const { upTo, offsets } = yield* replays.addRows(run, replay, step, now);
-  const { after, progress } = afterRead(replay, { ...step, upTo }, offsets, state);
+  const { upTo, inDays } = yield* runs.stretch(tenant, step);
+  const read = { ...step, upTo };
+  const offsets = yield* addRows(run, replay, read, { inDays, now });
+  const { after, progress } = afterRead(replay, read, offsets, state);
   yield* write(after, now);
   return { ...progress, cursor };
 }
@@ -207,6 +180,46 @@ function* stateOf(
     waiting: row?.waiting ?? 0,
     prunedTo: oldest - 1,
   };
+}
+
+// PostgreSQL has the events and the history in partitions of days.
+const dayColumn = postgresOnly`, event_day`;
+const dayOfEvent = postgresOnly`, e.published_at / ${dayMs}`;
+
+/** Returns the offsets of the new rows, in order. */
+function* addRows(
+  { tenant, stream, key }: Run,
+  replay: StoredReplay,
+  { after, upTo, types, take }: Extract<MaterializeStep, { step: 'read' }>,
+  { inDays, now }: Pick<Stretch, 'inDays'> & { readonly now: Millis },
+): Command<Offset[]> {
+  if (types.length === 0) return [];
+  const rows = yield* sql.all<{ offset: Offset }>`
+    insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
+      due_at ${dayColumn})
+    select e.tenant, ${stream}, e.id, e."offset", e.type, e.time, 'replay', 'retrying', 1, ${now}
+      ${dayOfEvent}
+    from events e
+    where e.tenant = ${tenant} and e."offset" > ${after} and e."offset" <= ${upTo} ${inDays}
+      and e.type ${oneOf(types)}
+      and not exists (
+        select 1 from deliveries d
+        where d.tenant = e.tenant and d.stream = ${stream} and d.event_id = e.id)
+      and (e."offset" <= ${replay.passed} or coalesce((
+        select min(a.at) from attempts a
+        where a.stream_key = ${key} and a.event_key = e."offset" ${daysOf(replay)}),
+        0) < ${sentBefore(replay)})
+    order by e."offset" limit ${take}
+    returning "offset"`;
+  return rows.map(({ offset }) => offset).toSorted((one, other) => one - other);
+}
+
+/**
+ * The days of the history to read: from the one before the replay was accepted. An event whose first
+ * attempt is older counts as sent before.
+ */
+function daysOf({ tenant, createdAt }: StoredReplay): Fragment {
+  return postgresOnly`and a.tenant = ${tenant} and a.day >= ${Math.floor(createdAt / dayMs) - 1}`;
 }
 
 function write(replay: StoredReplay, now: Millis): Statement<number> {

@@ -4,6 +4,7 @@ import type { CursorRaise } from '../port/ownership.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Call } from './command.ts';
+import type { Fragment } from './dialect.ts';
 
 /**
  * What commands of streams need of runs and logs. Each engine has it in a form of its own, made for
@@ -37,4 +38,23 @@ export interface Runs {
   head(tenant: number): Call<Offset>;
   /** Returns the oldest retained offset after `after`; one past the head when there is none. */
   oldestAfter(tenant: number, after: Offset): Call<Offset>;
+  /** Returns a stretch of a log, or as much of it as one statement may read on its events. */
+  stretch(tenant: number, range: Range): Call<Stretch>;
+}
+
+/** A range of a log. */
+export interface Range {
+  readonly after: Offset;
+  readonly upTo: Offset;
+}
+
+/** A range of a log that one statement reads. */
+export interface Stretch {
+  /** Its last offset. */
+  readonly upTo: Offset;
+  /**
+   * A further condition on the columns of `events`, true for all of the stretch: PostgreSQL opens
+   * every partition that is not excluded.
+   */
+  readonly inDays: Fragment;
 }

@@ -16,29 +16,15 @@ import {
   type PassedOver,
 } from '../rules/enable.ts';
 import type { Seal } from '../seal.ts';
-import {
-  type Command,
-  type Commands,
-  Lock,
-  PageRead,
-  sql,
-  type Statement,
-  together,
-} from './command.ts';
+import { type Command, Lock, PageRead, sql, type Statement, together } from './command.ts';
 import { failWaiting } from './disabling.ts';
 import { forShare, Fragment, piece } from './dialect.ts';
 import type { Runs } from './runs.ts';
+import { countSkipped, type SkippedDeps } from './skipped.ts';
 
-export interface StreamDeps {
-  readonly commands: Commands;
+export interface StreamDeps extends SkippedDeps {
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
-  readonly runs: Runs;
-  /**
-   * Counts retained events of the stretch that the stream wanted and that have no row. Behind the
-   * head only pruning changes the log, so the count runs after the commit.
-   */
-  readonly countSkipped: (passedOver: PassedOver) => Promise<number>;
 }
 
 /** Creates the store of streams. The destination and the signing secrets are sealed at rest. */
@@ -59,7 +45,7 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
       if (!('updated' in result)) return result;
       const { updated, held, passedOver } = result;
       if (result.changed) hint({ kind: 'stream', tenant, stream: id });
-      return { updated, held, skipped: passedOver ? await deps.countSkipped(passedOver) : 0 };
+      return { updated, held, skipped: passedOver ? await countSkipped(deps, passedOver) : 0 };
     },
     delete: async (tenant, id) => {
       const deleted = await transact('confirmed', () => remove(deps, tenant, id));
@@ -231,7 +217,7 @@ function* switched(
     };
   }
   if (resume !== 'held') {
-    const passedOver = yield* passedOverBy(run, wanted.subscriptions, head);
+    const passedOver = yield* passedOverBy(runs, run, wanted.subscriptions, head);
     return { runAfter: enabledAfter(run, head), held: undefined, passedOver };
   }
   const { tenant, cursor } = run;
@@ -242,15 +228,19 @@ function* switched(
 
 /** Read in the transaction that enables the stream, because rows change afterwards. */
 function* passedOverBy(
+  runs: Runs,
   { tenant, stream, cursor }: Run,
   subscriptions: readonly Subscription[],
   head: Offset,
 ): Command<PassedOver> {
-  const rows = yield* sql.all<{ offset: Offset }>`
-    select "offset" from deliveries
-    where tenant = ${tenant} and stream = ${stream} and "offset" > ${cursor}`;
+  const [rows, from] = yield* together(
+    sql.all<{ offset: Offset }>`
+      select "offset" from deliveries
+      where tenant = ${tenant} and stream = ${stream} and "offset" > ${cursor}`,
+    runs.oldestAfter(tenant, cursor),
+  );
   const withRow = rows.map(({ offset }) => offset);
-  return { tenant, after: cursor, upTo: head, subscriptions, withRow };
+  return { tenant, from, upTo: head, subscriptions, withRow };
 }
 
 function writeStream(seal: Seal, stream: Stream): Statement<number> {

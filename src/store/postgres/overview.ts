@@ -1,8 +1,6 @@
-import { type Command, sql } from '../directory/command.ts';
-import type { Bodies, OverviewDeps, Range } from '../directory/overview.ts';
+import type { OverviewDeps } from '../directory/overview.ts';
 import type { StoreFault } from '../port/overview.ts';
 import type { Queries } from './database.ts';
-import { daysMax, stretch } from './log-days.ts';
 
 /** Returns what only this engine knows of itself. */
 export function engineOverview(db: Queries): OverviewDeps['engine'] {
@@ -50,14 +48,4 @@ async function numbersGivenTwice(db: Queries): Promise<StoreFault[]> {
     said: `the next number for the table ${table === 'keys' ? 'signing_keys' : table} is taken already`,
     next: dataOnly,
   }));
-}
-
-/** Counts the bodies of a range, or those of them in few days. */
-export function* bodiesOf(tenant: number, range: Range): Command<Bodies> {
-  const { upTo, from, to } = yield* stretch(tenant, range, daysMax);
-  const row = yield* sql.get<Bodies>`
-    select coalesce(sum(octet_length(body)), 0)::float8 as bytes, count(*) as count from events
-    where tenant = ${tenant} and "offset" > ${range.after} and "offset" <= ${upTo}
-      and published_at >= ${from} and published_at < ${to}`;
-  return row ?? { bytes: 0, count: 0 };
 }

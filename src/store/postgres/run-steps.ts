@@ -3,6 +3,7 @@ import { Call } from '../directory/command.ts';
 import type { Runs } from '../directory/runs.ts';
 import { addAttempts } from './attempts.ts';
 import type { Queries } from './database.ts';
+import { stretchOf } from './log-days.ts';
 import { oldestAfter, tipOf } from './log.ts';
 import { lockRun, lockRuns, noteChanges, raiseCursors, writeRuns } from './runs.ts';
 import { addStats } from './stats.ts';
@@ -33,4 +34,5 @@ export const runSteps: Runs = {
     new Call((tx: Queries) => addStats(tx, [{ tenant, stream, delivered: 0, failed }], now)),
   head: (tenant) => new Call(async (tx: Queries) => (await tipOf(tx, tenant)).head),
   oldestAfter: (tenant, after) => new Call((tx: Queries) => oldestAfter(tx, tenant, after)),
+  stretch: (tenant, range) => new Call((tx: Queries) => stretchOf(tx, tenant, range)),
 };

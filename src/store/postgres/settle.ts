@@ -4,13 +4,12 @@ import type { HealthLimits, Node } from '../../core/types.ts';
 import type { DeliveryStore } from '../port/deliveries.ts';
 import type { Hint } from '../port/hints.ts';
 import type { SettledStream, Settlement } from '../port/settlement.ts';
-import { lost, recorded, runAfter, emitDisabled } from '../rules/settlement.ts';
+import { type BatchState, lost, recorded, runAfter, emitDisabled } from '../rules/settlement.ts';
 import { addAttempts } from './attempts.ts';
 import { type PendingWrites, recordOutcomes } from './pending-writes.ts';
 import { type Database, numbers, type Queries } from './database.ts';
 import type { StoreIdentity } from './identity.ts';
 import { isPresent, cursorMax, lockRuns, noteChanges, type Run, writeRuns } from './runs.ts';
-import { addProgress } from './replays.ts';
 import { readRows, removeRows, type RowsByStream, writeRows } from './rows.ts';
 import { addStats } from './stats.ts';
 import { storeNow } from './time.ts';
@@ -141,4 +140,18 @@ async function disable(tx: Queries, runs: readonly Run[], now: Millis): Promise<
       ${numbers(runs.map(({ tenant }) => tenant))}::int[],
       ${runs.map(({ stream }) => stream)}::text[]))`;
   await noteChanges(tx, runs);
+}
+
+/** Adds the counts of a batch of outcomes to the progress of replays. */
+async function addProgress(tx: Queries, streams: readonly BatchState[]): Promise<void> {
+  const ended = streams.filter(({ replayed }) => replayed.sent + replayed.failed > 0);
+  if (ended.length === 0) return;
+  await tx.run`
+    update replays p set sent = p.sent + u.sent, failed = p.failed + u.failed
+    from unnest(${numbers(ended.map(({ run }) => run.tenant))}::int[],
+      ${ended.map(({ run }) => run.stream)}::text[],
+      ${numbers(ended.map(({ replayed }) => replayed.sent))}::bigint[],
+      ${numbers(ended.map(({ replayed }) => replayed.failed))}::bigint[])
+      as u(tenant, stream, sent, failed)
+    where p.tenant = u.tenant and p.stream = u.stream and p.status = 'running'`;
 }

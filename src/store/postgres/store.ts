@@ -5,7 +5,7 @@ import type { Hint } from '../port/hints.ts';
 import type { Store } from '../port/store.ts';
 import { createDirectory, type Directory } from '../directory/directory.ts';
 import { createSeal, type Seal } from '../seal.ts';
-import { createCommands } from './commands.ts';
+import { createCommands, run } from './commands.ts';
 import type { Database, Queries } from './database.ts';
 import { makeMissingDay } from './partitions.ts';
 import { createDeliveryStore } from './deliveries.ts';
@@ -16,13 +16,11 @@ import { createLogStore } from './log.ts';
 import { refuseHalfMigrated } from './migrate-store.ts';
 import { type ListenNotify, openListenNotify } from './listen-notify.ts';
 import { createOwnershipStore } from './ownership.ts';
-import { bodiesOf, engineOverview } from './overview.ts';
+import { engineOverview } from './overview.ts';
 import { createPools, type Pools, type Purpose } from './pools.ts';
-import { createReplaySteps } from './replays.ts';
 import { nameOf } from './refusal.ts';
 import { runSteps } from './run-steps.ts';
 import { prepareSchema } from './schema.ts';
-import { countSkipped } from './skipped.ts';
 import { createServerTime, readTime, type ServerTime } from './time.ts';
 import { createUpkeepStore } from './upkeep.ts';
 import { removals } from './tenant-removal.ts';
@@ -197,7 +195,7 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
 }
 
 /** Does the same for the parts that both engines share. */
-function directoryOf(pools: Pools, { identity, seal, hint }: PartDeps): Directory {
+function directoryOf(pools: Pools, { identity, seal, hint, defer }: PartDeps): Directory {
   const over = (purpose: Purpose): Directory => {
     const db = pools[purpose];
     return createDirectory({
@@ -206,11 +204,11 @@ function directoryOf(pools: Pools, { identity, seal, hint }: PartDeps): Director
       hint,
       removals,
       engine: engineOverview(db),
-      bodies: bodiesOf,
       runs: runSteps,
       failures: createFailureReader(db),
-      countSkipped: (passedOver) => countSkipped(db, passedOver),
-      replays: createReplaySteps(db, identity),
+      defer,
+      countMax: 200_000,
+      transactJoined: (command) => identity.transact(db, 'durable', (tx) => run(tx, command())),
       changeUser: createUserChange({ db, identity, hint }),
       sortedUsers,
     });

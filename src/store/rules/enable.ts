@@ -1,4 +1,3 @@
-import { spanAt } from '../../core/subscription.ts';
 import type { Offset, Stream, Subscription } from '../../core/types.ts';
 import type { StreamStore } from '../port/streams.ts';
 import type { Run } from '../rows/runs.ts';
@@ -34,23 +33,10 @@ export function enabledAfter<R extends Run>(run: R, cursor: Offset): R {
 /** A stretch of the log that enabling a stream passed over. */
 export interface PassedOver {
   readonly tenant: number;
-  readonly after: Offset;
+  /** Its first retained offset. */
+  readonly from: Offset;
   readonly upTo: Offset;
   readonly subscriptions: readonly Subscription[];
   /** Offsets with a row, which were or will be sent. */
   readonly withRow: readonly Offset[];
-}
-
-/** Splits the stretch into steps of one subscription each and of at most `stepMax` offsets. */
-export function* stepsOf(
-  { upTo, subscriptions }: PassedOver,
-  oldest: Offset,
-  stepMax: number,
-): Generator<{ readonly from: Offset; readonly to: Offset; readonly types: readonly string[] }> {
-  for (let from = oldest; from <= upTo;) {
-    const span = spanAt(subscriptions, from);
-    const to = Math.min(upTo, span.upTo ?? upTo, from + stepMax - 1);
-    yield { from, to, types: span.types };
-    from = to + 1;
-  }
 }

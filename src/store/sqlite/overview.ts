@@ -1,6 +1,5 @@
 import { statSync } from 'node:fs';
-import { type Command, sql } from '../directory/command.ts';
-import type { Bodies, OverviewDeps, Range } from '../directory/overview.ts';
+import type { OverviewDeps } from '../directory/overview.ts';
 import type { StoreSize } from '../port/overview.ts';
 import type { Database } from './database.ts';
 
@@ -35,12 +34,4 @@ function size(db: Database, file: string | undefined): StoreSize {
     freeBytes: (pages?.free ?? 0) * pageBytes,
     shrinks: (pages?.vacuum ?? 0) > 0,
   };
-}
-
-/** Counts the bodies of a range. A length is read without its text. */
-export function* bodiesOf(tenant: number, { after, upTo }: Range): Command<Bodies> {
-  const row = yield* sql.get<Bodies>`
-    select coalesce(sum(octet_length(body)), 0) as bytes, count(*) as count from events
-    where tenant = ${tenant} and offset > ${after} and offset <= ${upTo}`;
-  return row ?? { bytes: 0, count: 0 };
 }

@@ -1,4 +1,5 @@
 import { Call } from '../directory/command.ts';
+import { verbatim } from '../directory/dialect.ts';
 import type { Runs } from '../directory/runs.ts';
 import type { StoreTime } from '../port/time.ts';
 import { headOf } from './append.ts';
@@ -24,7 +25,7 @@ export function createRunSteps(time: StoreTime): Runs {
     lockRaised: (raise) =>
       new Call((db: Database) => {
         const run = readRun(db, raise.tenant, raise.stream);
-        return { run, cursor: raiseCursor(db, raise) };
+        return { run, cursor: raiseCursor(db, raise, run) };
       }),
     write: (run) => new Call((db: Database) => writeRun(db, run)),
     noteChange: (run) => new Call((db: Database) => noteChange(db, run)),
@@ -33,5 +34,6 @@ export function createRunSteps(time: StoreTime): Runs {
     ...historySteps,
     head: (tenant) => new Call((db: Database) => headOf(db, tenant)),
     oldestAfter: (tenant, after) => new Call((db: Database) => oldestAfter(db, tenant, after)),
+    stretch: (_, { upTo }) => new Call(() => ({ upTo, inDays: verbatim('') })),
   };
 }

@@ -36,9 +36,12 @@ export function cursorMax(
 }
 
 /** Returns the cursor afterwards; 0 when the stream has another owner or another run. */
-export function raiseCursor(db: Database, raise: CursorRaise): Offset {
-  const { tenant, stream, epoch, run, version, cursor } = raise;
-  const present = readRun(db, tenant, stream);
+export function raiseCursor(
+  db: Database,
+  raise: CursorRaise,
+  present = readRun(db, raise.tenant, raise.stream),
+): Offset {
+  const { epoch, run, version, cursor } = raise;
   const isTheirs = present?.epoch === epoch && present.run === run && present.owner !== null;
   if (present === undefined || !isTheirs) return 0;
   const raised = Math.min(cursor, cursorMax(db, present, version));

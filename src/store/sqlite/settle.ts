@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import type { HealthLimits, Node } from '../../core/types.ts';
+import type { HealthLimits, Node, Replay } from '../../core/types.ts';
 import type { DeliveryStore } from '../port/deliveries.ts';
 import type { Hint } from '../port/hints.ts';
 import type { SettledStream, Settlement } from '../port/settlement.ts';
@@ -8,7 +8,6 @@ import { lost, newBatchState, recorded, runAfter, emitDisabled } from '../rules/
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { recordOutcome } from './outcome.ts';
-import { addProgress } from './replays.ts';
 import { cursorMax, noteChange, readRun, writeRun } from './runs.ts';
 import { addStats } from './stats.ts';
 
@@ -80,4 +79,16 @@ function settleOne(
     noteChange(db, run);
   }
   return recorded(after, state.disabledBy);
+}
+
+/** Adds the counts of a batch of outcomes to the progress of the stream's replay. */
+function addProgress(
+  db: Database,
+  { tenant, stream }: Pick<Run, 'tenant' | 'stream'>,
+  { sent, failed }: Pick<Replay, 'sent' | 'failed'>,
+): void {
+  if (sent + failed === 0) return;
+  db.run`
+    update replays set sent = sent + ${sent}, failed = failed + ${failed}
+    where tenant = ${tenant} and stream = ${stream} and status = 'running'`;
 }

@@ -18,12 +18,10 @@ import { createGuardedTime } from './guarded-time.ts';
 import type { UpkeepDeps } from './upkeep-step.ts';
 import { createLogStore } from './log.ts';
 import { createOwnershipStore, voidOwnership } from './ownership.ts';
-import { bodiesOf, engineOverview } from './overview.ts';
-import { createReplaySteps } from './replays.ts';
+import { engineOverview } from './overview.ts';
 import { refusalOf } from './refusal.ts';
 import { createRunSteps } from './run-steps.ts';
 import { applicationId, prepareSchema } from './schema.ts';
-import { countSkipped } from './skipped.ts';
 import { createUpkeepStore } from './upkeep.ts';
 import { removals } from './tenant-removal.ts';
 import { createUserChanges, sortedUsers } from './users.ts';
@@ -146,11 +144,11 @@ function directoryOf(
     ...deps,
     removals,
     engine: engineOverview(db, file),
-    bodies: bodiesOf,
     runs: createRunSteps(time),
     failures: createFailureReader(db),
-    countSkipped: (passedOver) => countSkipped(deps, passedOver),
-    replays: createReplaySteps(deps.commands),
+    // Some 4 ms: a million events at once would block the process for half a second.
+    countMax: 10_000,
+    transactJoined: (command) => deps.commands.transact('relaxed', command),
     sortedUsers,
   });
 }

@@ -50,5 +50,7 @@ function statements(): { readonly location: string; readonly sql: string }[] {
 function inSqlite(value: string): string {
   if (value.startsWith('oneOf(')) return 'in (select value from json_each(?))';
   if (value === 'byEvent') return 'indexed by deliveries_event';
-  return /^(?:entryAt\(|forUpdate$|newDays\(|dayColumns$|columns$)/.test(value) ? '' : '?';
+  const isEmpty =
+    /^(?:entryAt\(|forUpdate$|newDays\(|daysOf\(|dayColumns?$|dayOfEvent$|inDays$|columns$)/;
+  return isEmpty.test(value) ? '' : '?';
 }
