@@ -1,6 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
-import { dayMs } from '../../core/units.ts';
 import type { Offset, Replay, Subscription } from '../../core/types.ts';
+import { dayMs, dayOf } from '../../core/units.ts';
 import type { Hint } from '../port/hints.ts';
 import type {
   MaterializeRequest,
@@ -219,7 +219,7 @@ function* addRows(
  * attempt is older counts as sent before.
  */
 function daysOf({ tenant, createdAt }: StoredReplay): Fragment {
-  return postgresOnly`and a.tenant = ${tenant} and a.day >= ${Math.floor(createdAt / dayMs) - 1}`;
+  return postgresOnly`and a.tenant = ${tenant} and a.day >= ${dayOf(createdAt) - 1}`;
 }
 
 function write(replay: StoredReplay, now: Millis): Statement<number> {
