@@ -12,7 +12,10 @@ interface LocatedRow extends FailureRow, BodyLocation {
   readonly attempts_to: number;
 }
 
-/** Apart from SQLite: only the days in the rows are searched for bodies and histories. */
+/**
+ * Reads the bodies and histories of many failures at once, and searches only the days that their
+ * rows name. Written apart from SQLite, which has no days.
+ */
 export function createFailureReader(db: Queries): FailureReader {
   return {
     columns: verbatim(', d.event_day, d.attempts_from, d.attempts_to, d.body'),

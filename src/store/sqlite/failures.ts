@@ -7,7 +7,10 @@ import { failureBytes } from '../rows/failures.ts';
 import { historyOf } from './attempts.ts';
 import type { Database } from './database.ts';
 
-/** Apart from PostgreSQL: one search in each table finds the body and the history of a failure. */
+/**
+ * Reads failures one by one: a search in each table finds the body and the history. Written apart
+ * from PostgreSQL, where each search costs a round trip.
+ */
 export function createFailureReader(db: Database): FailureReader {
   return {
     columns: postgresOnly``,
