@@ -249,11 +249,23 @@ async function inTransaction<T>(
   durability: Durability,
   work: (tx: Queries) => Promise<T>,
 ): Promise<T> {
+  let isOver = false;
+  let firstError: unknown;
+  const noted = (sent: Promise<pg.QueryResult>): Promise<pg.QueryResult> =>
+    sent.catch((error: unknown) => {
+      firstError ??= error;
+      throw error;
+    });
   // Not awaited: the statements after it are pipelined, and fail when it does.
-  const begun = client.query(begin[durability]).catch(refuse);
+  const begun = noted(client.query(begin[durability]).catch(refuse));
   begun.catch(() => undefined);
   try {
-    const result = await work(queriesOf((strings, values) => query(client, strings, values)));
+    const send = async (strings: TemplateStringsArray, values: Bindable[]) => {
+      // Work that continues after a failure: another command may use the connection by now.
+      if (isOver) throw new Error('The transaction is over.');
+      return noted(query(client, strings, values));
+    };
+    const result = await work(queriesOf(send));
     await begun;
     const word = durability === 'confirmed' ? client.query(confirm) : undefined;
     word?.catch(() => undefined);
@@ -262,10 +274,15 @@ async function inTransaction<T>(
     if (command !== 'COMMIT') throw new Error(`A commit returned ${command}.`);
     return result;
   } catch (error) {
+    isOver = true;
     await client.query('rollback').catch(() => undefined);
-    throw error;
+    // Of statements sent at the same time, `work` may reject with the error of a later one.
+    throw stateOf(error) === afterFailure ? firstError : error;
   }
 }
+
+/** in_failed_sql_transaction: the error of each statement after the one that failed. */
+const afterFailure = '25P02';
 
 function query(
   client: pg.PoolClient,

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import pg from 'pg';
+import { StoreUnavailable } from '../../../src/core/errors.ts';
 import type { LogEvent } from '../../../src/core/types.ts';
 import type { Hint } from '../../../src/store/port/hints.ts';
 import type { Store } from '../../../src/store/port/store.ts';
@@ -119,6 +120,36 @@ describe('PostgreSQL: many processes on one database', () => {
       claimed.map(({ stream }) => stream.id),
       [free.id],
     );
+  });
+
+  test('commands whose wait for a lock is cut short reject with StoreUnavailable', async (t) => {
+    const { first: store, tenant, connect } = await openShared(t, 1);
+    const result = await store.streams.create(newStream(tenant, start), { streamsMax: 1 });
+    assert.ok('created' in result);
+    const { id } = result.created;
+    const holder = await connect();
+    await holder.query('begin');
+    await holder.query('select 1 from runs for update');
+    const commands = [
+      () => store.streams.update(tenant, id, () => ({ refused: 'too_many_failures' })),
+      () => store.streams.delete(tenant, id),
+      () => store.replays.cancel(tenant, id, 'rpl_1'),
+      () => store.deliveries.redeliver(tenant, id, 'evt_1'),
+      () => store.deliveries.redeliverMany(tenant, id, {}),
+    ];
+    for (const command of commands) {
+      const rejected = assert.rejects(command(), StoreUnavailable);
+      await waitFor('a command that waits for the lock', async () => {
+        const { rowCount } = await holder.query('select 1 from pg_locks where not granted');
+        return rowCount === 1;
+      });
+      const cancelled = holder.query(
+        'select pg_cancel_backend(pid) from pg_locks where not granted',
+      );
+      // The responses to all pipelined statements arrive at once.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
+      await Promise.all([cancelled, rejected]);
+    }
   });
 
   test('hints reach other processes but not the sender, and an interruption is reported', async (t) => {
