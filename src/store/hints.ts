@@ -3,7 +3,7 @@ import type { Store } from './port/store.ts';
 
 /** Delivers the hints of committed changes to the listeners. */
 export interface Hints {
-  /** Calls every listener, in the order of the commits, even when a listener commits something. */
+  /** Calls every listener, in the order of the calls, even when a listener commits something. */
   readonly emit: (hint: Hint) => void;
   readonly watch: Store['watch'];
 }

@@ -3,7 +3,10 @@ import { oneOfNumbers, perDialect } from './dialect.ts';
 
 /** A walk over a table, page by page; at its end it stops until it is started again. */
 export interface Walk {
-  /** Checks a page of `take` rows. Returns how much it checked; 0 only when the walk is over. */
+  /**
+   * Checks a page of `take` rows. Returns how much it checked; 0 only when the walk is over. A page
+   * whose commit fails is checked again by the next walk only.
+   */
   next(take: number): Command<number>;
   isOver(): boolean;
   restart(): void;

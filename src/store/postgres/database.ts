@@ -28,11 +28,12 @@ export interface Queries {
 export interface Database extends Queries {
   /**
    * Runs `work` in one READ COMMITTED transaction: each statement sees what was committed before it
-   * started. Statements sent at the same time are pipelined, in order. When PostgreSQL ends the
-   * transaction to resolve a deadlock, `work` runs again, so it must change nothing else. `relaxed`
-   * commits may be lost when the server crashes, which is enough for what can be derived.
-   * `confirmed` commits are durable, and so is everything that `work` has read: a command that may
-   * be repeated returns the effect of an earlier commit, which no standby may have had then.
+   * started. Statements sent at the same time are pipelined, in order; the error of the first that
+   * fails is that of the transaction. When PostgreSQL ends the transaction to resolve a deadlock,
+   * `work` runs again, so it must change nothing else. `relaxed` commits may be lost when the server
+   * crashes, which is enough for what can be derived. `confirmed` commits are durable, and so is
+   * everything that `work` has read: a command that may be repeated returns the effect of an earlier
+   * commit, which no standby may have had then.
    */
   transact<T>(durability: Durability, work: (tx: Queries) => Promise<T>): Promise<T>;
   /** Runs statements without parameters, for the schema, without a time limit. */
