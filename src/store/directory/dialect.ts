@@ -67,7 +67,7 @@ export function oneOf(list: readonly string[]): Fragment {
 /** The same for a column of numbers. */
 export function oneOfNumbers(list: readonly number[]): Fragment {
   return new Fragment({
-    sqlite: piece`in (select value from json_each(${jsonOf(list)}))`,
+    sqlite: piece`in (select value from json_each(${JSON.stringify(list)}))`,
     postgres: piece`= any(${list}::bigint[])`,
   });
 }
@@ -75,7 +75,7 @@ export function oneOfNumbers(list: readonly number[]): Fragment {
 /** A table `listed` with the numbers in its column `value`. */
 export function listedNumbers(list: readonly number[]): Fragment {
   return new Fragment({
-    sqlite: piece`json_each(${jsonOf(list)}) as listed`,
+    sqlite: piece`json_each(${JSON.stringify(list)}) as listed`,
     postgres: piece`unnest(${list}::integer[]) as listed (value)`,
   });
 }
