@@ -1,7 +1,7 @@
 import { Pool } from 'undici';
 import type { Bench, Figure } from './bench.ts';
 import { orderData, startLeat, withStore } from './leat.ts';
-import { type PostgresPlace, withClient, withPostgres } from './postgres.ts';
+import { type PostgresTempStore, withClient, withPostgres } from './postgres.ts';
 import { quantile } from './rounds.ts';
 
 const users = 400_000;
@@ -57,7 +57,7 @@ export const management: Bench = {
     }),
 };
 
-async function insertUsers({ url }: PostgresPlace): Promise<void> {
+async function insertUsers({ url }: PostgresTempStore): Promise<void> {
   await withClient(url, async (client) => {
     await client.query(`
       insert into users (tenant, id, connection, email, password_hash, profile, created_at, updated_at)

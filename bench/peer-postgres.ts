@@ -7,7 +7,7 @@ import { endChild, message, startChild, startReceiver, type Receiver } from './c
 import { type Drained, drainOnce, openAndCount } from './drain-postgres.ts';
 import { deliveredBytes, signedHeaders } from './drain.ts';
 import type { GraphileOrder } from './graphile.ts';
-import { type Database, type PostgresPlace, withClient, withPostgres } from './postgres.ts';
+import { type Database, type PostgresTempStore, withClient, withPostgres } from './postgres.ts';
 import { connections as callers, publishOneRate, seconds } from './publish.ts';
 import { rateFigure } from './report.ts';
 import { alternate } from './rounds.ts';
@@ -104,7 +104,7 @@ const historyTable = `
   );
   create index on delivery_attempts (event_id)`;
 
-async function addJobs({ url }: PostgresPlace, count: number): Promise<void> {
+async function addJobs({ url }: PostgresTempStore, count: number): Promise<void> {
   const silent = new Logger(() => () => undefined);
   const utils = await makeWorkerUtils({ connectionString: url, logger: silent });
   try {

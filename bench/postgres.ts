@@ -6,10 +6,10 @@ import { makeFolder, type TempStore } from './leat.ts';
 /** A PostgreSQL server of a benchmark. */
 export interface Database {
   /** Creates a fresh database. */
-  createTempStore(): Promise<PostgresPlace>;
+  createTempStore(): Promise<PostgresTempStore>;
 }
 
-export interface PostgresPlace extends TempStore {
+export interface PostgresTempStore extends TempStore {
   readonly url: string;
 }
 

@@ -13,7 +13,7 @@ import { type Receiver, startReceiver } from './child.ts';
 import {
   addStream,
   endNodes,
-  createTempStore as makeSqlitePlace,
+  createTempStore as createSqliteTempStore,
   orderData,
   type TempStore,
   startNodes,
@@ -63,7 +63,7 @@ export const upkeep: Bench = {
         }),
       );
       const onSqlite = await figuresOf('sqlite', progress, options, receiver, async () => {
-        const tempStore = await makeSqlitePlace();
+        const tempStore = await createSqliteTempStore();
         const file = join(tempStore.folder, 'leat.db');
         await withStore(tempStore, () => Promise.resolve());
         fillSqlite(file, options);

@@ -155,18 +155,18 @@ describe('a name of an address that is not public', () => {
 });
 
 describe('without LEAT_ALLOW_HTTP_ENDPOINTS', () => {
-  let strictPlace: TempStore;
+  let strictStore: TempStore;
   let strict: Running;
   before(async () => {
-    strictPlace = await createTempStore();
-    strict = await startLeat(strictPlace, {
+    strictStore = await createTempStore();
+    strict = await startLeat(strictStore, {
       LEAT_ALLOW_HTTP_ENDPOINTS: 'false',
       LEAT_EGRESS_ALLOW: '127.0.0.2/32,::ffff:127.0.0.3/128',
     });
   });
   after(async () => {
     await strict.kill();
-    await strictPlace.remove();
+    await strictStore.remove();
   });
 
   test('http:// is refused with the reason, on create and on update', async () => {

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
+import type { TestContext } from 'node:test';
 import { createServer as createTlsServer } from 'node:tls';
 
 /**
@@ -60,6 +61,13 @@ export interface Receiver {
   readonly bytesSent: number;
   /** Closes the server and every open connection. */
   close(): Promise<void>;
+}
+
+/** Starts a receiver that closes after the test. */
+export async function receiverOf(t: TestContext, options: ReceiverOptions = {}): Promise<Receiver> {
+  const receiver = await startReceiver(options);
+  t.after(() => receiver.close());
+  return receiver;
 }
 
 export async function startReceiver(options: ReceiverOptions = {}): Promise<Receiver> {

@@ -25,7 +25,7 @@ import { newDatabase, openUrl } from './engines.ts';
 
 /** Removing a tenant reaches every table on both engines, including later ones. */
 
-interface Place {
+interface Fixture {
   readonly store: Store;
   /** Rows of a tenant by table. */
   counts(tenant: number): Promise<ReadonlyMap<string, number>>;
@@ -149,7 +149,7 @@ async function fillAccess(store: Store, tenant: number): Promise<void> {
   await store.roles.addUsers(tenant, 'r', ['leat|1']);
 }
 
-async function openSqlite(t: TestContext): Promise<Place> {
+async function openSqlite(t: TestContext): Promise<Fixture> {
   const folder = await mkdtemp(join(tmpdir(), 'leat-removal-'));
   const path = join(folder, 'leat.db');
   const store = await openStore({
@@ -200,7 +200,7 @@ function sqliteCounts(file: string, tenant: number): Map<string, number> {
   return new Map(counts);
 }
 
-async function openPostgres(t: TestContext): Promise<Place> {
+async function openPostgres(t: TestContext): Promise<Fixture> {
   const url = await newDatabase();
   const store = await openUrl(url);
   t.after(async () => {

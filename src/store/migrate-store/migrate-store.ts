@@ -192,7 +192,7 @@ function firstDifference(
 
 function difference(target: string, table: Table, key: RowKey): StartRefused {
   return new StartRefused(
-    `--to: ${table.name} in ${target} is not what the source has, first at ${nameOfRow(table, key)}: drop the database, make it anew and run the command again`,
+    `--to: ${table.name} in ${target} is not what the source has, first at ${nameOfRow(table, key)}: drop the database, create it again and run the command again`,
   );
 }
 

@@ -204,7 +204,7 @@ interface PageRow {
   readonly found: number;
 }
 
-interface PlaceRow {
+interface RangeRow {
   readonly head: Offset;
   readonly pruned_to: Offset;
   readonly flushed: number | null;
@@ -261,10 +261,10 @@ async function rangeOf(
   { generation, identity, flushed, seen }: KnownStore,
   tenant: number,
   { after, upTo, types, take }: LogQuery,
-): Promise<PlaceRow> {
+): Promise<RangeRow> {
   // Without a filter of types the page takes the next events.
   const offsets = types === undefined ? Math.min(take, scanMax) : scanMax;
-  const row = await db.get<PlaceRow>`
+  const row = await db.get<RangeRow>`
     select coalesce(t.head, 0) as head, coalesce(t.pruned_to, 0) as pruned_to, flushed,
       s.up_to, s.from_at, s.to_at
     from (select leat_compare(${generation}, ${identity}, ${flushed}) as flushed) as compared

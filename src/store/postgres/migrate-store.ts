@@ -117,7 +117,7 @@ async function refuseOlderPart(db: Queries, name: string): Promise<void> {
     select to_regclass('leat_store_migration') is null as older`;
   if (row?.older !== true) return;
   throw new StartRefused(
-    `--to: ${name} holds a part of a store that an older version of Leat copied: drop the database, make it anew and run the command again`,
+    `--to: ${name} holds a part of a store that an older version of Leat copied: drop the database, create it again and run the command again`,
   );
 }
 

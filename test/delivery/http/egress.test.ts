@@ -7,19 +7,8 @@ import { isPublicAddress } from '../../../src/core/address.ts';
 import type { AttemptResult } from '../../../src/core/retry.ts';
 import { createEgressRule, guardLookup } from '../../../src/delivery/http/egress.ts';
 import { startDns, type DnsServer, type Zone } from '../../helpers/dns.ts';
-import {
-  rawThenEnd,
-  startReceiver,
-  type Receiver,
-  type ReceiverOptions,
-} from '../../helpers/receiver.ts';
+import { rawThenEnd, receiverOf } from '../../helpers/receiver.ts';
 import { createSender, silentLookupMs } from '../../helpers/sender.ts';
-
-async function receiverOf(t: TestContext, options: ReceiverOptions = {}): Promise<Receiver> {
-  const receiver = await startReceiver(options);
-  t.after(() => receiver.close());
-  return receiver;
-}
 
 async function dnsOf(t: TestContext, zone: Zone): Promise<DnsServer> {
   const dns = await startDns(zone);

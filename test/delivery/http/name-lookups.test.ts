@@ -70,8 +70,8 @@ function many(prefix: string, count: number): string[] {
   return Array.from({ length: count }, (_, n) => `${prefix}${n}`);
 }
 
-function withPlaces(places: Partial<LookupClass>): LookupClass[] {
-  return limits.names.classes.map((each) => ({ ...each, ...places }));
+function withLimits(changed: Partial<LookupClass>): LookupClass[] {
+  return limits.names.classes.map((each) => ({ ...each, ...changed }));
 }
 
 function prepare(names: NameLookups, owner: LookupOwner, all: readonly string[]): void {
@@ -297,7 +297,7 @@ describe('silent names of a tenant', () => {
 
   test('silent names are looked up round robin, and none is skipped while quick ones keep coming', async () => {
     const { names, clock, teach, underWay, end } = createFixture({
-      classes: withPlaces({ atOnce: 1 }),
+      classes: withLimits({ atOnce: 1 }),
     });
     await teach('slow.test', silentMs);
     for (const name of many('quick', 40)) await teach(name, 0);
@@ -337,7 +337,7 @@ describe('silent names of a tenant', () => {
 describe('the order of lookups', () => {
   test('lookups go round robin over the tenants', async () => {
     const { names, underWay, end } = createFixture({
-      classes: withPlaces({ atOnce: 2, atOncePerOwner: 2 }),
+      classes: withLimits({ atOnce: 2, atOncePerOwner: 2 }),
     });
     prepare(names, 1, many('a', 5));
     prepare(names, 2, many('b', 2));
@@ -352,7 +352,7 @@ describe('the order of lookups', () => {
   });
 
   test('a request that is first goes before the others of its tenant', async () => {
-    const { names, underWay, end } = createFixture({ classes: withPlaces({ atOnce: 1 }) });
+    const { names, underWay, end } = createFixture({ classes: withLimits({ atOnce: 1 }) });
     const begun: string[] = [];
     prepare(names, 1, ['a', 'b', 'c']);
     const request = { first: true, begun: () => begun.push('c'), ended: () => undefined };
@@ -362,11 +362,11 @@ describe('the order of lookups', () => {
     assert.deepEqual(underWay(), ['c']);
     assert.deepEqual(begun, ['c']);
     names.find(2, 'c', { ...request, begun: () => begun.push('joined') });
-    assert.deepEqual(begun, ['c', 'joined'], 'it has its place already');
+    assert.deepEqual(begun, ['c', 'joined'], 'it was queued already');
   });
 
   test('requests that are first keep their order', async () => {
-    const { names, underWay, end } = createFixture({ classes: withPlaces({ atOnce: 1 }) });
+    const { names, underWay, end } = createFixture({ classes: withLimits({ atOnce: 1 }) });
     prepare(names, 1, ['a', 'b', 'c', 'd']);
     for (const name of ['d', 'c']) names.find(1, name, { first: true, ended: () => undefined });
     const began: string[] = [];
@@ -380,7 +380,7 @@ describe('the order of lookups', () => {
 
   test('a name that several tenants wait for is charged to one of them', async () => {
     const { names, underWay, end } = createFixture({
-      classes: withPlaces({ atOncePerOwner: 1 }),
+      classes: withLimits({ atOncePerOwner: 1 }),
     });
     prepare(names, 1, ['a', 'shared', 'b']);
     prepare(names, 2, ['shared', 'c']);

@@ -16,12 +16,12 @@ import { createTransport } from '../../../src/delivery/http/transport.ts';
 import { openStore } from '../../../src/store/open.ts';
 import type { Store } from '../../../src/store/port/store.ts';
 import { waitFor } from '../../helpers/leat.ts';
-import { hang, reply, startReceiver, type Receiver } from '../../helpers/receiver.ts';
+import { hang, receiverOf, reply, type Receiver } from '../../helpers/receiver.ts';
 import { addTenant, newEvent, newStream } from '../../store/contract/fixture.ts';
 import { secret, settings } from '../fixture.ts';
 
 /** A dispatcher on a database in a file, with real sockets and the real clock. */
-interface Place {
+interface Fixture {
   store(): Store;
   readonly tenant: number;
   start(): Promise<void>;
@@ -33,7 +33,7 @@ interface Place {
   publish(count: number): Promise<string[]>;
 }
 
-async function placeOf(t: TestContext): Promise<Place> {
+async function createFixture(t: TestContext): Promise<Fixture> {
   const folder = await mkdtemp(join(tmpdir(), 'leat-'));
   const open = (): Promise<Store> =>
     openStore({
@@ -119,25 +119,19 @@ async function placeOf(t: TestContext): Promise<Place> {
   };
 }
 
-async function receiverOf(t: TestContext): Promise<Receiver> {
-  const receiver = await startReceiver();
-  t.after(() => receiver.close());
-  return receiver;
-}
-
 const idsAt = ({ requests }: Receiver): string[] =>
   requests.map(({ headers }) => headers['webhook-id'] ?? '');
 
 describe('delivering over sockets', () => {
   test('every event arrives once, with a signature that another library verifies', async (t) => {
-    const place = await placeOf(t);
+    const fixture = await createFixture(t);
     const receiver = await receiverOf(t);
-    const stream = await place.addStream(receiver);
-    const waiting = await place.publish(300);
-    await place.start();
-    const live = await place.publish(100);
+    const stream = await fixture.addStream(receiver);
+    const waiting = await fixture.publish(300);
+    await fixture.start();
+    const live = await fixture.publish(100);
     await waitFor('all of them', () => receiver.requests.length >= 400);
-    await place.stop();
+    await fixture.stop();
     assert.deepEqual(idsAt(receiver).toSorted(byText), [...waiting, ...live].toSorted(byText));
     for (const { headers, body } of receiver.requests.slice(0, 20)) {
       assert.equal(headers['authorization'], 'Bearer kept-secret');
@@ -147,49 +141,49 @@ describe('delivering over sockets', () => {
   });
 
   test('a receiver that is down for a while gets every event by retries', async (t) => {
-    const place = await placeOf(t);
+    const fixture = await createFixture(t);
     const receiver = await receiverOf(t);
-    const stream = await place.addStream(receiver);
+    const stream = await fixture.addStream(receiver);
     receiver.respond = reply(503);
-    await place.start();
-    const ids = await place.publish(20);
+    await fixture.start();
+    const ids = await fixture.publish(20);
     await waitFor('failing attempts', () => receiver.requests.length >= 20);
     receiver.respond = reply(204);
     const delivered = async (): Promise<boolean> => {
-      const { total } = (await place.store().streams.health(place.tenant, stream.id)) ?? {};
+      const { total } = (await fixture.store().streams.health(fixture.tenant, stream.id)) ?? {};
       return total === 0 && new Set(idsAt(receiver)).size === ids.length;
     };
     await waitFor('all delivered', delivered);
-    await place.stop();
+    await fixture.stop();
   });
 
   test('a restart sends what was not acknowledged, and nothing else', async (t) => {
-    const place = await placeOf(t);
+    const fixture = await createFixture(t);
     const receiver = await receiverOf(t);
-    await place.addStream(receiver);
-    await place.start();
-    await place.publish(50);
+    await fixture.addStream(receiver);
+    await fixture.start();
+    await fixture.publish(50);
     await waitFor('the first', () => receiver.requests.length >= 50);
-    await place.restart();
-    const [id] = await place.publish(1);
+    await fixture.restart();
+    const [id] = await fixture.publish(1);
     await waitFor('the next', () => receiver.requests.length >= 51);
     assert.equal(idsAt(receiver).at(-1), id);
-    await place.stop();
+    await fixture.stop();
     assert.equal(receiver.requests.length, 51);
   });
 
   test('an endpoint that hangs delays no other stream, and its attempt ends in time', async (t) => {
-    const place = await placeOf(t);
+    const fixture = await createFixture(t);
     const hanging = await receiverOf(t);
     const healthy = await receiverOf(t);
     hanging.respond = hang;
-    await place.addStream(hanging);
-    await place.addStream(healthy);
-    await place.start();
-    const ids = await place.publish(200);
+    await fixture.addStream(hanging);
+    await fixture.addStream(healthy);
+    await fixture.start();
+    const ids = await fixture.publish(200);
     await waitFor('the healthy one', () => healthy.requests.length >= ids.length);
     assert.equal(hanging.requests.length, settings.streamConcurrency);
-    await place.stop();
+    await fixture.stop();
     assert.equal(new Set(idsAt(healthy)).size, ids.length);
   });
 });

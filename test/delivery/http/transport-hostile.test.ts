@@ -11,20 +11,12 @@ import {
   raw,
   rawThenEnd,
   rawThenReset,
+  receiverOf,
   redirect,
   reply,
-  startReceiver,
   type Reply,
-  type Receiver,
-  type ReceiverOptions,
 } from '../../helpers/receiver.ts';
 import { createSender, timeoutMs } from '../../helpers/sender.ts';
-
-async function receiverOf(t: TestContext, options: ReceiverOptions = {}): Promise<Receiver> {
-  const receiver = await startReceiver(options);
-  t.after(() => receiver.close());
-  return receiver;
-}
 
 /** Describes a result in short: `answered 200 text` or `cause: detail`. */
 function inWords(result: AttemptResult): string {

@@ -12,19 +12,8 @@ import {
   trusted,
 } from '../../helpers/certificates.ts';
 import { waitFor } from '../../helpers/leat.ts';
-import {
-  rawThenEnd,
-  startReceiver,
-  type Receiver,
-  type ReceiverOptions,
-} from '../../helpers/receiver.ts';
+import { rawThenEnd, receiverOf, startReceiver } from '../../helpers/receiver.ts';
 import { createSender, timeoutMs, type Sender } from '../../helpers/sender.ts';
-
-async function receiverOf(t: TestContext, options: ReceiverOptions): Promise<Receiver> {
-  const receiver = await startReceiver(options);
-  t.after(() => receiver.close());
-  return receiver;
-}
 
 function senderOf(t: TestContext): Sender {
   return createSender(t, { tls: { ca: authority } });

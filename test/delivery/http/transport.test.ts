@@ -1,23 +1,9 @@
 import assert from 'node:assert/strict';
-import { describe, test, type TestContext } from 'node:test';
+import { describe, test } from 'node:test';
 import type { AttemptResult } from '../../../src/core/retry.ts';
 import { waitFor } from '../../helpers/leat.ts';
-import {
-  hang,
-  inTurn,
-  rawThenEnd,
-  reply,
-  startReceiver,
-  type Receiver,
-  type ReceiverOptions,
-} from '../../helpers/receiver.ts';
+import { hang, inTurn, rawThenEnd, receiverOf, reply } from '../../helpers/receiver.ts';
 import { createSender, timeoutMs } from '../../helpers/sender.ts';
-
-async function receiverOf(t: TestContext, options: ReceiverOptions = {}): Promise<Receiver> {
-  const receiver = await startReceiver(options);
-  t.after(() => receiver.close());
-  return receiver;
-}
 
 const delivered: AttemptResult = {
   kind: 'response',
