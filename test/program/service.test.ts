@@ -10,21 +10,16 @@ import type { Clock } from '../../src/core/clock.ts';
 import { type Service, type ServiceDeps, startService } from '../../src/program/service.ts';
 import { bootstrapClient, freePort, waitFor } from '../helpers/leat.ts';
 import { readExposition } from '../helpers/prometheus.ts';
-import { configOf, depsOf } from './fixture.ts';
+import { configOf, depsOf, hurriedClock, sendHead } from './fixture.ts';
 
 describe('a service that stops', () => {
   test('a stop does not wait for a request that never ends', async () => {
-    // The wait of 5 s takes 50 ms here.
-    const after: Clock['after'] = (delayMs, action) => systemClock.after(delayMs / 100, action);
-    const service = await start({ clock: { ...systemClock, after } });
+    const service = await start({ clock: hurriedClock });
     const { hostname, port } = new URL(service.url);
     const stuck = connect(Number(port), hostname);
     const gone = once(stuck, 'close');
     stuck.on('error', () => {});
-    // The 100 Continue shows that the server has the request and waits for its body.
-    stuck.write('POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n');
-    stuck.write('Content-Type: application/json\r\nContent-Length: 9\r\n\r\n');
-    await once(stuck, 'data');
+    await sendHead(stuck, 'application/json', 9);
 
     await service.stop();
     await service.work;
@@ -38,10 +33,7 @@ describe('a request in progress when the service stops', () => {
     const { hostname, port } = new URL(service.url);
     const socket = connect(Number(port), hostname);
     const body = 'grant_type=other';
-    socket.write('POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n');
-    socket.write('Content-Type: application/x-www-form-urlencoded\r\n');
-    socket.write(`Content-Length: ${body.length}\r\n\r\n`);
-    await once(socket, 'data');
+    await sendHead(socket, 'application/x-www-form-urlencoded', body.length);
 
     const stopped = service.stop();
     socket.write(body);

@@ -31,7 +31,7 @@ import {
   spawnLeat,
   waitFor,
 } from '../helpers/leat.ts';
-import { configOf, depsOf } from './fixture.ts';
+import { configOf, depsOf, hurriedClock, sendHead } from './fixture.ts';
 
 describe('a program with LEAT_TLS=local', () => {
   let tempStore: TempStore;
@@ -225,19 +225,11 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
   });
 
   test('LEAT_TLS_CERT: a stop does not wait for a request on a further address that never ends', async (t) => {
-    // The wait of 5 s takes 50 ms here.
-    const fastClock: Clock = {
-      ...systemClock,
-      after: (delayMs, action) => systemClock.after(delayMs / 100, action),
-    };
-    const { service, port } = await startOnLocalhost(t, fastClock);
+    const { service, port } = await startOnLocalhost(t, hurriedClock);
     const stuck = await handshake({ port, host: '127.0.0.2' });
     const gone = once(stuck, 'close');
     stuck.on('error', () => {});
-    // The 100 Continue shows that the server has the request and waits for its body.
-    stuck.write('POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n');
-    stuck.write('Content-Type: application/json\r\nContent-Length: 9\r\n\r\n');
-    await once(stuck, 'data');
+    await sendHead(stuck, 'application/json', 9);
     await service.stop();
     await gone;
   });
