@@ -1,13 +1,7 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test, type TestContext } from 'node:test';
+import { describe, test, type TestContext } from 'node:test';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
-import {
-  createTempStore,
-  startLeat,
-  waitFor,
-  type TempStore,
-  type Running,
-} from '../helpers/leat.ts';
+import { waitFor, type Running } from '../helpers/leat.ts';
 import {
   expectBody,
   bearer,
@@ -18,17 +12,12 @@ import {
   waitForStats,
   type ProblemBody,
 } from '../helpers/api-client.ts';
+import { runServer } from './fixture.ts';
 
-let tempStore: TempStore;
 let leat: Running;
 
-before(async () => {
-  tempStore = await createTempStore();
-  leat = await startLeat(tempStore);
-});
-after(async () => {
-  await leat.kill();
-  await tempStore.remove();
+runServer({}, (running) => {
+  leat = running;
 });
 
 const connection = 'Username-Password-Authentication';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
-import { createTempStore, startLeat, type TempStore, type Running } from '../helpers/leat.ts';
+import type { Running } from '../helpers/leat.ts';
 import {
   createStream,
   freshName,
@@ -11,20 +11,19 @@ import {
   waitForStats,
   type StreamBody,
 } from '../helpers/api-client.ts';
+import { runServer } from './fixture.ts';
 
-let tempStore: TempStore;
 let leat: Running;
 let endpoint: Endpoint;
 
+runServer({}, (running) => {
+  leat = running;
+});
 before(async () => {
-  tempStore = await createTempStore();
-  leat = await startLeat(tempStore);
   endpoint = await startEndpoint();
 });
 after(async () => {
-  await leat.kill();
   await endpoint.close();
-  await tempStore.remove();
 });
 
 describe('ambiguous JSON', () => {

@@ -1,14 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test, type TestContext } from 'node:test';
+import { describe, test, type TestContext } from 'node:test';
 import { parseOffset } from '../../src/core/offset.ts';
 import { startEndpoint, type Reply, type Endpoint } from '../helpers/endpoint.ts';
-import {
-  createTempStore,
-  startLeat,
-  waitFor,
-  type TempStore,
-  type Running,
-} from '../helpers/leat.ts';
+import { waitFor, type Running } from '../helpers/leat.ts';
 import {
   expectBody,
   createStream,
@@ -28,19 +22,14 @@ import {
   waitForStats,
   type StreamBody,
 } from '../helpers/api-client.ts';
+import { runServer } from './fixture.ts';
 
 /** Concurrent requests: nothing is lost, nothing is sent to a wrong destination, no request gets a 500. */
 
-let tempStore: TempStore;
 let leat: Running;
 
-before(async () => {
-  tempStore = await createTempStore();
-  leat = await startLeat(tempStore, { LEAT_RETRY_DELAYS_MS: '5,5,5' });
-});
-after(async () => {
-  await leat.kill();
-  await tempStore.remove();
+runServer({ LEAT_RETRY_DELAYS_MS: '5,5,5' }, (running) => {
+  leat = running;
 });
 
 const together = 20;

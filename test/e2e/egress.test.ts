@@ -15,22 +15,21 @@ import {
   waitForStats,
   type ProblemBody,
 } from '../helpers/api-client.ts';
+import { runServer } from './fixture.ts';
 
 /** Nothing is allowed beyond the defaults: the endpoint must receive nothing. */
 
-let tempStore: TempStore;
 let leat: Running;
 let secret: Endpoint;
 
+runServer({ LEAT_EGRESS_ALLOW: '', LEAT_RETRY_DELAYS_MS: '0' }, (running) => {
+  leat = running;
+});
 before(async () => {
-  tempStore = await createTempStore();
   secret = await startEndpoint();
-  leat = await startLeat(tempStore, { LEAT_EGRESS_ALLOW: '', LEAT_RETRY_DELAYS_MS: '0' });
 });
 after(async () => {
-  await leat.kill();
   await secret.close();
-  await tempStore.remove();
 });
 
 const blockedHosts = [

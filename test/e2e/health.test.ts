@@ -1,13 +1,7 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test, type TestContext } from 'node:test';
+import { describe, test, type TestContext } from 'node:test';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
-import {
-  createTempStore,
-  startLeat,
-  waitFor,
-  type TempStore,
-  type Running,
-} from '../helpers/leat.ts';
+import { waitFor, type Running } from '../helpers/leat.ts';
 import {
   expectBody,
   createStream,
@@ -23,19 +17,14 @@ import {
   type ProblemBody,
   type StreamBody,
 } from '../helpers/api-client.ts';
+import { runServer } from './fixture.ts';
 
 /** The limits are the defaults; each delivery fails after one attempt. */
 
-let tempStore: TempStore;
 let leat: Running;
 
-before(async () => {
-  tempStore = await createTempStore();
-  leat = await startLeat(tempStore, { LEAT_RETRY_DELAYS_MS: '0' });
-});
-after(async () => {
-  await leat.kill();
-  await tempStore.remove();
+runServer({ LEAT_RETRY_DELAYS_MS: '0' }, (running) => {
+  leat = running;
 });
 
 describe('500 failures in a row', () => {

@@ -1,15 +1,9 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
-import { after, before, describe, test, type TestContext } from 'node:test';
+import { describe, test, type TestContext } from 'node:test';
 import { Webhook } from 'standardwebhooks';
 import { startEndpoint, text, type Reply, type Endpoint } from '../helpers/endpoint.ts';
-import {
-  createTempStore,
-  startLeat,
-  waitFor,
-  type TempStore,
-  type Running,
-} from '../helpers/leat.ts';
+import { waitFor, type Running } from '../helpers/leat.ts';
 import {
   expectBody,
   createStream,
@@ -31,17 +25,12 @@ import {
   type ProblemBody,
   type StreamBody,
 } from '../helpers/api-client.ts';
+import { runServer } from './fixture.ts';
 
-let tempStore: TempStore;
 let leat: Running;
 
-before(async () => {
-  tempStore = await createTempStore();
-  leat = await startLeat(tempStore, { LEAT_RETRY_DELAYS_MS: '10,20,30' });
-});
-after(async () => {
-  await leat.kill();
-  await tempStore.remove();
+runServer({ LEAT_RETRY_DELAYS_MS: '10,20,30' }, (running) => {
+  leat = running;
 });
 
 describe('an event on its way to a webhook', () => {

@@ -1,18 +1,17 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { createTempStore, startLeat, type TempStore, type Running } from '../helpers/leat.ts';
+import { describe, test } from 'node:test';
+import type { Running } from '../helpers/leat.ts';
 import { expectBody, bearer, streamBody, type ProblemBody } from '../helpers/api-client.ts';
+import { runServer } from './fixture.ts';
 
 /** A small bucket that refills slowly, so that it is soon empty and stays empty during the test. */
 
 const burst = 30;
 
-let tempStore: TempStore;
 let leat: Running;
 
-before(async () => {
-  tempStore = await createTempStore();
-  leat = await startLeat(tempStore, {
+runServer(
+  {
     LEAT_RATE_LIMIT_BURST: String(burst),
     LEAT_RATE_LIMIT_PER_SECOND: '1',
     LEAT_PUBLISH_LIMIT_PER_SECOND: '10',
@@ -20,12 +19,11 @@ before(async () => {
     LEAT_TRUST_PROXY: '127.0.0.1',
     LEAT_TENANT_DOMAIN: 'leat.example.com',
     LEAT_EGRESS_ALLOW: '',
-  });
-});
-after(async () => {
-  await leat.kill();
-  await tempStore.remove();
-});
+  },
+  (running) => {
+    leat = running;
+  },
+);
 
 const message =
   'Too many requests. Check the X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset headers.';

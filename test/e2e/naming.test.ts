@@ -1,13 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type Reply, startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
-import {
-  createTempStore,
-  startLeat,
-  waitFor,
-  type TempStore,
-  type Running,
-} from '../helpers/leat.ts';
+import { waitFor, type Running } from '../helpers/leat.ts';
 import {
   expectBody,
   createStream,
@@ -18,28 +12,30 @@ import {
   waitForStats,
   type ProblemBody,
 } from '../helpers/api-client.ts';
+import { runServer } from './fixture.ts';
 
 /** A service with another name, as after a migration from another product. */
 
-let tempStore: TempStore;
 let leat: Running;
 let endpoint: Endpoint;
 
-before(async () => {
-  tempStore = await createTempStore();
-  leat = await startLeat(tempStore, {
+runServer(
+  {
     LEAT_SERVICE_NAME: 'acme',
     LEAT_ATTRIBUTE_PREFIX: 'a0',
     LEAT_TENANT_NAME: 'shop-1',
     LEAT_STREAM_CONCURRENCY: '2',
     LEAT_CONCURRENCY: '3',
-  });
+  },
+  (running) => {
+    leat = running;
+  },
+);
+before(async () => {
   endpoint = await startEndpoint();
 });
 after(async () => {
-  await leat.kill();
   await endpoint.close();
-  await tempStore.remove();
 });
 
 describe('the name of the service and the prefix', () => {

@@ -12,16 +12,9 @@ import { after, before, describe, test } from 'node:test';
 import { CloudEvent } from 'cloudevents';
 import { endWithProcess } from '../helpers/children.ts';
 import { type Arrival, type Endpoint, startEndpoint } from '../helpers/endpoint.ts';
-import {
-  end,
-  freePort,
-  createTempStore,
-  type TempStore,
-  type Running,
-  startLeat,
-  waitFor,
-} from '../helpers/leat.ts';
+import { end, freePort, type Running, waitFor } from '../helpers/leat.ts';
 import { expectBody, createStream, failuresOf, freshType, publish } from '../helpers/api-client.ts';
+import { runServer } from './fixture.ts';
 
 /** The receivers of docs/receivers.md, extracted from the page, run, and attacked. */
 
@@ -33,15 +26,9 @@ const receivers = [...guide.matchAll(/^```\w+\n(?:\/\/|#) (receiver\S*)\n([^]*?)
   ([, file = '', source = '']) => ({ file, source }),
 );
 
-let tempStore: TempStore;
 let leat: Running;
-before(async () => {
-  tempStore = await createTempStore();
-  leat = await startLeat(tempStore, { LEAT_RETRY_DELAYS_MS: '10,10,10' });
-});
-after(async () => {
-  await leat.kill();
-  await tempStore.remove();
+runServer({ LEAT_RETRY_DELAYS_MS: '10,10,10' }, (running) => {
+  leat = running;
 });
 
 test('the guide has the four receivers', () => {

@@ -1,14 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test, type TestContext } from 'node:test';
+import { describe, test, type TestContext } from 'node:test';
 import { parseOffset } from '../../src/core/offset.ts';
 import { type Endpoint, startEndpoint } from '../helpers/endpoint.ts';
-import {
-  createTempStore,
-  startLeat,
-  waitFor,
-  type TempStore,
-  type Running,
-} from '../helpers/leat.ts';
+import { createTempStore, startLeat, waitFor, type Running } from '../helpers/leat.ts';
 import { begin, headOf, pathOf, read, waitUntilOver } from '../helpers/replays.ts';
 import {
   expectBody,
@@ -23,17 +17,12 @@ import {
   type StreamBody,
   waitForFailures,
 } from '../helpers/api-client.ts';
+import { runServer } from './fixture.ts';
 
-let tempStore: TempStore;
 let leat: Running;
 
-before(async () => {
-  tempStore = await createTempStore();
-  leat = await startLeat(tempStore, { LEAT_RETRY_DELAYS_MS: '0' });
-});
-after(async () => {
-  await leat.kill();
-  await tempStore.remove();
+runServer({ LEAT_RETRY_DELAYS_MS: '0' }, (running) => {
+  leat = running;
 });
 
 interface Past {

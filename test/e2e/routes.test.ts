@@ -1,19 +1,14 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { exchange } from '../helpers/exchange.ts';
-import { createTempStore, startLeat, type TempStore, type Running } from '../helpers/leat.ts';
+import type { Running } from '../helpers/leat.ts';
 import { expectBody, bearer, narrowToken } from '../helpers/api-client.ts';
+import { runServer } from './fixture.ts';
 
-let tempStore: TempStore;
 let leat: Running;
 
-before(async () => {
-  tempStore = await createTempStore();
-  leat = await startLeat(tempStore);
-});
-after(async () => {
-  await leat.kill();
-  await tempStore.remove();
+runServer({}, (running) => {
+  leat = running;
 });
 
 const noStream = 'est_AAAAAAAAAAAAAAAAAAAAAA';

@@ -3,32 +3,25 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
-import {
-  createTempStore,
-  startLeat,
-  waitFor,
-  type TempStore,
-  type Running,
-} from '../helpers/leat.ts';
+import { waitFor, type Running } from '../helpers/leat.ts';
 import { expectBody, createStream, failuresOf, freshType } from '../helpers/api-client.ts';
+import { runServer } from './fixture.ts';
 
 /** A publisher's `traceparent` reaches the destination (W3C Trace Context, docs/http-api.md#trace-context). */
 
 const trace = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 
-let tempStore: TempStore;
 let leat: Running;
 let endpoint: Endpoint;
 
+runServer({ LEAT_RETRY_DELAYS_MS: '10' }, (running) => {
+  leat = running;
+});
 before(async () => {
-  tempStore = await createTempStore();
-  leat = await startLeat(tempStore, { LEAT_RETRY_DELAYS_MS: '10' });
   endpoint = await startEndpoint();
 });
 after(async () => {
-  await leat.kill();
   await endpoint.close();
-  await tempStore.remove();
 });
 
 describe('the traceparent of a request', () => {
