@@ -360,8 +360,8 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'instants that are stamped by the wall clock of a process',
     file: 'store/sqlite/store.ts',
-    before: 'const time = deps.time ?? createGuardedTime(deps.clock);',
-    after: 'const time = { ...createGuardedTime(deps.clock), now: () => deps.clock.now() };',
+    before: 'const time = deps.time ?? createGuardedTime(clock);',
+    after: 'const time = { ...createGuardedTime(clock), now: () => clock.now() };',
   },
   {
     name: 'kept bodies that are removed while deliveries need them',

@@ -8,7 +8,7 @@ import { rowBytes } from '../rows/bounded.ts';
 import type { EventColumns } from '../rows/delivered-event.ts';
 import { failureBytes } from '../rows/failures.ts';
 import { type Command, type Commands, sql } from './command.ts';
-import { type Fragment, oneOf } from './dialect.ts';
+import { type Fragment, oneOf, verbatim } from './dialect.ts';
 
 export interface FailureDeps {
   readonly commands: Commands;
@@ -65,8 +65,7 @@ function* rowsOf(
   if (after === undefined) return [];
   const { types, from = Number.MIN_SAFE_INTEGER, to = Number.MAX_SAFE_INTEGER } = query;
   return yield* sql.all<FailureRow>`
-    select d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.failed_at,
-      (select r.key from runs r where r.tenant = d.tenant and r.stream = d.stream) as key ${columns}
+    select ${rowColumns} ${columns}
     from deliveries d
     where d.tenant = ${tenant} and d.stream = ${stream} and d.failed_at is not null
       and d.failed_at > ${query.failedAfter ?? -1}
@@ -75,6 +74,11 @@ function* rowsOf(
       and d.time >= ${from} and d.time < ${to}
     order by d.failed_at desc, d.event_id desc limit ${query.take + 1}`;
 }
+
+/** The columns of a {@link FailureRow}. */
+const rowColumns = verbatim(`
+  d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.failed_at,
+  (select r.key from runs r where r.tenant = d.tenant and r.stream = d.stream) as key`);
 
 /** The key before the first page: later than every failure. */
 const beforeAll = { failedAt: Number.MAX_SAFE_INTEGER, eventId: '' };
@@ -86,8 +90,7 @@ function* rowOf(
   { columns }: FailureReader,
 ): Command<readonly FailureRow[]> {
   return yield* sql.all<FailureRow>`
-    select d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.failed_at,
-      (select r.key from runs r where r.tenant = d.tenant and r.stream = d.stream) as key ${columns}
+    select ${rowColumns} ${columns}
     from deliveries d
     where d.tenant = ${tenant} and d.stream = ${stream} and d.event_id = ${eventId}
       and d.failed_at is not null`;

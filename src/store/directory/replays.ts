@@ -21,7 +21,7 @@ import {
   sentBefore,
 } from '../rules/replay.ts';
 import { type Command, type Commands, sql, type Statement, together } from './command.ts';
-import { type Fragment, oneOf, postgresOnly } from './dialect.ts';
+import { type Fragment, oneOf, postgresOnly, verbatim } from './dialect.ts';
 import { horizonOf } from './horizon.ts';
 import type { Runs, Stretch } from './runs.ts';
 
@@ -92,19 +92,20 @@ function* get(tenant: number, stream: string, id: string): Command<Replay | unde
   return row && replayOf(storedReplayOf(row));
 }
 
+/** The columns of a {@link ReplayRow}. */
+const rowColumns = verbatim(`
+  tenant, stream, id, from_offset, position, to_offset, passed, event_types, matched, sent, failed,
+  status, created_at, finished_at`);
+
 function replayRow(tenant: number, stream: string, id: string): Statement<ReplayRow | undefined> {
   return sql.get`
-    select tenant, stream, id, from_offset, position, to_offset, passed, event_types, matched, sent,
-      failed, status, created_at, finished_at
-    from replays where tenant = ${tenant} and stream = ${stream} and id = ${id}`;
+    select ${rowColumns} from replays where tenant = ${tenant} and stream = ${stream} and id = ${id}`;
 }
 
 /** Returns the row of the replay of a stream that is running or paused. */
 function runningRow(tenant: number, stream: string): Statement<ReplayRow | undefined> {
   return sql.get`
-    select tenant, stream, id, from_offset, position, to_offset, passed, event_types, matched, sent,
-      failed, status, created_at, finished_at
-    from replays where tenant = ${tenant} and stream = ${stream} and status = 'running'`;
+    select ${rowColumns} from replays where tenant = ${tenant} and stream = ${stream} and status = 'running'`;
 }
 
 function* cancel(

@@ -2,7 +2,7 @@ import { type Command, sql } from './command.ts';
 import { oneOf, postgresOnly, verbatim } from './dialect.ts';
 
 /** The result of a step of removing a tenant. */
-export interface RemovalStep {
+interface RemovalStep {
   readonly removed: number;
   readonly isDone: boolean;
   /** Streams that were removed. */

@@ -1,3 +1,4 @@
+import { hourMs } from '../../core/units.ts';
 import type { UpkeepStore } from '../port/upkeep.ts';
 import type { Database, Queries } from './database.ts';
 import { makeDaysAhead } from './partitions.ts';
@@ -10,7 +11,7 @@ import type { StoreIdentity } from './identity.ts';
 import { type DayDeps, lockMs, unlessInUse } from './old-days.ts';
 
 /** Tenants whose events are older than the retention by less than this are left to a later call. */
-const slackMs = 3_600_000;
+const slackMs = hourMs;
 
 /**
  * Keeps a database within its retention. The state of its steps is in memory of this process.

@@ -1,7 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Offset, Replay } from '../../core/types.ts';
 
-/** A replay with the state that the engine needs. */
+/** A replay with the state that commands need. */
 export interface StoredReplay extends Replay {
   /** Events up to here have a row, or were skipped. */
   readonly position: Offset;
@@ -30,7 +30,7 @@ export interface ReplayRow {
   readonly finished_at: Millis | null;
 }
 
-/** Returns a replay as the engines use it. */
+/** Returns a replay with the state that commands need. */
 export function storedReplayOf(row: ReplayRow): StoredReplay {
   const { tenant, stream, id, position, passed, matched, sent, failed, status } = row;
   return {

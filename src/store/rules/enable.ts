@@ -2,7 +2,7 @@ import type { Offset, Stream, Subscription } from '../../core/types.ts';
 import type { StreamStore } from '../port/streams.ts';
 import type { Run } from '../rows/runs.ts';
 
-/** What every engine does when a stream is changed, and above all when it is enabled again. */
+/** The rules for changing a stream, and above all for enabling it again. */
 
 /** Why a change is refused, as the port has it. */
 export type ChangeRefused = Extract<
@@ -26,7 +26,7 @@ export interface Enabling {
 export const noSwitch: Enabling = { held: undefined, passedOver: undefined };
 
 /** Returns a new run, which starts after `cursor`; results of the former run no longer move it. */
-export function enabledAfter<R extends Run>(run: R, cursor: Offset): R {
+export function enabledAfter(run: Run, cursor: Offset): Run {
   return { ...run, run: run.run + 1, cursor, health: { ...run.health, consecutive: 0 } };
 }
 

@@ -4,7 +4,7 @@ import type { Offset, Subscription } from '../../core/types.ts';
 import type { MaterializeResult, MaterializeRequest, NewReplay } from '../port/replays.ts';
 import type { StoredReplay } from '../rows/replays.ts';
 
-/** How every engine goes through the range of a replay. */
+/** The rules for going through the range of a replay. */
 
 /** Offsets that one step scans: some milliseconds for a type that never occurs. */
 const scanMax = 10_000;
@@ -46,7 +46,7 @@ export function acceptedReplay(
   };
 }
 
-/** The state that an engine reads before it continues a replay. */
+/** The state that is read before a replay continues. */
 export interface MaterializeState {
   /** Of the stream, as it is now. */
   readonly cursor: Offset;
@@ -109,7 +109,7 @@ export function afterRead(
   step: Extract<MaterializeStep, { step: 'read' }>,
   offsets: readonly Offset[],
   { cursor, waiting }: MaterializeState,
-): { readonly after: StoredReplay; readonly progress: MaterializeResult } {
+): { readonly after: StoredReplay; readonly progress: Omit<MaterializeResult, 'cursor'> } {
   const materialized = offsets.length;
   const isFull = materialized >= step.take;
   const position = isFull ? (offsets.at(-1) ?? step.upTo) : step.upTo;
@@ -117,7 +117,7 @@ export function afterRead(
   const status = isOver ? 'done' : replay.status;
   const after = { ...replay, status, position, matched: replay.matched + materialized } as const;
   const more = !isOver && !isFull && position < Math.min(replay.to, cursor);
-  return { after, progress: { result: isOver ? 'over' : 'running', cursor, materialized, more } };
+  return { after, progress: { result: isOver ? 'over' : 'running', materialized, more } };
 }
 
 /**

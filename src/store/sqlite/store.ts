@@ -15,7 +15,6 @@ import { createDatabase, type Database } from './database.ts';
 import { createDeliveryStore } from './deliveries.ts';
 import { createFailureReader } from './failures.ts';
 import { createGuardedTime } from './guarded-time.ts';
-import type { UpkeepDeps } from './upkeep-step.ts';
 import { createLogStore } from './log.ts';
 import { createOwnershipStore, voidOwnership } from './ownership.ts';
 import { engineOverview } from './overview.ts';
@@ -72,9 +71,8 @@ export function createSqliteStore(
   deps: Omit<SqliteStoreDeps, 'clock'> & { readonly clock: Pick<Clock, 'now' | 'elapsedMs'> },
   walSync?: WalSync,
 ): Store {
-  const { defer, report } = deps;
-  const time = deps.time ?? createGuardedTime(deps.clock);
-  const clock = { ...deps.clock, now: () => time.now() };
+  const { clock, defer, report } = deps;
+  const time = deps.time ?? createGuardedTime(clock);
   const seal = createSeal(deps.secretKey, deps.random);
   defineTestKey(connection);
   connection.function('leat_now', () => time.now());
@@ -132,11 +130,10 @@ export function createSqliteStore(
 
 /** Creates the parts that both engines share. */
 function directoryOf(
-  deps: Pick<DirectoryDeps, 'commands' | 'seal' | 'hint' | 'changeUser'> &
-    UpkeepDeps & {
-      readonly defer: SqliteStoreDeps['defer'];
-      readonly time: StoreTime;
-    },
+  deps: Pick<DirectoryDeps, 'commands' | 'seal' | 'hint' | 'changeUser' | 'defer'> & {
+    readonly db: Database;
+    readonly time: StoreTime;
+  },
   file: string | undefined,
 ): Directory {
   const { db, time } = deps;

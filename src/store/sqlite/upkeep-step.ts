@@ -3,7 +3,7 @@ import type { Database } from './database.ts';
 
 export interface UpkeepDeps {
   readonly db: Database;
-  readonly clock: Pick<Clock, 'now' | 'elapsedMs'>;
+  readonly clock: Pick<Clock, 'elapsedMs'>;
 }
 
 /** A step yields to other work of the process after this time. */

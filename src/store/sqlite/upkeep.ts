@@ -30,7 +30,7 @@ export function createUpkeepStore(
       db.transact(
         'relaxed',
         () => db.run`
-          update streams set lag_reported = ${percent}, lag_at = ${clock.now()}
+          update streams set lag_reported = ${percent}, lag_at = leat_now()
           where tenant = ${tenant} and id = ${stream} and lag_reported = ${reportedPercent}`,
       );
     },
