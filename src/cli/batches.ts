@@ -1,5 +1,6 @@
 import { CommandFailed, exitCodes } from './errors.ts';
 import { readJson } from './json.ts';
+import { MIB } from '../core/units.ts';
 
 /** The events of one request, and the lines they were read from (1-indexed). */
 export interface Batch {
@@ -9,7 +10,7 @@ export interface Batch {
 
 const eventsMax = 1000;
 /** A request may have 4 MiB; ids and punctuation are added to the lines. */
-const bytesMax = 3 * 1024 * 1024;
+const bytesMax = 3 * MIB;
 
 /**
  * Yields lines of NDJSON in batches that fit one request, in order; skips empty lines. Throws

@@ -19,6 +19,7 @@ import { indented, readJson, writeJson } from './json.ts';
 import { secretOption, wholeNumberOption } from './option.ts';
 import { streamIdOf } from './stream.ts';
 import type { Paint } from './terminal/terminal.ts';
+import { MIB } from '../core/units.ts';
 
 interface ListenOptions extends CommonOptions {
   readonly host: string;
@@ -188,7 +189,7 @@ async function receive(
   response.writeHead(status).end();
 }
 
-const bodyBytesMax = 1024 * 1024;
+const bodyBytesMax = MIB;
 
 async function bodyOf(request: IncomingMessage): Promise<Buffer | 'too large' | 'cut off'> {
   const chunks: Buffer[] = [];

@@ -1,12 +1,13 @@
 import { InvalidArgumentError } from 'commander';
 import type { Millis } from '../core/clock.ts';
 import { formatTime, parseTime } from '../core/date.ts';
+import { dayMs, hourMs } from '../core/units.ts';
 
 const unitsMs: Readonly<Record<string, number>> = {
   s: 1000,
   m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
+  h: hourMs,
+  d: dayMs,
 };
 
 /**

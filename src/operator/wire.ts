@@ -1,4 +1,5 @@
 import type { ProgressPoint } from './command.ts';
+import { MIB } from '../core/units.ts';
 
 /**
  * A response on the operator's socket: lines of JSON. A line with `file` is followed by that many
@@ -16,7 +17,7 @@ export type Line =
 /** A line, or bytes of a file. */
 export type Part = Line | { readonly bytes: Uint8Array };
 
-const lineBytesMax = 64 * 1024 * 1024;
+const lineBytesMax = 64 * MIB;
 
 /** Splits a response into lines and bytes of files. Throws on malformed input. */
 export async function* partsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Part> {

@@ -13,6 +13,7 @@ import pino from 'pino';
 import { systemClock, systemRandom } from '../clock.ts';
 import { readConfig } from '../config.ts';
 import { startService, type Service } from './service.ts';
+import { sleep } from '../core/sleep.ts';
 
 const client = { id: 'demo', secret: 'demo-secret-demo-secret' };
 
@@ -264,7 +265,7 @@ async function waitUntil(condition: string, done: () => boolean | Promise<boolea
   while (!(await done())) {
     if (seconds() > 20) throw new Error(`timed out after 20 s of waiting for ${condition}`);
     if (process.stdout.isTTY) write(`\r  waiting for ${condition} … ${seconds().toFixed(1)} s`);
-    await new Promise<void>((resolve) => systemClock.after(100, resolve));
+    await sleep(systemClock, 100);
   }
   if (process.stdout.isTTY) write('\r\x1b[K');
 }

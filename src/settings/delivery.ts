@@ -1,12 +1,12 @@
 import type { Setting } from '../core/setting.ts';
 import { list, wholeNumber } from '../core/value.ts';
-import { KIB, MIB } from '../core/units.ts';
+import { dayMs, KIB, MIB } from '../core/units.ts';
 
 /** Attempts, retries, and when a stream is disabled. */
 export const deliverySettings = {
   retryDelaysMs: {
     variable: 'LEAT_RETRY_DELAYS_MS',
-    parse: list(wholeNumber(0, 86_400_000), 20),
+    parse: list(wholeNumber(0, dayMs), 20),
     fallback: '1000,2000,4000',
     doc: 'waits between attempts in milliseconds; there is one attempt more than waits',
   },

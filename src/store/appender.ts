@@ -2,6 +2,7 @@ import { StoreContentRefused } from '../core/errors.ts';
 import type { Appended, NewEvent } from '../core/types.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
 import type { LogStore } from './port/log.ts';
+import { MIB } from '../core/units.ts';
 
 /** Groups the appends of many callers into few commits. */
 export interface Appender {
@@ -32,7 +33,7 @@ export interface AppenderDeps {
 }
 
 /** A thousand publishes, or a mebibyte of bodies, in one group. */
-export const groupLimits = { groupEventsMax: 1000, groupBodiesMax: 1024 * 1024 };
+export const groupLimits = { groupEventsMax: 1000, groupBodiesMax: MIB };
 
 /** One call of append that waits for its commit. */
 interface Call {

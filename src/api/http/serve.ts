@@ -102,12 +102,8 @@ function respond(deps: ServeDeps, operation: Operation): Phase<FastifyReply> {
   return async (request, reply) => {
     const { context, raw } = exchangeOf(request);
     const body = await parseBody?.(raw);
-    const result = await resultOf(
-      deps,
-      operation,
-      context,
-      callOf(deps, operation, request, reply, body),
-    );
+    const call = callOf(deps, request, reply, body);
+    const result = await resultOf(deps, operation, context, call);
     releaseExchange(request);
     if (result.extraEvents !== undefined && result.extraEvents > 0) {
       const rate = deps.limiter.spendOfTenant(context.tenant.id, result.extraEvents);
@@ -129,7 +125,6 @@ function respond(deps: ServeDeps, operation: Operation): Phase<FastifyReply> {
 
 function callOf(
   { authenticator }: ServeDeps,
-  operation: Operation,
   request: FastifyRequest,
   reply: FastifyReply,
   body: unknown,
@@ -143,7 +138,7 @@ function callOf(
     caller,
     now,
     params: request.params,
-    query: operation.query === undefined ? {} : request.query,
+    query: request.query,
     body,
     mediaType: raw?.mediaType ?? '',
     isGone: () => reply.raw.destroyed,

@@ -129,7 +129,7 @@ function responsesOf(operation: Operation, schemaOf: SchemaOf): object {
 function errorsOf({ params, query, body, errors = [] }: Operation): number[] {
   const ofParts = (params ?? query ?? body) === undefined ? [] : [400];
   const ofBody = body === undefined ? [] : [413, 415];
-  return [...alwaysPossible, ...ofParts, ...ofBody, ...errors].toSorted((a, b) => a - b);
+  return [...alwaysPossible, ...ofParts, ...ofBody, ...errors];
 }
 
 const alwaysPossible = [401, 403, 405, 429, 500, 503];

@@ -1,9 +1,10 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
+import { MIB } from '../../core/units.ts';
 
 export type { EventSourceMessage };
 
 /** An event of 256 KiB with its escapes fits many times. */
-const eventCharactersMax = 8 * 1024 * 1024;
+const eventCharactersMax = 8 * MIB;
 
 /**
  * Yields the server-sent events of a response body (HTML Living Standard, section 9.2), each with the

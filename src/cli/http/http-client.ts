@@ -6,6 +6,7 @@ import { codeOf } from '../../core/errors.ts';
 import { CommandFailed, exitCodes } from '../errors.ts';
 import { connectionError } from './connection-error.ts';
 import { createConnection } from './connection.ts';
+import { MIB } from '../../core/units.ts';
 
 /** Sends requests to one server over one HTTP/1.1 connection; redirects are not followed. */
 export interface HttpClient {
@@ -58,7 +59,7 @@ export interface HttpClientDeps {
 /** From the request to the headers, and from there to the end of the body. */
 const responseMsMax = 30_000;
 /** A page of a hundred failures with events of 256 KiB each is half of it. */
-const responseBytesMax = 64 * 1024 * 1024;
+const responseBytesMax = 64 * MIB;
 
 /**
  * Creates a client of the server at `url`. `caFile` holds an authority that is trusted along with

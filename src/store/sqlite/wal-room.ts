@@ -1,5 +1,6 @@
 import { letOthersGo } from '../appender.ts';
 import type { Database } from './database.ts';
+import { MIB } from '../../core/units.ts';
 
 /** Characters of bodies of a commit that delays no other. */
 const smallBodiesMax = 64 * 1024;
@@ -7,7 +8,7 @@ const smallBodiesMax = 64 * 1024;
  * Bodies between two checkpoints of the WAL. SQLite starts one automatically after 4 MiB, within a
  * commit, and it blocks the event loop for some 10 ms.
  */
-const checkpointBodies = 1024 * 1024;
+const checkpointBodies = MIB;
 
 /**
  * Keeps the WAL short where commits are large, and yields to other commits before each of those.
