@@ -34,7 +34,8 @@ export interface AssertionRequest {
 
 /**
  * Returns the client that signed the assertion (`private_key_jwt`, RFC 7523 section 3), or
- * `undefined` when anything about it is wrong. Each assertion is accepted once.
+ * `undefined` when anything about it is wrong. Each assertion is accepted once. It has exactly one
+ * audience: another server that it names as well could present it here.
  */
 export async function authenticateByAssertion(
   clients: Pick<ClientStore, 'get' | 'useAssertion'>,
@@ -47,7 +48,8 @@ export async function authenticateByAssertion(
   if (client?.jwks === undefined || client.issuer !== undefined) return undefined;
   const claims = await verifiedClaims(client.jwks, request, clientId);
   if (claims === undefined) return undefined;
-  const { jti, exp = Infinity } = claims;
+  const { aud, jti, exp = Infinity } = claims;
+  if (Array.isArray(aud) && aud.length !== 1) return undefined;
   if (exp * 1000 > now + AHEAD_MS_MAX + LEEWAY_MS) return undefined;
   if (typeof jti !== 'string' || jti === '' || jti.length > JTI_LENGTH_MAX) return undefined;
   // The library rounds times to whole seconds: a fractional `exp` is valid until the next second.

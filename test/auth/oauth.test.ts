@@ -264,6 +264,22 @@ describe('client assertion', () => {
     assert.equal(await present(await assertion(), { client_id: clientId }), 200);
   });
 
+  test('assertion aud: rejects an array that names another server or more than one value', async () => {
+    const endpoint = `${server.issuer}oauth/token`;
+    for (const aud of [
+      [server.issuer, 'https://other.example.com/'],
+      ['https://other.example.com/', server.issuer],
+      [server.issuer, endpoint],
+      [server.issuer, server.issuer],
+      [server.issuer, ''],
+      [server.issuer, null],
+      [[server.issuer]],
+      { 0: server.issuer, length: 1 },
+    ]) {
+      assert.equal(await present(await assertion({ aud })), 401, JSON.stringify(aud));
+    }
+  });
+
   test('an assertion is accepted once', async () => {
     const once = await assertion();
     assert.equal(await present(once), 200);
