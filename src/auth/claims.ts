@@ -19,11 +19,16 @@ export interface Claims {
   readonly permissions: readonly string[] | undefined;
 }
 
-/** Reads the claims (RFC 7519 section 4.1). Returns `undefined` if `iss`, `exp` or `nbf` is malformed. */
+/**
+ * Reads the claims (RFC 7519 section 4.1). Returns `undefined` if `iss`, `sub`, `exp`, `nbf`, `iat` or
+ * `jti` has another type than it should, or `iss` or `exp` is missing.
+ */
 export function claimsOf(payload: JWTPayload): Claims | undefined {
-  const { iss, exp, nbf, scope } = payload as Record<string, unknown>;
-  if (typeof iss !== 'string' || !isFiniteNumber(exp)) return undefined;
+  const { iss, sub, exp, nbf, iat, jti, scope } = payload as Record<string, unknown>;
+  if (!isString(iss) || !isFiniteNumber(exp)) return undefined;
   if (nbf !== undefined && !isFiniteNumber(nbf)) return undefined;
+  if (iat !== undefined && !isFiniteNumber(iat)) return undefined;
+  if (![sub, jti].every((claim) => claim === undefined || isString(claim))) return undefined;
   return {
     issuer: iss,
     clientId: [payload['azp'], payload['client_id']].find(isString) ?? '',

@@ -249,8 +249,8 @@ describe('signature value', () => {
 
   /** Issues tokens until the signature of one fulfils the condition. */
   function tokenWhose(isWanted: (signature: Buffer) => boolean): string {
-    for (let jti = 0; jti < 20_000; jti += 1) {
-      const token = compact(goodHeader, { ...goodClaims, jti });
+    for (let number = 0; number < 20_000; number += 1) {
+      const token = compact(goodHeader, { ...goodClaims, jti: String(number) });
       if (isWanted(Buffer.from(token.slice(token.lastIndexOf('.') + 1), 'base64url'))) return token;
     }
     throw new Error('no such signature');
