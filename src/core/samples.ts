@@ -1,7 +1,7 @@
 import { catalogue } from './catalogue.ts';
 import { formatTime } from './date.ts';
 import type { Millis } from './clock.ts';
-import { databaseConnection as connection } from './users.ts';
+import { databaseConnection } from './users.ts';
 
 /** The fields of sample data that depend on the service and the time. */
 export interface SampleFacts {
@@ -18,40 +18,75 @@ export interface SampleFacts {
  */
 export function sampleData(type: string, facts: SampleFacts): { object: object } {
   if (!catalogue.includes(type)) return { object: {} };
-  const [family = '', ...parts] = type.split('.');
-  if (family === 'user') return { object: sampleUser(type, facts) };
-  const subject = subjects[family] ?? {};
-  if (parts.length === 1) return { object: subject };
-  const others = parts.slice(0, -1).map((part) => [part, related(part, facts)]);
-  return { object: { [family]: { id: subject['id'] }, ...Object.fromEntries(others) } };
+  return { object: samplesOf(facts)[type] ?? {} };
 }
 
-const subjects: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
-  organization: {
-    id: 'org_5mZq8Rk2Wd7Xc4Vb',
-    name: 'sample-organization',
-    display_name: 'Sample organization',
-  },
-  group: { id: 'grp_5mZq8Rk2Wd7Xc4Vb', name: 'sample-group' },
-  connection: {
-    id: 'con_5mZq8Rk2Wd7Xc4Vb',
-    name: connection,
-    strategy: 'database',
-  },
+const organizationId = { id: 'org_5mZq8Rk2Wd7Xc4Vb' };
+const organization = {
+  ...organizationId,
+  name: 'sample-organization',
+  display_name: 'Sample organization',
 };
+/** A reference to a group; one of a tenant belongs to no connection and to no organization. */
+const groupId = { id: 'grp_5mZq8Rk2Wd7Xc4Vb', type: 'tenant' };
+const connectionId = { id: 'con_5mZq8Rk2Wd7Xc4Vb' };
+const connection = { ...connectionId, name: 'sample-connection', strategy: 'oidc' };
+const roleId = { id: 'rol_5mZq8Rk2Wd7Xc4Vb' };
+const role = { ...roleId, name: 'sample-role' };
 
-/** Returns the second object of an event: the member of `organization.member.added`. */
-function related(part: string, { service }: SampleFacts): object {
-  if (part === 'member') return { user_id: `${service}|65e1a0b2c3d4e5f60718293a` };
-  if (part === 'role') return { id: 'rol_5mZq8Rk2Wd7Xc4Vb', name: 'sample-role' };
-  return { id: subjects[part]?.['id'] };
+/** Returns the `object` of every type of the catalogue, as other services and SDKs define it. */
+function samplesOf(facts: SampleFacts): Readonly<Record<string, object>> {
+  const time = formatTime(facts.now);
+  const deleted = { deleted_at: time };
+  const user = sampleUser(facts);
+  const userId = { user_id: userIdOf(facts) };
+  const group = { ...groupId, name: 'sample-group', created_at: time };
+  const changedGroup = { ...group, updated_at: time };
+  const groupMember = { group: groupId, member: { member_type: 'user', id: userIdOf(facts) } };
+  const roleAssigned = { group: groupId, role, created_at: time };
+  const roleDeleted = { group: groupId, role: roleId, ...deleted };
+  const connected = { organization: organizationId, connection: connectionId };
+  const member = { organization: organizationId, user: userId };
+  return {
+    'user.created': user,
+    'user.updated': user,
+    'user.deleted': { ...user, ...deleted },
+    'organization.created': organization,
+    'organization.updated': organization,
+    'organization.deleted': organization,
+    'organization.connection.added': connected,
+    'organization.connection.updated': connected,
+    'organization.connection.removed': connected,
+    'organization.member.added': member,
+    'organization.member.deleted': member,
+    'organization.member.role.assigned': { ...member, role },
+    'organization.member.role.deleted': { ...member, role },
+    'organization.group.role.assigned': { organization: organizationId, ...roleAssigned },
+    'organization.group.role.deleted': { organization: organizationId, ...roleDeleted },
+    'group.created': group,
+    'group.updated': changedGroup,
+    'group.deleted': changedGroup,
+    'group.member.added': groupMember,
+    'group.member.deleted': groupMember,
+    'group.role.assigned': roleAssigned,
+    'group.role.deleted': roleDeleted,
+    'connection.created': connection,
+    'connection.updated': connection,
+    'connection.deleted': connection,
+  };
 }
 
-function sampleUser(type: string, { now, service, issuer }: SampleFacts): object {
-  const localId = '65e1a0b2c3d4e5f60718293a';
+const localId = '65e1a0b2c3d4e5f60718293a';
+
+function userIdOf({ service }: SampleFacts): string {
+  return `${service}|${localId}`;
+}
+
+function sampleUser(facts: SampleFacts): object {
+  const { now, service, issuer } = facts;
   const time = formatTime(now);
   return {
-    user_id: `${service}|${localId}`,
+    user_id: userIdOf(facts),
     email: 'ada@example.com',
     email_verified: true,
     username: 'ada',
@@ -65,9 +100,10 @@ function sampleUser(type: string, { now, service, issuer }: SampleFacts): object
     blocked: false,
     user_metadata: { language: 'en' },
     app_metadata: { plan: 'sample' },
-    identities: [{ connection, user_id: localId, provider: service, isSocial: false }],
+    identities: [
+      { connection: databaseConnection, user_id: localId, provider: service, isSocial: false },
+    ],
     created_at: time,
     updated_at: time,
-    ...(type === 'user.deleted' ? { deleted_at: time } : {}),
   };
 }

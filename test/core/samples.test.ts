@@ -35,19 +35,6 @@ describe('sampleData', () => {
     assert.equal('deleted_at' in sampleData('user.deleted', facts).object, true);
   });
 
-  test('sampleData returns the objects that every other catalogue type refers to', () => {
-    assert.deepEqual(sampleData('organization.member.role.assigned', facts).object, {
-      organization: { id: 'org_5mZq8Rk2Wd7Xc4Vb' },
-      member: { user_id: 'leat|65e1a0b2c3d4e5f60718293a' },
-      role: { id: 'rol_5mZq8Rk2Wd7Xc4Vb', name: 'sample-role' },
-    });
-    for (const type of catalogue) {
-      const text = JSON.stringify(sampleData(type, facts).object);
-      assert.ok(text.length > 2, type);
-      assert.equal(text, JSON.stringify(JSON.parse(text)), type);
-    }
-  });
-
   test('sampleData returns an empty object for a type outside the catalogue', () => {
     assert.deepEqual(sampleData('order.paid', facts), { object: {} });
     assert.deepEqual(sampleData('user.paid', facts), { object: {} });
