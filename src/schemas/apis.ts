@@ -19,7 +19,8 @@ const identifier = Type.String({
   description: 'Audience of the tokens for the API; never changes',
 });
 
-const name = Type.String({ minLength: 1, maxLength: 255, description: 'Name of the API' });
+const named = { description: 'Name of the API' };
+const name = Type.String({ minLength: 1, maxLength: 200, ...named });
 
 const scopeText = Type.String({ maxLength: 500, description: 'What the scope allows' });
 
@@ -53,6 +54,8 @@ export const api = component('ResourceServer', 'An API that tokens are issued fo
   id: Type.String({ description: 'Id of the API' }),
   identifier,
   ...changeable,
+  // That of an API without a name is its identifier.
+  name: Type.String(named),
   is_system: Type.Boolean({ description: 'True for the management API' }),
 });
 

@@ -114,6 +114,7 @@ describe('POST /resource-servers', () => {
     [{ identifier: null }, 'identifier'],
     [{ identifier: ['x'] }, 'identifier'],
     [{ name: '' }, 'name'],
+    [{ name: 'x'.repeat(201) }, 'name'],
     [{ name: 1 }, 'name'],
     [{ scopes: 'read' }, 'scopes'],
     [{ scopes: ['read'] }, 'scopes.0'],
