@@ -16,18 +16,14 @@ import { declareExchanges, releaseExchange } from './http/exchange.ts';
 import { boundForwarded } from './http/forwarded.ts';
 import { createMemoryPool } from './http/memory-pool.ts';
 import { rejectUnserved } from './http/not-found.ts';
+import { literalPath } from './http/path.ts';
 import { Problem, problemOf } from './http/problem.ts';
 import { pooledRandom } from './http/random-pool.ts';
 import { createRateLimiter } from './http/rate.ts';
 import { measureRequests, type RequestMetrics } from './http/request-metrics.ts';
 import { sendProblem } from './http/respond.ts';
 import { serve, type ServeDeps } from './http/serve.ts';
-import {
-  continueWhenRead,
-  createBrokenRequestHandler,
-  literalPath,
-  serverLimits,
-} from './http/server.ts';
+import { continueWhenRead, createBrokenRequestHandler, serverLimits } from './http/server.ts';
 import type { TlsServer } from './http/tls.ts';
 import { createTurnQueue } from './http/turn-queue.ts';
 import { createUnreadResponses } from './http/unread.ts';
@@ -143,7 +139,6 @@ function serverOptions({ tls, clock }: Pick<AppDeps, 'tls' | 'clock'>): FastifyS
   return {
     ...serverLimits,
     ...(tls === undefined ? {} : { serverFactory: tls.factory }),
-    // A path that cannot be decoded is taken literally.
     rewriteUrl: ({ url = '/' }) => literalPath(url),
     frameworkErrors: (_error, _request, reply) => {
       void sendProblem(reply, new Problem(404, 'Not Found'));

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { describedOperations } from '../../src/api/operations.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { exchange, requestText } from '../helpers/exchange.ts';
@@ -126,14 +127,52 @@ describe('routes', () => {
     }
   });
 
-  test('a path that cannot be decoded is taken literally, after the token is checked', async () => {
-    for (const id of ['%ZZ', '%', '%E0%A4%A', '%FF%FE', 'a%2', '%c0%af', '%00', '%2e%2e']) {
+  const nouns = ['event-streams', 'users', 'clients', 'resource-servers', 'client-grants', 'roles'];
+
+  test('malformed percent-encoding of a path parameter is 400, after the token is checked', async () => {
+    for (const id of ['%', '%ZZ', '%E0%A4%A', '%FF%FE', 'a%2', '%c0%af', 'a%7Cb%', '%u0041']) {
+      for (const noun of nouns) {
+        for (const line of [`DELETE /api/v2/${noun}/${id}`, `DELETE /api/v2/${noun}/${id}?a=%`]) {
+          assert.equal((await exchange(fixture.port, requestText(line, []))).status, 401, line);
+          const authorized = requestText(line, [`Authorization: Bearer ${fixture.token}`]);
+          const { status, body } = await exchange(fixture.port, authorized);
+          assert.equal(status, 400, line);
+          const { message, errorCode } = JSON.parse(body);
+          assert.equal(errorCode, 'invalid_uri');
+          const property = noun === 'clients' ? 'client_id' : 'id';
+          const start = `Path validation error: 'Not valid percent-encoding' on property ${property} (`;
+          assert.ok(message.startsWith(start), message);
+        }
+      }
+    }
+  });
+
+  test('malformed percent-encoding is found in the parameter that has it', async () => {
+    const id = 'est%5FAAAAAAAAAAAAAAAAAAAAAA';
+    const path = `/api/v2/%65vent-streams/${id}/deliveries/%`;
+    const request = requestText(`GET ${path}`, [`Authorization: Bearer ${fixture.token}`]);
+    const { status, body } = await exchange(fixture.port, request);
+    assert.equal(status, 400);
+    assert.match(JSON.parse(body).message, /on property event_id \(/);
+  });
+
+  test('malformed percent-encoding outside of path parameters is 404', async () => {
+    for (const path of ['/api/v2/users%', '/api/v2/%/x', '/%', '/healthz%', '/api/v2/users/x/%']) {
+      const request = requestText(`GET ${path}`, [`Authorization: Bearer ${fixture.token}`]);
+      assert.equal((await exchange(fixture.port, request)).status, 404, path);
+    }
+  });
+
+  test('an encoded percent sign is part of an id', async () => {
+    for (const id of ['%25', '%25ZZ', 'a%252']) {
+      assert.equal((await fixture.send('GET', `/users/${id}`)).status, 404, id);
+      assert.equal((await fixture.send('GET', `/event-streams/${id}`)).status, 400, id);
+    }
+    for (const id of ['%00', '%2e%2e']) {
       const line = `GET /api/v2/event-streams/${id}`;
-      assert.equal((await exchange(fixture.port, requestText(line, []))).status, 401, id);
-      const authorized = requestText(line, [`Authorization: Bearer ${fixture.token}`]);
-      const response = await exchange(fixture.port, authorized);
-      assert.equal(response.status, 400, id);
-      assert.equal(JSON.parse(response.body).errorCode, 'invalid_uri', id);
+      const request = requestText(line, [`Authorization: Bearer ${fixture.token}`]);
+      const { body } = await exchange(fixture.port, request);
+      assert.equal(JSON.parse(body).errorCode, 'invalid_uri', id);
     }
   });
 
@@ -149,9 +188,26 @@ describe('routes', () => {
     }
   });
 
-  test('an empty path parameter is checked like any other', async () => {
-    assert.equal((await fixture.send('GET', '/event-streams/')).body.errorCode, 'invalid_uri');
-    assert.equal((await fixture.send('PUT', '/event-streams/')).status, 405);
+  test('a path with an empty parameter is 404, with any method and token', async () => {
+    for (const noun of nouns) {
+      for (const path of [`/${noun}/`, `/${noun}//`, `/${noun}//x`, `/${noun}/?take=x`]) {
+        for (const method of ['GET', 'PATCH', 'DELETE', 'PUT']) {
+          const body = method === 'GET' ? undefined : '{';
+          assertProblem(await fixture.send(method, path, body), 404, 'Not Found');
+        }
+        assertProblem(await fixture.raw('GET', `/api/v2${path}`), 404, 'Not Found');
+      }
+    }
+    for (const { path } of describedOperations().filter(({ params }) => params !== undefined)) {
+      const empty = path.replaceAll(/:[a-z_]+/g, '');
+      assertProblem(await fixture.send('PATCH', empty, '{'), 404, 'Not Found');
+      assertProblem(await fixture.send('POST', empty, '{'), 404, 'Not Found');
+    }
+  });
+
+  test('a path with an empty parameter draws on a bucket like any other', async () => {
+    const { headers } = await fixture.send('GET', '/users/');
+    assert.ok(headers.has('x-ratelimit-remaining'));
   });
 
   test('a long path parameter is 400, a longer URL 431', async () => {

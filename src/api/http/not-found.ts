@@ -62,7 +62,9 @@ function takeOfAddress(
 function fits(pattern: readonly string[], segments: readonly string[]): boolean {
   return (
     pattern.length === segments.length &&
-    pattern.every((part, index) => part.startsWith(':') || part === segments[index])
+    pattern.every((part, index) =>
+      part.startsWith(':') ? segments[index] !== '' : part === segments[index],
+    )
   );
 }
 

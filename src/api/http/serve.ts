@@ -13,8 +13,9 @@ import type { MemoryPool } from './memory-pool.ts';
 import { authorize, type Authenticator, type AuthContext } from '../authenticate.ts';
 import type { OperationResponse, BodyRule, Call, Operation } from '../operation.ts';
 import { exchangeOf, releaseExchange, setExchange } from './exchange.ts';
-import { badBody, tooManyRequests } from './problem.ts';
+import { badBody, notFound, tooManyRequests } from './problem.ts';
 import { queryOf } from './query.ts';
+import { rejectMalformedPath } from './path.ts';
 import { slicedJson } from './sliced-json.ts';
 import { rateHeaders, type RateLimiter, retryAfterSeconds } from './rate.ts';
 import { send, sendLive, sendPieces } from './respond.ts';
@@ -51,7 +52,10 @@ export function serve(app: FastifyInstance, deps: ServeDeps, operation: Operatio
     },
     validatorCompiler: validatorOf,
     onRequest: admit(deps, operation),
-    ...(body === undefined ? {} : { preValidation: receive(deps, operation, body) }),
+    preValidation: [
+      ...(body === undefined ? [] : [receive(deps, operation, body)]),
+      ...(params === undefined ? [] : [rejectMalformedPath(path, params)]),
+    ],
     handler: respond(deps, operation),
   });
 }
@@ -62,6 +66,8 @@ type Phase<R = void> = (request: FastifyRequest, reply: FastifyReply) => Promise
 function admit(deps: ServeDeps, operation: Operation): Phase {
   return async (request, reply) => {
     const context = await deps.authenticator.authenticate(request, reply, operation);
+    // The router lets a parameter be empty.
+    if (Object.values(request.params as object).includes('')) throw notFound('Not Found');
     const caller = authorize(context, operation);
     operation.admit?.({ tenant: context.tenant, caller });
     setExchange(request, { context, caller });

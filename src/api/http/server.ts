@@ -40,19 +40,6 @@ export function continueWhenRead(server: Server): void {
   server.on('checkContinue', (request, response) => server.emit('request', request, response));
 }
 
-/** Escapes the percent signs of a path whose percent-encoding cannot be decoded. */
-export function literalPath(url: string): string {
-  if (!url.includes('%')) return url;
-  const at = url.indexOf('?');
-  const path = at === -1 ? url : url.slice(0, at);
-  try {
-    decodeURIComponent(path);
-    return url;
-  } catch {
-    return path.replaceAll('%', '%25') + url.slice(path.length);
-  }
-}
-
 /**
  * Creates the handler of connections without a complete, valid HTTP request: responds where possible
  * and ends the connection. Without a TLS session there is no way to respond.
