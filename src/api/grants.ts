@@ -28,7 +28,13 @@ const shared = { tag: 'Client grants', lifecycle: 'Early Access' } as const;
 
 /** Creates the operations of client grants (docs/http-api.md#client-grants). */
 export function grantOperations(deps: GrantDeps): Operation[] {
-  return [listGrants(deps), createGrant(deps), updateGrant(deps), deleteGrant(deps)];
+  return [
+    listGrants(deps),
+    createGrant(deps),
+    readGrant(deps),
+    updateGrant(deps),
+    deleteGrant(deps),
+  ];
 }
 
 function listGrants(deps: GrantDeps): Operation {
@@ -77,6 +83,26 @@ function createGrant(deps: GrantDeps): Operation {
       const result = await deps.store.grants.create(requested);
       if ('refused' in result) throw refusals[result.refused]();
       return { body: show(result.created, api.identifier) };
+    },
+  });
+}
+
+function readGrant(deps: GrantDeps): Operation {
+  return operation({
+    ...shared,
+    operationId: 'readClientGrant',
+    method: 'GET',
+    path: '/client-grants/:id',
+    summary: 'Read a client grant',
+    scopes: ['read:client_grants'],
+    params: grantParams,
+    success: 200,
+    response: grant,
+    errors: [404],
+    handle: async ({ tenant, params }) => {
+      const found = orNotFound(await deps.store.grants.get(tenant.id, params.id), noGrant);
+      const [shown] = await showAll(deps, tenant, [found]);
+      return { body: orNotFound(shown, noGrant) };
     },
   });
 }

@@ -3,12 +3,14 @@ import type { Store } from '../store/port/store.ts';
 import { notFound, type Problem } from './http/problem.ts';
 
 /** The 404 of each noun. */
-export const noApi = (): Problem => notFound('The API does not exist.');
-export const noClient = (): Problem => notFound('The client does not exist.');
+export const noApi = (): Problem =>
+  notFound('The resource server does not exist.', 'inexistent_resource_server');
+export const noClient = (): Problem => notFound('The client does not exist.', 'inexistent_client');
 export const noEvent = (): Problem => notFound('The event does not exist.');
-export const noGrant = (): Problem => notFound('The grant does not exist.');
+export const noGrant = (): Problem =>
+  notFound('The grant does not exist.', 'inexistent_client_grant');
 export const noReplay = (): Problem => notFound('The replay does not exist.');
-export const noRole = (): Problem => notFound('The role does not exist.');
+export const noRole = (): Problem => notFound('The role does not exist.', 'inexistent_role');
 export const noStream = (): Problem => notFound('The requested stream does not exist.');
 export const noUser = (): Problem => notFound('The user does not exist.', 'inexistent_user');
 

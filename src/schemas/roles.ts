@@ -6,7 +6,7 @@ import { closed, component, next, pageQuery } from './schema.ts';
 /** Permissions, clients and users that one request can add or remove. */
 const ITEMS_MAX = 50;
 
-const name = Type.String({ minLength: 1, maxLength: 50, description: 'Name of the role' });
+const name = Type.String({ minLength: 1, maxLength: 255, description: 'Name of the role' });
 const description = Type.String({ maxLength: 255, description: 'What the role is for' });
 
 /** Body of a create. */

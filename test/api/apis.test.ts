@@ -201,10 +201,20 @@ describe('an API', () => {
   test('an unknown API is 404 to GET and PATCH, and 204 to DELETE', async () => {
     for (const name of ['api_none', 'urn%3Anone', '%00', 'x'.repeat(2000)]) {
       const response = await fixture.send('GET', `/resource-servers/${name}`);
-      assertProblem(response, 404, 'The API does not exist.');
+      assertProblem(
+        response,
+        404,
+        'The resource server does not exist.',
+        'inexistent_resource_server',
+      );
     }
     const response = await fixture.send('PATCH', '/resource-servers/none', { name: 'x' });
-    assertProblem(response, 404, 'The API does not exist.');
+    assertProblem(
+      response,
+      404,
+      'The resource server does not exist.',
+      'inexistent_resource_server',
+    );
     assert.equal((await fixture.send('DELETE', '/resource-servers/none')).status, 204);
   });
 });

@@ -418,6 +418,20 @@ describe('the body', () => {
     }
   });
 
+  test('null counts as no body where the body is optional, and as a wrong type elsewhere', async () => {
+    const { id } = (await fixture.send('POST', '/clients', { name: 'nobody' })).body;
+    for (const body of ['null', ' null\n']) {
+      const optional = await fixture.send('POST', `${stream}/redeliver`, body);
+      assertProblem(optional, 404, 'The requested stream does not exist.');
+      const required = await fixture.send('POST', '/event-streams', body);
+      assert.equal(required.body.errorCode, 'invalid_body', required.text);
+      const patch = await fixture.send('PATCH', `/clients/${id}`, body);
+      assert.equal(patch.body.errorCode, 'invalid_body', patch.text);
+      const events = await fixture.send('POST', '/events', body);
+      assert.equal(events.body.errorCode, 'invalid_body', events.text);
+    }
+  });
+
   test('a body that cannot be parsed is 400', async () => {
     const deep = '['.repeat(200_000);
     const texts = ['{', '{}x', 'nul', '{"a":1,}', "{'a':1}", '\uFEFF{}', ' ', '{"a":01}', deep];

@@ -268,7 +268,7 @@ describe('PATCH /clients/{client_id}', () => {
 
   test('PATCH /clients/{client_id} returns 404 for an unknown client', async () => {
     const response = await fixture.send('PATCH', '/clients/none', { name: 'x' });
-    assertProblem(response, 404, 'The client does not exist.');
+    assertProblem(response, 404, 'The client does not exist.', 'inexistent_client');
   });
 });
 
@@ -287,6 +287,8 @@ describe('POST /clients/{client_id}/rotate-secret', () => {
   test('POST /clients/{client_id}/rotate-secret accepts a missing or empty body only', async () => {
     const { client_id: id } = await create();
     assert.equal((await fixture.send('POST', pathOf(id, '/rotate-secret'), {})).status, 200);
+    assert.equal((await fixture.send('POST', pathOf(id, '/rotate-secret'), 'null')).status, 200);
+    assertInvalid(await fixture.send('POST', pathOf(id, '/rotate-secret'), 'false'), 'body');
     assertInvalid(
       await fixture.send('POST', pathOf(id, '/rotate-secret'), { client_secret: 'x' }),
       'client_secret',
@@ -300,7 +302,7 @@ describe('POST /clients/{client_id}/rotate-secret', () => {
 
   test('POST /clients/{client_id}/rotate-secret returns 404 for an unknown client', async () => {
     const response = await fixture.send('POST', '/clients/none/rotate-secret');
-    assertProblem(response, 404, 'The client does not exist.');
+    assertProblem(response, 404, 'The client does not exist.', 'inexistent_client');
   });
 });
 
@@ -433,7 +435,7 @@ describe('GET /clients/{client_id}', () => {
   for (const id of ['none', '%00', 'x'.repeat(1000), '..%2F', 'constructor']) {
     test(`GET /clients/{client_id} returns 404 for ${id.slice(0, 20)}`, async () => {
       const response = await fixture.send('GET', `/clients/${id}`);
-      assertProblem(response, 404, 'The client does not exist.');
+      assertProblem(response, 404, 'The client does not exist.', 'inexistent_client');
     });
   }
 });

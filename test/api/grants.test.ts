@@ -81,10 +81,15 @@ describe('POST /client-grants', () => {
 
   test('POST /client-grants returns 404 for an unknown client or API', async () => {
     const nobody = await fixture.send('POST', '/client-grants', { client_id: 'none', audience });
-    assertProblem(nobody, 404, 'The client does not exist.');
+    assertProblem(nobody, 404, 'The client does not exist.', 'inexistent_client');
     const sent = { client_id: await newClient(), audience: 'urn:none' };
     const nothing = await fixture.send('POST', '/client-grants', sent);
-    assertProblem(nothing, 404, 'The API does not exist.');
+    assertProblem(
+      nothing,
+      404,
+      'The resource server does not exist.',
+      'inexistent_resource_server',
+    );
   });
 
   test('POST /client-grants accepts the identifier of an API, not its id', async () => {
@@ -92,7 +97,12 @@ describe('POST /client-grants', () => {
     for (const id of [api.id, 'management']) {
       const sent = { client_id: await newClient(), audience: id };
       const response = await fixture.send('POST', '/client-grants', sent);
-      assertProblem(response, 404, 'The API does not exist.');
+      assertProblem(
+        response,
+        404,
+        'The resource server does not exist.',
+        'inexistent_resource_server',
+      );
     }
   });
 
@@ -200,7 +210,7 @@ describe('PATCH /client-grants/{id}', () => {
 
   test('PATCH /client-grants/{id} returns 404 for an unknown grant', async () => {
     const response = await fixture.send('PATCH', '/client-grants/cgr_none', { scope: [] });
-    assertProblem(response, 404, 'The grant does not exist.');
+    assertProblem(response, 404, 'The grant does not exist.', 'inexistent_client_grant');
   });
 });
 
@@ -216,9 +226,32 @@ describe('DELETE /client-grants/{id}', () => {
   test('DELETE /client-grants/{id} returns 204 for an unknown grant', async () => {
     assert.equal((await fixture.send('DELETE', '/client-grants/none')).status, 204);
   });
+});
 
-  test('DELETE /client-grants/{id} returns 405 to GET, because there is no operation to read one grant', async () => {
-    assert.equal((await fixture.send('GET', '/client-grants/none')).status, 405);
+describe('GET /client-grants/{id}', () => {
+  test('GET /client-grants/{id} returns the grant as create and update do', async () => {
+    const created = await create({ audience: management, scope: ['read:users'] });
+    const path = `/client-grants/${created.id}`;
+    const read = await fixture.send('GET', path);
+    assert.deepEqual([read.status, read.body], [200, created]);
+    const updated = await fixture.send('PATCH', path, { scope: [] });
+    assert.deepEqual((await fixture.send('GET', path)).body, updated.body);
+  });
+
+  for (const id of ['none', 'cgr_none', '%00', 'constructor']) {
+    test(`GET /client-grants/{id} returns 404 for ${id}`, async () => {
+      const response = await fixture.send('GET', `/client-grants/${id}`);
+      assertProblem(response, 404, 'The grant does not exist.', 'inexistent_client_grant');
+    });
+  }
+
+  test('GET /client-grants/{id} returns 404 for the grant of another tenant', async (t) => {
+    const two = await openApiFixture();
+    t.after(() => two.close());
+    const { clientId } = await two.auth.client({}, ['read:users']);
+    const { body } = await two.send('GET', `/client-grants?client_id=${clientId}`);
+    const response = await fixture.send('GET', `/client-grants/${body.client_grants[0].id}`);
+    assertProblem(response, 404, 'The grant does not exist.', 'inexistent_client_grant');
   });
 });
 
@@ -280,6 +313,7 @@ describe('the scopes of client grants', () => {
   const operations: ScopedOperation[] = [
     ['GET', '/client-grants', 'read:client_grants'],
     ['POST', '/client-grants', 'create:client_grants'],
+    ['GET', '/client-grants/x', 'read:client_grants'],
     ['PATCH', '/client-grants/x', 'update:client_grants'],
     ['DELETE', '/client-grants/x', 'delete:client_grants'],
   ];

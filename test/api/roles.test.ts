@@ -92,9 +92,26 @@ describe('/roles', () => {
 
     assert.equal((await fixture.send('DELETE', `/roles/${id}`)).status, 204);
     assert.equal((await fixture.send('DELETE', `/roles/${id}`)).status, 204);
-    assertProblem(await fixture.send('GET', `/roles/${id}`), 404, 'The role does not exist.');
+    assertProblem(
+      await fixture.send('GET', `/roles/${id}`),
+      404,
+      'The role does not exist.',
+      'inexistent_role',
+    );
     const late = await fixture.send('PATCH', `/roles/${id}`, { name: 'x' });
-    assertProblem(late, 404, 'The role does not exist.');
+    assertProblem(late, 404, 'The role does not exist.', 'inexistent_role');
+  });
+
+  test('/roles accepts a name of 255 characters, in a new role and in a change', async () => {
+    for (const character of ['x', 'ä', '界']) {
+      const { id } = await create();
+      const name = character.repeat(255);
+      assert.equal((await fixture.send('PATCH', `/roles/${id}`, { name })).body.name, name);
+      await fixture.send('DELETE', `/roles/${id}`);
+      assert.equal((await fixture.send('POST', '/roles', { name })).body.name, name);
+      const longer = await fixture.send('PATCH', `/roles/${role}`, { name: `${name}x` });
+      assert.equal(longer.body.errorCode, 'invalid_body');
+    }
   });
 
   test('/roles rejects a name in use', async () => {
@@ -109,7 +126,7 @@ describe('/roles', () => {
     const wrong: [object, string][] = [
       [{}, 'name'],
       [{ name: '' }, 'name'],
-      [{ name: 'x'.repeat(51) }, 'name'],
+      [{ name: 'x'.repeat(256) }, 'name'],
       [{ name: 7 }, 'name'],
       [{ name: 'x', description: null }, 'description'],
       [{ name: 'x', description: 'x'.repeat(256) }, 'description'],
@@ -179,7 +196,12 @@ describe('the permissions of a role', () => {
       'invalid_body',
     );
     const missing = { permissions: [permission('a', 'urn:none')] };
-    assertProblem(await fixture.send('POST', path, missing), 404, 'The API does not exist.');
+    assertProblem(
+      await fixture.send('POST', path, missing),
+      404,
+      'The resource server does not exist.',
+      'inexistent_resource_server',
+    );
     assert.deepEqual(await get(path), []);
   });
 });
@@ -214,7 +236,7 @@ describe('the users and clients of a role', () => {
     assert.equal((await fixture.send('DELETE', path, { clients })).status, 204);
     assert.deepEqual(await get(path), []);
     const unknown = await fixture.send('POST', path, { clients: ['none'] });
-    assertProblem(unknown, 404, 'The client does not exist.');
+    assertProblem(unknown, 404, 'The client does not exist.', 'inexistent_client');
   });
 
   test('permissions, users and clients of an unknown role are 404', async () => {
@@ -226,7 +248,12 @@ describe('the users and clients of a role', () => {
     for (const [noun, body] of Object.entries(bodies)) {
       const path = `/roles/rol_none/${noun}`;
       for (const [method, sent] of [['GET'], ['POST', body], ['DELETE', body]] as const) {
-        assertProblem(await fixture.send(method, path, sent), 404, 'The role does not exist.');
+        assertProblem(
+          await fixture.send(method, path, sent),
+          404,
+          'The role does not exist.',
+          'inexistent_role',
+        );
       }
     }
   });

@@ -255,7 +255,7 @@ describe('access', () => {
     assert.equal(await client.clients.delete(id), undefined);
     await assert.rejects(
       async () => client.clients.get(id),
-      (error) => error instanceof Management.NotFoundError,
+      (error) => isRefusal(error, Management.NotFoundError, 404, 'inexistent_client'),
     );
   });
 
@@ -285,7 +285,7 @@ describe('access', () => {
     assert.equal(await client.resourceServers.delete(id), undefined);
     await assert.rejects(
       async () => client.resourceServers.get(id),
-      (error) => error instanceof Management.NotFoundError,
+      (error) => isRefusal(error, Management.NotFoundError, 404, 'inexistent_resource_server'),
     );
   });
 
@@ -305,7 +305,12 @@ describe('access', () => {
     }
     const [id = ''] = created;
     assert.deepEqual((await client.clientGrants.update(id, { scope: [] })).scope, []);
+    assert.deepEqual((await client.clientGrants.get(id)).scope, []);
     assert.equal(await client.clientGrants.delete(id), undefined);
+    await assert.rejects(
+      async () => client.clientGrants.get(id),
+      (error) => isRefusal(error, Management.NotFoundError, 404, 'inexistent_client_grant'),
+    );
     assert.equal((await all(await client.clientGrants.list({ client_id }))).length, 2);
   });
 
@@ -343,7 +348,7 @@ describe('access', () => {
     assert.equal(await client.roles.delete(id), undefined);
     await assert.rejects(
       async () => client.roles.get(id),
-      (error) => error instanceof Management.NotFoundError,
+      (error) => isRefusal(error, Management.NotFoundError, 404, 'inexistent_role'),
     );
   });
 

@@ -221,7 +221,7 @@ describe('an API and its grants', () => {
     await expectBody(204, leat.send('DELETE', byIdentifier));
     assert.equal((await ask(client, identifier)).status, 403);
     const none = await expectBody<ProblemBody>(404, leat.send('GET', byIdentifier));
-    assert.equal(none.message, 'The API does not exist.');
+    assert.equal(none.message, 'The resource server does not exist.');
   });
 });
 

@@ -98,8 +98,16 @@ function bodyParser(rule: BodyRule): (raw: RawBody | undefined) => unknown {
       return undefined;
     }
     if (rule.unparsed === true) return bytes;
-    const steps = checkedInSteps(bytes, checks.get(mediaType) ?? checkJson);
+    const check = checks.get(mediaType) ?? checkJson;
+    const steps = checkedInSteps(bytes, rule.required ? check : unlessNull(check));
     return bytes.length > bytesAtOnceMax ? runInSlices(steps) : runSync(steps);
+  };
+}
+
+/** Some clients send `null` for no body; where the body is optional, it counts as none. */
+function unlessNull(check: Check): Check {
+  return (value) => {
+    if (value !== null) check(value);
   };
 }
 
@@ -107,7 +115,7 @@ function respond(deps: ServeDeps, operation: Operation): Phase<FastifyReply> {
   const parseBody = operation.body && bodyParser(operation.body);
   return async (request, reply) => {
     const { context, raw } = exchangeOf(request);
-    const body = await parseBody?.(raw);
+    const body = (await parseBody?.(raw)) ?? undefined;
     const call = callOf(deps, request, reply, body);
     const result = await resultOf(deps, operation, context, call);
     releaseExchange(request);
