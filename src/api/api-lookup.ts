@@ -1,3 +1,4 @@
+import { audienceOf } from '../auth/issuer.ts';
 import { type Api, managementApiId, type Tenant } from '../core/types.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
 import type { Store } from '../store/port/store.ts';
@@ -6,7 +7,7 @@ import type { ApiSettings } from './settings.ts';
 
 export interface ApiLookupDeps {
   readonly store: Pick<Store, 'apis'>;
-  readonly settings: Pick<ApiSettings, 'plainHttp'>;
+  readonly settings: Pick<ApiSettings, 'plainHttp' | 'managementTokenSeconds'>;
 }
 
 /** Returns the API with this audience, in any of the forms that the management API has. */
@@ -15,7 +16,7 @@ export async function apiOf(
   tenant: Tenant,
   audience: string,
 ): Promise<Api | undefined> {
-  if (isManagementAudience(audience, tenant, settings)) return managementApi(tenant);
+  if (isManagementAudience(audience, tenant, settings)) return managementApi(tenant, settings);
   const api = await store.apis.get(tenant.id, audience);
   // The store also finds APIs by id, which is not an audience.
   return api?.identifier === audience ? api : undefined;
@@ -46,7 +47,7 @@ export async function audiencesOf(
   tenant: Tenant,
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
-  const audiences = new Map<string, string>([[managementApiId, managementApi(tenant).identifier]]);
+  const audiences = new Map<string, string>([[managementApiId, audienceOf(tenant.domain)]]);
   for (const id of ids) {
     if (audiences.has(id)) continue;
     const found = await store.apis.get(tenant.id, id);

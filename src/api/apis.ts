@@ -23,7 +23,7 @@ import type { ApiSettings } from './settings.ts';
 export interface ApiDeps {
   readonly store: Pick<Store, 'apis'>;
   readonly random: RandomBytes;
-  readonly settings: Pick<ApiSettings, 'plainHttp' | 'limits'>;
+  readonly settings: Pick<ApiSettings, 'plainHttp' | 'managementTokenSeconds' | 'limits'>;
 }
 
 const shared = { tag: 'APIs', lifecycle: 'Early Access' } as const;
@@ -50,7 +50,7 @@ function listApis({ store, settings }: ApiDeps): Operation {
       const bytesMax = settings.limits.pageBytesMax;
       const result = await store.apis.list(tenant.id, { ...page, bytesMax });
       if ('refused' in result) throw pageTooLarge('per_page');
-      const { items, total } = withManagement(result, page, tenant);
+      const { items, total } = withManagement(result, page, managementApi(tenant, settings));
       const shown = { items: items.map(showApi), total };
       return { body: numberedResponse('resource_servers', shown, query) };
     },
@@ -61,10 +61,13 @@ function listApis({ store, settings }: ApiDeps): Operation {
 function withManagement(
   { items, total }: NumberedPage<Api>,
   { page, perPage }: PageByNumber,
-  tenant: Tenant,
+  management: Api,
 ): NumberedPage<Api> {
   const isLastPage = perPage > 0 && Math.floor(total / perPage) === page;
-  return { items: isLastPage ? [...items, managementApi(tenant)] : items, total: total + 1 };
+  return {
+    items: isLastPage ? [...items, management] : items,
+    total: total + 1,
+  };
 }
 
 function createApi(deps: ApiDeps): Operation {
@@ -120,7 +123,7 @@ function readApi(deps: ApiDeps): Operation {
     errors: [404],
     handle: async ({ tenant, params }) => {
       if (isManagement(params.id, tenant, deps.settings)) {
-        return { body: showApi(managementApi(tenant)) };
+        return { body: showApi(managementApi(tenant, deps.settings)) };
       }
       const found = orNotFound(await deps.store.apis.get(tenant.id, params.id), noApi);
       return { body: showApi(found) };

@@ -45,10 +45,13 @@ export interface Authenticator {
     operation?: Operation,
   ): Promise<AuthContext>;
   /**
-   * Whether a token would still be accepted where it was authorized before; takes nothing off any
-   * bucket. Rejects with `StoreUnavailable` where the store does not respond.
+   * Whether a token would still be accepted for an operation; takes nothing off any bucket. Rejects with `StoreUnavailable` where the store does not respond.
    */
-  stillValid(tenant: Tenant, authorization: string | undefined): boolean | Promise<boolean>;
+  stillValid(
+    tenant: Tenant,
+    authorization: string | undefined,
+    operation: Pick<Operation, 'scopes'>,
+  ): boolean | Promise<boolean>;
 }
 
 /** Creates the authenticator. */
@@ -58,7 +61,8 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
       const now = deps.clock.now();
       const client = deps.clientAddressOf(request.raw);
       const tenant = deps.tenants.of(client.host);
-      const found = await verifyToken(deps, tenant, request.headers.authorization, now);
+      const { authorization } = request.headers;
+      const found = await verifyToken(deps, tenant, authorization, now, operation);
       const rate = takeFor(deps.limiter, tenant, found, client, operation);
       reply.headers(rateHeaders(rate, now));
       if (!rate.admitted) throw tooManyRequests(retryAfterSeconds(rate));
@@ -67,9 +71,10 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
       if ('failed' in found) throw found.failed;
       return { tenant, authentication: found, now };
     },
-    stillValid: (tenant, authorization) => {
+    stillValid: (tenant, authorization, operation) => {
       const found = deps.verifier.verify(tenant, authorization, deps.clock.now());
-      return found instanceof Promise ? found.then(isGlobal) : isGlobal(found);
+      if (found instanceof Promise) return found.then((read) => isAllowed(read, operation));
+      return isAllowed(found, operation);
     },
   };
 }
@@ -85,13 +90,21 @@ export function authorize(
   }
   const { token } = authentication;
   if (!token.global) throw unauthorized(tenant.domain, 'Client is not global.');
-  if (!scopes.some((scope) => token.scopes.includes(scope))) throw forbiddenScope(scopes);
+  if (token.revoked) throw unauthorized(tenant.domain, REVOKED);
+  if (!hasAnyScope(token, scopes)) throw forbiddenScope(scopes);
   return token;
 }
 
-/** Scopes are not checked again: they are part of the token and cannot have changed. */
-function isGlobal(found: Authentication): boolean {
-  return found.kind === 'verified' && found.token.global;
+const REVOKED = 'Token was revoked: the secret or the keys of its client have changed';
+
+function isAllowed(found: Authentication, { scopes }: Pick<Operation, 'scopes'>): boolean {
+  if (found.kind !== 'verified') return false;
+  const { token } = found;
+  return token.global && !token.revoked && hasAnyScope(token, scopes);
+}
+
+function hasAnyScope({ scopes: own }: Caller, scopes: readonly string[]): boolean {
+  return scopes.some((scope) => own.includes(scope));
 }
 
 /** A token that could not be verified; thrown once its bucket is known. */
@@ -104,10 +117,13 @@ async function verifyToken(
   tenant: Tenant | undefined,
   authorization: string | undefined,
   now: Millis,
+  operation: Operation | undefined,
 ): Promise<Authentication | Failed> {
   if (tenant === undefined) return { kind: 'missing' };
+  // A client that has just lost a scope on another node cannot give it back to itself here.
+  const current = operation?.changesAccess === true;
   try {
-    return await verifier.verify(tenant, authorization, now);
+    return await verifier.verify(tenant, authorization, now, current);
   } catch (failed) {
     return { failed };
   }

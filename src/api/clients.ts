@@ -1,6 +1,7 @@
 import { hashSecret, makeClientId, makeClientSecret } from '../auth/clients.ts';
 import { publicKeyError } from '../auth/public-key.ts';
 import type { RandomBytes } from '../core/clock.ts';
+import { firstCredentialsVersion } from '../core/clients.ts';
 import type { Client, Grant } from '../core/types.ts';
 import {
   client,
@@ -71,6 +72,7 @@ function createClient(deps: ClientDeps): Operation {
     summary: 'Create a client',
     description: 'The response contains the secret, which is not shown again.',
     scopes: ['create:clients'],
+    changesAccess: true,
     body: { schema: clientCreate, required: true },
     success: 201,
     response: clientWithSecret,
@@ -97,6 +99,7 @@ async function create(
     issuer,
     secretHash: secret && hashSecret(secret),
     jwks: textOf(jwks),
+    credentialsVersion: firstCredentialsVersion,
     createdAt: now,
   });
   if ('refused' in result) throw conflict('The client already exists.', 'already_exists');
@@ -129,8 +132,10 @@ function updateClient({ store }: ClientDeps): Operation {
     method: 'PATCH',
     path: '/clients/:client_id',
     summary: 'Update a client',
-    description: 'Any subset of the fields. Clearing `global` also affects tokens already issued.',
+    description:
+      'Any subset of the fields. Clearing `global` and removing a key also affect tokens already issued. Keys and `global` can be changed only if the token of the request has all scopes of the client.',
     scopes: ['update:clients'],
+    changesAccess: true,
     params: clientParams,
     body: { schema: clientPatch, required: true },
     success: 200,
@@ -154,12 +159,17 @@ function deleteClient({ store }: ClientDeps): Operation {
     path: '/clients/:client_id',
     summary: 'Delete a client',
     description:
-      'Also 204 if the client does not exist. Deletes its grants too; its tokens stop working.',
+      'Also 204 if the client does not exist. Deletes its grants too; its tokens stop working. Only if the token of the request has all scopes of the client.',
     scopes: ['delete:clients'],
+    changesAccess: true,
     params: clientParams,
     success: 204,
-    handle: async ({ tenant, params }) => {
-      await store.clients.delete(tenant.id, params.client_id);
+    handle: async ({ tenant, caller, params }) => {
+      await store.clients.delete(tenant.id, params.client_id, (before, grants) => {
+        // One of an external issuer has no access at all without the flag.
+        const hasAccess = before.issuer === undefined || before.global;
+        if (hasAccess) requireSubset(caller, heldScopes(before, grants));
+      });
       return {};
     },
   });
@@ -172,8 +182,10 @@ function rotateClientSecret({ store, random }: ClientDeps): Operation {
     method: 'POST',
     path: '/clients/:client_id/rotate-secret',
     summary: 'Rotate the secret of a client',
-    description: 'The former secret stops working immediately. The new one is not shown again.',
+    description:
+      'The former secret and all tokens stop working immediately. The new secret is not shown again.',
     scopes: ['update:clients'],
+    changesAccess: true,
     params: clientParams,
     body: { schema: emptyBody, required: false },
     success: 200,
@@ -210,11 +222,11 @@ async function change(
 
 /**
  * Returns the client with a PATCH applied. Calls `requireAll` before a change that lets the caller act
- * as the client: the caller needs all scopes of the client then.
+ * as the client or takes its access: the caller needs all scopes of the client then.
  */
 function patched(before: Client, sent: ClientPatch, requireAll: () => void): Client {
   const { name = before.name, global = before.global, jwks } = sent;
-  if (jwks !== undefined || (global && !before.global)) requireAll();
+  if (jwks !== undefined || global !== before.global) requireAll();
   if (jwks !== undefined && before.issuer !== undefined) throw noKeys();
   return { ...before, name, global, jwks: jwks === undefined ? before.jwks : textOf(jwks) };
 }

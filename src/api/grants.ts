@@ -21,7 +21,7 @@ import type { ApiSettings } from './settings.ts';
 export interface GrantDeps {
   readonly store: Pick<Store, 'grants' | 'apis' | 'clients'>;
   readonly random: RandomBytes;
-  readonly settings: Pick<ApiSettings, 'plainHttp' | 'limits'>;
+  readonly settings: Pick<ApiSettings, 'plainHttp' | 'managementTokenSeconds' | 'limits'>;
 }
 
 const shared = { tag: 'Client grants', lifecycle: 'Early Access' } as const;
@@ -70,6 +70,7 @@ function createGrant(deps: GrantDeps): Operation {
     summary: 'Grant a client scopes of an API',
     description: 'Scopes of the management API only if the token of the request has them too.',
     scopes: ['create:client_grants'],
+    changesAccess: true,
     body: { schema: grantCreate, required: true },
     success: 201,
     response: grant,
@@ -114,18 +115,25 @@ function updateGrant(deps: GrantDeps): Operation {
     method: 'PATCH',
     path: '/client-grants/:id',
     summary: 'Update a client grant',
-    description: 'Takes effect with the next token.',
+    description:
+      'Scopes of the management API only if the token of the request has them too, also to remove them. A scope that is removed no longer counts in tokens for the management API already issued; otherwise takes effect with the next token.',
     scopes: ['update:client_grants'],
+    changesAccess: true,
     params: grantParams,
     body: { schema: grantPatch, required: true },
     success: 200,
     response: grant,
     errors: [404],
     handle: async ({ tenant, caller, params, body }) => {
-      const before = orNotFound(await deps.store.grants.get(tenant.id, params.id), noGrant);
-      const { scope = before.scope } = body;
-      if (scope !== before.scope) await requireOwnScopes(deps, caller, { ...before, scope });
-      const result = await deps.store.grants.update(tenant.id, params.id, scope);
+      const { scope } = body;
+      const result = await deps.store.grants.update(tenant.id, params.id, (before, client) => {
+        if (scope === undefined) return before.scope;
+        requireSubset(caller, [
+          ...heldScopes({}, [before]),
+          ...heldScopes(client, [{ ...before, scope }]),
+        ]);
+        return scope;
+      });
       if ('refused' in result) throw noGrant();
       const [shown] = await showAll(deps, tenant, [result.updated]);
       return { body: orNotFound(shown, noGrant) };
@@ -140,12 +148,16 @@ function deleteGrant({ store }: GrantDeps): Operation {
     method: 'DELETE',
     path: '/client-grants/:id',
     summary: 'Delete a client grant',
-    description: 'Also 204 if the grant does not exist. Takes effect with the next token.',
+    description:
+      'Also 204 if the grant does not exist. Its scopes of the management API, which the token of the request must have too, no longer count in tokens already issued; otherwise takes effect with the next token.',
     scopes: ['delete:client_grants'],
+    changesAccess: true,
     params: grantParams,
     success: 204,
-    handle: async ({ tenant, params }) => {
-      await store.grants.delete(tenant.id, params.id);
+    handle: async ({ tenant, caller, params }) => {
+      await store.grants.delete(tenant.id, params.id, (before) =>
+        requireSubset(caller, heldScopes({}, [before])),
+      );
       return {};
     },
   });

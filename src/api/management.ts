@@ -4,7 +4,10 @@ import { type Api, managementApiId, type Tenant } from '../core/types.ts';
 import type { ApiSettings } from './settings.ts';
 
 /** Returns the management API as one of the APIs of a tenant; it has no row and never changes. */
-export function managementApi({ id: tenant, domain }: Tenant): Api {
+export function managementApi(
+  { id: tenant, domain }: Tenant,
+  { managementTokenSeconds }: Pick<ApiSettings, 'managementTokenSeconds'>,
+): Api {
   return {
     tenant,
     id: managementApiId,
@@ -13,7 +16,7 @@ export function managementApi({ id: tenant, domain }: Tenant): Api {
     scopes: managementScopes.map((value) => ({ value, description: '' })),
     enforcePolicies: false,
     tokenDialect: 'access_token',
-    tokenLifetimeSeconds: 86_400,
+    tokenLifetimeSeconds: managementTokenSeconds,
     createdAt: 0,
   };
 }

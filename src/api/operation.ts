@@ -50,6 +50,8 @@ export interface Description {
   readonly response?: TSchema | undefined;
   /** Its media type; default `application/json`. */
   readonly responseType?: string | undefined;
+  /** Whether it changes what clients may do: its caller is then read from the store, not cached. */
+  readonly changesAccess?: boolean | undefined;
   /** Whether its requests count against the tenant's bucket of events instead of the client's. */
   readonly countsEvents?: boolean | undefined;
   /** Whether it returns a page of a list, which may be large. */

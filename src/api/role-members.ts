@@ -23,7 +23,7 @@ import type { ApiSettings } from './settings.ts';
 
 export interface RoleMemberDeps {
   readonly store: Pick<Store, 'roles' | 'apis'>;
-  readonly settings: Pick<ApiSettings, 'plainHttp' | 'limits'>;
+  readonly settings: Pick<ApiSettings, 'plainHttp' | 'managementTokenSeconds' | 'limits'>;
 }
 
 const shared = { tag: 'Roles', lifecycle: 'Early Access', params: roleParams } as const;
@@ -76,6 +76,7 @@ function addPermissions(deps: RoleMemberDeps): Operation {
     description:
       'Scopes of the management API only if the token of the request has them too. Takes effect with the next token.',
     scopes: ['update:roles'],
+    changesAccess: true,
     body: { schema: permissionsSent, required: true },
     success: 201,
     response: done,
@@ -97,13 +98,16 @@ function removePermissions(deps: RoleMemberDeps): Operation {
     method: 'DELETE',
     path: '/roles/:id/permissions',
     summary: 'Remove permissions from a role',
-    description: 'Also 204 if the role does not have them. Takes effect with the next token.',
+    description:
+      'Also 204 if the role does not have them. Scopes of the management API only if the token of the request has them too. Takes effect with the next token.',
     scopes: ['update:roles'],
+    changesAccess: true,
     body: { schema: permissionsSent, required: true },
     success: 204,
     errors: [404],
-    handle: async ({ tenant, params, body }) => {
+    handle: async ({ tenant, caller, params, body }) => {
       const removed = await permissionsOf(deps, tenant, body.permissions, { mustExist: false });
+      requireSubset(caller, managementScopesOf(removed));
       if (!(await deps.store.roles.removePermissions(tenant.id, params.id, removed))) {
         throw noRole();
       }
@@ -207,6 +211,7 @@ function addClients(deps: RoleMemberDeps): Operation {
       'A role with scopes of the management API only if the token of the request has them too. Takes effect with the next token.',
     extension: true,
     scopes: ['create:role_members'],
+    changesAccess: true,
     body: { schema: clientsSent, required: true },
     success: 200,
     response: done,
@@ -220,21 +225,25 @@ function addClients(deps: RoleMemberDeps): Operation {
   });
 }
 
-function removeClients({ store }: RoleMemberDeps): Operation {
+function removeClients(deps: RoleMemberDeps): Operation {
+  const { roles } = deps.store;
   return operation({
     ...shared,
     operationId: 'removeRoleClients',
     method: 'DELETE',
     path: '/roles/:id/clients',
     summary: 'Remove a role from clients',
-    description: 'Also 204 if they do not have it. Takes effect with the next token.',
+    description:
+      'Also 204 if they do not have it. A role with scopes of the management API only if the token of the request has them too. Takes effect with the next token.',
     extension: true,
     scopes: ['delete:role_members'],
+    changesAccess: true,
     body: { schema: clientsSent, required: true },
     success: 204,
     errors: [404],
-    handle: async ({ tenant, params, body }) => {
-      if (!(await store.roles.removeClients(tenant.id, params.id, body.clients))) throw noRole();
+    handle: async ({ tenant, caller, params, body }) => {
+      requireSubset(caller, await managementScopesOfRole(deps, tenant, params.id));
+      if (!(await roles.removeClients(tenant.id, params.id, body.clients))) throw noRole();
       return {};
     },
   });
@@ -285,8 +294,8 @@ function managementScopesOf(permissionsHeld: readonly Permission[]): string[] {
 }
 
 /** Returns all scopes of the management API that a role has, to compare with those of the caller. */
-async function managementScopesOfRole(
-  { store }: RoleMemberDeps,
+export async function managementScopesOfRole(
+  { store }: { readonly store: Pick<Store, 'roles'> },
   tenant: Tenant,
   role: string,
 ): Promise<string[]> {

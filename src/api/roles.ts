@@ -5,6 +5,8 @@ import { role, roleCreate, roleParams, rolePatch, roles, rolesQuery } from '../s
 import type { Store } from '../store/port/store.ts';
 import { noRole, orNotFound } from './not-found.ts';
 import { numberedResponse, numberedPageOf } from './page.ts';
+import { managementScopesOfRole } from './role-members.ts';
+import { requireSubset } from './scope-rules.ts';
 import { type Operation, operation } from './operation.ts';
 import { conflict, type Problem } from './http/problem.ts';
 
@@ -106,19 +108,22 @@ function updateRole({ store }: RoleDeps): Operation {
   });
 }
 
-function deleteRole({ store }: RoleDeps): Operation {
+function deleteRole(deps: RoleDeps): Operation {
   return operation({
     ...shared,
     operationId: 'deleteRole',
     method: 'DELETE',
     path: '/roles/:id',
     summary: 'Delete a role',
-    description: 'Also 204 if the role does not exist. Takes effect with the next token.',
+    description:
+      'Also 204 if the role does not exist. One with scopes of the management API only if the token of the request has them too. Takes effect with the next token.',
     scopes: ['delete:roles'],
+    changesAccess: true,
     params: roleParams,
     success: 204,
-    handle: async ({ tenant, params }) => {
-      await store.roles.delete(tenant.id, params.id);
+    handle: async ({ tenant, caller, params }) => {
+      requireSubset(caller, await managementScopesOfRole(deps, tenant, params.id));
+      await deps.store.roles.delete(tenant.id, params.id);
       return {};
     },
   });

@@ -6,14 +6,14 @@ import { forbiddenScope } from './http/problem.ts';
 
 /**
  * Throws 403 with the missing scopes unless the caller has all of `scopes`, because nobody can grant
- * more than their own scopes (docs/http-api.md#scope-delegation).
+ * or take away more than their own scopes (docs/http-api.md#scope-delegation).
  */
 export function requireSubset(
   { scopes: own }: Pick<Caller, 'scopes'>,
   scopes: readonly string[],
 ): void {
-  if (!hasAllScopes(own, scopes))
-    throw forbiddenScope(scopes.filter((scope) => !own.includes(scope)));
+  if (hasAllScopes(own, scopes)) return;
+  throw forbiddenScope([...new Set(scopes)].filter((scope) => !own.includes(scope)));
 }
 
 /**
@@ -21,7 +21,7 @@ export function requireSubset(
  * external issuer counts as having all of them, because the issuer chooses the scopes of its tokens.
  */
 export function heldScopes(
-  { issuer }: Pick<Client, 'issuer'>,
+  { issuer }: Partial<Pick<Client, 'issuer'>>,
   grants: readonly Pick<Grant, 'api' | 'scope'>[],
 ): readonly string[] {
   if (issuer !== undefined) return managementScopes;

@@ -10,6 +10,8 @@ export interface ApiSettings {
   readonly trustProxy: readonly string[];
   /** LEAT_MAX_CONNECTIONS_PER_ADDRESS; behind trusted proxies, concurrent requests of one client. */
   readonly maxConnectionsPerAddress: number;
+  /** LEAT_MANAGEMENT_TOKEN_SECONDS: lifetime of tokens for the management API. */
+  readonly managementTokenSeconds: number;
   /** LEAT_TRUSTED_ISSUERS. */
   readonly trustedIssuers: readonly string[];
   /** LEAT_ALLOW_HTTP_ENDPOINTS. */

@@ -1,3 +1,4 @@
+import { firstCredentialsVersion } from '../core/clients.ts';
 import type { Millis, RandomBytes } from '../core/clock.ts';
 import { StartRefused } from '../core/errors.ts';
 import { type Client, managementApiId, type Tenant } from '../core/types.ts';
@@ -180,7 +181,8 @@ async function ensureConfiguredClient(
     const decide = (before: Client): { after: Client } => ({ after: { ...before, secretHash } });
     await deps.store.clients.update(tenant, clientId, decide);
   }
-  if (present === undefined) await createManager(deps, tenant, configured);
+  // The id may have been used before: tokens of then must not count again.
+  if (present === undefined) await createManager(deps, tenant, configured, deps.now);
   else await grantAll(deps, tenant, clientId);
   return { generated: undefined, secretReplaced };
 }
@@ -216,7 +218,7 @@ async function createGeneratedManager(
   const clientId = BOOTSTRAP_PREFIX + makeClientId(deps.random);
   const credentials = { clientId, clientSecret: makeClientSecret(deps.random) };
   await deliverCredentials?.(credentials);
-  await createManager(deps, tenant, credentials);
+  await createManager(deps, tenant, credentials, firstCredentialsVersion);
   return credentials;
 }
 
@@ -224,6 +226,7 @@ async function createManager(
   deps: ClientDeps,
   tenant: number,
   { clientId, clientSecret }: Credentials,
+  credentialsVersion: number,
 ): Promise<void> {
   await deps.store.clients.create({
     tenant,
@@ -233,6 +236,7 @@ async function createManager(
     issuer: undefined,
     secretHash: hashSecret(clientSecret),
     jwks: undefined,
+    credentialsVersion,
     createdAt: deps.now,
   });
   await grantAll(deps, tenant, clientId);

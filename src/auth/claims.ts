@@ -1,8 +1,12 @@
 import type { JWTPayload } from 'jose';
+import { firstCredentialsVersion } from '../core/clients.ts';
 import type { Millis } from '../core/clock.ts';
 
 /** Tolerated difference between the clocks of two machines. */
 export const LEEWAY_MS = 5_000;
+
+/** The claim of management tokens with the version of the client's credentials; absent at the first. */
+export const credentialsClaim = 'credentials_version';
 
 /** The claims of an access token that Leat uses, in one shape for all issuers. */
 export interface Claims {
@@ -15,6 +19,8 @@ export interface Claims {
   readonly expiresAt: Millis;
   /** The parts of `scope`; none if it is missing or not a string. */
   readonly scopes: readonly string[];
+  /** Of Leat's own tokens: see `credentialsVersion` of a client. The first if it is missing. */
+  readonly credentialsVersion: unknown;
   /** `undefined` if it is missing or not an array of strings. */
   readonly permissions: readonly string[] | undefined;
 }
@@ -36,6 +42,7 @@ export function claimsOf(payload: JWTPayload): Claims | undefined {
     notBefore: nbf === undefined ? -Infinity : nbf * 1000,
     expiresAt: exp * 1000,
     scopes: typeof scope === 'string' ? scope.split(' ').filter((word) => word !== '') : [],
+    credentialsVersion: payload[credentialsClaim] ?? firstCredentialsVersion,
     permissions: stringsOf(payload['permissions']),
   };
 }

@@ -1,3 +1,4 @@
+import { firstCredentialsVersion } from '../core/clients.ts';
 import type { Millis, RandomBytes } from '../core/clock.ts';
 import { makeId, makeRoleId } from '../core/ids.ts';
 import type { Client, Tenant } from '../core/types.ts';
@@ -121,6 +122,7 @@ async function createClient(
     global: false,
     issuer: undefined,
     secretHash: hashSecret(credentials.clientSecret),
+    credentialsVersion: firstCredentialsVersion,
     jwks: undefined,
     createdAt: now,
   });

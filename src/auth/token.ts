@@ -1,7 +1,9 @@
 import { SignJWT } from 'jose';
+import { firstCredentialsVersion } from '../core/clients.ts';
 import type { Millis } from '../core/clock.ts';
 import { type Client, type Grant, managementApiId, type Tenant } from '../core/types.ts';
 import type { Store } from '../store/port/store.ts';
+import { credentialsClaim } from './claims.ts';
 import { authenticateClient } from './authentication.ts';
 import { audienceOf, issuerOf, managementAudiences } from './issuer.ts';
 import type { Keyring } from './keys.ts';
@@ -9,7 +11,6 @@ import { readParameters } from './parameters.ts';
 import { accessDenied, missingParameter, TokenError } from './token-error.ts';
 
 const GRANT_TYPE = 'client_credentials';
-const MANAGEMENT_LIFETIME_SECONDS = 86_400;
 const QUOTED_LENGTH_MAX = 100;
 
 /** Issues access tokens to clients: RFC 6749 section 4.4, docs/http-api.md#token-endpoint. */
@@ -39,6 +40,8 @@ export interface TokenEndpointDeps {
   readonly keyring: Pick<Keyring, 'signer'>;
   /** Returns whether the issuer of a tenant domain begins with `http://`. */
   readonly plainHttp: (domain: string) => boolean;
+  /** LEAT_MANAGEMENT_TOKEN_SECONDS: lifetime of tokens for the management API. */
+  readonly managementTokenSeconds: number;
 }
 
 /** Creates the token endpoint of all tenants. */
@@ -46,7 +49,7 @@ export function createTokenEndpoint(deps: TokenEndpointDeps): TokenEndpoint {
   return {
     issue: async (request) => {
       const issuer = issuerOf(request.tenant.domain, deps.plainHttp(request.tenant.domain));
-      const grant = await tokenGrantFor(deps.store, issuer, request);
+      const grant = await tokenGrantFor(deps, issuer, request);
       if (grant instanceof TokenError) return errorResponse(grant);
       const token = await signToken(deps.keyring, issuer, request, grant);
       return tokenResponse(token, grant);
@@ -62,7 +65,7 @@ export function errorResponse({ status, error, description, headers }: TokenErro
 
 /** The content of a token. */
 interface TokenGrant {
-  readonly clientId: string;
+  readonly client: Client;
   readonly target: TargetApi;
   readonly scopes: readonly string[];
   readonly permissions: readonly string[] | undefined;
@@ -81,7 +84,7 @@ interface TargetApi {
 
 /** Checks a token request; the order of the checks decides which error is returned. */
 async function tokenGrantFor(
-  store: TokenEndpointDeps['store'],
+  { store, managementTokenSeconds }: TokenEndpointDeps,
   issuer: string,
   { tenant, authorization, contentType, body, now }: TokenRequest,
 ): Promise<TokenGrant | TokenError> {
@@ -98,7 +101,9 @@ async function tokenGrantFor(
   const client = await authenticateClient(store.clients, proof);
   if (client instanceof TokenError) return client;
 
-  const target = await findTarget(store.apis, tenant, issuer, audience);
+  const target = managementAudiences(tenant.domain, issuer).includes(audience)
+    ? managementTarget(tenant, managementTokenSeconds)
+    : await findTarget(store.apis, tenant, audience);
   if (target instanceof TokenError) return target;
 
   const grant = await findGrant(store.grants, client, target, audience);
@@ -110,7 +115,7 @@ async function tokenGrantFor(
   const permissions = target.carriesPermissions
     ? await permissionsOf(store.roles, grant)
     : undefined;
-  return { clientId: client.id, target, scopes, permissions };
+  return { client, target, scopes, permissions };
 }
 
 function checkGrantType(grantType: string | undefined): TokenError | undefined {
@@ -119,21 +124,20 @@ function checkGrantType(grantType: string | undefined): TokenError | undefined {
   return new TokenError(400, 'unsupported_grant_type', 'Grant type not supported');
 }
 
+function managementTarget({ domain }: Tenant, lifetimeSeconds: number): TargetApi {
+  const identifier = audienceOf(domain);
+  return { id: managementApiId, identifier, lifetimeSeconds, carriesPermissions: false };
+}
+
 async function findTarget(
   apis: Pick<Store['apis'], 'get'>,
   tenant: Tenant,
-  issuer: string,
   audience: string,
 ): Promise<TargetApi | TokenError> {
-  const management = audienceOf(tenant.domain);
-  if (managementAudiences(tenant.domain, issuer).includes(audience)) {
-    const lifetimeSeconds = MANAGEMENT_LIFETIME_SECONDS;
-    const identifier = management;
-    return { id: managementApiId, identifier, lifetimeSeconds, carriesPermissions: false };
-  }
   const api = await apis.get(tenant.id, audience);
   // The store also finds APIs by id, which is not an audience.
   if (api?.identifier !== audience) {
+    const management = audienceOf(tenant.domain);
     return accessDenied(`Service not found: ${cut(audience)}; the management API is ${management}`);
   }
   return {
@@ -183,18 +187,19 @@ async function signToken(
   keyring: Pick<Keyring, 'signer'>,
   issuer: string,
   { tenant, now }: TokenRequest,
-  { clientId, target, scopes, permissions }: TokenGrant,
+  { client, target, scopes, permissions }: TokenGrant,
 ): Promise<string> {
   const { kid, key } = await keyring.signer(tenant.id, now);
   const issuedAt = Math.floor(now / 1000);
   return new SignJWT({
     iss: issuer,
-    sub: `${clientId}@clients`,
+    sub: `${client.id}@clients`,
     aud: target.identifier,
     iat: issuedAt,
     exp: issuedAt + target.lifetimeSeconds,
-    azp: clientId,
+    azp: client.id,
     gty: 'client-credentials',
+    ...credentialsField(client, target),
     ...scopeField(scopes),
     ...(permissions === undefined ? {} : { permissions }),
   })
@@ -210,6 +215,12 @@ function tokenResponse(token: string, { target, scopes }: TokenGrant): TokenResp
     token_type: 'Bearer',
   };
   return { status: 200, body, headers: uncached };
+}
+
+/** Only the management API can tell whether the credentials are still those of the client. */
+function credentialsField({ credentialsVersion }: Client, { id }: TargetApi): object {
+  const isNeeded = id === managementApiId && credentialsVersion !== firstCredentialsVersion;
+  return isNeeded ? { [credentialsClaim]: credentialsVersion } : {};
 }
 
 function scopeField(scopes: readonly string[]): { scope?: string } {

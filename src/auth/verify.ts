@@ -1,6 +1,6 @@
 import type { Clock, Millis } from '../core/clock.ts';
-import type { Client, Tenant } from '../core/types.ts';
-import type { ClientStore } from '../store/port/clients.ts';
+import type { Tenant } from '../core/types.ts';
+import type { ClientAccess, ClientStore } from '../store/port/clients.ts';
 import type { Store } from '../store/port/store.ts';
 import type { Claims } from './claims.ts';
 import { readCredentials } from './credentials.ts';
@@ -14,7 +14,7 @@ import {
   type TokenVerification,
 } from './signature.ts';
 
-/** A change of a client takes effect within 2 s on every node (docs/http-api.md#revocation). */
+/** A change of a client or its grant takes effect within 2 s on every node (docs/http-api.md#revocation). */
 const CLIENT_FRESH_MS = 1_000;
 const CLIENTS_MAX = 10_000;
 const QUOTED_LENGTH_MAX = 100;
@@ -24,11 +24,14 @@ export interface Verifier {
   /**
    * Verifies the `Authorization` header of a request to a tenant. Returns without a promise when
    * token and client are cached. Rejects with `StoreUnavailable` when the store cannot be read.
+   *
+   * @param current whether to read the client now, instead of within the last second
    */
   verify(
     tenant: Tenant,
     authorization: string | undefined,
     now: Millis,
+    current?: boolean,
   ): Authentication | Promise<Authentication>;
   /** Stops watching the store. */
   close(): void;
@@ -37,7 +40,7 @@ export interface Verifier {
 /**
  * `missing`: no bearer credentials. `invalid`: a 401 with this message. `verified`: signature,
  * issuer, audience and times are valid, so the rate bucket is that of the client; the response is
- * still a 401 unless the token is `global`.
+ * still a 401 unless the token is `global` and not `revoked`.
  */
 export type Authentication =
   | { readonly kind: 'missing' }
@@ -46,8 +49,11 @@ export type Authentication =
 
 export interface VerifiedToken {
   readonly clientId: string;
+  /** Those of the token that the client is granted now. */
   readonly scopes: readonly string[];
   readonly expiresAt: Millis;
+  /** Whether the client's secret was replaced, or a key removed, after the token was issued. */
+  readonly revoked: boolean;
   /** Whether the client is registered with this issuer and has the flag now. */
   readonly global: boolean;
   /** Key of the rate bucket: clients of different issuers never share one. */
@@ -56,7 +62,7 @@ export interface VerifiedToken {
 
 export interface VerifierDeps {
   readonly keyring: Pick<Keyring, 'keyFor'>;
-  readonly clients: Pick<ClientStore, 'get'>;
+  readonly clients: Pick<ClientStore, 'access'>;
   readonly watch: Store['watch'];
   readonly clock: Pick<Clock, 'elapsedMs'>;
   /** Returns whether the issuer of a tenant domain begins with `http://`. */
@@ -81,20 +87,23 @@ export function createVerifier(deps: VerifierDeps): Verifier {
     tenant: Tenant,
     ownIssuer: string,
     verification: TokenVerification,
+    current: boolean,
   ): Authentication | Promise<Authentication> => {
     if (verification.kind === 'rejected') {
       return { kind: 'invalid', message: messageOf(verification, tenant) };
     }
     const { claims } = verification;
-    const read = (): Promise<Registration> => deps.clients.get(tenant.id, claims.clientId);
-    const client = clients.get(keyOf(tenant.id, claims.clientId), read);
+    const read = async (): Promise<Registration> =>
+      registrationOf(await deps.clients.access(tenant.id, claims.clientId));
+    const ageMsMax = current ? 0 : CLIENT_FRESH_MS;
+    const client = clients.get(keyOf(tenant.id, claims.clientId), read, ageMsMax);
     if (client instanceof Promise)
       return client.then((found) => verified(claims, found, ownIssuer));
     return verified(claims, client, ownIssuer);
   };
 
   return {
-    verify: (tenant, authorization, now) => {
+    verify: (tenant, authorization, now, current = false) => {
       const token = bearerToken(authorization);
       if (token === undefined) return { kind: 'missing' };
       const ownIssuer = issuerOf(tenant.domain, deps.plainHttp(tenant.domain));
@@ -104,15 +113,19 @@ export function createVerifier(deps: VerifierDeps): Verifier {
       const expected = { audience: audienceOf(tenant.domain), keysOf };
       const verification = tokens.verify(token, expected, now);
       if (verification instanceof Promise)
-        return verification.then((settled) => checkClient(tenant, ownIssuer, settled));
-      return checkClient(tenant, ownIssuer, verification);
+        return verification.then((settled) => checkClient(tenant, ownIssuer, settled, current));
+      return checkClient(tenant, ownIssuer, verification, current);
     },
     close,
   };
 }
 
-/** The stored client, if there is one. */
-type Registration = Client | undefined;
+/** What the store knows of a client, if there is one. */
+type Registration = (ClientAccess & { readonly granted: ReadonlySet<string> }) | undefined;
+
+function registrationOf(access: ClientAccess | undefined): Registration {
+  return access && { ...access, granted: new Set(access.scopes) };
+}
 
 /** Returns the token of the header; `undefined` if it has none. */
 function bearerToken(authorization: string | undefined): string | undefined {
@@ -122,11 +135,26 @@ function bearerToken(authorization: string | undefined): string | undefined {
 }
 
 function verified(claims: Claims, client: Registration, ownIssuer: string): Authentication {
-  const { clientId, scopes, expiresAt, issuer } = claims;
+  const { clientId, expiresAt, issuer } = claims;
   const registered = client !== undefined && (client.issuer ?? ownIssuer) === issuer;
   const bucket = issuer === ownIssuer ? clientId : `${issuer} ${clientId}`;
   const global = registered && client.global;
-  return { kind: 'verified', token: { clientId, scopes, expiresAt, global, bucket } };
+  const scopes = registered ? scopesNow(claims, client) : [];
+  const revoked = registered && isRevoked(claims, client);
+  return { kind: 'verified', token: { clientId, scopes, expiresAt, global, revoked, bucket } };
+}
+
+/** Returns the scopes that still count. An external issuer alone decides about those of its tokens. */
+function scopesNow(
+  { scopes }: Claims,
+  { issuer, granted }: NonNullable<Registration>,
+): readonly string[] {
+  const counts = (scope: string): boolean => issuer !== undefined || granted.has(scope);
+  return scopes.every(counts) ? scopes : scopes.filter(counts);
+}
+
+function isRevoked(claims: Claims, client: NonNullable<Registration>): boolean {
+  return client.issuer === undefined && claims.credentialsVersion !== client.credentialsVersion;
 }
 
 function messageOf(

@@ -213,8 +213,13 @@ export interface Client {
   readonly secretHash: string | undefined;
   /** Public keys for private_key_jwt, a JWK Set as JSON text. */
   readonly jwks: string | undefined;
-  /** Rises with every change, which invalidates cached token verifications of the client. */
+  /** Rises with every change. */
   readonly version: number;
+  /**
+   * Rises when the secret is replaced or a key removed. Management tokens carry it, and one with
+   * another version is no longer accepted: see clients.ts.
+   */
+  readonly credentialsVersion: number;
   readonly createdAt: Millis;
 }
 

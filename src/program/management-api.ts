@@ -88,8 +88,9 @@ function createAccess(store: Store, { config, clock, log, network }: ManagementA
     config.trustedIssuers,
   );
   const { clients } = store;
+  const { managementTokenSeconds } = config;
   const verifier = createVerifier({ keyring, clients, watch, clock, plainHttp, trusted });
-  const tokenEndpoint = createTokenEndpoint({ store, keyring, plainHttp });
+  const tokenEndpoint = createTokenEndpoint({ store, keyring, plainHttp, managementTokenSeconds });
   return {
     parts: { keyring, verifier, tokenEndpoint },
     plainHttp,

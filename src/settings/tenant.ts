@@ -1,5 +1,13 @@
 import type { Setting } from '../core/setting.ts';
-import { domain, issuerUrl, list, pattern, plainText, tenantName } from '../core/value.ts';
+import {
+  domain,
+  issuerUrl,
+  list,
+  pattern,
+  plainText,
+  tenantName,
+  wholeNumber,
+} from '../core/value.ts';
 
 /** The first tenant, its management client, and the issuers whose tokens are accepted. */
 export const tenantSettings = {
@@ -29,6 +37,12 @@ export const tenantSettings = {
     example: '$(openssl rand -hex 24)',
     doc: 'secret of that client, at least 16 characters',
     secret: 'all',
+  },
+  managementTokenSeconds: {
+    variable: 'LEAT_MANAGEMENT_TOKEN_SECONDS',
+    parse: wholeNumber(60, 2_592_000),
+    fallback: '3600',
+    doc: 'lifetime of tokens for the management API',
   },
   trustedIssuers: {
     variable: 'LEAT_TRUSTED_ISSUERS',

@@ -57,7 +57,7 @@ describe('APIs of a list', () => {
     const turns = await turnsOf(async () => {
       const twice = [...audiences, ...audiences, 'https://nobody.test'];
       const found = await apisOf(
-        { store: fixture.store, settings: { plainHttp } },
+        { store: fixture.store, settings: { managementTokenSeconds: 3600, plainHttp } },
         fixture.tenant,
         twice,
       );

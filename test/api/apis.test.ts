@@ -37,7 +37,7 @@ const management = {
   scopes: managementScopes.map((value) => ({ value, description: '' })),
   enforce_policies: false,
   token_dialect: 'access_token',
-  token_lifetime: 86_400,
+  token_lifetime: 3_600,
   is_system: true,
 };
 

@@ -339,12 +339,34 @@ describe('scope delegation', () => {
     );
   });
 
-  test('renaming a client or clearing global needs only the scope of the operation', async () => {
+  test('renaming a client needs only the scope of the operation', async () => {
     const { clientId } = await fixture.auth.client({}, managementScopes);
     const headers = await fixture.headersWith('update:clients');
-    const sent = { name: 'renamed', global: false };
+    const sent = { name: 'renamed' };
     const response = await fixture.send('PATCH', pathOf(clientId), sent, headers);
-    assert.deepEqual(response.body, { client_id: clientId, ...sent });
+    assert.deepEqual(response.body, { client_id: clientId, name: 'renamed', global: true });
+  });
+
+  test('to clear global or delete a client, the caller needs all scopes of that client', async () => {
+    const { clientId } = await fixture.auth.client({}, ['read:users', 'delete:users']);
+    const some = await fixture.headersWith('update:clients', 'delete:clients', 'read:users');
+    for (const [method, sent] of [['PATCH', { global: false }], ['DELETE']] as const) {
+      const response = await fixture.send(method, pathOf(clientId), sent, some);
+      assertLacksScope(response, 'delete:users');
+    }
+    const stored = await fixture.auth.store.clients.get(fixture.auth.tenant.id, clientId);
+    assert.equal(stored?.version, 1, 'nothing was changed');
+    assert.equal((await fixture.send('DELETE', pathOf(clientId))).status, 204);
+  });
+
+  test('a client of an external issuer can be deleted by the scope of the operation while it is not global', async () => {
+    const headers = await fixture.headersWith('delete:clients');
+    const external = { issuer: 'https://login.example.net/', secretHash: undefined };
+    await fixture.auth.client({ ...external, id: 'one', global: true });
+    await fixture.auth.client({ ...external, id: 'two', global: false });
+    const isDeleted = async (id: string): Promise<boolean> =>
+      (await fixture.send('DELETE', pathOf(id), undefined, headers)).status === 204;
+    assert.deepEqual([await isDeleted('one'), await isDeleted('two')], [false, true]);
   });
 
   test('sending global to a client that is global needs only the scope of the operation', async () => {

@@ -69,6 +69,7 @@ const generous: ApiSettings = {
   attributePrefix: 'svc',
   plainHttp,
   trustProxy: [],
+  managementTokenSeconds: 3600,
   maxConnectionsPerAddress: 1000,
   trustedIssuers: [],
   allowHttpEndpoints: false,

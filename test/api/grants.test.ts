@@ -163,14 +163,19 @@ describe('scope delegation', () => {
     assert.deepEqual(narrowed.body.scope, ['read:client_grants']);
   });
 
-  test('a caller can reduce a grant of another client to scopes of its own token', async () => {
+  test('to change or delete a grant of another client, the caller needs all scopes that it has', async () => {
     const grant = await create({ audience: management, scope: ['read:users', 'read:roles'] });
-    const headers = await fixture.headersWith('update:client_grants', 'read:users');
     const path = `/client-grants/${grant.id}`;
-    const other = await fixture.send('PATCH', path, { scope: ['read:roles'] }, headers);
-    assertLacksScope(other, 'read:roles');
-    const own = await fixture.send('PATCH', path, { scope: ['read:users'] }, headers);
-    assert.deepEqual(own.body.scope, ['read:users']);
+    const scopes = ['update:client_grants', 'delete:client_grants', 'read:users'];
+    const some = await fixture.headersWith(...scopes);
+    for (const scope of [['read:roles'], ['read:users'], []]) {
+      assertLacksScope(await fixture.send('PATCH', path, { scope }, some), 'read:roles');
+    }
+    assertLacksScope(await fixture.send('DELETE', path, undefined, some), 'read:roles');
+    assert.deepEqual((await fixture.send('PATCH', path, {})).body, grant);
+    const all = await fixture.headersWith(...scopes, 'read:roles');
+    assert.deepEqual((await fixture.send('PATCH', path, { scope: [] }, all)).body.scope, []);
+    assert.equal((await fixture.send('DELETE', path, undefined, all)).status, 204);
   });
 
   test('a grant for a client of an external issuer needs every scope', async () => {

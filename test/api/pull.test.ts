@@ -6,6 +6,7 @@ import { EventSource } from 'eventsource';
 import { revokeKey } from '../../src/auth/keys.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import { formatOffset } from '../../src/core/offset.ts';
+import { managementApiId } from '../../src/core/types.ts';
 import { dayMs } from '../../src/core/units.ts';
 import { secondTenant } from '../auth/fixture.ts';
 import { waitFor } from '../helpers/leat.ts';
@@ -510,6 +511,37 @@ describe('an open pull', () => {
       assert.doesNotMatch(pull.text(), /event: error/);
       const problem = await refused(fixture, '', { token });
       assert.deepEqual([problem.statusCode, problem.message], [401, 'Client is not global.']);
+      await publish(fixture, 'a.made');
+      await other.events(1);
+      other.close();
+    }
+  });
+
+  test('a pull ends when its grant is deleted or loses the scope, or the secret of its client is rotated', async (t) => {
+    const fixture = await openFixtureFor(t);
+    const { store, tenant } = fixture.auth;
+    for (const [change, status] of [
+      ['delete', 403],
+      ['narrow', 403],
+      ['rotate', 401],
+    ] as const) {
+      const client = await fixture.auth.client({}, ['read:events', 'read:users']);
+      const token = await fixture.auth.token(client);
+      const pull = await pullOf(fixture, '', { token });
+      const other = await pullOf(fixture);
+      const grant = await store.grants.of(tenant.id, client.clientId, managementApiId);
+      const path = `/client-grants/${grant?.id}`;
+      const changes = {
+        delete: () => fixture.send('DELETE', path),
+        narrow: () => fixture.send('PATCH', path, { scope: ['read:users'] }),
+        rotate: () => fixture.send('POST', `/clients/${client.clientId}/rotate-secret`),
+      };
+      const response = await changes[change]();
+      assert.ok(response.status < 300, response.text);
+      fixture.auth.clock.move(500);
+      assert.equal(await pull.ended, 'complete', change);
+      assert.doesNotMatch(pull.text(), /event: error/);
+      assert.equal((await refused(fixture, '', { token })).statusCode, status);
       await publish(fixture, 'a.made');
       await other.events(1);
       other.close();

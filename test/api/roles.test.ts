@@ -299,7 +299,11 @@ describe('the scopes of roles', () => {
     const own = { permissions: both.slice(0, 1) };
     assert.equal((await fixture.send('POST', path, own, weak)).status, 201);
     assert.equal((await fixture.send('POST', path, permissions('a'), weak)).status, 201);
+    const none = await fixture.headersWith('update:roles');
+    const kept = await fixture.send('DELETE', path, own, none);
+    assertLacksScope(kept, 'read:users');
     assert.equal((await fixture.send('DELETE', path, own, weak)).status, 204);
+    assert.equal((await fixture.send('DELETE', path, permissions('a'), none)).status, 204);
   });
 
   test('a caller cannot assign a role with scopes that it lacks', async () => {
@@ -312,6 +316,22 @@ describe('the scopes of roles', () => {
     await post(`/roles/${role}/permissions`, strong);
     const refused = await fixture.send('POST', path, { clients: [clientId] }, weak);
     assertLacksScope(refused, 'read:users');
+  });
+
+  test('a caller cannot take away or delete a role with scopes that it lacks', async () => {
+    const { clientId } = await fixture.auth.client();
+    const strong = { permissions: [permission('read:users', management)] };
+    await post(`/roles/${role}/permissions`, strong);
+    const path = `/roles/${role}/clients`;
+    await post(path, { clients: [clientId] }, 200);
+    const weak = await fixture.headersWith('delete:role_members', 'delete:roles');
+    const taken = await fixture.send('DELETE', path, { clients: [clientId] }, weak);
+    assertLacksScope(taken, 'read:users');
+    const gone = await fixture.send('DELETE', `/roles/${role}`, undefined, weak);
+    assertLacksScope(gone, 'read:users');
+    assert.deepEqual(await get(path), [clientId]);
+    assert.equal((await fixture.send('DELETE', path, { clients: [clientId] })).status, 204);
+    assert.equal((await fixture.send('DELETE', `/roles/${role}`)).status, 204);
   });
 });
 

@@ -16,6 +16,7 @@ import {
   hasAllScopes,
 } from '../../src/auth/clients.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
+import { firstCredentialsVersion } from '../../src/core/clients.ts';
 import { StartRefused } from '../../src/core/errors.ts';
 import { managementApiId } from '../../src/core/types.ts';
 import type { Store } from '../../src/store/port/store.ts';
@@ -188,7 +189,7 @@ describe('later start', () => {
   test('a later start does not restore scopes and flag that the operator removed', async () => {
     const { tenant } = await start({ client: operator });
     const grant = await store.grants.of(tenant.id, 'operator', managementApiId);
-    await store.grants.update(tenant.id, grant?.id ?? '', ['read:users']);
+    await store.grants.update(tenant.id, grant?.id ?? '', () => ['read:users']);
     await store.clients.update(tenant.id, 'operator', (before) => ({
       after: { ...before, global: false },
     }));
@@ -208,6 +209,7 @@ describe('later start', () => {
       issuer: 'https://login.example.net/',
       secretHash: undefined,
       jwks: undefined,
+      credentialsVersion: firstCredentialsVersion,
       createdAt: now,
     });
     await assert.rejects(start({ client: operator }), /LEAT_BOOTSTRAP_CLIENT_ID: "operator" is a/);

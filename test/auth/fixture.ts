@@ -11,6 +11,7 @@ import type { KeySource } from '../../src/auth/signature.ts';
 import { createTokenEndpoint, type TokenEndpoint } from '../../src/auth/token.ts';
 import { createVerifier, type Verifier } from '../../src/auth/verify.ts';
 import { systemClock } from '../../src/clock.ts';
+import { firstCredentialsVersion } from '../../src/core/clients.ts';
 import type { Clock, RandomBytes } from '../../src/core/clock.ts';
 import type { Client, Tenant } from '../../src/core/types.ts';
 import type { StoreTime } from '../../src/store/port/time.ts';
@@ -83,7 +84,12 @@ export async function openAuthFixture(
     plainHttp,
     trusted,
   });
-  const endpoint = createTokenEndpoint({ store, keyring, plainHttp });
+  const endpoint = createTokenEndpoint({
+    store,
+    keyring,
+    plainHttp,
+    managementTokenSeconds: 3600,
+  });
 
   const requestToken: AuthFixture['requestToken'] = async (parameters, authorization) =>
     (await endpoint.issue({
@@ -189,6 +195,7 @@ async function createClient(
     issuer: undefined,
     secretHash: hashSecret(credentials.clientSecret),
     jwks: undefined,
+    credentialsVersion: firstCredentialsVersion,
     createdAt: clock.now(),
     ...fields,
   });

@@ -149,7 +149,7 @@ describe('oauth4webapi', () => {
     const { clientId, clientSecret } = server.fixture.manager;
     for (const method of [oauth.ClientSecretPost, oauth.ClientSecretBasic]) {
       const token = await tokenBy(clientId, method(clientSecret));
-      assert.deepEqual([token.token_type, token.expires_in], ['bearer', 86_400]);
+      assert.deepEqual([token.token_type, token.expires_in], ['bearer', 3_600]);
       assert.equal(token.scope, 'read:users');
     }
   });

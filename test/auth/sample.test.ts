@@ -81,7 +81,12 @@ describe('sample of the message API', () => {
 
     const watch = store.watch.bind(store);
     const keyring = createKeyring({ keys: store.keys, watch, clock });
-    const endpoint = createTokenEndpoint({ store, keyring, plainHttp: () => true });
+    const endpoint = createTokenEndpoint({
+      store,
+      keyring,
+      plainHttp: () => true,
+      managementTokenSeconds: 60,
+    });
     const { status, body } = await endpoint.issue({
       tenant,
       authorization: undefined,

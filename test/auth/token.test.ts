@@ -90,7 +90,7 @@ describe('issued token', () => {
     assert.equal(typeof token, 'string');
     assert.deepEqual(rest, {
       scope: managementScopes.join(' '),
-      expires_in: 86_400,
+      expires_in: 3_600,
       token_type: 'Bearer',
     });
   });
@@ -106,7 +106,7 @@ describe('issued token', () => {
       sub: `${fixture.manager.clientId}@clients`,
       aud: AUDIENCE,
       iat: seconds,
-      exp: seconds + 86_400,
+      exp: seconds + 3_600,
       azp: fixture.manager.clientId,
       gty: 'client-credentials',
       scope: managementScopes.join(' '),

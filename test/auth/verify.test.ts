@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { createHmac, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
 import { afterEach, before, beforeEach, describe, test } from 'node:test';
 import { exportJWK, SignJWT } from 'jose';
-import type { Authentication } from '../../src/auth/verify.ts';
+import { hashSecret } from '../../src/auth/clients.ts';
+import type { Authentication, VerifiedToken } from '../../src/auth/verify.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
+import { managementApiId } from '../../src/core/types.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { type AuthFixture, openAuthFixture, secondTenant } from './fixture.ts';
 
@@ -27,6 +29,20 @@ beforeEach(async () => {
   fixture = await openAuthFixture();
 });
 afterEach(() => fixture.close());
+
+let reads = 0;
+/** Without hints; counts the reads of clients. */
+const counting = (store: Store): Store => ({
+  ...store,
+  watch: () => () => {},
+  clients: {
+    ...store.clients,
+    access: (tenant, id) => {
+      reads += 1;
+      return store.clients.access(tenant, id);
+    },
+  },
+});
 
 /** Verifies an `Authorization` header. */
 async function verify(authorization: string | undefined): Promise<Authentication> {
@@ -77,8 +93,9 @@ describe('bearer token', () => {
       token: {
         clientId: fixture.manager.clientId,
         scopes: managementScopes,
-        expiresAt: fixture.clock.now() + 86_400_000,
+        expiresAt: fixture.clock.now() + 3_600_000,
         global: true,
+        revoked: false,
         bucket: fixture.manager.clientId,
       },
     });
@@ -414,6 +431,60 @@ describe('client of a token', () => {
     assert.equal(await isGlobal(`Bearer ${await signed({ azp: 'external' })}`), false);
   });
 
+  async function tokenNow(authorization: string): Promise<VerifiedToken | undefined> {
+    const authentication = await verify(authorization);
+    return authentication.kind === 'verified' ? authentication.token : undefined;
+  }
+
+  test('scopes: those that the grant of the client holds now, and never more than the token has', async () => {
+    const { store, tenant } = fixture;
+    const reader = await fixture.client({ id: 'reader' }, ['read:users', 'read:roles']);
+    const authorization = `Bearer ${await fixture.token(reader)}`;
+    const scopesNow = async (): Promise<unknown> => (await tokenNow(authorization))?.scopes;
+    assert.deepEqual(await scopesNow(), ['read:users', 'read:roles']);
+    const { id = '' } = (await store.grants.of(tenant.id, 'reader', managementApiId)) ?? {};
+    await store.grants.update(tenant.id, id, () => ['read:roles', 'delete:users']);
+    assert.deepEqual(await scopesNow(), ['read:roles']);
+    await store.grants.delete(tenant.id, id);
+    assert.deepEqual(await scopesNow(), []);
+    const grant = { tenant: tenant.id, id, client: 'reader', api: managementApiId };
+    await store.grants.create({ ...grant, scope: ['read:users'] });
+    assert.deepEqual(await scopesNow(), ['read:users']);
+  });
+
+  test('scopes: none for a client without a grant', async () => {
+    await fixture.client({ id: 'bare' });
+    assert.deepEqual((await tokenNow(`Bearer ${await signed({ azp: 'bare' })}`))?.scopes, []);
+  });
+
+  test('revoked: a token from before the secret was replaced, until the next one', async () => {
+    const { store, tenant } = fixture;
+    const client = await fixture.client({ id: 'rotated' }, ['read:users']);
+    const former = `Bearer ${await fixture.token(client)}`;
+    assert.equal((await tokenNow(former))?.revoked, false);
+    const clientSecret = 'the-secret-of-now';
+    await store.clients.update(tenant.id, 'rotated', (current) => ({
+      after: { ...current, secretHash: hashSecret(clientSecret) },
+    }));
+    assert.equal((await tokenNow(former))?.revoked, true);
+    const next = `Bearer ${await fixture.token({ ...client, clientSecret })}`;
+    assert.equal((await tokenNow(next))?.revoked, false);
+    await store.clients.update(tenant.id, 'rotated', (current) => ({
+      after: { ...current, secretHash: undefined },
+    }));
+    assert.equal((await tokenNow(next))?.revoked, true);
+  });
+
+  test('revoked: a token whose version of the credentials is not the one stored, in any form', async () => {
+    await fixture.client({ id: 'second', credentialsVersion: 2 }, ['read:users']);
+    const isRevoked = async (claims: object): Promise<boolean | undefined> =>
+      (await tokenNow(`Bearer ${await signed({ azp: 'second', ...claims })}`))?.revoked;
+    assert.equal(await isRevoked({ credentials_version: 2 }), false);
+    for (const version of [1, 3, '2', [2], null, undefined]) {
+      assert.equal(await isRevoked({ credentials_version: version }), true, String(version));
+    }
+  });
+
   test('verify: rejects a token of another tenant', async () => {
     const other = await secondTenant(fixture);
     const token = await fixture.token();
@@ -424,19 +495,6 @@ describe('client of a token', () => {
 });
 
 describe('verifier', () => {
-  let reads = 0;
-  const counting = (store: Store): Store => ({
-    ...store,
-    watch: () => () => {},
-    clients: {
-      ...store.clients,
-      get: (tenant, id) => {
-        reads += 1;
-        return store.clients.get(tenant, id);
-      },
-    },
-  });
-
   test('verify: sees changes of a client within 2 s without hints', async () => {
     const withoutHints = await openAuthFixture({ around: counting });
     const authorization = `Bearer ${await withoutHints.token()}`;
@@ -452,6 +510,22 @@ describe('verifier', () => {
     await withoutHints.store.clients.delete(withoutHints.tenant.id, withoutHints.manager.clientId);
     withoutHints.clock.move(1_999);
     assert.equal(await isGlobal(), false);
+    await withoutHints.close();
+  });
+
+  test('verify: reads the client anew when the current state is asked for', async () => {
+    const withoutHints = await openAuthFixture({ around: counting });
+    const authorization = `Bearer ${await withoutHints.token()}`;
+    const { tenant, manager, store, verifier, clock } = withoutHints;
+    const isGlobal = async (current: boolean): Promise<boolean> => {
+      const authentication = await verifier.verify(tenant, authorization, clock.now(), current);
+      return authentication.kind === 'verified' && authentication.token.global;
+    };
+    assert.equal(await isGlobal(false), true);
+    await store.clients.delete(tenant.id, manager.clientId);
+    assert.equal(await isGlobal(false), true);
+    assert.equal(await isGlobal(true), false);
+    assert.equal(await isGlobal(false), false);
     await withoutHints.close();
   });
 

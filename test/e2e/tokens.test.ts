@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
-import { exportJWK, importJWK, SignJWT, type CryptoKey, type JWK } from 'jose';
+import { decodeJwt, exportJWK, importJWK, SignJWT, type CryptoKey, type JWK } from 'jose';
 import { systemClock, systemRandom } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
@@ -257,6 +257,7 @@ function claims(): Record<string, unknown> {
     azp: bootstrapClient.id,
     gty: 'client-credentials',
     scope: 'read:event_streams',
+    credentials_version: decodeJwt(leat.token)['credentials_version'],
   };
 }
 

@@ -626,7 +626,7 @@ function fillAccess(file: string): void {
     const key = String(index);
     put('signing_keys', null, 1, `kid ${key}`, every, start, start, index === 0 ? start : null);
     put('kept_events', 2, index + 1, `kept ${key}`, text, index === 0 ? null : text);
-    put('clients', 1, `client ${key}`, text, index % 2, null, text, null, 1, start);
+    put('clients', 1, `client ${key}`, text, index % 2, null, text, null, 1, start, 7);
     put('assertions', 1, 'client 1', `${text}${key}`, start);
     put('apis', 1, `api ${key}`, `https://api/${key}`, text, '[]', 1, 'access_token', 60, start);
     put('grants', 1, `grant ${key}`, `client ${key}`, 'api 1', '["a"]');

@@ -116,7 +116,7 @@ function respond(deps: ServeDeps, operation: Operation): Phase<FastifyReply> {
   return async (request, reply) => {
     const { context, raw } = exchangeOf(request);
     const body = (await parseBody?.(raw)) ?? undefined;
-    const call = callOf(deps, request, reply, body);
+    const call = callOf(deps, operation, request, reply, body);
     const result = await resultOf(deps, operation, context, call);
     releaseExchange(request);
     if (result.extraEvents !== undefined && result.extraEvents > 0) {
@@ -139,6 +139,7 @@ function respond(deps: ServeDeps, operation: Operation): Phase<FastifyReply> {
 
 function callOf(
   { authenticator }: ServeDeps,
+  operation: Operation,
   request: FastifyRequest,
   reply: FastifyReply,
   body: unknown,
@@ -160,7 +161,7 @@ function callOf(
     header: (name) => headers[name]?.toString(),
     access: {
       token: authorization ?? '',
-      stillValid: () => authenticator.stillValid(tenant, authorization),
+      stillValid: () => authenticator.stillValid(tenant, authorization, operation),
     },
   };
 }

@@ -1,6 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
-import type { Client } from '../../core/types.ts';
-import type { ClientStore } from '../port/clients.ts';
+import { endsTokens } from '../../core/clients.ts';
+import { type Client, managementApiId } from '../../core/types.ts';
+import type { ClientAccess, ClientStore, NewClient } from '../port/clients.ts';
 import type { Hint } from '../port/hints.ts';
 import type { NumberedPage, PageByNumber } from '../port/page.ts';
 import { skewMaxMs } from '../port/time.ts';
@@ -20,6 +21,7 @@ export function createClientStore({
   return {
     get: (tenant, id) => read(get(tenant, id)),
     list: (tenant, page) => read(list(tenant, page)),
+    access: (tenant, id) => read(access(tenant, id)),
     create: async (client) => {
       const result = await transact('durable', () => create(client));
       // A process may have cached that there is no such client.
@@ -31,8 +33,8 @@ export function createClientStore({
       if ('updated' in result) hint({ kind: 'client', tenant, client: id });
       return result;
     },
-    delete: async (tenant, id) => {
-      const isDeleted = await transact('confirmed', () => remove(tenant, id));
+    delete: async (tenant, id, check) => {
+      const isDeleted = await transact('confirmed', () => remove(tenant, id, check));
       if (isDeleted) hint({ kind: 'client', tenant, client: id });
       return isDeleted;
     },
@@ -50,6 +52,7 @@ interface ClientRow {
   readonly secret_hash: string | null;
   readonly jwks: string | null;
   readonly version: number;
+  readonly credentials_version: number;
   readonly created_at: Millis;
 }
 
@@ -63,13 +66,15 @@ function clientOf(tenant: number, row: ClientRow): Client {
     secretHash: row.secret_hash ?? undefined,
     jwks: row.jwks ?? undefined,
     version: row.version,
+    credentialsVersion: row.credentials_version,
     createdAt: row.created_at,
   };
 }
 
 function* get(tenant: number, id: string): Command<Client | undefined> {
   const row = yield* sql.get<ClientRow>`
-    select id, name, global, issuer, secret_hash, jwks, version, created_at from clients
+    select id, name, global, issuer, secret_hash, jwks, version, credentials_version,
+      created_at from clients
     where tenant = ${tenant} and id = ${id}`;
   return row && clientOf(tenant, row);
 }
@@ -77,7 +82,8 @@ function* get(tenant: number, id: string): Command<Client | undefined> {
 function list(tenant: number, { page, perPage }: PageByNumber): Command<NumberedPage<Client>> {
   return numberedPage(
     sql.all<ClientRow>`
-      select id, name, global, issuer, secret_hash, jwks, version, created_at from clients
+      select id, name, global, issuer, secret_hash, jwks, version, credentials_version,
+      created_at from clients
       where tenant = ${tenant}
       order by created_at, id limit ${perPage} offset ${page * perPage}`,
     sql.get`select count(*) as total from clients where tenant = ${tenant}`,
@@ -85,13 +91,33 @@ function list(tenant: number, { page, perPage }: PageByNumber): Command<Numbered
   );
 }
 
-function* create(
-  client: Omit<Client, 'version'>,
-): Command<Awaited<ReturnType<ClientStore['create']>>> {
+function* access(tenant: number, id: string): Command<ClientAccess | undefined> {
+  const row = yield* sql.get<AccessRow>`
+    select global, issuer, credentials_version, scope
+    from clients left join grants
+      on grants.tenant = clients.tenant and client = clients.id and api = ${managementApiId}
+    where clients.tenant = ${tenant} and clients.id = ${id}`;
+  if (row === undefined) return undefined;
+  return {
+    global: Boolean(row.global),
+    issuer: row.issuer ?? undefined,
+    credentialsVersion: row.credentials_version,
+    scopes: row.scope === null ? [] : (JSON.parse(row.scope) as string[]),
+  };
+}
+
+interface AccessRow extends Pick<ClientRow, 'global' | 'issuer' | 'credentials_version'> {
+  readonly scope: string | null;
+}
+
+function* create(client: NewClient): Command<Awaited<ReturnType<ClientStore['create']>>> {
   const { tenant, id, name, global, issuer, secretHash, jwks, createdAt } = client;
+  const { credentialsVersion } = client;
   const inserted = yield* sql.run`
-    insert into clients (tenant, id, name, global, issuer, secret_hash, jwks, version, created_at)
-    values (${tenant}, ${id}, ${name}, ${global}, ${issuer}, ${secretHash}, ${jwks}, 1, ${createdAt})
+    insert into clients (
+      tenant, id, name, global, issuer, secret_hash, jwks, version, credentials_version, created_at)
+    values (${tenant}, ${id}, ${name}, ${global}, ${issuer}, ${secretHash}, ${jwks}, 1,
+      ${credentialsVersion}, ${createdAt})
     on conflict (tenant, id) do nothing`;
   return inserted === 1 ? { created: { ...client, version: 1 } } : { refused: 'id_taken' };
 }
@@ -106,26 +132,37 @@ function* update(
   const decision = decide(before, yield* grantsOfClient(tenant, id));
   if ('refused' in decision) return decision;
   const version = before.version + 1;
+  const credentialsVersion =
+    before.credentialsVersion + (endsTokens(before, decision.after) ? 1 : 0);
   const { name, global, issuer, secretHash, jwks } = decision.after;
   yield* sql.run`
     update clients set name = ${name}, global = ${global}, issuer = ${issuer},
-      secret_hash = ${secretHash}, jwks = ${jwks}, version = ${version}
+      secret_hash = ${secretHash}, jwks = ${jwks}, version = ${version},
+      credentials_version = ${credentialsVersion}
     where tenant = ${tenant} and id = ${id}`;
-  return { updated: { ...decision.after, tenant, id, version, createdAt: before.createdAt } };
+  const { createdAt } = before;
+  return { updated: { ...decision.after, tenant, id, version, credentialsVersion, createdAt } };
 }
 
 /** Returns the client. Until the commit nothing else changes it or adds a grant. */
 function* locked(tenant: number, id: string): Command<Client | undefined> {
   const row = yield* sql.get<ClientRow>`
-    select id, name, global, issuer, secret_hash, jwks, version, created_at from clients
+    select id, name, global, issuer, secret_hash, jwks, version, credentials_version,
+      created_at from clients
     where tenant = ${tenant} and id = ${id} ${forUpdate}`;
   return row && clientOf(tenant, row);
 }
 
-/** Deletes the client row first: its lock blocks new grants, so the deletes below see them all. */
-function* remove(tenant: number, id: string): Command<boolean> {
-  const deleted = yield* sql.run`delete from clients where tenant = ${tenant} and id = ${id}`;
-  if (deleted === 0) return false;
+function* remove(
+  tenant: number,
+  id: string,
+  check: Parameters<ClientStore['delete']>[2],
+): Command<boolean> {
+  // The lock blocks new grants, so all of them are read and deleted.
+  const before = yield* locked(tenant, id);
+  if (before === undefined) return false;
+  check?.(before, yield* grantsOfClient(tenant, id));
+  yield* sql.run`delete from clients where tenant = ${tenant} and id = ${id}`;
   yield* sql.run`delete from grants where tenant = ${tenant} and client = ${id}`;
   yield* sql.run`delete from role_clients where tenant = ${tenant} and client = ${id}`;
   return true;

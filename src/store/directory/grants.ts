@@ -1,19 +1,40 @@
 import { managementApiId, type Grant } from '../../core/types.ts';
 import type { GrantStore } from '../port/grants.ts';
+import type { Hint } from '../port/hints.ts';
 import type { Page } from '../port/page.ts';
 import { type Command, type Commands, PageRead, sql } from './command.ts';
-import { forKeyShare } from './dialect.ts';
+import { forKeyShare, forUpdate } from './dialect.ts';
 
 /** Creates the store of grants: at most one for each pair of a client and an API. */
-export function createGrantStore({ commands }: { readonly commands: Commands }): GrantStore {
+export function createGrantStore({
+  commands,
+  hint,
+}: {
+  readonly commands: Commands;
+  readonly hint: (hint: Hint) => void;
+}): GrantStore {
   const { read, transact } = commands;
+  // A process may have cached the scopes that the client is granted.
+  const hintOf = ({ tenant, client }: Grant): void => hint({ kind: 'client', tenant, client });
   return {
     get: (tenant, id) => read(get(tenant, id)),
     of: (tenant, client, api) => read(of(tenant, client, api)),
     list: (tenant, query) => read(list(tenant, query)),
-    create: (grant) => transact('durable', () => create(grant)),
-    update: (tenant, id, scope) => transact('durable', () => update(tenant, id, scope)),
-    delete: (tenant, id) => transact('confirmed', () => remove(tenant, id)),
+    create: async (grant) => {
+      const result = await transact('durable', () => create(grant));
+      if ('created' in result) hintOf(grant);
+      return result;
+    },
+    update: async (tenant, id, decide) => {
+      const result = await transact('confirmed', () => update(tenant, id, decide));
+      if ('updated' in result) hintOf(result.updated);
+      return result;
+    },
+    delete: async (tenant, id, check) => {
+      const removed = await transact('confirmed', () => remove(tenant, id, check));
+      if (removed !== undefined) hintOf(removed);
+      return removed !== undefined;
+    },
   };
 }
 
@@ -97,14 +118,34 @@ function* hasApi(tenant: number, id: string): Command<boolean> {
 function* update(
   tenant: number,
   id: string,
-  scope: readonly string[],
+  decide: Parameters<GrantStore['update']>[2],
 ): Command<Awaited<ReturnType<GrantStore['update']>>> {
-  const row = yield* sql.get<GrantRow>`
-    update grants set scope = ${JSON.stringify(scope)} where tenant = ${tenant} and id = ${id}
-    returning id, client, api, scope`;
-  return row === undefined ? { refused: 'unknown' } : { updated: grantOf(tenant, row) };
+  const before = yield* locked(tenant, id);
+  if (before === undefined) return { refused: 'unknown' };
+  const client = yield* sql.get<{ issuer: string | null }>`
+    select issuer from clients where tenant = ${tenant} and id = ${before.client}`;
+  const scope = decide(before, { issuer: client?.issuer ?? undefined });
+  yield* sql.run`
+    update grants set scope = ${JSON.stringify(scope)} where tenant = ${tenant} and id = ${id}`;
+  return { updated: { ...before, scope } };
 }
 
-function* remove(tenant: number, id: string): Command<boolean> {
-  return (yield* sql.run`delete from grants where tenant = ${tenant} and id = ${id}`) === 1;
+/** Returns the grant, which nothing else changes until the commit. */
+function* locked(tenant: number, id: string): Command<Grant | undefined> {
+  const row = yield* sql.get<GrantRow>`
+    select id, client, api, scope from grants
+    where tenant = ${tenant} and id = ${id} ${forUpdate}`;
+  return row && grantOf(tenant, row);
+}
+
+function* remove(
+  tenant: number,
+  id: string,
+  check: Parameters<GrantStore['delete']>[2],
+): Command<Grant | undefined> {
+  const before = yield* locked(tenant, id);
+  if (before === undefined) return undefined;
+  check?.(before);
+  yield* sql.run`delete from grants where tenant = ${tenant} and id = ${id}`;
+  return before;
 }

@@ -89,6 +89,7 @@ export const migratedTables: readonly Table[] = [
       text('secret_hash'),
       text('jwks'),
       integer('version'),
+      integer('credentials_version'),
       integer('created_at'),
     ],
   },

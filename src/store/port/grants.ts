@@ -1,4 +1,4 @@
-import type { Grant } from '../../core/types.ts';
+import type { Client, Grant } from '../../core/types.ts';
 import type { Page } from './page.ts';
 
 export interface GrantStore {
@@ -21,7 +21,11 @@ export interface GrantStore {
   update(
     tenant: number,
     id: string,
-    scope: readonly string[],
+    decide: (before: Grant, client: Pick<Client, 'issuer'>) => readonly string[],
   ): Promise<{ updated: Grant } | { refused: 'unknown' }>;
-  delete(tenant: number, id: string): Promise<boolean>;
+  /**
+   * Returns false when there was none. `check` is called before, and nothing is removed when it
+   * throws.
+   */
+  delete(tenant: number, id: string, check?: (before: Grant) => void): Promise<boolean>;
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { managementApiId, type Client } from '../../../src/core/types.ts';
+import { firstCredentialsVersion } from '../../../src/core/clients.ts';
+import { managementApiId, type Client, type Grant } from '../../../src/core/types.ts';
 import type { Engine } from './engine.ts';
 import { addTenant, createFixture, start, type Fixture } from './fixture.ts';
 
@@ -160,6 +161,46 @@ function changedContract(engine: Engine): void {
     assert.equal(robot.version, 5);
   });
 
+  test('update: the version of the credentials rises when the secret changes or a key is gone', async (t) => {
+    const { store, tenant } = await createFixture(engine, t);
+    const keys = (...kids: string[]) => JSON.stringify({ keys: kids.map((kid) => ({ kid })) });
+    const given = { credentialsVersion: 1_700_000_000_000, secretHash: 'one', jwks: keys('a') };
+    await store.clients.create(newClient(tenant, 'robot', given));
+    const versionAfter = async (change: Partial<Client>): Promise<number | undefined> => {
+      await store.clients.update(tenant, 'robot', (before) => ({
+        after: { ...before, ...change },
+      }));
+      const { credentialsVersion } = (await store.clients.get(tenant, 'robot')) ?? {};
+      return credentialsVersion && credentialsVersion - given.credentialsVersion;
+    };
+    assert.equal(await versionAfter({ name: 'renamed', credentialsVersion: 7 }), 0);
+    assert.equal(await versionAfter({ jwks: keys('b', 'a') }), 0);
+    assert.equal(await versionAfter({ jwks: keys('b') }), 1);
+    assert.equal(await versionAfter({ secretHash: 'two' }), 2);
+    assert.equal(await versionAfter({ secretHash: 'two', jwks: keys('c', 'b') }), 2);
+    assert.equal(await versionAfter({ jwks: undefined }), 3);
+    assert.equal(await versionAfter({ secretHash: undefined }), 4);
+  });
+
+  test('delete: checks the client and its grants before, and removes nothing when that throws', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { created } = await withGrant(fixture, 'robot');
+    const refusal = new Error('too much');
+    const check = (before: Client, grants: readonly Grant[]): void => {
+      assert.deepEqual(before, created);
+      assert.deepEqual(
+        grants.map(({ scope }) => scope),
+        [['read:users']],
+      );
+      throw refusal;
+    };
+    await assert.rejects(store.clients.delete(tenant, 'robot', check), refusal);
+    assert.ok(await store.grants.of(tenant, 'robot', managementApiId));
+    assert.deepEqual(await store.clients.get(tenant, 'robot'), created);
+    assert.equal(await store.clients.delete(tenant, 'nobody', check), false);
+  });
+
   test('delete: removes the grants of this client, and no others', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
@@ -257,7 +298,16 @@ export function newClient(
   given: Partial<Client> = {},
 ): Omit<Client, 'version'> {
   const none = { issuer: undefined, secretHash: undefined, jwks: undefined };
-  return { tenant, id, name: id, global: false, ...none, createdAt: start, ...given };
+  return {
+    tenant,
+    id,
+    name: id,
+    global: false,
+    ...none,
+    credentialsVersion: firstCredentialsVersion,
+    createdAt: start,
+    ...given,
+  };
 }
 
 function rename(name: string) {

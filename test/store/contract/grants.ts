@@ -53,7 +53,7 @@ export function grantsContract(engine: Engine): void {
       await store.grants.create(grant);
       assert.equal(await store.grants.get(other.id, 'g'), undefined);
       assert.equal(await store.grants.of(other.id, 'robot', 'api_1'), undefined);
-      assert.deepEqual(await store.grants.update(other.id, 'g', []), { refused: 'unknown' });
+      assert.deepEqual(await store.grants.update(other.id, 'g', () => []), { refused: 'unknown' });
       assert.equal(await store.grants.delete(other.id, 'g'), false);
       assert.deepEqual(await list(store, other.id), []);
       assert.deepEqual(await store.grants.get(tenant, 'g'), grant);
@@ -105,9 +105,58 @@ export function grantsContract(engine: Engine): void {
       const grant = newGrant(tenant, 'g');
       await store.grants.create(grant);
       const updated = { ...grant, scope: ['write:messages'] };
-      assert.deepEqual(await store.grants.update(tenant, 'g', ['write:messages']), { updated });
+      assert.deepEqual(await store.grants.update(tenant, 'g', () => ['write:messages']), {
+        updated,
+      });
       assert.deepEqual(await store.grants.get(tenant, 'g'), updated);
-      assert.deepEqual(await store.grants.update(tenant, 'no', []), { refused: 'unknown' });
+      assert.deepEqual(await store.grants.update(tenant, 'no', () => []), { refused: 'unknown' });
+    });
+
+    test('update: decides on the grant and the issuer of its client, and throws what the decision throws', async (t) => {
+      const { store, tenant } = await prepared(engine, t);
+      const issuer = 'https://idp.example/';
+      await store.clients.create(newClient(tenant, 'guest', { issuer }));
+      const grant = newGrant(tenant, 'g', { client: 'guest' });
+      await store.grants.create(grant);
+      const refusal = new Error('too much');
+      const decide = (before: Grant, client: { issuer: string | undefined }): never => {
+        assert.deepEqual([before, client], [grant, { issuer }]);
+        throw refusal;
+      };
+      await assert.rejects(store.grants.update(tenant, 'g', decide), refusal);
+      await assert.rejects(
+        store.grants.delete(tenant, 'g', (before) => decide(before, { issuer })),
+        refusal,
+      );
+      assert.deepEqual(await store.grants.get(tenant, 'g'), grant);
+    });
+
+    test('access: returns what decides about a token of the client', async (t) => {
+      const { store, tenant } = await prepared(engine, t);
+      const other = await addTenant(store, 'other');
+      const issuer = 'https://idp.example/';
+      await store.clients.create(newClient(tenant, 'guest', { issuer, global: true }));
+      const ofManagement = { api: managementApiId, scope: ['read:users'] };
+      await store.grants.create(newGrant(tenant, 'm', ofManagement));
+      await store.grants.create(newGrant(tenant, 'g', { client: 'guest' }));
+      const facts = { credentialsVersion: 1, issuer: undefined };
+      const robot = { ...facts, global: false, scopes: ['read:users'] };
+      assert.deepEqual(await store.clients.access(tenant, 'robot'), robot);
+      const guest = { ...facts, issuer, global: true, scopes: [] };
+      assert.deepEqual(await store.clients.access(tenant, 'guest'), guest);
+      assert.equal(await store.clients.access(other.id, 'robot'), undefined);
+      assert.equal(await store.clients.access(tenant, 'nobody'), undefined);
+    });
+
+    test('create, update and delete: hint at the client, whose cached scopes are no longer right', async (t) => {
+      const { store, tenant, hints } = await prepared(engine, t);
+      const hint = { kind: 'client', tenant, client: 'robot' };
+      const before = hints.length;
+      await store.grants.create(newGrant(tenant, 'g'));
+      await store.grants.update(tenant, 'g', () => []);
+      await store.grants.delete(tenant, 'g');
+      await store.grants.delete(tenant, 'g');
+      assert.deepEqual(hints.slice(before), [hint, hint, hint]);
     });
 
     test('delete: removes the grant once; then the pair may have a grant again', async (t) => {
