@@ -51,7 +51,7 @@ async function tokenBy(
 }
 
 async function assertManages(token: oauth.TokenEndpointResponse): Promise<void> {
-  assert.deepEqual([token.token_type, token.expires_in], ['bearer', 86_400]);
+  assert.deepEqual([token.token_type, token.expires_in], ['bearer', 3_600]);
   const headers = bearer(token.access_token);
   await expectBody(200, fixture.send('GET', '/api/v2/event-streams', undefined, headers));
 }
