@@ -13,6 +13,7 @@ const COOL_DOWN_MS = 30_000;
 /** Minimum time between fetches while there is no key set: every token waits for the first one. */
 const FIRST_RETRY_MS = 1_000;
 const KEYS_MAX = 100;
+const URL_LENGTH_MAX = 2048;
 const MODULUS_BITS_MIN = 2048;
 const MODULUS_BITS_MAX = 8192;
 
@@ -50,6 +51,10 @@ function discovered(issuer: string): KeySetLocation {
     const scheme = issuer.slice(0, issuer.indexOf('//'));
     if (typeof keySet !== 'string' || !keySet.startsWith(`${scheme}//`)) {
       throw new Error(`${url}: jwks_uri is not a ${scheme} URL`);
+    }
+    // Errors name the URL, and the log must not grow by whatever is written there.
+    if (keySet.length > URL_LENGTH_MAX) {
+      throw new Error(`${url}: jwks_uri has more than ${URL_LENGTH_MAX} characters`);
     }
     return keySet;
   };

@@ -87,7 +87,14 @@ function credentialsOf(authorization: Authorization): Credentials {
     return { header: ['authorization', `Bearer ${headerText(token)}`], secrets: [token] };
   }
   const { headerKey, headerValue } = authorization;
-  return { header: [headerKey, headerText(headerValue)], secrets: [headerValue] };
+  const secrets = [headerValue, ...withoutScheme(headerValue)];
+  return { header: [headerKey, headerText(headerValue)], secrets };
+}
+
+/** Returns the credentials after a scheme (RFC 9110 section 11.4): a receiver may show them alone. */
+function withoutScheme(headerValue: string): readonly string[] {
+  const credentials = /^[A-Za-z][A-Za-z0-9-]* +(?<credentials>\S{8,})$/.exec(headerValue.trim());
+  return Object.values(credentials?.groups ?? {});
 }
 
 /** Headers are written as Latin-1, one byte per character: in this form a text is sent as UTF-8. */

@@ -280,6 +280,7 @@ describe('trusted issuer', () => {
       { issuer, jwks_uri: '/keys' },
       { issuer, jwks_uri: 'file:///etc/passwd' },
       { issuer, jwks_uri: [`${issuer}keys`] },
+      { issuer, jwks_uri: `${issuer}keys?${'x'.repeat(2048)}` },
       null,
       [],
     ]) {

@@ -6,7 +6,7 @@ import { redact } from '../../src/core/redact.ts';
 describe('redact', () => {
   const cases: [name: string, text: string, secrets: string[], expected: string][] = [
     ['each occurrence', 'a secret, a secret', ['secret'], 'a ***, a ***'],
-    ['occurrences that touch, one by one', 'secretsecret', ['secret'], '******'],
+    ['occurrences that touch, as one', 'secretsecret', ['secret'], '***'],
     ['occurrences of itself that overlap, as one', 'xaaay', ['aa'], 'x***y'],
     ['the longer of two that begin alike', 'topsecret', ['top', 'topsecret'], '***'],
     ['two that overlap, with nothing left of either', 'abcdef', ['abcd', 'cdef'], '***'],
@@ -29,7 +29,7 @@ describe('redact', () => {
     assert.equal(redact('token: Bearer abc', ['abcdef'], true), 'token: Bearer ***');
     assert.equal(redact('token: a', ['abcdef'], true), 'token: ***');
     assert.equal(redact('ends with aba', ['ababc'], true), 'ends with ***');
-    assert.equal(redact('abcdefab', ['abcdef'], true), '******');
+    assert.equal(redact('abcdefab', ['abcdef'], true), '***');
     assert.equal(redact('nothing to see', ['abcdef'], true), 'nothing to see');
   });
 

@@ -55,6 +55,17 @@ describe('prepareRequest', () => {
     });
   }
 
+  test('the secrets of a custom header are its value and, after a scheme, the credentials alone', () => {
+    const secretsOf = (headerValue: string): readonly string[] =>
+      requestTemplateOf(
+        withAuthorization({ method: 'custom_header', headerKey: 'Authorization', headerValue }),
+        settings,
+      ).secrets;
+    assert.deepEqual(secretsOf('Bearer abcdefgh'), ['Bearer abcdefgh', 'abcdefgh', secret]);
+    assert.deepEqual(secretsOf('abcdefgh'), ['abcdefgh', secret]);
+    assert.deepEqual(secretsOf('Hello world'), ['Hello world', secret]);
+  });
+
   test('the body is the envelope with the id of the stream', () => {
     const { body } = prepareRequest(requestTemplateOf(streamOf(), settings), event, now);
     assert.equal(body, '{"id":"evt_1","svcstream":"est_1"}');

@@ -45,7 +45,9 @@ export async function requestToken(
     const message = `${http.url} refuses client ${printable(clientId)}: check its id and secret, then run \`leat login ${http.url}\`.`;
     throw new CommandFailed(exitCodes.authentication, message);
   }
-  if (response.status !== 200) throw apiError(response, { url: http.url, clientId });
+  if (response.status !== 200) {
+    throw apiError(response, { url: http.url, clientId, secrets: [clientSecret] });
+  }
   const token = tokenIn(response.text);
   if (token === undefined) {
     const message = `${http.url} answered without a token: is it the address of a Leat server?`;

@@ -1,6 +1,6 @@
 import { CommandFailed, exitCodes, usageError } from '../errors.ts';
 import { readJson } from '../json.ts';
-import { apiError } from './api-error.ts';
+import { apiError, type RefusedResponse } from './api-error.ts';
 import type { HttpRequest, HttpResponse, StreamedResponse } from './http-client.ts';
 import { type RetryDeps, sendWithRetry } from './retry.ts';
 import type { Session } from './session.ts';
@@ -44,13 +44,18 @@ export interface ApiResponse extends HttpResponse {
 /** Creates a client with the tokens of a session. */
 export function createApiClient(session: Session, deps: RetryDeps): ApiClient {
   const { http, clientId } = session;
-  const context = { url: http.url, clientId };
+  let sentToken = '';
+  const failureOf = (response: RefusedResponse): CommandFailed =>
+    apiError(response, { url: http.url, clientId, secrets: [sentToken] });
   /** A stored token may be rejected early: its key was revoked, or the server was set up again. */
   const withToken = async <Response extends { readonly status: number }>(
     attempt: (token: string) => Promise<Response>,
   ): Promise<Response> => {
-    const response = await attempt(await session.token());
-    return response.status === 401 ? attempt(await session.renewToken()) : response;
+    sentToken = await session.token();
+    const response = await attempt(sentToken);
+    if (response.status !== 401) return response;
+    sentToken = await session.renewToken();
+    return attempt(sentToken);
   };
   return {
     url: http.url,
@@ -58,7 +63,7 @@ export function createApiClient(session: Session, deps: RetryDeps): ApiClient {
       const send = () => withToken((token) => http.send(httpRequest(request, token)));
       const repeatable = request.repeatable ?? request.method !== 'POST';
       const response = repeatable ? await sendWithRetry(send, deps) : await send();
-      if (response.status < 200 || response.status > 299) throw apiError(response, context);
+      if (response.status < 200 || response.status > 299) throw failureOf(response);
       return { ...response, body: bodyOf(response.text, http.url) };
     },
     open: async (request) => {
@@ -67,7 +72,7 @@ export function createApiClient(session: Session, deps: RetryDeps): ApiClient {
         http.open({ ...httpRequest(request, token), silenceMsMax }),
       );
       if ('stream' in response) return response;
-      throw apiError(response, context);
+      throw failureOf(response);
     },
   };
 }

@@ -1,3 +1,4 @@
+import { redact } from '../../core/redact.ts';
 import { printable } from '../../core/setting.ts';
 import { CommandFailed, type ExitCode, exitCodes } from '../errors.ts';
 import type { HttpResponse } from './http-client.ts';
@@ -9,17 +10,26 @@ export type RefusedResponse = Pick<HttpResponse, 'status' | 'text'> &
 /** A proxy may send a whole page as its message. */
 const messageCharactersMax = 2000;
 
+export interface RequestContext {
+  /** Origin of the server. */
+  readonly url: string;
+  readonly clientId: string;
+  /** Sent with the request; a proxy may show them in its message, which ends up in logs. */
+  readonly secrets: readonly string[];
+}
+
 /**
  * Creates the failure that a response other than 2xx means (docs/http-api.md#error-body): the
- * server's message, and what to do next where that is known.
+ * server's message without secrets, and what to do next where that is known.
  */
 export function apiError(
   { status, text, headers }: RefusedResponse,
-  { url, clientId }: { readonly url: string; readonly clientId: string },
+  { url, clientId, secrets }: RequestContext,
 ): CommandFailed {
   const { message, errorCode, error_description: description } = problemOf(text);
   const reported = message ?? description ?? `${url} answered ${status}.`;
-  const shown = printable(reported.slice(0, messageCharactersMax));
+  const cut = reported.length > messageCharactersMax;
+  const shown = printable(redact(reported.slice(0, messageCharactersMax), secrets, cut));
   const hint =
     redirectHint(status, headers?.['location'], url) ??
     hintOf(status, errorCode, { message: shown, url, clientId });

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { type CommandFailed, exitCodes } from '../../../src/cli/errors.ts';
 import { apiError, exitCodeOf } from '../../../src/cli/http/api-error.ts';
 
-const context = { url: 'http://localhost:8080', clientId: 'operator' };
+const context = { url: 'http://localhost:8080', clientId: 'operator', secrets: ['s3cret/token'] };
 
 function refused(status: number, message: string, errorCode?: string): CommandFailed {
   const text = JSON.stringify({ statusCode: status, error: 'x', message, errorCode });
@@ -74,9 +74,16 @@ describe('apiError', () => {
     );
   });
 
+  test('apiError: removes what was sent as a secret from the message of a proxy', () => {
+    const { message } = refused(400, 'bad header: Bearer s3cret%2Ftoken, s3cret/token');
+    assert.equal(message, 'bad header: Bearer ***, ***');
+    const { message: cut } = refused(400, `${'x'.repeat(1995)} s3cret/token`);
+    assert.equal(cut, `${'x'.repeat(1995)} ***`);
+  });
+
   test('apiError: ends with 6 for a gateway error of a proxy', () => {
     for (const status of [502, 504]) {
-      const { exitCode } = apiError({ status, text: '<html>' }, { url: 'http://a', clientId: '' });
+      const { exitCode } = apiError({ status, text: '<html>' }, { ...context, clientId: '' });
       assert.equal(exitCode, exitCodes.unavailable, String(status));
     }
   });
