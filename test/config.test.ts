@@ -320,6 +320,7 @@ const variables: Record<
   LEAT_PUBLISH_LIMIT_PER_SECOND: number('publishLimitPerSecond', 100_000, 1, 1_000_000_000),
   LEAT_EVENT_RETENTION_DAYS: number('eventRetentionDays', 7, 1, 3650),
   LEAT_ATTEMPT_RETENTION_DAYS: number('attemptRetentionDays', 3, 1, 3650),
+  LEAT_LOG_RETENTION_DAYS: number('logRetentionDays', 30, 1, 3650),
   LEAT_LAG_MAX_DAYS: number('lagMaxDays', 30, 1, 3650),
   LEAT_ALERT_WEBHOOK_URL: {
     name: 'alertWebhookUrl',

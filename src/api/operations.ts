@@ -4,6 +4,7 @@ import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port/store.ts';
 import { actionOperations } from './actions.ts';
 import { apiOperations } from './apis.ts';
+import { auditLogOperations } from './audit-log.ts';
 import { clientOperations } from './clients.ts';
 import { deliveryOperations } from './deliveries.ts';
 import type { EventBodies } from './event-bodies.ts';
@@ -49,6 +50,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...grantOperations(deps),
     ...roleOperations(deps),
     ...roleMemberOperations(deps),
+    ...auditLogOperations(deps),
     ...actionOperations(),
   ];
 }

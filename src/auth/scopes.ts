@@ -13,6 +13,7 @@ export const managementScopes: readonly string[] = [
   ...scopesOf('client_grants', 'create', 'read', 'update', 'delete'),
   ...scopesOf('roles', 'create', 'read', 'update', 'delete'),
   ...scopesOf('role_members', 'create', 'read', 'delete'),
+  ...scopesOf('logs', 'read'),
 ];
 
 function scopesOf(noun: string, ...verbs: readonly string[]): string[] {

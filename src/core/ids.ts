@@ -16,12 +16,17 @@ export function makeRoleId(random: RandomBytes): string {
   return `rol_${Buffer.from(random(8)).toString('hex')}`;
 }
 
-/**
- * Returns the id of an event that was published with an idempotency key: 128 bits of the SHA-256 of
- * the JSON of its parts. Equal parts give equal ids. JSON distinguishes `["ab","c"]` from
- * `["a","bc"]`, and lone surrogates from each other.
- */
+/** Returns the id of an event that was published with an idempotency key. */
 export function keyedEventId(parts: readonly string[]): string {
+  return keyedId('evt_', parts);
+}
+
+/**
+ * Returns an id that derives from its parts: the prefix and 128 bits of the SHA-256 of their JSON.
+ * Equal parts give equal ids. JSON distinguishes `["ab","c"]` from `["a","bc"]`, and lone surrogates
+ * from each other.
+ */
+export function keyedId(prefix: string, parts: readonly string[]): string {
   const digest = createHash('sha256').update(JSON.stringify(parts)).digest();
   let value = digest.readBigUInt64BE(0) * 2n ** 64n + digest.readBigUInt64BE(8);
   let digits = '';
@@ -29,7 +34,7 @@ export function keyedEventId(parts: readonly string[]): string {
     digits = alphabet.charAt(Number(value % 58n)) + digits;
     value /= 58n;
   }
-  return `evt_${digits}`;
+  return prefix + digits;
 }
 
 /** Returns whether a text is an event id; any other text is an idempotency key. */

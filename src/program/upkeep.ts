@@ -32,6 +32,7 @@ export function createServiceUpkeep(
       ...limits.upkeep,
       eventRetentionMs: config.eventRetentionDays * dayMs,
       attemptRetentionMs: config.attemptRetentionDays * dayMs,
+      logRetentionMs: config.logRetentionDays * dayMs,
       lagMaxMs: config.lagMaxDays * dayMs,
     },
     log,

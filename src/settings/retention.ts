@@ -1,7 +1,7 @@
 import type { Setting } from '../core/setting.ts';
 import { wholeNumber } from '../core/value.ts';
 
-/** How long events and attempts are stored. */
+/** How long events, attempts and entries of the audit log are stored. */
 export const retentionSettings = {
   eventRetentionDays: {
     variable: 'LEAT_EVENT_RETENTION_DAYS',
@@ -14,6 +14,12 @@ export const retentionSettings = {
     parse: wholeNumber(1, 3650),
     fallback: '3',
     doc: 'days that attempts of delivered events are stored',
+  },
+  logRetentionDays: {
+    variable: 'LEAT_LOG_RETENTION_DAYS',
+    parse: wholeNumber(1, 3650),
+    fallback: '30',
+    doc: 'days that entries of the audit log are stored',
   },
   lagMaxDays: {
     variable: 'LEAT_LAG_MAX_DAYS',

@@ -12,6 +12,8 @@ export interface UpkeepSettings {
   readonly eventRetentionMs: number;
   /** Older attempts of delivered events are removed, day by day. */
   readonly attemptRetentionMs: number;
+  /** Older entries of the audit log are removed. */
+  readonly logRetentionMs: number;
   /** An enabled stream is disabled when its oldest event that is not settled is older. */
   readonly lagMaxMs: number;
   /** From the end of one round to the next; a round lasts no longer than this. */
@@ -27,6 +29,7 @@ export interface UpkeepDeps {
     readonly log: Pick<Store['log'], 'prune'>;
     readonly deliveries: Pick<Store['deliveries'], 'pruneAttempts'>;
     readonly replays: Pick<Store['replays'], 'prune'>;
+    readonly auditLog: Pick<Store['auditLog'], 'prune'>;
     readonly upkeep: Store['upkeep'];
   };
   readonly clock: Clock;
@@ -116,11 +119,13 @@ async function jobsOf(
   const take = settings.stepRows;
   const events = { olderThanMs: settings.eventRetentionMs, take };
   const attempts = { olderThanMs: settings.attemptRetentionMs, take };
+  const entries = { olderThanMs: settings.logRetentionMs, take };
   return [
     [{ name: 'lag', step: lag }],
     [{ name: 'history', step: () => store.deliveries.pruneAttempts(attempts) }],
     // The record of a replay has the retention of the events that it sent.
     [{ name: 'replays', step: () => store.replays.prune(events) }],
+    [{ name: 'audit log', step: () => store.auditLog.prune(entries) }],
     (await tenants.list()).map((tenant) => ({
       name: `events of tenant ${tenant}`,
       step: () => {

@@ -84,8 +84,8 @@ describe('hasAllScopes', () => {
 });
 
 describe('management scopes', () => {
-  test('management scopes: 32 of them, without duplicates', () => {
-    assert.equal(managementScopes.length, 32);
+  test('management scopes: 33 of them, without duplicates', () => {
+    assert.equal(managementScopes.length, 33);
     assert.equal(new Set(managementScopes).size, managementScopes.length);
     for (const scope of ['update:event_deliveries', 'create:events', 'delete:role_members']) {
       assert.ok(managementScopes.includes(scope), scope);

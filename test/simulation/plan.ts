@@ -178,6 +178,7 @@ function upkeepOf(seed: number): UpkeepSettings | undefined {
     eventRetentionMs: prng.pick([100, 500, 2000]),
     // Longer than it takes to record an attempt.
     attemptRetentionMs: prng.pick([6000, 10_000]),
+    logRetentionMs: 10_000,
     // Above the time after which an idle cursor is written, and a poll.
     lagMaxMs: prng.pick([6000, 10_000]),
     everyMs: prng.pick([300, 1000]),

@@ -229,6 +229,7 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
       upkeep: {
         eventRetentionMs: 100,
         attemptRetentionMs: 10000,
+        logRetentionMs: 10000,
         lagMaxMs: 10000,
         everyMs: 300,
         leaseMs: 900,
@@ -441,6 +442,7 @@ export const regressions: readonly { readonly fault: string; readonly plan: Plan
       upkeep: {
         eventRetentionMs: 500,
         attemptRetentionMs: 6000,
+        logRetentionMs: 10000,
         lagMaxMs: 10000,
         everyMs: 300,
         leaseMs: 900,

@@ -7,6 +7,7 @@ import { describe, test } from 'node:test';
 import type { Store } from '../../src/store/port/store.ts';
 import { systemClock } from '../../src/clock.ts';
 import { openStore } from '../../src/store/open.ts';
+import { auditLogContract } from './contract/audit-log.ts';
 import { apisContract } from './contract/apis.ts';
 import { clientsContract, newClient } from './contract/clients.ts';
 import { grantsContract } from './contract/grants.ts';
@@ -27,6 +28,7 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   rolesContract(engine);
   usersContract(engine);
   pagesContract(engine);
+  auditLogContract(engine);
 }
 
 describe('SQLite in a file', () => {

@@ -30,6 +30,7 @@ import {
   startLeat,
 } from '../helpers/leat.ts';
 import { query, sharedPostgres } from '../helpers/postgres.ts';
+import { newEntry } from './contract/audit-log.ts';
 import {
   addTenant,
   claimDue,
@@ -46,6 +47,7 @@ import {
 
 const secretKey = Buffer.alloc(32, 7);
 const silent: MigrateProgressView = { show: () => {}, end: () => {} };
+const keptEntry = newEntry(1, { description: 'kept' });
 /** What is hard to carry: quotes, braces, words of array literals, characters of many bytes. */
 const hardTexts = ['null', '', '{"a":"\\"b\\\\"}', "o'clock, {x,y}", 'Zoë 🦊\n\t', '\\x00', '"'];
 
@@ -577,6 +579,8 @@ function folderFor(t: TestContext): string {
 async function fillStreams(store: Store): Promise<void> {
   const tenant = await addTenant(store, 'main');
   await addTenant(store, 'second');
+  const details = { targets: hardTexts.filter((text) => text !== ''), changed: hardTexts };
+  await store.auditLog.add([{ entry: { ...keptEntry, details }, count: 3, ageMs: 0 }]);
   const fixture = fixtureOf(store, tenant.id);
   const former = await fixture.addStream();
   await fixture.publish('user.created');
@@ -687,6 +691,7 @@ async function seenOf(store: Store): Promise<unknown> {
       await store.replays.get(1, stream.id, 'rpl_over'),
       await store.replays.get(1, stream.id, 'rpl_kept'),
     ],
+    entries: await store.auditLog.list(1, { target: 'null', after: undefined, take: 9 }),
     head: await store.log.head(1),
     second: await store.log.head(2),
     events,

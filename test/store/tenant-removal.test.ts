@@ -11,6 +11,7 @@ import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { query, sharedPostgres } from '../helpers/postgres.ts';
 import { newApi } from './contract/apis.ts';
+import { newEntry } from './contract/audit-log.ts';
 import { newClient } from './contract/clients.ts';
 import {
   addTenant,
@@ -116,6 +117,7 @@ async function fill(store: Store, tenant: number): Promise<void> {
     types: undefined,
   });
   await fillAccess(store, tenant);
+  await store.auditLog.add([{ entry: newEntry(tenant), count: 1, ageMs: 0 }]);
   await store.alertState.record(tenant, undefined, { at: start, state: '{}' }, true);
 }
 

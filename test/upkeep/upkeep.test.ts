@@ -10,12 +10,14 @@ import { createUpkeep, type Upkeep, type UpkeepDeps } from '../../src/upkeep/upk
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createManualClock } from '../helpers/clock.ts';
+import { newEntry } from '../store/contract/audit-log.ts';
 import { addTenant, newEvent, newStream } from '../store/contract/fixture.ts';
 
 const never = new AbortController().signal;
 const settings = {
   eventRetentionMs: dayMs,
   attemptRetentionMs: dayMs,
+  logRetentionMs: 3 * dayMs,
   lagMaxMs: 10 * dayMs,
   everyMs: 60_000,
   leaseMs: 60_000,
@@ -130,7 +132,10 @@ test('a round removes rows older than their retention, in steps, and nothing els
   await store.streams.create(stream, { streamsMax: 1 });
   const replay = { tenant, stream: stream.id, from: 0, to: 0, types: undefined };
   await store.replays.create({ ...replay, id: 'rpl_old' });
+  const [oldEntry, keptEntry] = [newEntry(tenant), newEntry(tenant)];
+  await store.auditLog.add([{ entry: oldEntry, count: 1, ageMs: dayMs }]);
   await clock.advance(3 * dayMs);
+  await store.auditLog.add([{ entry: keptEntry, count: 1, ageMs: dayMs }]);
   await store.log.append(tenant, [newEvent({ id: 'evt_kept' })]);
   await store.replays.create({ ...replay, id: 'rpl_kept' });
   await round();
@@ -141,6 +146,8 @@ test('a round removes rows older than their retention, in steps, and nothing els
   );
   assert.equal(await store.replays.get(tenant, stream.id, 'rpl_old'), undefined);
   assert.equal((await store.replays.get(tenant, stream.id, 'rpl_kept'))?.status, 'done');
+  assert.equal(await store.auditLog.get(tenant, oldEntry.id), undefined);
+  assert.ok(await store.auditLog.get(tenant, keptEntry.id));
   assert.deepEqual(errors, []);
 });
 

@@ -1,7 +1,9 @@
+import type { AuditEntry } from '../../core/audit-log.ts';
 import type { Hint } from '../port/hints.ts';
 import type { Seal } from '../seal.ts';
 import { createAlertStateStore } from './alert-state.ts';
 import { createApiStore } from './apis.ts';
+import { createAuditLogStore } from './audit-log.ts';
 import { createClientStore } from './clients.ts';
 import type { Commands } from './command.ts';
 import { createDeliveryStore } from './deliveries.ts';
@@ -10,6 +12,7 @@ import { createGrantStore } from './grants.ts';
 import { createKeyStore } from './keys.ts';
 import { createLagStore } from './lag.ts';
 import { createOverviewStore, type OverviewDeps } from './overview.ts';
+import { recordingCommands, recordingUserChange } from './recording.ts';
 import { createReplayStore, type ReplayDeps } from './replays.ts';
 import { createRoleStore } from './roles.ts';
 import type { Runs } from './runs.ts';
@@ -48,6 +51,7 @@ export function createDirectory(deps: DirectoryDeps) {
     grants: createGrantStore(deps),
     roles: createRoleStore(deps),
     users: createUserStore({ ...deps, change: deps.changeUser, sorted: deps.sortedUsers }),
+    auditLog: createAuditLogStore(deps),
     alertState: createAlertStateStore(deps),
     overview: createOverviewStore(deps),
     streams: createStreamStore(deps),
@@ -55,4 +59,13 @@ export function createDirectory(deps: DirectoryDeps) {
     upkeep: createLagStore(deps),
     deliveries: { ...createDeliveryStore(deps), ...createFailureStore(deps) },
   };
+}
+
+/** Creates the same parts, whose changes record this entry (see recording.ts). */
+export function createRecordingDirectory(deps: DirectoryDeps, entry: AuditEntry): Directory {
+  return createDirectory({
+    ...deps,
+    commands: recordingCommands(deps.commands, entry),
+    changeUser: recordingUserChange(deps.changeUser, entry),
+  });
 }

@@ -81,6 +81,8 @@ const tables: Readonly<Record<string, string>> = {
   stream_stats: 'stream, hour',
   kept_events: '"offset"',
   alert_states: 'tenant',
+  audit_targets: 'id, target',
+  audit_log: 'id',
 };
 
 const removals = Object.entries(tables).map(([name, key]): Remove => {

@@ -304,6 +304,35 @@ export const migratedTables: readonly Table[] = [
     keyColumns: 1,
     columns: [integer('tenant'), integer('at'), text('state')],
   },
+  {
+    name: 'audit_log',
+    keyColumns: 2,
+    columns: [
+      integer('tenant'),
+      text('id'),
+      integer('at'),
+      text('type'),
+      text('description'),
+      text('client'),
+      text('client_name'),
+      text('ip'),
+      text('user_agent'),
+      text('details'),
+      integer('count'),
+    ],
+  },
+  {
+    name: 'audit_targets',
+    keyColumns: 3,
+    columns: [
+      integer('tenant'),
+      text('id'),
+      text('target'),
+      text('type'),
+      text('client'),
+      integer('at'),
+    ],
+  },
   { name: 'key_check', keyColumns: 1, columns: [integer('id'), bytes('sealed')] },
 ];
 

@@ -1,5 +1,7 @@
+import type { AuditEntry } from '../../core/audit-log.ts';
 import type { AlertStateStore } from './alert-state.ts';
 import type { ApiStore } from './apis.ts';
+import type { AuditLogStore, RecordingStore } from './audit-log.ts';
 import type { ClientStore } from './clients.ts';
 import type { DeliveryStore } from './deliveries.ts';
 import type { GrantStore } from './grants.ts';
@@ -43,12 +45,15 @@ export interface Store {
   readonly grants: GrantStore;
   readonly roles: RoleStore;
   readonly users: UserStore;
+  readonly auditLog: AuditLogStore;
   readonly alertState: AlertStateStore;
   readonly upkeep: UpkeepStore;
   readonly overview: OverviewStore;
   /** Copies the store while it is in use; absent where the engine has tools for that. */
   readonly copy?: StoreCopy | undefined;
   readonly time: StoreTime;
+  /** Returns the change commands, which record this entry in the transaction of the change. */
+  recording(entry: AuditEntry): RecordingStore;
   /**
    * Calls `listener` right after each commit that others may wait for, in commit order. Best
    * effort: hints may be lost or repeated, so consumers must also poll.

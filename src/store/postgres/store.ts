@@ -3,7 +3,12 @@ import { createHints } from '../hints.ts';
 import type { Appender } from '../appender.ts';
 import type { Hint } from '../port/hints.ts';
 import type { Store } from '../port/store.ts';
-import { createDirectory, type Directory } from '../directory/directory.ts';
+import {
+  createDirectory,
+  createRecordingDirectory,
+  type Directory,
+  type DirectoryDeps,
+} from '../directory/directory.ts';
 import { createSeal, type Seal } from '../seal.ts';
 import { createCommands, run } from './commands.ts';
 import type { Database, Queries } from './database.ts';
@@ -195,30 +200,17 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
 }
 
 /** Does the same for the parts that both engines share. */
-function directoryOf(pools: Pools, { identity, seal, hint, defer }: PartDeps): Directory {
-  const over = (purpose: Purpose): Directory => {
-    const db = pools[purpose];
-    return createDirectory({
-      commands: createCommands(db),
-      seal,
-      hint,
-      removals,
-      engine: engineOverview(db),
-      runs: runSteps,
-      failures: createFailureReader(db),
-      defer,
-      countMax: 200_000,
-      transactJoined: (command) => identity.transact(db, 'durable', (tx) => run(tx, command())),
-      changeUser: createUserChange({ db, identity, hint }),
-      sortedUsers,
-    });
-  };
-  const { clients, apis, grants, roles, users, streams, deliveries, replays, ...others } =
-    over('commands');
+function directoryOf(pools: Pools, deps: PartDeps): Directory & Pick<Store, 'recording'> {
+  const commands = directoryDepsOf(pools.commands, deps);
+  const over = (purpose: Purpose): Directory =>
+    createDirectory(directoryDepsOf(pools[purpose], deps));
+  const { clients, apis, grants, roles, users, streams, deliveries, replays, auditLog, ...others } =
+    createDirectory(commands);
   const lists = over('lists');
   const { materialize } = over('delivering').replays;
   return {
     ...others,
+    recording: (entry) => createRecordingDirectory(commands, entry),
     overview: lists.overview,
     clients: { ...clients, ...pick(lists.clients, 'list') },
     apis: { ...apis, ...pick(lists.apis, 'list') },
@@ -228,6 +220,24 @@ function directoryOf(pools: Pools, { identity, seal, hint, defer }: PartDeps): D
     streams: { ...streams, ...pick(lists.streams, 'list', 'stats') },
     replays: { ...replays, materialize },
     deliveries: { ...deliveries, ...pick(lists.deliveries, 'listFailures') },
+    auditLog: { ...auditLog, ...pick(lists.auditLog, 'list', 'listNumbered') },
+  };
+}
+
+function directoryDepsOf(db: Database, { identity, seal, hint, defer }: PartDeps): DirectoryDeps {
+  return {
+    commands: createCommands(db),
+    seal,
+    hint,
+    removals,
+    engine: engineOverview(db),
+    runs: runSteps,
+    failures: createFailureReader(db),
+    defer,
+    countMax: 200_000,
+    transactJoined: (command) => identity.transact(db, 'durable', (tx) => run(tx, command())),
+    changeUser: createUserChange({ db, identity, hint }),
+    sortedUsers,
   };
 }
 

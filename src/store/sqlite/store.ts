@@ -7,7 +7,11 @@ import { createHints } from '../hints.ts';
 import type { Store } from '../port/store.ts';
 import { dropUnended } from './append.ts';
 import { defineTestKey } from './attempts.ts';
-import { createDirectory, type Directory, type DirectoryDeps } from '../directory/directory.ts';
+import {
+  createDirectory,
+  createRecordingDirectory,
+  type DirectoryDeps,
+} from '../directory/directory.ts';
 import { createCommands } from './commands.ts';
 import { openConnection, type SqliteLocation } from './connection.ts';
 import { createCopy } from './copy.ts';
@@ -106,7 +110,8 @@ export function createSqliteStore(
     tryWrite: async () => tryWrite(connection, db),
   });
   const file = connection.location() ?? undefined;
-  const directory = directoryOf({ ...shared, changeUser: users.change }, file);
+  const directoryDeps = directoryDepsOf({ ...shared, changeUser: users.change }, file);
+  const directory = createDirectory(directoryDeps);
   return {
     ...directory,
     log: {
@@ -118,6 +123,7 @@ export function createSqliteStore(
     upkeep: { ...directory.upkeep, ...createUpkeepStore({ ...shared, connection }) },
     copy: createCopy(connection),
     time,
+    recording: (entry) => createRecordingDirectory(directoryDeps, entry),
     watch,
     ping: writes.check,
     close: async () => {
@@ -128,16 +134,16 @@ export function createSqliteStore(
   };
 }
 
-/** Creates the parts that both engines share. */
-function directoryOf(
+/** Returns what the parts need that both engines share. */
+function directoryDepsOf(
   deps: Pick<DirectoryDeps, 'commands' | 'seal' | 'hint' | 'changeUser' | 'defer'> & {
     readonly db: Database;
     readonly time: StoreTime;
   },
   file: string | undefined,
-): Directory {
+): DirectoryDeps {
   const { db, time } = deps;
-  return createDirectory({
+  return {
     ...deps,
     removals,
     engine: engineOverview(db, file),
@@ -147,7 +153,7 @@ function directoryOf(
     countMax: 10_000,
     transactJoined: (command) => deps.commands.transact('relaxed', command),
     sortedUsers,
-  });
+  };
 }
 
 /** A database in memory has nothing to sync. */

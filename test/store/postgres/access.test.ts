@@ -1,4 +1,5 @@
 import { apisContract } from '../contract/apis.ts';
+import { auditLogContract } from '../contract/audit-log.ts';
 import { clientsContract } from '../contract/clients.ts';
 import { grantsContract } from '../contract/grants.ts';
 import { keysContract } from '../contract/keys.ts';
@@ -16,3 +17,4 @@ grantsContract(postgres);
 rolesContract(postgres);
 usersContract(postgres);
 pagesContract(postgres);
+auditLogContract(postgres);

@@ -1,0 +1,161 @@
+import {
+  type AuditType,
+  auditTypes,
+  parseAuditKey,
+  type RecordedEntry,
+} from '../core/audit-log.ts';
+import { formatTime } from '../core/date.ts';
+import {
+  entries,
+  type EntriesQuery,
+  entriesQuery,
+  entry,
+  entryParams,
+  type EntryShown,
+} from '../schemas/audit-log.ts';
+import type { AuditFilter } from '../store/port/audit-log.ts';
+import type { Store } from '../store/port/store.ts';
+import { windowOf } from './formats.ts';
+import { badQuery, Problem, quoted } from './http/problem.ts';
+import { noEntry, orNotFound } from './not-found.ts';
+import { type Operation, operation } from './operation.ts';
+import { nextOf, numberedPageOf, pageOf, totalsOf } from './page.ts';
+import type { ApiSettings } from './settings.ts';
+
+export interface AuditLogDeps {
+  readonly store: Pick<Store, 'auditLog'>;
+  readonly settings: Pick<ApiSettings, 'limits'>;
+}
+
+const shared = {
+  tag: 'Logs',
+  lifecycle: 'Early Access',
+  scopes: ['read:logs'],
+} as const;
+
+/** Creates the operations of the audit log (docs/http-api.md#audit-log). */
+export function auditLogOperations(deps: AuditLogDeps): Operation[] {
+  return [listEntries(deps), readEntry(deps)];
+}
+
+function listEntries(deps: AuditLogDeps): Operation {
+  return operation({
+    ...shared,
+    operationId: 'listLogs',
+    method: 'GET',
+    path: '/logs',
+    summary: 'List entries of the audit log, newest first',
+    description:
+      'With `page`: the newest 1,000 entries by page number. With `take` and `from`: all entries.',
+    query: entriesQuery,
+    isList: true,
+    success: 200,
+    response: entries,
+    handle: async ({ tenant, query }) => {
+      refuseSearch(query);
+      const isCursorPage = query.take !== undefined || query.from !== undefined;
+      return { body: await (isCursorPage ? pageByCursor : pageByNumber)(deps, tenant.id, query) };
+    },
+  });
+}
+
+function readEntry({ store }: AuditLogDeps): Operation {
+  return operation({
+    ...shared,
+    operationId: 'readLog',
+    method: 'GET',
+    path: '/logs/:id',
+    summary: 'Read one entry of the audit log',
+    params: entryParams,
+    success: 200,
+    response: entry,
+    errors: [404],
+    handle: async ({ tenant, params }) => {
+      const found = await store.auditLog.get(tenant.id, params.id);
+      return { body: show(orNotFound(found, noEntry)) };
+    },
+  });
+}
+
+/** Entries that `page` can reach. */
+const numberedMax = 1000;
+
+async function pageByNumber(
+  { store }: AuditLogDeps,
+  tenant: number,
+  query: EntriesQuery,
+): Promise<object> {
+  const { page, perPage } = numberedPageOf(query);
+  const skip = page * perPage;
+  if (skip >= numberedMax) {
+    const message = `You can only page through the first ${numberedMax} records.`;
+    throw new Problem(400, message, 'invalid_paging');
+  }
+  const request = { ...filterOf(query), skip, take: perPage, totalMax: numberedMax };
+  const { items, total } = await store.auditLog.listNumbered(tenant, request);
+  const logs = items.map((item) => select(show(item), query));
+  if (query.include_totals !== true) return logs;
+  return { ...totalsOf(query, total), length: logs.length, logs };
+}
+
+async function pageByCursor(
+  { store, settings }: AuditLogDeps,
+  tenant: number,
+  query: EntriesQuery,
+): Promise<object> {
+  const { after, take } = pageOf(query, settings.limits, isKey);
+  const { items, next } = await store.auditLog.list(tenant, { ...filterOf(query), after, take });
+  return { logs: items.map((item) => select(show(item), query)), ...nextOf(next) };
+}
+
+function isKey(key: string): boolean {
+  return parseAuditKey(key) !== undefined;
+}
+
+function refuseSearch(query: EntriesQuery): void {
+  for (const name of ['q', 'search'] as const) {
+    if ((query[name] ?? '') === '') continue;
+    const reason = 'Searching is not supported, use types, client_id, target, date_from or date_to';
+    throw badQuery(reason, name, 'Not supported');
+  }
+}
+
+function filterOf(query: EntriesQuery): AuditFilter {
+  const { client_id: client, target } = query;
+  const types = query.types?.split(',');
+  const other = types?.find((type) => !isType(type));
+  if (other !== undefined) {
+    throw badQuery(`No enum match for: ${quoted(other)}`, 'types', 'Types, comma separated');
+  }
+  return { ...windowOf(query, badQuery), types: types?.filter(isType), client, target };
+}
+
+function isType(text: string): text is AuditType {
+  return auditTypes.some((type) => type === text);
+}
+
+function show(recorded: RecordedEntry): EntryShown {
+  const { id, at, type, description, clientId, clientName, ip, userAgent, details } = recorded;
+  return {
+    log_id: id,
+    date: formatTime(at),
+    type,
+    description,
+    ...(clientId === undefined ? {} : { client_id: clientId }),
+    ...(clientName === undefined ? {} : { client_name: clientName }),
+    ...(ip === undefined ? {} : { ip }),
+    ...(userAgent === undefined ? {} : { user_agent: userAgent }),
+    details: { ...details, targets: [...details.targets] },
+    ...(recorded.count === 1 ? {} : { count: recorded.count }),
+  };
+}
+
+/** Returns the members that the query selects; ignores unknown names. */
+function select(
+  shown: EntryShown,
+  { fields, include_fields: include = true }: EntriesQuery,
+): Partial<EntryShown> {
+  if (fields === undefined || fields === '') return shown;
+  const names = new Set(fields.split(',').map((name) => name.trim()));
+  return Object.fromEntries(Object.entries(shown).filter(([name]) => names.has(name) === include));
+}

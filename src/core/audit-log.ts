@@ -1,0 +1,74 @@
+/** The nouns of the audit log: docs/audit-log.md says what each entry has and what none ever has. */
+import type { Millis } from './clock.ts';
+
+/** The types of entries, in the order of docs/audit-log.md. */
+export const auditTypes = [
+  'sapi',
+  'fapi',
+  'seccft',
+  'feccft',
+  'leat_stream_disabled',
+  'leat_key_rotated',
+  'leat_operator',
+] as const;
+
+export type AuditType = (typeof auditTypes)[number];
+
+/** Something that happened to a tenant, to be recorded. No field has the value of a secret. */
+export interface AuditEntry {
+  readonly tenant: number;
+  /** `log_` and 22 base58 characters. */
+  readonly id: string;
+  readonly type: AuditType;
+  /** One line for people. */
+  readonly description: string;
+  /** The client that did it; the store adds its name. */
+  readonly clientId?: string | undefined;
+  readonly ip?: string | undefined;
+  readonly userAgent?: string | undefined;
+  readonly details: AuditDetails;
+}
+
+/** The further fields of an entry, by their names in the API. */
+export interface AuditDetails {
+  /** Ids of what the entry is about; the log can be filtered by them. */
+  readonly targets: readonly string[];
+  readonly [name: string]: string | number | boolean | readonly string[];
+}
+
+/** Equal entries that are recorded as one. */
+export interface AuditCount {
+  readonly entry: AuditEntry;
+  /** How many there were since they were recorded last. */
+  readonly count: number;
+  /** How long ago the first one was. */
+  readonly ageMs: number;
+}
+
+/** An entry of the log. */
+export interface RecordedEntry extends AuditEntry {
+  /** By the clock of the store. */
+  readonly at: Millis;
+  /** As the client was called then. */
+  readonly clientName: string | undefined;
+  /** How many equal ones it stands for; 1 for most. */
+  readonly count: number;
+}
+
+/** Position in the log, newest first. */
+export interface AuditKey {
+  readonly at: Millis;
+  readonly id: string;
+}
+
+/** Returns the key as the store's `next`. */
+export function formatAuditKey({ at, id }: AuditKey): string {
+  return `${at}.${id}`;
+}
+
+/** Parses a text of {@link formatAuditKey}; `undefined` for any other text. */
+export function parseAuditKey(text: string): AuditKey | undefined {
+  const parts = /^([0-9]{1,15})\.(log_[A-Za-z0-9]{22})$/.exec(text);
+  if (parts?.[1] === undefined || parts[2] === undefined) return undefined;
+  return { at: Number(parts[1]), id: parts[2] };
+}

@@ -1,0 +1,217 @@
+import {
+  type AuditCount,
+  type AuditDetails,
+  type AuditEntry,
+  type AuditKey,
+  type AuditType,
+  auditTypes,
+  formatAuditKey,
+  parseAuditKey,
+  type RecordedEntry,
+} from '../../core/audit-log.ts';
+import type { Millis } from '../../core/clock.ts';
+import type { AuditFilter, AuditLogStore } from '../port/audit-log.ts';
+import type { Page } from '../port/page.ts';
+import type { StepQuery } from '../port/upkeep.ts';
+import { type Command, type Commands, sql, type Statement, together } from './command.ts';
+import { listed, oneOf } from './dialect.ts';
+
+/** Creates the store of the audit log; recording.ts has the entries of changes. */
+export function createAuditLogStore({ commands }: { readonly commands: Commands }): AuditLogStore {
+  const { read, transact } = commands;
+  return {
+    get: (tenant, id) => read(get(tenant, id)),
+    list: (tenant, query) => read(list(tenant, query)),
+    listNumbered: (tenant, query) => read(listNumbered(tenant, query)),
+    add: (entries) => transact('durable', () => add(entries)),
+    prune: (query) => transact('relaxed', () => prune(query)),
+  };
+}
+
+/** Records one entry, or adds `count` to that of the same id. */
+export function* record(entry: AuditEntry, count = 1, ageMs = 0): Command<void> {
+  const { tenant, id, type, description, clientId, ip, userAgent, details } = entry;
+  yield* together(
+    sql.run`
+      insert into audit_log (tenant, id, at, type, description, client, client_name, ip, user_agent,
+        details, count)
+      values (${tenant}, ${id}, leat_now() - ${ageMs}, ${type}, ${description}, ${clientId},
+        (select name from clients where tenant = ${tenant} and id = ${clientId}), ${ip},
+        ${userAgent}, ${JSON.stringify(details)}, ${count})
+      on conflict (tenant, id) do update set count = audit_log.count + excluded.count`,
+    sql.run`
+      insert into audit_targets (tenant, id, target, type, client, at)
+      select l.tenant, l.id, listed.value, l.type, l.client, l.at
+      from ${listed(details.targets)} cross join audit_log l
+      where l.tenant = ${tenant} and l.id = ${id}
+      on conflict do nothing`,
+  );
+}
+
+/** In the order of ids, so that two nodes that add to the same counts never deadlock. */
+function* add(entries: readonly AuditCount[]): Command<void> {
+  const inOrder = entries.toSorted(
+    (one, other) => one.entry.tenant - other.entry.tenant || compareTexts(one.entry, other.entry),
+  );
+  for (const { entry, count, ageMs } of inOrder) yield* record(entry, count, ageMs);
+}
+
+function compareTexts(one: { readonly id: string }, other: { readonly id: string }): number {
+  if (one.id === other.id) return 0;
+  return one.id < other.id ? -1 : 1;
+}
+
+interface EntryRow extends AuditKey {
+  readonly type: AuditType;
+  readonly description: string;
+  readonly client: string | null;
+  readonly client_name: string | null;
+  readonly ip: string | null;
+  readonly user_agent: string | null;
+  readonly details: string;
+  readonly count: number;
+}
+
+function entryOf(tenant: number, row: EntryRow): RecordedEntry {
+  return {
+    tenant,
+    id: row.id,
+    at: row.at,
+    type: row.type,
+    description: row.description,
+    clientId: row.client ?? undefined,
+    clientName: row.client_name ?? undefined,
+    ip: row.ip ?? undefined,
+    userAgent: row.user_agent ?? undefined,
+    details: JSON.parse(row.details) as AuditDetails,
+    count: row.count,
+  };
+}
+
+function* get(tenant: number, id: string): Command<RecordedEntry | undefined> {
+  const [entry] = yield* entriesOf(tenant, [id]);
+  return entry;
+}
+
+/** Returns the entries with these ids, newest first. */
+function* entriesOf(tenant: number, ids: readonly string[]): Command<RecordedEntry[]> {
+  const rows = yield* sql.all<EntryRow>`
+    select id, at, type, description, client, client_name, ip, user_agent, details, count
+    from audit_log where tenant = ${tenant} and id ${oneOf(ids)}`;
+  return rows.toSorted(newestFirst).map((row) => entryOf(tenant, row));
+}
+
+function* list(
+  tenant: number,
+  query: Parameters<AuditLogStore['list']>[1],
+): Command<Page<RecordedEntry>> {
+  const after = query.after === undefined ? beforeAll : parseAuditKey(query.after);
+  if (after === undefined) return { items: [], next: undefined };
+  const keys = yield* keysOf(tenant, query, after, query.take + 1);
+  const page = keys.slice(0, query.take);
+  const items = yield* entriesOf(tenant, idsOf(page));
+  const last = keys.length > query.take ? page.at(-1) : undefined;
+  return { items, next: last && formatAuditKey(last) };
+}
+
+function* listNumbered(
+  tenant: number,
+  query: Parameters<AuditLogStore['listNumbered']>[1],
+): Command<Awaited<ReturnType<AuditLogStore['listNumbered']>>> {
+  const { skip, take, totalMax } = query;
+  const keys = yield* keysOf(tenant, query, beforeAll, totalMax);
+  const items = yield* entriesOf(tenant, idsOf(keys.slice(skip, skip + take)));
+  return { items, total: keys.length };
+}
+
+/** The key before the first page: later than every entry. */
+const beforeAll: AuditKey = { at: Number.MAX_SAFE_INTEGER, id: '' };
+
+function idsOf(keys: readonly AuditKey[]): string[] {
+  return keys.map(({ id }) => id);
+}
+
+/**
+ * Returns the newest keys that match, from indexes alone: one statement for each type, because an
+ * index has the entries of one type in order.
+ */
+function* keysOf(
+  tenant: number,
+  filter: AuditFilter,
+  after: AuditKey,
+  take: number,
+): Command<AuditKey[]> {
+  const types = filter.types === undefined ? auditTypes : new Set(filter.types);
+  const range = { ...filter, tenant, after, take };
+  const found = yield* together(...[...types].map((type) => keysOfType(range, type)));
+  return found.flat().toSorted(newestFirst).slice(0, take);
+}
+
+interface KeyRange extends AuditFilter {
+  readonly tenant: number;
+  readonly after: AuditKey;
+  readonly take: number;
+}
+
+function keysOfType(range: KeyRange, type: AuditType): Statement<AuditKey[]> {
+  const { tenant, client, target, after, take } = range;
+  const { from = Number.MIN_SAFE_INTEGER, to = Number.MAX_SAFE_INTEGER } = range;
+  if (target !== undefined && client !== undefined) {
+    return sql.all`
+      select at, id from audit_targets
+      where tenant = ${tenant} and target = ${target} and client = ${client} and type = ${type}
+        and (at, id) < (${after.at}, ${after.id}) and at >= ${from} and at < ${to}
+      order by at desc, id desc limit ${take}`;
+  }
+  if (target !== undefined) {
+    return sql.all`
+      select at, id from audit_targets
+      where tenant = ${tenant} and target = ${target} and type = ${type}
+        and (at, id) < (${after.at}, ${after.id}) and at >= ${from} and at < ${to}
+      order by at desc, id desc limit ${take}`;
+  }
+  if (client !== undefined) {
+    return sql.all`
+      select at, id from audit_log
+      where tenant = ${tenant} and client = ${client} and type = ${type}
+        and (at, id) < (${after.at}, ${after.id}) and at >= ${from} and at < ${to}
+      order by at desc, id desc limit ${take}`;
+  }
+  return sql.all`
+    select at, id from audit_log
+    where tenant = ${tenant} and type = ${type}
+      and (at, id) < (${after.at}, ${after.id}) and at >= ${from} and at < ${to}
+    order by at desc, id desc limit ${take}`;
+}
+
+function newestFirst(one: AuditKey, other: AuditKey): number {
+  return other.at - one.at || compareTexts(other, one);
+}
+
+function* prune({ olderThanMs, take }: StepQuery): Command<number> {
+  const before = yield* horizon(olderThanMs);
+  const rows = Math.min(take, pruneMax);
+  yield* sql.run`
+    delete from audit_targets where (tenant, id) in (
+      select tenant, id from audit_log where at < ${before} order by at, tenant, id limit ${rows})`;
+  return yield* sql.run`
+    delete from audit_log where (tenant, id) in (
+      select tenant, id from audit_log where at < ${before} order by at, tenant, id limit ${rows})`;
+}
+
+/** Maximum entries removed in one step: some milliseconds. */
+const pruneMax = 100;
+
+/**
+ * Returns the instant before which entries are older than `olderThanMs`: as for events, a clock that is
+ * ahead must not make everything old at once. Entries count, too, where nothing is published.
+ */
+function* horizon(olderThanMs: number): Command<Millis> {
+  const row = yield* sql.get<{ now: Millis; newest: Millis | null }>`
+    select leat_now() as now, (
+      select max(at) from (
+        select max(last_published_at) as at from tenants union all select max(at) from audit_log
+      ) as ends) as newest`;
+  if (row === undefined) throw new Error('A select of an aggregate returned no row.');
+  return Math.min(row.now, row.newest ?? Infinity) - olderThanMs;
+}

@@ -1,0 +1,48 @@
+import type { AuditEntry } from '../../core/audit-log.ts';
+import { record } from './audit-log.ts';
+import type { Command, Commands } from './command.ts';
+import type { ChangeUser } from './users.ts';
+
+/** Returns commands that record an entry at the end of each transaction that changes something. */
+export function recordingCommands({ read, transact }: Commands, entry: AuditEntry): Commands {
+  return {
+    read,
+    transact: (durability, command) => transact(durability, () => recorded(command(), entry)),
+  };
+}
+
+function* recorded<T>(command: Command<T>, entry: AuditEntry): Command<T> {
+  const result = yield* command;
+  if (isChanged(result)) yield* record(entry);
+  return result;
+}
+
+/** Returns changes of users that record an entry in the transaction of the change. */
+export function recordingUserChange(change: ChangeUser, entry: AuditEntry): ChangeUser {
+  return (user, plan) =>
+    change(user, async (read) => {
+      const planned = await plan(read);
+      if ('result' in planned) return planned;
+      return {
+        ...planned,
+        *write() {
+          const written = yield* planned.write();
+          if (written.isWritten) yield* record(entry);
+          return written;
+        },
+      };
+    });
+}
+
+/** The results of commands that say in one word that they changed something. */
+const changes: ReadonlySet<unknown> = new Set(['accepted', 'added', 'cancelled', 'renamed']);
+
+/**
+ * Returns whether a command with this result has changed something: not with `refused`, `false`, a
+ * count of 0, or a word that is not in {@link changes}.
+ */
+function isChanged(result: unknown): boolean {
+  if (typeof result === 'string') return changes.has(result);
+  if (typeof result === 'object' && result !== null) return !('refused' in result);
+  return result !== false && result !== 0;
+}
