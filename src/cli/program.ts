@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { addLogCommand } from './audit-log.ts';
 import { addClientCommands } from './clients.ts';
 import type { CliDeps } from './command.ts';
 import { addCompletionCommand } from './completion.ts';
@@ -26,6 +27,7 @@ export function addHttpCommands(program: Command, deps: CliDeps): void {
   program.commandsGroup('Operations, over HTTP:');
   addLoginCommands(program, deps);
   addClientCommands(program.command('clients').description('clients and their scopes'), deps);
+  addLogCommand(program, deps);
   addStatsCommand(program, deps);
   addTestCommand(program, deps);
   addMonitorCommand(program, deps);
