@@ -72,7 +72,7 @@ function* add(
   seal: Seal,
   key: Omit<SigningKey, 'expiresAt'>,
   formerExpiresAt: Millis,
-): Command<void> {
+): Command<boolean> {
   const { tenant, kid, privateJwk, createdAt, signsFrom } = key;
   yield* lockKeys(tenant);
   yield* sql.run`delete from signing_keys where tenant = ${tenant} and expires_at <= ${createdAt}`;
@@ -85,6 +85,7 @@ function* add(
   yield* sql.run`
     insert into signing_keys (tenant, kid, private_jwk, created_at, signs_from)
     values (${tenant}, ${kid}, ${seal.seal(privateJwk)}, ${createdAt}, ${signsFrom})`;
+  return true;
 }
 
 /** A key that is the newest again, because newer ones were revoked, no longer has an end. */

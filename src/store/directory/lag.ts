@@ -1,6 +1,8 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Hint } from '../port/hints.ts';
 import type { LaggingStream, UpkeepStore } from '../port/upkeep.ts';
+import { disabledEntry } from '../rules/audit-log.ts';
+import { record } from './audit-log.ts';
 import { type Command, type Commands, sql, together } from './command.ts';
 import { Fragment, piece } from './dialect.ts';
 import { failWaiting } from './disabling.ts';
@@ -94,5 +96,6 @@ function* disableLagging(runs: Runs, { tenant, stream, cursor }: LaggingStream):
       where tenant = ${tenant} and id = ${stream}`,
     runs.noteChange(run),
   );
+  yield* record(disabledEntry(run, 'lag'));
   return true;
 }

@@ -38,11 +38,11 @@ export function recordingUserChange(change: ChangeUser, entry: AuditEntry): Chan
 const changes: ReadonlySet<unknown> = new Set(['accepted', 'added', 'cancelled', 'renamed']);
 
 /**
- * Returns whether a command with this result has changed something: not with `refused`, `false`, a
- * count of 0, or a word that is not in {@link changes}.
+ * Returns whether a command with this result has changed something: not with `refused`, nothing,
+ * `false`, a count of 0, or a word that is not in {@link changes}.
  */
 function isChanged(result: unknown): boolean {
   if (typeof result === 'string') return changes.has(result);
   if (typeof result === 'object' && result !== null) return !('refused' in result);
-  return result !== false && result !== 0;
+  return result !== undefined && result !== false && result !== 0;
 }

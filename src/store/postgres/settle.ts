@@ -4,8 +4,11 @@ import type { HealthLimits, Node } from '../../core/types.ts';
 import type { DeliveryStore } from '../port/deliveries.ts';
 import type { Hint } from '../port/hints.ts';
 import type { SettledStream, Settlement } from '../port/settlement.ts';
+import { record } from '../directory/audit-log.ts';
+import { disabledEntry } from '../rules/audit-log.ts';
 import { type BatchState, lost, recorded, runAfter, emitDisabled } from '../rules/settlement.ts';
 import { addAttempts } from './attempts.ts';
+import { run as runCommand } from './commands.ts';
 import { type PendingWrites, recordOutcomes } from './pending-writes.ts';
 import { type Database, numbers, type Queries } from './database.ts';
 import type { StoreIdentity } from './identity.ts';
@@ -126,6 +129,7 @@ async function write(
     writeRows(tx, written),
     writeRuns(tx, runs),
     disable(tx, disabledRuns, now),
+    recordDisabled(tx, disabled),
     addStats(tx, stats, now),
     addProgress(tx, all),
   ]);
@@ -140,6 +144,13 @@ async function disable(tx: Queries, runs: readonly Run[], now: Millis): Promise<
       ${numbers(runs.map(({ tenant }) => tenant))}::int[],
       ${runs.map(({ stream }) => stream)}::text[]))`;
   await noteChanges(tx, runs);
+}
+
+/** Records in the audit log which streams a batch disabled. */
+async function recordDisabled(tx: Queries, disabled: readonly BatchState[]): Promise<void> {
+  for (const { run, disabledBy } of disabled) {
+    if (disabledBy !== undefined) await runCommand(tx, record(disabledEntry(run, disabledBy)));
+  }
 }
 
 /** Adds the counts of a batch of outcomes to the progress of replays. */

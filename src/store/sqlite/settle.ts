@@ -4,8 +4,11 @@ import type { DeliveryStore } from '../port/deliveries.ts';
 import type { Hint } from '../port/hints.ts';
 import type { SettledStream, Settlement } from '../port/settlement.ts';
 import type { StoreTime } from '../port/time.ts';
+import { record } from '../directory/audit-log.ts';
+import { disabledEntry } from '../rules/audit-log.ts';
 import { lost, newBatchState, recorded, runAfter, emitDisabled } from '../rules/settlement.ts';
 import type { Run } from '../rows/runs.ts';
+import { run as runCommand } from './commands.ts';
 import type { Database } from './database.ts';
 import { recordOutcome } from './outcome.ts';
 import { cursorMax, noteChange, readRun, writeRun } from './runs.ts';
@@ -77,6 +80,7 @@ function settleOne(
         disabled_at = ${rules.now}
       where tenant = ${run.tenant} and id = ${run.stream}`;
     noteChange(db, run);
+    runCommand(db, record(disabledEntry(run, state.disabledBy)));
   }
   return recorded(after, state.disabledBy);
 }

@@ -1,13 +1,21 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { AuditEntry, RecordedEntry } from '../../../src/core/audit-log.ts';
-import { managementApiId } from '../../../src/core/types.ts';
+import { managementApiId, type Stream } from '../../../src/core/types.ts';
 import type { AuditFilter, RecordingStore } from '../../../src/store/port/audit-log.ts';
 import type { Store } from '../../../src/store/port/store.ts';
 import { newApi } from './apis.ts';
 import { newClient } from './clients.ts';
 import type { Engine } from './engine.ts';
-import { addTenant, createFixture, failed, type Fixture, newEvent, newStream } from './fixture.ts';
+import {
+  addTenant,
+  createFixture,
+  failed,
+  type Fixture,
+  newEvent,
+  newStream,
+  raiseOf,
+} from './fixture.ts';
 import { newUser } from './users.ts';
 
 export function auditLogContract(engine: Engine): void {
@@ -15,6 +23,7 @@ export function auditLogContract(engine: Engine): void {
   describe(`${engine.name}: auditLog.list`, () => listContract(engine));
   describe(`${engine.name}: auditLog.prune`, () => pruneContract(engine));
   describe(`${engine.name}: recording`, () => recordingContract(engine));
+  describe(`${engine.name}: entries of disabling`, () => disablingContract(engine));
 }
 
 let made = 0;
@@ -282,8 +291,8 @@ const changes: readonly Change[] = [
   },
   {
     name: 'grants.update',
-    make: ({ grants }, { tenant }) => grants.update(tenant, 'g', ['a']),
-    refused: ({ grants }, { tenant }) => grants.update(tenant, nobody, ['a']),
+    make: ({ grants }, { tenant }) => grants.update(tenant, 'g', () => ['a']),
+    refused: ({ grants }, { tenant }) => grants.update(tenant, nobody, () => ['a']),
   },
   {
     name: 'grants.delete',
@@ -476,6 +485,75 @@ function recordingContract(engine: Engine): void {
     assert.deepEqual(new Set(read), new Set(entries.map(({ id }) => id)));
     assert.equal((await store.clients.get(tenant, 'robot'))?.version, 21);
   });
+}
+
+function disablingContract(engine: Engine): void {
+  for (const [limits, reason] of [
+    [{ consecutive: 2, total: 100 }, 'consecutive_failures'],
+    [{ consecutive: 100, total: 2 }, 'open_failures'],
+  ] as const) {
+    test(`settle: a stream that is disabled for ${reason} leaves one entry`, async (t) => {
+      const fixture = await createFixture(engine, t);
+      fixture.limits = limits;
+      const stream = await fixture.addStream();
+      const owned = await fixture.own(stream);
+      const events = await fixture.publish('user.created', 'user.created', 'user.created');
+      const [first, ...others] = events;
+      assert.ok(first);
+      await fixture.settle(owned, { outcomes: [failed(first)] });
+      assert.deepEqual(await entriesAbout(fixture, stream.id), []);
+      await fixture.settle(owned, { outcomes: others.map((event) => failed(event)) });
+      const [entry, ...more] = await entriesAbout(fixture, stream.id);
+      assert.deepEqual(more, []);
+      assert.equal(entry?.type, 'leat_stream_disabled');
+      assert.deepEqual(entry.details, { targets: [stream.id], reason });
+      assert.equal(entry.count, 1);
+    });
+  }
+
+  test('settle: each disabling of a stream leaves an entry of its own', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    fixture.limits = { consecutive: 1, total: 100 };
+    const stream = await fixture.addStream();
+    const enable = (before: Stream) => ({ after: { ...before, status: 'enabled' as const } });
+    for (let count = 0; count < 2; count += 1) {
+      await store.streams.update(tenant, stream.id, enable);
+      const [event] = await fixture.publish('user.created');
+      assert.ok(event);
+      const owned = await fixture.own(stream);
+      await fixture.settle(owned, { outcomes: [failed(event)] });
+      await store.ownership.release(await fixture.node(), [raiseOf(owned)]);
+    }
+    assert.equal((await entriesAbout(fixture, stream.id)).length, 2);
+  });
+
+  test('disableLagging: leaves an entry, and none where nothing was disabled', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { upkeep } = fixture.store;
+    const stream = await fixture.addStream();
+    await fixture.publish('user.created');
+    fixture.now += 2 * 86_400_000;
+    await fixture.publish('user.created');
+    const { streams } = await upkeep.lagging({ olderThanMs: 86_400_000, after: 0 });
+    const [lag] = streams;
+    assert.ok(lag);
+    assert.equal(await upkeep.disableLagging({ ...lag, cursor: lag.cursor + 1 }), false);
+    assert.deepEqual(await entriesAbout(fixture, stream.id), []);
+    assert.equal(await upkeep.disableLagging(lag), true);
+    const entries = await entriesAbout(fixture, stream.id);
+    assert.deepEqual(
+      entries.map(({ type, details }) => [type, details['reason']]),
+      [['leat_stream_disabled', 'lag']],
+    );
+  });
+}
+
+async function entriesAbout(
+  { store, tenant }: Fixture,
+  target: string,
+): Promise<readonly RecordedEntry[]> {
+  return (await store.auditLog.list(tenant, { target, after: undefined, take: 100 })).items;
 }
 
 async function prepare(engine: Engine, t: Parameters<typeof createFixture>[1]): Promise<Prepared> {
