@@ -1,5 +1,6 @@
 import type { RandomBytes } from '../core/clock.ts';
 import { makeId } from '../core/ids.ts';
+import { mapInSlices } from '../core/slices.ts';
 import { type Api, managementApiId, type Tenant } from '../core/types.ts';
 import {
   api,
@@ -11,6 +12,7 @@ import {
   apis,
   apisQuery,
 } from '../schemas/apis.ts';
+import { type FieldsQuery, oneQuery } from '../schemas/fields.ts';
 import type { NumberedPage, PageByNumber } from '../store/port/page.ts';
 import type { Store } from '../store/port/store.ts';
 import { isManagementAudience, managementApi } from './management.ts';
@@ -18,7 +20,9 @@ import { noApi, orNotFound } from './not-found.ts';
 import { numberedResponse, numberedPageOf, pageTooLarge } from './page.ts';
 import { type Call, type Operation, operation } from './operation.ts';
 import { badBody, conflict, Problem, quoted } from './http/problem.ts';
+import type { JsonText } from './http/sliced-json.ts';
 import type { ApiSettings } from './settings.ts';
+import { showFields } from './show-fields.ts';
 
 export interface ApiDeps {
   readonly store: Pick<Store, 'apis'>;
@@ -26,7 +30,7 @@ export interface ApiDeps {
   readonly settings: Pick<ApiSettings, 'plainHttp' | 'managementTokenSeconds' | 'limits'>;
 }
 
-const shared = { tag: 'APIs', lifecycle: 'Early Access' } as const;
+const shared = { tag: 'APIs', lifecycle: 'Early Access', closedQuery: true } as const;
 
 /** Creates the operations of APIs (docs/http-api.md#apis). */
 export function apiOperations(deps: ApiDeps): Operation[] {
@@ -48,10 +52,15 @@ function listApis({ store, settings }: ApiDeps): Operation {
     handle: async ({ tenant, query }) => {
       const page = numberedPageOf(query);
       const bytesMax = settings.limits.pageBytesMax;
-      const result = await store.apis.list(tenant.id, { ...page, bytesMax });
+      const { identifiers } = query;
+      const result = await store.apis.list(tenant.id, { ...page, bytesMax, identifiers });
       if ('refused' in result) throw pageTooLarge('per_page');
-      const { items, total } = withManagement(result, page, managementApi(tenant, settings));
-      const shown = { items: items.map(showApi), total };
+      const isListed = (one: string): boolean => isManagementAudience(one, tenant, settings);
+      const hasManagement = identifiers?.some(isListed) ?? true;
+      const { items, total } = hasManagement
+        ? withManagement(result, page, managementApi(tenant, settings))
+        : result;
+      const shown = { items: await showApis(items, query), total };
       return { body: numberedResponse('resource_servers', shown, query) };
     },
   });
@@ -118,15 +127,16 @@ function readApi(deps: ApiDeps): Operation {
     summary: 'Read an API',
     scopes: ['read:resource_servers'],
     params: apiParams,
+    query: oneQuery,
     success: 200,
     response: api,
     errors: [404],
-    handle: async ({ tenant, params }) => {
+    handle: async ({ tenant, params, query }) => {
       if (isManagement(params.id, tenant, deps.settings)) {
-        return { body: showApi(managementApi(tenant, deps.settings)) };
+        return { body: showApi(managementApi(tenant, deps.settings), query) };
       }
       const found = orNotFound(await deps.store.apis.get(tenant.id, params.id), noApi);
-      return { body: showApi(found) };
+      return { body: showApi(found, query) };
     },
   });
 }
@@ -212,8 +222,16 @@ function checkScopes(scopes: ApiPatch['scopes'] = []): void {
   }
 }
 
-function showApi(shown: Api): object {
-  return {
+function showApis(items: readonly Api[], query: FieldsQuery): Promise<JsonText[]> {
+  return mapInSlices(
+    items,
+    (item) => showApi(item, query),
+    ({ scopes }) => 100 * scopes.length,
+  );
+}
+
+function showApi(shown: Api, query: FieldsQuery = {}): JsonText {
+  const fields = {
     id: shown.id,
     identifier: shown.identifier,
     name: shown.name,
@@ -223,6 +241,7 @@ function showApi(shown: Api): object {
     token_lifetime: shown.tokenLifetimeSeconds,
     is_system: shown.id === managementApiId,
   };
+  return showFields([JSON.stringify(fields)], query);
 }
 
 function apiExists(): Problem {

@@ -19,7 +19,7 @@ import { windowOf } from './formats.ts';
 import { badQuery, Problem, quoted } from './http/problem.ts';
 import { noEntry, orNotFound } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
-import { nextOf, numberedPageOf, pageOf, totalsOf } from './page.ts';
+import { nextOf, numberedPageOf, numberedResponse, pageOf } from './page.ts';
 import type { ApiSettings } from './settings.ts';
 
 export interface AuditLogDeps {
@@ -94,8 +94,7 @@ async function pageByNumber(
   const request = { ...filterOf(query), skip, take: perPage, totalMax: numberedMax };
   const { items, total } = await store.auditLog.listNumbered(tenant, request);
   const logs = items.map((item) => select(show(item), query));
-  if (query.include_totals !== true) return logs;
-  return { ...totalsOf(query, total), length: logs.length, logs };
+  return numberedResponse('logs', { items: logs, total }, query);
 }
 
 async function pageByCursor(

@@ -10,57 +10,36 @@ import {
   clientParams,
   type ClientPatch,
   clientPatch,
-  clients,
-  clientsQuery,
   clientWithSecret,
   type KeySetSent,
 } from '../schemas/clients.ts';
 import { emptyBody } from '../schemas/schema.ts';
 import type { Store } from '../store/port/store.ts';
-import { noClient, orNotFound } from './not-found.ts';
-import { numberedResponse, numberedPageOf } from './page.ts';
+import { clientReads } from './client-reads.ts';
+import { noClient } from './not-found.ts';
 import { type Call, type Operation, operation } from './operation.ts';
 import { heldScopes, requireSubset } from './scope-rules.ts';
 import { badBody, conflict, type Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
+import { showClient } from './show-client.ts';
 
 export interface ClientDeps {
   readonly store: Pick<Store, 'clients'>;
   readonly random: RandomBytes;
-  readonly settings: Pick<ApiSettings, 'trustedIssuers'>;
+  readonly settings: Pick<ApiSettings, 'trustedIssuers' | 'limits'>;
 }
 
-const shared = { tag: 'Clients', lifecycle: 'Early Access' } as const;
+const shared = { tag: 'Clients', lifecycle: 'Early Access', closedQuery: true } as const;
 
 /** Creates the operations of clients (docs/http-api.md#clients). */
 export function clientOperations(deps: ClientDeps): Operation[] {
   return [
-    listClients(deps),
+    ...clientReads(deps),
     createClient(deps),
-    readClient(deps),
     updateClient(deps),
     deleteClient(deps),
     rotateClientSecret(deps),
   ];
-}
-
-function listClients({ store }: ClientDeps): Operation {
-  return operation({
-    ...shared,
-    operationId: 'listClients',
-    method: 'GET',
-    path: '/clients',
-    summary: 'List clients, oldest first',
-    scopes: ['read:clients'],
-    query: clientsQuery,
-    isList: true,
-    success: 200,
-    response: clients,
-    handle: async ({ tenant, query }) => {
-      const { items, total } = await store.clients.list(tenant.id, numberedPageOf(query));
-      return { body: numberedResponse('clients', { items: items.map(showClient), total }, query) };
-    },
-  });
 }
 
 function createClient(deps: ClientDeps): Operation {
@@ -103,26 +82,7 @@ async function create(
     createdAt: now,
   });
   if ('refused' in result) throw conflict('The client already exists.', 'already_exists');
-  return showWithSecret(result.created, secret);
-}
-
-function readClient({ store }: ClientDeps): Operation {
-  return operation({
-    ...shared,
-    operationId: 'readClient',
-    method: 'GET',
-    path: '/clients/:client_id',
-    summary: 'Read a client',
-    scopes: ['read:clients'],
-    params: clientParams,
-    success: 200,
-    response: client,
-    errors: [404],
-    handle: async ({ tenant, params }) => {
-      const found = orNotFound(await store.clients.get(tenant.id, params.client_id), noClient);
-      return { body: showClient(found) };
-    },
-  });
+  return showClient(result.created, { secret });
 }
 
 function updateClient({ store }: ClientDeps): Operation {
@@ -198,7 +158,7 @@ function rotateClientSecret({ store, random }: ClientDeps): Operation {
         if (before.issuer !== undefined) throw noSecret();
         return { ...before, secretHash: hashSecret(secret) };
       });
-      return { body: showWithSecret(updated, secret) };
+      return { body: showClient(updated, { secret }) };
     },
   });
 }
@@ -272,20 +232,6 @@ async function checkKeys(sent: KeySetSent | null | undefined): Promise<void> {
 
 function textOf(jwks: KeySetSent | null | undefined): string | undefined {
   return jwks === null || jwks === undefined ? undefined : JSON.stringify(jwks);
-}
-
-function showClient({ id, issuer, name, global, jwks }: Client): object {
-  return {
-    client_id: id,
-    ...(issuer === undefined ? {} : { issuer }),
-    name,
-    global,
-    ...(jwks === undefined ? {} : { jwks: JSON.parse(jwks) as unknown }),
-  };
-}
-
-function showWithSecret(shown: Client, secret: string | undefined): object {
-  return { ...showClient(shown), ...(secret === undefined ? {} : { client_secret: secret }) };
 }
 
 function noKeys(): Problem {

@@ -7,14 +7,25 @@ import {
   grantParams,
   grantPatch,
   grants,
+  type GrantsQuery,
   grantsQuery,
 } from '../schemas/grants.ts';
+import type { GrantFilter } from '../store/port/grants.ts';
 import type { Store } from '../store/port/store.ts';
 import { apiOf, audiencesOf } from './api-lookup.ts';
 import { noApi, noClient, noGrant, orNotFound } from './not-found.ts';
 import { type Caller, type Operation, operation } from './operation.ts';
 import { heldScopes, requireSubset } from './scope-rules.ts';
-import { nextOf, pageOf } from './page.ts';
+import {
+  isNumbered,
+  nextOf,
+  noItems,
+  numberedPageOf,
+  numberedResponse,
+  pageOf,
+  pageTooLarge,
+  refuseUnsupported,
+} from './page.ts';
 import { conflict } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 
@@ -24,7 +35,7 @@ export interface GrantDeps {
   readonly settings: Pick<ApiSettings, 'plainHttp' | 'managementTokenSeconds' | 'limits'>;
 }
 
-const shared = { tag: 'Client grants', lifecycle: 'Early Access' } as const;
+const shared = { tag: 'Client grants', lifecycle: 'Early Access', closedQuery: true } as const;
 
 /** Creates the operations of client grants (docs/http-api.md#client-grants). */
 export function grantOperations(deps: GrantDeps): Operation[] {
@@ -50,15 +61,51 @@ function listGrants(deps: GrantDeps): Operation {
     success: 200,
     response: grants,
     handle: async ({ tenant, query }) => {
-      const { client_id: client, audience } = query;
-      const page = pageOf(query, deps.settings.limits, isGrantId);
-      const api = audience === undefined ? undefined : await apiOf(deps, tenant, audience);
-      if (audience !== undefined && api === undefined) return { body: { client_grants: [] } };
-      const filter = { client, api: api?.id };
-      const { items, next } = await deps.store.grants.list(tenant.id, { ...page, ...filter });
-      return { body: { client_grants: await showAll(deps, tenant, items), ...nextOf(next) } };
+      refuseUnsupported(query, ['allow_any_organization', 'default_for']);
+      const filter = await filterOf(deps, tenant, query);
+      return {
+        body: await (isNumbered(query) ? pageByNumber : pageByCursor)(deps, tenant, query, filter),
+      };
     },
   });
+}
+
+/** Returns `undefined` when no grant can match. */
+async function filterOf(
+  deps: GrantDeps,
+  tenant: Tenant,
+  { client_id: client, audience, subject_type: subject }: GrantsQuery,
+): Promise<GrantFilter | undefined> {
+  if (subject === 'user') return undefined;
+  if (audience === undefined) return { client };
+  const api = await apiOf(deps, tenant, audience);
+  return api && { client, api: api.id };
+}
+
+async function pageByNumber(
+  deps: GrantDeps,
+  tenant: Tenant,
+  query: GrantsQuery,
+  filter: GrantFilter | undefined,
+): Promise<object> {
+  const page = { ...numberedPageOf(query), bytesMax: deps.settings.limits.pageBytesMax };
+  const found = filter && (await deps.store.grants.list(tenant.id, { ...page, ...filter }));
+  if (found === undefined) return numberedResponse('client_grants', noItems, query);
+  if ('refused' in found) throw pageTooLarge('per_page or take');
+  const items = await showAll(deps, tenant, found.items);
+  return numberedResponse('client_grants', { items, total: found.total }, query);
+}
+
+async function pageByCursor(
+  deps: GrantDeps,
+  tenant: Tenant,
+  query: GrantsQuery,
+  filter: GrantFilter | undefined,
+): Promise<object> {
+  const page = pageOf(query, deps.settings.limits, isGrantId);
+  if (filter === undefined) return { client_grants: [] };
+  const { items, next } = await deps.store.grants.listFrom(tenant.id, { ...page, ...filter });
+  return { client_grants: await showAll(deps, tenant, items), ...nextOf(next) };
 }
 
 function createGrant(deps: GrantDeps): Operation {

@@ -54,6 +54,8 @@ export interface Description {
   readonly changesAccess?: boolean | undefined;
   /** Whether its requests count against the tenant's bucket of events instead of the client's. */
   readonly countsEvents?: boolean | undefined;
+  /** Whether it rejects query parameters that its schema does not have, instead of ignoring them. */
+  readonly closedQuery?: boolean | undefined;
   /** Whether it returns a page of a list, which may be large. */
   readonly isList?: boolean | undefined;
   /** Error statuses besides those of checking a request, which follow from its parts. */

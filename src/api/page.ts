@@ -39,10 +39,38 @@ export interface NumberedQuery {
   readonly include_totals?: boolean | undefined;
 }
 
+/**
+ * Returns whether a list with both kinds of pages is paged by number. `take` and `from` win, because
+ * clients send `include_totals` along with them.
+ */
+export function isNumbered({
+  page,
+  per_page: perPage,
+  include_totals: includeTotals,
+  take,
+  from,
+}: NumberedQuery & {
+  readonly take?: number | undefined;
+  readonly from?: string | undefined;
+}): boolean {
+  if (take !== undefined || from !== undefined) return false;
+  return page !== undefined || perPage !== undefined || includeTotals !== undefined;
+}
+
+/** Throws 400 for a parameter that the reference has and Leat does not honour. */
+export function refuseUnsupported(query: object, names: readonly string[]): void {
+  const sent = names.find((name) => Object.hasOwn(query, name));
+  if (sent !== undefined)
+    throw badQuery(`Filtering by ${sent} is not supported`, sent, 'Not supported');
+}
+
 /** Returns the page of a query for the store. */
 export function numberedPageOf({ page = 0, per_page: perPage = 50 }: NumberedQuery): PageByNumber {
   return { page, perPage };
 }
+
+/** A page of a list that has no items. */
+export const noItems: NumberedPage<never> = { items: [], total: 0 };
 
 /** Returns the bare items, or with `include_totals` an object (docs/http-api.md#numbered-pages). */
 export function numberedResponse(
@@ -51,20 +79,13 @@ export function numberedResponse(
   query: NumberedQuery,
 ): object {
   if (query.include_totals !== true) return items;
-  return { ...totalsOf(query, total), [name]: items };
+  const { page, perPage } = numberedPageOf(query);
+  const totals = { start: page * perPage, limit: perPage, total, length: items.length };
+  return { ...totals, [name]: items };
 }
 
 /** Returns the 400 for a page of more than 8 MiB; `parameters` of the query make it smaller. */
 export function pageTooLarge(parameters: string): Problem {
   const message = `The page would be larger than 8 MiB. Use a smaller ${parameters}.`;
   return new Problem(400, message, 'invalid_paging');
-}
-
-/** Returns the position of a page in its list. */
-export function totalsOf(
-  query: NumberedQuery,
-  total: number,
-): { start: number; limit: number; total: number } {
-  const { page, perPage } = numberedPageOf(query);
-  return { start: page * perPage, limit: perPage, total };
 }

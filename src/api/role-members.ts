@@ -7,7 +7,7 @@ import {
   permissionsSent,
   roleClients,
   roleParams,
-  rolesQuery,
+  roleItemsQuery,
   roleUsers,
   roleUsersQuery,
   usersSent,
@@ -15,7 +15,7 @@ import {
 import type { Store } from '../store/port/store.ts';
 import { apisOf, type ApiLookupDeps, audiencesOf } from './api-lookup.ts';
 import { noApi, noClient, noRole, noUser, orNotFound } from './not-found.ts';
-import { numberedResponse, numberedPageOf, nextOf, pageOf } from './page.ts';
+import { isNumbered, numberedResponse, numberedPageOf, nextOf, pageOf } from './page.ts';
 import { type Operation, operation } from './operation.ts';
 import { requireSubset } from './scope-rules.ts';
 import { badBody, quoted } from './http/problem.ts';
@@ -26,7 +26,12 @@ export interface RoleMemberDeps {
   readonly settings: Pick<ApiSettings, 'plainHttp' | 'managementTokenSeconds' | 'limits'>;
 }
 
-const shared = { tag: 'Roles', lifecycle: 'Early Access', params: roleParams } as const;
+const shared = {
+  tag: 'Roles',
+  lifecycle: 'Early Access',
+  closedQuery: true,
+  params: roleParams,
+} as const;
 
 /** Creates the operations of what roles contain (docs/http-api.md#role-permissions). */
 export function roleMemberOperations(deps: RoleMemberDeps): Operation[] {
@@ -52,7 +57,7 @@ function listPermissions(deps: RoleMemberDeps): Operation {
     path: '/roles/:id/permissions',
     summary: 'List the permissions of a role',
     scopes: ['read:roles'],
-    query: rolesQuery,
+    query: roleItemsQuery,
     success: 200,
     response: permissions,
     errors: [404],
@@ -129,10 +134,15 @@ function listUsers(deps: RoleMemberDeps): Operation {
     response: roleUsers,
     errors: [404],
     handle: async ({ tenant, params, query }) => {
+      const { roles } = deps.store;
       const page = pageOf(query, deps.settings.limits, isUserId);
       await requireRole(deps, tenant, params.id);
-      const { items, next } = await deps.store.roles.users(tenant.id, params.id, page);
-      return { body: { users: items.map((id) => ({ user_id: id })), ...nextOf(next) } };
+      if (isNumbered(query)) {
+        const { items, total } = await roles.users(tenant.id, params.id, numberedPageOf(query));
+        return { body: numberedResponse('users', { items: items.map(showUser), total }, query) };
+      }
+      const { items, next } = await roles.usersFrom(tenant.id, params.id, page);
+      return { body: { users: items.map(showUser), ...nextOf(next) } };
     },
   });
 }
@@ -186,7 +196,7 @@ function listClients(deps: RoleMemberDeps): Operation {
     summary: 'List the clients with a role, by id',
     extension: true,
     scopes: ['read:role_members'],
-    query: rolesQuery,
+    query: roleItemsQuery,
     success: 200,
     response: roleClients,
     errors: [404],
@@ -306,6 +316,10 @@ export async function managementScopesOfRole(
     scopes.push(...managementScopesOf(items));
     if (items.length < perPage) return scopes;
   }
+}
+
+function showUser(id: string): object {
+  return { user_id: id };
 }
 
 function isUserId(key: string): boolean {

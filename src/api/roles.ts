@@ -4,7 +4,7 @@ import type { Role } from '../core/types.ts';
 import { role, roleCreate, roleParams, rolePatch, roles, rolesQuery } from '../schemas/roles.ts';
 import type { Store } from '../store/port/store.ts';
 import { noRole, orNotFound } from './not-found.ts';
-import { numberedResponse, numberedPageOf } from './page.ts';
+import { noItems, numberedResponse, numberedPageOf } from './page.ts';
 import { managementScopesOfRole } from './role-members.ts';
 import { requireSubset } from './scope-rules.ts';
 import { type Operation, operation } from './operation.ts';
@@ -15,7 +15,7 @@ export interface RoleDeps {
   readonly random: RandomBytes;
 }
 
-const shared = { tag: 'Roles', lifecycle: 'Early Access' } as const;
+const shared = { tag: 'Roles', lifecycle: 'Early Access', closedQuery: true } as const;
 
 /** Creates the operations of roles (docs/http-api.md#roles). */
 export function roleOperations(deps: RoleDeps): Operation[] {
@@ -34,7 +34,10 @@ function listRoles({ store }: RoleDeps): Operation {
     success: 200,
     response: roles,
     handle: async ({ tenant, query }) => {
-      const { items, total } = await store.roles.list(tenant.id, numberedPageOf(query));
+      const page = { ...numberedPageOf(query), nameFilter: query.name_filter };
+      // Every role is one of the tenant.
+      const isNone = query.type === 'organization' || query.owner_id !== undefined;
+      const { items, total } = isNone ? noItems : await store.roles.list(tenant.id, page);
       return { body: numberedResponse('roles', { items: items.map(show), total }, query) };
     },
   });

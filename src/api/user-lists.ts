@@ -1,15 +1,15 @@
 import { mapInSlices } from '../core/slices.ts';
 import type { User } from '../core/types.ts';
 import {
-  type FieldsQuery,
   users,
   usersByEmail,
   usersByEmailQuery,
   type UsersQuery,
   usersQuery,
 } from '../schemas/users.ts';
+import type { FieldsQuery } from '../schemas/fields.ts';
 import type { Store } from '../store/port/store.ts';
-import { numberedPageOf, pageTooLarge, totalsOf, nextOf, pageOf } from './page.ts';
+import { numberedPageOf, numberedResponse, pageTooLarge, nextOf, pageOf } from './page.ts';
 import { type Operation, operation } from './operation.ts';
 import { badQuery, Problem } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
@@ -78,8 +78,7 @@ async function pageByNumber(
   }
   const { items, total } = result;
   const shown = await showUsers(items, query);
-  if (!counted) return shown;
-  return { ...totalsOf(query, total), length: shown.length, users: shown };
+  return numberedResponse('users', { items: shown, total }, query);
 }
 
 /** Returns the 400 for an order without an index, in a tenant where sorting would take too long. */

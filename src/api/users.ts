@@ -22,7 +22,6 @@ import {
   userParams,
   userPatch,
   type UserPatchSent,
-  userQuery,
 } from '../schemas/users.ts';
 import type { Store } from '../store/port/store.ts';
 import { ClientGone } from './http/body.ts';
@@ -34,6 +33,7 @@ import { type Call, type Operation, operation } from './operation.ts';
 import { badBody, conflict, Problem } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 import { showUser } from './show-user.ts';
+import { oneQuery } from '../schemas/fields.ts';
 import { createTurnQueue } from './http/turn-queue.ts';
 import { userLists } from './user-lists.ts';
 
@@ -122,7 +122,7 @@ function readUser({ store }: Deps): Operation {
     summary: 'Read a user',
     scopes: ['read:users'],
     params: userParams,
-    query: userQuery,
+    query: oneQuery,
     success: 200,
     response: user,
     errors: [404],

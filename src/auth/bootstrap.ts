@@ -203,10 +203,11 @@ async function hasManager(store: AccessStore, tenant: number): Promise<boolean> 
 }
 
 async function* clientsOf(store: AccessStore, tenant: number): AsyncGenerator<Client> {
-  for (let page = 0; ; page += 1) {
-    const { items } = await store.clients.list(tenant, { page, perPage: CLIENTS_PER_PAGE });
+  for (let after: string | undefined; ;) {
+    const { items, next } = await store.clients.listFrom(tenant, { after, take: CLIENTS_PER_PAGE });
     yield* items;
-    if (items.length < CLIENTS_PER_PAGE) return;
+    if (next === undefined) return;
+    after = next;
   }
 }
 

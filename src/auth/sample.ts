@@ -44,7 +44,7 @@ export async function ensureSample(
   const { store } = deps;
   // Audiences of the management API are reserved.
   if (isManagementAudience(audience, domain)) return false;
-  const { items: clients } = await store.clients.list(tenant, { page: 0, perPage: 2 });
+  const { items: clients } = await store.clients.listFrom(tenant, { after: undefined, take: 2 });
   const [present, another] = clients;
   if (another !== undefined || (present !== undefined && !isSample(present))) return false;
 

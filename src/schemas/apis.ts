@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox';
 import { closed, component } from './schema.ts';
+import { fieldsQuery } from './fields.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 
 /** RFC 6749 section 3.3: no spaces, which separate scopes in the claim `scope`. */
@@ -65,7 +66,16 @@ export const apiParams = closed({
 });
 
 /** Query of the list. */
-export const apisQuery = closed(numberedPageQuery);
+export const apisQuery = closed({
+  ...numberedPageQuery,
+  ...fieldsQuery,
+  identifiers: Type.Optional(
+    Type.Array(Type.String({ description: 'Identifier of an API' }), {
+      maxItems: 10,
+      description: 'Only APIs with one of these identifiers; repeat the parameter for each',
+    }),
+  ),
+});
 
 /** Responses of the list. */
 export const apis = barePageOr(api, { ...totals, resource_servers: Type.Array(api) });

@@ -67,7 +67,7 @@ const selected = Type.Partial(entry, { description: 'With the members that field
 /** Responses of the list. */
 export const entries = Type.Union([
   Type.Array(selected, { description: 'Without take, from and include_totals' }),
-  closed({ ...totals, length: Type.Integer(), logs: Type.Array(selected) }),
+  closed({ ...totals, logs: Type.Array(selected) }),
   closed({ logs: Type.Array(selected), next }),
 ]);
 

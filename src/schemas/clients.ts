@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox';
-import { closed, component } from './schema.ts';
+import { fieldsQuery } from './fields.ts';
+import { closed, component, next, pageQuery, unsupported } from './schema.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 
 /** 32 hexadecimal digits; of a client of an external issuer, the id that the issuer uses. */
@@ -120,11 +121,24 @@ export const clientParams = closed({
 });
 
 /** Query of the list. */
-export const clientsQuery = closed(numberedPageQuery);
+export const clientsQuery = closed({
+  ...numberedPageQuery,
+  ...pageQuery,
+  ...fieldsQuery,
+  is_global: Type.Optional(Type.Boolean({ description: 'Only clients with this global' })),
+  is_first_party: unsupported,
+  app_type: unsupported,
+  external_client_id: unsupported,
+  q: unsupported,
+});
 
 /** Responses of the list. */
-export const clients = barePageOr(client, { ...totals, clients: Type.Array(client) });
+export const clients = Type.Union([
+  barePageOr(client, { ...totals, clients: Type.Array(client) }),
+  closed({ clients: Type.Array(client), next }),
+]);
 
 export type ClientCreate = Static<typeof clientCreate>;
+export type ClientsQuery = Static<typeof clientsQuery>;
 export type ClientPatch = Static<typeof clientPatch>;
 export type KeySetSent = Static<typeof jwks>;

@@ -1,6 +1,7 @@
-import { Type } from 'typebox';
+import { Type, type Static } from 'typebox';
 import { scopeValue } from './apis.ts';
-import { closed, component, next, pageQuery } from './schema.ts';
+import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
+import { closed, component, next, pageQuery, unsupported } from './schema.ts';
 
 const clientId = Type.String({ description: 'Id of the client' });
 const audience = Type.String({ description: 'Identifier of the API' });
@@ -36,9 +37,22 @@ export const grantParams = closed({ id: Type.String({ description: 'Id of the gr
 /** Query of the list. */
 export const grantsQuery = closed({
   ...pageQuery,
+  ...numberedPageQuery,
   client_id: Type.Optional(clientId),
   audience: Type.Optional(audience),
+  subject_type: Type.Optional(
+    Type.Union([Type.Literal('client'), Type.Literal('user')], {
+      description: 'Every grant is one of a client',
+    }),
+  ),
+  allow_any_organization: unsupported,
+  default_for: unsupported,
 });
 
-/** A page of client grants. */
-export const grants = closed({ client_grants: Type.Array(grant), next });
+/** Responses of the list. */
+export const grants = Type.Union([
+  closed({ client_grants: Type.Array(grant), next }),
+  barePageOr(grant, { ...totals, client_grants: Type.Array(grant) }),
+]);
+
+export type GrantsQuery = Static<typeof grantsQuery>;

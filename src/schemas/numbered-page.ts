@@ -17,6 +17,7 @@ export const totals = {
   start: Type.Integer({ description: 'Items before the page' }),
   limit: Type.Integer({ description: 'The per_page of the query' }),
   total: Type.Integer({ description: 'Items of the whole list' }),
+  length: Type.Integer({ description: 'Items of this page' }),
 };
 
 /** Returns the responses of a list: the bare items, or with `include_totals` these properties. */

@@ -31,8 +31,25 @@ export const role = component('Role', 'A group of permissions', {
 /** Path of one role. */
 export const roleParams = closed({ id: Type.String({ description: 'Id of the role' }) });
 
-/** Query of the lists that are paged by number. */
-export const rolesQuery = closed(numberedPageQuery);
+/** Query of the list of roles. */
+export const rolesQuery = closed({
+  ...numberedPageQuery,
+  name_filter: Type.Optional(
+    Type.String({
+      maxLength: 255,
+      description: 'Only roles whose name contains this text, in any case of a to z',
+    }),
+  ),
+  type: Type.Optional(
+    Type.Union([Type.Literal('tenant'), Type.Literal('organization')], {
+      description: 'Every role is one of the tenant',
+    }),
+  ),
+  owner_id: Type.Optional(Type.String({ description: 'No role has an owner' })),
+});
+
+/** Query of the permissions and of the clients of a role. */
+export const roleItemsQuery = closed(numberedPageQuery);
 
 /** Responses of the list of roles. */
 export const roles = barePageOr(role, { ...totals, roles: Type.Array(role) });
@@ -79,13 +96,19 @@ export const clientsSent = component('RoleClients', 'Clients that hold a role', 
 const userId = Type.String({ minLength: 1, maxLength: 300, description: 'Id of the user' });
 
 /** Query of the list of users. */
-export const roleUsersQuery = closed(pageQuery);
+export const roleUsersQuery = closed({ ...pageQuery, ...numberedPageQuery });
 
 /**
- * A page of users: objects with the id only, as the npm package `auth0` expects objects. Other fields of
- * a user require the scope read:users.
+ * A user of a role: an object with the id only, as the npm package `auth0` expects objects. Other fields
+ * of a user require the scope read:users.
  */
-export const roleUsers = closed({ users: Type.Array(closed({ user_id: userId })), next });
+const roleUser = closed({ user_id: userId });
+
+/** A page of users. */
+export const roleUsers = Type.Union([
+  closed({ users: Type.Array(roleUser), next }),
+  barePageOr(roleUser, { ...totals, users: Type.Array(roleUser) }),
+]);
 
 /** Body that assigns a role to users, or removes it from them. */
 export const usersSent = component('RoleUsers', 'Users that hold a role', {

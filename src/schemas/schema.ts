@@ -98,6 +98,9 @@ export const pageQuery = {
   ),
 };
 
+/** A query parameter that other servers know; it is rejected by name. */
+export const unsupported = Type.Optional(Type.String({ description: 'Not supported' }));
+
 /** Cursor of the next page; absent on the last one. */
 export const next = Type.Optional(
   Type.String({ description: 'Pass it as from; absent at the end' }),

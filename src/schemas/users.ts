@@ -1,4 +1,5 @@
 import { Type, type Static, type TNull, type TString, type TUnion } from 'typebox';
+import { fieldsQuery } from './fields.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 import { closed, component, next, pageQuery, time } from './schema.ts';
 
@@ -132,19 +133,6 @@ export const userParams = closed({
   id: Type.String({ description: 'Id of the user, percent-encoded' }),
 });
 
-/** Selects the fields of a response. */
-const fieldsQuery = {
-  fields: Type.Optional(
-    Type.String({ maxLength: 1024, description: 'Members of the users, separated by commas' }),
-  ),
-  include_fields: Type.Optional(
-    Type.Boolean({ default: true, description: 'False: all members but those in fields' }),
-  ),
-};
-
-/** Query of one user. */
-export const userQuery = closed(fieldsQuery);
-
 /** Fields that the list can be sorted by. */
 const sortable = [
   'user_id',
@@ -180,11 +168,7 @@ export const usersQuery = closed({
 
 /** Responses of the list. */
 export const users = Type.Union([
-  barePageOr(user, {
-    ...totals,
-    length: Type.Integer({ description: 'Items of this page' }),
-    users: Type.Array(user),
-  }),
+  barePageOr(user, { ...totals, users: Type.Array(user) }),
   closed({ users: Type.Array(user), next }),
 ]);
 
@@ -196,7 +180,6 @@ export const usersByEmail = Type.Array(user);
 
 export type UserCreate = Static<typeof userCreate>;
 export type UserPatchSent = Static<typeof userPatch>;
-export type FieldsQuery = Static<typeof userQuery>;
 export type UsersQuery = Static<typeof usersQuery>;
 
 /** Returns a schema that also allows null, which removes the field. */

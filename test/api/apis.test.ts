@@ -271,7 +271,13 @@ describe('GET /resource-servers', () => {
   test('GET /resource-servers returns totals on request', async () => {
     const path = '/resource-servers?include_totals=true&page=1&per_page=3';
     const { body } = await other.send('GET', path);
-    assert.deepEqual(body, { start: 3, limit: 3, total: 4, resource_servers: [management] });
+    assert.deepEqual(body, {
+      start: 3,
+      limit: 3,
+      total: 4,
+      length: 1,
+      resource_servers: [management],
+    });
   });
 
   test('GET /resource-servers returns an empty page after the last one, and for per_page=0', async () => {

@@ -429,7 +429,7 @@ describe('GET /clients', () => {
   test('GET /clients returns totals on request', async () => {
     const { body } = await other.send('GET', '/clients?include_totals=true&page=1&per_page=3');
     const { clients, ...totals } = body;
-    assert.deepEqual(totals, { start: 3, limit: 3, total: 4 });
+    assert.deepEqual(totals, { start: 3, limit: 3, total: 4, length: 1 });
     assert.deepEqual(names(clients), ['c']);
   });
 
@@ -439,7 +439,7 @@ describe('GET /clients', () => {
       assert.deepEqual([status, body], [200, []], query);
     }
     const { body } = await other.send('GET', '/clients?page=7&include_totals=true');
-    assert.deepEqual(body, { start: 350, limit: 50, total: 4, clients: [] });
+    assert.deepEqual(body, { start: 350, limit: 50, total: 4, length: 0, clients: [] });
     assert.deepEqual((await other.send('GET', '/clients?per_page=0')).body, []);
   });
 

@@ -146,7 +146,7 @@ describe('/roles', () => {
     const last = await create();
     const page = await get(`/roles?per_page=1&page=${total}&include_totals=true`);
     const shown = { id: last.id, name: last.name, description: '' };
-    assert.deepEqual(page, { start: total, limit: 1, total: total + 1, roles: [shown] });
+    assert.deepEqual(page, { start: total, limit: 1, total: total + 1, length: 1, roles: [shown] });
     assert.deepEqual(await get(`/roles?per_page=1&page=${total}`), [shown]);
     assert.deepEqual(await get(`/roles?per_page=1&page=${total + 1}`), []);
   });
@@ -171,7 +171,13 @@ describe('the permissions of a role', () => {
     const listed = [permission('a'), permission('write:orders')];
     assert.deepEqual(await get(path), listed);
     const totals = await get(`${path}?include_totals=true&per_page=1`);
-    assert.deepEqual(totals, { start: 0, limit: 1, total: 2, permissions: listed.slice(0, 1) });
+    assert.deepEqual(totals, {
+      start: 0,
+      limit: 1,
+      total: 2,
+      length: 1,
+      permissions: listed.slice(0, 1),
+    });
     const removed = await fixture.send('DELETE', path, permissions('a', 'read:orders'));
     assert.deepEqual([removed.status, removed.text], [204, '']);
     assert.deepEqual(await get(path), [permission('write:orders')]);
@@ -232,7 +238,7 @@ describe('the users and clients of a role', () => {
     assert.deepEqual(await post(path, { clients }, 200), {});
     assert.deepEqual(await get(path), clients);
     const page = await get(`${path}?page=1&per_page=1&include_totals=true`);
-    assert.deepEqual(page, { start: 1, limit: 1, total: 2, clients: clients.slice(1) });
+    assert.deepEqual(page, { start: 1, limit: 1, total: 2, length: 1, clients: clients.slice(1) });
     assert.equal((await fixture.send('DELETE', path, { clients })).status, 204);
     assert.deepEqual(await get(path), []);
     const unknown = await fixture.send('POST', path, { clients: ['none'] });

@@ -50,7 +50,7 @@ async function hasSecret(tenant: number, id: string, secret: string): Promise<bo
 }
 
 async function clientIds(tenant: number): Promise<string[]> {
-  const { items } = await store.clients.list(tenant, { page: 0, perPage: 100 });
+  const { items } = await store.clients.listFrom(tenant, { after: undefined, take: 100 });
   return items.map((client) => client.id);
 }
 

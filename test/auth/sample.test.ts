@@ -49,7 +49,7 @@ async function inventory(tenant: number): Promise<Record<string, string[]>> {
   const listed = await store.apis.list(tenant, page);
   const apis = 'items' in listed ? listed.items : [];
   const { items: roles } = await store.roles.list(tenant, page);
-  const { items: clients } = await store.clients.list(tenant, page);
+  const { items: clients } = await store.clients.listFrom(tenant, { after: undefined, take: 9 });
   return {
     apis: apis.map(({ identifier }) => identifier),
     roles: roles.map(({ name }) => name),

@@ -249,6 +249,16 @@ describe('access', () => {
     assert.equal((await client.clients.get(id)).name, name);
     const listed = await all(await client.clients.list({ per_page: 1 }));
     assert.ok(listed.some((one) => one.client_id === id));
+    const [selected] = await all(await client.clients.list({ fields: 'name', is_global: true }));
+    assert.deepEqual(Object.keys(selected ?? {}), ['name']);
+    const others = await client.clients.list({ is_global: false });
+    assert.ok(others.data.some((one) => one.client_id === id));
+    assert.equal(others.response.total, others.data.length);
+    assert.deepEqual(await client.clients.get(id, { fields: 'name' }), { name });
+    await assert.rejects(
+      async () => client.clients.list({ q: 'x' }),
+      (error) => isRefusal(error, Management.BadRequestError, 400, 'invalid_query_string'),
+    );
     assert.equal((await client.clients.update(id, { name: 'Other' })).name, 'Other');
     const rotated = await client.clients.rotateSecret(id);
     assert.ok(rotated.client_secret !== undefined && rotated.client_secret !== secret);
@@ -273,6 +283,12 @@ describe('access', () => {
     const listed = await all(await client.resourceServers.list({ per_page: 1 }));
     assert.ok(listed.some((one) => one.identifier === identifier));
     assert.ok(listed.some((one) => one.is_system));
+    const identifiers = [identifier, 'urn:none'];
+    const found = await client.resourceServers.list({ identifiers, include_fields: true });
+    assert.deepEqual(
+      found.data.map((one) => one.identifier),
+      [identifier],
+    );
     const changed = await client.resourceServers.update(id, {
       enforce_policies: true,
       token_dialect: 'access_token_authz',
@@ -303,6 +319,8 @@ describe('access', () => {
       assert.equal(listed.length, 3);
       assert.deepEqual(new Set(listed.map(({ id }) => id)), new Set(created));
     }
+    const byClient = await client.clientGrants.list({ client_id, subject_type: 'client', take: 2 });
+    assert.equal(byClient.data.length, 2);
     const [id = ''] = created;
     assert.deepEqual((await client.clientGrants.update(id, { scope: [] })).scope, []);
     assert.deepEqual((await client.clientGrants.get(id)).scope, []);
@@ -325,6 +343,11 @@ describe('access', () => {
     assert.deepEqual(await client.roles.get(id), { id, name, description: 'Sees orders' });
     const listed = await all(await client.roles.list({ per_page: 1 }));
     assert.ok(listed.some((role) => role.id === id));
+    const found = await client.roles.list({ name_filter: name.toUpperCase(), type: 'tenant' });
+    assert.deepEqual(
+      found.data.map((role) => role.id),
+      [id],
+    );
     assert.equal((await client.roles.update(id, { description: 'All' })).description, 'All');
 
     const permissions = ['read:orders', 'write:orders'].map((permission_name) => ({

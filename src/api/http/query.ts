@@ -2,25 +2,29 @@ import type { TSchema } from '../../schemas/schema.ts';
 import type { Schema } from './violation.ts';
 
 /**
- * Parses the parameters of a query string that the schema has; others are ignored. Values of an
- * integer or boolean schema are converted where possible; the schema then rejects the rest. A repeated
- * parameter becomes an array.
+ * Parses the parameters of a query string. Those that the schema does not have are ignored, unless
+ * `keepsUnknown`. Values of an integer or boolean schema are converted where possible; the schema then
+ * rejects the rest. A repeated parameter becomes an array.
  */
-export function parseQuery(schema: TSchema, text: string): Record<string, unknown> {
+export function parseQuery(
+  schema: TSchema,
+  text: string,
+  { keepsUnknown = false }: { readonly keepsUnknown?: boolean } = {},
+): Record<string, unknown> {
   const { properties = {} }: Schema = schema;
-  const query: Record<string, unknown> = {};
-  if (text === '') return query;
+  const query = new Map<string, unknown>();
   for (const [name, sent] of new URLSearchParams(text)) {
-    const parameter = Object.hasOwn(properties, name) ? properties[name] : undefined;
-    if (parameter === undefined) continue;
+    const known = Object.hasOwn(properties, name) ? properties[name] : undefined;
+    if (known === undefined && !keepsUnknown) continue;
+    const parameter = known ?? {};
     const isList = parameter.type === 'array';
     const value = convert(isList ? (parameter.items ?? {}) : parameter, sent);
-    const before = query[name];
+    const before = query.get(name);
     if (Array.isArray(before)) before.push(value);
-    else if (before !== undefined) query[name] = [before, value];
-    else query[name] = isList ? [value] : value;
+    else if (before !== undefined) query.set(name, [before, value]);
+    else query.set(name, isList ? [value] : value);
   }
-  return query;
+  return Object.fromEntries(query);
 }
 
 /** A query string as sent. */

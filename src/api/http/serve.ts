@@ -21,7 +21,14 @@ import { rateHeaders, type RateLimiter, retryAfterSeconds } from './rate.ts';
 import { send, sendLive, sendPieces } from './respond.ts';
 import type { TurnQueue } from './turn-queue.ts';
 import type { UnreadResponses } from './unread.ts';
-import { bodyCheck, bodyText, type Check, validatorOf } from './validation.ts';
+import { closed, type TSchema } from '../../schemas/schema.ts';
+import {
+  bodyCheck,
+  bodyText,
+  type Check,
+  closedQueryValidatorOf,
+  validatorOf,
+} from './validation.ts';
 
 export interface ServeDeps {
   readonly authenticator: Authenticator;
@@ -42,7 +49,8 @@ export interface ServeDeps {
  * path and query (validation); content of the body and stored state (handler).
  */
 export function serve(app: FastifyInstance, deps: ServeDeps, operation: Operation): void {
-  const { method, path, params, query, body } = operation;
+  const { method, path, params, body, closedQuery = false } = operation;
+  const query = queryOfOperation(operation);
   app.route({
     method,
     url: `/api/v2${path}`,
@@ -50,7 +58,7 @@ export function serve(app: FastifyInstance, deps: ServeDeps, operation: Operatio
       ...(params === undefined ? {} : { params }),
       ...(query === undefined ? {} : { querystring: query }),
     },
-    validatorCompiler: validatorOf,
+    validatorCompiler: closedQuery ? closedQueryValidatorOf : validatorOf,
     onRequest: admit(deps, operation),
     preValidation: [
       ...(body === undefined ? [] : [receive(deps, operation, body)]),
@@ -59,6 +67,12 @@ export function serve(app: FastifyInstance, deps: ServeDeps, operation: Operatio
     handler: respond(deps, operation),
   });
 }
+
+function queryOfOperation({ query, closedQuery }: Operation): TSchema | undefined {
+  return query ?? (closedQuery === true ? noQuery : undefined);
+}
+
+const noQuery = closed({});
 
 /** What Fastify calls in one phase of a request. */
 type Phase<R = void> = (request: FastifyRequest, reply: FastifyReply) => Promise<R>;
@@ -71,7 +85,7 @@ function admit(deps: ServeDeps, operation: Operation): Phase {
     const caller = authorize(context, operation);
     operation.admit?.({ tenant: context.tenant, caller });
     setExchange(request, { context, caller });
-    if (operation.query !== undefined) request.query = queryOf(request.raw.url ?? '');
+    if (queryOfOperation(operation) !== undefined) request.query = queryOf(request.raw.url ?? '');
   };
 }
 

@@ -1,8 +1,9 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Api } from '../../core/types.ts';
 import type { ApiStore } from '../port/apis.ts';
-import { type Command, type Commands, Lock, PageRead, sql, together } from './command.ts';
-import { forUpdate } from './dialect.ts';
+import type { BoundedPage } from '../port/page.ts';
+import { boundedPage, type Command, type Commands, Lock, sql } from './command.ts';
+import { forUpdate, oneOf } from './dialect.ts';
 
 /** Creates the store of the APIs that tokens are issued for, except the management API. */
 export function createApiStore({ commands }: { readonly commands: Commands }): ApiStore {
@@ -52,27 +53,30 @@ function* get(tenant: number, idOrIdentifier: string): Command<Api | undefined> 
   return row && apiOf(tenant, row);
 }
 
-function* list(
+function list(
   tenant: number,
-  { page, perPage, bytesMax }: Parameters<ApiStore['list']>[1],
-): Command<Awaited<ReturnType<ApiStore['list']>>> {
-  const [{ rows, isCut }, count] = yield* together(
-    new PageRead<ApiRow>({
+  { page, perPage, bytesMax, identifiers }: Parameters<ApiStore['list']>[1],
+): Command<BoundedPage<Api>> {
+  const isAny = identifiers === undefined;
+  const wanted = identifiers ?? [];
+  return boundedPage(
+    {
       take: perPage,
       bytesMax,
       columns: ['scopes'],
       order: 'created_at, id',
-      rowsAfter: (read, take) => sql.all`
+      rowsAfter: (read, take) => sql.all<ApiRow>`
         select id, identifier, name, scopes, enforce_policies, token_dialect,
           token_lifetime_seconds, created_at
-        from apis where tenant = ${tenant}
+        from apis where tenant = ${tenant} and (${isAny} or identifier ${oneOf(wanted)})
         order by created_at, id
         limit ${Math.min(take, perPage - read.length)} offset ${page * perPage + read.length}`,
-    }),
-    sql.get<{ total: number }>`select count(*) as total from apis where tenant = ${tenant}`,
+    },
+    sql.get`
+      select count(*) as total from apis
+      where tenant = ${tenant} and (${isAny} or identifier ${oneOf(wanted)})`,
+    (row: ApiRow) => apiOf(tenant, row),
   );
-  if (isCut) return { refused: 'too_large' };
-  return { items: rows.map((row) => apiOf(tenant, row)), total: count?.total ?? 0 };
 }
 
 function* create(api: Api): Command<Awaited<ReturnType<ApiStore['create']>>> {

@@ -3,10 +3,10 @@ import { endsTokens } from '../../core/clients.ts';
 import { type Client, managementApiId } from '../../core/types.ts';
 import type { ClientAccess, ClientStore, NewClient } from '../port/clients.ts';
 import type { Hint } from '../port/hints.ts';
-import type { NumberedPage, PageByNumber } from '../port/page.ts';
+import type { BoundedPage, Page } from '../port/page.ts';
 import { skewMaxMs } from '../port/time.ts';
-import { type Command, type Commands, numberedPage, sql, together } from './command.ts';
-import { forUpdate, Fragment, piece } from './dialect.ts';
+import { boundedPage, type Command, type Commands, PageRead, sql, together } from './command.ts';
+import { forUpdate, Fragment, piece, verbatim } from './dialect.ts';
 import { grantsOfClient } from './grants.ts';
 
 /** Creates the store of clients and of the assertions that they have used. */
@@ -21,6 +21,7 @@ export function createClientStore({
   return {
     get: (tenant, id) => read(get(tenant, id)),
     list: (tenant, page) => read(list(tenant, page)),
+    listFrom: (tenant, page) => read(listFrom(tenant, page)),
     access: (tenant, id) => read(access(tenant, id)),
     create: async (client) => {
       const result = await transact('durable', () => create(client));
@@ -79,16 +80,54 @@ function* get(tenant: number, id: string): Command<Client | undefined> {
   return row && clientOf(tenant, row);
 }
 
-function list(tenant: number, { page, perPage }: PageByNumber): Command<NumberedPage<Client>> {
-  return numberedPage(
-    sql.all<ClientRow>`
-      select id, name, global, issuer, secret_hash, jwks, version, credentials_version,
-      created_at from clients
-      where tenant = ${tenant}
-      order by created_at, id limit ${perPage} offset ${page * perPage}`,
-    sql.get`select count(*) as total from clients where tenant = ${tenant}`,
-    (row) => clientOf(tenant, row),
+/** The columns whose bytes count. */
+const longColumns = ['jwks'];
+
+function list(
+  tenant: number,
+  { page, perPage, bytesMax, global }: Parameters<ClientStore['list']>[1],
+): Command<BoundedPage<Client>> {
+  return boundedPage(
+    {
+      take: perPage,
+      bytesMax,
+      columns: longColumns,
+      order: 'created_at, id',
+      rowsAfter: (read, take) => sql.all<ClientRow>`
+        select id, name, global, issuer, secret_hash, jwks, version, credentials_version,
+          created_at from clients
+        where tenant = ${tenant} and ${isWanted(global)}
+        order by created_at, id
+        limit ${Math.min(take, perPage - read.length)} offset ${page * perPage + read.length}`,
+    },
+    sql.get`select count(*) as total from clients where tenant = ${tenant} and ${isWanted(global)}`,
+    (row: ClientRow) => clientOf(tenant, row),
   );
+}
+
+function* listFrom(
+  tenant: number,
+  { after = '', take, bytesMax, global }: Parameters<ClientStore['listFrom']>[1],
+): Command<Page<Client>> {
+  const { rows, hasMore } = yield* new PageRead<ClientRow>({
+    take,
+    bytesMax,
+    columns: longColumns,
+    order: 'id',
+    rowsAfter: (read, limit) => sql.all`
+      select id, name, global, issuer, secret_hash, jwks, version, credentials_version,
+          created_at from clients
+      where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after} and ${isWanted(global)}
+      order by id limit ${limit}`,
+  });
+  const items = rows.map((row) => clientOf(tenant, row));
+  return { items, next: hasMore ? items.at(-1)?.id : undefined };
+}
+
+/** The condition of {@link ClientFilter}. */
+function isWanted(global: boolean | undefined): Fragment {
+  if (global === undefined) return verbatim('true');
+  return verbatim(global ? 'global' : 'not global');
 }
 
 function* access(tenant: number, id: string): Command<ClientAccess | undefined> {

@@ -1,4 +1,4 @@
-import type { NumberedPage } from '../port/page.ts';
+import type { BoundedPage, NumberedPage } from '../port/page.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
 import type { Value } from './dialect.ts';
 
@@ -144,4 +144,15 @@ export function* numberedPage<Row, Item>(
 ): Command<NumberedPage<Item>> {
   const [read, counted] = yield* together(rows, count);
   return { items: read.map(itemOf), total: counted?.total ?? 0 };
+}
+
+/** The same for rows with long columns; refuses a page that would be larger than `bytesMax`. */
+export function* boundedPage<Row, Item>(
+  query: PageQuery<Row>,
+  count: Statement<{ readonly total: number } | undefined>,
+  itemOf: (row: Row) => Item,
+): Command<BoundedPage<Item>> {
+  const [{ rows, isCut }, counted] = yield* together(new PageRead(query), count);
+  if (isCut) return { refused: 'too_large' };
+  return { items: rows.map(itemOf), total: counted?.total ?? 0 };
 }

@@ -1,8 +1,8 @@
 import { managementApiId, type Grant } from '../../core/types.ts';
 import type { GrantStore } from '../port/grants.ts';
 import type { Hint } from '../port/hints.ts';
-import type { Page } from '../port/page.ts';
-import { type Command, type Commands, PageRead, sql } from './command.ts';
+import type { BoundedPage, Page } from '../port/page.ts';
+import { boundedPage, type Command, type Commands, PageRead, sql } from './command.ts';
 import { forKeyShare, forUpdate } from './dialect.ts';
 
 /** Creates the store of grants: at most one for each pair of a client and an API. */
@@ -19,7 +19,8 @@ export function createGrantStore({
   return {
     get: (tenant, id) => read(get(tenant, id)),
     of: (tenant, client, api) => read(of(tenant, client, api)),
-    list: (tenant, query) => read(list(tenant, query)),
+    list: (tenant, page) => read(list(tenant, page)),
+    listFrom: (tenant, page) => read(listFrom(tenant, page)),
     create: async (grant) => {
       const result = await transact('durable', () => create(grant));
       if ('created' in result) hintOf(grant);
@@ -70,14 +71,44 @@ function* of(tenant: number, client: string, api: string): Command<Grant | undef
   return row && grantOf(tenant, row);
 }
 
-function* list(
+/** The columns whose bytes count. */
+const longColumns = ['scope'];
+
+function list(
   tenant: number,
-  { client, api, after = '', take, bytesMax }: Parameters<GrantStore['list']>[1],
+  { client, api, page, perPage, bytesMax }: Parameters<GrantStore['list']>[1],
+): Command<BoundedPage<Grant>> {
+  return boundedPage(
+    {
+      take: perPage,
+      bytesMax,
+      columns: longColumns,
+      order: 'id',
+      rowsAfter: (read, take) => sql.all<GrantRow>`
+        select id, client, api, scope from grants
+        where tenant = ${tenant}
+          and (cast(${client} as text) is null or client = ${client})
+          and (cast(${api} as text) is null or api = ${api})
+        order by id
+        limit ${Math.min(take, perPage - read.length)} offset ${page * perPage + read.length}`,
+    },
+    sql.get`
+      select count(*) as total from grants
+      where tenant = ${tenant}
+        and (cast(${client} as text) is null or client = ${client})
+        and (cast(${api} as text) is null or api = ${api})`,
+    (row: GrantRow) => grantOf(tenant, row),
+  );
+}
+
+function* listFrom(
+  tenant: number,
+  { client, api, after = '', take, bytesMax }: Parameters<GrantStore['listFrom']>[1],
 ): Command<Page<Grant>> {
   const { rows, hasMore } = yield* new PageRead<GrantRow>({
     take,
     bytesMax,
-    columns: ['scope'],
+    columns: longColumns,
     order: 'id',
     rowsAfter: (read, limit) => sql.all`
       select id, client, api, scope from grants

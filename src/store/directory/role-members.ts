@@ -9,7 +9,7 @@ export function createRoleMembers({
   transact,
 }: Commands): Pick<
   RoleStore,
-  'clients' | 'addClients' | 'removeClients' | 'users' | 'addUsers' | 'removeUsers'
+  'clients' | 'addClients' | 'removeClients' | 'users' | 'usersFrom' | 'addUsers' | 'removeUsers'
 > {
   return {
     clients: (tenant, role, page) => read(clientsOf(tenant, role, page)),
@@ -18,6 +18,7 @@ export function createRoleMembers({
     removeClients: (tenant, role, clients) =>
       transact('confirmed', () => removeClients(tenant, role, clients)),
     users: (tenant, role, page) => read(usersOf(tenant, role, page)),
+    usersFrom: (tenant, role, page) => read(usersFrom(tenant, role, page)),
     addUsers: (tenant, role, users) => transact('confirmed', () => addUsers(tenant, role, users)),
     removeUsers: (tenant, role, users) =>
       transact('confirmed', () => removeUsers(tenant, role, users)),
@@ -68,10 +69,25 @@ function* removeClients(
   return true;
 }
 
-function* usersOf(
+function usersOf(
   tenant: number,
   role: string,
-  { after = '', take }: Parameters<RoleStore['users']>[2],
+  { page, perPage }: PageByNumber,
+): Command<NumberedPage<string>> {
+  return numberedPage(
+    sql.all<{ user: string }>`
+      select "user" from role_users where tenant = ${tenant} and role = ${role}
+      order by "user" limit ${perPage} offset ${page * perPage}`,
+    sql.get`
+      select count(*) as total from role_users where tenant = ${tenant} and role = ${role}`,
+    ({ user }) => user,
+  );
+}
+
+function* usersFrom(
+  tenant: number,
+  role: string,
+  { after = '', take }: Parameters<RoleStore['usersFrom']>[2],
 ): Command<Page<string>> {
   const rows = yield* sql.all<{ user: string }>`
     select "user" from role_users

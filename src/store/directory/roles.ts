@@ -50,14 +50,29 @@ function* byName(tenant: number, name: string): Command<Role | undefined> {
   return row && roleOf(tenant, row);
 }
 
-function list(tenant: number, { page, perPage }: PageByNumber): Command<NumberedPage<Role>> {
+function list(
+  tenant: number,
+  { page, perPage, nameFilter = '' }: Parameters<RoleStore['list']>[1],
+): Command<NumberedPage<Role>> {
   return numberedPage(
     sql.all<RoleRow>`
-      select id, name, description, created_at from roles where tenant = ${tenant}
+      select id, name, description, created_at from roles
+      where tenant = ${tenant} and ${nameContains(nameFilter)}
       order by created_at, id limit ${perPage} offset ${page * perPage}`,
-    sql.get`select count(*) as total from roles where tenant = ${tenant}`,
+    sql.get`
+      select count(*) as total from roles
+      where tenant = ${tenant} and ${nameContains(nameFilter)}`,
     (row) => roleOf(tenant, row),
   );
+}
+
+/** In any case of a to z, which both engines fold in the same way, whatever the locale. */
+function nameContains(text: string): Fragment {
+  return new Fragment({
+    sqlite: piece`instr(lower(name), lower(${text})) > 0`,
+    postgres: piece`
+      strpos(lower(name collate "C"), lower(cast(${text} as text) collate "C")) > 0`,
+  });
 }
 
 function* create(role: Role): Command<Awaited<ReturnType<RoleStore['create']>>> {

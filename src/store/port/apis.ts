@@ -1,14 +1,14 @@
 import type { Api } from '../../core/types.ts';
-import type { PageByNumber, NumberedPage } from './page.ts';
+import type { BoundedPage, BytesMax, PageByNumber } from './page.ts';
 
 export interface ApiStore {
   /** Returns the API with this id or identifier. */
   get(tenant: number, idOrIdentifier: string): Promise<Api | undefined>;
-  /** Refuses a page of more than `bytesMax`. */
+  /** Returns APIs with one of `identifiers`, or all; refuses a page of more than `bytesMax`. */
   list(
     tenant: number,
-    page: PageByNumber & { readonly bytesMax?: number | undefined },
-  ): Promise<NumberedPage<Api> | { refused: 'too_large' }>;
+    page: PageByNumber & BytesMax & { readonly identifiers?: readonly string[] | undefined },
+  ): Promise<BoundedPage<Api>>;
   create(api: Api): Promise<{ created: Api } | { refused: 'identifier_taken' }>;
   update(
     tenant: number,

@@ -1,10 +1,20 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Client, Grant } from '../../core/types.ts';
-import type { PageByNumber, NumberedPage } from './page.ts';
+import type { BoundedPage, BytesMax, Page, PageByNumber } from './page.ts';
+
+export interface ClientFilter {
+  readonly global?: boolean | undefined;
+}
 
 export interface ClientStore {
   get(tenant: number, id: string): Promise<Client | undefined>;
-  list(tenant: number, page: PageByNumber): Promise<NumberedPage<Client>>;
+  /** Returns clients in the order of their creation; refuses a page of more than `bytesMax`. */
+  list(tenant: number, page: PageByNumber & BytesMax & ClientFilter): Promise<BoundedPage<Client>>;
+  /** Returns clients in the order of their ids, after the client with the id `after`. */
+  listFrom(
+    tenant: number,
+    page: { after: string | undefined; take: number } & BytesMax & ClientFilter,
+  ): Promise<Page<Client>>;
   /** Returns what decides about a token of the client, in one read. */
   access(tenant: number, id: string): Promise<ClientAccess | undefined>;
   create(client: NewClient): Promise<{ created: Client } | { refused: 'id_taken' }>;

@@ -1,19 +1,22 @@
 import type { Client, Grant } from '../../core/types.ts';
-import type { Page } from './page.ts';
+import type { BoundedPage, BytesMax, Page, PageByNumber } from './page.ts';
+
+export interface GrantFilter {
+  readonly client?: string | undefined;
+  /** Id of an API. */
+  readonly api?: string | undefined;
+}
 
 export interface GrantStore {
   get(tenant: number, id: string): Promise<Grant | undefined>;
   /** Returns the grant of one client for one API. */
   of(tenant: number, client: string, api: string): Promise<Grant | undefined>;
-  list(
+  /** Returns grants in the order of their ids; refuses a page of more than `bytesMax`. */
+  list(tenant: number, page: PageByNumber & BytesMax & GrantFilter): Promise<BoundedPage<Grant>>;
+  /** Returns grants in the order of their ids, after the grant with the id `after`. */
+  listFrom(
     tenant: number,
-    query: {
-      client?: string | undefined;
-      api?: string | undefined;
-      after: string | undefined;
-      take: number;
-      bytesMax?: number | undefined;
-    },
+    page: { after: string | undefined; take: number } & BytesMax & GrantFilter,
   ): Promise<Page<Grant>>;
   create(
     grant: Grant,

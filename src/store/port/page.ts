@@ -17,3 +17,11 @@ export interface PageByNumber {
   readonly page: number;
   readonly perPage: number;
 }
+
+/** The result of reading a page by number that has a bound on bytes: such a page is never cut. */
+export type BoundedPage<T> = NumberedPage<T> | { refused: 'too_large' };
+
+/** Bytes that a page may have; without a bound when absent. */
+export interface BytesMax {
+  readonly bytesMax?: number | undefined;
+}

@@ -4,7 +4,11 @@ import type { PageByNumber, NumberedPage, Page } from './page.ts';
 export interface RoleStore {
   get(tenant: number, id: string): Promise<Role | undefined>;
   byName(tenant: number, name: string): Promise<Role | undefined>;
-  list(tenant: number, page: PageByNumber): Promise<NumberedPage<Role>>;
+  /** Returns roles whose names contain `nameFilter`, in any case of a to z. */
+  list(
+    tenant: number,
+    page: PageByNumber & { readonly nameFilter?: string | undefined },
+  ): Promise<NumberedPage<Role>>;
   create(role: Role): Promise<{ created: Role } | { refused: 'name_taken' }>;
   update(
     tenant: number,
@@ -48,8 +52,10 @@ export interface RoleStore {
    */
   removeClients(tenant: number, role: string, clients: readonly string[]): Promise<boolean>;
 
+  /** Returns ids of users, in order. */
+  users(tenant: number, role: string, page: PageByNumber): Promise<NumberedPage<string>>;
   /** Returns ids of users, in order, after the user with the id `after`. */
-  users(
+  usersFrom(
     tenant: number,
     role: string,
     page: { after: string | undefined; take: number },

@@ -170,4 +170,14 @@ describe('parseQuery', () => {
       assert.deepEqual(parseQuery(query, text), value);
     });
   }
+
+  test('keeps parameters that the schema does not have, if asked to', () => {
+    const kept = parseQuery(query, 'x=1&__proto__=2&toString=3&x=4&take=5', { keepsUnknown: true });
+    assert.deepEqual(Object.entries(kept), [
+      ['x', ['1', '4']],
+      ['__proto__', '2'],
+      ['toString', '3'],
+      ['take', 5],
+    ]);
+  });
 });

@@ -72,6 +72,21 @@ export function apisContract(engine: Engine): void {
       assert.deepEqual(await page(2), []);
     });
 
+    test('list: only APIs with one of the identifiers', async (t) => {
+      const { store, tenant } = await createFixture(engine, t);
+      for (const id of ['a', 'b', 'c']) {
+        await store.apis.create(newApi(tenant, id, { identifier: `urn:${id}` }));
+      }
+      const found = async (...identifiers: string[]) => {
+        const result = await store.apis.list(tenant, { page: 0, perPage: 1, identifiers });
+        assert.ok('items' in result);
+        return [result.items.map(({ id }) => id).join(), result.total];
+      };
+      assert.deepEqual(await found('urn:c', 'urn:b', 'urn:b', 'c', 'urn:none'), ['b', 2]);
+      assert.deepEqual(await found('a'), ['', 0]);
+      assert.deepEqual(await found(), ['', 0]);
+    });
+
     test('update: changes all but id, identifier and time of creation', async (t) => {
       const { store, tenant } = await createFixture(engine, t);
       const api = newApi(tenant, 'api_1');

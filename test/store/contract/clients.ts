@@ -52,7 +52,8 @@ function storedContract(engine: Engine): void {
     assert.equal(await store.clients.get(other.id, 'robot'), undefined);
     await store.clients.create(newClient(other.id, 'robot', { name: 'theirs' }));
     assert.equal((await store.clients.get(tenant, 'robot'))?.name, 'ours');
-    assert.equal((await store.clients.list(other.id, { page: 0, perPage: 9 })).total, 1);
+    const theirs = await store.clients.list(other.id, { page: 0, perPage: 9 });
+    assert.equal('items' in theirs && theirs.total, 1);
   });
 
   test('get: compares ids exactly', async (t) => {
@@ -69,15 +70,41 @@ function storedContract(engine: Engine): void {
       await store.clients.create(newClient(tenant, id, { createdAt: start + Math.min(index, 3) }));
     }
     const page = async (number: number) => {
-      const { items, total } = await store.clients.list(tenant, { page: number, perPage: 2 });
-      assert.equal(total, 5);
-      return items.map((client) => client.id);
+      const result = await store.clients.list(tenant, { page: number, perPage: 2 });
+      assert.ok('items' in result);
+      assert.equal(result.total, 5);
+      return result.items.map((client) => client.id);
     };
     assert.deepEqual(await page(0), ['c', 'a']);
     assert.deepEqual(await page(1), ['b', 'd'], 'of one instant: by id');
     assert.deepEqual(await page(2), ['e']);
     assert.deepEqual(await page(3), []);
     assert.deepEqual(await page(Number.MAX_SAFE_INTEGER), []);
+  });
+
+  test('list and listFrom: only global clients, or only others', async (t) => {
+    const { store, tenant } = await createFixture(engine, t);
+    for (const id of ['a', 'b', 'c']) {
+      await store.clients.create(newClient(tenant, id, { global: id !== 'b' }));
+    }
+    for (const [global, ids] of [
+      [true, ['a', 'c']],
+      [false, ['b']],
+      [undefined, ['a', 'b', 'c']],
+    ] as const) {
+      const result = await store.clients.list(tenant, { page: 0, perPage: 9, global });
+      assert.ok('items' in result);
+      assert.deepEqual([result.items.map(({ id }) => id), result.total], [ids, ids.length]);
+      const { items } = await store.clients.listFrom(tenant, { after: undefined, take: 9, global });
+      assert.deepEqual(
+        items.map(({ id }) => id),
+        ids,
+      );
+    }
+    const first = await store.clients.listFrom(tenant, { after: undefined, take: 1, global: true });
+    assert.deepEqual([first.items[0]?.id, first.next], ['a', 'a']);
+    const last = await store.clients.listFrom(tenant, { after: 'a', take: 1, global: true });
+    assert.deepEqual([last.items[0]?.id, last.next], ['c', undefined]);
   });
 
   test('list: a page of size 0 returns the total', async (t) => {

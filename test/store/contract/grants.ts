@@ -59,14 +59,14 @@ export function grantsContract(engine: Engine): void {
       assert.deepEqual(await store.grants.get(tenant, 'g'), grant);
     });
 
-    test('list: pages by id have each grant once, even while some are deleted', async (t) => {
+    test('listFrom: pages by id have each grant once, even while some are deleted', async (t) => {
       const { store, tenant } = await prepared(engine, t);
       for (const id of ['b', 'd', 'a', 'c', 'e']) {
         await store.clients.create(newClient(tenant, id));
         await store.grants.create(newGrant(tenant, id, { client: id }));
       }
       const page = async (after: string | undefined) => {
-        const { items, next } = await store.grants.list(tenant, { after, take: 2 });
+        const { items, next } = await store.grants.listFrom(tenant, { after, take: 2 });
         return [items.map((grant) => grant.id).join(), next];
       };
       assert.deepEqual(await page(undefined), ['a,b', 'b']);
@@ -76,16 +76,34 @@ export function grantsContract(engine: Engine): void {
       assert.deepEqual(await page('zzz'), ['', undefined]);
     });
 
-    test('list: a full last page has no next', async (t) => {
+    test('list: pages by number with the total of the filter', async (t) => {
+      const { store, tenant } = await prepared(engine, t);
+      for (const id of ['b', 'd', 'a', 'c', 'e']) {
+        await store.clients.create(newClient(tenant, id));
+        await store.grants.create(newGrant(tenant, id, { client: id }));
+      }
+      const page = async (number: number, filter: { client?: string; api?: string } = {}) => {
+        const result = await store.grants.list(tenant, { page: number, perPage: 2, ...filter });
+        assert.ok('items' in result);
+        return [result.items.map(({ id }) => id).join(), result.total];
+      };
+      assert.deepEqual(await page(0), ['a,b', 5]);
+      assert.deepEqual(await page(2), ['e', 5]);
+      assert.deepEqual(await page(3), ['', 5]);
+      assert.deepEqual(await page(0, { client: 'd' }), ['d', 1]);
+      assert.deepEqual(await page(0, { client: 'd', api: 'none' }), ['', 0]);
+    });
+
+    test('listFrom: a full last page has no next', async (t) => {
       const { store, tenant } = await prepared(engine, t);
       await store.grants.create(newGrant(tenant, 'a'));
       await store.grants.create(newGrant(tenant, 'b', { api: managementApiId }));
-      const { items, next } = await store.grants.list(tenant, { after: undefined, take: 2 });
+      const { items, next } = await store.grants.listFrom(tenant, { after: undefined, take: 2 });
       assert.equal(items.length, 2);
       assert.equal(next, undefined);
     });
 
-    test('list: filters by client, by API, by both', async (t) => {
+    test('listFrom: filters by client, by API, by both', async (t) => {
       const { store, tenant } = await prepared(engine, t);
       await store.clients.create(newClient(tenant, 'second'));
       await store.grants.create(newGrant(tenant, 'a'));
@@ -186,6 +204,6 @@ async function list(
   tenant: number,
   filter: { client?: string; api?: string } = {},
 ): Promise<readonly Grant[]> {
-  const { items } = await store.grants.list(tenant, { ...filter, after: undefined, take: 100 });
+  const { items } = await store.grants.listFrom(tenant, { ...filter, after: undefined, take: 100 });
   return items;
 }

@@ -78,7 +78,7 @@ export function pagesContract(engine: Engine): void {
         await store.grants.create({ tenant, id, client: 'robot', api: id, scope: [long] });
       }
       await assertCut(
-        (page) => store.grants.list(tenant, page),
+        (page) => store.grants.listFrom(tenant, page),
         ({ id }) => id,
         ids,
       );
@@ -170,6 +170,33 @@ export function pagesContract(engine: Engine): void {
           assert.equal(two.total, total);
         }
       }
+    });
+
+    test('clients: a page ends before the row beyond the bound, and by number it is refused', async (t) => {
+      const { store, tenant } = await createFixture(engine, t);
+      for (const id of ids) await store.clients.create(newClient(tenant, id, { jwks: long }));
+      await assertCut(
+        (page) => store.clients.listFrom(tenant, page),
+        ({ id }) => id,
+        ids,
+      );
+      const refused = await store.clients.list(tenant, { page: 0, perPage: 3, bytesMax });
+      assert.deepEqual(refused, { refused: 'too_large' });
+      const result = await store.clients.list(tenant, { page: 2, perPage: 2, bytesMax });
+      assert.equal('items' in result && result.items.length, 1);
+    });
+
+    test('grants by number: a page that is too large is refused', async (t) => {
+      const { store, tenant } = await createFixture(engine, t);
+      await store.clients.create(newClient(tenant, 'robot'));
+      for (const id of ids) {
+        await store.apis.create(newApi(tenant, id));
+        await store.grants.create({ tenant, id, client: 'robot', api: id, scope: [long] });
+      }
+      const refused = await store.grants.list(tenant, { page: 0, perPage: 3, bytesMax });
+      assert.deepEqual(refused, { refused: 'too_large' });
+      const result = await store.grants.list(tenant, { page: 1, perPage: 2, bytesMax });
+      assert.equal('items' in result && result.items.length, 2);
     });
 
     test('APIs by number: a page that is too large is refused', async (t) => {

@@ -38,6 +38,31 @@ export function rolesContract(engine: Engine): void {
       assert.deepEqual(await ids(2), [[], 3]);
     });
 
+    test('list: names that contain a text, in any case of a to z', async (t) => {
+      const { store, tenant } = await prepared(engine, t);
+      for (const [index, name] of ['Order-Reader', 'ÄRZTE', '100%_a', 'a\\b'].entries()) {
+        await store.roles.create(newRole(tenant, `${index}`, { name, createdAt: index }));
+      }
+      const found = async (nameFilter: string): Promise<string> => {
+        const { items, total } = await store.roles.list(tenant, {
+          page: 0,
+          perPage: 9,
+          nameFilter,
+        });
+        assert.equal(items.length, total, nameFilter);
+        return items.map(({ id }) => id).join();
+      };
+      assert.equal(await found('order'), '0');
+      assert.equal(await found('R-rEAd'), '0');
+      assert.equal(await found('Ärz'), '1');
+      assert.equal(await found('ärz'), '');
+      assert.equal(await found('%'), '2');
+      assert.equal(await found('_A'), '2');
+      assert.equal(await found('\\'), '3');
+      assert.equal(await found(''), '0,1,2,3');
+      assert.equal(await found('x'.repeat(10_000)), '');
+    });
+
     test('update: changes only name and description, and refuses a taken name', async (t) => {
       const { store, tenant } = await withRole(engine, t);
       await store.roles.create(newRole(tenant, 's', { name: 'second' }));
@@ -106,16 +131,18 @@ export function rolesContract(engine: Engine): void {
       const { roles } = store;
       assert.equal(await roles.addUsers(tenant, 'r', ['leat|a', 'no']), 'unknown_user');
       assert.equal(await roles.addUsers(tenant, 'no', ['leat|a']), 'unknown_role');
-      assert.deepEqual((await roles.users(tenant, 'r', from())).items, []);
+      assert.deepEqual((await roles.usersFrom(tenant, 'r', from())).items, []);
       assert.equal(await roles.addUsers(tenant, 'r', ['leat|c', 'leat|a', 'leat|b']), 'added');
       assert.equal(await roles.addUsers(tenant, 'r', ['leat|a']), 'added');
-      const first = await roles.users(tenant, 'r', from(undefined, 2));
+      const first = await roles.usersFrom(tenant, 'r', from(undefined, 2));
       assert.deepEqual(first, { items: ['leat|a', 'leat|b'], next: 'leat|b' });
-      const last = await roles.users(tenant, 'r', from(first.next, 2));
+      const numbered = await roles.users(tenant, 'r', { page: 1, perPage: 2 });
+      assert.deepEqual(numbered, { items: ['leat|c'], total: 3 });
+      const last = await roles.usersFrom(tenant, 'r', from(first.next, 2));
       assert.deepEqual(last, { items: ['leat|c'], next: undefined });
       assert.equal(await roles.removeUsers(tenant, 'r', ['leat|b', 'no']), true);
       assert.equal(await roles.removeUsers(tenant, 'no', ['leat|b']), false);
-      assert.deepEqual((await roles.users(tenant, 'r', from())).items, ['leat|a', 'leat|c']);
+      assert.deepEqual((await roles.usersFrom(tenant, 'r', from())).items, ['leat|a', 'leat|c']);
     });
 
     test('permissionsOf: returns those of all roles of the client, for this API, each once, sorted', async (t) => {
@@ -156,7 +183,7 @@ export function rolesContract(engine: Engine): void {
       const contents = async (): Promise<number[]> => [
         (await roles.permissions(tenant, 'r', all)).total,
         (await roles.clients(tenant, 'r', all)).total,
-        (await roles.users(tenant, 'r', from())).items.length,
+        (await roles.usersFrom(tenant, 'r', from())).items.length,
       ];
       assert.deepEqual(await contents(), [0, 0, 0]);
       await fill();
