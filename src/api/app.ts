@@ -20,13 +20,19 @@ import { literalPath } from './http/path.ts';
 import { Problem, problemOf } from './http/problem.ts';
 import { pooledRandom } from './http/random-pool.ts';
 import { createRateLimiter } from './http/rate.ts';
+import { rejectInvalidHeads, toOriginForm } from './http/request-head.ts';
 import { measureRequests, type RequestMetrics } from './http/request-metrics.ts';
 import { sendProblem } from './http/respond.ts';
 import { serve, type ServeDeps } from './http/serve.ts';
-import { continueWhenRead, createBrokenRequestHandler, serverLimits } from './http/server.ts';
+import { serveExpectations, serverLimits } from './http/server.ts';
 import type { TlsServer } from './http/tls.ts';
 import { createTurnQueue } from './http/turn-queue.ts';
 import { createUnreadResponses } from './http/unread.ts';
+import {
+  createBrokenRequestHandler,
+  rejectTunnels,
+  type UnservedDeps,
+} from './http/unserved-connection.ts';
 import { registerOauth } from './oauth.ts';
 import type { Operation } from './operation.ts';
 import { allOperations } from './operations.ts';
@@ -64,14 +70,14 @@ export interface AppDeps {
  */
 export function buildApp(deps: AppDeps): FastifyInstance {
   const { store, settings, clock, log, version } = deps;
-  const app = Fastify(serverOptions(deps));
-  continueWhenRead(app.server);
+  const limiter = createRateLimiter({ clock, settings });
+  const app = Fastify(serverOptions({ ...deps, limiter }));
+  serveExpectations(app.server);
   const tenants = createTenantDirectory({
     tenants: store.tenants,
     watch: store.watch.bind(store),
     clock,
   });
-  const limiter = createRateLimiter({ clock, settings });
   const clientAddressOf = createClientAddressReader(settings.trustProxy);
   const closing = closingOf(app);
   const open = (): boolean => deps.ready() && !closing();
@@ -87,11 +93,13 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const { attributePrefix, limits } = settings;
   const eventBodies = createEventBodies({ attributePrefix, eventBytesMax: limits.eventBytesMax });
   const operations = allOperations({ ...deps, random: pooledRandom(deps.random), eventBodies });
+  rejectTunnels(app.server, methodsOf(operations), { clock, limiter });
 
   // Every request passes these hooks in this order, then the phases of its route.
   if (deps.requestMetrics !== undefined) {
     measureRequests(app, { requestMetrics: deps.requestMetrics, clock });
   }
+  rejectInvalidHeads(app, { limiter, clientAddressOf, clock });
   boundForwarded(app, { settings, clientAddressOf });
   rejectUnserved(app, { authenticator, limiter, clientAddressOf, clock });
   leaveBodiesUnread(app);
@@ -135,18 +143,26 @@ export function handleErrors(app: FastifyInstance, log: AppDeps['log']): void {
 /** One list may take some 40 MB of memory. */
 const listsAtOnce = { atOnce: 8, ofOwner: 2 };
 
-function serverOptions({ tls, clock }: Pick<AppDeps, 'tls' | 'clock'>): FastifyServerOptions {
+function serverOptions({
+  tls,
+  ...unserved
+}: UnservedDeps & Pick<AppDeps, 'tls'>): FastifyServerOptions {
   return {
     ...serverLimits,
     ...(tls === undefined ? {} : { serverFactory: tls.factory }),
-    rewriteUrl: ({ url = '/' }) => literalPath(url),
+    rewriteUrl: (request) => literalPath(toOriginForm(request)),
     frameworkErrors: (_error, _request, reply) => {
       void sendProblem(reply, new Problem(404, 'Not Found'));
     },
-    clientErrorHandler: createBrokenRequestHandler({ clock }),
+    clientErrorHandler: createBrokenRequestHandler(unserved),
     // Requests on open connections get our own 503 while closing.
     return503OnClosing: false,
   };
+}
+
+/** Returns the methods of the API, sorted. */
+function methodsOf(operations: readonly Operation[]): string[] {
+  return [...new Set(['HEAD', ...operations.map(({ method }) => method)])].toSorted();
 }
 
 /** Returns whether the app is closing. */

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Authentication, Verifier } from '../auth/verify.ts';
 import type { Clock, Millis } from '../core/clock.ts';
+import { headerOf } from '../core/request-head.ts';
 import type { RateState } from '../core/rate.ts';
 import type { Tenant } from '../core/types.ts';
 import type { ClientAddress } from './http/client-address.ts';
@@ -61,7 +62,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
       const now = deps.clock.now();
       const client = deps.clientAddressOf(request.raw);
       const tenant = deps.tenants.of(client.host);
-      const { authorization } = request.headers;
+      const authorization = headerOf(request.raw, 'authorization');
       const found = await verifyToken(deps, tenant, authorization, now, operation);
       const rate = takeFor(deps.limiter, tenant, found, client, operation);
       reply.headers(rateHeaders(rate, now));

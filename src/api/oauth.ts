@@ -7,6 +7,7 @@ import { mediaTypeProblem } from '../auth/parameters.ts';
 import { invalidRequest, TokenError } from '../auth/token-error.ts';
 import { errorResponse, type TokenResponse, type TokenEndpoint } from '../auth/token.ts';
 import type { Clock } from '../core/clock.ts';
+import { headerOf } from '../core/request-head.ts';
 import type { Log } from '../core/log.ts';
 import type { Tenant } from '../core/types.ts';
 import { ClientGone, readBody } from './http/body.ts';
@@ -85,7 +86,8 @@ async function issue(
 ): Promise<TokenResponse> {
   const now = deps.clock.now();
   const tenant = tenantOf(deps, request);
-  const { authorization, 'content-type': contentType } = request.headers;
+  const authorization = headerOf(request.raw, 'authorization');
+  const contentType = request.headers['content-type'];
   const bytesMax = deps.settings.limits.tokenBodyBytesMax;
   const { bytes } = await readBody(request.raw, reply.raw, bodyRule, { bytesMax });
   if (bytes !== undefined && !isUtf8(bytes)) {

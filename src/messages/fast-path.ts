@@ -106,11 +106,12 @@ interface Connection {
 
 /**
  * A plain request: a narrow subset of RFC 9112 sections 2 to 5. Origin form, visible ASCII and single
- * blanks only, no line folding, `Host` first and once, at most one `Authorization`, and no header that
+ * blanks only, no line folding, `Host` first and once, a name or an address, at most one `Authorization`, and no header that
  * changes how a request or its connection is parsed. The alternatives exclude each other, so that the
  * expression does not backtrack.
  */
 const PLAIN = ((): RegExp => {
+  const host = String.raw`(?:[\w.-]+|\[[\dA-Fa-f:.]+\])(?::\d+)?`;
   const value = String.raw`[\x21-\x7E][\x20-\x7E]*`;
   const special = [
     'host|authorization|content-length|transfer-encoding|te|trailer|expect|upgrade|keep-alive',
@@ -119,7 +120,7 @@ const PLAIN = ((): RegExp => {
   const other = String.raw`(?!(?i:${special}):)[\w!#$%&'*+.^\x60|~-]+: ?${value}\r\n`;
   return new RegExp(
     String.raw`^GET (?<target>\/[\x21-\x7E]*) HTTP\/1\.1\r\n` +
-      String.raw`(?i:host): ?${value}\r\n(?:${other})*` +
+      String.raw`(?i:host): ?${host}\r\n(?:${other})*` +
       String.raw`(?:(?i:authorization): ?(?<authorization>${value})\r\n(?:${other})*)?\r\n$`,
   );
 })();

@@ -11,7 +11,7 @@ import {
 /** The parts of a request that the message API uses, from the fast path or from Node's server. */
 export interface MessageRequest {
   readonly method: string;
-  /** The request target: a path with its query, or an absolute URL. */
+  /** The request target in origin form: a path with its query. */
   readonly target: string;
   /** The value of every `Authorization` header. */
   readonly authorizations: readonly string[];
@@ -85,11 +85,10 @@ interface Endpoint {
   readonly required?: readonly string[];
 }
 
-/** Returns the path as it was sent, without the query and the origin of the absolute form. */
+/** Returns the path as it was sent, without the query. */
 function pathOf(target: string): string {
-  const path = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?]*/i, '');
-  const query = path.indexOf('?');
-  return query === -1 ? path : path.slice(0, query);
+  const query = target.indexOf('?');
+  return query === -1 ? target : target.slice(0, query);
 }
 
 type Found =

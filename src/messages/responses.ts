@@ -25,11 +25,14 @@ export interface MessageResponses {
   readonly unverifiable: MessageResponse;
   readonly denied: MessageResponse;
   readonly failure: MessageResponse;
-  /** For invalid HTTP: status 400, 408, 413 or 431. */
+  readonly tunnel: MessageResponse;
+  /** For invalid HTTP: status 400, 408, 413, 431, 501 or 505. */
   readonly malformedRequest: MessageResponse;
   readonly lateRequest: MessageResponse;
   readonly hugeRequest: MessageResponse;
   readonly hugeHeader: MessageResponse;
+  readonly otherCoding: MessageResponse;
+  readonly otherVersion: MessageResponse;
 }
 
 /** Methods of the three endpoints, as `Allow` lists them. */
@@ -58,11 +61,8 @@ export function createMessageResponses(origin: string): MessageResponses {
     admin: json(200, { text: 'This is an admin message.' }),
     preflight: empty(204, preflight),
     unknownPath: json(404, { message: 'Not Found' }),
-    otherMethod: json(
-      405,
-      { message: 'Not Allowed Http Method' },
-      { Allow: allowedMethods.join(', ') },
-    ),
+    otherMethod: json(405, otherMethod, allow),
+    tunnel: json(405, otherMethod, { ...allow, ...closed }),
     noCredentials: challenge({ message: 'Requires authentication' }, ''),
     malformedCredentials: challenge(malformed, ' error="invalid_request"'),
     otherScheme: challenge(badCredentials, ' error="invalid_request"'),
@@ -80,11 +80,15 @@ export function createMessageResponses(origin: string): MessageResponses {
     lateRequest: json(408, { message: 'Request Timeout' }, closed),
     hugeRequest: json(413, { message: 'Payload Too Large' }, closed),
     hugeHeader: json(431, { message: 'Request Header Fields Too Large' }, closed),
+    otherCoding: json(501, { message: 'Not Implemented' }, closed),
+    otherVersion: json(505, { message: 'HTTP Version Not Supported' }, closed),
   };
 }
 
 type Headers = Readonly<Record<string, string>>;
 
+const otherMethod = { message: 'Not Allowed Http Method' };
+const allow = { Allow: allowedMethods.join(', ') };
 const badCredentials = { message: 'Bad credentials' };
 const malformed = {
   error: 'invalid_request',

@@ -15,6 +15,7 @@ import {
   guardConnections,
 } from '../api/http/connection-guard.ts';
 import type { Clock } from '../core/clock.ts';
+import { partsOfTarget, statusOfHead } from '../core/request-head.ts';
 import {
   type MessageResponse,
   type MessageResponses,
@@ -29,6 +30,7 @@ const CLOSING_MS = 5_000;
 
 /** Options of Node's server; the fast path closes idle connections sooner. */
 const serverOptions: ServerOptions = {
+  // Node's own check would respond without the headers of every response.
   requireHostHeader: false,
   /** From the first byte of a request to the end of its headers. */
   headersTimeout: 16_000,
@@ -76,11 +78,15 @@ export function createMessageServer(deps: MessageServerDeps): MessageServer {
   const textOf = createTexts(clock);
   const server = createHttpServer(respond, responses);
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
-    if (!socket.writable || error.code === 'ECONNRESET' || hasResponse(error, socket)) {
-      socket.destroy();
-    } else {
-      endWith(socket, textOf(parseErrorResponse(error.code, responses)), deps);
-    }
+    if (error.code === 'ECONNRESET') return void socket.destroy();
+    // It ends already; its last response may still be on its way.
+    if (!socket.writable) return socket.destroySoon();
+    endWith(socket, textOf(parseErrorResponse(error.code, responses)), deps);
+  });
+  server.on('connect', (_request: IncomingMessage, socket: Socket) => {
+    // Node has removed its own listener.
+    socket.on('error', () => {});
+    endWith(socket, textOf(responses.tunnel), deps);
   });
   const fastPath = installFastPath(server, respond, textOf);
   guardConnections(server, { rule: deps.connections, clock, log: deps.log });
@@ -118,17 +124,16 @@ function withFailures(respond: Respond, failed: (error: unknown) => MessageRespo
 /** Creates Node's server, which serves all requests that are not plain. */
 function createHttpServer(respond: Respond, responses: MessageResponses): Server {
   const respondTo = (request: IncomingMessage): MessageResponse | Promise<MessageResponse> => {
-    const { method = '', url: target = '', httpVersion, headersDistinct } = request;
-    const { authorization: authorizations = [], host = [] } = headersDistinct;
-    // RFC 9112 section 3.2. Node's own check would respond without the headers of every response.
-    if (host.length > 1 || (host.length === 0 && httpVersion !== '1.0')) {
-      return responses.malformedRequest;
-    }
-    return respond({ method, target, authorizations });
+    const { method = '', url: target = '', httpVersion, rawHeaders, headersDistinct } = request;
+    const { authorization: authorizations = [] } = headersDistinct;
+    const status = statusOfHead({ httpVersion, rawHeaders, target });
+    if (status !== undefined) return responses[headResponses[status]];
+    return respond({ method, target: partsOfTarget(target)?.path ?? '', authorizations });
   };
   const listener = (request: IncomingMessage, reply: ServerResponse): void => {
     const send = ({ status, headers, body }: MessageResponse): void => {
-      if (!server.listening) reply.shouldKeepAlive = false;
+      const isLast = !server.listening || headers.includes('close');
+      if (isLast) reply.shouldKeepAlive = false;
       reply.writeHead(status, [...headers]).end(body);
     };
     const response = respondTo(request);
@@ -139,9 +144,12 @@ function createHttpServer(respond: Respond, responses: MessageResponses): Server
   const server = createServer(serverOptions, listener);
   server.setTimeout(IDLE_MS);
   // Without a listener Node would respond 417 itself.
-  server.on('checkExpectation', listener);
+  server.on('checkExpectation', (...args) => server.emit('request', ...args));
   return server;
 }
+
+/** The responses to heads that are not served. */
+const headResponses = { 400: 'malformedRequest', 501: 'otherCoding', 505: 'otherVersion' } as const;
 
 /** Starts every new connection on the fast path. */
 function installFastPath(
@@ -157,11 +165,6 @@ function installFastPath(
   const fastPath = createFastPath({ respond, textOf, handOver });
   server.removeAllListeners('connection').on('connection', fastPath.accept);
   return fastPath;
-}
-
-/** Returns whether a request that timed out got its response before its whole body arrived. */
-function hasResponse({ code }: NodeJS.ErrnoException, { bytesWritten }: Socket): boolean {
-  return code === 'ERR_HTTP_REQUEST_TIMEOUT' && bytesWritten > 0;
 }
 
 /** Returns the response to invalid HTTP, by the error code of Node's parser. */

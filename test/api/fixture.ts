@@ -3,9 +3,11 @@ import { STATUS_CODES } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { buildApp } from '../../src/api/app.ts';
+import { guardConnections } from '../../src/api/http/connection-guard.ts';
 import type { ApiSettings } from '../../src/api/settings.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import { limits as programLimits } from '../../src/config.ts';
+import { systemClock } from '../../src/clock.ts';
 import { createPulls } from '../../src/pull/pulls.ts';
 import type { PullSettings } from '../../src/pull/settings.ts';
 import { type AuthFixture, openAuthFixture, plainHttp, random } from '../auth/fixture.ts';
@@ -117,6 +119,12 @@ export async function openApiFixture(
     ready: () => state.ready,
     obstacle: () => undefined,
     version: '1.2.3',
+  });
+  // As the service does.
+  guardConnections(app.server, {
+    rule: { ...generous, ...settings },
+    clock: systemClock,
+    log,
   });
   await app.listen({ host: '127.0.0.1', port: 0 });
   const { port } = app.server.address() as AddressInfo;

@@ -1,4 +1,4 @@
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { waitFor } from './leat.ts';
 
 /** An HTTP response, read from a socket. */
@@ -32,6 +32,47 @@ export async function exchange(port: number, request: string | Buffer): Promise<
     socket.destroy();
   }
   return parsed(received);
+}
+
+/** What a connection returns until the server ends it. */
+export interface Dialogue {
+  /** Statuses of the responses, in their order. */
+  readonly statuses: readonly number[];
+  /** Everything that was received. */
+  readonly text: string;
+}
+
+/**
+ * Sends bytes to a port of 127.0.0.1, or on a connection that exists, and reads until the server ends
+ * the connection. Sends each further part after a response has arrived.
+ */
+export async function readToEnd(
+  target: number | Socket,
+  parts: string | readonly string[],
+): Promise<Dialogue> {
+  const socket = typeof target === 'number' ? connect(target, '127.0.0.1') : target;
+  let text = '';
+  let ended = false;
+  const end = (): void => {
+    ended = true;
+  };
+  socket.on('data', (chunk: Buffer) => {
+    text += chunk.toString('latin1');
+  });
+  socket.on('error', () => undefined);
+  socket.on('end', end).on('close', end);
+  try {
+    for (const part of [parts].flat()) {
+      const received = text.length;
+      socket.write(Buffer.from(part, 'latin1'));
+      await waitFor('a response', () => ended || text.length > received, { progress: () => text });
+    }
+    await waitFor('the end of the connection', () => ended, { progress: () => text });
+  } finally {
+    socket.destroy();
+  }
+  const statuses = text.matchAll(/HTTP\/1\.1 ([0-9]{3}) /g);
+  return { statuses: [...statuses].map(([, status]) => Number(status)), text };
 }
 
 /** Returns the text of a request with these header lines. */

@@ -52,7 +52,7 @@ export async function readBody(
   if (!accepted && !chunked) throw unsupportedMediaType();
   if (Number(length ?? 0) > bytesMax) throw tooLarge();
   payer?.admit(chunked ? 0 : Number(length));
-  if (headers.expect !== undefined) response.writeContinue();
+  if (headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue();
   const onBytes = (count: number): boolean => {
     if (chunked) payer?.spend(count);
     return share?.take(count) ?? true;

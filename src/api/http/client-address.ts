@@ -1,7 +1,6 @@
 import { isIP } from 'node:net';
 import type { IncomingMessage } from 'node:http';
 import type { TLSSocket } from 'node:tls';
-import { Problem } from './problem.ts';
 import { isPeerWithin, parseNetworks } from '../../core/address.ts';
 
 /** The client of a request and the host that it requested, with the headers of trusted proxies. */
@@ -14,8 +13,7 @@ export interface ClientAddress {
 
 /**
  * Creates the reader of a request's {@link ClientAddress}. `trusted` are addresses and CIDR ranges of
- * proxies: only their `X-Forwarded-For` and `X-Forwarded-Host` count. It throws 400 for a request
- * with several hosts (RFC 9112 section 3.2): a proxy may have used another one.
+ * proxies: only their `X-Forwarded-For` and `X-Forwarded-Host` count.
  */
 export function createClientAddressReader(
   trusted: readonly string[],
@@ -23,14 +21,14 @@ export function createClientAddressReader(
   if (trusted.length === 0) {
     return (request) => ({
       address: request.socket.remoteAddress ?? '',
-      host: hostOf(request),
+      host: request.headers.host ?? '',
     });
   }
   const isProxy = createProxyCheck(trusted);
   return (request) => {
     const { socket, headers } = request;
     const peer = socket.remoteAddress ?? '';
-    const host = hostOf(request);
+    const host = headers.host ?? '';
     if (!isProxy(peer)) return { address: peer, host };
     const forwardedHost = entriesOf(headers['x-forwarded-host']).at(-1);
     const hops = entriesOf(headers['x-forwarded-for']);
@@ -51,16 +49,6 @@ export function createSecureReader(
     if (!isProxy(socket.remoteAddress ?? '')) return false;
     return entriesOf(headers['x-forwarded-proto']).at(-1)?.toLowerCase() === 'https';
   };
-}
-
-function hostOf({ headers, rawHeaders }: IncomingMessage): string {
-  let hosts = 0;
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index];
-    if (name?.length === 4 && name.toLowerCase() === 'host') hosts += 1;
-  }
-  if (hosts > 1) throw new Problem(400, 'Bad Request');
-  return headers.host ?? '';
 }
 
 /** Returns the right-most hop that is not a trusted proxy; an entry that is no address ends the search. */

@@ -27,7 +27,8 @@ export function boundForwarded(
     const client = clientOf(clientAddressOf, request.raw);
     if (client === undefined) return done();
     if (counts.of(client) >= settings.maxConnectionsPerAddress) {
-      sendProblem(reply.header('connection', 'close'), tooManyAtOnce());
+      reply.raw.shouldKeepAlive = false;
+      sendProblem(reply, tooManyAtOnce());
       return;
     }
     counts.add(client, 1);
@@ -41,13 +42,8 @@ function clientOf(
   clientAddressOf: (request: IncomingMessage) => ClientAddress,
   request: IncomingMessage,
 ): string | undefined {
-  try {
-    const { address } = clientAddressOf(request);
-    return address === request.socket.remoteAddress ? undefined : addressKey(address);
-  } catch {
-    // Several hosts: the route responds with 400.
-    return undefined;
-  }
+  const { address } = clientAddressOf(request);
+  return address === request.socket.remoteAddress ? undefined : addressKey(address);
 }
 
 function tooManyAtOnce(): Problem {

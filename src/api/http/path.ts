@@ -1,5 +1,6 @@
 import type { preValidationHookHandler } from 'fastify';
 import type { TSchema } from '../../schemas/schema.ts';
+import { partsOfTarget } from '../../core/request-head.ts';
 import { badPath } from './problem.ts';
 import type { Schema } from './violation.ts';
 
@@ -29,7 +30,7 @@ export function rejectMalformedPath(pattern: string, params: TSchema): preValida
   return (request, _reply, done) => {
     const { originalUrl, raw } = request;
     if (originalUrl === raw.url) return done();
-    const segments = pathOf(originalUrl).split('/');
+    const segments = pathOf(partsOfTarget(originalUrl)?.path ?? '').split('/');
     const name = names.find((each, at) => each !== undefined && !isDecodable(segments[at] ?? ''));
     if (name === undefined) return done();
     const { description = '' } = properties[name] ?? {};

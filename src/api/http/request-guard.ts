@@ -14,7 +14,7 @@ export interface RequestGuardDeps {
   readonly reject: (socket: Socket) => void;
 }
 
-/** A connection that has sent a request. */
+/** A connection that has sent a request, or what is none. */
 interface Connection {
   /** Requests without a response. */
   underWay: number;
@@ -22,6 +22,10 @@ interface Connection {
   idleSinceMs: number;
   /** Checks whether it has been idle for too long; absent while a request is under way. */
   timer: Timer | undefined;
+  /** The latest request and its response. */
+  latest: { readonly request: IncomingMessage; readonly response: ServerResponse } | undefined;
+  /** What follows its requests is not valid; reported once no more requests than these are under way. */
+  failure: { readonly underWayMax: number; readonly report: () => void } | undefined;
 }
 
 /**
@@ -29,18 +33,59 @@ interface Connection {
  * not served. Closes connections whose next request is not complete with its headers within the
  * timeouts for keep-alive and headers together: Node restarts the former with every byte, blank lines
  * included, and starts the latter with the first byte of a request. Closes connections that become
- * idle while the server closes. Call it after the server has its listeners of requests.
+ * idle while the server closes. Keeps responses in the order of their requests, see
+ * {@link orderErrors}. Call it after the server has its listeners.
  */
 export function guardRequests(server: Server, { clock, reject }: RequestGuardDeps): void {
+  const connectionOf = trackConnections();
+  const leave = createLeave(server, clock);
+  const isAdmitted = (request: IncomingMessage, response: ServerResponse): boolean => {
+    const { socket } = request;
+    // Node emits the rest of what it has read.
+    if (socket.destroyed) return false;
+    const connection = connectionOf(socket);
+    if (isClosing(connection)) return false;
+    if (connection.underWay >= pipelinedMax) {
+      reject(socket);
+      socket.destroy();
+      return false;
+    }
+    connection.underWay += 1;
+    connection.latest = { request, response };
+    response.once('close', () => leave(socket, connection));
+    return true;
+  };
+  intercept(server, 'request', (serve, request: IncomingMessage, response: ServerResponse) => {
+    if (isAdmitted(request, response)) serve();
+  });
+  orderErrors(server, connectionOf);
+}
+
+type ConnectionOf = (socket: Socket) => Connection;
+
+function trackConnections(): ConnectionOf {
   const connections = new WeakMap<Socket, Connection>();
-  const connectionOf = (socket: Socket): Connection => {
+  return (socket) => {
     const known = connections.get(socket);
     if (known !== undefined) return known;
-    const connection = { underWay: 0, idleSinceMs: 0, timer: undefined };
+    const connection: Connection = {
+      underWay: 0,
+      idleSinceMs: 0,
+      timer: undefined,
+      latest: undefined,
+      failure: undefined,
+    };
     connections.set(socket, connection);
     socket.once('close', () => stopTimer(connection));
     return connection;
   };
+}
+
+/** Creates the function to call when a response ends. */
+function createLeave(
+  server: Server,
+  clock: RequestGuardDeps['clock'],
+): (socket: Socket, connection: Connection) => void {
   const endIfIdle = (socket: Socket, connection: Connection): void => {
     connection.timer = undefined;
     if (connection.underWay > 0) return;
@@ -54,35 +99,75 @@ export function guardRequests(server: Server, { clock, reject }: RequestGuardDep
     if (leftMs <= 0) socket.destroy();
     else connection.timer = clock.after(leftMs, () => endIfIdle(socket, connection));
   };
-  const leave = (socket: Socket, connection: Connection): void => {
+  return (socket, connection) => {
     connection.underWay -= 1;
     connection.idleSinceMs = clock.elapsedMs();
+    reportFailure(connection);
     if (!server.listening) stopTimer(connection);
     // A timer that runs already will check.
     if (connection.timer === undefined && !socket.destroyed) endIfIdle(socket, connection);
   };
-  const isAdmitted = (socket: Socket, response: ServerResponse): boolean => {
-    // Node emits the rest of what it has read.
-    if (socket.destroyed) return false;
+}
+
+/**
+ * Reports an error in what follows complete requests after their responses, and only once: before
+ * them, its response would be taken for theirs. The rest of a request that has its response already
+ * gets none.
+ */
+function orderErrors(server: Server, connectionOf: ConnectionOf): void {
+  intercept(server, 'clientError', (report, error: NodeJS.ErrnoException, socket: Socket) => {
+    if (socket.destroyed || !isOfMessage(error)) return report();
     const connection = connectionOf(socket);
-    if (connection.underWay >= pipelinedMax) {
-      reject(socket);
-      socket.destroy();
-      return false;
-    }
-    connection.underWay += 1;
-    response.once('close', () => leave(socket, connection));
-    return true;
-  };
-  for (const event of ['request', 'checkExpectation']) {
-    const listeners = server.listeners(event);
-    if (listeners.length === 0) continue;
-    const handOver = (request: IncomingMessage, response: ServerResponse): void => {
-      if (!isAdmitted(request.socket, response)) return;
-      for (const listener of listeners) listener.call(server, request, response);
-    };
-    server.removeAllListeners(event).on(event, handOver);
-  }
+    // The parser repeats its error for each further read.
+    if (connection.failure !== undefined) return;
+    const { request, response } = connection.latest ?? {};
+    const isIncomplete = request?.complete === false;
+    if (isIncomplete && response?.headersSent === true) return socket.destroySoon();
+    connection.failure = { underWayMax: isIncomplete ? 1 : 0, report };
+    reportFailure(connection);
+  });
+  intercept(server, 'connect', (serve, _request: IncomingMessage, socket: Socket) => {
+    // Node cannot send the responses under way any more.
+    if (connectionOf(socket).underWay > 0) socket.destroy();
+    else serve();
+  });
+}
+
+/** Replaces the listeners of an event by a function that may call them. */
+function intercept<A extends unknown[]>(
+  server: Server,
+  event: string,
+  handle: (callListeners: () => void, ...args: A) => void,
+): void {
+  const listeners = server.listeners(event);
+  if (listeners.length === 0) return;
+  server.removeAllListeners(event).on(event, (...args: A) => {
+    handle(
+      () => {
+        for (const listener of listeners) listener.apply(server, args);
+      },
+      ...args,
+    );
+  });
+}
+
+/** Whether a message cannot be parsed or is late; otherwise the connection is broken. */
+function isOfMessage({ code = '' }: NodeJS.ErrnoException): boolean {
+  return code.startsWith('HPE_') || code === 'ERR_HTTP_REQUEST_TIMEOUT';
+}
+
+function reportFailure(connection: Connection): void {
+  const { underWay, failure } = connection;
+  if (failure === undefined || underWay > failure.underWayMax) return;
+  connection.failure = reported;
+  failure.report();
+}
+
+const reported = { underWayMax: -1, report: (): void => {} };
+
+/** Whether the connection ends after a response that was sent: RFC 9112 section 9.6. */
+function isClosing({ latest }: Connection): boolean {
+  return latest?.response.headersSent === true && !latest.response.shouldKeepAlive;
 }
 
 function stopTimer(connection: Connection): void {
