@@ -44,6 +44,43 @@ export function loadTexts(): Texts | { readonly problems: readonly string[] } {
 }
 
 /**
+ * Returns the environment of the message process: what Node and its libraries read. Its settings come
+ * from the parent, so it has no use for those of the service and their secrets.
+ */
+export function messageProcessEnv(): Record<string, string> {
+  const present = Object.entries(process.env).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined && isOfNode(entry[0]),
+  );
+  return Object.fromEntries(present);
+}
+
+/** Names are listed: others that begin with NODE_ can hold secrets, for example NODE_AUTH_TOKEN. */
+function isOfNode(name: string): boolean {
+  return runtimeVariables.has(name) || proxyVariables.has(name.toUpperCase());
+}
+
+const runtimeVariables: ReadonlySet<string> = new Set([
+  'NODE_OPTIONS',
+  'NODE_COMPILE_CACHE',
+  'NODE_V8_COVERAGE',
+  'NODE_ICU_DATA',
+  'NODE_EXTRA_CA_CERTS',
+  'NODE_USE_SYSTEM_CA',
+  'NODE_USE_ENV_PROXY',
+  'SSL_CERT_FILE',
+  'SSL_CERT_DIR',
+  'OPENSSL_CONF',
+  'LD_LIBRARY_PATH',
+  'UV_THREADPOOL_SIZE',
+  'TZ',
+  // Windows opens no socket without it.
+  'SystemRoot',
+]);
+
+/** Node uses them with NODE_USE_ENV_PROXY, to fetch the keys of another issuer. */
+const proxyVariables: ReadonlySet<string> = new Set(['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY']);
+
+/**
  * Reads the environment variables of the commands that work over HTTP. `.env` is not read: a folder
  * with files of another user must not decide where secrets are sent.
  */

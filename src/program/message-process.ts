@@ -28,12 +28,20 @@ export interface MessageProcess extends MessageService {
   readonly work: Promise<never>;
 }
 
+export interface MessageProcessDeps {
+  /** Path of the program. */
+  readonly program: string;
+  /** The whole environment of the child. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly clock: Clock;
+}
+
 /** Starts the second process. Throws `StartRefused` with the error line of the child. */
 export async function startMessageProcess(
   message: StartMessage,
-  { program, clock }: { readonly program: string; readonly clock: Clock },
+  { program, env, clock }: MessageProcessDeps,
 ): Promise<MessageProcess> {
-  const child = fork(program, [messageProcessCommand]);
+  const child = fork(program, [messageProcessCommand], { env });
   const ended = once(child, 'exit');
   child.send(message);
   const first = await Promise.race([once(child, 'message'), ended.then(() => undefined)]);

@@ -1,4 +1,4 @@
-import type { Config } from '../config.ts';
+import { type Config, messageProcessEnv } from '../config.ts';
 import { StartRefused } from '../core/errors.ts';
 import type { MessageSettings } from '../messages/settings.ts';
 import { load, print, type ProgramContext } from './context.ts';
@@ -19,7 +19,8 @@ export async function start(context: ProgramContext, signals: Signals): Promise<
   const { issuerFor } = await import('./message-service.ts');
   const message = { settings, issuer: issuerFor(settings, loaded.config), logLevel };
   // Before the service, because it creates nothing: a start that fails here changes nothing.
-  const second = await startMessageProcess(message, { program: programFile, clock });
+  const deps = { program: programFile, env: messageProcessEnv(), clock };
+  const second = await startMessageProcess(message, deps);
   const end = (first: Pick<Service, 'stop'>): Promise<unknown> =>
     Promise.all([first.stop(), second.stop()]);
   try {

@@ -65,6 +65,21 @@ async function statuses(messages: string, token?: string): Promise<number[]> {
   return responses.map(({ status }) => status);
 }
 
+/** Returns the environment of the only child of a process (Linux). */
+function childEnvironment({ pid = 0 }: ChildProcess): ReadonlyMap<string, string> {
+  const [child = '', ...others] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+    .trim()
+    .split(' ');
+  assert.deepEqual(others, []);
+  const lines = readFileSync(`/proc/${child}/environ`, 'utf8').split('\0');
+  return new Map(
+    lines.slice(0, -1).map((line) => {
+      const at = line.indexOf('=');
+      return [line.slice(0, at), line.slice(at + 1)] as const;
+    }),
+  );
+}
+
 async function take(t: TestContext): Promise<{ server: Server; port: number }> {
   const port = await freePort();
   const server = createServer().listen(port, '127.0.0.1');
@@ -79,6 +94,50 @@ async function isGone(url: string): Promise<void> {
     return response === undefined;
   });
 }
+
+test(
+  'the message process gets no secret and no setting of the service in its environment',
+  { skip: process.platform === 'linux' ? false : 'reads /proc' },
+  async (t) => {
+    const secrets = {
+      LEAT_SECRET_KEY: Buffer.alloc(32, 9).toString('base64'),
+      LEAT_BOOTSTRAP_CLIENT_ID: 'operator',
+      LEAT_BOOTSTRAP_CLIENT_SECRET: 'a-secret-of-the-operator',
+      LEAT_STORE: 'sqlite:./leat.db',
+      LEAT_SMTP_URL: 'smtp://user:password@localhost',
+      LEAT_ALERT_EMAIL: 'ops@example.com',
+      LEAT_ALERT_WEBHOOK_URL: 'http://localhost/secret-path',
+      TOKEN_AUDIENCE: audience,
+      CLIENT_ORIGIN_URL: 'http://localhost:4040',
+      DATABASE_URL: 'postgres://user:password@localhost/leat',
+      PGPASSWORD: 'password',
+      AWS_SECRET_ACCESS_KEY: 'secret',
+      NODE_AUTH_TOKEN: 'npm_secret',
+      HOME: '/root',
+    };
+    const needed = {
+      NODE_OPTIONS: '--no-deprecation',
+      NODE_EXTRA_CA_CERTS: '/dev/null',
+      NODE_USE_ENV_PROXY: '0',
+      https_proxy: 'http://127.0.0.1:1',
+      TZ: 'Asia/Tokyo',
+    };
+    const started = await start(t, { ...secrets, ...needed });
+    const environment = childEnvironment(started.child);
+    const { NODE_CHANNEL_FD, NODE_CHANNEL_SERIALIZATION_MODE, NODE_COMPILE_CACHE, ...rest } =
+      Object.fromEntries(environment);
+    assert.ok(
+      [NODE_CHANNEL_FD, NODE_CHANNEL_SERIALIZATION_MODE, NODE_COMPILE_CACHE].every(Boolean),
+    );
+    assert.deepEqual(rest, needed);
+    const token = await fetchToken(
+      started.url,
+      { id: secrets.LEAT_BOOTSTRAP_CLIENT_ID, secret: secrets.LEAT_BOOTSTRAP_CLIENT_SECRET },
+      '/api/v2/',
+    );
+    assert.deepEqual(await statuses(started.messages, token), [200, 401, 401]);
+  },
+);
 
 describe('leat start without settings', () => {
   test('leat start without settings runs both APIs, and the sample client reads all three messages', async (t) => {
