@@ -48,7 +48,7 @@ function cutEscapes(text: string): number[] {
  * readings. The search is a bit-parallel simulation of the automaton of the form (Baeza-Yates and
  * Gonnet, "A New Approach to Text Searching", Communications of the ACM 35/10): for each edge one bit
  * operation on each 32 characters of the form, forward and, only when the form was found, backward.
- * No text makes it slower than that.
+ * No text makes it slower than that. Reasons: docs/adr/0035.
  */
 export function findForm(
   text: SearchText,
