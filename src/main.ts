@@ -15,6 +15,7 @@ import { describeMessageSettings } from './messages/settings.ts';
 import { addOperatorCommands } from './operator/program.ts';
 import { load, print, type ProgramContext } from './program/context.ts';
 import { messageProcessCommand } from './program/message-process.ts';
+import { nodeViolation } from './program/node-version.ts';
 import { operatorDeps } from './program/operator-deps.ts';
 import { ignoreSignals, listenForSignals } from './program/signals.ts';
 
@@ -160,6 +161,8 @@ function watchOutput(): void {
 }
 
 try {
+  const violation = nodeViolation(process.versions.node);
+  if (violation !== undefined) throw new StartRefused(violation);
   await buildProgram().parseAsync();
 } catch (error) {
   fail(error);

@@ -10,6 +10,7 @@ const checks: Record<string, readonly string[]> = {
   format: ['prettier', '--check', '--log-level=warn', '.'],
   unused: ['knip', '--no-progress', '--treat-config-hints-as-errors'],
   imports: ['node', '--test', 'test/architecture.test.ts'],
+  packages: ['node', '--test', 'test/packages.test.ts'],
 };
 
 const results = await Promise.all(
