@@ -55,7 +55,7 @@ export async function withStore<T>(
 ): Promise<T> {
   const store = await openStore({
     location: tempStore.location,
-    secretKey,
+    secretKeys: [secretKey],
     random: systemRandom,
     clock: systemClock,
   });

@@ -8,6 +8,8 @@ import { createTenant } from '../src/auth/bootstrap.ts';
 import { systemClock, systemRandom } from '../src/clock.ts';
 import { makeId } from '../src/core/ids.ts';
 import { makeSecret } from '../src/core/sign.ts';
+import { firstKeyCheck } from '../src/store/key-check.ts';
+import { placeOfStream } from '../src/store/rows/streams.ts';
 import { createSeal } from '../src/store/seal.ts';
 import { bootstrapClient, freePort, secretKey, spawnLeat } from '../test/helpers/leat.ts';
 import type { Bench, Figure } from './bench.ts';
@@ -172,7 +174,8 @@ async function fill(
   return made;
 }
 
-const seal = createSeal(secretKey, systemRandom);
+const seal = createSeal([secretKey], systemRandom);
+const check = firstKeyCheck(seal);
 
 function streamsOf(tenant: number, receiverPort: number): StreamRow[] {
   const now = systemClock.now();
@@ -182,13 +185,17 @@ function streamsOf(tenant: number, receiverPort: number): StreamRow[] {
       endpoint: `http://127.0.0.1:${receiverPort}/${tenant}/${stream}`,
       authorization: { method: 'bearer', token: 'token-of-the-bench' },
     };
+    const id = makeId('est_', now, systemRandom);
+    const sealed = (value: unknown, column: 'destination' | 'signing_secrets'): Uint8Array =>
+      seal.seal(JSON.stringify(value), placeOfStream({ tenant, id }, column), check);
     return {
       tenant,
-      id: makeId('est_', now, systemRandom),
+      id,
       name: `stream-${stream}`,
-      destination: seal.seal(JSON.stringify(destination)),
-      signingSecrets: seal.seal(
-        JSON.stringify([{ secret: makeSecret(systemRandom), createdAt: now }]),
+      destination: sealed(destination, 'destination'),
+      signingSecrets: sealed(
+        [{ secret: makeSecret(systemRandom), createdAt: now }],
+        'signing_secrets',
       ),
     };
   });

@@ -242,8 +242,8 @@ function conflictsOf(config: Config): string[] {
     const wrong = `"${tenantDomainOf(config)}" is not the host of LEAT_PUBLIC_URL`;
     problems.push(problemLine({ ...settings.tenantDomain, example }, wrong));
   }
-  if (config.store.engine === 'postgres' && config.secretKey === undefined) {
-    problems.push(problemLine(settings.secretKey, 'is required with a postgres store'));
+  if (config.store.engine === 'postgres' && config.secretKeys === undefined) {
+    problems.push(problemLine(settings.secretKeys, 'is required with a postgres store'));
   }
   return problems;
 }

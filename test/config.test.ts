@@ -18,6 +18,7 @@ import {
 } from '../src/config.ts';
 
 const key = Buffer.alloc(32, 7).toString('base64');
+const otherKey = Buffer.alloc(32, 8).toString('base64');
 
 /** Every variable: its default, valid texts with their values, and invalid texts. */
 const variables: Record<
@@ -164,8 +165,11 @@ const variables: Record<
     bad: ['6', '101', '12.5', '-12'],
   },
   LEAT_SECRET_KEY: {
-    name: 'secretKey',
-    good: [[key, new Uint8Array(32).fill(7)]],
+    name: 'secretKeys',
+    good: [
+      [key, [new Uint8Array(32).fill(7)]],
+      [`${key},${otherKey}`, [new Uint8Array(32).fill(7), new Uint8Array(32).fill(8)]],
+    ],
     bad: [
       Buffer.alloc(31).toString('base64'),
       Buffer.alloc(33).toString('base64'),
@@ -174,6 +178,11 @@ const variables: Record<
       `${key}\n`,
       `${key.slice(0, -2)}d=`,
       Buffer.alloc(32, 255).toString('base64url'),
+      `${key},`,
+      `,${key}`,
+      `${key}, ${otherKey}`,
+      `${key},${key}`,
+      `${key},${otherKey},${Buffer.alloc(32, 9).toString('base64')}`,
     ],
   },
   LEAT_TENANT_NAME: {

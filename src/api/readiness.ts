@@ -89,4 +89,5 @@ const texts: Record<UnavailableReason, string> = {
   read_only: 'The store can only be read.',
   full: 'The disk of the store is full.',
   outdated: 'A newer version of Leat changed the store so that this one may not use it.',
+  key: 'LEAT_SECRET_KEY of this node lacks the key that seals the secrets in the store.',
 };

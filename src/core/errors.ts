@@ -22,9 +22,10 @@ export class StoreUnavailable extends Error {
 
 /**
  * `away`: cannot be reached, or failed in another way. `read_only` and `full`: reads still work.
- * `outdated`: see {@link StoreOutdated}.
+ * `outdated`: see {@link StoreOutdated}. `key`: another process has changed the key of the secrets,
+ * and this one lacks the new key.
  */
-export type UnavailableReason = 'away' | 'read_only' | 'full' | 'outdated';
+export type UnavailableReason = 'away' | 'read_only' | 'full' | 'outdated' | 'key';
 
 /** A newer version of the program has changed the schema incompatibly. */
 export class StoreOutdated extends StoreUnavailable {

@@ -178,12 +178,26 @@ export const proxies: Parse<readonly string[]> = (text) => {
 };
 
 /** 32 bytes in base64, as `openssl rand -base64 32` prints them. */
-export const key32: Parse<Uint8Array> = (text) => {
+const key32: Parse<Uint8Array> = (text) => {
   const bytes = Buffer.from(text, 'base64');
   // The decoder skips invalid characters; only valid base64 is encoded to the same text again.
   const isBase64 = bytes.length === 32 && bytes.toString('base64') === text;
-  return isBase64 ? { value: new Uint8Array(bytes) } : { problem: 'is not 32 bytes in base64' };
+  return isBase64 ? { value: new Uint8Array(bytes) } : noKey;
 };
+
+/** One key, or two with a comma between them. */
+export const keys32: Parse<readonly Uint8Array[]> = (text) => {
+  const parts = text.split(',');
+  const [first, second = first] = parts.map(key32);
+  if (first === undefined || 'problem' in first) return first ?? noKey;
+  if (second === undefined || 'problem' in second) return noSecondKey;
+  if (parts.length > 2) return { problem: 'has more than two keys' };
+  if (parts[0] === parts[1]) return { problem: 'has the same key twice' };
+  return { value: parts.length === 1 ? [first.value] : [first.value, second.value] };
+};
+
+const noKey = { problem: 'is not 32 bytes in base64' };
+const noSecondKey = { problem: 'has a second key that is not 32 bytes in base64' };
 
 /** `sqlite:<path>`, `sqlite::memory:`, `sqlite:file:<URI>`, or a PostgreSQL URL of one or more hosts. */
 export const storeLocation: Parse<StoreLocation> = (text) => {

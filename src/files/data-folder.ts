@@ -2,7 +2,7 @@ import { link, mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RandomBytes } from '../core/clock.ts';
 import { codeOf, StartRefused } from '../core/errors.ts';
-import { key32 } from '../core/value.ts';
+import { keys32 } from '../core/value.ts';
 import { syncPath, writeAtomically } from './atomic-write.ts';
 
 const KEY_BYTES = 32;
@@ -11,30 +11,54 @@ const OWNER_ONLY = 0o600;
 const names = { secretKey: 'secret.key', credentials: 'bootstrap.json' };
 
 /**
- * Returns the key that seals stored secrets, from `secret.key` in the folder; creates it when it is
+ * Returns the keys of stored secrets, from `secret.key` in the folder; creates one when the file is
  * missing (docs/http-api.md#secret-key). Concurrent starts agree on one key, and an interrupted start
  * leaves either the complete key or none.
  *
  * Throws `StartRefused` when the folder cannot be used or the file has no key.
  */
-export async function loadOrCreateSecretKey(
+export async function loadOrCreateSecretKeys(
   folder: string,
   random: RandomBytes,
-): Promise<Uint8Array> {
-  const stored = await readSecretKey(folder);
+): Promise<readonly Uint8Array[]> {
+  const stored = await readSecretKeys(folder);
   if (stored !== undefined) return stored;
-  const text = `${Buffer.from(random(KEY_BYTES)).toString('base64')}\n`;
-  return keyIn(folder, await createDataFile({ folder, name: names.secretKey, text }, random));
+  const text = textOf([random(KEY_BYTES)]);
+  return keysIn(folder, await createDataFile({ folder, name: names.secretKey, text }, random));
 }
 
-/** Returns the key of {@link loadOrCreateSecretKey} without creating it; `undefined` when there is none. */
-export async function readSecretKey(folder: string): Promise<Uint8Array | undefined> {
+/** Returns the keys of {@link loadOrCreateSecretKeys} without creating one; `undefined` when there is none. */
+export async function readSecretKeys(folder: string): Promise<readonly Uint8Array[] | undefined> {
   const text = await readDataFile(folder, names.secretKey);
-  return text === undefined ? undefined : keyIn(folder, text);
+  return text === undefined ? undefined : keysIn(folder, text);
 }
 
-function keyIn(folder: string, text: string): Uint8Array {
-  const parsed = key32(text.trim());
+/** Replaces the keys of {@link loadOrCreateSecretKeys}; they are on the disk afterwards. */
+export async function writeSecretKeys(
+  folder: string,
+  keys: readonly Uint8Array[],
+  random: RandomBytes,
+): Promise<void> {
+  await writeDataFile({ folder, name: names.secretKey, text: textOf(keys) }, random);
+}
+
+/** Keeps a key that `secret.key` has no longer, in a file with its id; returns the path. */
+export async function keepFormerKey(
+  folder: string,
+  { id, key }: { readonly id: string; readonly key: Uint8Array },
+  random: RandomBytes,
+): Promise<string> {
+  const name = `${names.secretKey}.${id}`;
+  await createDataFile({ folder, name, text: textOf([key]) }, random);
+  return join(folder, name);
+}
+
+function textOf(keys: readonly Uint8Array[]): string {
+  return `${keys.map((key) => Buffer.from(key).toString('base64')).join(',')}\n`;
+}
+
+function keysIn(folder: string, text: string): readonly Uint8Array[] {
+  const parsed = keys32(text.trim());
   if ('value' in parsed) return parsed.value;
   const file = join(folder, names.secretKey);
   throw new StartRefused(

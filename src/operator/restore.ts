@@ -5,7 +5,7 @@ import { type Config, dataFolderOf } from '../config.ts';
 import type { Clock, Millis, RandomBytes } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
 import { StartRefused } from '../core/errors.ts';
-import { readSecretKey } from '../files/data-folder.ts';
+import { readSecretKeys } from '../files/data-folder.ts';
 import { openStore } from '../store/open.ts';
 import type { Store } from '../store/port/store.ts';
 import type { StreamPosition } from '../store/port/overview.ts';
@@ -29,7 +29,7 @@ export async function restore(source: string, deps: RestoreDeps): Promise<string
   const { config, random, note, signal } = deps;
   const file = fileOf(config);
   await refuseOtherFiles(source, file);
-  const secretKey = await keyFor(config);
+  const secretKeys = await keysFor(config);
   note(`Checking ${source} …`);
   checkCopy(source);
   signal.throwIfAborted();
@@ -41,7 +41,7 @@ export async function restore(source: string, deps: RestoreDeps): Promise<string
     // Opening checks the key and migrates an older schema.
     const store = await openStore({
       location: { engine: 'sqlite', path: draft },
-      secretKey,
+      secretKeys,
       random,
       clock: deps.clock,
     }).catch((error: unknown) => {
@@ -92,11 +92,11 @@ async function exists(path: string): Promise<boolean> {
   );
 }
 
-/** Returns the key of the backup; never creates one, because a new key decrypts nothing. */
-async function keyFor(config: Config): Promise<Uint8Array> {
+/** Returns the keys of the backup; never creates one, because a new key decrypts nothing. */
+async function keysFor(config: Config): Promise<readonly Uint8Array[]> {
   const folder = dataFolderOf(config);
-  const key = config.secretKey ?? (await readSecretKey(folder));
-  if (key !== undefined) return key;
+  const keys = config.secretKeys ?? (await readSecretKeys(folder));
+  if (keys !== undefined) return keys;
   throw new StartRefused(
     `LEAT_SECRET_KEY: is not set and ${folder} has no secret.key: copy the key of the backup there.`,
   );

@@ -1,7 +1,7 @@
 import { dataFolderOf } from '../config.ts';
 import { StartRefused } from '../core/errors.ts';
 import { type StoreLocation, storeLocation } from '../core/value.ts';
-import { readSecretKey } from '../files/data-folder.ts';
+import { readSecretKeys } from '../files/data-folder.ts';
 import { load, print, type ProgramContext } from './context.ts';
 
 /**
@@ -15,7 +15,7 @@ export async function runMigrateStore(
   const { clock, random, stderr } = context;
   const from = storeOf('--from', locations.from);
   const to = storeOf('--to', locations.to);
-  const { secretKey } = load().config;
+  const { secretKeys } = load().config;
   const folder = dataFolderOf({ store: from });
   const { describeMigrated, migrateStore } =
     await import('../store/migrate-store/migrate-store.ts');
@@ -23,14 +23,14 @@ export async function runMigrateStore(
   const migrated = await migrateStore({
     from,
     to,
-    secretKey: async () => secretKey ?? generatedKey(folder),
+    secretKeys: async () => secretKeys ?? generatedKeys(folder),
     random,
     clock,
     progress: createMigrateProgress(stderr, clock.elapsedMs),
   });
   if (migrated.wasComplete) return print(context, describeMigrated(migrated));
   const key =
-    secretKey === undefined ? ` and LEAT_SECRET_KEY to what ${folder}/secret.key has` : '';
+    secretKeys === undefined ? ` and LEAT_SECRET_KEY to what ${folder}/secret.key has` : '';
   print(
     context,
     `${describeMigrated(migrated)}\nNext: set LEAT_STORE to the database${key}, then leat start.`,
@@ -44,10 +44,10 @@ function storeOf(option: string, text: string): StoreLocation {
   throw new StartRefused(`${option}: what it names ${parsed.problem}`);
 }
 
-/** Reads the key of the source; never creates one, because a new key cannot decrypt anything. */
-async function generatedKey(folder: string): Promise<Uint8Array> {
-  const key = await readSecretKey(folder);
-  if (key !== undefined) return key;
+/** Reads the keys of the source; never creates one, because a new key cannot decrypt anything. */
+async function generatedKeys(folder: string): Promise<readonly Uint8Array[]> {
+  const keys = await readSecretKeys(folder);
+  if (keys !== undefined) return keys;
   throw new StartRefused(
     `LEAT_SECRET_KEY: is not set and ${folder} has no secret.key, set the key the source was first started with`,
   );

@@ -1,5 +1,5 @@
 import type { Setting } from '../core/setting.ts';
-import { key32, storeLocation, wholeNumber } from '../core/value.ts';
+import { keys32, storeLocation, wholeNumber } from '../core/value.ts';
 
 /** The store and the key that encrypts its secrets. */
 export const storeSettings = {
@@ -16,12 +16,12 @@ export const storeSettings = {
     fallback: '12',
     doc: 'maximum PostgreSQL connections of one process',
   },
-  secretKey: {
+  secretKeys: {
     variable: 'LEAT_SECRET_KEY',
-    parse: key32,
+    parse: keys32,
     otherwise: 'generated',
     example: '$(openssl rand -base64 32)',
-    doc: 'encrypts stored secrets; generated into the data folder with sqlite',
+    doc: 'encrypts stored secrets; generated into the data folder with sqlite; two keys, new,former, to change it',
     secret: 'all',
   },
 } as const satisfies Record<string, Setting>;

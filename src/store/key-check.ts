@@ -1,23 +1,58 @@
-import { StartRefused } from '../core/errors.ts';
-import { SealBroken, type Seal } from './seal.ts';
+import { StartRefused, StoreUnavailable } from '../core/errors.ts';
+import type { KeyCheck, Seal } from './seal.ts';
 
-/** The text that the first start of a store seals and every later start opens. */
-export const keyCheck = 'Leat';
-
-/** Throws `StartRefused` unless the secret key is the one that sealed the text. */
-export function passesKeyCheck(name: string, seal: Seal, sealed: Uint8Array | undefined): void {
-  if (sealed !== undefined && opensCheck(seal, sealed)) return;
-  throw new StartRefused(
-    `LEAT_SECRET_KEY: does not fit the secrets in ${name}, set the key this store was first started with`,
-  );
+/** The row `key_check` of a store. */
+export interface KeyCheckRow {
+  readonly sealed: Uint8Array;
 }
 
-/** Returns whether the key is the one that sealed the text. */
-function opensCheck(seal: Seal, sealed: Uint8Array): boolean {
-  try {
-    return seal.open(sealed) === keyCheck;
-  } catch (error) {
-    if (error instanceof SealBroken) return false;
-    throw error;
+/** The key check of a new store: the first key seals, and every seal is bound. */
+export function firstKeyCheck({ keys }: Seal): KeyCheck {
+  const [key = ''] = keys.ids();
+  return { key, isBound: true, former: undefined, hasUnbound: false };
+}
+
+/**
+ * Returns the key check of a store that is opened. Throws `StartRefused` unless this process has
+ * the keys that the store needs.
+ */
+export function passedKeyCheck(name: string, seal: Seal, row: KeyCheckRow | undefined): KeyCheck {
+  const check = row === undefined ? { problem: '' } : seal.readCheck(row.sealed);
+  if ('problem' in check) {
+    throw new StartRefused(`LEAT_SECRET_KEY: does not fit the secrets in ${name}${check.problem}`);
   }
+  return check;
+}
+
+/** Does the same for a store in use, which may have changed since: throws `StoreUnavailable`. */
+export function currentKeyCheck(seal: Seal, row: KeyCheckRow | undefined): KeyCheck {
+  if (row === undefined) {
+    throw new StoreUnavailable(
+      'The key check of the store is missing: a restore may be under way.',
+    );
+  }
+  const check = seal.readCheck(row.sealed);
+  if ('problem' in check) throw lacksKey(check.problem);
+  return check;
+}
+
+/**
+ * Takes over what the key check of a store in use says. Returns the reason for which this process
+ * must stop using the store: another process has changed the key, and this one lacks the new key.
+ */
+export function followKeyCheck(
+  seal: Seal,
+  row: KeyCheckRow | undefined,
+): StoreUnavailable | undefined {
+  // Its absence is noticed by the commands that need it.
+  if (row === undefined) return undefined;
+  const check = seal.readCheck(row.sealed);
+  if ('problem' in check) return lacksKey(check.problem);
+  seal.follow(check);
+  return undefined;
+}
+
+function lacksKey(problem: string): StoreUnavailable {
+  const message = `LEAT_SECRET_KEY: does not fit the secrets in the store any more${problem}`;
+  return new StoreUnavailable(message, { reason: 'key' });
 }

@@ -7,8 +7,11 @@ import { openSqliteStore } from './sqlite/store.ts';
 export interface StoreOptions {
   /** `LEAT_STORE` after parsing; `file` may be absent when `path` is not a URI. */
   readonly location: StoreLocation | { readonly engine: 'sqlite'; readonly path: string };
-  /** 32 bytes; seals the secrets that the store keeps. */
-  readonly secretKey: Uint8Array;
+  /**
+   * The keys of LEAT_SECRET_KEY, 32 bytes each. The store says which one seals its secrets; the first
+   * one does in a new store.
+   */
+  readonly secretKeys: readonly Uint8Array[];
   readonly random: RandomBytes;
   /** The clock of leases and ages where the engine has none of its own, and of pauses. */
   readonly clock: Clock;

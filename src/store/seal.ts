@@ -1,11 +1,29 @@
 import { createCipheriv, createDecipheriv } from 'node:crypto';
 import type { RandomBytes } from '../core/clock.ts';
+import { createKeyRing, keyIdBytes, type KeyRing } from './key-ring.ts';
+import type { SealState } from './port/secrets.ts';
+import { keyCheckPlace, type Place } from './sealed-columns.ts';
 
 /** Keeps secrets unreadable in the database, and detects changes to them there. */
 export interface Seal {
-  seal(text: string): Uint8Array;
-  /** Throws `SealBroken` when the bytes were made with another key, or are damaged. */
-  open(sealed: Uint8Array): string;
+  readonly keys: KeyRing;
+  /** Seals as the store's key check requires. */
+  seal(text: string, place: Place, check: KeyCheck): Uint8Array;
+  /**
+   * Throws `SealBroken` when the bytes were made for another place or with a key that this process
+   * lacks, when they are damaged, or when they are unbound and the key check excludes that.
+   */
+  open(sealed: Uint8Array, place: Place): string;
+  /** Returns whether sealed bytes are already as the key check requires new ones to be. */
+  isCurrent(sealed: Uint8Array, check: KeyCheck): boolean;
+  /** Reads the key check of a store, or returns why this process must not use the store. */
+  readCheck(sealed: Uint8Array): KeyCheck | { readonly problem: string };
+  /** Returns the sealed form of a key check; it must be bound. */
+  sealCheck(check: KeyCheck): Uint8Array;
+  /** Opens from now on what the key check allows. */
+  follow(check: KeyCheck): void;
+  /** Returns whether the key check that was followed last lets seals be bound. */
+  isBound(): boolean;
 }
 
 /** A sealed secret cannot be opened. The message has no part of it. */
@@ -14,33 +32,131 @@ export class SealBroken extends Error {
 }
 
 /**
- * Creates a seal with `key`, 32 bytes: AES-256-GCM (NIST SP 800-38D). The sealed form is `version
- * (1 byte) | nonce (12) | ciphertext | tag (16)`. A random nonce is safe for 2^32 texts under one
- * key, far more than there are secrets to store.
+ * The state of a store's seals. Its sealing key authenticates it: it is the content of the store's
+ * key check, whose own seal names the key.
  */
-export function createSeal(key: Uint8Array, random: RandomBytes): Seal {
-  if (key.length !== 32) throw new RangeError('The key of a seal has 32 bytes.');
+export type KeyCheck = SealState;
+
+/** What an older program sealed at the first start of a store, and opens at every later one. */
+const unboundCheck = 'Leat';
+
+/**
+ * Creates a seal with keys of 32 bytes each: AES-256-GCM (NIST SP 800-38D). A random nonce is safe
+ * for 2^32 texts under one key, far more than there are secrets to store.
+ *
+ * A bound seal is `2 (1 byte) | id of the key (6) | nonce (12) | ciphertext | tag (16)` and
+ * authenticates its place. Older programs made unbound ones, `1 | nonce | ciphertext | tag`. The
+ * first byte is authenticated too, so that neither turns into the other.
+ */
+export function createSeal(secretKeys: readonly Uint8Array[], random: RandomBytes): Seal {
+  const keys = createKeyRing(secretKeys);
+  let followed = { isBound: true, hasUnbound: false };
+  const openBound = (bytes: Buffer, place: Place): string => {
+    const id = boundKeyOf(bytes);
+    if (id === undefined) throw broken();
+    const key = keys.get(id);
+    if (key === undefined) throw new SealBroken(`${doesNotOpen} LEAT_SECRET_KEY lacks key ${id}.`);
+    return decrypt(key, bytes.subarray(boundHeaderBytes), boundData(id, place));
+  };
+  const openUnbound = (bytes: Buffer): { readonly id: string; readonly text: string } => {
+    for (const id of keys.ids()) {
+      const text = tryDecrypt(keys.get(id), bytes.subarray(1));
+      if (text !== undefined) return { id, text };
+    }
+    throw broken();
+  };
+  const seal = (text: string, place: Place, { key: id, isBound }: Form): Uint8Array => {
+    const key = keys.get(id);
+    if (key === undefined) throw new SealBroken(`LEAT_SECRET_KEY lacks key ${id}.`);
+    const nonce = random(nonceBytes);
+    if (!isBound) return Buffer.concat([unboundHeader, encrypt(key, nonce, text, unboundHeader)]);
+    return Buffer.concat([boundHeader(id), encrypt(key, nonce, text, boundData(id, place))]);
+  };
   return {
-    seal: (text) => {
-      const nonce = random(nonceBytes);
-      const cipher = createCipheriv(algorithm, key, nonce, options).setAAD(header);
-      const sealed = [header, nonce, cipher.update(text, 'utf8'), cipher.final()];
-      return Buffer.concat([...sealed, cipher.getAuthTag()]);
+    keys,
+    seal,
+    open: (sealed, place) => {
+      const bytes = bufferOf(sealed);
+      if (bytes[0] === bound) return openBound(bytes, place);
+      if (bytes[0] !== unbound || bytes.length < 1 + nonceBytes + tagBytes) throw broken();
+      if (!followed.hasUnbound)
+        throw new SealBroken(`${doesNotOpen} It is not bound to its place.`);
+      return openUnbound(bytes).text;
     },
-    open: (sealed) => {
-      const bytes = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength);
-      if (bytes[0] !== version || bytes.length < 1 + nonceBytes + tagBytes) throw broken();
-      const nonce = bytes.subarray(1, 1 + nonceBytes);
-      const decipher = createDecipheriv(algorithm, key, nonce, options).setAAD(header);
-      decipher.setAuthTag(bytes.subarray(-tagBytes));
+    isCurrent: (sealed, { key, isBound }) => {
+      const bytes = bufferOf(sealed);
+      return isBound ? boundKeyOf(bytes) === key : bytes[0] === unbound;
+    },
+    readCheck: (sealed) => {
       try {
-        const text = decipher.update(bytes.subarray(1 + nonceBytes, -tagBytes));
-        return Buffer.concat([text, decipher.final()]).toString('utf8');
+        return readCheck(keys, bufferOf(sealed), { openBound, openUnbound });
       } catch (error) {
-        throw broken(error);
+        if (error instanceof SealBroken) return { problem: otherKey(keys) };
+        throw error;
       }
     },
+    sealCheck: (check) => {
+      if (!check.isBound)
+        throw new Error('An unbound key check is written by older programs only.');
+      const { former, hasUnbound } = check;
+      return seal(JSON.stringify({ former, unbound: hasUnbound }), keyCheckPlace, check);
+    },
+    follow: (check) => {
+      followed = check;
+    },
+    isBound: () => followed.isBound,
   };
+}
+
+type Form = Pick<KeyCheck, 'key' | 'isBound'>;
+
+interface Openers {
+  readonly openBound: (bytes: Buffer, place: Place) => string;
+  readonly openUnbound: (bytes: Buffer) => { readonly id: string; readonly text: string };
+}
+
+function readCheck(
+  keys: KeyRing,
+  bytes: Buffer,
+  { openBound, openUnbound }: Openers,
+): KeyCheck | { readonly problem: string } {
+  if (bytes[0] === unbound && bytes.length >= 1 + nonceBytes + tagBytes) {
+    const { id, text } = openUnbound(bytes);
+    if (text !== unboundCheck) return { problem: otherKey(keys) };
+    return { key: id, isBound: false, former: undefined, hasUnbound: true };
+  }
+  const key = boundKeyOf(bytes);
+  if (key === undefined) return { problem: otherKey(keys) };
+  if (keys.get(key) === undefined) return { problem: lacks(keys, key) };
+  const { former, unbound: left } = JSON.parse(openBound(bytes, keyCheckPlace)) as {
+    readonly former?: string;
+    readonly unbound: boolean;
+  };
+  if (former !== undefined && keys.get(former) === undefined) {
+    return { problem: unfinished(keys, { key, former }) };
+  }
+  return { key, isBound: true, former, hasUnbound: left };
+}
+
+// The texts continue "LEAT_SECRET_KEY: does not fit the secrets in <store>".
+
+function otherKey(keys: KeyRing): string {
+  return `, set the key this store was first started with; this is ${listOf(keys)}`;
+}
+
+function lacks(keys: KeyRing, id: string): string {
+  return `, which key ${id} seals: set that key; this is ${listOf(keys)}`;
+}
+
+function unfinished(keys: KeyRing, { key, former }: { key: string; former: string }): string {
+  return (
+    `, of which some are still sealed with key ${former}: set both keys, ${key},${former}, and run ` +
+    `leat secrets rotate to its end; this is ${listOf(keys)}`
+  );
+}
+
+function listOf(keys: KeyRing): string {
+  return `key ${keys.ids().join(',')}`;
 }
 
 const algorithm = 'aes-256-gcm';
@@ -48,10 +164,65 @@ const nonceBytes = 12;
 const tagBytes = 16;
 /** Without a fixed length GCM would accept a tag cut to 4 bytes, which can be guessed. */
 const options = { authTagLength: tagBytes };
-/** The version of the format, so that another algorithm can follow; authenticated like the text. */
-const version = 1;
-const header = Uint8Array.of(version);
+
+/** The first byte: the version of the format. */
+const unbound = 1;
+const bound = 2;
+const unboundHeader = Buffer.of(unbound);
+const boundHeaderBytes = 1 + keyIdBytes;
+
+function boundHeader(id: string): Buffer {
+  return Buffer.concat([Buffer.of(bound), Buffer.from(id, 'hex')]);
+}
+
+/** Returns what a bound seal authenticates besides its text. */
+function boundData(id: string, { table, tenant, row, column }: Place): Buffer {
+  const place = JSON.stringify([table, tenant, row, column]);
+  return Buffer.concat([boundHeader(id), Buffer.from(place)]);
+}
+
+/** Returns the id in a bound seal; `undefined` for anything else. */
+function boundKeyOf(bytes: Buffer): string | undefined {
+  const isBound = bytes[0] === bound && bytes.length >= boundHeaderBytes + nonceBytes + tagBytes;
+  return isBound ? bytes.toString('hex', 1, boundHeaderBytes) : undefined;
+}
+
+function encrypt(key: Uint8Array, nonce: Uint8Array, text: string, data: Uint8Array): Buffer {
+  const cipher = createCipheriv(algorithm, key, nonce, options).setAAD(data);
+  const encrypted = [nonce, cipher.update(text, 'utf8'), cipher.final()];
+  return Buffer.concat([...encrypted, cipher.getAuthTag()]);
+}
+
+/** Opens `nonce | ciphertext | tag`. */
+function decrypt(key: Uint8Array, bytes: Buffer, data: Uint8Array): string {
+  const nonce = bytes.subarray(0, nonceBytes);
+  const decipher = createDecipheriv(algorithm, key, nonce, options).setAAD(data);
+  decipher.setAuthTag(bytes.subarray(-tagBytes));
+  try {
+    const text = decipher.update(bytes.subarray(nonceBytes, -tagBytes));
+    return Buffer.concat([text, decipher.final()]).toString('utf8');
+  } catch (error) {
+    throw broken(error);
+  }
+}
+
+function tryDecrypt(key: Uint8Array | undefined, bytes: Buffer): string | undefined {
+  try {
+    return key && decrypt(key, bytes, unboundHeader);
+  } catch (error) {
+    if (error instanceof SealBroken) return undefined;
+    throw error;
+  }
+}
+
+function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
+const doesNotOpen = 'A stored secret does not open.';
 
 function broken(cause?: unknown): SealBroken {
-  return new SealBroken('A stored secret does not open: another key, or damaged bytes.', { cause });
+  return new SealBroken('A stored secret does not open: another key or place, or damaged bytes.', {
+    cause,
+  });
 }

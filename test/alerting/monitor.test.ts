@@ -33,7 +33,7 @@ interface TestFailure {
 async function openFixture(t: TestContext, clock: ManualClock) {
   const store = await openStore({
     location: { engine: 'sqlite', path: ':memory:' },
-    secretKey: new Uint8Array(32),
+    secretKeys: [new Uint8Array(32)],
     random: randomBytes,
     clock: systemClock,
   });

@@ -172,7 +172,7 @@ export function openMemoryStore(time: StoreTime = createGuardedTime(systemClock)
   const location = { path: ':memory:', file: undefined };
   const defer = (action: () => void): void => void setImmediate(action);
   const report = (): void => undefined;
-  const deps = { secretKey: randomBytes(32), random, clock: systemClock, time, defer, report };
+  const deps = { secretKeys: [randomBytes(32)], random, clock: systemClock, time, defer, report };
   return openSqliteStore(location, deps);
 }
 

@@ -112,7 +112,7 @@ export async function createDeliveryFixture(
   const clock = createManualClock();
   const store = await openStore({
     location: { engine: 'sqlite', path: ':memory:' },
-    secretKey: new Uint8Array(32),
+    secretKeys: [new Uint8Array(32)],
     random: randomBytes,
     clock,
     defer: queueMicrotask,

@@ -27,7 +27,7 @@ interface ReplaceableFixture extends DeliveryFixture {
 async function createReplaceableFixture(t: TestContext): Promise<ReplaceableFixture> {
   const other = await openStore({
     location: { engine: 'sqlite', path: ':memory:' },
-    secretKey: new Uint8Array(32),
+    secretKeys: [new Uint8Array(32)],
     random: randomBytes,
     clock: createManualClock(),
     defer: queueMicrotask,

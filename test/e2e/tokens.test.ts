@@ -334,7 +334,7 @@ async function tokenFor(client: Credentials, forAudience: string): Promise<strin
 async function privateKeyIn({ file }: TempStore): Promise<JWK> {
   const store = await openStore({
     location: { engine: 'sqlite', path: file },
-    secretKey,
+    secretKeys: [secretKey],
     random: systemRandom,
     clock: systemClock,
   });

@@ -9,39 +9,44 @@ import { StartRefused } from '../../src/core/errors.ts';
 import {
   credentialsFile,
   writeCredentials,
-  loadOrCreateSecretKey,
-  readSecretKey,
+  loadOrCreateSecretKeys,
+  readSecretKeys,
+  writeSecretKeys,
+  keepFormerKey,
 } from '../../src/files/data-folder.ts';
 
 const random: RandomBytes = (count) => randomBytes(count);
 const credentials = { clientId: 'operator', clientSecret: 'secret-of-the-operator' };
 
-describe('loadOrCreateSecretKey', () => {
-  test('loadOrCreateSecretKey creates the key once, readable by its owner only, and leaves no other file', async (t) => {
+describe('loadOrCreateSecretKeys', () => {
+  test('loadOrCreateSecretKeys creates the key once, readable by its owner only, and leaves no other file', async (t) => {
     const folder = join(await freshFolder(t), 'data');
-    const made = await loadOrCreateSecretKey(folder, random);
-    assert.equal(made.length, 32);
-    assert.deepEqual(await loadOrCreateSecretKey(folder, random), made);
+    const made = await loadOrCreateSecretKeys(folder, random);
+    assert.deepEqual(
+      made.map((key) => key.length),
+      [32],
+    );
+    assert.deepEqual(await loadOrCreateSecretKeys(folder, random), made);
     assert.deepEqual(await readdir(folder), ['secret.key']);
     assert.equal((await stat(join(folder, 'secret.key'))).mode & 0o777, 0o600);
     assert.equal((await stat(folder)).mode & 0o777, 0o700);
   });
 
-  test('readSecretKey: does not create the key', async (t) => {
+  test('readSecretKeys: does not create the key', async (t) => {
     const folder = await freshFolder(t);
-    assert.equal(await readSecretKey(folder), undefined);
+    assert.equal(await readSecretKeys(folder), undefined);
     assert.deepEqual(await readdir(folder), []);
-    const made = await loadOrCreateSecretKey(folder, random);
-    assert.deepEqual(await readSecretKey(folder), made);
+    const made = await loadOrCreateSecretKeys(folder, random);
+    assert.deepEqual(await readSecretKeys(folder), made);
   });
 
   test('concurrent starts use one key', async (t) => {
     const folder = await freshFolder(t);
     const keys = await Promise.all(
-      Array.from({ length: 8 }, () => loadOrCreateSecretKey(folder, random)),
+      Array.from({ length: 8 }, () => loadOrCreateSecretKeys(folder, random)),
     );
     const file = await readFile(join(folder, 'secret.key'), 'utf8');
-    for (const key of keys) assert.equal(Buffer.from(key).toString('base64'), file.trim());
+    for (const [key = ''] of keys) assert.equal(Buffer.from(key).toString('base64'), file.trim());
     assert.deepEqual(await readdir(folder), ['secret.key']);
   });
 
@@ -53,40 +58,61 @@ describe('loadOrCreateSecretKey', () => {
       left -= 1;
       return randomBytes(count);
     };
-    await assert.rejects(loadOrCreateSecretKey(folder, cutOff), /power cut/);
-    assert.equal((await loadOrCreateSecretKey(folder, random)).length, 32);
+    await assert.rejects(loadOrCreateSecretKeys(folder, cutOff), /power cut/);
+    assert.equal((await loadOrCreateSecretKeys(folder, random)).length, 1);
+  });
+
+  test('writeSecretKeys: two keys are read back in their order, readable by the owner only', async (t) => {
+    const folder = await freshFolder(t);
+    const keys = [new Uint8Array(32).fill(1), new Uint8Array(32).fill(2)];
+    await loadOrCreateSecretKeys(folder, random);
+    await writeSecretKeys(folder, keys, random);
+    assert.deepEqual(await readSecretKeys(folder), keys);
+    assert.deepEqual(await loadOrCreateSecretKeys(folder, random), keys);
+    assert.deepEqual(await readdir(folder), ['secret.key']);
+    assert.equal((await stat(join(folder, 'secret.key'))).mode & 0o777, 0o600);
+  });
+
+  test('keepFormerKey: never replaces a file of the same name', async (t) => {
+    const folder = await freshFolder(t);
+    const [key, other] = [new Uint8Array(32).fill(1), new Uint8Array(32).fill(2)];
+    const path = await keepFormerKey(folder, { id: 'abc', key }, random);
+    assert.equal(path, join(folder, 'secret.key.abc'));
+    await keepFormerKey(folder, { id: 'abc', key: other }, random);
+    assert.equal(await readFile(path, 'utf8'), `${Buffer.from(key).toString('base64')}\n`);
+    assert.equal((await stat(path)).mode & 0o777, 0o600);
   });
 
   for (const text of ['', 'c2hvcnQ=\n', `${'A'.repeat(43)}=x\n`, 'no key at all']) {
-    test(`loadOrCreateSecretKey refuses a file with ${JSON.stringify(text)}, and leaves it unchanged`, async (t) => {
+    test(`loadOrCreateSecretKeys refuses a file with ${JSON.stringify(text)}, and leaves it unchanged`, async (t) => {
       const folder = await freshFolder(t);
       await writeFile(join(folder, 'secret.key'), text);
       await assert.rejects(
-        loadOrCreateSecretKey(folder, random),
+        loadOrCreateSecretKeys(folder, random),
         refusal(/^LEAT_SECRET_KEY: \S+ does not/),
       );
       assert.equal(await readFile(join(folder, 'secret.key'), 'utf8'), text);
     });
   }
 
-  test('loadOrCreateSecretKey refuses a folder that is a file, in one line', async (t) => {
+  test('loadOrCreateSecretKeys refuses a folder that is a file, in one line', async (t) => {
     const file = join(await freshFolder(t), 'file');
     await writeFile(file, '');
     for (const folder of [file, join(file, 'below')]) {
       await assert.rejects(
-        loadOrCreateSecretKey(folder, random),
+        loadOrCreateSecretKeys(folder, random),
         refusal(/^LEAT_STORE: the data folder /),
       );
     }
   });
 
-  test('loadOrCreateSecretKey refuses a key that cannot be read, in one line', async (t) => {
+  test('loadOrCreateSecretKeys refuses a key that cannot be read, in one line', async (t) => {
     const folder = await freshFolder(t);
     await rm(join(folder, 'secret.key'), { force: true });
     // A folder of that name cannot be read by any user, root included.
-    await loadOrCreateSecretKey(join(folder, 'secret.key'), random);
+    await loadOrCreateSecretKeys(join(folder, 'secret.key'), random);
     await assert.rejects(
-      loadOrCreateSecretKey(folder, random),
+      loadOrCreateSecretKeys(folder, random),
       refusal(/^LEAT_STORE: the data folder /),
     );
   });

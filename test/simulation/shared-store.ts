@@ -43,7 +43,7 @@ type LogListener = (tenant: number, events: readonly LogEvent[]) => void;
 export const epochMillis = 1_772_357_400_000;
 
 const location = { path: ':memory:', file: undefined };
-const secretKey = new Uint8Array(32);
+const secretKeys = [new Uint8Array(32)];
 
 /** Not random, as nothing here depends on it: a history has to be the same each time. */
 const random = (count: number): Uint8Array => new Uint8Array(count).fill(7);
@@ -128,7 +128,7 @@ function open(
   const connection = openConnection(location);
   connection.deserialize(tables);
   const walSync = attach(connection);
-  const options = { secretKey, random, clock, defer: queueMicrotask, report: raise };
+  const options = { secretKeys, random, clock, defer: queueMicrotask, report: raise };
   const store = createSqliteStore(connection, options, walSync);
   store.watch(emit);
   const db = createDatabase(connection);
@@ -206,7 +206,7 @@ function forwardingPart(part: () => unknown): unknown {
 
 async function makeTables(): Promise<Uint8Array> {
   const connection: DatabaseSync = openConnection(location);
-  await prepareSchema(connection, location, createSeal(secretKey, random));
+  await prepareSchema(connection, location, createSeal(secretKeys, random));
   const tables = connection.serialize();
   connection.close();
   return tables;

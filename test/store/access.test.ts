@@ -75,7 +75,7 @@ const secretKey = randomBytes(32);
 function open(path: string): Promise<Store> {
   return openStore({
     location: { engine: 'sqlite', path },
-    secretKey,
+    secretKeys: [secretKey],
     random: randomBytes,
     clock: systemClock,
   });

@@ -21,7 +21,7 @@ const open = (path: string, time: StoreTime) => {
   const file = path === ':memory:' ? undefined : path;
   const defer = (action: () => void): void => void setImmediate(action);
   const report = (): void => undefined;
-  const deps = { secretKey, random, clock: systemClock, time, defer, report };
+  const deps = { secretKeys: [secretKey], random, clock: systemClock, time, defer, report };
   return openSqliteStore({ path, file }, deps);
 };
 
@@ -120,7 +120,7 @@ export function openUrl(url: string, time?: TestTime): Promise<Store> {
   const report = (): void => undefined;
   // No node of a test is ahead of the clock that the test sets.
   const clock = time === undefined ? systemClock : { ...systemClock, now: () => time.at };
-  return openStore({ location, secretKey, random, clock, report });
+  return openStore({ location, secretKeys: [secretKey], random, clock, report });
 }
 
 async function openDatabase(url: string): Promise<OpenedStore> {

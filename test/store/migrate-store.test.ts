@@ -226,7 +226,8 @@ describe('a refused migration', { concurrency: 2 }, () => {
     const databases = await filledDatabases(t);
     await assert.rejects(run(databases, silent, Buffer.alloc(32, 8)), {
       name: 'StartRefused',
-      message: /^LEAT_SECRET_KEY: does not fit the secrets in \S+leat\.db, set the key/,
+      message:
+        /^LEAT_SECRET_KEY: does not fit the secrets in \S+leat\.db, which key \w{12} seals: set/,
     });
     assert.deepEqual(await tablesOf(databases.url), []);
   });
@@ -288,7 +289,7 @@ describe('a refused migration', { concurrency: 2 }, () => {
       t.after(() => source.close());
       const rows = source.read(table, undefined, { rows: 100, characters: 1_000_000 });
       assert.ok(rows.length > 1);
-      const deps = { seal: createSeal(secretKey, systemRandom), keyProof: source.keyCheck };
+      const deps = { seal: createSeal([secretKey], systemRandom), keyProof: source.keyCheck };
       const targets = [
         await openMigrationTarget(databases.url, deps),
         await openMigrationTarget(databases.url, deps),
@@ -542,7 +543,7 @@ function run(
   return migrateStore({
     from: { engine: 'sqlite', path: file, file },
     to: { engine: 'postgres', url },
-    secretKey: async () => key,
+    secretKeys: async () => [key],
     random: systemRandom,
     clock: systemClock,
     progress,
@@ -736,7 +737,7 @@ async function openTarget(t: TestContext, databases: Databases): Promise<Store> 
 function openAt(where: string, key: Uint8Array): Promise<Store> {
   const parsed = storeLocation(where);
   assert.ok('value' in parsed);
-  const deps = { secretKey: key, random: systemRandom, clock: systemClock };
+  const deps = { secretKeys: [key], random: systemRandom, clock: systemClock };
   return openStore({ location: parsed.value, ...deps });
 }
 

@@ -17,20 +17,29 @@ describe('openStore', () => {
     const port = await freePort();
     const url = `postgres://leat:secret@127.0.0.1:${port}/leat`;
     const location = { engine: 'postgres', url } as const;
-    await assert.rejects(openStore({ location, secretKey, random, clock }), (error) => {
-      assert.ok(error instanceof StartRefused);
-      assert.equal(
-        error.message,
-        `LEAT_STORE: postgres://127.0.0.1:${port}/leat cannot be reached: nothing listens there, check host and port`,
-      );
-      return true;
-    });
+    await assert.rejects(
+      openStore({ location, secretKeys: [secretKey], random, clock }),
+      (error) => {
+        assert.ok(error instanceof StartRefused);
+        assert.equal(
+          error.message,
+          `LEAT_STORE: postgres://127.0.0.1:${port}/leat cannot be reached: nothing listens there, check host and port`,
+        );
+        return true;
+      },
+    );
   });
 
   test('openStore: a listener that throws does not affect an append, and its error is reported', async (t) => {
     const reported: unknown[] = [];
     const report = (error: unknown) => reported.push(error);
-    const store = await openStore({ location: memory, secretKey, random, clock, report });
+    const store = await openStore({
+      location: memory,
+      secretKeys: [secretKey],
+      random,
+      clock,
+      report,
+    });
     t.after(() => store.close());
     const tenant = await addTenant(store, 'main');
     const bug = new Error('a bug in a listener');
@@ -43,7 +52,7 @@ describe('openStore', () => {
   });
 
   test('close: resolves after the appends in progress; afterwards the store is unavailable', async () => {
-    const store = await openStore({ location: memory, secretKey, random, clock });
+    const store = await openStore({ location: memory, secretKeys: [secretKey], random, clock });
     const tenant = await addTenant(store, 'main');
     await store.ping();
     const appended = store.log.append(tenant.id, [newEvent()]);

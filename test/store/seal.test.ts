@@ -1,82 +1,215 @@
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
+import { createCipheriv, randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createSeal, SealBroken } from '../../src/store/seal.ts';
+import { keyIdOf } from '../../src/store/key-ring.ts';
+import { createSeal, type KeyCheck, type Seal, SealBroken } from '../../src/store/seal.ts';
+import { keyCheckPlace, type Place, placeIn } from '../../src/store/sealed-columns.ts';
 
 const key = randomBytes(32);
-const seal = createSeal(key, randomBytes);
+const former = randomBytes(32);
+const place = placeIn('streams', { tenant: 1, row: 'est_1' }, 'destination');
+const seal = createSeal([key], randomBytes);
+const check = checkOf(key);
+const unboundCheck: KeyCheck = { ...check, isBound: false, hasUnbound: true };
+const sealed = seal.seal('a secret', place, check);
 
 describe('seal', () => {
   test('seal: opens any text that it sealed', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 200 }), (text) => {
-        assert.equal(seal.open(seal.seal(text)), text);
+        assert.equal(seal.open(seal.seal(text, place, check), place), text);
       }),
       { numRuns: 200 },
     );
     for (const text of ['', '\u0000', 'x'.repeat(1_000_000)]) {
-      assert.equal(seal.open(seal.seal(text)), text);
+      assert.equal(seal.open(seal.seal(text, place, check), place), text);
     }
   });
 
-  test('seal: the sealed form is version, nonce, ciphertext and tag, without any of the text', () => {
-    const sealed = seal.seal('a secret');
-    assert.equal(sealed.length, 1 + 12 + 'a secret'.length + 16);
-    assert.equal(sealed[0], 1);
+  test('seal: the sealed form is version, key id, nonce, ciphertext and tag, without any of the text', () => {
+    assert.equal(sealed.length, 1 + 6 + 12 + 'a secret'.length + 16);
+    assert.equal(sealed[0], 2);
+    assert.equal(Buffer.from(sealed.subarray(1, 7)).toString('hex'), keyIdOf(key));
     assert.ok(!Buffer.from(sealed).includes('secret'));
   });
 
   test('seal: two sealed forms of one text differ', () => {
-    assert.notDeepEqual(seal.seal('same'), seal.seal('same'));
+    assert.notDeepEqual(seal.seal('same', place, check), seal.seal('same', place, check));
   });
 
   test('seal: takes its nonce from the random source', () => {
     const nonce = Buffer.alloc(12, 5);
     const counts: number[] = [];
-    const fixed = createSeal(key, (count) => (counts.push(count), nonce));
-    assert.deepEqual(Buffer.from(fixed.seal('x').subarray(1, 13)), nonce);
+    const fixed = createSeal([key], (count) => (counts.push(count), nonce));
+    assert.deepEqual(Buffer.from(fixed.seal('x', place, check).subarray(7, 19)), nonce);
     assert.deepEqual(counts, [12]);
   });
 
+  for (const [what, other] of Object.entries<Place>({
+    'another tenant': { ...place, tenant: 2 },
+    'another row': { ...place, row: 'est_2' },
+    'another column': { ...place, column: 'signing_secrets' },
+    'another table': { ...place, table: 'signing_keys' },
+    'the key check': keyCheckPlace,
+  })) {
+    test(`seal: a value copied to ${what} does not open there`, () => {
+      assert.throws(() => seal.open(sealed, other), SealBroken);
+      assert.equal(seal.open(sealed, place), 'a secret');
+    });
+  }
+
+  test('seal: a place cannot be written in two ways', () => {
+    const one = seal.seal('x', { ...place, row: 'a","b' }, check);
+    assert.throws(() => seal.open(one, { ...place, row: 'a' }), SealBroken);
+  });
+
   test('seal: opens nothing with a changed bit', () => {
-    const sealed = seal.seal('a secret');
-    for (let bit = 0; bit < sealed.length * 8; bit++) {
-      const damaged = Uint8Array.from(sealed);
-      damaged[bit >> 3] = (damaged[bit >> 3] ?? 0) ^ (1 << (bit & 7));
-      assert.throws(() => seal.open(damaged), SealBroken, `bit ${bit}`);
+    for (const [form, bytes] of [
+      ['bound', sealed] as const,
+      ['unbound', seal.seal('a secret', place, unboundCheck)] as const,
+    ]) {
+      const opening = createSeal([key], randomBytes);
+      opening.follow(unboundCheck);
+      for (let bit = 0; bit < bytes.length * 8; bit++) {
+        const damaged = Uint8Array.from(bytes);
+        damaged[bit >> 3] = (damaged[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+        assert.throws(() => opening.open(damaged, place), SealBroken, `${form}, bit ${bit}`);
+      }
     }
   });
 
   test('seal: opens nothing that was cut or extended', () => {
-    const sealed = seal.seal('a secret');
     for (let length = 0; length < sealed.length; length++) {
-      assert.throws(() => seal.open(sealed.subarray(0, length)), SealBroken, `${length} bytes`);
+      assert.throws(() => seal.open(sealed.subarray(0, length), place), SealBroken, `${length}`);
     }
-    assert.throws(() => seal.open(Buffer.concat([sealed, Buffer.of(0)])), SealBroken);
+    assert.throws(() => seal.open(Buffer.concat([sealed, Buffer.of(0)]), place), SealBroken);
   });
 
-  test('seal: opens nothing with another key', () => {
-    const other = createSeal(randomBytes(32), randomBytes);
-    assert.throws(() => other.open(seal.seal('a secret')), SealBroken);
+  test('seal: opens nothing of a key that it lacks, and names the key', () => {
+    const other = createSeal([former], randomBytes);
+    const message = `A stored secret does not open. LEAT_SECRET_KEY lacks key ${keyIdOf(key)}.`;
+    assert.throws(() => other.open(sealed, place), { name: 'SealBroken', message });
+  });
+
+  test('seal: opens with the key that the value names, whatever the order of the keys', () => {
+    for (const keys of [
+      [key, former],
+      [former, key],
+    ]) {
+      const both = createSeal(keys, randomBytes);
+      assert.equal(both.open(sealed, place), 'a secret');
+      const older = both.seal('older', place, checkOf(former));
+      assert.equal(both.open(older, place), 'older');
+      assert.throws(() => seal.open(older, place), SealBroken);
+    }
   });
 
   test('seal: opens a part of a larger buffer, as databases return them', () => {
-    const sealed = seal.seal('a secret');
     const larger = Buffer.concat([Buffer.alloc(3, 1), sealed, Buffer.alloc(3, 1)]);
-    assert.equal(seal.open(larger.subarray(3, 3 + sealed.length)), 'a secret');
+    assert.equal(seal.open(larger.subarray(3, 3 + sealed.length), place), 'a secret');
   });
 
   test('seal: an error has nothing of key or content', () => {
-    const sealed = seal.seal('a secret');
-    sealed[20] = (sealed[20] ?? 0) ^ 1;
-    const message = 'A stored secret does not open: another key, or damaged bytes.';
-    assert.throws(() => seal.open(sealed), { message });
+    const damaged = Uint8Array.from(sealed);
+    damaged[20] = (damaged[20] ?? 0) ^ 1;
+    const message = 'A stored secret does not open: another key or place, or damaged bytes.';
+    assert.throws(() => seal.open(damaged, place), { message });
   });
 
-  test('seal: requires a key of 32 bytes', () => {
+  test('seal: requires keys of 32 bytes, and at least one', () => {
     for (const length of [0, 16, 31, 33, 64]) {
-      assert.throws(() => createSeal(randomBytes(length), randomBytes), RangeError);
+      assert.throws(() => createSeal([randomBytes(length)], randomBytes), RangeError);
+    }
+    assert.throws(() => createSeal([], randomBytes), RangeError);
+  });
+});
+
+describe('unbound seals of older programs', () => {
+  test('unbound seal: has the form of older programs, and opens at any place', () => {
+    const opening = opened(unboundCheck, key);
+    const old = seal.seal('old', place, unboundCheck);
+    assert.equal(old.length, 1 + 12 + 'old'.length + 16);
+    for (const bytes of [old, sealAsBefore(key, 'old')]) {
+      assert.equal(opening.open(bytes, place), 'old');
+      assert.equal(opening.open(bytes, { ...place, tenant: 2 }), 'old');
+    }
+  });
+
+  test('unbound seal: is refused where the store has none left', () => {
+    const message = 'A stored secret does not open. It is not bound to its place.';
+    for (const opening of [seal, opened(check, key)]) {
+      assert.throws(() => opening.open(sealAsBefore(key, 'old'), place), { message });
+    }
+  });
+
+  test('unbound seal: does not turn into a bound one, nor back', () => {
+    const opening = opened(unboundCheck, key);
+    const old = sealAsBefore(key, 'old');
+    const asBound = Buffer.concat([sealed.subarray(0, 7), old.subarray(1)]);
+    assert.throws(() => opening.open(asBound, place), SealBroken);
+    const asUnbound = Buffer.concat([Buffer.of(1), sealed.subarray(7)]);
+    assert.throws(() => opening.open(asUnbound, place), SealBroken);
+  });
+});
+
+describe('the key check', () => {
+  test('key check: says what it said, under each key', () => {
+    const both = createSeal([key, former], randomBytes);
+    for (const state of [
+      check,
+      checkOf(former),
+      { ...check, former: keyIdOf(former) },
+      { ...check, former: keyIdOf(former), hasUnbound: true },
+    ]) {
+      assert.deepEqual(both.readCheck(both.sealCheck(state)), state);
+    }
+  });
+
+  test('key check: one of an older program names the key that opens it', () => {
+    const both = createSeal([former, key], randomBytes);
+    assert.deepEqual(both.readCheck(sealAsBefore(key, 'Leat')), unboundCheck);
+    assert.deepEqual(both.readCheck(sealAsBefore(former, 'Leat')), {
+      ...unboundCheck,
+      key: keyIdOf(former),
+    });
+    assert.ok('problem' in both.readCheck(sealAsBefore(key, 'other')));
+  });
+
+  test('key check: the problem names the missing key, also while a rotation is unfinished', () => {
+    const both = createSeal([key, former], randomBytes);
+    const [id, formerId] = [keyIdOf(key), keyIdOf(former)];
+    const old = createSeal([former], randomBytes);
+    assert.deepEqual(old.readCheck(both.sealCheck(check)), {
+      problem: `, which key ${id} seals: set that key; this is key ${formerId}`,
+    });
+    const unfinished = both.sealCheck({ ...check, former: formerId });
+    assert.deepEqual(seal.readCheck(unfinished), {
+      problem: `, of which some are still sealed with key ${formerId}: set both keys, ${id},${formerId}, and run leat secrets rotate to its end; this is key ${id}`,
+    });
+  });
+
+  test('key check: a value from another place, and damage, are problems', () => {
+    for (const bytes of [sealed, Buffer.alloc(0), Buffer.of(2), Buffer.alloc(100, 2)]) {
+      assert.ok('problem' in seal.readCheck(bytes));
     }
   });
 });
+
+function checkOf(bytes: Uint8Array): KeyCheck {
+  return { key: keyIdOf(bytes), isBound: true, former: undefined, hasUnbound: false };
+}
+
+function opened(state: KeyCheck, ...keys: Uint8Array[]): Seal {
+  const opening = createSeal(keys, randomBytes);
+  opening.follow(state);
+  return opening;
+}
+
+/** Seals as programs before bound seals did. */
+function sealAsBefore(bytes: Uint8Array, text: string): Buffer {
+  const nonce = randomBytes(12);
+  const header = Buffer.of(1);
+  const cipher = createCipheriv('aes-256-gcm', bytes, nonce, { authTagLength: 16 }).setAAD(header);
+  return Buffer.concat([header, nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]);
+}

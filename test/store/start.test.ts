@@ -18,6 +18,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test, type TestContext } from 'node:test';
+import { keyIdOf } from '../../src/store/key-ring.ts';
 import { endWithProcess } from '../helpers/children.ts';
 
 const program = new URL('process/keeper.ts', import.meta.url).pathname;
@@ -239,7 +240,8 @@ describe('a store that does not fit', () => {
 
   test('another secret key is refused; with the right one the store opens', async (t) => {
     const file = await storeFor(t);
-    const message = `LEAT_SECRET_KEY: does not fit the secrets in ${file}, set the key this store was first started with`;
+    const [id, other] = [1, 2].map((byte) => keyIdOf(Buffer.alloc(32, byte)));
+    const message = `LEAT_SECRET_KEY: does not fit the secrets in ${file}, which key ${id} seals: set that key; this is key ${other}`;
     await assertRefused(t, file, message, { keyByte: 2 });
     assert.equal(await (await opened(t, file, 'open, 1 events')).close(), 0);
   });

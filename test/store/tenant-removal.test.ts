@@ -156,7 +156,7 @@ async function openSqlite(t: TestContext): Promise<Fixture> {
   const path = join(folder, 'leat.db');
   const store = await openStore({
     location: { engine: 'sqlite', path },
-    secretKey: randomBytes(32),
+    secretKeys: [randomBytes(32)],
     random: (count) => randomBytes(count),
     clock: systemClock,
   });

@@ -39,7 +39,7 @@ async function openFixture(t: { after(end: () => Promise<void>): void }): Promis
   const clock = createManualClock();
   const store = await openStore({
     location: { engine: 'sqlite', path: ':memory:' },
-    secretKey: new Uint8Array(32),
+    secretKeys: [new Uint8Array(32)],
     random: randomBytes,
     clock,
   });

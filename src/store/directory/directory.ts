@@ -16,6 +16,7 @@ import { recordingCommands, recordingUserChange } from './recording.ts';
 import { createReplayStore, type ReplayDeps } from './replays.ts';
 import { createRoleStore } from './roles.ts';
 import type { Runs } from './runs.ts';
+import { createSecretStore, type SecretDeps } from './secrets.ts';
 import { createStreamStore, type StreamDeps } from './streams.ts';
 import { createTenantStore, type TenantDeps } from './tenants.ts';
 import { createUserStore, type UserDeps } from './users.ts';
@@ -37,6 +38,9 @@ export interface DirectoryDeps {
   readonly failures: FailureReader;
   readonly defer: StreamDeps['defer'];
   readonly countMax: StreamDeps['countMax'];
+  readonly liveNodes: SecretDeps['liveNodes'];
+  readonly boundVersion: SecretDeps['boundVersion'];
+  readonly transactSame: SecretDeps['transactSame'];
   readonly transactJoined: ReplayDeps['transactJoined'];
   readonly changeUser: UserDeps['change'];
   readonly sortedUsers: UserDeps['sorted'];
@@ -46,6 +50,7 @@ export function createDirectory(deps: DirectoryDeps) {
   return {
     tenants: createTenantStore(deps),
     keys: createKeyStore(deps),
+    secrets: createSecretStore(deps),
     clients: createClientStore(deps),
     apis: createApiStore(deps),
     grants: createGrantStore(deps),

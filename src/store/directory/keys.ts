@@ -3,7 +3,9 @@ import type { SigningKey } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { KeyStore } from '../port/keys.ts';
 import type { Seal } from '../seal.ts';
+import { type Place, placeIn } from '../sealed-columns.ts';
 import { type Command, type Commands, Lock, sql } from './command.ts';
+import { sealerOf, sealingRow } from './sealing.ts';
 
 /** Creates the store of the keys that sign access tokens. It seals the private parts at rest. */
 export function createKeyStore({
@@ -50,11 +52,15 @@ function keyOf(seal: Seal, tenant: number, row: KeyRow): SigningKey {
   return {
     tenant,
     kid: row.kid,
-    privateJwk: seal.open(row.private_jwk),
+    privateJwk: seal.open(row.private_jwk, placeOfKey(tenant, row.kid)),
     createdAt: row.created_at,
     signsFrom: row.signs_from,
     expiresAt: row.expires_at ?? undefined,
   };
+}
+
+function placeOfKey(tenant: number, kid: string): Place {
+  return placeIn('signing_keys', { tenant, row: kid }, 'private_jwk');
 }
 
 function* list(tenant: number, now: Millis): Command<KeyRow[]> {
@@ -82,9 +88,11 @@ function* add(
     where tenant = ${tenant} and (expires_at is null or number = (
       select max(number) from signing_keys
       where tenant = ${tenant} and signs_from <= ${createdAt}))`;
+  const sealer = sealerOf(seal, yield* sealingRow());
+  const sealed = sealer(privateJwk, placeOfKey(tenant, kid));
   yield* sql.run`
     insert into signing_keys (tenant, kid, private_jwk, created_at, signs_from)
-    values (${tenant}, ${kid}, ${seal.seal(privateJwk)}, ${createdAt}, ${signsFrom})`;
+    values (${tenant}, ${kid}, ${sealed}, ${createdAt}, ${signsFrom})`;
   return true;
 }
 

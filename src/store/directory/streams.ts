@@ -6,7 +6,13 @@ import type { Page } from '../port/page.ts';
 import type { StreamStore } from '../port/streams.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
 import type { Run } from '../rows/runs.ts';
-import { streamOf, type StreamRow, streamsOf, typeNamesBytes } from '../rows/streams.ts';
+import {
+  placeOfStream,
+  streamOf,
+  type StreamRow,
+  streamsOf,
+  typeNamesBytes,
+} from '../rows/streams.ts';
 import {
   type Changed,
   type ChangeRefused,
@@ -20,6 +26,7 @@ import { type Command, Lock, PageRead, sql, type Statement, together } from './c
 import { failWaiting } from './disabling.ts';
 import { forShare, Fragment, piece } from './dialect.ts';
 import type { Runs } from './runs.ts';
+import { sealerOf, sealingRow } from './sealing.ts';
 import { countSkipped, type SkippedDeps } from './skipped.ts';
 
 export interface StreamDeps extends SkippedDeps {
@@ -125,25 +132,39 @@ function* create(
 ): Command<Awaited<ReturnType<StreamStore['create']>>> {
   const { tenant } = stream;
   if (yield* isTaken(stream)) return { refused: 'name_taken' };
-  const row = yield* sql.get<{ count: number }>`
-    select count(*) as count from streams where tenant = ${tenant}`;
+  const [row, sealing] = yield* together(
+    sql.get<{ count: number }>`select count(*) as count from streams where tenant = ${tenant}`,
+    sealingRow(),
+  );
   if ((row?.count ?? 0) >= rules.streamsMax) return { refused: 'too_many' };
   const created: Stream = { ...stream, subscriptions: firstSubscription(types), version: 1 };
+  const { destination, signingSecrets } = sealedOf(created, sealerOf(seal, sealing));
   yield* together(
     keepLog(tenant),
     sql.run`
       insert into streams (tenant, id, name, status, subscriptions, destination, signing_secrets,
         version, created_at, updated_at)
       values (${tenant}, ${created.id}, ${created.name}, ${created.status},
-        ${JSON.stringify(created.subscriptions)}, ${seal.seal(JSON.stringify(created.destination))},
-        ${seal.seal(JSON.stringify(created.signingSecrets))}, ${created.version},
-        ${created.createdAt}, ${created.updatedAt})`,
+        ${JSON.stringify(created.subscriptions)}, ${destination}, ${signingSecrets},
+        ${created.version}, ${created.createdAt}, ${created.updatedAt})`,
     sql.run`
       insert into runs (tenant, stream, cursor, run, consecutive_failures, total_failures, epoch)
       select id, ${created.id}, ${firstCursor(cursor)}, 1, 0, 0, 0
       from tenants where id = ${tenant}`,
   );
   return { created };
+}
+
+type Sealer = ReturnType<typeof sealerOf>;
+
+function sealedOf(stream: Stream, sealer: Sealer) {
+  return {
+    destination: sealer(JSON.stringify(stream.destination), placeOfStream(stream, 'destination')),
+    signingSecrets: sealer(
+      JSON.stringify(stream.signingSecrets),
+      placeOfStream(stream, 'signing_secrets'),
+    ),
+  };
 }
 
 /**
@@ -180,11 +201,12 @@ function* update(
   { seal, runs }: StreamDeps,
   { tenant, id, decide }: Change,
 ): Command<Changed | ChangeRefused> {
-  const [run, now, row, head] = yield* together(
+  const [run, now, row, head, sealing] = yield* together(
     runs.lock(tenant, id),
     runs.now(),
     streamRow(tenant, id),
     runs.head(tenant),
+    sealingRow(),
   );
   if (row === undefined || run === undefined) return { refused: 'unknown' };
   const before = streamOf(seal, row);
@@ -198,7 +220,7 @@ function* update(
   if (runAfter !== run) yield* runs.write(runAfter);
   const subscriptions = withoutPassed(wanted.subscriptions, runAfter.cursor);
   const updated = { ...wanted, subscriptions, version: before.version + 1 };
-  yield* together(writeStream(seal, updated), runs.noteChange(run));
+  yield* together(writeStream(updated, sealerOf(seal, sealing)), runs.noteChange(run));
   return { updated, changed: true, ...enabling };
 }
 
@@ -243,12 +265,12 @@ function* passedOverBy(
   return { tenant, from, upTo: head, subscriptions, withRow };
 }
 
-function writeStream(seal: Seal, stream: Stream): Statement<number> {
+function writeStream(stream: Stream, sealer: Sealer): Statement<number> {
+  const { destination, signingSecrets } = sealedOf(stream, sealer);
   return sql.run`
     update streams set name = ${stream.name}, status = ${stream.status},
       subscriptions = ${JSON.stringify(stream.subscriptions)},
-      destination = ${seal.seal(JSON.stringify(stream.destination))},
-      signing_secrets = ${seal.seal(JSON.stringify(stream.signingSecrets))},
+      destination = ${destination}, signing_secrets = ${signingSecrets},
       version = ${stream.version}, updated_at = ${stream.updatedAt},
       disabled_reason = case when cast(${stream.status} as text) = 'enabled' then null
         else disabled_reason end,

@@ -12,15 +12,15 @@ import {
   nameOfRow,
 } from './tables.ts';
 import { type MigrationTarget, openMigrationTarget } from '../postgres/migrate-store.ts';
-import { passesKeyCheck } from '../key-check.ts';
+import { passedKeyCheck } from '../key-check.ts';
 import { createSeal } from '../seal.ts';
 import { type MigrationSource, openMigrationSource } from '../sqlite/migrate-store.ts';
 
 export interface MigrateStoreOptions {
   readonly from: StoreLocation;
   readonly to: StoreLocation;
-  /** Called once the source is open; the same key opens the secrets of both stores. */
-  readonly secretKey: () => Promise<Uint8Array>;
+  /** Called once the source is open; the same keys open the secrets of both stores. */
+  readonly secretKeys: () => Promise<readonly Uint8Array[]>;
   readonly random: RandomBytes;
   readonly clock: Pick<Clock, 'elapsedMs'>;
   readonly progress: MigrateProgressView;
@@ -58,8 +58,8 @@ export async function migrateStore(options: MigrateStoreOptions): Promise<Migrat
   const { file, url } = endsOf(options);
   const source = openMigrationSource(file);
   try {
-    const seal = createSeal(await options.secretKey(), options.random);
-    passesKeyCheck(file, seal, source.keyCheck);
+    const seal = createSeal(await options.secretKeys(), options.random);
+    seal.follow(passedKeyCheck(file, seal, { sealed: source.keyCheck }));
     const target = await openMigrationTarget(url, { seal, keyProof: source.keyCheck });
     try {
       return await copyStore(source, target, options);

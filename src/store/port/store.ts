@@ -12,6 +12,7 @@ import type { OverviewStore } from './overview.ts';
 import type { OwnershipStore } from './ownership.ts';
 import type { ReplayStore } from './replays.ts';
 import type { RoleStore } from './roles.ts';
+import type { SecretStore } from './secrets.ts';
 import type { StreamStore } from './streams.ts';
 import type { TenantStore } from './tenants.ts';
 import type { StoreTime } from './time.ts';
@@ -40,6 +41,8 @@ export interface Store {
   readonly replays: ReplayStore;
   readonly ownership: OwnershipStore;
   readonly keys: KeyStore;
+  /** The key that seals stored secrets. */
+  readonly secrets: SecretStore;
   readonly clients: ClientStore;
   readonly apis: ApiStore;
   readonly grants: GrantStore;

@@ -13,6 +13,7 @@ import { isSkewed, skewMaxMs, type WaitRule } from '../port/time.ts';
 import { nextDueInMs } from '../rules/due.ts';
 import type { Seal } from '../seal.ts';
 import { failWaiting } from '../directory/disabling.ts';
+import { currentKeyCheck, type KeyCheckRow } from '../key-check.ts';
 import { run as runCommand } from './commands.ts';
 import { numbers, type Database, type Queries } from './database.ts';
 import { runSteps } from './run-steps.ts';
@@ -51,7 +52,7 @@ export function createOwnershipStore(deps: {
       const { node, adoption } = await learning(() =>
         db.transact('durable', async (tx) => ({
           adoption: await identity.adopt(tx, nodeId),
-          ...(await join(tx, nodeId, leaseMs)),
+          ...(await join(tx, seal, nodeId, leaseMs)),
         })),
       );
       identity.adopted(adoption);
@@ -89,16 +90,22 @@ export function createOwnershipStore(deps: {
 
 async function join(
   tx: Queries,
+  seal: Seal,
   id: string,
   leaseMs: number,
 ): Promise<{ readonly node: Node; readonly now: Millis }> {
   const row = await tx.get<{ incarnation: number; now: Millis }>`
-    insert into nodes as n (id, incarnation, lease_until, lease_ms)
-    values (${id}, 1, clock_timestamp() + ${leaseMs} * interval '1 ms', ${leaseMs})
+    insert into nodes as n (id, incarnation, lease_until, lease_ms, secret_keys)
+    values (${id}, 1, clock_timestamp() + ${leaseMs} * interval '1 ms', ${leaseMs},
+      ${seal.keys.ids().join(',')})
     on conflict (id) do update set incarnation = n.incarnation + 1, last_batch = 0, last_claim = 0,
-      lease_until = excluded.lease_until, lease_ms = excluded.lease_ms, skew_ms = 0, freed = false
+      lease_until = excluded.lease_until, lease_ms = excluded.lease_ms, skew_ms = 0, freed = false,
+      secret_keys = excluded.secret_keys
     returning incarnation, leat_now() as now`;
   if (row === undefined) throw new Error('An insert that returns a row returned none.');
+  // Under a lock: a rotation that begins now either sees this node and its keys, or is seen here.
+  const keyCheck = await tx.get<KeyCheckRow>`select sealed from key_check for share`;
+  seal.follow(currentKeyCheck(seal, keyCheck));
   await tx.run`update runs set owner = null where owner = ${id}`;
   return { node: { id, incarnation: row.incarnation }, now: row.now };
 }

@@ -1,3 +1,4 @@
+import type { StoreUnavailable } from '../../core/errors.ts';
 import { createDatabase, type Database, type DatabaseOptions } from './database.ts';
 import type { Hosts } from './hosts.ts';
 import { ownVersion, schemaState } from './schema.ts';
@@ -54,12 +55,18 @@ export function createPools(
     readonly connectionsMax: number;
     /** Repairs the cause of a failed statement, with the pool for commands. */
     readonly repair: (db: Database, error: unknown) => Promise<boolean>;
+    /** Follows the key check; returns an error when this process lacks a key that it names. */
+    readonly lackedKey: (db: Database) => Promise<StoreUnavailable | undefined>;
   },
 ): Pools {
-  const { hosts, connectionsMax, repair } = options;
+  const { hosts, connectionsMax, repair, lackedKey } = options;
   const shares = sharesOf(connectionsMax);
   const lease = createDatabase({ hosts, connectionsMax: shares.lease });
-  const guard = createSchemaGuard({ own: ownVersion(), read: () => schemaState(lease) });
+  const guard = createSchemaGuard({
+    own: ownVersion(),
+    read: () => schemaState(lease),
+    lackedKey: () => lackedKey(lease),
+  });
   const commands: Database = createDatabase({
     hosts,
     connectionsMax: shares.commands,

@@ -1,14 +1,18 @@
-import { StoreOutdated } from '../../core/errors.ts';
+import { StoreOutdated, type StoreUnavailable } from '../../core/errors.ts';
 import { mayRun, type SchemaState } from '../migrate.ts';
 
 /**
- * Stops a running process from using a schema that a newer version has migrated: a table or a
- * function that it needs may be gone, or mean something else.
+ * Stops a running process from using a schema that a newer version has migrated (a table or a
+ * function that it needs may be gone, or mean something else), and a store whose secrets are sealed
+ * with a key that the process lacks.
  */
 export interface SchemaGuard {
-  /** Throws `StoreOutdated` if the last {@link check} did. */
+  /** Throws what the last {@link check} threw. */
   refuse(): void;
-  /** Reads the schema's state. Throws `StoreOutdated` when this program may not run on it. */
+  /**
+   * Reads the schema's state and the key check. Throws `StoreOutdated` when this program may not run
+   * on the schema, `StoreUnavailable` when it lacks a key.
+   */
   check(): Promise<void>;
 }
 
@@ -16,18 +20,20 @@ export function createSchemaGuard(deps: {
   /** The number of this program's last migration. */
   readonly own: number;
   readonly read: () => Promise<SchemaState | undefined>;
+  /** Returns the error of a process that lacks a key. */
+  readonly lackedKey: () => Promise<StoreUnavailable | undefined>;
 }): SchemaGuard {
-  const { own, read } = deps;
-  let outdated: StoreOutdated | undefined;
+  const { own, read, lackedKey } = deps;
+  let obstacle: StoreUnavailable | undefined;
   const refuse = (): void => {
-    if (outdated !== undefined) throw outdated;
+    if (obstacle !== undefined) throw obstacle;
   };
   return {
     refuse,
     check: async () => {
       const state = await read();
       const mayGoOn = state === undefined || mayRun(state, own);
-      outdated = mayGoOn ? undefined : new StoreOutdated(textOf(state, own));
+      obstacle = mayGoOn ? await lackedKey() : new StoreOutdated(textOf(state, own));
       refuse();
     },
   };

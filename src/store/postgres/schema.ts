@@ -1,6 +1,7 @@
 import { asset } from '../../core/asset.ts';
 import { StartRefused } from '../../core/errors.ts';
-import { keyCheck, passesKeyCheck } from '../key-check.ts';
+import { requireBound } from '../directory/secrets.ts';
+import { firstKeyCheck, type KeyCheckRow, passedKeyCheck } from '../key-check.ts';
 import {
   type AppliedMigration,
   migrate,
@@ -8,7 +9,9 @@ import {
   readMigrations,
   type SchemaState,
 } from '../migrate.ts';
+import type { SealState } from '../port/secrets.ts';
 import type { Seal } from '../seal.ts';
+import { run as runCommand } from './commands.ts';
 import type { Database, Queries } from './database.ts';
 import { makeDaysAhead, schemaLock } from './partitions.ts';
 import { refusalOf } from './refusal.ts';
@@ -36,7 +39,7 @@ export async function prepareSchema(db: Database, name: string, seal: Seal): Pro
       readMigrations(folder),
     );
     await makeDaysAhead(db);
-    await proveKey(db, name, seal);
+    seal.follow(await proveKey(db, name, seal));
   } catch (error) {
     throw refusalOf(name, error);
   }
@@ -59,6 +62,11 @@ async function requireWarnings(db: Queries, name: string): Promise<void> {
 /** The number of this program's last migration. */
 export function ownVersion(): number {
   return readMigrations(folder).length;
+}
+
+/** The number of the migration since which programs open bound seals. */
+export function boundVersion(): number {
+  return readMigrations(folder).findIndex(({ name }) => name.endsWith('_seals')) + 1;
 }
 
 /** As the last migration left it; `undefined` if none has written it yet. */
@@ -114,14 +122,21 @@ function stateScript({ version, oldestThatMayRun }: SchemaState): string {
     insert into leat_schema as s (id, version, oldest_that_may_run)
       values (1, ${version}, ${oldestThatMayRun})
       on conflict (id) do update set version = excluded.version,
-        oldest_that_may_run = excluded.oldest_that_may_run
+        oldest_that_may_run = greatest(s.oldest_that_may_run, excluded.oldest_that_may_run)
         where s.version < excluded.version`;
 }
 
-async function proveKey(db: Database, name: string, seal: Seal): Promise<void> {
+async function proveKey(db: Database, name: string, seal: Seal): Promise<SealState> {
   await db.run`
-    insert into key_check (id, sealed) values (1, ${seal.seal(keyCheck)})
+    insert into key_check (id, sealed) values (1, ${seal.sealCheck(firstKeyCheck(seal))})
     on conflict (id) do nothing`;
-  const stored = await db.get<{ sealed: Uint8Array }>`select sealed from key_check`;
-  passesKeyCheck(name, seal, stored?.sealed);
+  const state = passedKeyCheck(name, seal, await keyCheckRow(db));
+  // Here too, because migrate-store copies the key check only.
+  if (state.isBound) await runCommand(db, requireBound(boundVersion()));
+  return state;
+}
+
+/** Returns the key check; `undefined` before the first start. */
+export function keyCheckRow(db: Queries): Promise<KeyCheckRow | undefined> {
+  return db.get`select sealed from key_check`;
 }

@@ -9,6 +9,8 @@ import {
   type Directory,
   type DirectoryDeps,
 } from '../directory/directory.ts';
+import { bind } from '../directory/secrets.ts';
+import { followKeyCheck } from '../key-check.ts';
 import { createSeal, type Seal } from '../seal.ts';
 import { createCommands, run } from './commands.ts';
 import type { Database, Queries } from './database.ts';
@@ -25,7 +27,8 @@ import { engineOverview } from './overview.ts';
 import { createPools, type Pools, type Purpose } from './pools.ts';
 import { nameOf } from './refusal.ts';
 import { runSteps } from './run-steps.ts';
-import { prepareSchema } from './schema.ts';
+import { liveNodes } from './nodes.ts';
+import { boundVersion, keyCheckRow, prepareSchema } from './schema.ts';
 import { createServerTime, readTime, type ServerTime } from './time.ts';
 import { createUpkeepStore } from './upkeep.ts';
 import { removals } from './tenant-removal.ts';
@@ -35,8 +38,8 @@ import { createWriteCheck } from '../write-check.ts';
 export interface PostgresStoreDeps {
   /** Connections of this process, including the one that listens. */
   readonly connectionsMax: number;
-  /** 32 bytes; seals the secrets in the database. */
-  readonly secretKey: Uint8Array;
+  /** The keys of the secrets in the database, 32 bytes each: see `docs/secrets.md`. */
+  readonly secretKeys: readonly Uint8Array[];
   readonly random: RandomBytes;
   readonly clock: Clock;
   /** Defers a commit until other calls of the same turn of the event loop have joined it. */
@@ -55,9 +58,14 @@ const applicationName = 'leat';
 export async function openPostgresStore(url: string, deps: PostgresStoreDeps): Promise<Store> {
   const { defer, clock, report, random, connectionsMax } = deps;
   const hosts = createHosts(url, applicationName);
-  const pools = createPools({ hosts, connectionsMax, repair: makeMissingDay });
+  const seal = createSeal(deps.secretKeys, random);
+  const pools = createPools({
+    hosts,
+    connectionsMax,
+    repair: makeMissingDay,
+    lackedKey: async (db) => followKeyCheck(seal, await keyCheckRow(db)),
+  });
   const { commands } = pools;
-  const seal = createSeal(deps.secretKey, random);
   const { emit, watch } = createHints({ report });
   const identity = createStoreIdentity({ emit, random });
   const time = createServerTime(clock);
@@ -190,6 +198,7 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
       ...pick(lease, 'join', 'leave'),
       heartbeat: async (node, leaseMs) => {
         await pools.guard.check();
+        await bindSeals(pools.lease, seal);
         return lease.heartbeat(node, leaseMs);
       },
       ...pick(ownership('delivering'), 'claim', 'owned', 'raiseCursors', 'release'),
@@ -197,6 +206,14 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
     upkeep: { ...directory.upkeep, ...over(createUpkeepStore)('commands') },
     time,
   };
+}
+
+/** Lets seals be bound to their place as soon as every live node can open such seals. */
+async function bindSeals(db: Database, seal: Seal): Promise<void> {
+  if (seal.isBound()) return;
+  const deps = { seal, liveNodes, boundVersion: boundVersion() };
+  const state = await db.transact('durable', (tx) => run(tx, bind(deps)));
+  if (state !== undefined) seal.follow(state);
 }
 
 /** Does the same for the parts that both engines share. */
@@ -235,6 +252,10 @@ function directoryDepsOf(db: Database, { identity, seal, hint, defer }: PartDeps
     failures: createFailureReader(db),
     defer,
     countMax: 200_000,
+    liveNodes,
+    boundVersion: boundVersion(),
+    transactSame: (durability, command) =>
+      identity.transact(db, durability, (tx) => run(tx, command())),
     transactJoined: (command) => identity.transact(db, 'durable', (tx) => run(tx, command())),
     changeUser: createUserChange({ db, identity, hint }),
     sortedUsers,

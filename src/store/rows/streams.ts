@@ -7,6 +7,7 @@ import type {
   Subscription,
 } from '../../core/types.ts';
 import { mapInSlices } from '../../core/slices.ts';
+import { type Place, placeIn } from '../sealed-columns.ts';
 import type { Seal } from '../seal.ts';
 
 /** The columns of a stream. */
@@ -25,21 +26,31 @@ export interface StreamRow {
 
 /** Returns a stream as the port has it. */
 export function streamOf(seal: Seal, row: StreamRow): Stream {
+  const open = (column: 'destination' | 'signing_secrets'): unknown =>
+    JSON.parse(seal.open(row[column], placeOfStream(row, column)));
   return {
     tenant: row.tenant,
     id: row.id,
     name: row.name,
     status: row.status,
     subscriptions: JSON.parse(row.subscriptions) as Subscription[],
-    destination: JSON.parse(seal.open(row.destination)) as Destination,
-    signingSecrets: (JSON.parse(seal.open(row.signing_secrets)) as StoredSecret[]).map(secretOf),
+    destination: open('destination') as Destination,
+    signingSecrets: (open('signing_secrets') as StoredSecret[]).map(secretOf),
     version: row.version,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };
 }
 
-/** Does the same for a page, whose streams may have many subscriptions. */
+/** Returns where a sealed column of a stream is stored. */
+export function placeOfStream(
+  { tenant, id }: Pick<Stream, 'tenant' | 'id'>,
+  column: 'destination' | 'signing_secrets',
+): Place {
+  return placeIn('streams', { tenant, row: id }, column);
+}
+
+/** Does the same as {@link streamOf} for a page, whose streams may have many subscriptions. */
 export function streamsOf(seal: Seal, rows: readonly StreamRow[]): Promise<Stream[]> {
   return mapInSlices(rows, (row) => streamOf(seal, row), streamBytes);
 }

@@ -29,6 +29,8 @@ export function createOwnershipStore(deps: {
   readonly seal: Seal;
   readonly clock: Pick<Clock, 'elapsedMs'>;
   readonly time: StoreTime;
+  /** Lets seals be bound to their place, if they are not yet; called in a transaction. */
+  readonly bindSeals: () => void;
 }): OwnershipStore {
   const { db } = deps;
   return {
@@ -68,7 +70,8 @@ export function voidOwnership(db: Database): void {
 
 type Deps = Parameters<typeof createOwnershipStore>[0];
 
-function join({ db, clock }: Deps, id: string, leaseMs: number): Node {
+function join({ db, clock, bindSeals }: Deps, id: string, leaseMs: number): Node {
+  bindSeals();
   db.run`update runs set owner = null where owner = ${id}`;
   const leaseUntil = clock.elapsedMs() + leaseMs;
   const row = db.get<{ incarnation: number }>`

@@ -1,10 +1,13 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { asset } from '../../core/asset.ts';
-import { keyCheck, passesKeyCheck } from '../key-check.ts';
+import { requireBound } from '../directory/secrets.ts';
+import { firstKeyCheck, type KeyCheckRow, passedKeyCheck } from '../key-check.ts';
 import { migrate, type MigrationDriver, readMigrations, type SchemaState } from '../migrate.ts';
+import type { SealState } from '../port/secrets.ts';
 import type { Seal } from '../seal.ts';
 import { defineTestKey } from './attempts.ts';
 import type { SqliteLocation } from './connection.ts';
+import { run as runCommand } from './commands.ts';
 import { createDatabase, type Database } from './database.ts';
 import { refusalOf } from './refusal.ts';
 
@@ -21,7 +24,7 @@ export async function prepareSchema(
   const name = location.file ?? location.path;
   try {
     await migrate(migrationDriver(connection, name), readMigrations(folder));
-    proveKey(connection, name, seal);
+    seal.follow(proveKey(connection, name, seal));
     proveWritable(connection);
   } catch (error) {
     throw refusalOf(name, error);
@@ -29,6 +32,11 @@ export async function prepareSchema(
 }
 
 const folder = asset('store/sqlite/migrations/');
+
+/** The number of the migration since which programs open bound seals. */
+export function boundVersion(): number {
+  return readMigrations(folder).findIndex(({ name }) => name.endsWith('_seals')) + 1;
+}
 
 /** The driver that runs and records migrations on SQLite. */
 export function migrationDriver(connection: DatabaseSync, name: string): MigrationDriver {
@@ -73,18 +81,24 @@ function writeState(connection: DatabaseSync, db: Database, state: SchemaState):
     insert into leat_schema (id, version, oldest_that_may_run)
     values (1, ${state.version}, ${state.oldestThatMayRun})
     on conflict (id) do update set version = excluded.version,
-      oldest_that_may_run = excluded.oldest_that_may_run`;
+      oldest_that_may_run = max(oldest_that_may_run, excluded.oldest_that_may_run)`;
 }
 
-function proveKey(connection: DatabaseSync, name: string, seal: Seal): void {
+function proveKey(connection: DatabaseSync, name: string, seal: Seal): SealState {
   const db = createDatabase(connection);
-  const stored = db.get<{ sealed: Uint8Array }>`select sealed from key_check`;
-  if (stored === undefined) {
-    const sealed = seal.seal(keyCheck);
-    db.transact('durable', () => db.run`insert into key_check (id, sealed) values (1, ${sealed})`);
-  } else {
-    passesKeyCheck(name, seal, stored.sealed);
+  if (keyCheckRow(db) === undefined) {
+    const sealed = seal.sealCheck(firstKeyCheck(seal));
+    db.transact('durable', () => {
+      db.run`insert into key_check (id, sealed) values (1, ${sealed})`;
+      runCommand(db, requireBound(boundVersion()));
+    });
   }
+  return passedKeyCheck(name, seal, keyCheckRow(db));
+}
+
+/** Returns the key check; `undefined` before the first start. */
+export function keyCheckRow(db: Database): KeyCheckRow | undefined {
+  return db.get`select sealed from key_check`;
 }
 
 /** `Leat` in ASCII, by which file(1) and other programs recognise the file. */

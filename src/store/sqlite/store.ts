@@ -2,8 +2,12 @@ import type { DatabaseSync } from 'node:sqlite';
 import type { Clock, RandomBytes } from '../../core/clock.ts';
 import { StoreUnavailable } from '../../core/errors.ts';
 import type { StoreTime } from '../port/time.ts';
-import { createSeal } from '../seal.ts';
+import { currentKeyCheck } from '../key-check.ts';
+import { bind } from '../directory/secrets.ts';
+import { createSeal, type Seal } from '../seal.ts';
 import { createHints } from '../hints.ts';
+import type { Command } from '../directory/command.ts';
+import type { NodeKeys } from '../port/secrets.ts';
 import type { Store } from '../port/store.ts';
 import { dropUnended } from './append.ts';
 import { defineTestKey } from './attempts.ts';
@@ -12,7 +16,7 @@ import {
   createRecordingDirectory,
   type DirectoryDeps,
 } from '../directory/directory.ts';
-import { createCommands } from './commands.ts';
+import { createCommands, run } from './commands.ts';
 import { openConnection, type SqliteLocation } from './connection.ts';
 import { createCopy } from './copy.ts';
 import { createDatabase, type Database } from './database.ts';
@@ -24,7 +28,7 @@ import { createOwnershipStore, voidOwnership } from './ownership.ts';
 import { engineOverview } from './overview.ts';
 import { refusalOf } from './refusal.ts';
 import { createRunSteps } from './run-steps.ts';
-import { applicationId, prepareSchema } from './schema.ts';
+import { applicationId, boundVersion, keyCheckRow, prepareSchema } from './schema.ts';
 import { createUpkeepStore } from './upkeep.ts';
 import { removals } from './tenant-removal.ts';
 import { createUserChanges, sortedUsers } from './users.ts';
@@ -33,8 +37,8 @@ import { createWriteCheck } from '../write-check.ts';
 import { createWalSync, type WalSync, walFileOf } from './wal-sync.ts';
 
 export interface SqliteStoreDeps {
-  /** 32 bytes; seals the secrets in the database. */
-  readonly secretKey: Uint8Array;
+  /** The keys of the secrets in the database, 32 bytes each: see `docs/secrets.md`. */
+  readonly secretKeys: readonly Uint8Array[];
   readonly random: RandomBytes;
   /** The clock of leases of nodes and of the steps of upkeep. */
   readonly clock: Pick<Clock, 'now' | 'elapsedMs' | 'after'>;
@@ -57,7 +61,7 @@ export async function openSqliteStore(
 ): Promise<Store> {
   const connection = openConnection(location);
   try {
-    await prepareSchema(connection, location, createSeal(deps.secretKey, deps.random));
+    await prepareSchema(connection, location, createSeal(deps.secretKeys, deps.random));
     secureWal(connection, location);
     return createSqliteStore(connection, deps, syncOf(connection, location, deps));
   } catch (error) {
@@ -77,7 +81,7 @@ export function createSqliteStore(
 ): Store {
   const { clock, defer, report } = deps;
   const time = deps.time ?? createGuardedTime(clock);
-  const seal = createSeal(deps.secretKey, deps.random);
+  const seal = createSeal(deps.secretKeys, deps.random);
   defineTestKey(connection);
   connection.function('leat_now', () => time.now());
   const db = createDatabase(connection, {
@@ -87,6 +91,7 @@ export function createSqliteStore(
       else walSync?.committed(0);
     },
   });
+  seal.follow(currentKeyCheck(seal, keyCheckRow(db)));
   voidOwnership(db);
   dropUnended(db);
   const { emit: hint, watch } = createHints({ report });
@@ -119,7 +124,7 @@ export function createSqliteStore(
       append: (tenant, events) => writes.observe(log.append(tenant, events)),
     },
     deliveries: { ...directory.deliveries, ...createDeliveryStore(shared) },
-    ownership: createOwnershipStore(shared),
+    ownership: createOwnershipStore({ ...shared, bindSeals: () => bindSeals(db, seal) }),
     upkeep: { ...directory.upkeep, ...createUpkeepStore({ ...shared, connection }) },
     copy: createCopy(connection),
     time,
@@ -132,6 +137,16 @@ export function createSqliteStore(
       db.close();
     },
   };
+}
+
+/** No other process uses the file, so an older one has ended. */
+function bindSeals(db: Database, seal: Seal): void {
+  const state = run(db, bind({ seal, liveNodes, boundVersion: boundVersion() }));
+  if (state !== undefined) seal.follow(state);
+}
+
+function* liveNodes(): Command<readonly NodeKeys[]> {
+  return [];
 }
 
 /** Returns what the parts need that both engines share. */
@@ -151,6 +166,9 @@ function directoryDepsOf(
     failures: createFailureReader(db),
     // Some 4 ms: a million events at once would block the process for half a second.
     countMax: 10_000,
+    liveNodes,
+    boundVersion: boundVersion(),
+    transactSame: deps.commands.transact,
     transactJoined: (command) => deps.commands.transact('relaxed', command),
     sortedUsers,
   };

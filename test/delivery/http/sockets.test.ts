@@ -38,7 +38,7 @@ async function createFixture(t: TestContext): Promise<Fixture> {
   const open = (): Promise<Store> =>
     openStore({
       location: { engine: 'sqlite', path: join(folder, 'leat.db') },
-      secretKey: new Uint8Array(32),
+      secretKeys: [new Uint8Array(32)],
       random: randomBytes,
       clock: systemClock,
     });

@@ -33,8 +33,8 @@ function becomeUser(id: number): void {
 async function open(): Promise<Store> {
   const parsed = storeLocation(location);
   if ('problem' in parsed) throw new StartRefused(parsed.problem);
-  const secretKey = Buffer.alloc(32, Number(keyByte));
-  return openStore({ location: parsed.value, secretKey, random: randomBytes, clock: systemClock });
+  const secretKeys = [Buffer.alloc(32, Number(keyByte))];
+  return openStore({ location: parsed.value, secretKeys, random: randomBytes, clock: systemClock });
 }
 
 async function keep(store: Store): Promise<void> {

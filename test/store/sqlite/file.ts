@@ -11,11 +11,11 @@ import { prepareSchema } from '../../../src/store/sqlite/schema.ts';
 import { createSqliteStore } from '../../../src/store/sqlite/store.ts';
 import type { WalSync } from '../../../src/store/sqlite/wal-sync.ts';
 
-const secretKey = Buffer.alloc(32, 7);
+const secretKeys = [Buffer.alloc(32, 7)];
 
 /** Dependencies of the stores of these tests: the machine's clock, and no error goes unnoticed. */
 export const storeDeps = {
-  secretKey,
+  secretKeys,
   random: systemRandom,
   clock: systemClock,
   defer: (action: () => void) => setImmediate(action),
@@ -32,7 +32,7 @@ export async function newFolder(t: TestContext): Promise<string> {
 /** Opens the store on a file, with a sync of the WAL of the test's own; the test closes it. */
 export async function openWith(file: string, walSync: WalSync) {
   const connection = openConnection({ path: file, file });
-  await prepareSchema(connection, { path: file, file }, createSeal(secretKey, systemRandom));
+  await prepareSchema(connection, { path: file, file }, createSeal(secretKeys, systemRandom));
   const store: Store = createSqliteStore(connection, storeDeps, walSync);
   return { connection, store };
 }

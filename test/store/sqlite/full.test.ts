@@ -78,10 +78,10 @@ async function openSmall(t: TestContext) {
     connection.close();
     rmSync(folder, { recursive: true });
   });
-  const secretKey = randomBytes(32);
-  await prepareSchema(connection, { path, file: path }, createSeal(secretKey, randomBytes));
+  const secretKeys = [randomBytes(32)];
+  await prepareSchema(connection, { path, file: path }, createSeal(secretKeys, randomBytes));
   const store = createSqliteStore(connection, {
-    secretKey,
+    secretKeys,
     random: randomBytes,
     clock: systemClock,
     time: createTestTime(start),

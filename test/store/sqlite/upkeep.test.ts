@@ -29,7 +29,7 @@ async function openFile(t: TestContext, tickMs = 0) {
   function open() {
     return openStore({
       location: { engine: 'sqlite', path: file },
-      secretKey: new Uint8Array(32),
+      secretKeys: [new Uint8Array(32)],
       random: randomBytes,
       clock: {
         ...systemClock,

@@ -1,0 +1,22 @@
+import { currentKeyCheck, type KeyCheckRow } from '../key-check.ts';
+import type { Seal } from '../seal.ts';
+import type { Place } from '../sealed-columns.ts';
+import { sql, type Statement } from './command.ts';
+import { forShare } from './dialect.ts';
+
+/**
+ * Reads which key seals, and how. Until the commit no rotation changes that, so what the
+ * transaction seals is sealed as the store says at its commit.
+ */
+export function sealingRow(): Statement<KeyCheckRow | undefined> {
+  return sql.get`select sealed from key_check where id = 1 ${forShare}`;
+}
+
+/** Returns a function that seals as the row of {@link sealingRow} says. */
+export function sealerOf(
+  seal: Seal,
+  row: KeyCheckRow | undefined,
+): (text: string, place: Place) => Uint8Array {
+  const check = currentKeyCheck(seal, row);
+  return (text, place) => seal.seal(text, place, check);
+}
