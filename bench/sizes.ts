@@ -175,7 +175,7 @@ async function fill(
 }
 
 const seal = createSeal([secretKey], systemRandom);
-const check = firstKeyCheck(seal);
+const keyCheck = firstKeyCheck(seal);
 
 function streamsOf(tenant: number, receiverPort: number): StreamRow[] {
   const now = systemClock.now();
@@ -187,7 +187,7 @@ function streamsOf(tenant: number, receiverPort: number): StreamRow[] {
     };
     const id = makeId('est_', now, systemRandom);
     const sealed = (value: unknown, column: 'destination' | 'signing_secrets'): Uint8Array =>
-      seal.seal(JSON.stringify(value), placeOfStream({ tenant, id }, column), check);
+      seal.seal(JSON.stringify(value), placeOfStream({ tenant, id }, column), keyCheck);
     return {
       tenant,
       id,

@@ -10,6 +10,7 @@ import type { Store } from '../store/port/store.ts';
 import { backup } from './backup.ts';
 import { type Args, type Command, type CommandDeps, optionOf, textOf } from './command.ts';
 import { deleteTenant } from './delete-tenant.ts';
+import { rotateSecrets } from './rotate-secrets.ts';
 import { nodes, status } from './status.ts';
 import { storeFindings } from './store-findings.ts';
 
@@ -23,6 +24,7 @@ const commands: Readonly<Record<string, Command>> = {
   'tenants create': create,
   'tenants bootstrap': renew,
   'tenants delete': deleteTenant,
+  'secrets rotate': rotateSecrets,
   'keys list': listKeys,
   'keys rotate': rotate,
   'keys revoke': revoke,

@@ -43,6 +43,12 @@ export function addOperatorCommands(program: Command, deps: OperatorDeps): void 
   addTenantCommands(program.command('tenants').description('tenants of this service'), deps);
   addKeyCommands(program.command('keys').description('keys that sign access tokens'), run);
   program
+    .command('secrets')
+    .description('the key that encrypts stored secrets (LEAT_SECRET_KEY)')
+    .command('rotate')
+    .description('encrypt every stored secret again with the new key, while the service runs')
+    .action(() => run('secrets rotate'));
+  program
     .command('backup <file>')
     .description('copy the store into a new file, while the service runs')
     .action((file: string) => backup(deps, file));

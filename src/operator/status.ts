@@ -3,6 +3,7 @@ import { formatTime } from '../core/date.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
 import type { Tenant } from '../core/types.ts';
 import type { NodeState } from '../store/port/ownership.ts';
+import type { SealState } from '../store/port/secrets.ts';
 import type { StoreSize, TenantOverview } from '../store/port/overview.ts';
 import type { Args, Call, CommandDeps } from './command.ts';
 import { bytesText, type Column, countText, durationText, tableOf } from './table.ts';
@@ -17,7 +18,8 @@ export async function nodes({ store }: CommandDeps, args: Args): Promise<string>
 /** Returns nodes, size of the store, and counts and lag of each tenant. */
 export async function status(deps: CommandDeps, args: Args, call: Call): Promise<string> {
   const { store, clock } = deps;
-  const [list, size, tenants, leaving] = await Promise.all([
+  const [secrets, list, size, tenants, leaving] = await Promise.all([
+    store.secrets.state(),
     store.ownership.nodes(),
     store.overview.size(),
     store.tenants.list(),
@@ -33,11 +35,12 @@ export async function status(deps: CommandDeps, args: Args, call: Call): Promise
     await yieldToEventLoop();
   }
   const now = clock.now();
-  if (args['json'] === true) return jsonOf(list, size, rows, leaving, now);
+  if (args['json'] === true) return jsonOf({ secrets, nodes: list, size, rows, leaving, now });
   return [
     ...nodeLines(list),
     '',
     sizeLine(size),
+    ...(secrets.former === undefined ? [] : [unfinishedSecrets]),
     '',
     ...tableOf(columnsAt(now), rows),
     ...leaving.map(
@@ -45,6 +48,8 @@ export async function status(deps: CommandDeps, args: Args, call: Call): Promise
     ),
   ].join('\n');
 }
+
+const unfinishedSecrets = 'A change of LEAT_SECRET_KEY is unfinished: leat secrets rotate ends it.';
 
 interface TenantRow {
   readonly tenant: Tenant;
@@ -104,13 +109,21 @@ function nodeFields({ id, streams, leaseMs, skewMs }: SkewedNode): object {
   return { id, streams, lease_ms: leaseMs, skew_ms: skewMs };
 }
 
-function jsonOf(
-  list: readonly NodeState[],
-  { bytes, freeBytes }: StoreSize,
-  rows: readonly TenantRow[],
-  leaving: readonly Tenant[],
-  now: Millis,
-): string {
+function jsonOf({
+  secrets: { key, former },
+  nodes: list,
+  size: { bytes, freeBytes },
+  rows,
+  leaving,
+  now,
+}: {
+  readonly secrets: SealState;
+  readonly nodes: readonly NodeState[];
+  readonly size: StoreSize;
+  readonly rows: readonly TenantRow[];
+  readonly leaving: readonly Tenant[];
+  readonly now: Millis;
+}): string {
   const at = (instant: Millis | undefined): string | undefined =>
     instant === undefined ? undefined : formatTime(instant);
   const tenants = rows.map(({ tenant, overview }) => ({
@@ -136,6 +149,7 @@ function jsonOf(
   const body = {
     as_of: formatTime(now),
     store: { bytes, free_bytes: freeBytes },
+    secret_key: { id: key, former },
     nodes: list.map(nodeFields),
     tenants,
     being_deleted: leaving.map(({ name }) => name),

@@ -27,6 +27,7 @@ export async function storeFindings(deps: CommandDeps, _args: Args, call: Call):
     bytes: size.bytes,
     findings: [
       await engineFinding(deps),
+      await secretsFinding(store),
       await nodesFinding(store),
       spaceFinding(size),
       ...(await leavingFindings(store)),
@@ -41,6 +42,28 @@ export async function storeFindings(deps: CommandDeps, _args: Args, call: Call):
 async function engineFinding({ store }: CommandDeps): Promise<Finding> {
   const { name } = await store.overview.engine();
   return ok('store', `${name}; its schema is of this version, and the secret key fits`);
+}
+
+async function secretsFinding({ secrets }: Store): Promise<Finding> {
+  const { key, former, hasUnbound } = await secrets.state();
+  if (former !== undefined) {
+    const said = `the change from key ${former} to key ${key} is unfinished`;
+    return warn('secrets', said, 'leat secrets rotate ends it');
+  }
+  if (hasUnbound) {
+    const said = 'an older version sealed some so that they open at another place too';
+    return warn('secrets', said, 'leat secrets rotate seals them again');
+  }
+  const [first, ...others] = secrets.keys();
+  if (first !== key) {
+    return warn('secrets', `key ${first} seals nothing yet`, 'leat secrets rotate changes to it');
+  }
+  if (others.length === 0) return ok('secrets', `key ${key} seals all of them`);
+  return warn(
+    'secrets',
+    `key ${others.join(',')} seals nothing any more`,
+    'remove it from LEAT_SECRET_KEY and restart the nodes one by one',
+  );
 }
 
 async function nodesFinding(store: Store): Promise<Finding> {

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 
 /** The keys of LEAT_SECRET_KEY that this process has, by their ids. */
 export interface KeyRing {
-  /** In the order of the setting: a rotation leads to the first one. */
+  /** In the order of the setting. */
   ids(): readonly string[];
   get(id: string): Uint8Array | undefined;
   /** Adds a key as the first one, unless it is there already; returns its id. */

@@ -54,8 +54,8 @@ export function createSecretStore(deps: SecretDeps): SecretStore {
         isBusy = false;
       }
     },
-    begin: async () => {
-      const start = await transactSame('durable', () => begin(deps));
+    begin: async (key) => {
+      const start = await transactSame('durable', () => begin(deps, key));
       if ('begun' in start) seal.follow(start.begun.state);
       return start;
     },
@@ -94,14 +94,13 @@ export function* requireBound(version: number): Command<void> {
     where oldest_that_may_run < ${version}`;
 }
 
-function* begin(deps: SecretDeps): Command<RotationStart> {
+function* begin(deps: SecretDeps, target: string): Command<RotationStart> {
   const { seal, liveNodes } = deps;
   const row = yield* lockedRow();
   const state = currentKeyCheck(seal, row);
   // After the lock: a node that joins reads the key check under a lock too, so either it is seen
   // here or it sees the change.
   const nodes = yield* liveNodes();
-  const [target = ''] = seal.keys.ids();
   const decision = decideRotation(state, target, nodes);
   if (!('next' in decision)) return decision;
   const { next } = decision;
@@ -162,6 +161,7 @@ function* step(
   );
   const changed = yield* together(...updates.map(({ update }) => update));
   return {
+    seen: rows.length,
     rows: changed.reduce((sum, count) => sum + count, 0),
     values: updates.reduce((sum, { values }, index) => sum + values * (changed[index] ?? 0), 0),
     broken: changes.flatMap(({ broken }) => broken),

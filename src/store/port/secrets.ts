@@ -7,17 +7,17 @@
  * process opened it: it may lack steps that were done.
  */
 export interface SecretStore {
-  /** Returns the ids of the keys that this process has, the one of the next rotation first. */
+  /** Returns the ids of the keys that this process has, in the order of LEAT_SECRET_KEY. */
   keys(): readonly string[];
-  /** Gives this process another key, the first from now on; returns its id. */
+  /** Gives this process another key, the first from now on unless it has it; returns its id. */
   addKey(key: Uint8Array): string;
   /** Takes a key away from this process. */
   removeKey(id: string): void;
   state(): Promise<SealState>;
   /** Runs `work`, unless this process is running another one: then returns `undefined`. */
   alone<T>(work: () => Promise<T>): Promise<T | undefined>;
-  /** Lets the first key of this process seal, once every node has it; writes nothing otherwise. */
-  begin(): Promise<RotationStart>;
+  /** Lets a key of this process seal, once every live node has it; writes nothing otherwise. */
+  begin(key: string): Promise<RotationStart>;
   /**
    * Seals a bounded number of rows after a position again: those that another key sealed, or without
    * their place. Returns `undefined` when another process has changed the rotation since it began.
@@ -44,9 +44,9 @@ export interface SealState {
 
 export type RotationStart =
   | { readonly begun: Rotation }
-  /** The first key seals everything, bound to its place. */
+  /** The key seals everything, bound to its place. */
   | { readonly done: SealState }
-  /** Nodes that cannot open what this key would seal. */
+  /** Nodes that cannot open what the key would seal. */
   | { readonly lacking: readonly NodeKeys[]; readonly key: string }
   /** Another rotation is unfinished: it needs both of these keys. */
   | { readonly unfinished: SealState };
@@ -72,6 +72,8 @@ export interface SealedRow {
 }
 
 export interface RotationStep {
+  /** Rows that were read. */
+  readonly seen: number;
   /** Rows that were sealed again, and the values in them. */
   readonly rows: number;
   readonly values: number;
