@@ -110,9 +110,13 @@ function textOf(secrets: SecretStore, target: string, result: Result): string {
 }
 
 function sealedLine({ rows, values, former }: Sealed, target: string): string {
-  const what = `Sealed ${countText(values)} values in ${countText(rows)} rows again`;
+  const what = `Sealed ${countOf(values, 'value')} in ${countOf(rows, 'row')} again`;
   if (former === undefined) return `${what}, bound to their place. Key ${target} stays the same.`;
   return `${what} with key ${target}. Key ${former} seals nothing any more.`;
+}
+
+function countOf(count: number, noun: string): string {
+  return `${countText(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 function doneText(target: string, others: readonly string[]): string {
@@ -136,7 +140,7 @@ function brokenLines(result: Result): string[] {
   if (!('broken' in result) || result.broken.length === 0) return [];
   const { broken } = result;
   return [
-    `${countText(broken.length)} values open with no key, or were copied from another place:`,
+    `${countOf(broken.length, 'value')} opened with no key, or at another place only:`,
     ...broken
       .slice(0, shownMax)
       .map(

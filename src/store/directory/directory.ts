@@ -38,7 +38,7 @@ export interface DirectoryDeps {
   readonly failures: FailureReader;
   readonly defer: StreamDeps['defer'];
   readonly countMax: StreamDeps['countMax'];
-  readonly liveNodes: SecretDeps['liveNodes'];
+  readonly liveNodes?: SecretDeps['liveNodes'];
   readonly boundVersion: SecretDeps['boundVersion'];
   readonly transactSame: SecretDeps['transactSame'];
   readonly transactJoined: ReplayDeps['transactJoined'];

@@ -25,8 +25,8 @@ import { sealingRow } from './sealing.ts';
 export interface SecretDeps {
   readonly commands: Commands;
   readonly seal: Seal;
-  /** Returns the live nodes with their keys; none where only this process can use the store. */
-  readonly liveNodes: () => Command<readonly NodeKeys[]>;
+  /** Returns the live nodes with their keys; absent where only this process uses the store. */
+  readonly liveNodes?: (() => Command<readonly NodeKeys[]>) | undefined;
   /** The number of the first migration whose programs open bound seals. */
   readonly boundVersion: number;
   /** Runs a command that throws `StoreReplaced` after a fail-over. */
@@ -75,7 +75,7 @@ export function createSecretStore(deps: SecretDeps): SecretStore {
 export function* bind(
   deps: Omit<SecretDeps, 'commands' | 'transactSame'>,
 ): Command<SealState | undefined> {
-  const { seal, liveNodes } = deps;
+  const { seal, liveNodes = noNodes } = deps;
   const isReady = (nodes: readonly NodeKeys[]): boolean =>
     nodes.every(({ keys }) => keys !== undefined);
   // Without a lock first: while an older node runs, this is done at every heartbeat.
@@ -95,7 +95,7 @@ export function* requireBound(version: number): Command<void> {
 }
 
 function* begin(deps: SecretDeps, target: string): Command<RotationStart> {
-  const { seal, liveNodes } = deps;
+  const { seal, liveNodes = noNodes } = deps;
   const row = yield* lockedRow();
   const state = currentKeyCheck(seal, row);
   // After the lock: a node that joins reads the key check under a lock too, so either it is seen
@@ -123,6 +123,11 @@ function* writeState(
   yield* sql.run`update key_check set sealed = ${sealed} where id = 1`;
   yield* requireBound(boundVersion);
   return sealed;
+}
+
+// oxlint-disable-next-line require-yield -- A command without statements.
+function* noNodes(): Command<readonly NodeKeys[]> {
+  return [];
 }
 
 /** Waits for transactions that seal, and lets none begin before the commit. */

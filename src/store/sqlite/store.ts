@@ -6,8 +6,6 @@ import { currentKeyCheck } from '../key-check.ts';
 import { bind } from '../directory/secrets.ts';
 import { createSeal, type Seal } from '../seal.ts';
 import { createHints } from '../hints.ts';
-import type { Command } from '../directory/command.ts';
-import type { NodeKeys } from '../port/secrets.ts';
 import type { Store } from '../port/store.ts';
 import { dropUnended } from './append.ts';
 import { defineTestKey } from './attempts.ts';
@@ -141,12 +139,8 @@ export function createSqliteStore(
 
 /** No other process uses the file, so an older one has ended. */
 function bindSeals(db: Database, seal: Seal): void {
-  const state = run(db, bind({ seal, liveNodes, boundVersion: boundVersion() }));
+  const state = run(db, bind({ seal, boundVersion: boundVersion() }));
   if (state !== undefined) seal.follow(state);
-}
-
-function* liveNodes(): Command<readonly NodeKeys[]> {
-  return [];
 }
 
 /** Returns what the parts need that both engines share. */
@@ -166,7 +160,6 @@ function directoryDepsOf(
     failures: createFailureReader(db),
     // Some 4 ms: a million events at once would block the process for half a second.
     countMax: 10_000,
-    liveNodes,
     boundVersion: boundVersion(),
     transactSame: deps.commands.transact,
     transactJoined: (command) => deps.commands.transact('relaxed', command),

@@ -1,0 +1,661 @@
+import assert from 'node:assert/strict';
+import { createCipheriv, randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import { describe, test, type TestContext } from 'node:test';
+import pg from 'pg';
+import { systemClock, systemRandom } from '../../src/clock.ts';
+import { StartRefused } from '../../src/core/errors.ts';
+import { keyIdOf } from '../../src/store/key-ring.ts';
+import { openStore } from '../../src/store/open.ts';
+import type { Rotation, SealedRow, SecretStore } from '../../src/store/port/secrets.ts';
+import type { Store } from '../../src/store/port/store.ts';
+import { SealBroken } from '../../src/store/seal.ts';
+import { type SealedTable, sealedTables } from '../../src/store/sealed-columns.ts';
+import { sharedPostgres } from '../helpers/postgres.ts';
+import { addTenant, newStream, start } from './contract/fixture.ts';
+
+/** The seals of a store and the change of their key, on both engines. */
+
+const one = Buffer.alloc(32, 1);
+const two = Buffer.alloc(32, 2);
+const three = Buffer.alloc(32, 3);
+const [oneId, twoId, threeId] = [one, two, three].map(keyIdOf) as [string, string, string];
+
+/** A database, and stores on it. */
+interface Fixture {
+  readonly isShared: boolean;
+  open(...keys: Uint8Array[]): Promise<Store>;
+  /** Runs SQL on the database while no store is open; `?` marks a value. */
+  sql(text: string, ...values: unknown[]): Promise<Record<string, unknown>[]>;
+  /** Returns the names of the columns with bytes, as `table.column`. */
+  byteColumns(): Promise<string[]>;
+}
+
+for (const [engine, fixtureFor] of [
+  ['SQLite', sqlite],
+  ['PostgreSQL', postgres],
+] as const) {
+  describe(`${engine}: sealed columns`, () => {
+    test('sealed columns: every column with bytes is in the list that a rotation seals again', async (t) => {
+      const fixture = await fixtureFor(t);
+      await closed(fixture.open(one));
+      const listed = Object.entries(sealedTables).flatMap(([table, { columns }]) =>
+        columns.map((column) => `${table}.${column}`),
+      );
+      assert.deepEqual((await fixture.byteColumns()).toSorted(), [
+        'key_check.sealed',
+        ...listed.toSorted(),
+      ]);
+    });
+
+    for (const [table, { row, columns }] of Object.entries(sealedTables)) {
+      for (const column of columns) {
+        test(`${table}.${column}: a value copied to another row, or to another tenant, does not open`, async (t) => {
+          const fixture = await fixtureFor(t);
+          const { here, beside, there } = await filled(fixture, one);
+          for (const from of [beside, there]) {
+            const copied = await copyOver(fixture, { table, row, column }, from, here);
+            const store = await fixture.open(one);
+            await assert.rejects(readAll(store, here.tenant), SealBroken);
+            await store.close();
+            await copied.undo();
+          }
+          const store = await fixture.open(one);
+          assert.deepEqual((await readAll(store, here.tenant)).length, 4);
+          await store.close();
+        });
+      }
+    }
+
+    test('streams: a value copied to the other column of its row does not open', async (t) => {
+      const fixture = await fixtureFor(t);
+      const { here } = await filled(fixture, one);
+      await fixture.sql('update streams set signing_secrets = destination');
+      const store = await fixture.open(one);
+      await assert.rejects(readAll(store, here.tenant), SealBroken);
+      await store.close();
+    });
+  });
+
+  describe(`${engine}: a store of an older version`, () => {
+    test('older store: its seals open, and stay as they are until a rotation', async (t) => {
+      const fixture = await fixtureFor(t);
+      const { here } = await filledBefore(fixture, one);
+      const before = await sealedValues(fixture);
+      const store = await fixture.open(one);
+      assert.equal((await readAll(store, here.tenant)).length, 4);
+      assert.deepEqual(await store.secrets.state(), { ...unbound, key: oneId });
+      await store.ownership.join('node', 10_000);
+      await store.ownership.heartbeat({ id: 'node', incarnation: 1 }, 10_000);
+      await store.close();
+      assert.deepEqual(await sealedValues(fixture), before);
+    });
+
+    test('older store: new seals are bound once a node has joined, and older programs are refused from then on', async (t) => {
+      const fixture = await fixtureFor(t);
+      const { here } = await filledBefore(fixture, one);
+      let store = await fixture.open(one);
+      const early = newStream(here.tenant, start);
+      await store.streams.create(early, { streamsMax: 100 });
+      await store.close();
+      assert.equal((await formOf(fixture, early.id))[0], 1);
+      assert.ok((await oldestThatMayRun(fixture)) < (await version(fixture)));
+
+      store = await fixture.open(one);
+      const node = await store.ownership.join('node', 10_000);
+      await store.ownership.heartbeat(node, 10_000);
+      const late = newStream(here.tenant, start);
+      await store.streams.create(late, { streamsMax: 100 });
+      assert.deepEqual(await store.secrets.state(), { ...unbound, key: oneId, isBound: true });
+      assert.equal((await readAll(store, here.tenant)).length, 6);
+      await store.close();
+      assert.equal((await formOf(fixture, late.id))[0], 2);
+      assert.equal((await formOf(fixture, early.id))[0], 1);
+      assert.equal(await oldestThatMayRun(fixture), await sealsVersion(fixture));
+    });
+
+    for (const [what, keys] of [
+      ['with the same key', [one]],
+      ['to another key', [two, one]],
+    ] as const) {
+      test(`older store: a rotation ${what} seals everything again, and unbound values are refused afterwards`, async (t) => {
+        const fixture = await fixtureFor(t);
+        const { here, there } = await filledBefore(fixture, one);
+        const [unboundValue] = await fixture.sql('select destination as value from streams');
+        const store = await fixture.open(...keys);
+        const { rows, values, broken } = await rotate(store.secrets);
+        assert.deepEqual({ rows, values, broken }, { rows: 6, values: 9, broken: [] });
+        await store.close();
+        for (const form of await sealedValues(fixture)) assert.equal(form[0], 2);
+
+        const after = await fixture.open(keys[0]);
+        for (const { tenant } of [here, there]) await readAll(after, tenant);
+        await after.close();
+        await fixture.sql('update streams set destination = ?', unboundValue?.['value']);
+        const attacked = await fixture.open(...keys);
+        await assert.rejects(readAll(attacked, here.tenant), {
+          name: 'SealBroken',
+          message: 'A stored secret does not open. It is not bound to its place.',
+        });
+        await attacked.close();
+      });
+    }
+
+    test('older store: the key check of before does not bring unbound values back under a new key', async (t) => {
+      const fixture = await fixtureFor(t);
+      const { here } = await filledBefore(fixture, one);
+      const [check] = await fixture.sql('select sealed from key_check');
+      const [value] = await fixture.sql('select destination from streams');
+      const store = await fixture.open(two, one);
+      await rotate(store.secrets);
+      await store.close();
+      await fixture.sql('update streams set destination = ?', value?.['destination']);
+      const [current] = await fixture.sql('select sealed from key_check');
+      await fixture.sql('update key_check set sealed = ?', check?.['sealed']);
+      await assert.rejects(fixture.open(two), StartRefused);
+      await fixture.sql('update key_check set sealed = ?', current?.['sealed']);
+      const after = await fixture.open(two);
+      await assert.rejects(readAll(after, here.tenant), SealBroken);
+      await after.close();
+    });
+  });
+
+  describe(`${engine}: a rotation of the secret key`, () => {
+    test('rotation: the former key is needed until its end, and not afterwards', async (t) => {
+      const fixture = await fixtureFor(t);
+      const { here, there } = await filled(fixture, one);
+      const store = await fixture.open(two, one);
+      const start = await begun(store.secrets, twoId);
+      assert.deepEqual(start.state, { ...bound, key: twoId, former: oneId });
+      await store.close();
+
+      await assert.rejects(fixture.open(one), {
+        name: 'StartRefused',
+        message: new RegExp(`^LEAT_SECRET_KEY: .* which key ${twoId} seals: set that key; this is`),
+      });
+      await assert.rejects(fixture.open(two), {
+        name: 'StartRefused',
+        message: new RegExp(
+          `still sealed with key ${oneId}: set both keys, ${twoId},${oneId}, and`,
+        ),
+      });
+      await assert.rejects(fixture.open(three), StartRefused);
+
+      const resumed = await fixture.open(one, two);
+      assert.equal((await rotate(resumed.secrets, twoId)).values, 9);
+      assert.deepEqual(await resumed.secrets.begin(twoId), { done: { ...bound, key: twoId } });
+      await resumed.close();
+      await assert.rejects(fixture.open(one), StartRefused);
+      const after = await fixture.open(two);
+      for (const { tenant } of [here, there]) await readAll(after, tenant);
+      await after.close();
+    });
+
+    test('rotation: continues after an interruption at any step, while streams and keys change', async (t) => {
+      const fixture = await fixtureFor(t);
+      const { here } = await filled(fixture, one);
+      await addStreams(fixture, here.tenant, 250);
+      let steps = 0;
+      let isDone = false;
+      // Each round is a process that ends one step later than the one before.
+      for (let round = 0; !isDone; round += 1) {
+        const store = await fixture.open(two, one);
+        const rotation = await begun(store.secrets, twoId);
+        let after: SealedRow | undefined;
+        for (let step = 0; step < round; step += 1) {
+          const done = await store.secrets.step(rotation, after);
+          assert.ok(done);
+          steps += 1;
+          after = done.next;
+          if (after !== undefined) continue;
+          isDone = await store.secrets.finish(rotation);
+          break;
+        }
+        await store.streams.create(newStream(here.tenant, start), { streamsMax: 1000 });
+        const changed = await store.streams.update(here.tenant, here.row, (stream) => ({
+          after: { ...stream, name: `round ${round}` },
+        }));
+        assert.ok('updated' in changed);
+        await store.keys.add({ ...newKey(here.tenant), kid: `round ${round}` }, start);
+        await store.close();
+      }
+      assert.ok(steps > 5, `${steps} steps`);
+      const after = await fixture.open(two);
+      assert.ok((await readAll(after, here.tenant)).length > 254);
+      await after.close();
+    });
+
+    test('rotation: a change to a third key is refused until the first one is complete', async (t) => {
+      const fixture = await fixtureFor(t);
+      await filled(fixture, one);
+      const store = await fixture.open(two, one, three);
+      await begun(store.secrets, twoId);
+      assert.deepEqual(await store.secrets.begin(threeId), {
+        unfinished: { ...bound, key: twoId, former: oneId },
+      });
+      await store.close();
+    });
+
+    test('rotation: back to the former key, in the middle and after the end', async (t) => {
+      const fixture = await fixtureFor(t);
+      const { here } = await filled(fixture, one);
+      const store = await fixture.open(two, one);
+      const first = await begun(store.secrets, twoId);
+      await store.secrets.step(first, undefined);
+      await rotate(store.secrets, oneId);
+      assert.equal(await store.secrets.step(first, undefined), undefined);
+      assert.equal(await store.secrets.finish(first), false);
+      await store.close();
+      const again = await fixture.open(one, two);
+      await rotate(again.secrets, twoId);
+      await rotate(again.secrets, oneId);
+      await again.close();
+      const after = await fixture.open(one);
+      assert.equal((await readAll(after, here.tenant)).length, 4);
+      await after.close();
+    });
+
+    test('rotation: a step and the end of one that was replaced meanwhile do nothing', async (t) => {
+      const fixture = await fixtureFor(t);
+      const { here } = await filled(fixture, one);
+      const store = await fixture.open(two, one);
+      const first = await begun(store.secrets, twoId);
+      await begun(store.secrets, oneId);
+      const second = await begun(store.secrets, twoId);
+      assert.equal(await store.secrets.step(first, undefined), undefined);
+      assert.equal(await store.secrets.finish(first), false);
+      assert.ok(await store.secrets.step(second, undefined));
+      const { state, mark } = await begun(store.secrets, twoId);
+      assert.deepEqual([state, Buffer.from(mark)], [second.state, Buffer.from(second.mark)]);
+      await rotate(store.secrets, twoId);
+      await readAll(store, here.tenant);
+      await store.close();
+    });
+
+    test('rotation: a value that does not open is reported, and the others are sealed', async (t) => {
+      const fixture = await fixtureFor(t);
+      const { here, beside } = await filled(fixture, one);
+      await copyOver(fixture, { table: 'streams', row: 'id', column: 'destination' }, beside, here);
+      const store = await fixture.open(two, one);
+      const { values, broken } = await rotate(store.secrets);
+      assert.equal(values, 8);
+      assert.deepEqual(broken, [
+        { table: 'streams', tenant: here.tenant, row: here.row, column: 'destination' },
+      ]);
+      await store.close();
+    });
+
+    test('rotation: what is written after its begin is sealed with the new key, by every process', async (t) => {
+      const fixture = await fixtureFor(t);
+      const { here } = await filled(fixture, one);
+      const store = await fixture.open(two, one);
+      const other = fixture.isShared ? await fixture.open(one, two) : store;
+      await begun(store.secrets, twoId);
+      const stream = newStream(here.tenant, start);
+      await other.streams.create(stream, { streamsMax: 100 });
+      await store.close();
+      if (other !== store) await other.close();
+      const [, ...id] = (await formOf(fixture, stream.id)).subarray(0, 7);
+      assert.equal(Buffer.from(id).toString('hex'), twoId);
+    });
+
+    test('rotation: one process runs one at a time', async (t) => {
+      const fixture = await fixtureFor(t);
+      const store = await fixture.open(one);
+      const { alone } = store.secrets;
+      let end = (): void => {};
+      const first = alone(() => new Promise<string>((resolve) => (end = () => resolve('ended'))));
+      assert.equal(await alone(async () => 'second'), undefined);
+      end();
+      assert.equal(await first, 'ended');
+      await assert.rejects(
+        alone(() => Promise.reject(new Error('failed'))),
+        /failed/,
+      );
+      assert.equal(await alone(async () => 'third'), 'third');
+      await store.close();
+    });
+  });
+}
+
+describe('PostgreSQL: nodes and the secret key', () => {
+  test('nodes: a rotation waits for every live node to have the new key', async (t) => {
+    const fixture = await postgres(t);
+    await filled(fixture, one);
+    const [old, ready, command] = [
+      await fixture.open(one),
+      await fixture.open(one, two),
+      await fixture.open(two, one),
+    ];
+    const node = await old.ownership.join('old', 60_000);
+    await ready.ownership.join('ready', 60_000);
+    assert.deepEqual(await command.secrets.begin(twoId), {
+      key: twoId,
+      lacking: [{ id: 'old', keys: [oneId] }],
+    });
+    await old.ownership.leave(node);
+    await begun(command.secrets, twoId);
+    for (const store of [old, ready, command]) await store.close();
+  });
+
+  test('nodes: one that lacks the new key stops using the store, and a join is refused', async (t) => {
+    const fixture = await postgres(t);
+    const { here } = await filled(fixture, one);
+    const [old, command] = [await fixture.open(one), await fixture.open(two, one)];
+    const node = await old.ownership.join('old', 1);
+    await command.secrets.begin(twoId);
+    while ('lacking' in (await command.secrets.begin(twoId)));
+    const lacks = { name: 'StoreUnavailable', reason: 'key', message: /which key \w{12} seals/ };
+    await assert.rejects(old.ownership.heartbeat(node, 10_000), lacks);
+    await assert.rejects(old.ownership.join('old', 10_000), lacks);
+    await assert.rejects(old.streams.list(here.tenant, { after: undefined, take: 1 }), lacks);
+    for (const store of [old, command]) await store.close();
+  });
+
+  test('nodes: seals are bound only once no node of an older version lives', async (t) => {
+    const fixture = await postgres(t);
+    await filledBefore(fixture, one);
+    const store = await fixture.open(one);
+    const command = await fixture.open(two, one);
+    await fixture.sql(
+      `insert into nodes (id, incarnation, lease_until, lease_ms) values ('before', 1, now() + interval '1 h', 1)`,
+    );
+    const node = await store.ownership.join('node', 60_000);
+    await store.ownership.heartbeat(node, 60_000);
+    assert.equal((await store.secrets.state()).isBound, false);
+    assert.deepEqual(await command.secrets.begin(oneId), {
+      key: oneId,
+      lacking: [{ id: 'before', keys: undefined }],
+    });
+    await fixture.sql(`update nodes set lease_until = now() where id = 'before'`);
+    await store.ownership.heartbeat(node, 60_000);
+    assert.deepEqual(await store.secrets.state(), { ...unbound, key: oneId, isBound: true });
+    for (const each of [store, command]) await each.close();
+  });
+
+  test('nodes: one follows the end of a rotation at its next heartbeat, and refuses unbound values then', async (t) => {
+    const fixture = await postgres(t);
+    const { here } = await filledBefore(fixture, one);
+    const [value] = await fixture.sql('select destination from streams');
+    const store = await fixture.open(one, two);
+    const node = await store.ownership.join('node', 60_000);
+    await store.ownership.heartbeat(node, 60_000);
+    const command = await fixture.open(two, one);
+    await rotate(command.secrets);
+    await readAll(store, here.tenant);
+    await store.ownership.heartbeat(node, 60_000);
+    await fixture.sql('update streams set destination = ?', value?.['destination']);
+    await assert.rejects(readAll(store, here.tenant), /It is not bound to its place/);
+    for (const each of [store, command]) await each.close();
+  });
+
+  test('nodes: rotations of two processes to two keys end with one of them, and everything opens', async (t) => {
+    const fixture = await postgres(t);
+    const { here } = await filled(fixture, one);
+    await addStreams(fixture, here.tenant, 300);
+    const stores = [await fixture.open(two, one), await fixture.open(one, two)];
+    const ends = await Promise.all(
+      stores.flatMap(({ secrets }) =>
+        [1, 2, 3].map((round) => tryRotate(secrets, round % 2 === 0 ? oneId : twoId)),
+      ),
+    );
+    assert.equal(ends.length, 6);
+    for (const store of stores) await store.close();
+    const last = await fixture.open(one, two);
+    const { key } = await last.secrets.state();
+    await rotate(last.secrets, key);
+    await last.close();
+    const after = await fixture.open(key === oneId ? one : two);
+    assert.equal((await readAll(after, here.tenant)).length, 304);
+    await after.close();
+  });
+});
+
+const bound = { isBound: true, former: undefined, hasUnbound: false };
+const unbound = { isBound: false, former: undefined, hasUnbound: true };
+
+async function begun(secrets: SecretStore, key: string): Promise<Rotation> {
+  const result = await secrets.begin(key);
+  assert.ok('begun' in result, JSON.stringify(result));
+  return result.begun;
+}
+
+/** Rotates to a key, the first one by default, to the end. */
+async function rotate(secrets: SecretStore, key = secrets.keys()[0] ?? '') {
+  const rotation = await secrets.begin(key);
+  const total = { rows: 0, values: 0, broken: [] as unknown[] };
+  if (!('begun' in rotation)) return total;
+  let after: SealedRow | undefined;
+  do {
+    const step = await secrets.step(rotation.begun, after);
+    assert.ok(step);
+    total.rows += step.rows;
+    total.values += step.values;
+    total.broken.push(...step.broken);
+    after = step.next;
+  } while (after !== undefined);
+  assert.equal(await secrets.finish(rotation.begun), true);
+  return total;
+}
+
+/** The same, which another process may disturb. */
+async function tryRotate(secrets: SecretStore, key: string): Promise<void> {
+  const rotation = await secrets.begin(key);
+  if (!('begun' in rotation)) return;
+  let after: SealedRow | undefined;
+  do {
+    const step = await secrets.step(rotation.begun, after);
+    if (step === undefined) return;
+    after = step.next;
+  } while (after !== undefined);
+  await secrets.finish(rotation.begun);
+}
+
+/** Opens every sealed value of a tenant. */
+async function readAll(store: Store, tenant: number): Promise<unknown[]> {
+  const streams = [];
+  let after: string | undefined;
+  do {
+    const page = await store.streams.list(tenant, { after, take: 100 });
+    streams.push(...page.items);
+    after = page.next;
+  } while (after !== undefined);
+  for (const { destination, signingSecrets } of streams) {
+    assert.deepEqual(destination.authorization, { method: 'bearer', token: 'kept-secret' });
+    assert.equal(signingSecrets[0]?.secret, 'whsec_AAEC');
+  }
+  const keys = await store.keys.list(tenant, start);
+  for (const { privateJwk } of keys) assert.equal(privateJwk, newKey(tenant).privateJwk);
+  return [...streams, ...keys];
+}
+
+interface At {
+  readonly tenant: number;
+  /** The id of a stream, and of a key. */
+  readonly row: string;
+}
+
+/** Two tenants, with two streams and two keys, and with one of each: nine values in six rows. */
+async function filled(fixture: Fixture, key: Uint8Array) {
+  const store = await fixture.open(key);
+  const [first, second] = [await addTenant(store, 'one'), await addTenant(store, 'two')];
+  const here = { tenant: first.id, row: 'est_1' };
+  const beside = { tenant: first.id, row: 'est_2' };
+  const there = { tenant: second.id, row: 'est_3' };
+  for (const { tenant, row } of [here, beside, there]) {
+    await store.streams.create(newStream(tenant, start, { id: row }), { streamsMax: 100 });
+    await store.keys.add({ ...newKey(tenant), kid: row }, start + 1_000_000);
+  }
+  await store.close();
+  return { here, beside, there };
+}
+
+/** The same store as a program before bound seals has left it. */
+async function filledBefore(fixture: Fixture, key: Uint8Array) {
+  const places = await filled(fixture, key);
+  const plain = await (async () => {
+    const store = await fixture.open(key);
+    const [stream] = (await store.streams.list(1, { after: undefined, take: 1 })).items;
+    await store.close();
+    return stream;
+  })();
+  const { destination, signingSecrets } = plain ?? assert.fail();
+  const set = async (text: string, value: string): Promise<void> =>
+    void (await fixture.sql(text, sealAsBefore(key, value)));
+  await set('update streams set destination = ?', JSON.stringify(destination));
+  await set('update streams set signing_secrets = ?', JSON.stringify(signingSecrets));
+  await set('update signing_keys set private_jwk = ?', newKey(1).privateJwk);
+  await set('update key_check set sealed = ?', 'Leat');
+  await fixture.sql('update leat_schema set oldest_that_may_run = version - 1');
+  return places;
+}
+
+function sealAsBefore(key: Uint8Array, text: string): Buffer {
+  const nonce = randomBytes(12);
+  const header = Buffer.of(1);
+  const cipher = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: 16 }).setAAD(header);
+  return Buffer.concat([header, nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]);
+}
+
+async function addStreams(fixture: Fixture, tenant: number, count: number): Promise<void> {
+  const store = await fixture.open(one);
+  for (let number = 0; number < count; number += 1) {
+    await store.streams.create(newStream(tenant, start), { streamsMax: 1000 });
+  }
+  await store.close();
+}
+
+function newKey(tenant: number) {
+  const privateJwk = JSON.stringify({ kty: 'RSA', d: 'private-part' });
+  return { tenant, kid: 'k', privateJwk, createdAt: start, signsFrom: start };
+}
+
+/** Writes the sealed value of one row into another. */
+async function copyOver(
+  fixture: Fixture,
+  { table, row, column }: { table: string; row: string; column: string },
+  from: At,
+  to: At,
+) {
+  const select = `select ${column} as value from ${table} where tenant = ? and ${row} = ?`;
+  const update = `update ${table} set ${column} = ? where tenant = ? and ${row} = ?`;
+  const [former] = await fixture.sql(select, to.tenant, to.row);
+  const [value] = await fixture.sql(select, from.tenant, from.row);
+  await fixture.sql(update, value?.['value'], to.tenant, to.row);
+  return {
+    undo: () => fixture.sql(update, former?.['value'], to.tenant, to.row),
+  };
+}
+
+/** Returns every sealed value, in a fixed order. */
+async function sealedValues(fixture: Fixture): Promise<Buffer[]> {
+  const all: Buffer[] = [];
+  for (const table of Object.keys(sealedTables) as SealedTable[]) {
+    const { row, columns } = sealedTables[table];
+    const rows = await fixture.sql(
+      `select ${columns.join(', ')} from ${table} order by tenant, ${row}`,
+    );
+    for (const each of rows) {
+      all.push(...columns.map((column) => Buffer.from(each[column] as Uint8Array)));
+    }
+  }
+  return all;
+}
+
+async function formOf(fixture: Fixture, stream: string): Promise<Buffer> {
+  const [row] = await fixture.sql('select destination from streams where id = ?', stream);
+  return Buffer.from(row?.['destination'] as Uint8Array);
+}
+
+async function oldestThatMayRun(fixture: Fixture): Promise<number> {
+  const [row] = await fixture.sql('select oldest_that_may_run as oldest from leat_schema');
+  return Number(row?.['oldest']);
+}
+
+async function version(fixture: Fixture): Promise<number> {
+  const [row] = await fixture.sql('select version from leat_schema');
+  return Number(row?.['version']);
+}
+
+/** Returns the number of the migration that came with bound seals. */
+async function sealsVersion(fixture: Fixture): Promise<number> {
+  const [row] = await fixture.sql(`select name from leat_migrations where name like '%_seals'`);
+  return Number.parseInt(String(row?.['name']), 10);
+}
+
+async function closed(opening: Promise<Store>): Promise<void> {
+  await (await opening).close();
+}
+
+function open(where: string, secretKeys: readonly Uint8Array[]): Promise<Store> {
+  const location = where.startsWith('postgres')
+    ? ({ engine: 'postgres', url: where } as const)
+    : ({ engine: 'sqlite', path: where } as const);
+  return openStore({ location, secretKeys, random: systemRandom, clock: systemClock });
+}
+
+async function sqlite(t: TestContext): Promise<Fixture> {
+  const folder = await mkdtemp(join(tmpdir(), 'leat-secrets-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const file = join(folder, 'leat.db');
+  const sql: Fixture['sql'] = async (text, ...values) => {
+    const db = new DatabaseSync(file);
+    try {
+      return db.prepare(text).all(...(values as SQLInputValue[]));
+    } finally {
+      db.close();
+    }
+  };
+  return {
+    isShared: false,
+    open: (...keys) => open(file, keys),
+    sql,
+    byteColumns: async () => {
+      const rows = await sql(`
+        select m.name || '.' || c.name as name
+        from sqlite_schema m join pragma_table_info(m.name) c
+        where m.type = 'table' and c.type = 'BLOB' collate nocase`);
+      return rows.map(({ name }) => String(name));
+    },
+  };
+}
+
+async function postgres(t: TestContext): Promise<Fixture> {
+  const server = await sharedPostgres();
+  const url = await server.createDatabase();
+  const opened: Store[] = [];
+  t.after(async () => {
+    // A failed test leaves stores open.
+    await Promise.allSettled(opened.map((store) => store.close()));
+    await server.dropDatabase(url);
+  });
+  const sql: Fixture['sql'] = async (text, ...values) => {
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    try {
+      let number = 0;
+      const numbered = text.replaceAll('?', () => `$${(number += 1)}`);
+      return (await client.query(numbered, values)).rows as Record<string, unknown>[];
+    } finally {
+      await client.end();
+    }
+  };
+  return {
+    isShared: true,
+    open: async (...keys) => {
+      const store = await open(url, keys);
+      opened.push(store);
+      return store;
+    },
+    sql,
+    byteColumns: async () => {
+      const rows = await sql(`
+        select table_name || '.' || column_name as name from information_schema.columns
+        where table_schema = 'public' and data_type = 'bytea'`);
+      return rows.map(({ name }) => String(name));
+    },
+  };
+}
