@@ -168,8 +168,8 @@ for (const [engine, fixtureFor] of [
       const fixture = await fixtureFor(t);
       const { here, there } = await filled(fixture, one);
       const store = await fixture.open(two, one);
-      const start = await begun(store.secrets, twoId);
-      assert.deepEqual(start.state, { ...bound, key: twoId, former: oneId });
+      const { state } = await begun(store.secrets, twoId);
+      assert.deepEqual(state, { ...bound, key: twoId, former: oneId });
       await store.close();
 
       await assert.rejects(fixture.open(one), {
