@@ -116,7 +116,15 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     version,
   });
   registerAvatar(app);
-  registerHealth(app, { readiness: createReadiness(deps), open });
+  registerHealth(app, {
+    readiness: createReadiness(deps),
+    open,
+    tenants,
+    authenticator,
+    limiter,
+    clientAddressOf,
+    clock,
+  });
   registerOauth(app, { ...deps, tenants, limiter, clientAddressOf, open });
 
   app.addHook('onReady', tenants.open);

@@ -9,11 +9,10 @@ import {
   forbiddenScope,
   missingAuthentication,
   notFound,
-  tooManyRequests,
   unauthorized,
   unavailable,
 } from './http/problem.ts';
-import { rateHeaders, type RateLimiter, retryAfterSeconds } from './http/rate.ts';
+import { admitByRate, type RateLimiter } from './http/rate.ts';
 import type { Caller, Operation } from './operation.ts';
 import type { TenantDirectory } from './tenants.ts';
 
@@ -65,8 +64,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
       const authorization = headerOf(request.raw, 'authorization');
       const found = await verifyToken(deps, tenant, authorization, now, operation);
       const rate = takeFor(deps.limiter, tenant, found, client, operation);
-      reply.headers(rateHeaders(rate, now));
-      if (!rate.admitted) throw tooManyRequests(retryAfterSeconds(rate));
+      admitByRate(reply, rate, now);
       if (!deps.open()) throw unavailable();
       if (tenant === undefined) throw notFound('Not Found');
       if ('failed' in found) throw found.failed;

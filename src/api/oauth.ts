@@ -12,8 +12,8 @@ import type { Log } from '../core/log.ts';
 import type { Tenant } from '../core/types.ts';
 import { ClientGone, readBody } from './http/body.ts';
 import type { ClientAddress } from './http/client-address.ts';
-import { notFound, problemOf, tooManyRequests, unavailable } from './http/problem.ts';
-import { rateHeaders, type RateLimiter, retryAfterSeconds } from './http/rate.ts';
+import { notFound, problemOf, unavailable } from './http/problem.ts';
+import { admitByRate, type RateLimiter } from './http/rate.ts';
 import { send } from './http/respond.ts';
 import type { BodyRule } from './operation.ts';
 import type { ApiSettings } from './settings.ts';
@@ -23,7 +23,7 @@ export interface OauthDeps {
   readonly tokenEndpoint: TokenEndpoint;
   readonly keyring: Pick<Keyring, 'jwks'>;
   readonly tenants: Pick<TenantDirectory, 'of'>;
-  readonly limiter: Pick<RateLimiter, 'takeOfAddress'>;
+  readonly limiter: Pick<RateLimiter, 'takeOfAddress' | 'takeOfVerifier'>;
   readonly clientAddressOf: (request: FastifyRequest['raw']) => ClientAddress;
   readonly settings: Pick<ApiSettings, 'plainHttp'> & {
     readonly limits: Pick<ApiSettings['limits'], 'tokenBodyBytesMax'>;
@@ -50,6 +50,8 @@ export function registerOauth(app: FastifyInstance, deps: OauthDeps): void {
   });
   const publish = (path: string, document: (tenant: Tenant) => object | Promise<object>): void => {
     app.get(path, async (request, reply) => {
+      const { address } = deps.clientAddressOf(request.raw);
+      admitByRate(reply, deps.limiter.takeOfVerifier(address), deps.clock.now());
       const body = await document(tenantOf(deps, request));
       return send(reply, 200, { headers: PUBLIC, body });
     });
@@ -73,9 +75,8 @@ function registerToken(scope: FastifyInstance, deps: OauthDeps): void {
 
 /** Takes one from the bucket of the remote address and writes the rate headers. */
 function admit(deps: OauthDeps, request: FastifyRequest, reply: FastifyReply): void {
-  const rate = deps.limiter.takeOfAddress(deps.clientAddressOf(request.raw).address);
-  reply.headers(rateHeaders(rate, deps.clock.now()));
-  if (!rate.admitted) throw tooManyRequests(retryAfterSeconds(rate));
+  const { address } = deps.clientAddressOf(request.raw);
+  admitByRate(reply, deps.limiter.takeOfAddress(address), deps.clock.now());
   if (!deps.open()) throw unavailable();
 }
 

@@ -21,6 +21,11 @@ export function literalAddress(hostname: string): string | undefined {
   return parseAddress(bare) === undefined ? undefined : bare;
 }
 
+/** Returns whether an address is one of the machine itself, also in IPv4-mapped form. */
+export function isLoopbackAddress(address: string): boolean {
+  return isPeerWithin(address, loopback);
+}
+
 /** A block of addresses of one family. */
 export interface Network {
   /** 4 for IPv4, 16 for IPv6; bits after the prefix are ignored. */
@@ -141,6 +146,7 @@ function known(address: string, prefixBits: number): Network {
   return { bytes: parseAddress(address) ?? [], prefixBits };
 }
 
+const loopback = [known('127.0.0.0', 8), known('::1', 128)];
 const ipv4Mapped = known('::ffff:0:0', 96);
 /** The well-known prefix (RFC 6052). The local-use one, 64:ff9b:1::/48, is private as a whole. */
 const nat64 = known('64:ff9b::', 96);

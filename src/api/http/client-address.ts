@@ -9,6 +9,8 @@ export interface ClientAddress {
   readonly address: string;
   /** `host[:port]` as sent. */
   readonly host: string;
+  /** Whether the address is that of a trusted proxy, which has not named its client. */
+  readonly isProxy: boolean;
 }
 
 /**
@@ -22,6 +24,7 @@ export function createClientAddressReader(
     return (request) => ({
       address: request.socket.remoteAddress ?? '',
       host: request.headers.host ?? '',
+      isProxy: false,
     });
   }
   const isProxy = createProxyCheck(trusted);
@@ -29,10 +32,10 @@ export function createClientAddressReader(
     const { socket, headers } = request;
     const peer = socket.remoteAddress ?? '';
     const host = headers.host ?? '';
-    if (!isProxy(peer)) return { address: peer, host };
+    if (!isProxy(peer)) return { address: peer, host, isProxy: false };
     const forwardedHost = entriesOf(headers['x-forwarded-host']).at(-1);
     const hops = entriesOf(headers['x-forwarded-for']);
-    return { address: clientOf(isProxy, hops, peer), host: forwardedHost ?? host };
+    return { ...clientOf(isProxy, hops, peer), host: forwardedHost ?? host };
   };
 }
 
@@ -56,14 +59,14 @@ function clientOf(
   isProxy: (address: string) => boolean,
   hops: readonly string[],
   peer: string,
-): string {
-  let client = peer;
+): Pick<ClientAddress, 'address' | 'isProxy'> {
+  let address = peer;
   for (const hop of hops.toReversed()) {
-    if (isIP(hop) === 0) return client;
-    client = hop;
-    if (!isProxy(hop)) return client;
+    if (isIP(hop) === 0) return { address, isProxy: true };
+    address = hop;
+    if (!isProxy(hop)) break;
   }
-  return client;
+  return { address, isProxy: hops.length === 0 };
 }
 
 function entriesOf(header: string | readonly string[] | undefined): string[] {

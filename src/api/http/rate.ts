@@ -1,6 +1,8 @@
+import type { FastifyReply } from 'fastify';
 import type { Clock, Millis } from '../../core/clock.ts';
 import { addressKey, type Buckets, createBuckets, type RateState } from '../../core/rate.ts';
 import type { ApiSettings } from '../settings.ts';
+import { tooManyRequests } from './problem.ts';
 
 /** The rate limit buckets of this node (docs/http-api.md#rate-limit-buckets). */
 export interface RateLimiter {
@@ -11,6 +13,10 @@ export interface RateLimiter {
   takeOfClient(tenant: number, bucket: string): RateState;
   /** Takes one for every other request, and for token requests. */
   takeOfAddress(address: string): RateState;
+  /** Takes one for a readiness probe: rejected requests of its address must not make a node unready. */
+  takeOfProbe(address: string): RateState;
+  /** Takes one for the key set or a discovery document, which verifiers need to accept any token. */
+  takeOfVerifier(address: string): RateState;
   /** Takes one for publishing; admitted while the tenant has anything left. */
   takeOfTenant(tenant: number): RateState;
   /** Takes the further events of an admitted publish. */
@@ -45,7 +51,10 @@ export function createRateLimiter({ clock, settings }: RateLimiterDeps): RateLim
     createBuckets({ capacity: perSecond, perSecond, overdraft: true }, rateBucketsMax);
 
   const clients = bucketsOf(settings.rateLimitBurst, settings.rateLimitPerSecond);
-  const addresses = bucketsOf(settings.rateLimitBurst, settings.rateLimitPerSecond);
+  const ofAddresses = (): ((address: string) => RateState) => {
+    const buckets = bucketsOf(settings.rateLimitBurst, settings.rateLimitPerSecond);
+    return (address) => buckets.take(addressKey(address), clock.elapsedMs());
+  };
   const tenants = bucketsOf(settings.tenantRateBurst, settings.tenantRatePerSecond);
   const events = overdrawnOf(settings.publishLimitPerSecond);
   const bytes = overdrawnOf(settings.publishLimitBytesPerSecond);
@@ -59,7 +68,9 @@ export function createRateLimiter({ clock, settings }: RateLimiterDeps): RateLim
       if (!ofClient.admitted) return ofClient;
       return emptier(ofClient, tenants.take(String(tenant), elapsedMs));
     },
-    takeOfAddress: (address) => addresses.take(addressKey(address), clock.elapsedMs()),
+    takeOfAddress: ofAddresses(),
+    takeOfProbe: ofAddresses(),
+    takeOfVerifier: ofAddresses(),
     takeOfTenant: (tenant) => events.take(String(tenant), clock.elapsedMs()),
     spendOfTenant: (tenant, count) => events.spend(String(tenant), count, clock.elapsedMs()),
     takeBytes: (tenant, count) => bytes.take(String(tenant), clock.elapsedMs(), count),
@@ -78,6 +89,12 @@ export function rateHeaders(state: RateState, now: Millis): Record<string, strin
     'x-ratelimit-remaining': String(state.remaining),
     'x-ratelimit-reset': String(Math.ceil((now + state.fullInMs) / 1000)),
   };
+}
+
+/** Sets the rate limit headers of a response. Throws 429 unless the request is admitted. */
+export function admitByRate(reply: FastifyReply, rate: RateState, now: Millis): void {
+  reply.headers(rateHeaders(rate, now));
+  if (!rate.admitted) throw tooManyRequests(retryAfterSeconds(rate));
 }
 
 /** Returns the whole seconds until a rejected request may be repeated, at least 1. */
