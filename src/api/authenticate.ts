@@ -45,6 +45,11 @@ export interface Authenticator {
     operation?: Operation,
   ): Promise<AuthContext>;
   /**
+   * Verifies the token of an authenticated request again, now that its body has arrived. Takes
+   * nothing off any bucket. Rejects with `StoreUnavailable`.
+   */
+  again(request: FastifyRequest, context: AuthContext): Promise<AuthContext>;
+  /**
    * Whether a token would still be accepted for an operation; takes nothing off any bucket. Rejects with `StoreUnavailable` where the store does not respond.
    */
   stillValid(
@@ -62,13 +67,19 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
       const client = deps.clientAddressOf(request.raw);
       const tenant = deps.tenants.of(client.host);
       const authorization = headerOf(request.raw, 'authorization');
-      const found = await verifyToken(deps, tenant, authorization, now, operation);
+      const found = await verifyToken(deps, tenant, authorization, now);
       const rate = takeFor(deps.limiter, tenant, found, client, operation);
       admitByRate(reply, rate, now);
       if (!deps.open()) throw unavailable();
       if (tenant === undefined) throw notFound('Not Found');
       if ('failed' in found) throw found.failed;
       return { tenant, authentication: found, now };
+    },
+    again: async (request, context) => {
+      const { tenant } = context;
+      const authorization = headerOf(request.raw, 'authorization');
+      const authentication = await deps.verifier.verify(tenant, authorization, deps.clock.now());
+      return { ...context, authentication };
     },
     stillValid: (tenant, authorization, operation) => {
       const found = deps.verifier.verify(tenant, authorization, deps.clock.now());
@@ -116,13 +127,10 @@ async function verifyToken(
   tenant: Tenant | undefined,
   authorization: string | undefined,
   now: Millis,
-  operation: Operation | undefined,
 ): Promise<Authentication | Failed> {
   if (tenant === undefined) return { kind: 'missing' };
-  // A client that has just lost a scope on another node cannot give it back to itself here.
-  const current = operation?.changesAccess === true;
   try {
-    return await verifier.verify(tenant, authorization, now, current);
+    return await verifier.verify(tenant, authorization, now);
   } catch (failed) {
     return { failed };
   }

@@ -14,17 +14,18 @@ import {
   type KeySetSent,
 } from '../schemas/clients.ts';
 import { emptyBody } from '../schemas/schema.ts';
+import type { GuardedStore } from '../store/port/guard.ts';
 import type { Store } from '../store/port/store.ts';
 import { clientReads } from './client-reads.ts';
 import { noClient } from './not-found.ts';
 import { type Call, type Operation, operation } from './operation.ts';
-import { heldScopes, requireSubset } from './scope-rules.ts';
+import { heldScopes } from './scope-rules.ts';
 import { badBody, conflict, type Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 import { showClient } from './show-client.ts';
 
 export interface ClientDeps {
-  readonly store: Pick<Store, 'clients'>;
+  readonly store: Pick<Store, 'clients' | 'guarded'>;
   readonly random: RandomBytes;
   readonly settings: Pick<ApiSettings, 'trustedIssuers' | 'limits'>;
 }
@@ -51,7 +52,6 @@ function createClient(deps: ClientDeps): Operation {
     summary: 'Create a client',
     description: 'The response contains the secret, which is not shown again.',
     scopes: ['create:clients'],
-    changesAccess: true,
     body: { schema: clientCreate, required: true },
     success: 201,
     response: clientWithSecret,
@@ -62,15 +62,15 @@ function createClient(deps: ClientDeps): Operation {
 
 async function create(
   { store, random, settings }: ClientDeps,
-  { tenant, caller, body, now }: Call<unknown, unknown, ClientCreate>,
+  { tenant, body, now, guard }: Call<unknown, unknown, ClientCreate>,
 ): Promise<object> {
   const { client_id: sentId, issuer, name, global = false, jwks } = body;
   checkIssuer(body, settings);
   await checkKeys(jwks);
   // A client without issuer has no grants yet, and each of them needs the caller's scopes.
-  if (global) requireSubset(caller, heldScopes({ issuer }, []));
+  const required = global ? heldScopes({ issuer }, []) : [];
   const secret = issuer === undefined ? makeClientSecret(random) : undefined;
-  const result = await store.clients.create({
+  const result = await store.guarded(guard(required)).clients.create({
     tenant: tenant.id,
     id: sentId ?? makeClientId(random),
     name,
@@ -95,16 +95,17 @@ function updateClient({ store }: ClientDeps): Operation {
     description:
       'Any subset of the fields. Clearing `global` and removing a key also affect tokens already issued. Keys and `global` can be changed only if the token of the request has all scopes of the client.',
     scopes: ['update:clients'],
-    changesAccess: true,
     params: clientParams,
     body: { schema: clientPatch, required: true },
     success: 200,
     response: client,
     errors: [404],
-    handle: async ({ tenant, caller, params, body }) => {
+    handle: async ({ tenant, params, body, guard }) => {
       await checkKeys(body.jwks);
-      const updated = await change(store, tenant.id, params.client_id, (before, grants) =>
-        patched(before, body, () => requireSubset(caller, heldScopes(before, grants))),
+      const caller = guard();
+      const target = { tenant: tenant.id, id: params.client_id };
+      const updated = await change(store.guarded(caller), target, (before, grants) =>
+        patched(before, body, () => caller.requireScopes(heldScopes(before, grants))),
       );
       return { body: showClient(updated) };
     },
@@ -121,14 +122,14 @@ function deleteClient({ store }: ClientDeps): Operation {
     description:
       'Also 204 if the client does not exist. Deletes its grants too; its tokens stop working. Only if the token of the request has all scopes of the client.',
     scopes: ['delete:clients'],
-    changesAccess: true,
     params: clientParams,
     success: 204,
-    handle: async ({ tenant, caller, params }) => {
-      await store.clients.delete(tenant.id, params.client_id, (before, grants) => {
+    handle: async ({ tenant, params, guard }) => {
+      const caller = guard();
+      await store.guarded(caller).clients.delete(tenant.id, params.client_id, (before, grants) => {
         // One of an external issuer has no access at all without the flag.
         const hasAccess = before.issuer === undefined || before.global;
-        if (hasAccess) requireSubset(caller, heldScopes(before, grants));
+        if (hasAccess) caller.requireScopes(heldScopes(before, grants));
       });
       return {};
     },
@@ -145,16 +146,17 @@ function rotateClientSecret({ store, random }: ClientDeps): Operation {
     description:
       'The former secret and all tokens stop working immediately. The new secret is not shown again.',
     scopes: ['update:clients'],
-    changesAccess: true,
     params: clientParams,
     body: { schema: emptyBody, required: false },
     success: 200,
     response: clientWithSecret,
     errors: [404],
-    handle: async ({ tenant, caller, params }) => {
+    handle: async ({ tenant, params, guard }) => {
       const secret = makeClientSecret(random);
-      const updated = await change(store, tenant.id, params.client_id, (before, grants) => {
-        requireSubset(caller, heldScopes(before, grants));
+      const caller = guard();
+      const target = { tenant: tenant.id, id: params.client_id };
+      const updated = await change(store.guarded(caller), target, (before, grants) => {
+        caller.requireScopes(heldScopes(before, grants));
         if (before.issuer !== undefined) throw noSecret();
         return { ...before, secretHash: hashSecret(secret) };
       });
@@ -168,9 +170,8 @@ function rotateClientSecret({ store, random }: ClientDeps): Operation {
  * transaction, so that a concurrent grant cannot bypass the check.
  */
 async function change(
-  store: ClientDeps['store'],
-  tenant: number,
-  id: string,
+  store: GuardedStore,
+  { tenant, id }: Pick<Client, 'tenant' | 'id'>,
   decide: (before: Client, grants: readonly Grant[]) => Client,
 ): Promise<Client> {
   const result = await store.clients.update(tenant, id, (before, grants) => ({

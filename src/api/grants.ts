@@ -14,8 +14,8 @@ import type { GrantFilter } from '../store/port/grants.ts';
 import type { Store } from '../store/port/store.ts';
 import { apiOf, audiencesOf } from './api-lookup.ts';
 import { noApi, noClient, noGrant, orNotFound } from './not-found.ts';
-import { type Caller, type Operation, operation } from './operation.ts';
-import { heldScopes, requireSubset } from './scope-rules.ts';
+import { type Operation, operation } from './operation.ts';
+import { heldScopes } from './scope-rules.ts';
 import {
   isNumbered,
   nextOf,
@@ -30,7 +30,7 @@ import { conflict } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 
 export interface GrantDeps {
-  readonly store: Pick<Store, 'grants' | 'apis' | 'clients'>;
+  readonly store: Pick<Store, 'grants' | 'apis' | 'clients' | 'guarded'>;
   readonly random: RandomBytes;
   readonly settings: Pick<ApiSettings, 'plainHttp' | 'managementTokenSeconds' | 'limits'>;
 }
@@ -117,18 +117,17 @@ function createGrant(deps: GrantDeps): Operation {
     summary: 'Grant a client scopes of an API',
     description: 'Scopes of the management API only if the token of the request has them too.',
     scopes: ['create:client_grants'],
-    changesAccess: true,
     body: { schema: grantCreate, required: true },
     success: 201,
     response: grant,
     errors: [404, 409],
-    handle: async ({ tenant, caller, body, now }) => {
+    handle: async ({ tenant, body, now, guard }) => {
       const { client_id: client, audience, scope = [] } = body;
       const api = orNotFound(await apiOf(deps, tenant, audience), noApi);
       const id = makeId('cgr_', now, deps.random);
       const requested = { tenant: tenant.id, id, client, api: api.id, scope };
-      await requireOwnScopes(deps, caller, requested);
-      const result = await deps.store.grants.create(requested);
+      const required = await scopesNeeded(deps, requested);
+      const result = await deps.store.guarded(guard(required)).grants.create(requested);
       if ('refused' in result) throw refusals[result.refused]();
       return { body: show(result.created, api.identifier) };
     },
@@ -165,17 +164,18 @@ function updateGrant(deps: GrantDeps): Operation {
     description:
       'Scopes of the management API only if the token of the request has them too, also to remove them. A scope that is removed no longer counts in tokens for the management API already issued; otherwise takes effect with the next token.',
     scopes: ['update:client_grants'],
-    changesAccess: true,
     params: grantParams,
     body: { schema: grantPatch, required: true },
     success: 200,
     response: grant,
     errors: [404],
-    handle: async ({ tenant, caller, params, body }) => {
+    handle: async ({ tenant, params, body, guard }) => {
       const { scope } = body;
-      const result = await deps.store.grants.update(tenant.id, params.id, (before, client) => {
+      const caller = guard();
+      const { grants: store } = deps.store.guarded(caller);
+      const result = await store.update(tenant.id, params.id, (before, client) => {
         if (scope === undefined) return before.scope;
-        requireSubset(caller, [
+        caller.requireScopes([
           ...heldScopes({}, [before]),
           ...heldScopes(client, [{ ...before, scope }]),
         ]);
@@ -198,23 +198,25 @@ function deleteGrant({ store }: GrantDeps): Operation {
     description:
       'Also 204 if the grant does not exist. Its scopes of the management API, which the token of the request must have too, no longer count in tokens already issued; otherwise takes effect with the next token.',
     scopes: ['delete:client_grants'],
-    changesAccess: true,
     params: grantParams,
     success: 204,
-    handle: async ({ tenant, caller, params }) => {
-      await store.grants.delete(tenant.id, params.id, (before) =>
-        requireSubset(caller, heldScopes({}, [before])),
-      );
+    handle: async ({ tenant, params, guard }) => {
+      const caller = guard();
+      await store
+        .guarded(caller)
+        .grants.delete(tenant.id, params.id, (before) =>
+          caller.requireScopes(heldScopes({}, [before])),
+        );
       return {};
     },
   });
 }
 
-/** Throws 403 if a grant of the management API would exceed the scopes of the caller. */
-async function requireOwnScopes({ store }: GrantDeps, caller: Caller, after: Grant): Promise<void> {
-  if (after.api !== managementApiId) return;
+/** Returns the scopes that a caller needs to create a grant: none for other APIs. */
+async function scopesNeeded({ store }: GrantDeps, after: Grant): Promise<readonly string[]> {
+  if (after.api !== managementApiId) return [];
   const client = await store.clients.get(after.tenant, after.client);
-  requireSubset(caller, heldScopes({ issuer: client?.issuer }, [after]));
+  return heldScopes({ issuer: client?.issuer }, [after]);
 }
 
 /** Returns grants with their audiences, without those whose API has just been deleted. */

@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { Millis } from '../core/clock.ts';
 import type { Tenant } from '../core/types.ts';
 import type { Static, TSchema } from '../schemas/schema.ts';
+import type { Guard } from '../store/port/guard.ts';
 
 /**
  * Describes one operation of the management API. The same description routes it, checks its caller,
@@ -50,8 +51,6 @@ export interface Description {
   readonly response?: TSchema | undefined;
   /** Its media type; default `application/json`. */
   readonly responseType?: string | undefined;
-  /** Whether it changes what clients may do: its caller is then read from the store, not cached. */
-  readonly changesAccess?: boolean | undefined;
   /** Whether its requests count against the tenant's bucket of events instead of the client's. */
   readonly countsEvents?: boolean | undefined;
   /** Whether it rejects query parameters that its schema does not have, instead of ignoring them. */
@@ -93,10 +92,21 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   readonly trace: string | undefined;
   /** Returns a header by its name in lower case; the values of a repeated one are joined. */
   header(name: string): string | undefined;
+  /**
+   * Creates the guard for a change of what clients may do, which requires the operation's scope and
+   * all of these.
+   */
+  guard(required?: readonly string[]): CallerGuard;
   /** Whether the client has disconnected. */
   isGone(): boolean;
   /** Verifies the caller's token again, for a response that lasts. */
   readonly access: AccessCheck;
+}
+
+/** Checks the caller in the transaction of a change of what clients may do. */
+export interface CallerGuard extends Guard {
+  /** Throws 403 unless the caller has these scopes of the management API; after `check`. */
+  requireScopes(scopes: readonly string[]): void;
 }
 
 /** The client that a verified token names. */

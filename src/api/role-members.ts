@@ -17,12 +17,11 @@ import { apisOf, type ApiLookupDeps, audiencesOf } from './api-lookup.ts';
 import { noApi, noClient, noRole, noUser, orNotFound } from './not-found.ts';
 import { isNumbered, numberedResponse, numberedPageOf, nextOf, pageOf } from './page.ts';
 import { type Operation, operation } from './operation.ts';
-import { requireSubset } from './scope-rules.ts';
 import { badBody, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 
 export interface RoleMemberDeps {
-  readonly store: Pick<Store, 'roles' | 'apis'>;
+  readonly store: Pick<Store, 'roles' | 'apis' | 'guarded'>;
   readonly settings: Pick<ApiSettings, 'plainHttp' | 'managementTokenSeconds' | 'limits'>;
 }
 
@@ -81,15 +80,14 @@ function addPermissions(deps: RoleMemberDeps): Operation {
     description:
       'Scopes of the management API only if the token of the request has them too. Takes effect with the next token.',
     scopes: ['update:roles'],
-    changesAccess: true,
     body: { schema: permissionsSent, required: true },
     success: 201,
     response: done,
     errors: [404],
-    handle: async ({ tenant, caller, params, body }) => {
+    handle: async ({ tenant, params, body, guard }) => {
       const added = await permissionsOf(deps, tenant, body.permissions, { mustExist: true });
-      requireSubset(caller, managementScopesOf(added));
-      const result = await deps.store.roles.addPermissions(tenant.id, params.id, added);
+      const { roles } = deps.store.guarded(guard(managementScopesOf(added)));
+      const result = await roles.addPermissions(tenant.id, params.id, added);
       if (result !== 'added') throw result === 'unknown_role' ? noRole() : noApi();
       return { body: {} };
     },
@@ -106,14 +104,13 @@ function removePermissions(deps: RoleMemberDeps): Operation {
     description:
       'Also 204 if the role does not have them. Scopes of the management API only if the token of the request has them too. Takes effect with the next token.',
     scopes: ['update:roles'],
-    changesAccess: true,
     body: { schema: permissionsSent, required: true },
     success: 204,
     errors: [404],
-    handle: async ({ tenant, caller, params, body }) => {
+    handle: async ({ tenant, params, body, guard }) => {
       const removed = await permissionsOf(deps, tenant, body.permissions, { mustExist: false });
-      requireSubset(caller, managementScopesOf(removed));
-      if (!(await deps.store.roles.removePermissions(tenant.id, params.id, removed))) {
+      const { roles } = deps.store.guarded(guard(managementScopesOf(removed)));
+      if (!(await roles.removePermissions(tenant.id, params.id, removed))) {
         throw noRole();
       }
       return {};
@@ -210,7 +207,6 @@ function listClients(deps: RoleMemberDeps): Operation {
 }
 
 function addClients(deps: RoleMemberDeps): Operation {
-  const { roles } = deps.store;
   return operation({
     ...shared,
     operationId: 'addRoleClients',
@@ -221,13 +217,13 @@ function addClients(deps: RoleMemberDeps): Operation {
       'A role with scopes of the management API only if the token of the request has them too. Takes effect with the next token.',
     extension: true,
     scopes: ['create:role_members'],
-    changesAccess: true,
     body: { schema: clientsSent, required: true },
     success: 200,
     response: done,
     errors: [404],
-    handle: async ({ tenant, caller, params, body }) => {
-      requireSubset(caller, await managementScopesOfRole(deps, tenant, params.id));
+    handle: async ({ tenant, params, body, guard }) => {
+      const required = await managementScopesOfRole(deps, tenant, params.id);
+      const { roles } = deps.store.guarded(guard(required));
       const result = await roles.addClients(tenant.id, params.id, body.clients);
       if (result !== 'added') throw result === 'unknown_role' ? noRole() : noClient();
       return { body: {} };
@@ -236,7 +232,6 @@ function addClients(deps: RoleMemberDeps): Operation {
 }
 
 function removeClients(deps: RoleMemberDeps): Operation {
-  const { roles } = deps.store;
   return operation({
     ...shared,
     operationId: 'removeRoleClients',
@@ -247,12 +242,12 @@ function removeClients(deps: RoleMemberDeps): Operation {
       'Also 204 if they do not have it. A role with scopes of the management API only if the token of the request has them too. Takes effect with the next token.',
     extension: true,
     scopes: ['delete:role_members'],
-    changesAccess: true,
     body: { schema: clientsSent, required: true },
     success: 204,
     errors: [404],
-    handle: async ({ tenant, caller, params, body }) => {
-      requireSubset(caller, await managementScopesOfRole(deps, tenant, params.id));
+    handle: async ({ tenant, params, body, guard }) => {
+      const required = await managementScopesOfRole(deps, tenant, params.id);
+      const { roles } = deps.store.guarded(guard(required));
       if (!(await roles.removeClients(tenant.id, params.id, body.clients))) throw noRole();
       return {};
     },

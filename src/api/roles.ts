@@ -6,12 +6,11 @@ import type { Store } from '../store/port/store.ts';
 import { noRole, orNotFound } from './not-found.ts';
 import { noItems, numberedResponse, numberedPageOf } from './page.ts';
 import { managementScopesOfRole } from './role-members.ts';
-import { requireSubset } from './scope-rules.ts';
 import { type Operation, operation } from './operation.ts';
 import { conflict, type Problem } from './http/problem.ts';
 
 export interface RoleDeps {
-  readonly store: Pick<Store, 'roles'>;
+  readonly store: Pick<Store, 'roles' | 'guarded'>;
   readonly random: RandomBytes;
 }
 
@@ -121,12 +120,11 @@ function deleteRole(deps: RoleDeps): Operation {
     description:
       'Also 204 if the role does not exist. One with scopes of the management API only if the token of the request has them too. Takes effect with the next token.',
     scopes: ['delete:roles'],
-    changesAccess: true,
     params: roleParams,
     success: 204,
-    handle: async ({ tenant, caller, params }) => {
-      requireSubset(caller, await managementScopesOfRole(deps, tenant, params.id));
-      await deps.store.roles.delete(tenant.id, params.id);
+    handle: async ({ tenant, params, guard }) => {
+      const required = await managementScopesOfRole(deps, tenant, params.id);
+      await deps.store.guarded(guard(required)).roles.delete(tenant.id, params.id);
       return {};
     },
   });

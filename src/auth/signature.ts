@@ -22,9 +22,12 @@ export interface KeySource {
 
 export type FoundKey = KeyObject | undefined | 'unavailable';
 
-/** The outcome of a verification. `audiences` are those of the token, for the error message. */
+/**
+ * The outcome of a verification. `kid` names the key that signed the token; `audiences` are those of
+ * the token, for the error message.
+ */
 export type TokenVerification =
-  | { readonly kind: 'valid'; readonly claims: Claims }
+  | { readonly kind: 'valid'; readonly claims: Claims; readonly kid: string }
   | {
       readonly kind: 'rejected';
       readonly reason: RejectReason;
@@ -89,7 +92,7 @@ export function createTokenVerifier(tokensMax = TOKENS_MAX): TokenVerifier {
       if (!(await isSignatureValid(token, key))) return rejected('signature');
       verified.set(digest, { ...parsed, key });
     }
-    return checkClaims(parsed.claims, audience, now);
+    return checkClaims(parsed, audience, now);
   };
 
   return {
@@ -100,7 +103,7 @@ export function createTokenVerifier(tokensMax = TOKENS_MAX): TokenVerifier {
       const known = verified.get(digest);
       if (known !== undefined) {
         const key = expected.keysOf(known.claims.issuer)?.keyFor(known.kid, now);
-        if (key === known.key) return checkClaims(known.claims, expected.audience, now);
+        if (key === known.key) return checkClaims(known, expected.audience, now);
         if (key instanceof Promise) return verifySignature(token, digest, expected, now, key);
       }
       return verifySignature(token, digest, expected, now);
@@ -159,9 +162,13 @@ async function isSignatureValid(token: string, key: KeyObject): Promise<boolean>
   }
 }
 
-function checkClaims(claims: Claims, audience: string, now: Millis): TokenVerification {
+function checkClaims(
+  { claims, kid }: ParsedToken,
+  audience: string,
+  now: Millis,
+): TokenVerification {
   const error = claimsError(claims, audience, now);
-  return error === undefined ? { kind: 'valid', claims } : rejected(error, claims);
+  return error === undefined ? { kind: 'valid', claims, kid } : rejected(error, claims);
 }
 
 function rejected(reason: RejectReason, claims?: Claims): TokenVerification {

@@ -8,8 +8,7 @@ import type { Clock } from '../core/clock.ts';
 export interface TtlCache<V> {
   /**
    * Returns the value of a key, at most `ageMsMax` old (by default `freshMs`). Calls `read` when
-   * there is none, with the former value if it is still cached; an age of 0 joins no read that has
-   * begun before. Rejects with what `read` throws, and
+   * there is none, with the former value if it is still cached. Rejects with what `read` throws, and
    * caches nothing then.
    */
   get(key: string, read: Read<V>, ageMsMax?: number): V | Promise<V>;
@@ -50,8 +49,7 @@ export function createTtlCache<V>(deps: TtlCacheDeps): TtlCache<V> {
     get: (key, read, ageMsMax = freshMs) => {
       const entry = entries.get(key);
       if (entry !== undefined && clock.elapsedMs() - entry.readAtMs < ageMsMax) return entry.value;
-      const underWay = ageMsMax === 0 ? undefined : reading.get(key);
-      return underWay ?? readAndCache(key, read);
+      return reading.get(key) ?? readAndCache(key, read);
     },
     expire: (key) => {
       reading.delete(key);

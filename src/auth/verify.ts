@@ -24,14 +24,11 @@ export interface Verifier {
   /**
    * Verifies the `Authorization` header of a request to a tenant. Returns without a promise when
    * token and client are cached. Rejects with `StoreUnavailable` when the store cannot be read.
-   *
-   * @param current whether to read the client now, instead of within the last second
    */
   verify(
     tenant: Tenant,
     authorization: string | undefined,
     now: Millis,
-    current?: boolean,
   ): Authentication | Promise<Authentication>;
   /** Stops watching the store. */
   close(): void;
@@ -45,7 +42,14 @@ export interface Verifier {
 export type Authentication =
   | { readonly kind: 'missing' }
   | { readonly kind: 'invalid'; readonly message: string }
-  | { readonly kind: 'verified'; readonly token: VerifiedToken };
+  | {
+      readonly kind: 'verified';
+      readonly token: VerifiedToken;
+      /** The `kid` of the tenant's own key; absent for a token of a trusted issuer. */
+      readonly signedWith: string | undefined;
+      /** Returns the token as it counts for a client with this access. */
+      tokenFor(access: ClientAccess | undefined): VerifiedToken;
+    };
 
 export interface VerifiedToken {
   readonly clientId: string;
@@ -87,23 +91,26 @@ export function createVerifier(deps: VerifierDeps): Verifier {
     tenant: Tenant,
     ownIssuer: string,
     verification: TokenVerification,
-    current: boolean,
   ): Authentication | Promise<Authentication> => {
     if (verification.kind === 'rejected') {
       return { kind: 'invalid', message: messageOf(verification, tenant) };
     }
-    const { claims } = verification;
+    const { claims, kid } = verification;
+    const own = claims.issuer === ownIssuer;
+    const authenticated = (client: Registration): Authentication => ({
+      kind: 'verified',
+      token: verified(claims, client, ownIssuer),
+      signedWith: own ? kid : undefined,
+      tokenFor: (access) => verified(claims, registrationOf(access), ownIssuer),
+    });
     const read = async (): Promise<Registration> =>
       registrationOf(await deps.clients.access(tenant.id, claims.clientId));
-    const ageMsMax = current ? 0 : CLIENT_FRESH_MS;
-    const client = clients.get(keyOf(tenant.id, claims.clientId), read, ageMsMax);
-    if (client instanceof Promise)
-      return client.then((found) => verified(claims, found, ownIssuer));
-    return verified(claims, client, ownIssuer);
+    const client = clients.get(keyOf(tenant.id, claims.clientId), read);
+    return client instanceof Promise ? client.then(authenticated) : authenticated(client);
   };
 
   return {
-    verify: (tenant, authorization, now, current = false) => {
+    verify: (tenant, authorization, now) => {
       const token = bearerToken(authorization);
       if (token === undefined) return { kind: 'missing' };
       const ownIssuer = issuerOf(tenant.domain, deps.plainHttp(tenant.domain));
@@ -113,8 +120,8 @@ export function createVerifier(deps: VerifierDeps): Verifier {
       const expected = { audience: audienceOf(tenant.domain), keysOf };
       const verification = tokens.verify(token, expected, now);
       if (verification instanceof Promise)
-        return verification.then((settled) => checkClient(tenant, ownIssuer, settled, current));
-      return checkClient(tenant, ownIssuer, verification, current);
+        return verification.then((settled) => checkClient(tenant, ownIssuer, settled));
+      return checkClient(tenant, ownIssuer, verification);
     },
     close,
   };
@@ -134,14 +141,14 @@ function bearerToken(authorization: string | undefined): string | undefined {
   return scheme === 'bearer' && parts.length > 0 ? parts.join(' ') : undefined;
 }
 
-function verified(claims: Claims, client: Registration, ownIssuer: string): Authentication {
+function verified(claims: Claims, client: Registration, ownIssuer: string): VerifiedToken {
   const { clientId, expiresAt, issuer } = claims;
   const registered = client !== undefined && (client.issuer ?? ownIssuer) === issuer;
   const bucket = issuer === ownIssuer ? clientId : `${issuer} ${clientId}`;
   const global = registered && client.global;
   const scopes = registered ? scopesNow(claims, client) : [];
   const revoked = registered && isRevoked(claims, client);
-  return { kind: 'verified', token: { clientId, scopes, expiresAt, global, revoked, bucket } };
+  return { clientId, scopes, expiresAt, global, revoked, bucket };
 }
 
 /** Returns the scopes that still count. An external issuer alone decides about those of its tokens. */
@@ -167,7 +174,8 @@ function messageOf(
 }
 
 const INVALID = 'Invalid token';
-const BAD_SIGNATURE = 'Invalid signature received for JSON Web Token validation';
+/** The 401 for a token that no present key has signed. */
+export const badSignature = 'Invalid signature received for JSON Web Token validation';
 
 /** The texts of docs/http-api.md#error-catalogue. */
 const messages: Readonly<Record<Exclude<RejectReason, 'audience'>, string>> = {
@@ -175,9 +183,9 @@ const messages: Readonly<Record<Exclude<RejectReason, 'audience'>, string>> = {
   algorithm: INVALID,
   issuer: INVALID,
   not_yet: INVALID,
-  signature: BAD_SIGNATURE,
+  signature: badSignature,
   // If the keys of an issuer cannot be fetched, the response is the same as for an unknown key.
-  unavailable: BAD_SIGNATURE,
+  unavailable: badSignature,
   expired: 'Expired token received for JSON Web Token validation',
 };
 

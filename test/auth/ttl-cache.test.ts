@@ -49,17 +49,6 @@ describe('TTL cache', () => {
     ]);
   });
 
-  test('TTL cache with an age of 0 reads now, also while another read is under way', async () => {
-    const cache = emptyCache();
-    const reading = Promise.withResolvers<string>();
-    const first = cache.get('key', () => reading.promise);
-    const second = cache.get('key', read('now'), 0);
-    reading.resolve('before');
-    assert.deepEqual([await first, await second], ['before', 'now']);
-    assert.equal(cache.get('key', read('unread')), 'now');
-    assert.equal(await cache.get('key', read('again'), 0), 'again');
-  });
-
   test('caches nothing after a failed read: the next call reads again', async () => {
     const cache = emptyCache();
     const failing = cache.get('key', () => Promise.reject(new Error('broken')));

@@ -6,8 +6,8 @@ import type { MemoryShare } from './memory-pool.ts';
 
 /** State of one request to an operation, passed from phase to phase. */
 export interface Exchange {
-  readonly context: AuthContext;
-  readonly caller: Caller;
+  context: AuthContext;
+  caller: Caller;
   /** Memory that the body takes; released after the handler, or by the error handler. */
   share?: MemoryShare;
   raw?: RawBody;

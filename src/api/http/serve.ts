@@ -10,7 +10,8 @@ import {
   refuseLoneSurrogates,
 } from './body.ts';
 import type { MemoryPool } from './memory-pool.ts';
-import { authorize, type Authenticator, type AuthContext } from '../authenticate.ts';
+import { type Authenticator, type AuthContext, authorize } from '../authenticate.ts';
+import { createCallerGuard } from '../guard.ts';
 import type { OperationResponse, BodyRule, Call, Operation } from '../operation.ts';
 import { exchangeOf, releaseExchange, setExchange } from './exchange.ts';
 import { badBody, notFound, tooManyRequests } from './problem.ts';
@@ -96,7 +97,12 @@ function receive(deps: ServeDeps, operation: Operation, rule: BodyRule): Phase {
     const payer = payerOf(deps, operation, reply, exchange.context);
     exchange.share = deps.bodies.open(exchange.context.tenant.id);
     const bounds = { bytesMax, payer, share: exchange.share };
+    const arrivedAtOnce = request.raw.complete;
     exchange.raw = await readBody(request.raw, reply.raw, rule, bounds);
+    if (arrivedAtOnce) return;
+    // A revoked caller could otherwise act as long as it keeps a body back.
+    exchange.context = await deps.authenticator.again(request, exchange.context);
+    exchange.caller = authorize(exchange.context, operation);
   };
 }
 
@@ -170,6 +176,7 @@ function callOf(
     query: request.query,
     body,
     mediaType: raw?.mediaType ?? '',
+    guard: (required) => createCallerGuard(context, operation, required),
     isGone: () => reply.raw.destroyed,
     trace: traceOf(onlyOne(headers['traceparent'])),
     header: (name) => headers[name]?.toString(),

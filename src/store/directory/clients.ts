@@ -5,6 +5,7 @@ import type { ClientAccess, ClientStore, NewClient } from '../port/clients.ts';
 import type { Hint } from '../port/hints.ts';
 import type { BoundedPage, Page } from '../port/page.ts';
 import { skewMaxMs } from '../port/time.ts';
+import { lockAccess } from './access-lock.ts';
 import { boundedPage, type Command, type Commands, PageRead, sql, together } from './command.ts';
 import { forUpdate, Fragment, piece, verbatim } from './dialect.ts';
 import { grantsOfClient } from './grants.ts';
@@ -22,7 +23,7 @@ export function createClientStore({
     get: (tenant, id) => read(get(tenant, id)),
     list: (tenant, page) => read(list(tenant, page)),
     listFrom: (tenant, page) => read(listFrom(tenant, page)),
-    access: (tenant, id) => read(access(tenant, id)),
+    access: (tenant, id) => read(accessOf(tenant, id)),
     create: async (client) => {
       const result = await transact('durable', () => create(client));
       // A process may have cached that there is no such client.
@@ -130,7 +131,8 @@ function isWanted(global: boolean | undefined): Fragment {
   return verbatim(global ? 'global' : 'not global');
 }
 
-function* access(tenant: number, id: string): Command<ClientAccess | undefined> {
+/** Returns what decides about a token of the client. */
+export function* accessOf(tenant: number, id: string): Command<ClientAccess | undefined> {
   const row = yield* sql.get<AccessRow>`
     select global, issuer, credentials_version, scope
     from clients left join grants
@@ -185,6 +187,7 @@ function* update(
 
 /** Returns the client. Until the commit nothing else changes it or adds a grant. */
 function* locked(tenant: number, id: string): Command<Client | undefined> {
+  yield* lockAccess(tenant);
   const row = yield* sql.get<ClientRow>`
     select id, name, global, issuer, secret_hash, jwks, version, credentials_version,
       created_at from clients

@@ -1,4 +1,5 @@
 import type { AuditEntry } from '../../core/audit-log.ts';
+import type { Guard, GuardedStore } from '../port/guard.ts';
 import type { Hint } from '../port/hints.ts';
 import type { Seal } from '../seal.ts';
 import { createAlertStateStore } from './alert-state.ts';
@@ -9,6 +10,7 @@ import type { Commands } from './command.ts';
 import { createDeliveryStore } from './deliveries.ts';
 import { createFailureStore, type FailureReader } from './failures.ts';
 import { createGrantStore } from './grants.ts';
+import { guardedCommands } from './guarding.ts';
 import { createKeyStore } from './keys.ts';
 import { createLagStore } from './lag.ts';
 import { createOverviewStore, type OverviewDeps } from './overview.ts';
@@ -73,4 +75,17 @@ export function createRecordingDirectory(deps: DirectoryDeps, entry: AuditEntry)
     commands: recordingCommands(deps.commands, entry),
     changeUser: recordingUserChange(deps.changeUser, entry),
   });
+}
+
+/** Creates the changes of what clients may do, each with this guard in its transaction. */
+export function createGuardedDirectory(
+  { commands, hint }: Pick<DirectoryDeps, 'commands' | 'hint'>,
+  guard: Guard,
+): GuardedStore {
+  const deps = { commands: guardedCommands(commands, guard), hint };
+  return {
+    clients: createClientStore(deps),
+    grants: createGrantStore(deps),
+    roles: createRoleStore(deps),
+  };
 }

@@ -2,6 +2,7 @@ import { managementApiId, type Grant } from '../../core/types.ts';
 import type { GrantStore } from '../port/grants.ts';
 import type { Hint } from '../port/hints.ts';
 import type { BoundedPage, Page } from '../port/page.ts';
+import { lockAccess } from './access-lock.ts';
 import { boundedPage, type Command, type Commands, PageRead, sql } from './command.ts';
 import { forKeyShare, forUpdate } from './dialect.ts';
 
@@ -163,6 +164,7 @@ function* update(
 
 /** Returns the grant, which nothing else changes until the commit. */
 function* locked(tenant: number, id: string): Command<Grant | undefined> {
+  yield* lockAccess(tenant);
   const row = yield* sql.get<GrantRow>`
     select id, client, api, scope from grants
     where tenant = ${tenant} and id = ${id} ${forUpdate}`;

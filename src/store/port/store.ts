@@ -5,6 +5,7 @@ import type { AuditLogStore, RecordingStore } from './audit-log.ts';
 import type { ClientStore } from './clients.ts';
 import type { DeliveryStore } from './deliveries.ts';
 import type { GrantStore } from './grants.ts';
+import type { Guard, GuardedStore } from './guard.ts';
 import type { Hint } from './hints.ts';
 import type { KeyStore } from './keys.ts';
 import type { LogStore } from './log.ts';
@@ -57,6 +58,8 @@ export interface Store {
   readonly time: StoreTime;
   /** Returns the change commands, which record this entry in the transaction of the change. */
   recording(entry: AuditEntry): RecordingStore;
+  /** Returns the commands that change what clients may do; each calls the guard first. */
+  guarded(guard: Guard): GuardedStore;
   /**
    * Calls `listener` right after each commit that others may wait for, in commit order. Best
    * effort: hints may be lost or repeated, so consumers must also poll.

@@ -5,6 +5,7 @@ import type { Hint } from '../port/hints.ts';
 import type { Store } from '../port/store.ts';
 import {
   createDirectory,
+  createGuardedDirectory,
   createRecordingDirectory,
   type Directory,
   type DirectoryDeps,
@@ -205,6 +206,8 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
     },
     upkeep: { ...directory.upkeep, ...over(createUpkeepStore)('commands') },
     time,
+    guarded: (guard) =>
+      createGuardedDirectory({ commands: createCommands(pools.commands), hint: deps.hint }, guard),
   };
 }
 

@@ -11,6 +11,7 @@ import { dropUnended } from './append.ts';
 import { defineTestKey } from './attempts.ts';
 import {
   createDirectory,
+  createGuardedDirectory,
   createRecordingDirectory,
   type DirectoryDeps,
 } from '../directory/directory.ts';
@@ -127,6 +128,7 @@ export function createSqliteStore(
     copy: createCopy(connection),
     time,
     recording: (entry) => createRecordingDirectory(directoryDeps, entry),
+    guarded: (guard) => createGuardedDirectory(shared, guard),
     watch,
     ping: writes.check,
     close: async () => {

@@ -1,0 +1,32 @@
+import type { Guard } from '../port/guard.ts';
+import { accessOf } from './clients.ts';
+import { lockAccess } from './access-lock.ts';
+import { type Command, type Commands, sql } from './command.ts';
+import { forKeyShare } from './dialect.ts';
+
+/**
+ * Returns commands that call the guard in each transaction, before anything is changed. Changes of
+ * the access of a tenant's clients follow each other, so that one which is committed after a
+ * revocation also sees it.
+ */
+export function guardedCommands({ read, transact }: Commands, guard: Guard): Commands {
+  return {
+    read,
+    transact: (durability, command) => transact(durability, () => guarded(command, guard)),
+  };
+}
+
+function* guarded<T>(command: () => Command<T>, guard: Guard): Command<T> {
+  const { tenant, client } = guard;
+  yield* lockAccess(tenant);
+  guard.check(yield* accessOf(tenant, client), yield* isSigned(guard));
+  return yield* command();
+}
+
+/** A key that is found stays until the commit. */
+function* isSigned({ tenant, signedWith }: Guard): Command<boolean> {
+  if (signedWith === undefined) return true;
+  const key = yield* sql.get`
+    select 1 from signing_keys where tenant = ${tenant} and kid = ${signedWith} ${forKeyShare}`;
+  return key !== undefined;
+}

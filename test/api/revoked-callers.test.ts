@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { describe, type TestContext, test } from 'node:test';
+import { managementScopes } from '../../src/auth/scopes.ts';
+import { managementApiId } from '../../src/core/types.ts';
+import { waitFor } from '../helpers/leat.ts';
+import { type ApiFixture, openApiFixture } from './fixture.ts';
+
+const audience = 'https://leat.example.com/api/v2/';
+
+/** A server, an administrator that will be revoked, and what it may act upon. */
+interface Setup {
+  readonly fixture: ApiFixture;
+  readonly token: string;
+  readonly client: string;
+  readonly grant: string;
+  readonly victim: string;
+  readonly role: string;
+}
+
+async function openSetup(t: TestContext): Promise<Setup> {
+  const fixture = await openApiFixture();
+  t.after(() => fixture.close());
+  const { auth } = fixture;
+  const credentials = await auth.client({}, managementScopes);
+  const { clientId: victim } = await auth.client({}, ['read:users']);
+  const role = await fixture.send('POST', '/roles', { name: 'admins' });
+  const held = await auth.store.grants.of(auth.tenant.id, credentials.clientId, managementApiId);
+  return {
+    fixture,
+    token: await auth.token(credentials),
+    client: credentials.clientId,
+    grant: held?.id ?? '',
+    victim,
+    role: role.body.id,
+  };
+}
+
+/** Sends the head of a request and resolves once the server waits for its body. */
+async function begin(
+  { fixture, token }: Setup,
+  [method, path, body]: Attack,
+): Promise<{ finish(): Promise<number> }> {
+  const sent = JSON.stringify(body);
+  const socket: Socket = connect(fixture.port, '127.0.0.1');
+  socket.write(
+    [
+      `${method} /api/v2${path} HTTP/1.1`,
+      'Host: leat.example.com',
+      `Authorization: Bearer ${token}`,
+      'Content-Type: application/json',
+      `Content-Length: ${Buffer.byteLength(sent)}`,
+      'Expect: 100-continue',
+      'Connection: close',
+      '\r\n',
+    ].join('\r\n'),
+  );
+  const received = text(socket);
+  await waitFor('the server to wait for the body', () => socket.bytesRead > 0);
+  return {
+    finish: async () => {
+      socket.write(sent);
+      const answer = await received;
+      return Number(/HTTP\/1\.1 ([2-5]\d\d)/.exec(answer)?.[1]);
+    },
+  };
+}
+
+type Attack = readonly [method: string, path: string, body: object];
+
+const attacks: Readonly<Record<string, (setup: Setup) => Attack>> = {
+  'grant itself scopes': ({ client }) => [
+    'POST',
+    '/client-grants',
+    { client_id: client, audience, scope: managementScopes },
+  ],
+  'grant another client scopes': ({ victim }) => [
+    'POST',
+    '/client-grants',
+    { client_id: victim, audience: 'urn:other', scope: ['read:users'] },
+  ],
+  'create a client': () => ['POST', '/clients', { name: 'back door' }],
+  'put a key of its own into another client': ({ victim }) => [
+    'PATCH',
+    `/clients/${victim}`,
+    { name: 'renamed', global: false },
+  ],
+  'rotate a secret': ({ victim }) => ['POST', `/clients/${victim}/rotate-secret`, {}],
+  'add a permission to a role': ({ role }) => [
+    'POST',
+    `/roles/${role}/permissions`,
+    {
+      permissions: [{ resource_server_identifier: audience, permission_name: 'read:users' }],
+    },
+  ],
+  'remove a permission from a role': ({ role }) => [
+    'DELETE',
+    `/roles/${role}/permissions`,
+    {
+      permissions: [{ resource_server_identifier: audience, permission_name: 'read:users' }],
+    },
+  ],
+  'give a role to a client': ({ role, victim }) => [
+    'POST',
+    `/roles/${role}/clients`,
+    { clients: [victim] },
+  ],
+  'take a role from a client': ({ role, victim }) => [
+    'DELETE',
+    `/roles/${role}/clients`,
+    { clients: [victim] },
+  ],
+  'create a user': () => ['POST', '/users', { email: 'a@example.com', password: 'Str0ng-enough!' }],
+};
+
+describe('a request that began before the revocation of its caller and sends its body after it', () => {
+  for (const [name, attackOf] of Object.entries(attacks)) {
+    test(`cannot ${name}`, async (t) => {
+      const setup = await openSetup(t);
+      const { fixture } = setup;
+      const begun = await begin(setup, attackOf(setup));
+      const revoked = await fixture.send('DELETE', `/client-grants/${setup.grant}`);
+      assert.equal(revoked.status, 204);
+      assert.equal(await begun.finish(), 403);
+    });
+  }
+
+  const revocations: Readonly<
+    Record<string, (setup: Setup) => readonly [string, string, object?]>
+  > = {
+    'its client is deleted': ({ client }) => ['DELETE', `/clients/${client}`],
+    'its client is no longer global': ({ client }) => [
+      'PATCH',
+      `/clients/${client}`,
+      { global: false },
+    ],
+    'its secret is rotated': ({ client }) => ['POST', `/clients/${client}/rotate-secret`],
+  };
+  for (const [name, revocationOf] of Object.entries(revocations)) {
+    test(`is 401 when ${name}`, async (t) => {
+      const setup = await openSetup(t);
+      const begun = await begin(setup, ['POST', '/clients', { name: 'back door' }]);
+      const { status } = await setup.fixture.send(...revocationOf(setup));
+      assert.ok([200, 204].includes(status));
+      assert.equal(await begun.finish(), 401);
+    });
+  }
+});
