@@ -7,6 +7,9 @@ import type { HttpResponse } from './http-client.ts';
 export type RefusedResponse = Pick<HttpResponse, 'status' | 'text'> &
   Partial<Pick<HttpResponse, 'headers'>>;
 
+/** Servers generate longer ones; the letters of a shorter one are those of any message. */
+const secretCharactersMin = 8;
+
 /** A proxy may send a whole page as its message. */
 const messageCharactersMax = 2000;
 
@@ -29,7 +32,8 @@ export function apiError(
   const { message, errorCode, error_description: description } = problemOf(text);
   const reported = message ?? description ?? `${url} answered ${status}.`;
   const cut = reported.length > messageCharactersMax;
-  const shown = printable(redact(reported.slice(0, messageCharactersMax), secrets, cut));
+  const hidden = secrets.filter(({ length }) => length >= secretCharactersMin);
+  const shown = printable(redact(reported.slice(0, messageCharactersMax), hidden, cut));
   const hint =
     redirectHint(status, headers?.['location'], url) ??
     hintOf(status, errorCode, { message: shown, url, clientId });

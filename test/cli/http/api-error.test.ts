@@ -81,6 +81,15 @@ describe('apiError', () => {
     assert.equal(cut, `${'x'.repeat(1995)} ***`);
   });
 
+  test('apiError: leaves words alone that have the letters of a secret of a few characters', () => {
+    const text = JSON.stringify({ message: 'Service Unavailable' });
+    const { message } = apiError(
+      { status: 500, text },
+      { ...context, secrets: ['', 'b', 'Service'] },
+    );
+    assert.equal(message, 'Service Unavailable');
+  });
+
   test('apiError: ends with 6 for a gateway error of a proxy', () => {
     for (const status of [502, 504]) {
       const { exitCode } = apiError({ status, text: '<html>' }, { ...context, clientId: '' });
