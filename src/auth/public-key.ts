@@ -1,8 +1,6 @@
 import type { webcrypto } from 'node:crypto';
 import { errors, importJWK, type JWK } from 'jose';
-
-const MODULUS_BITS_MIN = 2048;
-const MODULUS_BITS_MAX = 8192;
+import { lastByteOf, rsaKeyError } from './rsa-key.ts';
 
 /**
  * Returns why a public key cannot be used for `private_key_jwt`; `undefined` if it can. Imports it
@@ -11,16 +9,10 @@ const MODULUS_BITS_MAX = 8192;
 export async function publicKeyError(jwk: JWK): Promise<string | undefined> {
   const key = await imported(jwk);
   if (key === undefined) return 'Not a usable public key';
-  return jwk.kty === 'RSA' ? rsaError(key.algorithm as RsaAlgorithm) : undefined;
-}
-
-/** With an exponent of 1 anybody could sign; the import accepts it. */
-function rsaError({ modulusLength, publicExponent }: RsaAlgorithm): string | undefined {
-  if (modulusLength < MODULUS_BITS_MIN || modulusLength > MODULUS_BITS_MAX) {
-    return `RSA keys have ${MODULUS_BITS_MIN} to ${MODULUS_BITS_MAX} bits, this one has ${modulusLength}`;
-  }
+  if (jwk.kty !== 'RSA') return undefined;
+  const { modulusLength: bits, publicExponent } = key.algorithm as RsaAlgorithm;
   const exponent = BigInt(`0x${publicExponent.toHex() || '0'}`);
-  return exponent < 3n || exponent % 2n === 0n ? 'Not a usable RSA exponent' : undefined;
+  return rsaKeyError({ bits, exponent, lastByte: lastByteOf(jwk.n) });
 }
 
 type RsaAlgorithm = webcrypto.RsaHashedKeyAlgorithm;

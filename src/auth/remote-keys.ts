@@ -2,6 +2,7 @@ import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { Clock } from '../core/clock.ts';
 import { dayMs } from '../core/units.ts';
 import { type FetchJsonDeps, fetchJson } from './fetch-json.ts';
+import { lastByteOf, rsaKeyError } from './rsa-key.ts';
 import type { FoundKey, KeySource } from './signature.ts';
 
 /** An older key set is fetched again in the background. */
@@ -14,8 +15,6 @@ const COOL_DOWN_MS = 30_000;
 const FIRST_RETRY_MS = 1_000;
 const KEYS_MAX = 100;
 const URL_LENGTH_MAX = 2048;
-const MODULUS_BITS_MIN = 2048;
-const MODULUS_BITS_MAX = 8192;
 
 export interface RemoteKeysDeps extends FetchJsonDeps {
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
@@ -139,13 +138,7 @@ function verificationKey(jwk: Readonly<Record<string, unknown>>): KeyObject | un
   }
 }
 
-/**
- * Checks what `createPublicKey` does not: with an exponent of 1 anybody can sign, and neither the
- * exponent nor the modulus of an RSA key is even.
- */
 function isSound({ asymmetricKeyDetails: details }: KeyObject, modulus: string): boolean {
-  const { modulusLength: bits = 0, publicExponent = 0n } = details ?? {};
-  if (bits < MODULUS_BITS_MIN || bits > MODULUS_BITS_MAX) return false;
-  const lastByte = Buffer.from(modulus, 'base64url').at(-1) ?? 0;
-  return lastByte % 2 === 1 && publicExponent >= 3n && publicExponent % 2n === 1n;
+  const { modulusLength: bits = 0, publicExponent: exponent = 0n } = details ?? {};
+  return rsaKeyError({ bits, exponent, lastByte: lastByteOf(modulus) }) === undefined;
 }

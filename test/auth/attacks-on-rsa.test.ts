@@ -334,6 +334,7 @@ describe('published key', () => {
       exponent(2n),
       exponent(4n),
       exponent(65_536n),
+      exponent(2n ** 32n + 1n),
       modulusOf(modulus - 1n),
       modulusOf(2n ** 2047n),
       modulusOf(0n),
