@@ -92,7 +92,7 @@ export async function createTenant(
 }
 
 /**
- * Creates a new bootstrap client and deletes the secrets of the former ones: `leat tenants bootstrap`.
+ * Creates a new bootstrap client and deletes secrets and keys of the former ones: `leat tenants bootstrap`.
  * The client `configuredId` (LEAT_BOOTSTRAP_CLIENT_ID) counts as one of them.
  */
 export async function renewBootstrap(
@@ -110,7 +110,7 @@ export async function renewBootstrap(
   const credentials = await createGeneratedManager(deps, tenant);
   for (const client of former) {
     await deps.store.clients.update(tenant, client.id, (before) => ({
-      after: { ...before, secretHash: undefined },
+      after: { ...before, secretHash: undefined, jwks: undefined },
     }));
   }
   return credentials;

@@ -276,6 +276,20 @@ describe('renewed bootstrap client', () => {
     }
     assert.ok(await hasSecret(tenant.id, again.clientId, again.clientSecret));
   });
+
+  test('renewing the bootstrap client removes the keys that somebody gave to the former ones', async () => {
+    const { tenant, generated } = await start();
+    const former = generated?.clientId ?? '';
+    const keys = '{"keys":[{"kty":"RSA"}]}';
+    await store.clients.update(tenant.id, former, (before) => ({
+      after: { ...before, jwks: keys, secretHash: undefined },
+    }));
+    const before = await store.clients.access(tenant.id, former);
+    await renewBootstrap({ store, random, now }, tenant.id);
+    assert.equal((await store.clients.get(tenant.id, former))?.jwks, undefined);
+    const after = await store.clients.access(tenant.id, former);
+    assert.notEqual(after?.credentialsVersion, before?.credentialsVersion, 'its tokens ended');
+  });
 });
 
 describe('interrupted creation of a tenant', () => {
