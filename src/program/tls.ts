@@ -77,14 +77,21 @@ export function trustedFileOf(config: Config): string | undefined {
 
 async function loadIdentity(
   tenants: Pick<Store['tenants'], 'list'>,
-  { config, clock, random }: TlsDeps,
+  { config, clock, random, log }: TlsDeps,
 ): Promise<Identity> {
   const paths = pathsOf(config);
   if (paths !== undefined) return readTlsFiles(paths);
   const domains = (await tenants.list()).map(({ domain }) => domain);
   const hosts = domains.map(hostOf);
-  const deps = { now: clock.now(), random };
-  return loadOrCreateLocalTls(dataFolderOf(config), [...hosts, reachableHost(config.host)], deps);
+  const folder = dataFolderOf(config);
+  const replaced = (reason: string): void => {
+    const file = localAuthorityFile(folder);
+    log.warn(
+      `the local certificate authority is replaced because ${reason}: clients must trust ${file} again`,
+    );
+  };
+  const deps = { now: clock.now(), random, replaced };
+  return loadOrCreateLocalTls(folder, [...hosts, reachableHost(config.host)], deps);
 }
 
 function pathsOf({ tlsCertPath, tlsKeyPath }: Config): TlsPaths | undefined {

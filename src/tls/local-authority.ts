@@ -38,11 +38,14 @@ export function localAuthorityFile(folder: string): string {
 export interface LocalTlsDeps {
   readonly now: Millis;
   readonly random: RandomBytes;
+  /** Receives why clients have to trust another authority than before. */
+  readonly replaced: (reason: string) => void;
 }
 
 /**
  * Returns the certificate in the folder if it is valid for all of these hosts, else creates one. It is
- * also valid for loopback names. Throws `StartRefused` when the folder cannot be used.
+ * also valid for loopback names. The authority may sign for these hosts only; for another one, it is
+ * replaced. Throws `StartRefused` when the folder cannot be used.
  *
  * @param hosts host names and addresses, IPv6 without brackets
  */
@@ -52,11 +55,15 @@ export async function loadOrCreateLocalTls(
   deps: LocalTlsDeps,
 ): Promise<Identity> {
   const names = [...new Set([...loopback, ...hosts])];
-  const authority = await loadOrCreateAuthority(folder, deps);
-  const stored = await readPair(folder);
-  if (stored !== undefined && isUsable(stored, authority, { hosts: names, now: deps.now })) {
-    return stored;
+  const stored = await readDataFile(folder, fileNames.authorityKey);
+  const usable = usableAuthority(stored, deps.now);
+  if (usable !== undefined) {
+    await publish(folder, usable, deps.random);
+    const pair = await readPair(folder);
+    if (pair !== undefined && isUsable(pair, usable, { hosts: names, now: deps.now })) return pair;
   }
+  const authority = await authorityFor(folder, names, { stored, usable }, deps);
+  await publish(folder, authority, deps.random);
   const validity = certificateValidity(authority, deps.now);
   const { makeServerCertificate } = await x509();
   const made = await makeServerCertificate(names, authority, { validity, random: deps.random });
@@ -65,27 +72,52 @@ export async function loadOrCreateLocalTls(
   return made;
 }
 
-async function loadOrCreateAuthority(folder: string, deps: LocalTlsDeps): Promise<Identity> {
-  const stored = await readDataFile(folder, fileNames.authorityKey);
-  const authority = usableAuthority(stored, deps.now) ?? (await newAuthority(folder, stored, deps));
-  if ((await readDataFile(folder, fileNames.authority)) !== authority.cert) {
-    const text = authority.cert;
-    await writeDataFile({ folder, name: fileNames.authority, text, forAll: true }, deps.random);
-  }
-  return authority;
+/** Writes the certificate that clients trust. */
+async function publish(folder: string, { cert }: Identity, random: RandomBytes): Promise<void> {
+  if ((await readDataFile(folder, fileNames.authority)) === cert) return;
+  await writeDataFile({ folder, name: fileNames.authority, text: cert, forAll: true }, random);
 }
 
 /** Loaded on demand: most starts create no certificate, and loading takes 5 % of their time. */
 const x509 = () => import('./x509.ts');
 
+/** The authority in the folder: its file, and what it has if that can be used. */
+interface Stored {
+  readonly stored: string | undefined;
+  readonly usable: Identity | undefined;
+}
+
+/** Returns the stored authority if it may sign for the names, else a new one. */
+async function authorityFor(
+  folder: string,
+  names: readonly string[],
+  { stored, usable }: Stored,
+  deps: LocalTlsDeps,
+): Promise<Identity> {
+  const { permits } = await x509();
+  const other = usable && names.find((name) => !permits(usable.cert, name));
+  if (usable !== undefined && other === undefined) return usable;
+  if (stored !== undefined) deps.replaced(reasonFor(stored, other));
+  return newAuthority(folder, names, stored, deps);
+}
+
+function reasonFor(stored: string, other: string | undefined): string {
+  if (other !== undefined) return `it may not sign for ${other}`;
+  const pair = pairOf(stored);
+  if (!isMatchingPair(pair, ({ ca }) => ca)) return `${fileNames.authorityKey} has other content`;
+  return isConstrained(pair.cert) ? 'it expires' : 'it could sign for any name';
+}
+
 /** Creates an authority; of two concurrent starts without one, both use the first. */
 async function newAuthority(
   folder: string,
+  names: readonly string[],
   former: string | undefined,
   { now, random }: LocalTlsDeps,
 ): Promise<Identity> {
   const { makeAuthority } = await x509();
-  const made = await makeAuthority(validityFrom(now, AUTHORITY_DAYS), random);
+  const validity = validityFrom(now, AUTHORITY_DAYS);
+  const made = await makeAuthority(names, { validity, random });
   const file = { folder, name: fileNames.authorityKey, text: made.key + made.cert };
   if (former === undefined) {
     return usableAuthority(await createDataFile(file, random), now) ?? made;
@@ -94,13 +126,28 @@ async function newAuthority(
   return made;
 }
 
+/** Authorities of earlier versions could sign for any name: they are not used any more. */
 function usableAuthority(text: string | undefined, now: Millis): Identity | undefined {
   if (text === undefined) return undefined;
+  const pair = pairOf(text);
+  const isGood = isMatchingPair(
+    pair,
+    (certificate) => certificate.ca && isInForce(certificate, now),
+  );
+  return isGood && isConstrained(pair.cert) ? pair : undefined;
+}
+
+function pairOf(text: string): Identity {
   const at = text.indexOf('-----BEGIN CERTIFICATE-----');
-  const pair = { key: text.slice(0, at), cert: text.slice(at) };
-  return isMatchingPair(pair, (certificate) => certificate.ca && isInForce(certificate, now))
-    ? pair
-    : undefined;
+  return { key: text.slice(0, at), cert: text.slice(at) };
+}
+
+/** The object identifier of name constraints, 2.5.29.30, in DER. */
+const nameConstraintsId = Buffer.from([0x06, 0x03, 0x55, 0x1d, 0x1e]);
+
+/** Whether a certificate has name constraints. Its bytes tell so without the X.509 library. */
+function isConstrained(cert: string): boolean {
+  return new X509Certificate(cert).raw.includes(nameConstraintsId);
 }
 
 async function readPair(folder: string): Promise<Identity | undefined> {

@@ -17,6 +17,8 @@ import {
   Extension,
   ExtKeyUsage,
   GeneralName,
+  GeneralSubtree,
+  NameConstraints,
   PublicKeyInfo,
   RelativeDistinguishedNames,
   Time,
@@ -37,8 +39,15 @@ export interface Validity {
   readonly until: Millis;
 }
 
-/** Creates an authority that may sign server certificates, but no further authorities. */
-export async function makeAuthority(validity: Validity, random: RandomBytes): Promise<Identity> {
+/**
+ * Creates an authority that may sign server certificates for these host names, their subdomains and
+ * these addresses, and no further authorities. Clients that trust it accept nothing else of it, so a
+ * stolen key is of no use for other hosts.
+ */
+export async function makeAuthority(
+  hosts: readonly string[],
+  { validity, random }: { readonly validity: Validity; readonly random: RandomBytes },
+): Promise<Identity> {
   const pair = await promisify(generateKeyPair)('ec', { namedCurve: 'P-256' });
   // Clients that trust two authorities of the same name would confuse them.
   const name = nameOf(`Leat local CA ${Buffer.from(random(4)).toString('hex')}`);
@@ -51,6 +60,8 @@ export async function makeAuthority(validity: Validity, random: RandomBytes): Pr
       true,
     ),
     extension(oids.keyUsage, keyUsage({ byte: 0b0000_0110, unusedBits: 1 }), true),
+    extension(oids.extKeyUsage, serverAuth()),
+    extension(oids.nameConstraints, nameConstraints(hosts), true),
     subjectKey(pair.publicKey),
   ];
   return signed(certificate, pair.privateKey, pair.privateKey);
@@ -66,17 +77,41 @@ export async function makeServerCertificate(
   const subject = nameOf('Leat');
   const certificate = draft({ subject, publicKey: pair.publicKey, validity, random });
   const issuer = new X509Certificate(authority.cert);
-  const serverAuth = new ExtKeyUsage({ keyPurposes: [oids.serverAuth] });
   certificate.issuer = Certificate.fromBER(issuer.raw).subject;
   certificate.extensions = [
     extension(oids.basicConstraints, new BasicConstraints({ cA: false }), true),
     extension(oids.keyUsage, keyUsage({ byte: 0b1000_0000, unusedBits: 7 }), true),
-    extension(oids.extKeyUsage, serverAuth),
+    extension(oids.extKeyUsage, serverAuth()),
     extension(oids.subjectAltName, new AltName({ altNames: hosts.map(generalName) })),
     subjectKey(pair.publicKey),
     authorityKey(issuer.publicKey),
   ];
   return signed(certificate, pair.privateKey, createPrivateKey(authority.key));
+}
+
+/** Returns whether the name constraints of an authority permit a host name or an address. */
+export function permits(cert: string, host: string): boolean {
+  const { permittedSubtrees = [] } = constraintsOf(cert) ?? {};
+  const wanted = subtree(host).base;
+  return permittedSubtrees.some(({ base }) => base.type === wanted.type && covers(base, wanted));
+}
+
+function constraintsOf(cert: string): NameConstraints | undefined {
+  const { extensions = [] } = Certificate.fromBER(new X509Certificate(cert).raw);
+  const found = extensions.find(({ extnID }) => extnID === oids.nameConstraints);
+  return found?.parsedValue as NameConstraints | undefined;
+}
+
+/** A name covers its subdomains, an address with its mask itself. */
+function covers({ value: base }: GeneralName, { value }: GeneralName): boolean {
+  if (typeof base === 'string') {
+    return `.${String(value)}`.toLowerCase().endsWith(`.${base.toLowerCase()}`);
+  }
+  return Buffer.from(octetsOf(base)).equals(octetsOf(value));
+}
+
+function octetsOf(value: unknown): Uint8Array {
+  return value instanceof OctetString ? value.valueBlock.valueHexView : new Uint8Array();
 }
 
 const oids = {
@@ -85,6 +120,7 @@ const oids = {
   keyUsage: '2.5.29.15',
   subjectAltName: '2.5.29.17',
   basicConstraints: '2.5.29.19',
+  nameConstraints: '2.5.29.30',
   authorityKeyIdentifier: '2.5.29.35',
   extKeyUsage: '2.5.29.37',
   serverAuth: '1.3.6.1.5.5.7.3.1',
@@ -135,6 +171,24 @@ function generalName(host: string): GeneralName {
     type: 7,
     value: new OctetString({ valueHex: Uint8Array.from(bytes) }),
   });
+}
+
+function nameConstraints(hosts: readonly string[]): NameConstraints {
+  return new NameConstraints({ permittedSubtrees: hosts.map(subtree) });
+}
+
+/** RFC 5280 section 4.2.1.10: an address is followed by its mask. */
+function subtree(host: string): GeneralSubtree {
+  const bytes = parseAddress(host);
+  if (bytes === undefined) return new GeneralSubtree({ base: generalName(host) });
+  const valueHex = Uint8Array.from([...bytes, ...bytes.map(() => 0xff)]);
+  return new GeneralSubtree({
+    base: new GeneralName({ type: 7, value: new OctetString({ valueHex }) }),
+  });
+}
+
+function serverAuth(): ExtKeyUsage {
+  return new ExtKeyUsage({ keyPurposes: [oids.serverAuth] });
 }
 
 function keyUsage({ byte, unusedBits }: { byte: number; unusedBits: number }): Encodable {

@@ -137,7 +137,7 @@ test('a service with LEAT_TLS=local on 0.0.0.0 has a URL that its certificate na
 });
 
 describe('the files of LEAT_TLS=local', () => {
-  test('the files of LEAT_TLS=local are reused; a new domain has the same authority', async (t) => {
+  test('the files of LEAT_TLS=local are reused; another domain has another authority, which is logged', async (t) => {
     const tempStore = await createTempStore();
     t.after(() => tempStore.remove());
     const port = await freePort();
@@ -145,16 +145,53 @@ describe('the files of LEAT_TLS=local', () => {
     const first = await filesOf(tempStore);
     const again = await startProgram(tempStore, 'serve', { port });
     assert.deepEqual(await filesOf(tempStore), first);
+    assert.doesNotMatch(again.output(), /replaced/);
     await stop(again);
 
     const domain = 'leat.example.com';
     const moved = await startProgram(tempStore, 'serve', { port, LEAT_TENANT_DOMAIN: domain });
     t.after(() => stop(moved));
     const second = await filesOf(tempStore);
-    assert.equal(second.ca, first.ca);
-    assert.notEqual(second.cert, first.cert);
-    const health = await ask({ port, ca: first.ca, path: '/healthz', servername: domain });
+    assert.notEqual(second.ca, first.ca);
+    assert.ok(
+      moved
+        .output()
+        .includes(
+          `the local certificate authority is replaced because it may not sign for ${domain}: clients must trust ${authorityFile(tempStore)} again`,
+        ),
+      moved.output(),
+    );
+    const health = await ask({ port, ca: second.ca, path: '/healthz', servername: domain });
     assert.equal(health.status, 200);
+    const code = 'UNABLE_TO_VERIFY_LEAF_SIGNATURE';
+    await assert.rejects(ask({ port, ca: first.ca, path: '/healthz' }), { code });
+  });
+
+  test('LEAT_TLS=local: a tenant with another domain is served within a minute, the first one too', async (t) => {
+    const tempStore = await createTempStore();
+    t.after(() => tempStore.remove());
+    const port = await freePort();
+    const clock = createCertificateClock();
+    const env = { ...settingsOf(tempStore), LEAT_TLS: 'local' };
+    const service = await startService({ ...depsOf(configOf(env, port)), clock });
+    t.after(() => service.stop());
+    const first = await readFile(authorityFile(tempStore), 'utf8');
+    const created = await runLeat(['tenants', 'create', 'two', 'two.test'], env);
+    assert.equal(created.code, 0, created.output);
+    await clock.minute();
+    const file = (): Promise<string> => readFile(authorityFile(tempStore), 'utf8');
+    await waitFor('another authority', async () => (await file()) !== first);
+    const ca = await file();
+    for (const servername of ['two.test', 'sub.two.test', 'localhost']) {
+      const served = async (): Promise<boolean> => {
+        const response = await ask({ port, ca, path: '/healthz', servername }).catch(
+          () => undefined,
+        );
+        return response?.status === 200;
+      };
+      if (servername === 'sub.two.test') assert.equal(await served(), false, 'no such tenant');
+      else await waitFor(`${servername} to be served`, served);
+    }
   });
 
   test('only the owner can read the private keys of LEAT_TLS=local', async (t) => {

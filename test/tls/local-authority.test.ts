@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { randomBytes, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
@@ -7,13 +8,33 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
+import { connect } from 'node:tls';
+import { promisify } from 'node:util';
 import { StartRefused } from '../../src/core/errors.ts';
 import { loadOrCreateLocalTls, localAuthorityFile } from '../../src/tls/local-authority.ts';
-import type { Identity } from '../../src/tls/x509.ts';
+import { type Identity, makeServerCertificate } from '../../src/tls/x509.ts';
 
 const DAY_MS = 86_400_000;
 const now = Date.parse('2026-11-20T12:00:00.500Z');
 const hosts = ['leat.example.com', '2001:db8::7', '10.0.0.7'];
+/** An authority as earlier versions made it: without name constraints. Its key protects nothing. */
+const unconstrained = `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgtHAV0AfWxfh2mT40
+VOt9Gz2q18hWjikmNCv/pOUD4uuhRANCAAQLop+L+vI5nWbwsGRI47bGdRR06a97
+bZiR2j5YXE2A1DaP7LSGFutJDsVi8Ta5IYB9KAvb2sTkdT6xo6vGCozL
+-----END PRIVATE KEY-----
+-----BEGIN CERTIFICATE-----
+MIIBhzCCAS2gAwIBAgIQdSPV0drXiD6MxO6UnF87ozAKBggqhkjOPQQDAjAhMR8w
+HQYDVQQDDBZMZWF0IGxvY2FsIENBIGRiZDc5NDY0MCAXDTI2MTEwMTAwMDAwMFoY
+DzIxMjYxMDA4MDAwMDAwWjAhMR8wHQYDVQQDDBZMZWF0IGxvY2FsIENBIGRiZDc5
+NDY0MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEC6Kfi/ryOZ1m8LBkSOO2xnUU
+dOmve22Ykdo+WFxNgNQ2j+y0hhbrSQ7FYvE2uSGAfSgL29rE5HU+saOrxgqMy6NF
+MEMwEgYDVR0TAQH/BAgwBgEB/wIBADAOBgNVHQ8BAf8EBAMCAQYwHQYDVR0OBBYE
+FIV4JyxSyA9+O38ey1BrRC75bNIbMAoGCCqGSM49BAMCA0gAMEUCIQCN2ds5vn5+
+QMDjvsHffXBgt3BBcbORNYdBYRA1kkbm9QIgb05/J+dBqPBjOe7tkwbit/QZQyix
+W/aNHIalTmHoBEc=
+-----END CERTIFICATE-----
+`;
 const files = ['tls-ca-key.pem', 'tls-ca.pem', 'tls-cert.pem', 'tls-key.pem'];
 
 describe('loadOrCreateLocalTls', () => {
@@ -61,15 +82,89 @@ describe('loadOrCreateLocalTls', () => {
     assert.deepEqual(await contents(folder), before);
   });
 
-  test('loadOrCreateLocalTls creates another certificate of the same authority for a new host', async (t) => {
+  test('loadOrCreateLocalTls creates another certificate of the same authority for a subdomain', async (t) => {
     const folder = await freshFolder(t);
     const first = await certificates(folder, await load(folder));
-    const second = await certificates(folder, await load(folder, { of: ['other.example.com'] }));
-    assert.equal(second.authority.raw.compare(first.authority.raw), 0);
-    assert.notEqual(second.leaf.serialNumber, first.leaf.serialNumber);
-    assert.equal(second.leaf.checkHost('other.example.com'), 'other.example.com');
-    assert.ok(second.leaf.verify(first.authority.publicKey));
+    for (const host of ['two.leat.example.com', 'two.localhost', 'LEAT.example.com']) {
+      const second = await certificates(folder, await load(folder, { of: [host] }));
+      assert.equal(second.authority.raw.compare(first.authority.raw), 0, host);
+      assert.ok(second.leaf.checkHost(host) !== undefined, host);
+      assert.ok(second.leaf.verify(first.authority.publicKey));
+    }
   });
+
+  for (const host of [
+    'other.example.com',
+    'notleat.example.com',
+    'example.com',
+    '10.0.0.8',
+    '::2',
+  ]) {
+    test(`loadOrCreateLocalTls replaces an authority that does not permit ${host}, and says so`, async (t) => {
+      const folder = await freshFolder(t);
+      const first = await certificates(folder, await load(folder));
+      const replaced: string[] = [];
+      const second = await certificates(
+        folder,
+        await load(folder, { of: [...hosts, host], replaced }),
+      );
+      assert.deepEqual(replaced, [`it may not sign for ${host}`]);
+      assert.notEqual(second.authority.subject, first.authority.subject);
+      assert.ok(second.leaf.verify(second.authority.publicKey));
+      const key = await readFile(join(folder, 'tls-ca-key.pem'), 'utf8');
+      assert.ok(key.endsWith(await readFile(localAuthorityFile(folder), 'utf8')));
+      await load(folder, { of: [...hosts, host], replaced });
+      assert.equal(replaced.length, 1);
+    });
+  }
+
+  test('loadOrCreateLocalTls replaces an authority without name constraints, and says so', async (t) => {
+    const folder = await freshFolder(t);
+    // Made by a version before.
+    await writeFile(join(folder, 'tls-ca-key.pem'), unconstrained);
+    const replaced: string[] = [];
+    const { leaf, authority } = await certificates(folder, await load(folder, { replaced }));
+    assert.deepEqual(replaced, ['it could sign for any name']);
+    assert.ok(leaf.verify(authority.publicKey));
+    assert.notEqual(await readFile(join(folder, 'tls-ca-key.pem'), 'utf8'), unconstrained);
+  });
+
+  test('the authority has critical name constraints and signs for servers only', async (t) => {
+    const folder = await freshFolder(t);
+    const { authority } = await certificates(folder, await load(folder));
+    // Identifier, critical, and the beginning of the value.
+    const head = Buffer.from('0603551d1e0101ff04', 'hex');
+    assert.ok(authority.raw.includes(head));
+    assert.deepEqual(authority.keyUsage, ['1.3.6.1.5.5.7.3.1']);
+    for (const part of ['localhost', 'leat.example.com']) {
+      assert.ok(
+        authority.raw.includes(Buffer.concat([Buffer.of(0x82, part.length), Buffer.from(part)])),
+      );
+    }
+    for (const bytes of ['87087f000001ffffffff', '87080a000007ffffffff']) {
+      assert.ok(authority.raw.includes(Buffer.from(bytes, 'hex')), bytes);
+    }
+    assert.ok(
+      authority.raw.includes(Buffer.from(`8720${'0'.repeat(31)}1${'f'.repeat(32)}`, 'hex')),
+    );
+  });
+
+  for (const host of ['evil.example.net', '203.0.113.7', '2001:db8::8']) {
+    test(`a client that trusts the authority rejects its certificate for ${host}`, async (t) => {
+      const folder = await freshFolder(t);
+      await load(folder, { at: Date.now() });
+      const text = await readFile(join(folder, 'tls-ca-key.pem'), 'utf8');
+      const at = text.indexOf('-----BEGIN CERTIFICATE-----');
+      const stolen = { key: text.slice(0, at), cert: text.slice(at) };
+      const validity = { from: Date.now() - DAY_MS, until: Date.now() + DAY_MS };
+      const sign = (names: readonly string[]): Promise<Identity> =>
+        makeServerCertificate(names, stolen, { validity, random: randomBytes });
+      await assert.rejects(connectTo(t, await sign(['localhost', host]), stolen.cert), {
+        message: 'permitted subtree violation',
+      });
+      await connectTo(t, await sign(['localhost']), stolen.cert);
+    });
+  }
 
   test('loadOrCreateLocalTls creates another certificate when the old one expires within 30 days', async (t) => {
     const folder = await freshFolder(t);
@@ -143,12 +238,36 @@ describe('loadOrCreateLocalTls', () => {
     assert.equal(await modeOf(join(folder, 'tls-key.pem')), 0o600);
   });
 
+  test('openssl accepts the certificate for its names and addresses, strictly', async (t) => {
+    const folder = await freshFolder(t);
+    await load(folder, { at: Date.now() });
+    const chain = ['-x509_strict', '-CAfile', localAuthorityFile(folder), '-purpose', 'sslserver'];
+    const openssl = (...words: string[]): Promise<unknown> =>
+      promisify(execFile)('openssl', [...words]);
+    const isInstalled = await openssl('version').then(
+      () => true,
+      () => false,
+    );
+    if (!isInstalled) return t.skip('no openssl');
+    for (const name of [
+      ...['localhost', 'leat.example.com'].map((host) => ['-verify_hostname', host]),
+      ...['127.0.0.1', '::1', '2001:db8::7'].map((address) => ['-verify_ip', address]),
+    ]) {
+      const { stdout } = (await openssl(
+        'verify',
+        ...chain,
+        ...name,
+        join(folder, 'tls-cert.pem'),
+      )) as {
+        stdout: string;
+      };
+      assert.match(stdout, /: OK\n$/);
+    }
+  });
+
   test('a client that trusts the authority can connect by name and by address', async (t) => {
     const folder = await freshFolder(t);
-    const identity = await loadOrCreateLocalTls(folder, hosts, {
-      now: Date.now(),
-      random: randomBytes,
-    });
+    const identity = await load(folder, { at: Date.now() });
     const server = createServer(identity, (_request, reply) => reply.end('here'));
     t.after(() => server.close());
     server.listen(0, '127.0.0.1');
@@ -168,9 +287,29 @@ describe('loadOrCreateLocalTls', () => {
 
 function load(
   folder: string,
-  { at = now, of = hosts }: { at?: number; of?: readonly string[] } = {},
+  {
+    at = now,
+    of = hosts,
+    replaced = [],
+  }: { at?: number; of?: readonly string[]; replaced?: string[] } = {},
 ): Promise<Identity> {
-  return loadOrCreateLocalTls(folder, of, { now: at, random: randomBytes });
+  return loadOrCreateLocalTls(folder, of, {
+    now: at,
+    random: randomBytes,
+    replaced: (reason) => replaced.push(reason),
+  });
+}
+
+/** Connects a client that trusts an authority to a server with a certificate, as localhost. */
+async function connectTo(t: TestContext, identity: Identity, ca: string): Promise<void> {
+  const server = createServer(identity);
+  t.after(() => server.close());
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const client = connect({ host: '127.0.0.1', port, ca, servername: 'localhost' });
+  t.after(() => client.destroy());
+  await once(client, 'secureConnect');
 }
 
 async function certificates(
