@@ -12,10 +12,12 @@ import {
   apis,
   apisQuery,
 } from '../schemas/apis.ts';
+import { carriedNames } from '../schemas/carried-fields.ts';
 import { type FieldsQuery, oneQuery } from '../schemas/fields.ts';
 import type { NumberedPage, PageByNumber } from '../store/port/page.ts';
 import type { Store } from '../store/port/store.ts';
 import { isManagementAudience, managementApi } from './management.ts';
+import { carriedPart, carryOrThrow } from './carry.ts';
 import { noApi, orNotFound } from './not-found.ts';
 import { numberedResponse, numberedPageOf, pageTooLarge } from './page.ts';
 import { type Call, type Operation, operation } from './operation.ts';
@@ -207,6 +209,7 @@ function patched(before: Api, sent: ApiPatch): Api {
     enforcePolicies: sent.enforce_policies ?? before.enforcePolicies,
     tokenDialect: sent.token_dialect ?? before.tokenDialect,
     tokenLifetimeSeconds: sent.token_lifetime ?? before.tokenLifetimeSeconds,
+    carriedJson: carryOrThrow(before.carriedJson, sent, carriedNames.api.patch),
   };
 }
 
@@ -226,7 +229,7 @@ function showApis(items: readonly Api[], query: FieldsQuery): Promise<JsonText[]
   return mapInSlices(
     items,
     (item) => showApi(item, query),
-    ({ scopes }) => 100 * scopes.length,
+    ({ scopes, carriedJson = '' }) => 100 * scopes.length + carriedJson.length,
   );
 }
 
@@ -241,7 +244,7 @@ function showApi(shown: Api, query: FieldsQuery = {}): JsonText {
     token_lifetime: shown.tokenLifetimeSeconds,
     is_system: shown.id === managementApiId,
   };
-  return showFields([JSON.stringify(fields)], query);
+  return showFields([JSON.stringify(fields), ...carriedPart(shown.carriedJson)], query);
 }
 
 function apiExists(): Problem {

@@ -87,7 +87,7 @@ function showClients(found: readonly Client[], query: ClientsQuery): Promise<Jso
   return mapInSlices(
     found,
     (item) => showClient(item, { query }),
-    ({ jwks = '' }) => jwks.length,
+    ({ jwks = '', carriedJson = '' }) => jwks.length + carriedJson.length,
   );
 }
 

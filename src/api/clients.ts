@@ -13,9 +13,11 @@ import {
   clientWithSecret,
   type KeySetSent,
 } from '../schemas/clients.ts';
+import { carriedNames } from '../schemas/carried-fields.ts';
 import { emptyBody } from '../schemas/schema.ts';
 import type { GuardedStore } from '../store/port/guard.ts';
 import type { Store } from '../store/port/store.ts';
+import { carryOrThrow } from './carry.ts';
 import { clientReads } from './client-reads.ts';
 import { noClient } from './not-found.ts';
 import { type Call, type Operation, operation } from './operation.ts';
@@ -78,6 +80,7 @@ async function create(
     issuer,
     secretHash: secret && hashSecret(secret),
     jwks: textOf(jwks),
+    carriedJson: carryOrThrow(undefined, body, carriedNames.client.create),
     credentialsVersion: firstCredentialsVersion,
     createdAt: now,
   });
@@ -189,7 +192,14 @@ function patched(before: Client, sent: ClientPatch, requireAll: () => void): Cli
   const { name = before.name, global = before.global, jwks } = sent;
   if (jwks !== undefined || global !== before.global) requireAll();
   if (jwks !== undefined && before.issuer !== undefined) throw noKeys();
-  return { ...before, name, global, jwks: jwks === undefined ? before.jwks : textOf(jwks) };
+  const carriedJson = carryOrThrow(before.carriedJson, sent, carriedNames.client.patch);
+  return {
+    ...before,
+    name,
+    global,
+    jwks: jwks === undefined ? before.jwks : textOf(jwks),
+    carriedJson,
+  };
 }
 
 /** Checks the rules for `client_id` and `issuer` that the schema cannot express. */

@@ -27,6 +27,10 @@ import {
   refuseUnsupported,
 } from './page.ts';
 import { conflict } from './http/problem.ts';
+import type { JsonText } from './http/sliced-json.ts';
+import { carriedPart, carryOrThrow } from './carry.ts';
+import { showFields } from './show-fields.ts';
+import { carriedNames } from '../schemas/carried-fields.ts';
 import type { ApiSettings } from './settings.ts';
 
 export interface GrantDeps {
@@ -125,7 +129,8 @@ function createGrant(deps: GrantDeps): Operation {
       const { client_id: client, audience, scope = [] } = body;
       const api = orNotFound(await apiOf(deps, tenant, audience), noApi);
       const id = makeId('cgr_', now, deps.random);
-      const requested = { tenant: tenant.id, id, client, api: api.id, scope };
+      const carriedJson = carryOrThrow(undefined, body, carriedNames.grant.create);
+      const requested = { tenant: tenant.id, id, client, api: api.id, scope, carriedJson };
       const required = await scopesNeeded(deps, requested);
       const result = await deps.store.guarded(guard(required)).grants.create(requested);
       if ('refused' in result) throw refusals[result.refused]();
@@ -174,12 +179,13 @@ function updateGrant(deps: GrantDeps): Operation {
       const caller = guard();
       const { grants: store } = deps.store.guarded(caller);
       const result = await store.update(tenant.id, params.id, (before, client) => {
-        if (scope === undefined) return before.scope;
+        const carriedJson = carryOrThrow(before.carriedJson, body, carriedNames.grant.patch);
+        if (scope === undefined) return { scope: before.scope, carriedJson };
         caller.requireScopes([
           ...heldScopes({}, [before]),
           ...heldScopes(client, [{ ...before, scope }]),
         ]);
-        return scope;
+        return { scope, carriedJson };
       });
       if ('refused' in result) throw noGrant();
       const [shown] = await showAll(deps, tenant, [result.updated]);
@@ -224,7 +230,7 @@ async function showAll(
   deps: GrantDeps,
   tenant: Tenant,
   items: readonly Grant[],
-): Promise<object[]> {
+): Promise<JsonText[]> {
   const audiences = await audiencesOf(
     deps,
     tenant,
@@ -236,8 +242,9 @@ async function showAll(
   });
 }
 
-function show({ id, client, scope }: Grant, audience: string): object {
-  return { id, client_id: client, audience, scope };
+function show({ id, client, scope, carriedJson }: Grant, audience: string): JsonText {
+  const fields = { id, client_id: client, audience, scope };
+  return showFields([JSON.stringify(fields), ...carriedPart(carriedJson)]);
 }
 
 function isGrantId(key: string): boolean {

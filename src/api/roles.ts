@@ -3,6 +3,10 @@ import { makeRoleId } from '../core/ids.ts';
 import type { Role } from '../core/types.ts';
 import { role, roleCreate, roleParams, rolePatch, roles, rolesQuery } from '../schemas/roles.ts';
 import type { Store } from '../store/port/store.ts';
+import { carriedNames } from '../schemas/carried-fields.ts';
+import { carriedPart, carryOrThrow } from './carry.ts';
+import type { JsonText } from './http/sliced-json.ts';
+import { showFields } from './show-fields.ts';
 import { noRole, orNotFound } from './not-found.ts';
 import { noItems, numberedResponse, numberedPageOf } from './page.ts';
 import { managementScopesOfRole } from './role-members.ts';
@@ -57,7 +61,8 @@ function createRole({ store, random }: RoleDeps): Operation {
     handle: async ({ tenant, body, now }) => {
       const { name, description = '' } = body;
       const id = makeRoleId(random);
-      const requested = { tenant: tenant.id, id, name, description, createdAt: now };
+      const carriedJson = carryOrThrow(undefined, body, carriedNames.role.create);
+      const requested = { tenant: tenant.id, id, name, description, carriedJson, createdAt: now };
       const result = await store.roles.create(requested);
       if ('refused' in result) throw roleExists();
       return { body: show(result.created) };
@@ -130,8 +135,8 @@ function deleteRole(deps: RoleDeps): Operation {
   });
 }
 
-function show({ id, name, description }: Role): object {
-  return { id, name, description };
+function show({ id, name, description, carriedJson }: Role): JsonText {
+  return showFields([JSON.stringify({ id, name, description }), ...carriedPart(carriedJson)]);
 }
 
 function roleExists(): Problem {

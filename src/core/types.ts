@@ -213,6 +213,8 @@ export interface Client {
   readonly secretHash: string | undefined;
   /** Public keys for private_key_jwt, a JWK Set as JSON text. */
   readonly jwks: string | undefined;
+  /** Carried fields as JSON text of an object (see carried.ts); absent without any. */
+  readonly carriedJson?: string | undefined;
   /** Rises with every change. */
   readonly version: number;
   /**
@@ -234,6 +236,8 @@ export interface Api {
   readonly enforcePolicies: boolean;
   readonly tokenDialect: 'access_token' | 'access_token_authz';
   readonly tokenLifetimeSeconds: number;
+  /** Carried fields as JSON text of an object (see carried.ts); absent without any. */
+  readonly carriedJson?: string | undefined;
   readonly createdAt: Millis;
 }
 
@@ -247,6 +251,8 @@ export interface Grant {
   /** Id of the API, or {@link managementApiId}. */
   readonly api: string;
   readonly scope: readonly string[];
+  /** Carried fields as JSON text of an object (see carried.ts); absent without any. */
+  readonly carriedJson?: string | undefined;
 }
 
 /** A group of permissions; clients and users can hold it. */
@@ -256,6 +262,8 @@ export interface Role {
   /** Unique in the tenant. */
   readonly name: string;
   readonly description: string;
+  /** Carried fields as JSON text of an object (see carried.ts); absent without any. */
+  readonly carriedJson?: string | undefined;
   readonly createdAt: Millis;
 }
 

@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox';
 import { closed, component } from './schema.ts';
+import { carried, carriedNames, refused } from './carried-fields.ts';
 import { fieldsQuery } from './fields.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 
@@ -44,11 +45,22 @@ const changeable = {
 
 const anyOf = Type.Partial(closed(changeable)).properties;
 
+const signingSecret = refused('Leat signs tokens with keys of its own');
+
 /** Body of a create. */
-export const apiCreate = component('ResourceServerCreate', 'A new API', { identifier, ...anyOf });
+export const apiCreate = component('ResourceServerCreate', 'A new API', {
+  identifier,
+  ...anyOf,
+  signing_secret: signingSecret,
+  ...carried(carriedNames.api.create),
+});
 
 /** Body of an update: any subset. */
-export const apiPatch = component('ResourceServerPatch', 'Changes of an API', anyOf);
+export const apiPatch = component('ResourceServerPatch', 'Changes of an API', {
+  ...anyOf,
+  signing_secret: signingSecret,
+  ...carried(carriedNames.api.patch),
+});
 
 /** An API in responses. */
 export const api = component('ResourceServer', 'An API that tokens are issued for', {
@@ -58,6 +70,7 @@ export const api = component('ResourceServer', 'An API that tokens are issued fo
   // That of an API without a name is its identifier.
   name: Type.String(named),
   is_system: Type.Boolean({ description: 'True for the management API' }),
+  ...carried(carriedNames.api.create),
 });
 
 /** Path of one API. */

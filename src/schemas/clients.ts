@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox';
+import { carried, carriedNames, refused } from './carried-fields.ts';
 import { fieldsQuery } from './fields.ts';
 import { closed, component, next, pageQuery, unsupported } from './schema.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
@@ -87,6 +88,7 @@ export const clientCreate = component(
     name,
     global: Type.Optional(global),
     jwks: Type.Optional(jwks),
+    ...carried(carriedNames.client.create),
   },
 );
 
@@ -99,12 +101,18 @@ export const clientPatch = component('ClientPatch', 'Changes of a client', {
       description: 'Public keys that prove private_key_jwt; null removes them',
     }),
   ),
+  client_secret: refused('Leat makes secrets: POST /clients/{client_id}/rotate-secret returns one'),
+  ...carried(carriedNames.client.patch),
 });
 
 const shown = { client_id: clientId, issuer: Type.Optional(issuer), name, global };
 
 /** A client in responses. */
-export const client = component('Client', 'A client', { ...shown, jwks: Type.Optional(jwks) });
+export const client = component('Client', 'A client', {
+  ...shown,
+  jwks: Type.Optional(jwks),
+  ...carried(carriedNames.client.create),
+});
 
 /** A client in responses of operations that create a secret. */
 export const clientWithSecret = component('ClientWithSecret', 'A client with its secret', {
@@ -113,6 +121,7 @@ export const clientWithSecret = component('ClientWithSecret', 'A client with its
     Type.String({ description: 'Shown in this response only; stored as a hash' }),
   ),
   jwks: Type.Optional(jwks),
+  ...carried(carriedNames.client.create),
 });
 
 /** Path of one client. */

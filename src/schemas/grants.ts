@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox';
 import { scopeValue } from './apis.ts';
+import { carried, carriedAs, carriedNames, refused } from './carried-fields.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 import { closed, component, next, pageQuery, unsupported } from './schema.ts';
 
@@ -11,16 +12,25 @@ const scope = Type.Array(scopeValue, {
   description: 'Scopes that the client may ask for',
 });
 
+/** With other values a grant would allow more in Leat than it says. */
+const narrower = {
+  subject_type: carriedAs('Leat has grants of clients only', 'client'),
+  organization_usage: carriedAs('Leat has no organizations', 'deny', 'allow'),
+};
+
 /** Body of a create. */
 export const grantCreate = component('ClientGrantCreate', 'A new client grant', {
   client_id: clientId,
   audience,
   scope: Type.Optional(scope),
+  default_for: refused('Leat has grants of one client each'),
+  ...carried(carriedNames.grant.create, narrower),
 });
 
 /** Body of an update. */
 export const grantPatch = component('ClientGrantPatch', 'Changes of a client grant', {
   scope: Type.Optional(scope),
+  ...carried(carriedNames.grant.patch, narrower),
 });
 
 /** A client grant in responses. */
@@ -29,6 +39,7 @@ export const grant = component('ClientGrant', 'The scopes of an API that a clien
   client_id: clientId,
   audience,
   scope,
+  ...carried(carriedNames.grant.create, narrower),
 });
 
 /** Path of one client grant. */

@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox';
 import { scopeValue } from './apis.ts';
+import { carried, carriedAs, carriedNames, refused } from './carried-fields.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
 import { closed, component, next, pageQuery } from './schema.ts';
 
@@ -9,10 +10,16 @@ const ITEMS_MAX = 50;
 const name = Type.String({ minLength: 1, maxLength: 255, description: 'Name of the role' });
 const description = Type.String({ maxLength: 255, description: 'What the role is for' });
 
+const carriedByRole = carried(carriedNames.role.create, {
+  type: carriedAs('Leat has roles of the tenant only', 'tenant'),
+});
+
 /** Body of a create. */
 export const roleCreate = component('RoleCreate', 'A new role', {
   name,
   description: Type.Optional(description),
+  owner_id: refused('Leat has no organizations, and roles of the tenant only'),
+  ...carriedByRole,
 });
 
 /** Body of an update: any subset. */
@@ -26,6 +33,7 @@ export const role = component('Role', 'A group of permissions', {
   id: Type.String({ description: 'Id of the role' }),
   name,
   description,
+  ...carriedByRole,
 });
 
 /** Path of one role. */

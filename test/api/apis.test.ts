@@ -135,7 +135,7 @@ describe('POST /resource-servers', () => {
     [{ token_lifetime: '60' }, 'token_lifetime'],
     [{ id: 'mine' }, 'id'],
     [{ is_system: true }, 'is_system'],
-    [{ signing_alg: 'HS256' }, 'signing_alg'],
+    [{ signing_secret: 'HS256' }, 'signing_secret'],
   ];
   for (const [sent, property] of wrong) {
     test(`POST /resource-servers rejects ${(JSON.stringify(sent) ?? '').slice(0, 70)}`, async () => {

@@ -184,7 +184,7 @@ describe('POST /clients', () => {
     [{ name: 'x', issuer: 'https://evil.example/', client_id: 'a' }, 'issuer'],
     [{ name: 'x', issuer: 'https://login.example.net', client_id: 'a' }, 'issuer'],
     [{ name: 'x', issuer, client_id: 'a', jwks }, 'jwks'],
-    [{ name: 'x', app_type: 'non_interactive' }, 'app_type'],
+    [{ name: 'x', signing_keys: [] }, 'signing_keys'],
   ];
   for (const [sent, property] of wrong) {
     test(`POST /clients rejects ${JSON.stringify(sent).slice(0, 70)}`, async () => {

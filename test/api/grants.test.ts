@@ -120,7 +120,7 @@ describe('POST /client-grants', () => {
     [{ scope: ['a', 'a'] }, 'scope'],
     [{ scope: Array.from({ length: 1001 }, (_, i) => `s${i}`) }, 'scope'],
     [{ id: 'mine' }, 'id'],
-    [{ allow_all_scopes: true }, 'allow_all_scopes'],
+    [{ default_for: 'third_party_clients' }, 'default_for'],
   ];
   for (const [sent, property] of wrong) {
     test(`POST /client-grants rejects ${(JSON.stringify(sent) ?? '').slice(0, 70)} (${property})`, async () => {

@@ -189,7 +189,7 @@ describe('later start', () => {
   test('a later start does not restore scopes and flag that the operator removed', async () => {
     const { tenant } = await start({ client: operator });
     const grant = await store.grants.of(tenant.id, 'operator', managementApiId);
-    await store.grants.update(tenant.id, grant?.id ?? '', () => ['read:users']);
+    await store.grants.update(tenant.id, grant?.id ?? '', () => ({ scope: ['read:users'] }));
     await store.clients.update(tenant.id, 'operator', (before) => ({
       after: { ...before, global: false },
     }));

@@ -444,7 +444,7 @@ describe('client of a token', () => {
     const scopesNow = async (): Promise<unknown> => (await tokenNow(authorization))?.scopes;
     assert.deepEqual(await scopesNow(), ['read:users', 'read:roles']);
     const { id = '' } = (await store.grants.of(tenant.id, 'reader', managementApiId)) ?? {};
-    await store.grants.update(tenant.id, id, () => ['read:roles', 'delete:users']);
+    await store.grants.update(tenant.id, id, () => ({ scope: ['read:roles', 'delete:users'] }));
     assert.deepEqual(await scopesNow(), ['read:roles']);
     await store.grants.delete(tenant.id, id);
     assert.deepEqual(await scopesNow(), []);

@@ -631,13 +631,25 @@ function fillAccess(file: string): void {
     const key = String(index);
     put('signing_keys', null, 1, `kid ${key}`, every, start, start, index === 0 ? start : null);
     put('kept_events', 2, index + 1, `kept ${key}`, text, index === 0 ? null : text);
-    put('clients', 1, `client ${key}`, text, index % 2, null, text, null, 1, start, 7);
+    put('clients', 1, `client ${key}`, text, index % 2, null, text, null, 1, start, 7, text);
     put('assertions', 1, 'client 1', `${text}${key}`, start);
-    put('apis', 1, `api ${key}`, `https://api/${key}`, text, '[]', 1, 'access_token', 60, start);
-    put('grants', 1, `grant ${key}`, `client ${key}`, 'api 1', '["a"]');
+    put(
+      'apis',
+      1,
+      `api ${key}`,
+      `https://api/${key}`,
+      text,
+      '[]',
+      1,
+      'access_token',
+      60,
+      start,
+      text,
+    );
+    put('grants', 1, `grant ${key}`, `client ${key}`, 'api 1', '["a"]', text);
     const names = [`user ${key}`, 'c', `${key}@example.com`, index === 0 ? null : text];
     put('users', 1, ...names, 'hash', JSON.stringify({ text }), start, start);
-    put('roles', 1, `role ${key}`, `name ${key}`, text, start);
+    put('roles', 1, `role ${key}`, `name ${key}`, text, start, null);
     put('role_permissions', 1, `role ${key}`, 'management', `${text}.`);
     put('role_clients', 1, `role ${key}`, 'client 1');
     put('role_users', 1, `role ${key}`, 'user 1');

@@ -18,6 +18,8 @@ export interface Schema {
   readonly additionalProperties?: boolean | Schema;
   readonly items?: Schema;
   readonly anyOf?: readonly Schema[];
+  /** Only as a schema that no value fits. */
+  readonly not?: object;
   readonly const?: unknown;
   readonly enum?: readonly unknown[];
   readonly minLength?: number;
@@ -56,6 +58,7 @@ export function firstViolation(
 
 /** Returns what is wrong with the value itself, without its parts. */
 function ownViolation(schema: Schema, value: unknown): string | undefined {
+  if (schema.not !== undefined) return 'Not supported';
   if (schema.type !== undefined && !hasType(value, schema.type)) {
     return `Expected type ${schema.type} but found type ${typeOf(value)}`;
   }

@@ -2,6 +2,7 @@ import type { Millis } from '../../core/clock.ts';
 import type { Api } from '../../core/types.ts';
 import type { ApiStore } from '../port/apis.ts';
 import type { BoundedPage } from '../port/page.ts';
+import { carriedIn } from '../rows/carried.ts';
 import { boundedPage, type Command, type Commands, Lock, sql } from './command.ts';
 import { forUpdate, oneOf } from './dialect.ts';
 
@@ -26,6 +27,7 @@ interface ApiRow {
   readonly enforce_policies: number | boolean;
   readonly token_dialect: Api['tokenDialect'];
   readonly token_lifetime_seconds: number;
+  readonly carried: string | null;
   readonly created_at: Millis;
 }
 
@@ -39,6 +41,7 @@ function apiOf(tenant: number, row: ApiRow): Api {
     enforcePolicies: Boolean(row.enforce_policies),
     tokenDialect: row.token_dialect,
     tokenLifetimeSeconds: row.token_lifetime_seconds,
+    ...carriedIn(row.carried),
     createdAt: row.created_at,
   };
 }
@@ -47,7 +50,7 @@ function apiOf(tenant: number, row: ApiRow): Api {
 function* get(tenant: number, idOrIdentifier: string): Command<Api | undefined> {
   const row = yield* sql.get<ApiRow>`
     select id, identifier, name, scopes, enforce_policies, token_dialect, token_lifetime_seconds,
-      created_at
+      carried, created_at
     from apis where tenant = ${tenant}
       and (id = ${idOrIdentifier} or identifier = ${idOrIdentifier})`;
   return row && apiOf(tenant, row);
@@ -63,11 +66,11 @@ function list(
     {
       take: perPage,
       bytesMax,
-      columns: ['scopes'],
+      columns: ['scopes', 'carried'],
       order: 'created_at, id',
       rowsAfter: (read, take) => sql.all<ApiRow>`
         select id, identifier, name, scopes, enforce_policies, token_dialect,
-          token_lifetime_seconds, created_at
+          token_lifetime_seconds, carried, created_at
         from apis where tenant = ${tenant} and (${isAny} or identifier ${oneOf(wanted)})
         order by created_at, id
         limit ${Math.min(take, perPage - read.length)} offset ${page * perPage + read.length}`,
@@ -87,9 +90,10 @@ function* create(api: Api): Command<Awaited<ReturnType<ApiStore['create']>>> {
   if (names.some((other) => other !== undefined)) return { refused: 'identifier_taken' };
   yield* sql.run`
     insert into apis (tenant, id, identifier, name, scopes, enforce_policies, token_dialect,
-      token_lifetime_seconds, created_at)
+      token_lifetime_seconds, carried, created_at)
     values (${tenant}, ${id}, ${identifier}, ${name}, ${JSON.stringify(api.scopes)},
-      ${enforcePolicies}, ${tokenDialect}, ${api.tokenLifetimeSeconds}, ${createdAt})`;
+      ${enforcePolicies}, ${tokenDialect}, ${api.tokenLifetimeSeconds}, ${api.carriedJson},
+      ${createdAt})`;
   return { created: api };
 }
 
@@ -100,18 +104,21 @@ function* update(
 ): Command<Awaited<ReturnType<ApiStore['update']>>> {
   const row = yield* sql.get<ApiRow>`
     select id, identifier, name, scopes, enforce_policies, token_dialect, token_lifetime_seconds,
-      created_at
+      carried, created_at
     from apis where tenant = ${tenant} and id = ${id} ${forUpdate}`;
   if (row === undefined) return { refused: 'unknown' };
   const before = apiOf(tenant, row);
-  const { name, scopes, enforcePolicies, tokenDialect, tokenLifetimeSeconds } = decide(before);
+  const { name, scopes, enforcePolicies, tokenDialect, tokenLifetimeSeconds, carriedJson } =
+    decide(before);
   yield* sql.run`
     update apis set name = ${name}, scopes = ${JSON.stringify(scopes)},
       enforce_policies = ${enforcePolicies}, token_dialect = ${tokenDialect},
-      token_lifetime_seconds = ${tokenLifetimeSeconds}
+      token_lifetime_seconds = ${tokenLifetimeSeconds}, carried = ${carriedJson}
     where tenant = ${tenant} and id = ${id}`;
+  const { identifier, createdAt } = before;
   const changed = { name, scopes, enforcePolicies, tokenDialect, tokenLifetimeSeconds };
-  return { updated: { ...before, ...changed } };
+  const updated = { tenant, id, identifier, createdAt, ...changed, ...carriedIn(carriedJson) };
+  return { updated };
 }
 
 /** Deletes the API row first: its lock blocks new grants, so the deletes below see them all. */

@@ -6,6 +6,7 @@ import type { Hint } from '../port/hints.ts';
 import type { BoundedPage, Page } from '../port/page.ts';
 import { skewMaxMs } from '../port/time.ts';
 import { lockAccess } from './access-lock.ts';
+import { carriedIn } from '../rows/carried.ts';
 import { boundedPage, type Command, type Commands, PageRead, sql, together } from './command.ts';
 import { forUpdate, Fragment, piece, verbatim } from './dialect.ts';
 import { grantsOfClient } from './grants.ts';
@@ -53,6 +54,7 @@ interface ClientRow {
   readonly issuer: string | null;
   readonly secret_hash: string | null;
   readonly jwks: string | null;
+  readonly carried: string | null;
   readonly version: number;
   readonly credentials_version: number;
   readonly created_at: Millis;
@@ -67,6 +69,7 @@ function clientOf(tenant: number, row: ClientRow): Client {
     issuer: row.issuer ?? undefined,
     secretHash: row.secret_hash ?? undefined,
     jwks: row.jwks ?? undefined,
+    ...carriedIn(row.carried),
     version: row.version,
     credentialsVersion: row.credentials_version,
     createdAt: row.created_at,
@@ -75,14 +78,14 @@ function clientOf(tenant: number, row: ClientRow): Client {
 
 function* get(tenant: number, id: string): Command<Client | undefined> {
   const row = yield* sql.get<ClientRow>`
-    select id, name, global, issuer, secret_hash, jwks, version, credentials_version,
+    select id, name, global, issuer, secret_hash, jwks, carried, version, credentials_version,
       created_at from clients
     where tenant = ${tenant} and id = ${id}`;
   return row && clientOf(tenant, row);
 }
 
 /** The columns whose bytes count. */
-const longColumns = ['jwks'];
+const longColumns = ['jwks', 'carried'];
 
 function list(
   tenant: number,
@@ -95,8 +98,8 @@ function list(
       columns: longColumns,
       order: 'created_at, id',
       rowsAfter: (read, take) => sql.all<ClientRow>`
-        select id, name, global, issuer, secret_hash, jwks, version, credentials_version,
-          created_at from clients
+        select id, name, global, issuer, secret_hash, jwks, carried, version, credentials_version,
+      created_at from clients
         where tenant = ${tenant} and ${isWanted(global)}
         order by created_at, id
         limit ${Math.min(take, perPage - read.length)} offset ${page * perPage + read.length}`,
@@ -116,8 +119,8 @@ function* listFrom(
     columns: longColumns,
     order: 'id',
     rowsAfter: (read, limit) => sql.all`
-      select id, name, global, issuer, secret_hash, jwks, version, credentials_version,
-          created_at from clients
+      select id, name, global, issuer, secret_hash, jwks, carried, version, credentials_version,
+      created_at from clients
       where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after} and ${isWanted(global)}
       order by id limit ${limit}`,
   });
@@ -153,11 +156,12 @@ interface AccessRow extends Pick<ClientRow, 'global' | 'issuer' | 'credentials_v
 
 function* create(client: NewClient): Command<Awaited<ReturnType<ClientStore['create']>>> {
   const { tenant, id, name, global, issuer, secretHash, jwks, createdAt } = client;
-  const { credentialsVersion } = client;
+  const { credentialsVersion, carriedJson } = client;
   const inserted = yield* sql.run`
     insert into clients (
-      tenant, id, name, global, issuer, secret_hash, jwks, version, credentials_version, created_at)
-    values (${tenant}, ${id}, ${name}, ${global}, ${issuer}, ${secretHash}, ${jwks}, 1,
+      tenant, id, name, global, issuer, secret_hash, jwks, carried, version, credentials_version,
+      created_at)
+    values (${tenant}, ${id}, ${name}, ${global}, ${issuer}, ${secretHash}, ${jwks}, ${carriedJson}, 1,
       ${credentialsVersion}, ${createdAt})
     on conflict (tenant, id) do nothing`;
   return inserted === 1 ? { created: { ...client, version: 1 } } : { refused: 'id_taken' };
@@ -175,10 +179,10 @@ function* update(
   const version = before.version + 1;
   const credentialsVersion =
     before.credentialsVersion + (endsTokens(before, decision.after) ? 1 : 0);
-  const { name, global, issuer, secretHash, jwks } = decision.after;
+  const { name, global, issuer, secretHash, jwks, carriedJson } = decision.after;
   yield* sql.run`
     update clients set name = ${name}, global = ${global}, issuer = ${issuer},
-      secret_hash = ${secretHash}, jwks = ${jwks}, version = ${version},
+      secret_hash = ${secretHash}, jwks = ${jwks}, carried = ${carriedJson}, version = ${version},
       credentials_version = ${credentialsVersion}
     where tenant = ${tenant} and id = ${id}`;
   const { createdAt } = before;
@@ -189,7 +193,7 @@ function* update(
 function* locked(tenant: number, id: string): Command<Client | undefined> {
   yield* lockAccess(tenant);
   const row = yield* sql.get<ClientRow>`
-    select id, name, global, issuer, secret_hash, jwks, version, credentials_version,
+    select id, name, global, issuer, secret_hash, jwks, carried, version, credentials_version,
       created_at from clients
     where tenant = ${tenant} and id = ${id} ${forUpdate}`;
   return row && clientOf(tenant, row);

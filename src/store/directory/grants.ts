@@ -3,6 +3,7 @@ import type { GrantStore } from '../port/grants.ts';
 import type { Hint } from '../port/hints.ts';
 import type { BoundedPage, Page } from '../port/page.ts';
 import { lockAccess } from './access-lock.ts';
+import { carriedIn } from '../rows/carried.ts';
 import { boundedPage, type Command, type Commands, PageRead, sql } from './command.ts';
 import { forKeyShare, forUpdate } from './dialect.ts';
 
@@ -45,35 +46,37 @@ interface GrantRow {
   readonly client: string;
   readonly api: string;
   readonly scope: string;
+  readonly carried: string | null;
 }
 
-function grantOf(tenant: number, { id, client, api, scope }: GrantRow): Grant {
-  return { tenant, id, client, api, scope: JSON.parse(scope) as string[] };
+function grantOf(tenant: number, { id, client, api, scope, carried }: GrantRow): Grant {
+  const scopes = JSON.parse(scope) as string[];
+  return { tenant, id, client, api, scope: scopes, ...carriedIn(carried) };
 }
 
 /** Returns all grants of one client, in the order of their ids. */
 export function* grantsOfClient(tenant: number, client: string): Command<Grant[]> {
   const rows = yield* sql.all<GrantRow>`
-    select id, client, api, scope from grants
+    select id, client, api, scope, carried from grants
     where tenant = ${tenant} and client = ${client} order by id`;
   return rows.map((row) => grantOf(tenant, row));
 }
 
 function* get(tenant: number, id: string): Command<Grant | undefined> {
   const row = yield* sql.get<GrantRow>`
-    select id, client, api, scope from grants where tenant = ${tenant} and id = ${id}`;
+    select id, client, api, scope, carried from grants where tenant = ${tenant} and id = ${id}`;
   return row && grantOf(tenant, row);
 }
 
 function* of(tenant: number, client: string, api: string): Command<Grant | undefined> {
   const row = yield* sql.get<GrantRow>`
-    select id, client, api, scope from grants
+    select id, client, api, scope, carried from grants
     where tenant = ${tenant} and client = ${client} and api = ${api}`;
   return row && grantOf(tenant, row);
 }
 
 /** The columns whose bytes count. */
-const longColumns = ['scope'];
+const longColumns = ['scope', 'carried'];
 
 function list(
   tenant: number,
@@ -86,7 +89,7 @@ function list(
       columns: longColumns,
       order: 'id',
       rowsAfter: (read, take) => sql.all<GrantRow>`
-        select id, client, api, scope from grants
+        select id, client, api, scope, carried from grants
         where tenant = ${tenant}
           and (cast(${client} as text) is null or client = ${client})
           and (cast(${api} as text) is null or api = ${api})
@@ -112,7 +115,7 @@ function* listFrom(
     columns: longColumns,
     order: 'id',
     rowsAfter: (read, limit) => sql.all`
-      select id, client, api, scope from grants
+      select id, client, api, scope, carried from grants
       where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after}
         and (cast(${client} as text) is null or client = ${client})
         and (cast(${api} as text) is null or api = ${api})
@@ -123,12 +126,12 @@ function* listFrom(
 }
 
 function* create(grant: Grant): Command<Awaited<ReturnType<GrantStore['create']>>> {
-  const { tenant, id, client, api, scope } = grant;
+  const { tenant, id, client, api, scope, carriedJson } = grant;
   if (!(yield* hasClient(tenant, client))) return { refused: 'unknown_client' };
   if (api !== managementApiId && !(yield* hasApi(tenant, api))) return { refused: 'unknown_api' };
   const inserted = yield* sql.run`
-    insert into grants (tenant, id, client, api, scope)
-    values (${tenant}, ${id}, ${client}, ${api}, ${JSON.stringify(scope)})
+    insert into grants (tenant, id, client, api, scope, carried)
+    values (${tenant}, ${id}, ${client}, ${api}, ${JSON.stringify(scope)}, ${carriedJson})
     on conflict (tenant, client, api) do nothing`;
   return inserted === 1 ? { created: grant } : { refused: 'exists' };
 }
@@ -154,19 +157,21 @@ function* update(
 ): Command<Awaited<ReturnType<GrantStore['update']>>> {
   const before = yield* locked(tenant, id);
   if (before === undefined) return { refused: 'unknown' };
-  const client = yield* sql.get<{ issuer: string | null }>`
-    select issuer from clients where tenant = ${tenant} and id = ${before.client}`;
-  const scope = decide(before, { issuer: client?.issuer ?? undefined });
+  const { client, api } = before;
+  const row = yield* sql.get<{ issuer: string | null }>`
+    select issuer from clients where tenant = ${tenant} and id = ${client}`;
+  const { scope, carriedJson } = decide(before, { issuer: row?.issuer ?? undefined });
   yield* sql.run`
-    update grants set scope = ${JSON.stringify(scope)} where tenant = ${tenant} and id = ${id}`;
-  return { updated: { ...before, scope } };
+    update grants set scope = ${JSON.stringify(scope)}, carried = ${carriedJson}
+    where tenant = ${tenant} and id = ${id}`;
+  return { updated: { tenant, id, client, api, scope, ...carriedIn(carriedJson) } };
 }
 
 /** Returns the grant, which nothing else changes until the commit. */
 function* locked(tenant: number, id: string): Command<Grant | undefined> {
   yield* lockAccess(tenant);
   const row = yield* sql.get<GrantRow>`
-    select id, client, api, scope from grants
+    select id, client, api, scope, carried from grants
     where tenant = ${tenant} and id = ${id} ${forUpdate}`;
   return row && grantOf(tenant, row);
 }

@@ -2,6 +2,7 @@ import type { Millis } from '../../core/clock.ts';
 import { managementApiId, type Permission, type Role } from '../../core/types.ts';
 import type { NumberedPage, PageByNumber } from '../port/page.ts';
 import type { RoleStore } from '../port/roles.ts';
+import { carriedIn } from '../rows/carried.ts';
 import { type Command, type Commands, Lock, numberedPage, sql } from './command.ts';
 import { forKeyShare, forUpdate, Fragment, jsonOf, oneOf, piece } from './dialect.ts';
 import { createRoleMembers, hasRole } from './role-members.ts';
@@ -30,22 +31,24 @@ interface RoleRow {
   readonly id: string;
   readonly name: string;
   readonly description: string;
+  readonly carried: string | null;
   readonly created_at: Millis;
 }
 
-function roleOf(tenant: number, { id, name, description, created_at: createdAt }: RoleRow): Role {
-  return { tenant, id, name, description, createdAt };
+function roleOf(tenant: number, row: RoleRow): Role {
+  const { id, name, description, carried, created_at: createdAt } = row;
+  return { tenant, id, name, description, ...carriedIn(carried), createdAt };
 }
 
 function* get(tenant: number, id: string): Command<Role | undefined> {
   const row = yield* sql.get<RoleRow>`
-    select id, name, description, created_at from roles where tenant = ${tenant} and id = ${id}`;
+    select id, name, description, carried, created_at from roles where tenant = ${tenant} and id = ${id}`;
   return row && roleOf(tenant, row);
 }
 
 function* byName(tenant: number, name: string): Command<Role | undefined> {
   const row = yield* sql.get<RoleRow>`
-    select id, name, description, created_at from roles
+    select id, name, description, carried, created_at from roles
     where tenant = ${tenant} and name = ${name}`;
   return row && roleOf(tenant, row);
 }
@@ -56,7 +59,7 @@ function list(
 ): Command<NumberedPage<Role>> {
   return numberedPage(
     sql.all<RoleRow>`
-      select id, name, description, created_at from roles
+      select id, name, description, carried, created_at from roles
       where tenant = ${tenant} and ${nameContains(nameFilter)}
       order by created_at, id limit ${perPage} offset ${page * perPage}`,
     sql.get`
@@ -76,11 +79,11 @@ function nameContains(text: string): Fragment {
 }
 
 function* create(role: Role): Command<Awaited<ReturnType<RoleStore['create']>>> {
-  const { tenant, id, name, description, createdAt } = role;
+  const { tenant, id, name, description, carriedJson, createdAt } = role;
   yield* lockNames(tenant);
   const inserted = yield* sql.run`
-    insert into roles (tenant, id, name, description, created_at)
-    values (${tenant}, ${id}, ${name}, ${description}, ${createdAt})
+    insert into roles (tenant, id, name, description, carried, created_at)
+    values (${tenant}, ${id}, ${name}, ${description}, ${carriedJson}, ${createdAt})
     on conflict (tenant, name) do nothing`;
   return inserted === 1 ? { created: role } : { refused: 'name_taken' };
 }
@@ -92,7 +95,7 @@ function* update(
 ): Command<Awaited<ReturnType<RoleStore['update']>>> {
   yield* lockNames(tenant);
   const row = yield* sql.get<RoleRow>`
-    select id, name, description, created_at from roles
+    select id, name, description, carried, created_at from roles
     where tenant = ${tenant} and id = ${id} ${forUpdate}`;
   if (row === undefined) return { refused: 'unknown' };
   const before = roleOf(tenant, row);

@@ -24,7 +24,7 @@ export interface GrantStore {
   update(
     tenant: number,
     id: string,
-    decide: (before: Grant, client: Pick<Client, 'issuer'>) => readonly string[],
+    decide: (before: Grant, client: Pick<Client, 'issuer'>) => Pick<Grant, 'scope' | 'carriedJson'>,
   ): Promise<{ updated: Grant } | { refused: 'unknown' }>;
   /**
    * Returns false when there was none. `check` is called before, and nothing is removed when it

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Api } from '../../../src/core/types.ts';
-import { newClient } from './clients.ts';
+import { carriedJson, newClient } from './clients.ts';
 import type { Engine } from './engine.ts';
 import { addTenant, createFixture, start } from './fixture.ts';
 
@@ -70,6 +70,18 @@ export function apisContract(engine: Engine): void {
       assert.deepEqual(await page(0), ['b', 'c']);
       assert.deepEqual(await page(1), ['a']);
       assert.deepEqual(await page(2), []);
+    });
+
+    test('carried fields are stored, replaced and removed', async (t) => {
+      const { store, tenant } = await createFixture(engine, t);
+      const api = newApi(tenant, 'api_1', { carriedJson });
+      await store.apis.create(api);
+      assert.deepEqual(await store.apis.get(tenant, 'api_1'), api);
+      const bare = newApi(tenant, 'api_1');
+      for (const after of [{ ...api, carriedJson: '{"a":1}' }, bare]) {
+        assert.deepEqual(await store.apis.update(tenant, 'api_1', () => after), { updated: after });
+        assert.deepEqual(await store.apis.get(tenant, 'api_1'), after);
+      }
     });
 
     test('list: only APIs with one of the identifiers', async (t) => {

@@ -291,8 +291,8 @@ const changes: readonly Change[] = [
   },
   {
     name: 'grants.update',
-    make: ({ grants }, { tenant }) => grants.update(tenant, 'g', () => ['a']),
-    refused: ({ grants }, { tenant }) => grants.update(tenant, nobody, () => ['a']),
+    make: ({ grants }, { tenant }) => grants.update(tenant, 'g', () => ({ scope: ['a'] })),
+    refused: ({ grants }, { tenant }) => grants.update(tenant, nobody, () => ({ scope: ['a'] })),
   },
   {
     name: 'grants.delete',

@@ -11,6 +11,13 @@ export function clientsContract(engine: Engine): void {
   describe(`${engine.name}: clients.useAssertion`, () => assertionContract(engine));
 }
 
+/** With characters that one of the engines could change. */
+export const carriedJson = JSON.stringify({
+  nul: '\u0000',
+  text: 'ä 🤖 "\\',
+  list: [1.5, null, {}],
+});
+
 function storedContract(engine: Engine): void {
   test('create: the client is read as it was created, at version 1', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
@@ -31,6 +38,21 @@ function storedContract(engine: Engine): void {
     assert.equal(guest?.issuer, 'https://idp.example/');
     assert.equal(guest.secretHash, undefined);
     assert.equal(guest.jwks, undefined);
+  });
+
+  test('carried fields are stored, replaced and removed', async (t) => {
+    const { store, tenant } = await createFixture(engine, t);
+    const given = newClient(tenant, 'robot', { carriedJson });
+    await store.clients.create(given);
+    assert.deepEqual(await store.clients.get(tenant, 'robot'), { ...given, version: 1 });
+    for (const changed of ['{"a":1}', undefined]) {
+      await store.clients.update(tenant, 'robot', (before) => {
+        return { after: { ...before, carriedJson: changed } };
+      });
+      assert.equal((await store.clients.get(tenant, 'robot'))?.carriedJson, changed);
+    }
+    const page = await store.clients.list(tenant, { page: 0, perPage: 9 });
+    assert.ok('items' in page && !('carriedJson' in (page.items[0] ?? {})));
   });
 
   test('create: an id is unique, and a refused call changes nothing', async (t) => {

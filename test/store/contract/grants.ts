@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { managementApiId, type Grant } from '../../../src/core/types.ts';
 import { newApi } from './apis.ts';
-import { newClient } from './clients.ts';
+import { carriedJson, newClient } from './clients.ts';
 import type { Engine } from './engine.ts';
 import { addTenant, createFixture, type Fixture } from './fixture.ts';
 
@@ -53,7 +53,9 @@ export function grantsContract(engine: Engine): void {
       await store.grants.create(grant);
       assert.equal(await store.grants.get(other.id, 'g'), undefined);
       assert.equal(await store.grants.of(other.id, 'robot', 'api_1'), undefined);
-      assert.deepEqual(await store.grants.update(other.id, 'g', () => []), { refused: 'unknown' });
+      assert.deepEqual(await store.grants.update(other.id, 'g', () => ({ scope: [] })), {
+        refused: 'unknown',
+      });
       assert.equal(await store.grants.delete(other.id, 'g'), false);
       assert.deepEqual(await list(store, other.id), []);
       assert.deepEqual(await store.grants.get(tenant, 'g'), grant);
@@ -74,6 +76,18 @@ export function grantsContract(engine: Engine): void {
       assert.deepEqual(await page('b'), ['c,d', 'd']);
       assert.deepEqual(await page('d'), ['e', undefined]);
       assert.deepEqual(await page('zzz'), ['', undefined]);
+    });
+
+    test('carried fields are stored, replaced and removed', async (t) => {
+      const { store, tenant } = await prepared(engine, t);
+      const grant = newGrant(tenant, 'a', { carriedJson });
+      assert.deepEqual(await store.grants.create(grant), { created: grant });
+      assert.deepEqual(await store.grants.get(tenant, 'a'), grant);
+      const bare = newGrant(tenant, 'a');
+      for (const after of [{ ...grant, carriedJson: '{"a":1}' }, bare]) {
+        assert.deepEqual(await store.grants.update(tenant, 'a', () => after), { updated: after });
+        assert.deepEqual(await list(store, tenant), [after]);
+      }
     });
 
     test('list: pages by number with the total of the filter', async (t) => {
@@ -123,11 +137,16 @@ export function grantsContract(engine: Engine): void {
       const grant = newGrant(tenant, 'g');
       await store.grants.create(grant);
       const updated = { ...grant, scope: ['write:messages'] };
-      assert.deepEqual(await store.grants.update(tenant, 'g', () => ['write:messages']), {
-        updated,
-      });
+      assert.deepEqual(
+        await store.grants.update(tenant, 'g', () => ({ scope: ['write:messages'] })),
+        {
+          updated,
+        },
+      );
       assert.deepEqual(await store.grants.get(tenant, 'g'), updated);
-      assert.deepEqual(await store.grants.update(tenant, 'no', () => []), { refused: 'unknown' });
+      assert.deepEqual(await store.grants.update(tenant, 'no', () => ({ scope: [] })), {
+        refused: 'unknown',
+      });
     });
 
     test('update: decides on the grant and the issuer of its client, and throws what the decision throws', async (t) => {
@@ -171,7 +190,7 @@ export function grantsContract(engine: Engine): void {
       const hint = { kind: 'client', tenant, client: 'robot' };
       const before = hints.length;
       await store.grants.create(newGrant(tenant, 'g'));
-      await store.grants.update(tenant, 'g', () => []);
+      await store.grants.update(tenant, 'g', () => ({ scope: [] }));
       await store.grants.delete(tenant, 'g');
       await store.grants.delete(tenant, 'g');
       assert.deepEqual(hints.slice(before), [hint, hint, hint]);

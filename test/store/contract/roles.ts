@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { managementApiId, type Role } from '../../../src/core/types.ts';
 import { newApi } from './apis.ts';
-import { newClient } from './clients.ts';
+import { carriedJson, newClient } from './clients.ts';
 import type { Engine } from './engine.ts';
 import { addTenant, createFixture, newEvent, type Fixture } from './fixture.ts';
 
@@ -36,6 +36,16 @@ export function rolesContract(engine: Engine): void {
       assert.deepEqual(await ids(0), [['c', 'b'], 3]);
       assert.deepEqual(await ids(1), [['a'], 3]);
       assert.deepEqual(await ids(2), [[], 3]);
+    });
+
+    test('carried fields are stored, and stay after a change', async (t) => {
+      const { store, tenant } = await prepared(engine, t);
+      const role = newRole(tenant, 'r', { carriedJson });
+      assert.deepEqual(await store.roles.create(role), { created: role });
+      const result = await store.roles.update(tenant, 'r', (before) => ({ ...before, name: 'n' }));
+      assert.deepEqual(result, { updated: { ...role, name: 'n' } });
+      assert.deepEqual(await store.roles.get(tenant, 'r'), { ...role, name: 'n' });
+      assert.deepEqual(await store.roles.byName(tenant, 'n'), { ...role, name: 'n' });
     });
 
     test('list: names that contain a text, in any case of a to z', async (t) => {
