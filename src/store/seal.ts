@@ -1,5 +1,6 @@
 import { createCipheriv, createDecipheriv } from 'node:crypto';
 import type { RandomBytes } from '../core/clock.ts';
+import { StoreUnavailable } from '../core/errors.ts';
 import { createKeyRing, keyIdBytes, type KeyRing } from './key-ring.ts';
 import type { SealState } from './port/secrets.ts';
 import { keyCheckPlace, type Place } from './sealed-columns.ts';
@@ -10,8 +11,9 @@ export interface Seal {
   /** Seals as the store's key check requires. */
   seal(text: string, place: Place, check: KeyCheck): Uint8Array;
   /**
-   * Throws `SealBroken` when the bytes were made for another place or with a key that this process
-   * lacks, when they are damaged, or when they are unbound and the key check excludes that.
+   * Throws `SealBroken` when the bytes were made for another place, when they are damaged, or when
+   * they are unbound and the key check excludes that; `StoreUnavailable` when they name a key that
+   * this process lacks, as after a rotation that it has not noticed yet.
    */
   open(sealed: Uint8Array, place: Place): string;
   /** Returns whether sealed bytes are already as the key check requires new ones to be. */
@@ -55,7 +57,7 @@ export function createSeal(secretKeys: readonly Uint8Array[], random: RandomByte
     const id = boundKeyOf(bytes);
     if (id === undefined) throw broken();
     const key = keys.get(id);
-    if (key === undefined) throw new SealBroken(`${doesNotOpen} LEAT_SECRET_KEY lacks key ${id}.`);
+    if (key === undefined) throw lackedKey(id);
     return decrypt(key, bytes.subarray(boundHeaderBytes), boundData(id, place));
   };
   const openUnbound = (bytes: Buffer): { readonly id: string; readonly text: string } => {
@@ -67,7 +69,7 @@ export function createSeal(secretKeys: readonly Uint8Array[], random: RandomByte
   };
   const seal = (text: string, place: Place, { key: id, isBound }: Form): Uint8Array => {
     const key = keys.get(id);
-    if (key === undefined) throw new SealBroken(`LEAT_SECRET_KEY lacks key ${id}.`);
+    if (key === undefined) throw lackedKey(id);
     const nonce = random(nonceBytes);
     if (!isBound) return Buffer.concat([unboundHeader, encrypt(key, nonce, text, unboundHeader)]);
     return Buffer.concat([boundHeader(id), encrypt(key, nonce, text, boundData(id, place))]);
@@ -217,6 +219,11 @@ function tryDecrypt(key: Uint8Array | undefined, bytes: Buffer): string | undefi
 
 function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
+}
+
+function lackedKey(id: string): StoreUnavailable {
+  const message = `${doesNotOpen} LEAT_SECRET_KEY lacks key ${id}.`;
+  return new StoreUnavailable(message, { reason: 'key' });
 }
 
 const doesNotOpen = 'A stored secret does not open.';

@@ -16,6 +16,7 @@ import {
 } from '../../src/store/migrate-store/progress.ts';
 import { migratedTables } from '../../src/store/migrate-store/tables.ts';
 import { openStore } from '../../src/store/open.ts';
+import type { SealedRow } from '../../src/store/port/secrets.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createDatabase } from '../../src/store/postgres/database.ts';
 import { createHosts } from '../../src/store/postgres/hosts.ts';
@@ -239,6 +240,48 @@ describe('a refused migration', { concurrency: 2 }, () => {
     await assert.rejects(run(databases), {
       message: /^LEAT_SECRET_KEY: does not fit the secrets in postgres:/,
     });
+  });
+
+  test('migrate-store: a change of the secret key that is under way continues on the target', async (t) => {
+    const databases = await filledDatabases(t);
+    const keys = [Buffer.alloc(32, 8), secretKey];
+    const source = await openWith(`sqlite:${databases.file}`, keys);
+    const begun = await source.secrets.begin(source.secrets.keys()[0] ?? '');
+    assert.ok('begun' in begun);
+    await source.close();
+    await assert.rejects(run(databases), /which key \w{12} seals: set that key/);
+    const migrated = await migrateStore({
+      ...migrationOf(databases),
+      secretKeys: async () => keys,
+    });
+    assert.equal(migrated.wasComplete, false);
+    await assert.rejects(openWith(databases.url, keys.slice(0, 1)), /still sealed with key/);
+
+    const target = await openWith(databases.url, keys);
+    const { secrets, streams } = target;
+    assert.deepEqual(await secrets.state(), begun.begun.state);
+    const rotation = await secrets.begin(begun.begun.state.key);
+    assert.ok('begun' in rotation);
+    let after: SealedRow | undefined;
+    do {
+      const step = await secrets.step(rotation.begun, after);
+      assert.ok(step);
+      // The signing keys of this store are not sealed.
+      assert.ok(step.broken.every(({ table }) => table === 'signing_keys'));
+      after = step.next;
+    } while (after !== undefined);
+    assert.equal(await secrets.finish(rotation.begun), true);
+    assert.ok(await streams.get(1, 'est_kept'));
+    await target.close();
+    const [schema] = await query<{ oldest: number; seals: number }>(
+      databases.url,
+      `select oldest_that_may_run as oldest, left(name, 4)::int as seals
+      from leat_schema, leat_migrations where name like '%_seals'`,
+    );
+    assert.equal(schema?.oldest, schema?.seals);
+    const ended = await openWith(databases.url, keys.slice(0, 1));
+    assert.ok(await ended.streams.get(1, 'est_kept'));
+    await ended.close();
   });
 
   test('migrate-store: refuses a target that is in use', async (t) => {
@@ -536,18 +579,21 @@ interface Databases {
 }
 
 function run(
-  { file, url }: Databases,
+  databases: Databases,
   progress: MigrateProgressView = silent,
   key: Uint8Array = secretKey,
 ): Promise<MigratedStore> {
-  return migrateStore({
+  return migrateStore({ ...migrationOf(databases), progress, secretKeys: async () => [key] });
+}
+
+function migrationOf({ file, url }: Databases) {
+  return {
     from: { engine: 'sqlite', path: file, file },
     to: { engine: 'postgres', url },
-    secretKeys: async () => [key],
     random: systemRandom,
     clock: systemClock,
-    progress,
-  });
+    progress: silent,
+  } as const;
 }
 
 /** Everything is copied and nothing is compared yet. */
@@ -747,9 +793,13 @@ async function openTarget(t: TestContext, databases: Databases): Promise<Store> 
 }
 
 function openAt(where: string, key: Uint8Array): Promise<Store> {
+  return openWith(where, [key]);
+}
+
+function openWith(where: string, secretKeys: readonly Uint8Array[]): Promise<Store> {
   const parsed = storeLocation(where);
   assert.ok('value' in parsed);
-  const deps = { secretKeys: [key], random: systemRandom, clock: systemClock };
+  const deps = { secretKeys, random: systemRandom, clock: systemClock };
   return openStore({ location: parsed.value, ...deps });
 }
 

@@ -7,6 +7,7 @@ import type {
   SealState,
   SecretStore,
 } from '../port/secrets.ts';
+import { StoreUnavailable } from '../../core/errors.ts';
 import { currentKeyCheck, type KeyCheckRow } from '../key-check.ts';
 import { decideRotation, isSameState } from '../rules/rotation.ts';
 import { type Seal, SealBroken } from '../seal.ts';
@@ -219,11 +220,18 @@ function resealed(
       if (seal.isCurrent(before, state)) continue;
       cells.push({ column, before, after: seal.seal(text, place, state) });
     } catch (error) {
-      if (!(error instanceof SealBroken)) throw error;
+      if (!isBroken(error)) throw error;
       broken.push({ table, tenant: row.tenant, row: row.row, column });
     }
   }
   return { row, cells, broken };
+}
+
+/** A key that the process lacks is a third one: it has both keys of the rotation. */
+function isBroken(error: unknown): boolean {
+  return (
+    error instanceof SealBroken || (error instanceof StoreUnavailable && error.reason === 'key')
+  );
 }
 
 function updateOf(
