@@ -1,5 +1,7 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import { partsOfTarget, statusOfHead } from '../core/request-head.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface MetricsServerDeps {
@@ -34,6 +36,11 @@ export async function openMetricsServer(
     void respond(request, response, { ...deps, text });
   });
   server.maxConnections = connectionsMax;
+  server.on('connect', (_request: IncomingMessage, socket: Socket) => {
+    // Node has removed its own listener.
+    socket.on('error', () => {});
+    socket.end(tunnelRejection, 'latin1', () => socket.destroy());
+  });
   server.listen(port, host);
   await once(server, 'listening');
   // The system failed to accept a connection; the next one may succeed.
@@ -47,6 +54,9 @@ export async function openMetricsServer(
     },
   };
 }
+
+const tunnelRejection =
+  'HTTP/1.1 405 Method Not Allowed\r\nallow: GET, HEAD\r\ncontent-length: 0\r\nconnection: close\r\n\r\n';
 
 /** Concurrent requests share one text, so that many of them cost no more. */
 function sharedText({ text }: MetricsServerDeps['metrics']): () => Promise<string> {
@@ -62,7 +72,7 @@ function sharedText({ text }: MetricsServerDeps['metrics']): () => Promise<strin
 }
 
 async function respond(
-  { url = '', method = '' }: IncomingMessage,
+  { url: target = '', method = '', httpVersion, rawHeaders }: IncomingMessage,
   response: ServerResponse,
   { metrics, text, report }: MetricsServerDeps & { readonly text: () => Promise<string> },
 ): Promise<void> {
@@ -74,7 +84,10 @@ async function respond(
     });
     response.end(`${message}\n`);
   };
-  if (url.replace(/\?.*$/s, '') !== '/metrics') return reject(404, 'Not found: /metrics is all.');
+  const invalid = statusOfHead({ httpVersion, rawHeaders, target });
+  if (invalid !== undefined) return reject(invalid, `${STATUS_CODES[invalid]}.`);
+  const path = partsOfTarget(target)?.path.replace(/\?.*$/s, '');
+  if (path !== '/metrics') return reject(404, 'Not found: /metrics is all.');
   if (method !== 'GET' && method !== 'HEAD') {
     response.setHeader('allow', 'GET, HEAD');
     return reject(405, 'Only GET and HEAD are allowed.');

@@ -8,6 +8,7 @@ import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { StartRefused, StoreUnavailable } from '../core/errors.ts';
+import { statusOfHead } from '../core/request-head.ts';
 import { writeAtomically } from '../files/atomic-write.ts';
 import type { Args, Call, ProgressPoint } from './command.ts';
 import type { SocketLocation } from './socket-location.ts';
@@ -149,8 +150,16 @@ async function respond(
   response.on('close', () => gone.abort());
   const signal = AbortSignal.any([gone.signal, ending]);
   const line = (text: Line): void => void response.write(`${JSON.stringify(text)}\n`);
-  const { command, args } = await commandOf(request);
-  response.writeHead(200, { 'content-type': 'application/x-ndjson' });
+  const read = await commandOf(request);
+  const status = 'command' in read ? 200 : read.status;
+  if ('refused' in read) response.shouldKeepAlive = false;
+  response.writeHead(status, { 'content-type': 'application/x-ndjson' });
+  if ('refused' in read) {
+    line({ refused: read.refused });
+    response.end();
+    return;
+  }
+  const { command, args } = read;
   const call: Call = {
     progress: throttled(deps.clock, (progress) => line({ progress })),
     file: (write) => sendFile(deps, response, write, signal),
@@ -173,14 +182,35 @@ async function respond(
 const unknownCommand =
   'The running server is of another version and does not know this command: restart it with this version.';
 
-async function commandOf(request: IncomingMessage): Promise<CommandRequest> {
+/** A request that is no command. */
+interface Refusal {
+  readonly status: number;
+  readonly refused: string;
+}
+
+async function commandOf(request: IncomingMessage): Promise<CommandRequest | Refusal> {
+  const { method, url: target = '', httpVersion, rawHeaders } = request;
+  const invalid = statusOfHead({ httpVersion, rawHeaders, target });
+  if (invalid !== undefined) return { status: invalid, refused: notValid };
+  if (method !== 'POST' || target !== '/command') return { status: 404, refused: notValid };
   let text = '';
   for await (const chunk of request.setEncoding('utf8') as AsyncIterable<string>) {
     text += chunk;
-    if (text.length > requestBytesMax) throw new Error('The command is too long.');
+    if (text.length > requestBytesMax) return { status: 400, refused: 'The command is too long.' };
   }
-  const { command, args } = Object(JSON.parse(text)) as Partial<CommandRequest>;
-  return { command: String(command), args: Object(args) as CommandRequest['args'] };
+  const { command, args } = fieldsOf(text);
+  if (typeof command !== 'string') return { status: 400, refused: notValid };
+  return { command, args: Object(args) as CommandRequest['args'] };
+}
+
+const notValid = 'This is no command: send POST /command with a command as JSON.';
+
+function fieldsOf(text: string): Partial<CommandRequest> {
+  try {
+    return Object(JSON.parse(text)) as Partial<CommandRequest>;
+  } catch {
+    return {};
+  }
 }
 
 function isExpected(error: unknown): error is Error {

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { existsSync, lstatSync, mkdirSync } from 'node:fs';
 import { readdir, rm, symlink, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { once } from 'node:events';
 import { dirname, join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { socketBytesMax, socketLocationOf } from '../../src/operator/socket-location.ts';
+import { readToEnd } from '../helpers/exchange.ts';
 import {
   createTempStore,
   runLeat,
@@ -140,6 +141,33 @@ describe('the operator socket', () => {
     const { code, output } = await runLeat(['tenants', 'list'], environment(tempStore));
     assert.equal(code, 1);
     assert.match(output, /^The server ended before the command did[^\n]+\n$/);
+  });
+
+  test('the socket runs commands of POST /command only, and refuses anything else', async (t) => {
+    const { tempStore } = await running(t);
+    const body = JSON.stringify({
+      command: 'tenants create',
+      args: { name: 'x', domain: 'x.test' },
+    });
+    const textOf = (line: string, headers = '', content = body): string =>
+      `${line}\r\nHost: localhost\r\n${headers}Content-Length: ${content.length}\r\n\r\n${content}`;
+    for (const [request, status] of [
+      [textOf('GET /command HTTP/1.1'), 404],
+      [textOf('PUT /command HTTP/1.1'), 404],
+      [textOf('POST / HTTP/1.1'), 404],
+      [textOf('POST /command?x HTTP/1.1'), 404],
+      [textOf('POST /command HTTP/2.0'), 505],
+      [textOf('POST /command HTTP/1.1', 'Host: x\r\n'), 400],
+      [textOf('POST /command HTTP/1.1', '', '{'), 400],
+      [textOf('POST /command HTTP/1.1', '', 'null'), 400],
+      [textOf('POST /command HTTP/1.1', '', 'x'.repeat(70_000)), 400],
+    ] as const) {
+      const { statuses, text } = await readToEnd(connect(socketOf(tempStore)), [request]);
+      assert.deepEqual(statuses, [status], request.slice(0, 60));
+      assert.match(text, /\{"refused":"[^"]+"\}\n/);
+    }
+    const listed = await runLeat(['tenants', 'list'], environment(tempStore));
+    assert.match(listed.output, /^main +\S+\n$/);
   });
 
   test('a store in memory has no socket', async (t) => {
