@@ -143,8 +143,13 @@ function takeFor(
   client: ClientAddress,
   operation: Operation | undefined,
 ): RateState {
-  const verified = 'kind' in found && found.kind === 'verified';
-  if (tenant === undefined || !verified) return limiter.takeOfAddress(client.address);
-  if (operation?.countsEvents === true) return limiter.takeOfTenant(tenant.id);
-  return limiter.takeOfClient(tenant.id, found.token.bucket);
+  const token = 'kind' in found && found.kind === 'verified' ? found.token : undefined;
+  // What gets a 401 must not use up what the clients of the tenant share.
+  if (tenant === undefined || token?.global !== true || token.revoked) {
+    return limiter.takeOfAddress(client.address);
+  }
+  const publishes = operation?.countsEvents === true && hasAnyScope(token, operation.scopes);
+  return publishes
+    ? limiter.takeOfTenant(tenant.id)
+    : limiter.takeOfClient(tenant.id, token.bucket);
 }

@@ -36,8 +36,8 @@ export interface Verifier {
 
 /**
  * `missing`: no bearer credentials. `invalid`: a 401 with this message. `verified`: signature,
- * issuer, audience and times are valid, so the rate bucket is that of the client; the response is
- * still a 401 unless the token is `global` and not `revoked`.
+ * issuer, audience and times are valid; the response is still a 401 unless the token is `global` and
+ * not `revoked`.
  */
 export type Authentication =
   | { readonly kind: 'missing' }

@@ -116,6 +116,17 @@ describe('the bucket of published events', () => {
     assert.equal((await fixture.send('GET', '/event-streams')).status, 200);
   });
 
+  test('a client that may not publish draws on its own bucket, not on that of events', async (t) => {
+    const fixture = await openTight(t, { publishLimitPerSecond: 2 });
+    const headers = await fixture.headersWith('read:users');
+    const statuses: number[] = [];
+    for (let i = 0; i < 4; i++) {
+      statuses.push((await fixture.send('POST', '/events', one, headers)).status);
+    }
+    assert.deepEqual(statuses, [403, 403, 403, 429]);
+    assert.equal((await fixture.send('POST', '/events', one)).status, 202);
+  });
+
   test('a rejected request counts as one event', async (t) => {
     const fixture = await openTight(t, { publishLimitPerSecond: 2 });
     assert.equal((await fixture.send('POST', '/events', '{')).status, 400);
@@ -155,6 +166,27 @@ describe('the bucket of a tenant', () => {
     const authorization = `Bearer ${await fixture.tokenWith('read:event_streams')}`;
     const response = await fixture.send('GET', '/event-streams', undefined, { authorization });
     assert.equal(response.status, 200);
+  });
+
+  test('a client that is revoked or not global draws on the bucket of its address alone', async (t) => {
+    const fixture = await openTight(t, { ...settings, publishLimitPerSecond: 2 });
+    const { auth } = fixture;
+    const credentials = await auth.client({}, ['read:event_streams', 'create:events']);
+    const revoked = { authorization: `Bearer ${await auth.token(credentials)}` };
+    const rotation = `/clients/${credentials.clientId}/rotate-secret`;
+    assert.equal((await fixture.send('POST', rotation)).status, 200);
+    const other = await auth.client({ global: false }, ['read:event_streams', 'create:events']);
+    const local = { authorization: `Bearer ${await auth.token(other)}` };
+    const statuses: number[] = [];
+    for (const headers of [revoked, local]) {
+      statuses.push((await fixture.send('GET', '/event-streams', undefined, headers)).status);
+      const event = { type: 'order.paid', data: {} };
+      statuses.push((await fixture.send('POST', '/events', event, headers)).status);
+    }
+    assert.deepEqual(statuses, [401, 401, 401, 429]);
+    const response = await fixture.send('GET', '/event-streams');
+    assert.deepEqual(bucketOf(response).slice(0, 2), ['3', '1']);
+    assert.equal((await fixture.raw('GET', '/api/v2/event-streams')).status, 429);
   });
 
   test('publishing and token requests do not count against the bucket of the tenant', async (t) => {
