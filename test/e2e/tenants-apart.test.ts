@@ -33,8 +33,6 @@ interface Resources {
   readonly identifier: string;
   readonly grant: string;
   readonly role: string;
-  readonly log: string;
-  readonly offset: string;
 }
 
 async function createResources(send: Tenant['send']): Promise<Resources> {
@@ -49,7 +47,8 @@ async function createResources(send: Tenant['send']): Promise<Resources> {
   };
   const stream = await created('POST', '/event-streams', {
     name: 'secret-stream',
-    subscriptions: [{ event_type: 'user.created' }],
+    // Nothing is delivered, so that only another tenant could change it.
+    subscriptions: [{ event_type: 'never.published' }],
     destination: {
       type: 'webhook',
       configuration: {
@@ -78,19 +77,19 @@ async function createResources(send: Tenant['send']): Promise<Resources> {
   await created('POST', `/roles/${role.id}/permissions`, {
     permissions: [{ resource_server_identifier: identifier, permission_name: 'read:secrets' }],
   });
-  const logs = await created('GET', '/logs').catch(() => []);
+  const replay = await created('POST', `/event-streams/${stream.id}/replay`, {
+    date_from: new Date(Date.now() - 60_000).toISOString(),
+  });
   return {
     stream: stream.id,
     event: 'evt_0000000000000000000000',
-    replay: 'rpl_0000000000000000000000',
+    replay: replay.id,
     user: user.user_id,
     client: client.client_id,
     api: api.id,
     identifier,
     grant: grant.id,
     role: role.id,
-    log: logs[0]?._id ?? logs[0]?.log_id ?? 'log_0000000000000000000000',
-    offset: '',
   };
 }
 
@@ -110,7 +109,7 @@ function requestsWith(ids: Resources): Sent[] {
     ['GET', `/event-streams/${stream}/deliveries/${event}`],
     ['POST', `/event-streams/${stream}/redeliver/${event}`],
     ['POST', `/event-streams/${stream}/redeliver`, { date_from: '2020-01-01T00:00:00Z' }],
-    ['POST', `/event-streams/${stream}/replay`, { from_timestamp: '2020-01-01T00:00:00Z' }],
+    ['POST', `/event-streams/${stream}/replay`, { date_from: '2020-01-01T00:00:00Z' }],
     ['GET', `/event-streams/${stream}/replay/${replay}`],
     ['DELETE', `/event-streams/${stream}/replay/${replay}`],
     ['DELETE', `/event-streams/${stream}`],
