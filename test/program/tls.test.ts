@@ -20,6 +20,7 @@ import { type Issuer, issuerFor, startMessageService } from '../../src/program/m
 import { type Service, type ServiceDeps, startService } from '../../src/program/service.ts';
 import { authority, expired, ofAnotherHost, selfSigned, trusted } from '../helpers/certificates.ts';
 import { createManualClock } from '../helpers/clock.ts';
+import { readToEnd } from '../helpers/exchange.ts';
 import {
   bootstrapClient,
   end,
@@ -110,6 +111,23 @@ describe('a program with LEAT_TLS=local', () => {
       assert.equal(protocol, isAccepted ? version : undefined);
     });
   }
+
+  test('LEAT_TLS=local: invalid requests get the same responses as without TLS', async () => {
+    const host = 'Host: localhost\r\n';
+    const next = `GET /healthz HTTP/1.1\r\n${host}\r\n`;
+    for (const [sent, statuses] of [
+      ['GET /healthz HTTP/1.1\r\n\r\n', [400]],
+      [`GET /healthz HTTP/1.1\r\n${host}Expect: x\r\n\r\n`, [417]],
+      [`GET /healthz HTTP/1.1\r\n${host}X: ${'x'.repeat(20_000)}\r\n\r\n`, [431]],
+      [`POST /x HTTP/1.1\r\n${host}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n`, [501]],
+      [`CONNECT a:1 HTTP/1.1\r\n${host}\r\n`, [405]],
+      [`${next}nonsense\r\n\r\n`, [200, 400]],
+    ] as const) {
+      const socket = connectSecurely({ port, host: '127.0.0.1', ca, servername: 'localhost' });
+      await once(socket, 'secureConnect');
+      assert.deepEqual((await readToEnd(socket, sent + next)).statuses, statuses);
+    }
+  });
 
   test('LEAT_TLS=local: closes a connection without TLS and still serves others', async () => {
     const socket = connect(port, '127.0.0.1');
