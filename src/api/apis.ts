@@ -150,7 +150,7 @@ function updateApi({ store, settings }: ApiDeps): Operation {
     method: 'PATCH',
     path: '/resource-servers/:id',
     summary: 'Update an API',
-    description: 'Any subset of the fields.',
+    description: 'Any subset of the fields. Fields of the management API have one value.',
     scopes: ['update:resource_servers'],
     params: apiParams,
     body: { schema: apiPatch, required: true },
@@ -158,7 +158,12 @@ function updateApi({ store, settings }: ApiDeps): Operation {
     response: api,
     errors: [404],
     handle: async ({ tenant, params, body }) => {
-      if (isManagement(params.id, tenant, settings)) throw readOnly();
+      if (isManagement(params.id, tenant, settings)) {
+        const before = managementApi(tenant, settings);
+        // Tools send what they have read, for every API.
+        if (JSON.stringify(patched(before, body)) !== JSON.stringify(before)) throw readOnly();
+        return { body: showApi(before) };
+      }
       checkScopes(body.scopes);
       const { id } = orNotFound(await store.apis.get(tenant.id, params.id), noApi);
       const result = await store.apis.update(tenant.id, id, (before) => patched(before, body));

@@ -227,6 +227,19 @@ describe('the management API', () => {
       const message = 'The management API is read-only.';
       const changed = await fixture.send('PATCH', pathOf(name), { name: 'mine' });
       assertProblem(changed, 400, message, 'invalid_body');
+      for (const field of [{ signing_alg: 'RS256' }, { scopes: [] }, { enforce_policies: true }]) {
+        const refused = await fixture.send('PATCH', pathOf(name), field);
+        assertProblem(refused, 400, message, 'invalid_body');
+      }
+      const { name: shown, scopes, token_lifetime, token_dialect } = management;
+      for (const same of [
+        {},
+        { name: shown },
+        { name: shown, scopes, token_lifetime, token_dialect },
+      ]) {
+        const unchanged = await fixture.send('PATCH', pathOf(name), same);
+        assert.deepEqual([unchanged.status, unchanged.body], [200, management]);
+      }
       const deleted = await fixture.send('DELETE', pathOf(name));
       assertProblem(deleted, 400, message, 'invalid_body');
     });

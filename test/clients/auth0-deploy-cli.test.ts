@@ -180,6 +180,107 @@ describe('event streams as code', () => {
   });
 });
 
+describe('clients, APIs, client grants and roles as code', () => {
+  const included = {
+    AUTH0_INCLUDED_ONLY: '["clients","resourceServers","clientGrants","roles","eventStreams"]',
+  };
+  const definition = `
+clients:
+  - name: shop
+    app_type: regular_web
+    callbacks: [https://shop.example.com/callback]
+    client_metadata: { team: orders }
+    grant_types: [authorization_code, client_credentials]
+    is_first_party: true
+    jwt_configuration: { alg: RS256, lifetime_in_seconds: 36000 }
+    oidc_conformant: true
+    refresh_token: { expiration_type: non-expiring, rotation_type: non-rotating }
+    token_endpoint_auth_method: client_secret_post
+resourceServers:
+  - name: Orders
+    identifier: https://orders.example.com
+    allow_offline_access: false
+    scopes: [{ value: 'read:orders', description: Read orders }]
+    signing_alg: RS256
+    skip_consent_for_verifiable_first_party_clients: true
+    subject_type_authorization: { client: { policy: require_client_grant } }
+    token_lifetime: 3600
+clientGrants:
+  - client_id: shop
+    audience: https://orders.example.com
+    scope: ['read:orders']
+    subject_type: client
+    allow_any_organization: false
+    organization_usage: deny
+roles:
+  - name: order-reader
+    description: Reads orders
+    permissions:
+      - resource_server_identifier: https://orders.example.com
+        permission_name: read:orders
+eventStreams:
+  - name: shop-events
+    status: enabled
+    subscriptions: [{ event_type: user.created }]
+    destination:
+      type: webhook
+      configuration:
+        webhook_endpoint: https://hooks.example.net/shop
+        webhook_authorization: { method: bearer, token: kept }
+`;
+
+  /** Returns all that is stored of the four resources. */
+  async function state(): Promise<Record<string, unknown>> {
+    const all: Record<string, unknown> = {};
+    const paths = ['clients', 'resource-servers', 'client-grants', 'roles', 'event-streams'];
+    for (const path of paths) {
+      all[path] = await expectBody(200, fixture.send('GET', `/api/v2/${path}`));
+    }
+    for (const { id } of all['roles'] as { id: string }[]) {
+      const path = `/api/v2/roles/${id}/permissions`;
+      all[path] = await expectBody(200, fixture.send('GET', path));
+    }
+    return JSON.parse(
+      JSON.stringify(all, (name, value: unknown) => (name === 'updated_at' ? '' : value)),
+    ) as Record<string, unknown>;
+  }
+
+  test('an import creates what the definition says, and a second one changes nothing', async () => {
+    await deleteStreams();
+    const file = join(fixture.tempStore.folder, `${freshName()}.yaml`);
+    await writeFile(file, definition);
+    await imported(file, included);
+    const first = await state();
+    const clients = first['clients'] as { name: string; app_type?: string; callbacks?: string[] }[];
+    const shop = clients.find(({ name }) => name === 'shop');
+    assert.deepEqual(
+      [shop?.app_type, shop?.callbacks],
+      ['regular_web', ['https://shop.example.com/callback']],
+    );
+    const text = JSON.stringify(first);
+    for (const kept of ['"signing_alg":"RS256"', '"organization_usage":"deny"', 'read:orders']) {
+      assert.ok(text.includes(kept), kept);
+    }
+    const printed = await imported(file, included);
+    assert.doesNotMatch(printed, /Created \[|Deleted \[/);
+    assert.deepEqual(await state(), first);
+  });
+
+  test('an export can be imported again, and then nothing changes', async () => {
+    const stored = await state();
+    const folder = join(fixture.tempStore.folder, freshName());
+    const { code, stdout, stderr } = await deploy(exporting('yaml', folder), included);
+    assert.equal(code, 0, stdout + stderr);
+    const file = join(folder, 'tenant.yaml');
+    const written = await readFile(file, 'utf8');
+    assert.match(written, /name: shop\n/);
+    assert.match(written, /app_type: regular_web/);
+    const printed = await imported(file, included);
+    assert.doesNotMatch(printed, /Created \[|Deleted \[/);
+    assert.deepEqual(await state(), stored);
+  });
+});
+
 describe('an error', () => {
   test('an error of a changed destination without its secret names the missing field', async () => {
     await deleteStreams();

@@ -269,6 +269,23 @@ describe('access', () => {
     );
   });
 
+  test('fields without a meaning here are returned as they were sent, and removed with null', async () => {
+    const callbacks = ['https://shop.example.com/callback'];
+    const refresh_token = { rotation_type: 'rotating', expiration_type: 'expiring' } as const;
+    const created = await client.clients.create({ name: freshName(), callbacks, refresh_token });
+    const { client_id: id = '' } = created;
+    assert.deepEqual([created.callbacks, created.refresh_token], [callbacks, refresh_token]);
+    const changed = await client.clients.update(id, { refresh_token: null, app_type: 'spa' });
+    assert.deepEqual(
+      [changed.callbacks, changed.refresh_token, changed.app_type],
+      [callbacks, undefined, 'spa'],
+    );
+    const identifier = `urn:${freshName()}`;
+    const api = await client.resourceServers.create({ identifier, signing_alg: 'RS256' });
+    assert.equal(api.signing_alg, 'RS256');
+    await client.clients.delete(id);
+  });
+
   test('APIs are created, read by id and identifier, listed, changed and deleted', async () => {
     const identifier = `https://${freshName()}.example.com/api`;
     const created = await client.resourceServers.create({
