@@ -4,6 +4,7 @@ import { text } from 'node:stream/consumers';
 import { describe, type TestContext, test } from 'node:test';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import { managementApiId } from '../../src/core/types.ts';
+import type { Store } from '../../src/store/port/store.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { type ApiFixture, openApiFixture } from './fixture.ts';
 
@@ -19,8 +20,11 @@ interface Setup {
   readonly role: string;
 }
 
-async function openSetup(t: TestContext): Promise<Setup> {
-  const fixture = await openApiFixture();
+async function openSetup(
+  t: TestContext,
+  options: Parameters<typeof openApiFixture>[1] = {},
+): Promise<Setup> {
+  const fixture = await openApiFixture({}, options);
   t.after(() => fixture.close());
   const { auth } = fixture;
   const credentials = await auth.client({}, managementScopes);
@@ -146,4 +150,35 @@ describe('a request that began before the revocation of its caller and sends its
       assert.equal(await begun.finish(), 401);
     });
   }
+});
+
+describe('a node that has not heard of a revocation', () => {
+  /** A store whose changes reach no cache. */
+  const withoutHints = (store: Store): Store => ({ ...store, watch: () => () => undefined });
+
+  test('serves the revoked caller for a second, except for changes of access', async (t) => {
+    const setup = await openSetup(t, { around: withoutHints });
+    const { fixture, token, grant, client, victim, role } = setup;
+    const { store, tenant } = fixture.auth;
+    const headers = { authorization: `Bearer ${token}` };
+    const send = async (...[method, path, body]: [string, string, object?]): Promise<number> =>
+      (await fixture.send(method, path, body, headers)).status;
+    assert.equal(await send('GET', '/clients'), 200);
+    await store.grants.delete(tenant.id, grant);
+    assert.equal(await send('GET', '/clients'), 200, 'its access is cached');
+    const changes = Object.entries(attacks).filter(([name]) => name !== 'create a user');
+    const others: [string, string][] = [
+      ['DELETE', `/clients/${victim}`],
+      ['DELETE', `/client-grants/${grant}`],
+      ['DELETE', `/roles/${role}`],
+    ];
+    for (const [name, attackOf] of changes) {
+      const [method, path, body] = attackOf(setup);
+      const sent = JSON.stringify(body).replace('urn:other', audience);
+      assert.equal(await send(method, path, JSON.parse(sent) as object), 403, name);
+    }
+    for (const other of others) assert.equal(await send(...other), 403, other.join(' '));
+    assert.equal((await store.clients.get(tenant.id, victim))?.version, 1);
+    assert.equal(await send('GET', `/clients/${client}`), 200, 'its access is still cached');
+  });
 });

@@ -11,6 +11,7 @@ import { auditLogContract } from './contract/audit-log.ts';
 import { apisContract } from './contract/apis.ts';
 import { clientsContract, newClient } from './contract/clients.ts';
 import { grantsContract } from './contract/grants.ts';
+import { guardedContract } from './contract/guarded.ts';
 import { rolesContract } from './contract/roles.ts';
 import { keysContract } from './contract/keys.ts';
 import { addTenant, newStream, start } from './contract/fixture.ts';
@@ -29,6 +30,7 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   usersContract(engine);
   pagesContract(engine);
   auditLogContract(engine);
+  guardedContract(engine);
 }
 
 describe('SQLite in a file', () => {

@@ -77,12 +77,14 @@ export function createRecordingDirectory(deps: DirectoryDeps, entry: AuditEntry)
   });
 }
 
-/** Creates the changes of what clients may do, each with this guard in its transaction. */
+/** Creates the changes of what clients may do, each with this guard and entry in its transaction. */
 export function createGuardedDirectory(
   { commands, hint }: Pick<DirectoryDeps, 'commands' | 'hint'>,
   guard: Guard,
+  entry: AuditEntry | undefined,
 ): GuardedStore {
-  const deps = { commands: guardedCommands(commands, guard), hint };
+  const changing = entry === undefined ? commands : recordingCommands(commands, entry);
+  const deps = { commands: guardedCommands(changing, guard), hint };
   return {
     clients: createClientStore(deps),
     grants: createGrantStore(deps),

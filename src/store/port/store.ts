@@ -58,8 +58,11 @@ export interface Store {
   readonly time: StoreTime;
   /** Returns the change commands, which record this entry in the transaction of the change. */
   recording(entry: AuditEntry): RecordingStore;
-  /** Returns the commands that change what clients may do; each calls the guard first. */
-  guarded(guard: Guard): GuardedStore;
+  /**
+   * Returns the commands that change what clients may do. Each calls the guard first, and records the
+   * entry as `recording` does.
+   */
+  guarded(guard: Guard, entry?: AuditEntry): GuardedStore;
   /**
    * Calls `listener` right after each commit that others may wait for, in commit order. Best
    * effort: hints may be lost or repeated, so consumers must also poll.

@@ -206,8 +206,10 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
     },
     upkeep: { ...directory.upkeep, ...over(createUpkeepStore)('commands') },
     time,
-    guarded: (guard) =>
-      createGuardedDirectory({ commands: createCommands(pools.commands), hint: deps.hint }, guard),
+    guarded: (guard, entry) => {
+      const commands = createCommands(pools.commands);
+      return createGuardedDirectory({ commands, hint: deps.hint }, guard, entry);
+    },
   };
 }
 

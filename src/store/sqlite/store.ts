@@ -128,7 +128,7 @@ export function createSqliteStore(
     copy: createCopy(connection),
     time,
     recording: (entry) => createRecordingDirectory(directoryDeps, entry),
-    guarded: (guard) => createGuardedDirectory(shared, guard),
+    guarded: (guard, entry) => createGuardedDirectory(shared, guard, entry),
     watch,
     ping: writes.check,
     close: async () => {
