@@ -9,7 +9,7 @@ export interface ServiceStoreDeps {
   readonly config: Config;
   readonly clock: Clock;
   readonly random: RandomBytes;
-  /** Receives errors of the store's hints; absent: they are dropped. */
+  /** Receives errors that the store reports (StoreOptions.report); absent: they are dropped. */
   readonly log?: Logger;
 }
 
@@ -17,7 +17,8 @@ export interface ServiceStoreDeps {
 export async function openServiceStore(deps: ServiceStoreDeps): Promise<Store> {
   const { config, random, clock, log } = deps;
   const secretKeys = config.secretKeys ?? (await generatedSecretKeys(config, random));
-  const report = log && ((error: unknown) => log.warn({ err: error }, 'hints of the store'));
+  const report =
+    log && ((error: unknown) => log.warn({ err: error }, 'the store reports an error'));
   return openStore({
     location: config.store,
     connectionsMax: config.storeConnections,

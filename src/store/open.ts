@@ -22,8 +22,8 @@ export interface StoreOptions {
    */
   readonly defer?: ((action: () => void) => void) | undefined;
   /**
-   * Receives errors of listeners of `watch`, and outages of the hints of other processes; by
-   * default a process warning.
+   * Receives errors of listeners of `watch`, outages of the hints of other processes, and errors of
+   * streams whose secrets do not open; by default a process warning.
    */
   readonly report?: ((error: unknown) => void) | undefined;
 }

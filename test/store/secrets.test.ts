@@ -15,7 +15,7 @@ import type { Store } from '../../src/store/port/store.ts';
 import { SealBroken } from '../../src/store/seal.ts';
 import { type SealedTable, sealedTables } from '../../src/store/sealed-columns.ts';
 import { sharedPostgres } from '../helpers/postgres.ts';
-import { addTenant, newStream, start } from './contract/fixture.ts';
+import { addTenant, newStream, start, waitRule } from './contract/fixture.ts';
 
 /** The seals of a store and the change of their key, on both engines. */
 
@@ -24,10 +24,13 @@ const two = Buffer.alloc(32, 2);
 const three = Buffer.alloc(32, 3);
 const [oneId, twoId, threeId] = [one, two, three].map(keyIdOf) as [string, string, string];
 
+type Report = (error: unknown) => void;
+
 /** A database, and stores on it. */
 interface Fixture {
   readonly isShared: boolean;
-  open(...keys: Uint8Array[]): Promise<Store>;
+  /** A function receives what the store reports. */
+  open(...keys: (Uint8Array | Report)[]): Promise<Store>;
   /** Runs SQL on the database while no store is open; `?` marks a value. */
   sql(text: string, ...values: unknown[]): Promise<Record<string, unknown>[]>;
   /** Returns the names of the columns with bytes, as `table.column`. */
@@ -76,6 +79,28 @@ for (const [engine, fixtureFor] of [
       await fixture.sql('update streams set signing_secrets = destination');
       const store = await fixture.open(one);
       await assert.rejects(readAll(store, here.tenant), SealBroken);
+      await store.close();
+    });
+  });
+
+  describe(`${engine}: a stream whose secrets do not open`, () => {
+    test('broken stream: is left out of a claim and reported, and the other streams are claimed', async (t) => {
+      const fixture = await fixtureFor(t);
+      const { here, beside, there } = await filled(fixture, one);
+      await copyOver(fixture, { table: 'streams', row: 'id', column: 'destination' }, beside, here);
+      const reports: unknown[] = [];
+      const store = await fixture.open(one, (error) => reports.push(error));
+      const node = await store.ownership.join('node', 10_000);
+      const owned = await store.ownership.claim(node, { claim: 1, take: 10, ...waitRule });
+      assert.deepEqual(
+        owned.map(({ stream }) => stream.id),
+        [beside.row, there.row],
+      );
+      assert.deepEqual(reports.map(String), [
+        `SealBroken: Stream ${here.row} of tenant ${here.tenant} is not delivered: A stored secret does not open: another key or place, or damaged bytes.`,
+      ]);
+      assert.equal(await store.streams.delete(here.tenant, here.row), true);
+      assert.equal((await readAll(store, here.tenant)).length, 3);
       await store.close();
     });
   });
@@ -590,11 +615,13 @@ async function closed(opening: Promise<Store>): Promise<void> {
   await (await opening).close();
 }
 
-function open(where: string, secretKeys: readonly Uint8Array[]): Promise<Store> {
+function open(where: string, given: readonly (Uint8Array | Report)[]): Promise<Store> {
   const location = where.startsWith('postgres')
     ? ({ engine: 'postgres', url: where } as const)
     : ({ engine: 'sqlite', path: where } as const);
-  return openStore({ location, secretKeys, random: systemRandom, clock: systemClock });
+  const secretKeys = given.filter((each) => typeof each !== 'function');
+  const report = given.find((each) => typeof each === 'function');
+  return openStore({ location, secretKeys, report, random: systemRandom, clock: systemClock });
 }
 
 async function sqlite(t: TestContext): Promise<Fixture> {

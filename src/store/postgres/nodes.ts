@@ -1,9 +1,22 @@
 import { type Command, sql } from '../directory/command.ts';
+import type { NodeState } from '../port/ownership.ts';
 import type { NodeKeys } from '../port/secrets.ts';
+import type { Queries } from './database.ts';
 
 /** Returns the nodes with a lease and the keys that they reported when they joined. */
 export function* liveNodes(): Command<readonly NodeKeys[]> {
   const rows = yield* sql.all<{ id: string; keys: string | null }>`
     select id, secret_keys as keys from nodes where lease_until > clock_timestamp() order by id`;
   return rows.map(({ id, keys }) => ({ id, keys: keys?.split(',') }));
+}
+
+/** Returns the nodes with a lease, and former ones whose streams are not taken yet. */
+export async function nodes(db: Queries): Promise<NodeState[]> {
+  return db.all`
+    select n.id, count(r.key)::int as streams,
+      greatest(0, extract(epoch from n.lease_until - clock_timestamp()) * 1000)::int as "leaseMs",
+      n.skew_ms as "skewMs"
+    from nodes n left join runs r on r.owner = n.id
+    where n.lease_until > clock_timestamp() or r.key is not null
+    group by n.id order by n.id`;
 }

@@ -1,11 +1,10 @@
 import type { Clock, Millis } from '../../core/clock.ts';
-import type { Offset, Node, StreamRef } from '../../core/types.ts';
+import type { Offset, Node, Stream, StreamRef } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type {
   ClaimRequest,
   CursorRaise,
   Heartbeat,
-  NodeState,
   OwnedStream,
   OwnershipStore,
 } from '../port/ownership.ts';
@@ -18,9 +17,10 @@ import { run as runCommand } from './commands.ts';
 import { numbers, type Database, type Queries } from './database.ts';
 import { runSteps } from './run-steps.ts';
 import type { StoreIdentity } from './identity.ts';
+import { nodes } from './nodes.ts';
 import { isPresent, lockRuns, raiseCursors, type Run, writeRuns } from './runs.ts';
 import type { ServerTime } from './time.ts';
-import { streamOf, type StreamRow } from '../rows/streams.ts';
+import { streamOf, type StreamRow, unlessBroken } from '../rows/streams.ts';
 
 /**
  * Tracks which node owns which stream. Written apart from SQLite because nodes share the streams:
@@ -32,13 +32,17 @@ export function createOwnershipStore(deps: {
   readonly identity: StoreIdentity;
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
+  /** Receives the error of a stream whose secrets do not open. */
+  readonly report: (error: unknown) => void;
   /** Receives the number of live nodes at each heartbeat. */
   readonly counted: (living: number) => void;
   readonly clock: Pick<Clock, 'elapsedMs'>;
   /** Receives the server's time from the results of joining and heartbeats. */
   readonly time: ServerTime;
 }): OwnershipStore {
-  const { db, identity, seal, hint, counted, clock, time } = deps;
+  const { db, identity, seal, report, hint, counted, clock, time } = deps;
+  const open: OpenStream = (row) =>
+    unlessBroken({ tenant: row.tenant, stream: row.id }, report, () => streamOf(seal, row));
   const learning = async <T extends { readonly now: Millis } | undefined>(
     request: () => Promise<T>,
   ): Promise<T> => {
@@ -68,9 +72,9 @@ export function createOwnershipStore(deps: {
       return beat && { lapsed: beat.lapsed, share: beat.share, changed: beat.changed };
     },
     claim: (node, request) =>
-      identity.transact(db, 'durable', (tx) => claim(tx, seal, node, request)),
+      identity.transact(db, 'durable', (tx) => claim(tx, open, node, request)),
     owned: (node, streams, rule) =>
-      identity.transact(db, 'durable', (tx) => owned(tx, seal, { node, refs: streams, rule })),
+      identity.transact(db, 'durable', (tx) => owned(tx, open, { node, refs: streams, rule })),
     hasSeen: (ref) => hasSeen(db, ref),
     raiseCursors: (cursors) =>
       identity.transact(db, 'relaxed', async (tx) =>
@@ -160,9 +164,12 @@ interface NodeRow {
   readonly now: Millis;
 }
 
+/** Returns `undefined` for a stream whose secrets do not open. */
+type OpenStream = (row: StreamRow) => Stream | undefined;
+
 async function claim(
   tx: Queries,
-  seal: Seal,
+  open: OpenStream,
   node: Node,
   request: ClaimRequest,
 ): Promise<OwnedStream[]> {
@@ -173,14 +180,14 @@ async function claim(
   if (request.claim <= self.last_claim) {
     const before = await tx.all<StreamRef>`
       select tenant, stream from runs where owner = ${node.id} and claim = ${request.claim}`;
-    return ownedStreams(tx, seal, { node, refs: before, rule: request });
+    return ownedStreams(tx, open, { node, refs: before, rule: request });
   }
   if (!self.alive) return [];
   await tx.run`update nodes set last_claim = ${request.claim} where id = ${node.id}`;
   await freeExpiredNodes(tx);
   const free = await takeFree(tx, node, request);
   await begin(tx, await lockRuns(tx, free), self.now);
-  return ownedStreams(tx, seal, { node, refs: free, rule: request });
+  return ownedStreams(tx, open, { node, refs: free, rule: request });
 }
 
 /**
@@ -282,7 +289,7 @@ async function begin(tx: Queries, runs: ReadonlyMap<string, Run>, now: Millis): 
  * Marks first and then reads: a change that commits between the two is read, and still counts as
  * unseen.
  */
-async function owned(tx: Queries, seal: Seal, request: OwnedAsk): Promise<OwnedStream[]> {
+async function owned(tx: Queries, open: OpenStream, request: OwnedAsk): Promise<OwnedStream[]> {
   const { node, refs } = request;
   if (!(await isPresent(tx, node))) return [];
   await tx.run`
@@ -290,7 +297,7 @@ async function owned(tx: Queries, seal: Seal, request: OwnedAsk): Promise<OwnedS
     where unseen and owner = ${node.id} and (tenant, stream) in (select * from unnest(
       ${numbers(refs.map(({ tenant }) => tenant))}::int[],
       ${refs.map(({ stream }) => stream)}::text[]))`;
-  return ownedStreams(tx, seal, request);
+  return ownedStreams(tx, open, request);
 }
 
 interface OwnedAsk {
@@ -315,7 +322,7 @@ interface OwnedRow extends StreamRow {
 /** Returns the current state of those streams that the node owns, in the order of the request. */
 async function ownedStreams(
   tx: Queries,
-  seal: Seal,
+  open: OpenStream,
   { node, refs, rule }: OwnedAsk,
 ): Promise<OwnedStream[]> {
   if (refs.length === 0) return [];
@@ -339,17 +346,21 @@ async function ownedStreams(
     ) as d
     where r.owner = ${node.id}
     order by requested.n`;
-  return rows.map((row) => ({
-    stream: streamOf(seal, row),
-    tenantName: row.tenant_name,
-    epoch: row.epoch,
-    run: row.run,
-    cursor: row.cursor,
-    waiting: row.waiting,
-    nextDueInMs: nextDueInMs([row.next_due_at, row.last_due_at], row.now, rule),
-    replay: row.replay ?? undefined,
-    rowsAbove: (row.above ?? []).map(Number),
-  }));
+  return rows.flatMap((row) => {
+    const stream = open(row);
+    if (stream === undefined) return [];
+    return {
+      stream,
+      tenantName: row.tenant_name,
+      epoch: row.epoch,
+      run: row.run,
+      cursor: row.cursor,
+      waiting: row.waiting,
+      nextDueInMs: nextDueInMs([row.next_due_at, row.last_due_at], row.now, rule),
+      replay: row.replay ?? undefined,
+      rowsAbove: (row.above ?? []).map(Number),
+    };
+  });
 }
 
 async function hasSeen(db: Queries, { tenant, stream }: StreamRef): Promise<boolean> {
@@ -378,14 +389,4 @@ async function leave(tx: Queries, node: Node): Promise<void> {
     update nodes set lease_until = clock_timestamp(), freed = true
     where id = ${node.id} and incarnation = ${node.incarnation}`;
   if (left > 0) await tx.run`update runs set owner = null where owner = ${node.id}`;
-}
-
-async function nodes(db: Queries): Promise<NodeState[]> {
-  return db.all`
-    select n.id, count(r.key)::int as streams,
-      greatest(0, extract(epoch from n.lease_until - clock_timestamp()) * 1000)::int as "leaseMs",
-      n.skew_ms as "skewMs"
-    from nodes n left join runs r on r.owner = n.id
-    where n.lease_until > clock_timestamp() or r.key is not null
-    group by n.id order by n.id`;
 }

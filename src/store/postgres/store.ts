@@ -45,7 +45,10 @@ export interface PostgresStoreDeps {
   readonly clock: Clock;
   /** Defers a commit until other calls of the same turn of the event loop have joined it. */
   readonly defer: (action: () => void) => void;
-  /** Receives errors of listeners of `watch`, and outages of the hints of other processes. */
+  /**
+   * Receives errors of listeners of `watch`, outages of the hints of other processes, and errors of
+   * streams whose secrets do not open.
+   */
   readonly report: (error: unknown) => void;
 }
 
@@ -106,6 +109,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     defer,
     listenNotify,
     clock,
+    report,
     others: pools.lists,
     time,
   });
@@ -151,6 +155,7 @@ interface Parts extends Omit<Store, 'watch' | 'ping' | 'close'> {
 }
 
 interface PartDeps {
+  readonly report: (error: unknown) => void;
   readonly identity: StoreIdentity;
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
@@ -163,7 +168,7 @@ interface PartDeps {
 
 /** Creates each command with the connections of its purpose. */
 function partsOf(pools: Pools, deps: PartDeps): Parts {
-  const { identity, seal, listenNotify, clock, time } = deps;
+  const { identity, seal, report, listenNotify, clock, time } = deps;
   const over =
     <T>(create: (deps: PartDeps & { db: Database }) => T) =>
     (purpose: Purpose): T =>
@@ -175,6 +180,7 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
       db,
       identity,
       seal,
+      report,
       hint: listenNotify.publish,
       counted: listenNotify.counted,
       clock,

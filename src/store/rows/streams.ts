@@ -3,12 +3,13 @@ import type {
   Destination,
   SigningSecret,
   Stream,
+  StreamRef,
   StreamStatus,
   Subscription,
 } from '../../core/types.ts';
 import { mapInSlices } from '../../core/slices.ts';
 import { type Place, placeIn } from '../sealed-columns.ts';
-import type { Seal } from '../seal.ts';
+import { type Seal, SealBroken } from '../seal.ts';
 
 /** The columns of a stream. */
 export interface StreamRow {
@@ -40,6 +41,25 @@ export function streamOf(seal: Seal, row: StreamRow): Stream {
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };
+}
+
+/**
+ * Returns `undefined` for a stream whose secrets do not open, and reports it: the node delivers its
+ * other streams.
+ */
+export function unlessBroken<T>(
+  { tenant, stream }: StreamRef,
+  report: (error: unknown) => void,
+  open: () => T,
+): T | undefined {
+  try {
+    return open();
+  } catch (error) {
+    if (!(error instanceof SealBroken)) throw error;
+    const text = `Stream ${stream} of tenant ${tenant} is not delivered: ${error.message}`;
+    report(new SealBroken(text, { cause: error.cause }));
+    return undefined;
+  }
 }
 
 /** Returns where a sealed column of a stream is stored. */

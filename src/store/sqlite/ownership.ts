@@ -14,6 +14,7 @@ import type {
   OwnershipStore,
 } from '../port/ownership.ts';
 import type { Run } from '../rows/runs.ts';
+import { unlessBroken } from '../rows/streams.ts';
 import { run as runCommand } from './commands.ts';
 import type { Database } from './database.ts';
 import { historySteps } from './run-steps.ts';
@@ -29,6 +30,8 @@ export function createOwnershipStore(deps: {
   readonly seal: Seal;
   readonly clock: Pick<Clock, 'elapsedMs'>;
   readonly time: StoreTime;
+  /** Receives the error of a stream whose secrets do not open. */
+  readonly report: (error: unknown) => void;
   /** Lets seals be bound to their place, if they are not yet; called in a transaction. */
   readonly bindSeals: () => void;
 }): OwnershipStore {
@@ -224,7 +227,9 @@ function hasSeen({ db, clock }: Deps, { tenant, stream }: StreamRef): boolean {
 
 function ownedNow(deps: Deps, node: Node, ref: StreamRef, rule: WaitRule): OwnedStream | undefined {
   const run = readRun(deps.db, ref.tenant, ref.stream);
-  const stream = runCommand(deps.db, readStream(deps.seal, ref.tenant, ref.stream));
+  const stream = unlessBroken(ref, deps.report, () =>
+    runCommand(deps.db, readStream(deps.seal, ref.tenant, ref.stream)),
+  );
   if (run?.owner !== node.id || stream === undefined) return undefined;
   return ownedStream(deps, run, stream, rule);
 }

@@ -45,7 +45,7 @@ export interface SqliteStoreDeps {
   readonly time?: StoreTime | undefined;
   /** Defers a commit until other calls of the same turn of the event loop have joined it. */
   readonly defer: (action: () => void) => void;
-  /** Receives errors of listeners of `watch`. */
+  /** Receives errors of listeners of `watch`, and those of streams whose secrets do not open. */
   readonly report: (error: unknown) => void;
 }
 
@@ -123,7 +123,7 @@ export function createSqliteStore(
       append: (tenant, events) => writes.observe(log.append(tenant, events)),
     },
     deliveries: { ...directory.deliveries, ...createDeliveryStore(shared) },
-    ownership: createOwnershipStore({ ...shared, bindSeals: () => bindSeals(db, seal) }),
+    ownership: createOwnershipStore({ ...shared, report, bindSeals: () => bindSeals(db, seal) }),
     upkeep: { ...directory.upkeep, ...createUpkeepStore({ ...shared, connection }) },
     copy: createCopy(connection),
     time,
