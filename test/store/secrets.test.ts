@@ -12,8 +12,8 @@ import { keyIdOf } from '../../src/store/key-ring.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Rotation, SealedRow, SecretStore } from '../../src/store/port/secrets.ts';
 import type { Store } from '../../src/store/port/store.ts';
-import { SealBroken } from '../../src/store/seal.ts';
-import { type SealedTable, sealedTables } from '../../src/store/sealed-columns.ts';
+import { createSeal, SealBroken } from '../../src/store/seal.ts';
+import { placeIn, type SealedTable, sealedTables } from '../../src/store/sealed-columns.ts';
 import { sharedPostgres } from '../helpers/postgres.ts';
 import { addTenant, newStream, start, waitRule } from './contract/fixture.ts';
 
@@ -415,6 +415,32 @@ describe('PostgreSQL: nodes and the secret key', () => {
     await fixture.sql('update streams set destination = ?', value?.['destination']);
     await assert.rejects(readAll(store, here.tenant), /It is not bound to its place/);
     for (const each of [store, command]) await each.close();
+  });
+
+  test('nodes: a fail-over in the middle of a rotation ends it, and the next one passes every row', async (t) => {
+    const fixture = await postgres(t);
+    const { here } = await filled(fixture, one);
+    const store = await fixture.open(two, one);
+    const rotation = await begun(store.secrets, twoId);
+    let step = await store.secrets.step(rotation, undefined);
+    while (step?.next !== undefined) step = await store.secrets.step(rotation, step.next);
+    const [lost] = await fixture.sql('select destination from streams where id = ?', here.row);
+    const before = createSeal([one], randomBytes);
+    const place = placeIn('streams', here, 'destination');
+    const text = createSeal([two], randomBytes).open(lost?.['destination'] as Uint8Array, place);
+    const former = before.seal(text, place, { ...bound, key: oneId });
+    // The replica has the begin of the rotation, and not its last step.
+    await fixture.sql('update streams set destination = ? where id = ?', former, here.row);
+    await fixture.sql('update store set generation = generation + 1');
+    const replaced = { name: 'StoreReplaced' };
+    await assert.rejects(store.secrets.step(rotation, undefined), replaced);
+    await assert.rejects(store.secrets.finish(rotation), replaced);
+    await store.close();
+    const next = await fixture.open(two, one);
+    assert.equal((await rotate(next.secrets)).values, 1);
+    await next.close();
+    const after = await fixture.open(two);
+    assert.equal((await readAll(after, here.tenant)).length, 4);
   });
 
   test('nodes: rotations of two processes to two keys end with one of them, and everything opens', async (t) => {
