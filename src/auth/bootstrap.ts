@@ -1,7 +1,9 @@
 import { firstCredentialsVersion } from '../core/clients.ts';
+import type { AuditEntry } from '../core/audit-log.ts';
 import type { Millis, RandomBytes } from '../core/clock.ts';
 import { StartRefused } from '../core/errors.ts';
 import { type Client, managementApiId, type Tenant } from '../core/types.ts';
+import type { RecordingStore } from '../store/port/audit-log.ts';
 import type { Store } from '../store/port/store.ts';
 import {
   type Credentials,
@@ -20,12 +22,17 @@ const CLIENTS_PER_PAGE = 100;
 /** Prefix of the ids of bootstrap clients: a name can change, an id cannot. */
 const BOOTSTRAP_PREFIX = 'bootstrap-';
 
-type AccessStore = Pick<Store, 'tenants' | 'keys' | 'clients' | 'apis' | 'grants' | 'roles'>;
+type AccessStore = Pick<
+  Store,
+  'tenants' | 'keys' | 'clients' | 'apis' | 'grants' | 'roles' | 'recording'
+>;
 
 export interface ClientDeps {
   readonly store: AccessStore;
   readonly random: RandomBytes;
   readonly now: Millis;
+  /** Makes the entries of the audit log about what changes; without it none is recorded. */
+  readonly entry?: ((tenant: number, targets: readonly string[]) => AuditEntry) | undefined;
 }
 
 /** The settings of the first start (docs/http-api.md#first-start). */
@@ -109,7 +116,7 @@ export async function renewBootstrap(
   await createFirstKey(deps.store, tenant, deps.now);
   const credentials = await createGeneratedManager(deps, tenant);
   for (const client of former) {
-    await deps.store.clients.update(tenant, client.id, (before) => ({
+    await recordingOf(deps, tenant, client.id).clients.update(tenant, client.id, (before) => ({
       after: { ...before, secretHash: undefined, jwks: undefined },
     }));
   }
@@ -118,10 +125,11 @@ export async function renewBootstrap(
 
 /** Creates the first tenant, or renames it to the configured name and domain. */
 async function ensureFirstTenant(
-  { store, now }: ClientDeps,
+  deps: ClientDeps,
   first: Tenant | undefined,
   { name, domain }: BootstrapOptions,
 ): Promise<Tenant> {
+  const { store, now } = deps;
   if (first === undefined) {
     const result = await store.tenants.create({ name, domain }, now);
     if ('created' in result) return result.created;
@@ -131,7 +139,7 @@ async function ensureFirstTenant(
     throw taken(result.refused, name, domain);
   }
   if (first.name === name && first.domain === domain) return first;
-  const result = await store.tenants.rename(first.id, { name, domain });
+  const result = await recordingOf(deps, first.id, name).tenants.rename(first.id, { name, domain });
   if (result === 'name_taken' || result === 'domain_taken') throw taken(result, name, domain);
   return { ...first, name, domain };
 }
@@ -179,7 +187,7 @@ async function ensureConfiguredClient(
   const secretReplaced = present !== undefined && present.secretHash !== secretHash;
   if (secretReplaced) {
     const decide = (before: Client): { after: Client } => ({ after: { ...before, secretHash } });
-    await deps.store.clients.update(tenant, clientId, decide);
+    await recordingOf(deps, tenant, clientId).clients.update(tenant, clientId, decide);
   }
   // The id may have been used before: tokens of then must not count again.
   if (present === undefined) await createManager(deps, tenant, configured, deps.now);
@@ -229,7 +237,7 @@ async function createManager(
   { clientId, clientSecret }: Credentials,
   credentialsVersion: number,
 ): Promise<void> {
-  await deps.store.clients.create({
+  await recordingOf(deps, tenant, clientId).clients.create({
     tenant,
     id: clientId,
     name: 'Bootstrap client',
@@ -241,6 +249,15 @@ async function createManager(
     createdAt: deps.now,
   });
   await grantAll(deps, tenant, clientId);
+}
+
+/** Returns the changes of the store, with an entry about `target` where entries are recorded. */
+function recordingOf(
+  { store, entry }: ClientDeps,
+  tenant: number,
+  target: string,
+): Pick<RecordingStore, 'clients' | 'tenants'> {
+  return entry === undefined ? store : store.recording(entry(tenant, [target]));
 }
 
 /** Grants every scope of the management API, unless the client already has a grant for it. */

@@ -2,8 +2,10 @@ import { createPrivateKey, createPublicKey, generateKeyPair, type KeyObject } fr
 import { promisify } from 'node:util';
 import { calculateJwkThumbprint, type JWK } from 'jose';
 import type { Clock, Millis } from '../core/clock.ts';
+import type { AuditEntry } from '../core/audit-log.ts';
 import type { SigningKey } from '../core/types.ts';
 import type { KeyStore } from '../store/port/keys.ts';
+import type { RecordingStore } from '../store/port/audit-log.ts';
 import type { Store } from '../store/port/store.ts';
 import { createTtlCache } from './ttl-cache.ts';
 
@@ -107,7 +109,10 @@ export function createKeyring({ keys, watch, clock }: KeyringDeps): Keyring {
   };
 }
 
-type RotationStore = { readonly keys: Pick<KeyStore, 'list' | 'add' | 'promote' | 'revoke'> };
+type RotationStore = Pick<Store, 'keys' | 'recording'>;
+
+/** Makes the entry of the audit log about keys of a tenant; without it none is recorded. */
+type MakeEntry = (tenant: number, kids: readonly string[]) => AuditEntry;
 
 /** Creates the first signing key of a tenant, unless it has one. */
 export async function createFirstKey(
@@ -116,7 +121,7 @@ export async function createFirstKey(
   now: Millis,
 ): Promise<void> {
   const present = await store.keys.list(tenant, now);
-  if (present.length === 0) await addKey(store, tenant, now, now);
+  if (present.length === 0) await addKey(store, tenant, { now, signsFrom: now });
 }
 
 /**
@@ -126,12 +131,13 @@ export async function createFirstKey(
 export async function rotateKey(
   store: RotationStore,
   tenant: number,
-  { now, immediately }: { now: Millis; immediately: boolean },
+  { now, immediately, entry }: { now: Millis; immediately: boolean; entry?: MakeEntry | undefined },
 ): Promise<string> {
   const present = await store.keys.list(tenant, now);
   // Without a key that signs until then, the tenant could not issue tokens.
   const atOnce = immediately || signerOf(present, now) === undefined;
-  return addKey(store, tenant, now, atOnce ? now : now + PUBLISHED_BEFORE_SIGNING_MS);
+  const signsFrom = atOnce ? now : now + PUBLISHED_BEFORE_SIGNING_MS;
+  return addKey(store, tenant, { now, signsFrom, entry });
 }
 
 /**
@@ -142,7 +148,7 @@ export async function revokeKey(
   store: RotationStore,
   tenant: number,
   kid: string,
-  now: Millis,
+  { now, entry }: { now: Millis; entry?: MakeEntry | undefined },
 ): Promise<'revoked' | 'unknown'> {
   const present = await store.keys.list(tenant, now);
   if (!present.some((key) => key.kid === kid)) return 'unknown';
@@ -150,13 +156,18 @@ export async function revokeKey(
   const newest = present.find((key) => key.kid !== kid);
   const signsFrom = signed || newest === undefined ? now : Math.max(now, newest.signsFrom);
   // The successor comes first, so that a signing key exists at every moment.
-  if (newest === undefined) await addKey(store, tenant, now, signsFrom);
+  if (newest === undefined) await addKey(store, tenant, { now, signsFrom });
   else if (signed) await store.keys.promote(tenant, newest.kid, signsFrom);
-  await store.keys.revoke(tenant, kid);
+  await keysOf(store, entry?.(tenant, [kid])).revoke(tenant, kid);
   // A key that is the newest again no longer expires; the store can see that only now.
   const ending = newest?.expiresAt !== undefined;
   if (ending) await store.keys.promote(tenant, newest.kid, signsFrom);
   return 'revoked';
+}
+
+/** Returns the changes of keys, which record the entry if there is one. */
+function keysOf(store: RotationStore, entry: AuditEntry | undefined): RecordingStore['keys'] {
+  return entry === undefined ? store.keys : store.recording(entry).keys;
 }
 
 /** Returns the newest key that may sign. */
@@ -174,15 +185,14 @@ function isLive({ expiresAt }: Pick<SigningKey, 'expiresAt'>, now: Millis): bool
 async function addKey(
   store: RotationStore,
   tenant: number,
-  now: Millis,
-  signsFrom: Millis,
+  { now, signsFrom, entry }: { now: Millis; signsFrom: Millis; entry?: MakeEntry | undefined },
 ): Promise<string> {
   const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: MODULUS_BITS });
   const jwk = privateKey.export({ format: 'jwk' });
   // RFC 7638: a thumbprint, so that equal kids mean equal keys.
   const kid = await calculateJwkThumbprint(jwk);
   const key = { tenant, kid, privateJwk: JSON.stringify(jwk), createdAt: now, signsFrom };
-  await store.keys.add(key, signsFrom + TOKEN_LIFETIME_MAX_MS);
+  await keysOf(store, entry?.(tenant, [kid])).add(key, signsFrom + TOKEN_LIFETIME_MAX_MS);
   return kid;
 }
 

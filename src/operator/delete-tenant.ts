@@ -1,5 +1,6 @@
 import { StartRefused } from '../core/errors.ts';
 import { removeTenant } from '../upkeep/tenant-removal.ts';
+import { operatorEntry } from './audit-log.ts';
 import { type Args, type Call, type CommandDeps, textOf } from './command.ts';
 import { countText } from './table.ts';
 
@@ -28,7 +29,11 @@ export async function deleteTenant(deps: CommandDeps, args: Args, call: Call): P
     );
   }
   if (args['dry'] === true) return '';
-  if (found !== undefined) await store.tenants.leave(found.id);
+  if (found !== undefined) {
+    // In the log of the first tenant: its own is removed.
+    const entry = operatorEntry(deps, 'tenants delete', tenants[0]?.id ?? 0, [name]);
+    await store.recording(entry).tenants.leave(found.id);
+  }
   const removed = await removeTenant(
     { store, clock },
     tenant.id,

@@ -555,7 +555,7 @@ describe('an open pull', () => {
     const kid = JSON.parse(
       Buffer.from(fixture.token.split('.')[0] ?? '', 'base64url').toString(),
     ).kid;
-    await revokeKey(store, tenant.id, kid, clock.now());
+    await revokeKey(store, tenant.id, kid, { now: clock.now() });
     clock.move(500);
     assert.equal(await pull.ended, 'complete');
   });

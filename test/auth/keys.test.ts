@@ -36,7 +36,7 @@ function rotate(immediately = false): Promise<string> {
 }
 
 function revoke(kid: string | undefined): Promise<'revoked' | 'unknown'> {
-  return revokeKey(fixture.store, fixture.tenant.id, kid ?? '', fixture.clock.now());
+  return revokeKey(fixture.store, fixture.tenant.id, kid ?? '', { now: fixture.clock.now() });
 }
 
 describe('key set', () => {

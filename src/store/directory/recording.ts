@@ -11,10 +11,27 @@ export function recordingCommands({ read, transact }: Commands, entry: AuditEntr
   };
 }
 
+/** The result of a change that itself finds out what it is about. */
+export interface Targeted {
+  /** Ids that come to the targets of the entry; without any, nothing has changed. */
+  readonly targets: readonly string[];
+}
+
 function* recorded<T>(command: Command<T>, entry: AuditEntry): Command<T> {
   const result = yield* command;
-  if (isChanged(result)) yield* record(entry);
+  if (isTargeted(result)) yield* recordTargeted(entry, result);
+  else if (isChanged(result)) yield* record(entry);
   return result;
+}
+
+function* recordTargeted(entry: AuditEntry, { targets }: Targeted): Command<void> {
+  if (targets.length === 0) return;
+  const all = [...entry.details.targets, ...targets];
+  yield* record({ ...entry, details: { ...entry.details, targets: all } });
+}
+
+function isTargeted(result: unknown): result is Targeted {
+  return typeof result === 'object' && result !== null && 'targets' in result;
 }
 
 /** Returns changes of users that record an entry in the transaction of the change. */

@@ -1,6 +1,7 @@
 import type { NumberedPage, Page, PageByNumber } from '../port/page.ts';
 import type { RoleStore } from '../port/roles.ts';
 import { type Command, type Commands, numberedPage, sql } from './command.ts';
+import type { Targeted } from './recording.ts';
 import { forKeyShare, forNoKeyUpdate, listed, oneOf } from './dialect.ts';
 
 /** Creates the part of the store of roles that has the clients and the users with a role. */
@@ -15,13 +16,13 @@ export function createRoleMembers({
     clients: (tenant, role, page) => read(clientsOf(tenant, role, page)),
     addClients: (tenant, role, clients) =>
       transact('confirmed', () => addClients(tenant, role, clients)),
-    removeClients: (tenant, role, clients) =>
-      transact('confirmed', () => removeClients(tenant, role, clients)),
+    removeClients: async (tenant, role, clients) =>
+      (await transact('confirmed', () => removeClients(tenant, role, clients))) !== undefined,
     users: (tenant, role, page) => read(usersOf(tenant, role, page)),
     usersFrom: (tenant, role, page) => read(usersFrom(tenant, role, page)),
     addUsers: (tenant, role, users) => transact('confirmed', () => addUsers(tenant, role, users)),
-    removeUsers: (tenant, role, users) =>
-      transact('confirmed', () => removeUsers(tenant, role, users)),
+    removeUsers: async (tenant, role, users) =>
+      (await transact('confirmed', () => removeUsers(tenant, role, users))) !== undefined,
   };
 }
 
@@ -61,12 +62,12 @@ function* removeClients(
   tenant: number,
   role: string,
   clients: readonly string[],
-): Command<boolean> {
-  if (!(yield* hasRole(tenant, role))) return false;
-  yield* sql.run`
+): Command<Targeted | undefined> {
+  if (!(yield* hasRole(tenant, role))) return undefined;
+  const removed = yield* sql.all<{ client: string }>`
     delete from role_clients
-    where tenant = ${tenant} and role = ${role} and client ${oneOf(clients)}`;
-  return true;
+    where tenant = ${tenant} and role = ${role} and client ${oneOf(clients)} returning client`;
+  return { targets: removed.map(({ client }) => client) };
 }
 
 function usersOf(
@@ -114,12 +115,16 @@ function* addUsers(
   return 'added';
 }
 
-function* removeUsers(tenant: number, role: string, users: readonly string[]): Command<boolean> {
-  if (!(yield* hasRole(tenant, role))) return false;
-  yield* sql.run`
+function* removeUsers(
+  tenant: number,
+  role: string,
+  users: readonly string[],
+): Command<Targeted | undefined> {
+  if (!(yield* hasRole(tenant, role))) return undefined;
+  const removed = yield* sql.all<{ user: string }>`
     delete from role_users
-    where tenant = ${tenant} and role = ${role} and "user" ${oneOf(users)}`;
-  return true;
+    where tenant = ${tenant} and role = ${role} and "user" ${oneOf(users)} returning "user"`;
+  return { targets: removed.map(({ user }) => user) };
 }
 
 /** Returns whether the role exists, which then stays until the commit; its changes follow each other. */

@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict';
+import { DatabaseSync } from 'node:sqlite';
+import { test, type TestContext } from 'node:test';
+import { createStream } from '../helpers/api-client.ts';
+import {
+  bootstrapClient,
+  createTempStore,
+  runLeat,
+  type Running,
+  secretKey,
+  startLeat,
+  type TempStore,
+} from '../helpers/leat.ts';
+
+/** What commands and crashes leave in the audit log of the real program. */
+
+interface Entry {
+  readonly type: string;
+  readonly description: string;
+  readonly client_id?: string;
+  readonly details: { readonly targets: readonly string[]; readonly command?: string };
+}
+
+async function open(t: TestContext): Promise<{ tempStore: TempStore; leat: Running }> {
+  const tempStore = await createTempStore();
+  t.after(() => tempStore.remove());
+  const leat = await startLeat(tempStore);
+  t.after(() => leat.kill());
+  return { tempStore, leat };
+}
+
+function environment(tempStore: TempStore): Record<string, string> {
+  return {
+    LEAT_STORE: `sqlite:${tempStore.file}`,
+    LEAT_SECRET_KEY: secretKey.toString('base64'),
+  };
+}
+
+test('leat keys and tenants: their changes are in the audit log, with the command and its targets', async (t) => {
+  const { tempStore, leat } = await open(t);
+  const run = async (...words: string[]): Promise<string> => {
+    const { code, output } = await runLeat(words, environment(tempStore));
+    assert.equal(code, 0, output);
+    return output;
+  };
+  const [former = ''] = (await run('keys', 'list')).split(' ');
+  const rotated = await run('keys', 'rotate', '--now');
+  const added = /Key (\S+) is/.exec(rotated)?.[1];
+  await run('keys', 'revoke', former);
+  const renewed = await run('tenants', 'bootstrap', 'main');
+  const client = /id {6}(\S+)/.exec(renewed)?.[1];
+  await run('tenants', 'create', 'two', 'two.test');
+  await run('tenants', 'delete', 'two', '--yes', 'two');
+  const response = await leat.send(
+    'GET',
+    '/api/v2/logs?types=leat_key_rotated,leat_operator',
+    undefined,
+    {
+      authorization: `Bearer ${await tokenOf(leat, renewed)}`,
+      host: `localhost:${leat.port}`,
+    },
+  );
+  const entries = (await response.json()) as Entry[];
+  assert.deepEqual(
+    entries.map(({ type, details }) => [type, details.command, details.targets]).toReversed(),
+    [
+      ['leat_operator', 'start', [bootstrapClient.id]],
+      ['leat_key_rotated', 'keys rotate', [added]],
+      ['leat_operator', 'keys revoke', [former]],
+      ['leat_operator', 'tenants bootstrap', [client]],
+      ['leat_operator', 'tenants bootstrap', [bootstrapClient.id]],
+      ['leat_operator', 'tenants delete', ['two']],
+    ],
+  );
+});
+
+/** Returns a token of the client whose credentials a command has printed. */
+async function tokenOf(leat: Running, printed: string): Promise<string> {
+  const [, id, secret] = /id {6}(\S+)\n {2}secret {2}(\S+)/.exec(printed) ?? [];
+  const response = await fetch(`${leat.url}/oauth/token`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      grant_type: 'client_credentials',
+      client_id: id,
+      client_secret: secret,
+      audience: `https://localhost:${leat.port}/api/v2/`,
+    }),
+  });
+  const { access_token: token } = (await response.json()) as { access_token?: string };
+  assert.ok(token, 'a token');
+  return token;
+}
+
+test('kill -9: after it each change has its entry, and each entry its change', async (t) => {
+  const { tempStore, leat } = await open(t);
+  const accepted: string[] = [];
+  let isKilled = false;
+  const creating = Array.from({ length: 8 }, async () => {
+    while (!isKilled) {
+      const created = await createStream(leat, 'https://hooks.example.net/', {
+        types: ['a.b'],
+      }).catch(() => undefined);
+      if (created === undefined) return;
+      accepted.push(created.id);
+      if (accepted.length === 40) {
+        isKilled = true;
+        await leat.kill();
+      }
+    }
+  });
+  await Promise.all(creating);
+  const db = new DatabaseSync(tempStore.file);
+  const ids = (statement: string): string[] =>
+    db
+      .prepare(statement)
+      .all()
+      .map(({ id }) => String(id));
+  const streams = ids('select id from streams order by id');
+  const recorded = ids(
+    `select target as id from audit_targets where target like 'est_%' order by 1`,
+  );
+  const rows = JSON.stringify(db.prepare('select * from audit_log').all());
+  db.close();
+  assert.deepEqual(recorded, streams);
+  assert.deepEqual(
+    accepted.filter((id) => !streams.includes(id)),
+    [],
+  );
+  for (const secret of [bootstrapClient.secret, secretKey.toString('base64'), leat.token]) {
+    assert.ok(!rows.includes(secret));
+  }
+});
