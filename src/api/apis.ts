@@ -27,7 +27,7 @@ import type { ApiSettings } from './settings.ts';
 import { showFields } from './show-fields.ts';
 
 export interface ApiDeps {
-  readonly store: Pick<Store, 'apis'>;
+  readonly store: Pick<Store, 'apis' | 'recording'>;
   readonly random: RandomBytes;
   readonly settings: Pick<ApiSettings, 'plainHttp' | 'managementTokenSeconds' | 'limits'>;
 }
@@ -99,7 +99,7 @@ function createApi(deps: ApiDeps): Operation {
 
 async function create(
   { store, random, settings }: ApiDeps,
-  { tenant, body, now }: Call<unknown, unknown, ApiCreate>,
+  { tenant, body, now, entry }: Call<unknown, unknown, ApiCreate>,
 ): Promise<Api> {
   const { identifier } = body;
   checkScopes(body.scopes);
@@ -115,7 +115,8 @@ async function create(
     tokenLifetimeSeconds: 86_400,
     createdAt: now,
   };
-  const result = await store.apis.create(patched(defaults, body));
+  const recording = store.recording(entry(defaults.id));
+  const result = await recording.apis.create(patched(defaults, body));
   if ('refused' in result) throw apiExists();
   return result.created;
 }
@@ -157,7 +158,7 @@ function updateApi({ store, settings }: ApiDeps): Operation {
     success: 200,
     response: api,
     errors: [404],
-    handle: async ({ tenant, params, body }) => {
+    handle: async ({ tenant, params, body, entry }) => {
       if (isManagement(params.id, tenant, settings)) {
         const before = managementApi(tenant, settings);
         // Tools send what they have read, for every API.
@@ -166,7 +167,8 @@ function updateApi({ store, settings }: ApiDeps): Operation {
       }
       checkScopes(body.scopes);
       const { id } = orNotFound(await store.apis.get(tenant.id, params.id), noApi);
-      const result = await store.apis.update(tenant.id, id, (before) => patched(before, body));
+      const recording = store.recording(entry(id));
+      const result = await recording.apis.update(tenant.id, id, (before) => patched(before, body));
       if ('refused' in result) throw noApi();
       return { body: showApi(result.updated) };
     },
@@ -184,11 +186,12 @@ function deleteApi({ store, settings }: ApiDeps): Operation {
     scopes: ['delete:resource_servers'],
     params: apiParams,
     success: 204,
-    handle: async ({ tenant, params }) => {
+    handle: async ({ tenant, params, entry }) => {
       if (isManagement(params.id, tenant, settings)) throw readOnly();
       const found = await store.apis.get(tenant.id, params.id);
       // Also if it was not found: only the store can confirm that a former delete is durable.
-      await store.apis.delete(tenant.id, found?.id ?? params.id);
+      const id = found?.id ?? params.id;
+      await store.recording(entry(id)).apis.delete(tenant.id, id);
       return {};
     },
   });

@@ -6,6 +6,7 @@ import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port/store.ts';
+import { createAuditRecorder } from './audit-recorder.ts';
 import { createAuthenticator } from './authenticate.ts';
 import { registerAvatar } from './avatar.ts';
 import { createEventBodies } from './event-bodies.ts';
@@ -82,6 +83,8 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const closing = closingOf(app);
   const open = (): boolean => deps.ready() && !closing();
   const { verifier } = deps;
+  const random = pooledRandom(deps.random);
+  const audit = createAuditRecorder({ store, clock, random, log });
   const authenticator = createAuthenticator({
     tenants,
     verifier,
@@ -92,7 +95,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   });
   const { attributePrefix, limits } = settings;
   const eventBodies = createEventBodies({ attributePrefix, eventBytesMax: limits.eventBytesMax });
-  const operations = allOperations({ ...deps, random: pooledRandom(deps.random), eventBodies });
+  const operations = allOperations({ ...deps, random, eventBodies });
   rejectTunnels(app.server, methodsOf(operations), { clock, limiter });
 
   // Every request passes these hooks in this order, then the phases of its route.
@@ -105,7 +108,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   leaveBodiesUnread(app);
   handleErrors(app, log);
 
-  serveOperations(app, operations, { ...deps, authenticator, limiter, open });
+  serveOperations(app, operations, { ...deps, random, audit, authenticator, limiter, open });
   const isSecure = createSecureReader(settings.trustProxy);
   registerReference(app, {
     authenticator,
@@ -125,12 +128,13 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     clientAddressOf,
     clock,
   });
-  registerOauth(app, { ...deps, tenants, limiter, clientAddressOf, open });
+  registerOauth(app, { ...deps, audit, tenants, limiter, clientAddressOf, open });
 
   app.addHook('onReady', tenants.open);
   app.addHook('preClose', async () => deps.pulls.close());
   app.addHook('onClose', async () => tenants.close());
   app.addHook('onClose', eventBodies.close);
+  app.addHook('onClose', audit.close);
   return app;
 }
 
@@ -193,7 +197,8 @@ export function leaveBodiesUnread(app: FastifyInstance): void {
 function serveOperations(
   app: FastifyInstance,
   operations: readonly Operation[],
-  deps: Pick<AppDeps, 'settings'> & Pick<ServeDeps, 'authenticator' | 'limiter' | 'open'>,
+  deps: Pick<AppDeps, 'settings'> &
+    Pick<ServeDeps, 'audit' | 'authenticator' | 'limiter' | 'open' | 'random'>,
 ): void {
   const { bodyBytesMax, bodiesBytesMax, unreadBytesMax, unreadOfAllBytesMax } =
     deps.settings.limits;

@@ -6,7 +6,7 @@ import type { RateState } from '../core/rate.ts';
 import type { Tenant } from '../core/types.ts';
 import type { ClientAddress } from './http/client-address.ts';
 import {
-  forbiddenScope,
+  ForbiddenScope,
   missingAuthentication,
   notFound,
   unauthorized,
@@ -20,6 +20,8 @@ import type { TenantDirectory } from './tenants.ts';
 export interface AuthContext {
   readonly tenant: Tenant;
   readonly authentication: Authentication;
+  /** The address that the request came from. */
+  readonly address: string;
   readonly now: Millis;
 }
 
@@ -73,7 +75,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
       if (!deps.open()) throw unavailable();
       if (tenant === undefined) throw notFound('Not Found');
       if ('failed' in found) throw found.failed;
-      return { tenant, authentication: found, now };
+      return { tenant, authentication: found, address: client.address, now };
     },
     again: async (request, context) => {
       const { tenant } = context;
@@ -101,7 +103,7 @@ export function authorize(
   const { token } = authentication;
   if (!token.global) throw unauthorized(tenant.domain, 'Client is not global.');
   if (token.revoked) throw unauthorized(tenant.domain, REVOKED);
-  if (!hasAnyScope(token, scopes)) throw forbiddenScope(scopes);
+  if (!hasAnyScope(token, scopes)) throw new ForbiddenScope(scopes);
   return token;
 }
 

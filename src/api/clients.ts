@@ -64,7 +64,7 @@ function createClient(deps: ClientDeps): Operation {
 
 async function create(
   { store, random, settings }: ClientDeps,
-  { tenant, body, now, guard }: Call<unknown, unknown, ClientCreate>,
+  { tenant, body, now, guard, entry }: Call<unknown, unknown, ClientCreate>,
 ): Promise<object> {
   const { client_id: sentId, issuer, name, global = false, jwks } = body;
   checkIssuer(body, settings);
@@ -72,9 +72,10 @@ async function create(
   // A client without issuer has no grants yet, and each of them needs the caller's scopes.
   const required = global ? heldScopes({ issuer }, []) : [];
   const secret = issuer === undefined ? makeClientSecret(random) : undefined;
-  const result = await store.guarded(guard(required)).clients.create({
+  const id = sentId ?? makeClientId(random);
+  const result = await store.guarded(guard(required), entry(id)).clients.create({
     tenant: tenant.id,
-    id: sentId ?? makeClientId(random),
+    id,
     name,
     global,
     issuer,
@@ -103,11 +104,12 @@ function updateClient({ store }: ClientDeps): Operation {
     success: 200,
     response: client,
     errors: [404],
-    handle: async ({ tenant, params, body, guard }) => {
+    handle: async ({ tenant, params, body, guard, entry }) => {
       await checkKeys(body.jwks);
       const caller = guard();
       const target = { tenant: tenant.id, id: params.client_id };
-      const updated = await change(store.guarded(caller), target, (before, grants) =>
+      const guarded = store.guarded(caller, entry(target.id));
+      const updated = await change(guarded, target, (before, grants) =>
         patched(before, body, () => caller.requireScopes(heldScopes(before, grants))),
       );
       return { body: showClient(updated) };
@@ -127,9 +129,10 @@ function deleteClient({ store }: ClientDeps): Operation {
     scopes: ['delete:clients'],
     params: clientParams,
     success: 204,
-    handle: async ({ tenant, params, guard }) => {
+    handle: async ({ tenant, params, guard, entry }) => {
       const caller = guard();
-      await store.guarded(caller).clients.delete(tenant.id, params.client_id, (before, grants) => {
+      const guarded = store.guarded(caller, entry(params.client_id));
+      await guarded.clients.delete(tenant.id, params.client_id, (before, grants) => {
         // One of an external issuer has no access at all without the flag.
         const hasAccess = before.issuer === undefined || before.global;
         if (hasAccess) caller.requireScopes(heldScopes(before, grants));
@@ -154,11 +157,12 @@ function rotateClientSecret({ store, random }: ClientDeps): Operation {
     success: 200,
     response: clientWithSecret,
     errors: [404],
-    handle: async ({ tenant, params, guard }) => {
+    handle: async ({ tenant, params, guard, entry }) => {
       const secret = makeClientSecret(random);
       const caller = guard();
       const target = { tenant: tenant.id, id: params.client_id };
-      const updated = await change(store.guarded(caller), target, (before, grants) => {
+      const guarded = store.guarded(caller, entry(target.id));
+      const updated = await change(guarded, target, (before, grants) => {
         caller.requireScopes(heldScopes(before, grants));
         if (before.issuer !== undefined) throw noSecret();
         return { ...before, secretHash: hashSecret(secret) };

@@ -23,7 +23,7 @@ import type { ApiSettings } from './settings.ts';
 import { JsonText } from './http/sliced-json.ts';
 
 export interface DeliveryDeps {
-  readonly store: Pick<Store, 'streams' | 'deliveries'>;
+  readonly store: Pick<Store, 'streams' | 'deliveries' | 'recording'>;
   readonly settings: Pick<ApiSettings, 'attributePrefix' | 'plainHttp' | 'limits'>;
 }
 
@@ -103,9 +103,10 @@ function redeliverOne({ store }: DeliveryDeps): Operation {
     success: 202,
     response: emptyBody,
     errors: [404, 409],
-    handle: async ({ tenant, params }) => {
+    handle: async ({ tenant, params, entry }) => {
       const { id, event_id: eventId } = params;
-      const result = await store.deliveries.redeliver(tenant.id, id, eventId);
+      const recording = store.recording(entry(id, eventId));
+      const result = await recording.deliveries.redeliver(tenant.id, id, eventId);
       if (result === 'accepted') return { body: {} };
       await streamOf(store, tenant.id, id);
       if (result === 'unknown') throw noEvent();
@@ -128,12 +129,13 @@ function redeliverMany({ store }: DeliveryDeps): Operation {
     success: 202,
     response: redelivery,
     errors: [404],
-    handle: async ({ tenant, params, body = {} }) => {
+    handle: async ({ tenant, params, entry, body = {} }) => {
       const filter = { ...windowOf(body, badBody), types: body.event_types };
       await streamOf(store, tenant.id, params.id);
       // An empty list of statuses matches no failure.
       if (body.statuses?.length !== 0) {
-        await store.deliveries.redeliverMany(tenant.id, params.id, filter);
+        const recording = store.recording(entry(params.id));
+        await recording.deliveries.redeliverMany(tenant.id, params.id, filter);
       }
       return { body };
     },

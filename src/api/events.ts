@@ -37,6 +37,7 @@ export function eventOperations(deps: EventDeps): Operation[] {
       lifecycle: 'Early Access',
       extension: true,
       countsEvents: true,
+      audited: false,
       body: {
         schema: publish,
         required: true,

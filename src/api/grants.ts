@@ -125,14 +125,15 @@ function createGrant(deps: GrantDeps): Operation {
     success: 201,
     response: grant,
     errors: [404, 409],
-    handle: async ({ tenant, body, now, guard }) => {
+    handle: async ({ tenant, body, now, guard, entry }) => {
       const { client_id: client, audience, scope = [] } = body;
       const api = orNotFound(await apiOf(deps, tenant, audience), noApi);
       const id = makeId('cgr_', now, deps.random);
       const carriedJson = carryOrThrow(undefined, body, carriedNames.grant.create);
       const requested = { tenant: tenant.id, id, client, api: api.id, scope, carriedJson };
       const required = await scopesNeeded(deps, requested);
-      const result = await deps.store.guarded(guard(required)).grants.create(requested);
+      const guarded = deps.store.guarded(guard(required), entry(id, client, api.id));
+      const result = await guarded.grants.create(requested);
       if ('refused' in result) throw refusals[result.refused]();
       return { body: show(result.created, api.identifier) };
     },
@@ -174,10 +175,11 @@ function updateGrant(deps: GrantDeps): Operation {
     success: 200,
     response: grant,
     errors: [404],
-    handle: async ({ tenant, params, body, guard }) => {
+    handle: async ({ tenant, params, body, guard, entry }) => {
       const { scope } = body;
       const caller = guard();
-      const { grants: store } = deps.store.guarded(caller);
+      const targets = await targetsOf(deps, tenant, params.id);
+      const { grants: store } = deps.store.guarded(caller, entry(...targets));
       const result = await store.update(tenant.id, params.id, (before, client) => {
         const carriedJson = carryOrThrow(before.carriedJson, body, carriedNames.grant.patch);
         if (scope === undefined) return { scope: before.scope, carriedJson };
@@ -206,10 +208,11 @@ function deleteGrant({ store }: GrantDeps): Operation {
     scopes: ['delete:client_grants'],
     params: grantParams,
     success: 204,
-    handle: async ({ tenant, params, guard }) => {
+    handle: async ({ tenant, params, guard, entry }) => {
       const caller = guard();
+      const targets = await targetsOf({ store }, tenant, params.id);
       await store
-        .guarded(caller)
+        .guarded(caller, entry(...targets))
         .grants.delete(tenant.id, params.id, (before) =>
           caller.requireScopes(heldScopes({}, [before])),
         );
@@ -223,6 +226,16 @@ async function scopesNeeded({ store }: GrantDeps, after: Grant): Promise<readonl
   if (after.api !== managementApiId) return [];
   const client = await store.clients.get(after.tenant, after.client);
   return heldScopes({ issuer: client?.issuer }, [after]);
+}
+
+/** Returns the ids that an entry about a grant has: its own, that of its client and that of its API. */
+async function targetsOf(
+  { store }: Pick<GrantDeps, 'store'>,
+  { id: tenant }: Tenant,
+  id: string,
+): Promise<string[]> {
+  const found = await store.grants.get(tenant, id);
+  return found === undefined ? [] : [id, found.client, found.api];
 }
 
 /** Returns grants with their audiences, without those whose API has just been deleted. */

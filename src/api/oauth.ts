@@ -10,6 +10,8 @@ import type { Clock } from '../core/clock.ts';
 import { headerOf } from '../core/request-head.ts';
 import type { Log } from '../core/log.ts';
 import type { Tenant } from '../core/types.ts';
+import { tokenRequest } from './audit-entry.ts';
+import type { AuditRecorder } from './audit-recorder.ts';
 import { ClientGone, readBody } from './http/body.ts';
 import type { ClientAddress } from './http/client-address.ts';
 import { notFound, problemOf, unavailable } from './http/problem.ts';
@@ -22,6 +24,7 @@ import type { TenantDirectory } from './tenants.ts';
 export interface OauthDeps {
   readonly tokenEndpoint: TokenEndpoint;
   readonly keyring: Pick<Keyring, 'jwks'>;
+  readonly audit: Pick<AuditRecorder, 'note'>;
   readonly tenants: Pick<TenantDirectory, 'of'>;
   readonly limiter: Pick<RateLimiter, 'takeOfAddress' | 'takeOfVerifier'>;
   readonly clientAddressOf: (request: FastifyRequest['raw']) => ClientAddress;
@@ -88,14 +91,24 @@ async function issue(
   const now = deps.clock.now();
   const tenant = tenantOf(deps, request);
   const authorization = headerOf(request.raw, 'authorization');
-  const contentType = request.headers['content-type'];
+  const { 'content-type': contentType, 'user-agent': userAgent } = request.headers;
   const bytesMax = deps.settings.limits.tokenBodyBytesMax;
   const { bytes } = await readBody(request.raw, reply.raw, bodyRule, { bytesMax });
   if (bytes !== undefined && !isUtf8(bytes)) {
     return errorResponse(invalidRequest('The body is not UTF-8'));
   }
   const body = bytes?.toString('utf8') ?? '';
-  return deps.tokenEndpoint.issue({ tenant, authorization, contentType, body, now });
+  const { response, audit } = await deps.tokenEndpoint.issue({
+    tenant,
+    authorization,
+    contentType,
+    body,
+    now,
+  });
+  const { address } = deps.clientAddressOf(request.raw);
+  const sender = { tenant: tenant.id, clientId: audit.clientId, address, userAgent };
+  deps.audit.note(tokenRequest(sender, audit.result));
+  return response;
 }
 
 /** JSON or a form; the token endpoint checks the content. */

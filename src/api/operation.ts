@@ -1,5 +1,6 @@
 import type { AccessCheck } from '../pull/reader.ts';
 import type { ServerResponse } from 'node:http';
+import type { AuditEntry } from '../core/audit-log.ts';
 import type { Millis } from '../core/clock.ts';
 import type { Tenant } from '../core/types.ts';
 import type { Static, TSchema } from '../schemas/schema.ts';
@@ -51,6 +52,8 @@ export interface Description {
   readonly response?: TSchema | undefined;
   /** Its media type; default `application/json`. */
   readonly responseType?: string | undefined;
+  /** Whether the audit log records its requests; by default it does unless it is a GET. */
+  readonly audited?: boolean | undefined;
   /** Whether its requests count against the tenant's bucket of events instead of the client's. */
   readonly countsEvents?: boolean | undefined;
   /** Whether it rejects query parameters that its schema does not have, instead of ignoring them. */
@@ -92,6 +95,8 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
   readonly trace: string | undefined;
   /** Returns a header by its name in lower case; the values of a repeated one are joined. */
   header(name: string): string | undefined;
+  /** Returns the entry of the audit log about what the call changes: the ids `targets`. */
+  entry(...targets: readonly string[]): AuditEntry;
   /**
    * Creates the guard for a change of what clients may do, which requires the operation's scope and
    * all of these.

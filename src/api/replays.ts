@@ -21,7 +21,7 @@ import { badBody, conflict } from './http/problem.ts';
 import { waitForOwner } from './wait-for-owner.ts';
 
 export interface ReplayDeps {
-  readonly store: Pick<Store, 'streams' | 'log' | 'replays' | 'ownership'>;
+  readonly store: Pick<Store, 'streams' | 'log' | 'replays' | 'ownership' | 'recording'>;
   readonly clock: Pick<Clock, 'after'>;
   readonly random: RandomBytes;
 }
@@ -48,11 +48,12 @@ function startReplay({ store, random }: ReplayDeps): Operation {
     success: 202,
     response: replay,
     errors: [404, 409],
-    handle: async ({ tenant, params, body, now }) => {
+    handle: async ({ tenant, params, body, now, entry }) => {
       const range = await rangeOf(store.log, tenant.id, body);
       const id = makeId('rpl_', now, random);
       const ids = { tenant: tenant.id, stream: params.id, id };
-      const result = await store.replays.create({ ...ids, ...range, types: body.event_types });
+      const recording = store.recording(entry(params.id, id));
+      const result = await recording.replays.create({ ...ids, ...range, types: body.event_types });
       if ('refused' in result) throw refusals[result.refused]();
       return { body: await showReplay(store.log, result.created) };
     },
@@ -93,9 +94,11 @@ function cancelReplay(deps: ReplayDeps): Operation {
     params: replayParams,
     success: 204,
     errors: [404],
-    handle: async ({ tenant, params }) => {
-      await streamOf(store, tenant.id, params.id);
-      const found = await store.replays.cancel(tenant.id, params.id, params.replay_id);
+    handle: async ({ tenant, params, entry }) => {
+      const { id, replay_id: replayId } = params;
+      await streamOf(store, tenant.id, id);
+      const recording = store.recording(entry(id, replayId));
+      const found = await recording.replays.cancel(tenant.id, id, replayId);
       if (!found) throw noReplay();
       await waitForOwner(deps, { tenant: tenant.id, stream: params.id });
       return {};

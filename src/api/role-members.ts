@@ -21,7 +21,7 @@ import { badBody, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 
 export interface RoleMemberDeps {
-  readonly store: Pick<Store, 'roles' | 'apis' | 'guarded'>;
+  readonly store: Pick<Store, 'roles' | 'apis' | 'guarded' | 'recording'>;
   readonly settings: Pick<ApiSettings, 'plainHttp' | 'managementTokenSeconds' | 'limits'>;
 }
 
@@ -84,9 +84,12 @@ function addPermissions(deps: RoleMemberDeps): Operation {
     success: 201,
     response: done,
     errors: [404],
-    handle: async ({ tenant, params, body, guard }) => {
+    handle: async ({ tenant, params, body, guard, entry }) => {
       const added = await permissionsOf(deps, tenant, body.permissions, { mustExist: true });
-      const { roles } = deps.store.guarded(guard(managementScopesOf(added)));
+      const { roles } = deps.store.guarded(
+        guard(managementScopesOf(added)),
+        entry(params.id, ...apiIdsOf(added)),
+      );
       const result = await roles.addPermissions(tenant.id, params.id, added);
       if (result !== 'added') throw result === 'unknown_role' ? noRole() : noApi();
       return { body: {} };
@@ -107,9 +110,12 @@ function removePermissions(deps: RoleMemberDeps): Operation {
     body: { schema: permissionsSent, required: true },
     success: 204,
     errors: [404],
-    handle: async ({ tenant, params, body, guard }) => {
+    handle: async ({ tenant, params, body, guard, entry }) => {
       const removed = await permissionsOf(deps, tenant, body.permissions, { mustExist: false });
-      const { roles } = deps.store.guarded(guard(managementScopesOf(removed)));
+      const { roles } = deps.store.guarded(
+        guard(managementScopesOf(removed)),
+        entry(params.id, ...apiIdsOf(removed)),
+      );
       if (!(await roles.removePermissions(tenant.id, params.id, removed))) {
         throw noRole();
       }
@@ -156,8 +162,9 @@ function addUsers({ store }: RoleMemberDeps): Operation {
     success: 200,
     response: done,
     errors: [404],
-    handle: async ({ tenant, params, body }) => {
-      const result = await store.roles.addUsers(tenant.id, params.id, body.users);
+    handle: async ({ tenant, params, body, entry }) => {
+      const recording = store.recording(entry(params.id, ...body.users));
+      const result = await recording.roles.addUsers(tenant.id, params.id, body.users);
       if (result !== 'added') throw result === 'unknown_role' ? noRole() : noUser();
       return { body: {} };
     },
@@ -177,8 +184,10 @@ function removeUsers({ store }: RoleMemberDeps): Operation {
     body: { schema: usersSent, required: true },
     success: 204,
     errors: [404],
-    handle: async ({ tenant, params, body }) => {
-      if (!(await store.roles.removeUsers(tenant.id, params.id, body.users))) throw noRole();
+    handle: async ({ tenant, params, body, entry }) => {
+      // The store adds the ids that were removed: others may be anything.
+      const recording = store.recording(entry(params.id));
+      if (!(await recording.roles.removeUsers(tenant.id, params.id, body.users))) throw noRole();
       return {};
     },
   });
@@ -221,9 +230,9 @@ function addClients(deps: RoleMemberDeps): Operation {
     success: 200,
     response: done,
     errors: [404],
-    handle: async ({ tenant, params, body, guard }) => {
+    handle: async ({ tenant, params, body, guard, entry }) => {
       const required = await managementScopesOfRole(deps, tenant, params.id);
-      const { roles } = deps.store.guarded(guard(required));
+      const { roles } = deps.store.guarded(guard(required), entry(params.id, ...body.clients));
       const result = await roles.addClients(tenant.id, params.id, body.clients);
       if (result !== 'added') throw result === 'unknown_role' ? noRole() : noClient();
       return { body: {} };
@@ -245,9 +254,9 @@ function removeClients(deps: RoleMemberDeps): Operation {
     body: { schema: clientsSent, required: true },
     success: 204,
     errors: [404],
-    handle: async ({ tenant, params, body, guard }) => {
+    handle: async ({ tenant, params, body, guard, entry }) => {
       const required = await managementScopesOfRole(deps, tenant, params.id);
-      const { roles } = deps.store.guarded(guard(required));
+      const { roles } = deps.store.guarded(guard(required), entry(params.id));
       if (!(await roles.removeClients(tenant.id, params.id, body.clients))) throw noRole();
       return {};
     },
@@ -292,6 +301,10 @@ async function showPermissions(
     if (audience === undefined) return [];
     return [{ resource_server_identifier: audience, permission_name: name }];
   });
+}
+
+function apiIdsOf(named: readonly Permission[]): Set<string> {
+  return new Set(named.map(({ api }) => api));
 }
 
 function managementScopesOf(permissionsHeld: readonly Permission[]): string[] {

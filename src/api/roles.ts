@@ -14,7 +14,7 @@ import { type Operation, operation } from './operation.ts';
 import { conflict, type Problem } from './http/problem.ts';
 
 export interface RoleDeps {
-  readonly store: Pick<Store, 'roles' | 'guarded'>;
+  readonly store: Pick<Store, 'roles' | 'guarded' | 'recording'>;
   readonly random: RandomBytes;
 }
 
@@ -58,12 +58,12 @@ function createRole({ store, random }: RoleDeps): Operation {
     success: 201,
     response: role,
     errors: [409],
-    handle: async ({ tenant, body, now }) => {
+    handle: async ({ tenant, body, now, entry }) => {
       const { name, description = '' } = body;
       const id = makeRoleId(random);
       const carriedJson = carryOrThrow(undefined, body, carriedNames.role.create);
       const requested = { tenant: tenant.id, id, name, description, carriedJson, createdAt: now };
-      const result = await store.roles.create(requested);
+      const result = await store.recording(entry(id)).roles.create(requested);
       if ('refused' in result) throw roleExists();
       return { body: show(result.created) };
     },
@@ -103,8 +103,9 @@ function updateRole({ store }: RoleDeps): Operation {
     success: 200,
     response: role,
     errors: [404, 409],
-    handle: async ({ tenant, params, body }) => {
-      const result = await store.roles.update(tenant.id, params.id, (before) => ({
+    handle: async ({ tenant, params, body, entry }) => {
+      const recording = store.recording(entry(params.id));
+      const result = await recording.roles.update(tenant.id, params.id, (before) => ({
         ...before,
         name: body.name ?? before.name,
         description: body.description ?? before.description,
@@ -127,9 +128,11 @@ function deleteRole(deps: RoleDeps): Operation {
     scopes: ['delete:roles'],
     params: roleParams,
     success: 204,
-    handle: async ({ tenant, params, guard }) => {
+    handle: async ({ tenant, params, guard, entry }) => {
       const required = await managementScopesOfRole(deps, tenant, params.id);
-      await deps.store.guarded(guard(required)).roles.delete(tenant.id, params.id);
+      await deps.store
+        .guarded(guard(required), entry(params.id))
+        .roles.delete(tenant.id, params.id);
       return {};
     },
   });

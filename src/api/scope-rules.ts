@@ -2,7 +2,7 @@ import { hasAllScopes } from '../auth/clients.ts';
 import { managementScopes } from '../auth/scopes.ts';
 import { type Client, type Grant, managementApiId } from '../core/types.ts';
 import type { Caller } from './operation.ts';
-import { forbiddenScope } from './http/problem.ts';
+import { ForbiddenScope } from './http/problem.ts';
 
 /**
  * Throws 403 with the missing scopes unless the caller has all of `scopes`, because nobody can grant
@@ -13,7 +13,7 @@ export function requireSubset(
   scopes: readonly string[],
 ): void {
   if (hasAllScopes(own, scopes)) return;
-  throw forbiddenScope([...new Set(scopes)].filter((scope) => !own.includes(scope)));
+  throw new ForbiddenScope([...new Set(scopes)].filter((scope) => !own.includes(scope)));
 }
 
 /**

@@ -10,7 +10,7 @@ import { noStream, streamOf } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
 
 export interface SecretDeps {
-  readonly store: Pick<Store, 'streams'>;
+  readonly store: Pick<Store, 'streams' | 'auditLog' | 'recording'>;
   readonly random: RandomBytes;
 }
 
@@ -39,12 +39,16 @@ function readSigningSecret({ store }: SecretDeps): Operation {
     path: '/event-streams/:id/signing-secret',
     summary: 'Read the signing secret of an event stream',
     scopes: ['update:event_streams'],
+    audited: true,
     success: 200,
     response: signingSecret,
     errors: [404],
-    handle: async ({ tenant, params, now }) => ({
-      body: showSecret(await streamOf(store, tenant.id, params.id), now),
-    }),
+    handle: async ({ tenant, params, now, entry }) => {
+      const found = await streamOf(store, tenant.id, params.id);
+      // First: a secret that cannot be recorded is not shown.
+      await store.auditLog.add([{ entry: entry(params.id), count: 1, ageMs: 0 }]);
+      return { body: showSecret(found, now) };
+    },
   });
 }
 
@@ -61,9 +65,10 @@ function rotateSigningSecret(deps: SecretDeps): Operation {
     success: 200,
     response: signingSecret,
     errors: [404],
-    handle: async ({ tenant, params, now }) => {
+    handle: async ({ tenant, params, now, entry }) => {
       const { secret } = newSecret(deps.random, now);
-      const result = await deps.store.streams.update(tenant.id, params.id, (before) => ({
+      const recording = deps.store.recording(entry(params.id));
+      const result = await recording.streams.update(tenant.id, params.id, (before) => ({
         after: rotateSecret(before, secret, now),
       }));
       if ('refused' in result) throw noStream();

@@ -31,7 +31,7 @@ import { newSecret } from './signing-secret.ts';
 import { noStream, streamOf } from './not-found.ts';
 
 export interface StreamDeps {
-  readonly store: Pick<Store, 'streams' | 'ownership' | 'log'>;
+  readonly store: Pick<Store, 'streams' | 'ownership' | 'log' | 'recording'>;
   readonly clock: Pick<Clock, 'after'>;
   readonly random: RandomBytes;
   readonly log: Pick<Log, 'warn'>;
@@ -94,10 +94,10 @@ function createStream(deps: StreamDeps): Operation {
     success: 201,
     response: stream,
     errors: [409],
-    handle: async ({ tenant, body, now }) => {
+    handle: async ({ tenant, body, now, entry }) => {
       const cursor = await startOf(deps.store.log, tenant.id, body.start_from);
       const id = makeId('est_', now, deps.random);
-      const result = await deps.store.streams.create(
+      const result = await deps.store.recording(entry(id)).streams.create(
         {
           tenant: tenant.id,
           id,
@@ -176,13 +176,14 @@ function updateStream(deps: StreamDeps): Operation {
 
 async function patchStream(
   deps: StreamDeps,
-  { tenant, params, body, now }: Call<{ id: string }, unknown, StreamPatchSent>,
+  { tenant, params, body, now, entry }: Call<{ id: string }, unknown, StreamPatchSent>,
 ): Promise<OperationResponse> {
   const { store, log, settings } = deps;
   const patch = patchOf(body, settings);
   // Set by the callback, which the store calls once.
   const decided = { enables: false, secretMissing: false };
-  const result = await store.streams.update(tenant.id, params.id, (before, state) => {
+  const recording = store.recording(entry(params.id));
+  const result = await recording.streams.update(tenant.id, params.id, (before, state) => {
     const decision = applyPatch(before, patch, stateOf(state, settings, now));
     decided.enables = before.status === 'disabled' && patch.status === 'enabled';
     decided.secretMissing = 'refused' in decision && decision.refused === 'secret_missing';
@@ -219,8 +220,9 @@ function deleteStream(deps: StreamDeps): Operation {
     scopes: ['delete:event_streams'],
     params: streamParams,
     success: 204,
-    handle: async ({ tenant, params }) => {
-      await removeStream(deps, { tenant: tenant.id, stream: params.id });
+    handle: async ({ tenant, params, entry }) => {
+      const recording = deps.store.recording(entry(params.id));
+      await removeStream(deps, { tenant: tenant.id, stream: params.id }, recording);
       return {};
     },
   });

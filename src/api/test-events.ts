@@ -15,7 +15,7 @@ import { conflict } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 
 export interface TestDeps {
-  readonly store: Pick<Store, 'deliveries'>;
+  readonly store: Pick<Store, 'recording'>;
   readonly random: RandomBytes;
   readonly settings: Pick<ApiSettings, 'serviceName' | 'attributePrefix' | 'plainHttp' | 'limits'>;
   readonly eventBodies: Pick<EventBodies, 'read'>;
@@ -44,7 +44,7 @@ export function testOperations({ store, random, settings, eventBodies }: TestDep
       success: 202,
       response: delivery,
       errors: [404, 409],
-      handle: async ({ tenant, params, body, now, trace }) => {
+      handle: async ({ tenant, params, body, now, trace, entry }) => {
         const toRead = { bytes: body, form: 'test' } as const;
         const sent = await eventBodies.read(tenant.id, toRead, async ({ events }) => events[0]);
         assert.ok(sent !== undefined);
@@ -56,7 +56,8 @@ export function testOperations({ store, random, settings, eventBodies }: TestDep
         const parts = { id, type, time: now, dataJson, extensionsJson, service, prefix };
         const text = makeBodyFromText({ ...parts, tenantName: tenant.name, purpose: 'test' });
         const event = { id, type, time: now, body: text, trace };
-        const result = await store.deliveries.addTest(tenant.id, params.id, event);
+        const recording = store.recording(entry(params.id, id));
+        const result = await recording.deliveries.addTest(tenant.id, params.id, event);
         if (result === 'unknown') throw noStream();
         if (result === 'disabled') {
           throw conflict('The event stream is disabled.', 'stream_disabled');

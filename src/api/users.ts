@@ -38,7 +38,7 @@ import { createTurnQueue } from './http/turn-queue.ts';
 import { userLists } from './user-lists.ts';
 
 export interface UserDeps {
-  readonly store: Pick<Store, 'users'>;
+  readonly store: Pick<Store, 'users' | 'recording'>;
   readonly random: RandomBytes;
   readonly settings: Pick<ApiSettings, 'serviceName' | 'attributePrefix' | 'plainHttp' | 'limits'>;
 }
@@ -108,7 +108,7 @@ async function create(deps: Deps, call: Call<unknown, unknown, UserCreate>): Pro
     now,
   });
   const event = userEvent('created', requested, eventFacts(deps, { tenant, now, trace }));
-  const result = await store.users.create(requested, event);
+  const result = await store.recording(call.entry(requested.id)).users.create(requested, event);
   if ('refused' in result) throw duplicate(settings);
   return showUser(result.created);
 }
@@ -160,7 +160,8 @@ async function update(
   const { email, username, password } = body;
   const passwordHash = password === undefined ? undefined : await hashFor(deps, call, password);
   const patch = { email, username, passwordHash, profile: profileOf(body) };
-  const result = await deps.store.users.update(tenant.id, params.id, async (before) => {
+  const recording = deps.store.recording(call.entry(params.id));
+  const result = await recording.users.update(tenant.id, params.id, async (before) => {
     // A concurrent PATCH may have changed the e-mail, which the password must not equal.
     if (password !== undefined && isWeak(password, before.email)) return { refused: 'weak' };
     const after = await runInSlices(applyUserPatch(before, patch, now));
@@ -213,10 +214,10 @@ function deleteUser(deps: Deps): Operation {
     scopes: ['delete:users'],
     params: userParams,
     success: 204,
-    handle: async ({ tenant, params, now, trace }) => {
+    handle: async ({ tenant, params, now, trace, entry }) => {
       const emit = (before: User) =>
         userEvent('deleted', before, eventFacts(deps, { tenant, now, trace }));
-      await deps.store.users.delete(tenant.id, params.id, emit);
+      await deps.store.recording(entry(params.id)).users.delete(tenant.id, params.id, emit);
       return {};
     },
   });

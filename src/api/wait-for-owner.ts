@@ -1,5 +1,6 @@
 import { backoffMs } from '../core/backoff.ts';
 import type { Clock } from '../core/clock.ts';
+import type { RecordingStore } from '../store/port/audit-log.ts';
 import type { Store } from '../store/port/store.ts';
 import type { StreamRef } from '../core/types.ts';
 import { sleep } from '../core/sleep.ts';
@@ -29,17 +30,18 @@ export async function waitForOwner(
 }
 
 /**
- * Removes the stream if it exists. Disables it first and waits for its owner, because the ownership of a
+ * Removes the stream if it exists; `recording` has the entry of that. Disables it first and waits for its owner, because the ownership of a
  * removed stream is unknown.
  */
 export async function removeStream(
   deps: WaitForOwnerDeps,
   { tenant, stream }: StreamRef,
+  recording: Pick<RecordingStore, 'streams'>,
 ): Promise<void> {
   const { streams } = deps.store;
   const disabled = await streams.update(tenant, stream, (before) => ({
     after: before.status === 'disabled' ? before : { ...before, status: 'disabled' },
   }));
   if ('updated' in disabled) await waitForOwner(deps, { tenant, stream });
-  await streams.delete(tenant, stream);
+  await recording.streams.delete(tenant, stream);
 }

@@ -16,7 +16,7 @@ const QUOTED_LENGTH_MAX = 100;
 /** Issues access tokens to clients: RFC 6749 section 4.4, docs/http-api.md#token-endpoint. */
 export interface TokenEndpoint {
   /** Handles a token request. Rejects with `StoreUnavailable` when the store cannot be reached. */
-  issue(request: TokenRequest): Promise<TokenResponse>;
+  issue(request: TokenRequest): Promise<HandledRequest>;
 }
 
 export interface TokenRequest {
@@ -35,6 +35,17 @@ export interface TokenResponse {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+/** The response to a token request, and what the audit log records of it. */
+export interface HandledRequest {
+  readonly response: TokenResponse;
+  readonly audit: {
+    /** The client that the request named, if it exists: any other text may be a secret. */
+    readonly clientId: string | undefined;
+    /** The audience of the token, or the code of the error. */
+    readonly result: { readonly audience: string } | { readonly error: string };
+  };
+}
+
 export interface TokenEndpointDeps {
   readonly store: Pick<Store, 'clients' | 'apis' | 'grants' | 'roles'>;
   readonly keyring: Pick<Keyring, 'signer'>;
@@ -49,12 +60,35 @@ export function createTokenEndpoint(deps: TokenEndpointDeps): TokenEndpoint {
   return {
     issue: async (request) => {
       const issuer = issuerOf(request.tenant.domain, deps.plainHttp(request.tenant.domain));
-      const grant = await tokenGrantFor(deps, issuer, request);
-      if (grant instanceof TokenError) return errorResponse(grant);
+      const { clients, found } = rememberingClient(deps.store.clients);
+      const grant = await tokenGrantFor(deps, clients, issuer, request);
+      const clientId = found()?.id;
+      if (grant instanceof TokenError) {
+        return {
+          response: errorResponse(grant),
+          audit: { clientId, result: { error: grant.error } },
+        };
+      }
       const token = await signToken(deps.keyring, issuer, request, grant);
-      return tokenResponse(token, grant);
+      const audit = { clientId, result: { audience: grant.target.identifier } };
+      return { response: tokenResponse(token, grant), audit };
     },
   };
+}
+
+type ClientReader = Pick<Store['clients'], 'get' | 'useAssertion'>;
+
+/** Returns the store of clients for one request, and the client that it has found there. */
+function rememberingClient(store: ClientReader): {
+  readonly clients: ClientReader;
+  found(this: void): Client | undefined;
+} {
+  let found: Client | undefined;
+  const get: ClientReader['get'] = async (tenant, id) => {
+    found = await store.get(tenant, id);
+    return found;
+  };
+  return { clients: { get, useAssertion: store.useAssertion }, found: () => found };
 }
 
 /** Returns the error response of RFC 6749 section 5.2. */
@@ -85,6 +119,7 @@ interface TargetApi {
 /** Checks a token request; the order of the checks decides which error is returned. */
 async function tokenGrantFor(
   { store, managementTokenSeconds }: TokenEndpointDeps,
+  clients: ClientReader,
   issuer: string,
   { tenant, authorization, contentType, body, now }: TokenRequest,
 ): Promise<TokenGrant | TokenError> {
@@ -98,7 +133,7 @@ async function tokenGrantFor(
   if (audience === undefined) return missingParameter('audience');
 
   const proof = { tenant, issuer, authorization, parameters, now };
-  const client = await authenticateClient(store.clients, proof);
+  const client = await authenticateClient(clients, proof);
   if (client instanceof TokenError) return client;
 
   const target = managementAudiences(tenant.domain, issuer).includes(audience)

@@ -1,4 +1,5 @@
 /** The nouns of the audit log: docs/audit-log.md says what each entry has and what none ever has. */
+import { parseAddress } from './address.ts';
 import type { Millis } from './clock.ts';
 
 /** The types of entries, in the order of docs/audit-log.md. */
@@ -71,4 +72,25 @@ export function parseAuditKey(text: string): AuditKey | undefined {
   const parts = /^([0-9]{1,15})\.(log_[A-Za-z0-9]{22})$/.exec(text);
   if (parts?.[1] === undefined || parts[2] === undefined) return undefined;
   return { at: Number(parts[1]), id: parts[2] };
+}
+
+/** Characters of a user agent that an entry has. */
+const userAgentMax = 256;
+
+/** As long as that no word of a user agent is, but secrets are. */
+const secretLike = /[A-Za-z0-9+_=-]{24,}/g;
+
+/** Returns a `User-Agent` as an entry has it: what may be a secret in it is replaced. */
+export function shownUserAgent(sent: string | undefined): string | undefined {
+  if (sent === undefined || sent === '') return undefined;
+  // Not the cut text: that may end within a secret, which is too short then.
+  const text = sent.slice(0, 4 * userAgentMax).replaceAll(secretLike, '***');
+  return text.slice(0, userAgentMax).toWellFormed();
+}
+
+/** Returns an address as an entry has it: without a zone, which may be any text (RFC 4007). */
+export function shownAddress(address: string): string | undefined {
+  if (parseAddress(address) === undefined) return undefined;
+  const [bare = ''] = address.split('%', 1);
+  return /^::ffff:([0-9.]+)$/i.exec(bare)?.[1] ?? bare;
 }

@@ -92,13 +92,15 @@ export async function openAuthFixture(
   });
 
   const requestToken: AuthFixture['requestToken'] = async (parameters, authorization) =>
-    (await endpoint.issue({
-      tenant,
-      authorization,
-      contentType: 'application/x-www-form-urlencoded',
-      body: new URLSearchParams(parameters).toString(),
-      now: clock.now(),
-    })) as TokenResult;
+    (
+      await endpoint.issue({
+        tenant,
+        authorization,
+        contentType: 'application/x-www-form-urlencoded',
+        body: new URLSearchParams(parameters).toString(),
+        now: clock.now(),
+      })
+    ).response as TokenResult;
 
   return {
     store,

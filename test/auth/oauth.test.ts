@@ -64,6 +64,7 @@ async function openOauthServer(): Promise<OauthServer> {
   registerOauth(app, {
     tokenEndpoint: fixture.endpoint,
     keyring: fixture.keyring,
+    audit: { note: () => undefined },
     tenants: { of: () => tenant() },
     limiter: createRateLimiter({ clock: fixture.clock, settings }),
     clientAddressOf: createClientAddressReader([]),

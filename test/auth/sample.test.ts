@@ -87,7 +87,7 @@ describe('sample of the message API', () => {
       plainHttp: () => true,
       managementTokenSeconds: 60,
     });
-    const { status, body } = await endpoint.issue({
+    const { response } = await endpoint.issue({
       tenant,
       authorization: undefined,
       contentType: 'application/x-www-form-urlencoded',
@@ -100,8 +100,8 @@ describe('sample of the message API', () => {
       now: clock.now(),
     });
     keyring.close();
-    assert.equal(status, 200);
-    const claims = decodeJwt((body as { access_token: string }).access_token);
+    assert.equal(response.status, 200);
+    const claims = decodeJwt((response.body as { access_token: string }).access_token);
     assert.deepEqual(claims['permissions'], ['read:admin-messages']);
     assert.equal(claims['scope'], undefined);
     assert.equal(claims.aud, audience);

@@ -33,10 +33,14 @@ function requestToken(
 }
 
 /** Sends a body as it is. */
-function send(body: string, contentType?: string, authorization?: string): Promise<TokenResult> {
+async function send(
+  body: string,
+  contentType?: string,
+  authorization?: string,
+): Promise<TokenResult> {
   const { tenant, clock } = fixture;
   const request = { tenant, authorization, contentType, body, now: clock.now() };
-  return fixture.endpoint.issue(request) as Promise<TokenResult>;
+  return (await fixture.endpoint.issue(request)).response as TokenResult;
 }
 
 function refused(status: number, error: string, description: string): TokenResult {

@@ -399,6 +399,62 @@ describe('access', () => {
   });
 });
 
+describe('the audit log', () => {
+  test('entries of changes are listed over pages, filtered and read', async () => {
+    const { id } = await createStream('https://hooks.example.net/');
+    await client.eventStreams.update(id, { name: freshName() });
+    await client.eventStreams.delete(id);
+    const about = { queryParams: { target: id, types: 'sapi' } };
+    const page = await client.logs.list({ per_page: 2 }, about);
+    const [newest] = page.data;
+    const descriptions: (string | undefined)[] = [];
+    for await (const { description } of page) descriptions.push(description ?? undefined);
+    assert.deepEqual(descriptions, [
+      'Delete an event stream',
+      'Update an event stream',
+      'Create an event stream',
+    ]);
+    assert.ok(newest?.log_id);
+    const entry = await client.logs.get(newest.log_id);
+    assert.deepEqual(entry, newest);
+    assert.equal(entry.client_id, bootstrapClient.id);
+    assert.equal(entry.type, 'sapi');
+    assert.deepEqual(entry.details, {
+      method: 'DELETE',
+      path: `/api/v2/event-streams/${id}`,
+      targets: [id],
+    });
+  });
+
+  test('entries of a bare list, with the fields that are asked for, and from a checkpoint', async () => {
+    const { id } = await createStream('https://hooks.example.net/');
+    await client.eventStreams.delete(id);
+    const request = { include_totals: false, fields: 'log_id,type', include_fields: true };
+    const bare = await client.logs.list(request, { queryParams: { target: id } });
+    assert.equal((bare.response as unknown as object[]).length, 2);
+    const take = { queryParams: { target: id, take: 1 } };
+    const first = (await client.logs.list({ sort: 'date:-1' }, take)).response;
+    const { next } = first as unknown as { next: string };
+    const from = { queryParams: { target: id, from: next } };
+    const { data } = await client.logs.list({}, from);
+    assert.deepEqual(
+      data.map(({ description }) => description),
+      ['Create an event stream'],
+    );
+  });
+
+  test('an unknown entry and a search are refused', async () => {
+    await assert.rejects(
+      async () => client.logs.get('log_nothing'),
+      (error) => isRefusal(error, Management.NotFoundError, 404, 'inexistent_log'),
+    );
+    await assert.rejects(
+      async () => client.logs.list({ search: 'robot' }),
+      (error) => isRefusal(error, Management.BadRequestError, 400, 'invalid_query_string'),
+    );
+  });
+});
+
 describe('the events of the tenant', () => {
   /** Reads `count` messages about a user, then disconnects. */
   async function read(

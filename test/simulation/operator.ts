@@ -182,7 +182,7 @@ export function createOperator(
       if (stream === undefined || oracle.existing().length < 2) return;
       stream.isBeingDeleted = true;
       request(`receives a request to delete ${stream.label}`, (process) =>
-        removeStream(process, { tenant: stream.log.tenant, stream: stream.id }),
+        removeStream(process, { tenant: stream.log.tenant, stream: stream.id }, process.store),
       );
     },
     redeliver: ({ stream: number, pick }) => {

@@ -128,14 +128,16 @@ export function unauthorized(domain: string, message: string): Problem {
 /** The message of a request without bearer credentials. */
 export const missingAuthentication = 'Missing authentication';
 
-/** Returns 403 for a token without any of `scopes`, or without all scopes that it would grant. */
-export function forbiddenScope(scopes: readonly string[]): Problem {
-  return new Problem(
-    403,
-    `Insufficient scope; expected any of: ${scopes.join(',')}`,
-    'insufficient_scope',
-    { 'www-authenticate': `Bearer error="insufficient_scope", scope="${scopes.join(' ')}"` },
-  );
+/** 403 for a token without any of `scopes`, or without all scopes that it would grant. */
+export class ForbiddenScope extends Problem {
+  readonly scopes: readonly string[];
+
+  constructor(scopes: readonly string[]) {
+    super(403, `Insufficient scope; expected any of: ${scopes.join(',')}`, 'insufficient_scope', {
+      'www-authenticate': `Bearer error="insufficient_scope", scope="${scopes.join(' ')}"`,
+    });
+    this.scopes = scopes;
+  }
 }
 
 /** Returns 405; `methods` are those that the path has. */

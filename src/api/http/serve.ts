@@ -1,4 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { RandomBytes } from '../../core/clock.ts';
+import { makeId } from '../../core/ids.ts';
 import { runInSlices, runSync, type Slices, yieldToEventLoop } from '../../core/slices.ts';
 import { traceOf } from '../../core/trace.ts';
 import {
@@ -10,11 +12,13 @@ import {
   refuseLoneSurrogates,
 } from './body.ts';
 import type { MemoryPool } from './memory-pool.ts';
+import { acceptedEntry, forbidden, isAudited, type Sender } from '../audit-entry.ts';
+import type { AuditRecorder } from '../audit-recorder.ts';
 import { type Authenticator, type AuthContext, authorize } from '../authenticate.ts';
 import { createCallerGuard } from '../guard.ts';
-import type { OperationResponse, BodyRule, Call, Operation } from '../operation.ts';
+import type { OperationResponse, BodyRule, Call, Caller, Operation } from '../operation.ts';
 import { exchangeOf, releaseExchange, setExchange } from './exchange.ts';
-import { badBody, notFound, tooManyRequests } from './problem.ts';
+import { ForbiddenScope, badBody, notFound, tooManyRequests } from './problem.ts';
 import { queryOf } from './query.ts';
 import { rejectMalformedPath } from './path.ts';
 import { slicedJson } from './sliced-json.ts';
@@ -42,6 +46,8 @@ export interface ServeDeps {
   readonly open: () => boolean;
   /** Limit of bodies that have none of their own. */
   readonly bodyBytesMax: number;
+  readonly audit: Pick<AuditRecorder, 'note'>;
+  readonly random: RandomBytes;
 }
 
 /**
@@ -83,8 +89,7 @@ function admit(deps: ServeDeps, operation: Operation): Phase {
     const context = await deps.authenticator.authenticate(request, reply, operation);
     // The router lets a parameter be empty.
     if (Object.values(request.params as object).includes('')) throw notFound('Not Found');
-    const caller = authorize(context, operation);
-    operation.admit?.({ tenant: context.tenant, caller });
+    const caller = callerOf(deps, operation, request, context);
     setExchange(request, { context, caller });
     if (queryOfOperation(operation) !== undefined) request.query = queryOf(request.raw.url ?? '');
   };
@@ -133,11 +138,17 @@ function unlessNull(check: Check): Check {
 
 function respond(deps: ServeDeps, operation: Operation): Phase<FastifyReply> {
   const parseBody = operation.body && bodyParser(operation.body);
+  const audited = isAudited(operation);
+  const notedBy = (request: FastifyRequest, context: AuthContext) => (error: unknown) => {
+    noteForbidden(deps, operation, request, context, error);
+    throw error;
+  };
   return async (request, reply) => {
     const { context, raw } = exchangeOf(request);
     const body = (await parseBody?.(raw)) ?? undefined;
     const call = callOf(deps, operation, request, reply, body);
-    const result = await resultOf(deps, operation, context, call);
+    const response = resultOf(deps, operation, context, call);
+    const result = await (audited ? response.catch(notedBy(request, context)) : response);
     releaseExchange(request);
     if (result.extraEvents !== undefined && result.extraEvents > 0) {
       const rate = deps.limiter.spendOfTenant(context.tenant.id, result.extraEvents);
@@ -157,22 +168,58 @@ function respond(deps: ServeDeps, operation: Operation): Phase<FastifyReply> {
   };
 }
 
+function callerOf(
+  deps: ServeDeps,
+  operation: Operation,
+  request: FastifyRequest,
+  context: AuthContext,
+): Caller {
+  try {
+    const caller = authorize(context, operation);
+    operation.admit?.({ tenant: context.tenant, caller });
+    return caller;
+  } catch (error) {
+    noteForbidden(deps, operation, request, context, error);
+    throw error;
+  }
+}
+
+/** Records a request in the audit log that lacks scopes, if it would be recorded with them. */
+function noteForbidden(
+  { audit }: ServeDeps,
+  operation: Operation,
+  request: FastifyRequest,
+  context: AuthContext,
+  error: unknown,
+): void {
+  if (!(error instanceof ForbiddenScope) || !isAudited(operation)) return;
+  audit.note(forbidden(operation, request.params, senderOf(request, context), error.scopes));
+}
+
+function senderOf(
+  { headers }: FastifyRequest,
+  { tenant, authentication, address }: AuthContext,
+): Sender {
+  const clientId = authentication.kind === 'verified' ? authentication.token.clientId : undefined;
+  return { tenant: tenant.id, clientId, address, userAgent: headers['user-agent'] };
+}
+
 function callOf(
-  { authenticator }: ServeDeps,
+  { authenticator, random }: ServeDeps,
   operation: Operation,
   request: FastifyRequest,
   reply: FastifyReply,
   body: unknown,
 ): Call {
   const { context, caller, raw } = exchangeOf(request);
-  const { headers } = request;
+  const { headers, params } = request;
   const { tenant, now } = context;
   const { authorization } = headers;
   return {
     tenant,
     caller,
     now,
-    params: request.params,
+    params,
     query: request.query,
     body,
     mediaType: raw?.mediaType ?? '',
@@ -180,6 +227,10 @@ function callOf(
     isGone: () => reply.raw.destroyed,
     trace: traceOf(onlyOne(headers['traceparent'])),
     header: (name) => headers[name]?.toString(),
+    entry: (...targets) => ({
+      ...acceptedEntry(operation, { params, body }, senderOf(request, context), targets),
+      id: makeId('log_', now, random),
+    }),
     access: {
       token: authorization ?? '',
       stillValid: () => authenticator.stillValid(tenant, authorization, operation),

@@ -1,0 +1,68 @@
+import type { AuditEntry, AuditType } from '../core/audit-log.ts';
+import { keyedId } from '../core/ids.ts';
+import { addressKey } from '../core/rate.ts';
+
+/** Something that changed nothing in the store. */
+export interface Happened extends Omit<AuditEntry, 'id' | 'type'> {
+  readonly type: Extract<AuditType, 'fapi' | 'seccft' | 'feccft'>;
+  /** What makes it equal to others of its type, client and address. */
+  readonly what: string;
+  /** The address as it arrived. */
+  readonly address: string;
+}
+
+/** Bounds of docs/audit-log.md#bounds. */
+export interface AuditBounds {
+  /** Equal ones within a minute that have an entry each. */
+  readonly singlyMax: Readonly<Record<Happened['type'], number>>;
+  /** New entries of a tenant in a minute. */
+  readonly entriesMax: Readonly<Record<Happened['type'], number>>;
+  /** Kinds that are told apart in a minute, of all tenants. */
+  readonly kindsMax: number;
+}
+
+/**
+ * How something is recorded: in an entry of its own, added to the entry with this id, or added to the
+ * entry of everything beyond the bounds.
+ */
+export type Recording =
+  | { readonly as: 'own' }
+  | { readonly as: 'equal'; readonly id: string }
+  | { readonly as: 'further'; readonly id: string };
+
+/** Counts what happens within a minute of the clock. */
+export interface AuditMinute {
+  /** @param mayAdd false where no further entry can be held */
+  decide(happened: Happened, minute: number, mayAdd: boolean): Recording;
+}
+
+export function createAuditMinute({ singlyMax, entriesMax, kindsMax }: AuditBounds): AuditMinute {
+  let current = 0;
+  /** By the ids that equal ones have in this minute: on every node the same. */
+  const counts = new Map<string, number>();
+  const entries = new Map<string, number>();
+  return {
+    decide: ({ tenant, type, clientId = '', what, address }, minute, mayAdd) => {
+      if (minute !== current) {
+        current = minute;
+        counts.clear();
+        entries.clear();
+      }
+      const common = [type, String(tenant), String(minute)];
+      const id = keyedId('log_', [...common, clientId, what, addressKey(address)]);
+      const count = counts.get(id) ?? 0;
+      // The first one beyond those adds an entry, too.
+      const isNew = count <= singlyMax[type];
+      if (isNew) {
+        const owner = `${type} ${tenant}`;
+        const ofOwner = entries.get(owner) ?? 0;
+        if (!mayAdd || ofOwner >= entriesMax[type] || counts.size >= kindsMax) {
+          return { as: 'further', id: keyedId('log_', common) };
+        }
+        entries.set(owner, ofOwner + 1);
+      }
+      counts.set(id, count + 1);
+      return count < singlyMax[type] ? { as: 'own' } : { as: 'equal', id };
+    },
+  };
+}
