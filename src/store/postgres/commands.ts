@@ -72,7 +72,7 @@ export function boundedText(
 ): TemplateStringsArray {
   const cached = boundedTexts.get(strings);
   if (cached !== undefined) return cached;
-  const lengths = columns.map((column) => `octet_length(${column})`).join(' + ');
+  const lengths = columns.map((column) => `coalesce(octet_length(${column}), 0)`).join(' + ');
   const before = `
     select * from (
       select page.*, count(*) over () as found, row_number() over (order by ${order}) as number,
