@@ -142,45 +142,47 @@ function* keysOf(
   take: number,
 ): Command<AuditKey[]> {
   const types = filter.types === undefined ? auditTypes : new Set(filter.types);
-  const range = { ...filter, tenant, after, take };
+  // One upper bound: SQLite begins at the first of two, and would read all between them.
+  const end = { at: filter.to ?? Number.MAX_SAFE_INTEGER, id: '' };
+  const before = end.at <= after.at ? end : after;
+  const range = { ...filter, tenant, before, take };
   const found = yield* together(...[...types].map((type) => keysOfType(range, type)));
   return found.flat().toSorted(newestFirst).slice(0, take);
 }
 
 interface KeyRange extends AuditFilter {
   readonly tenant: number;
-  readonly after: AuditKey;
+  readonly before: AuditKey;
   readonly take: number;
 }
 
 function keysOfType(range: KeyRange, type: AuditType): Statement<AuditKey[]> {
-  const { tenant, client, target, after, take } = range;
-  const { from = Number.MIN_SAFE_INTEGER, to = Number.MAX_SAFE_INTEGER } = range;
+  const { tenant, client, target, before, take, from = Number.MIN_SAFE_INTEGER } = range;
   if (target !== undefined && client !== undefined) {
     return sql.all`
       select at, id from audit_targets
       where tenant = ${tenant} and target = ${target} and client = ${client} and type = ${type}
-        and (at, id) < (${after.at}, ${after.id}) and at >= ${from} and at < ${to}
+        and (at, id) < (${before.at}, ${before.id}) and at >= ${from}
       order by at desc, id desc limit ${take}`;
   }
   if (target !== undefined) {
     return sql.all`
       select at, id from audit_targets
       where tenant = ${tenant} and target = ${target} and type = ${type}
-        and (at, id) < (${after.at}, ${after.id}) and at >= ${from} and at < ${to}
+        and (at, id) < (${before.at}, ${before.id}) and at >= ${from}
       order by at desc, id desc limit ${take}`;
   }
   if (client !== undefined) {
     return sql.all`
       select at, id from audit_log
       where tenant = ${tenant} and client = ${client} and type = ${type}
-        and (at, id) < (${after.at}, ${after.id}) and at >= ${from} and at < ${to}
+        and (at, id) < (${before.at}, ${before.id}) and at >= ${from}
       order by at desc, id desc limit ${take}`;
   }
   return sql.all`
     select at, id from audit_log
     where tenant = ${tenant} and type = ${type}
-      and (at, id) < (${after.at}, ${after.id}) and at >= ${from} and at < ${to}
+      and (at, id) < (${before.at}, ${before.id}) and at >= ${from}
     order by at desc, id desc limit ${take}`;
 }
 
