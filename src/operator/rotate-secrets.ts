@@ -2,6 +2,7 @@ import { dataFolderOf } from '../config.ts';
 import { StartRefused, StoreUnavailable } from '../core/errors.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
 import type { Rotation, RotationStart, RotationStep, SecretStore } from '../store/port/secrets.ts';
+import { operatorEntry } from './audit-log.ts';
 import type { Args, Call, CommandDeps } from './command.ts';
 import { dropFormerKey, prepareKeyFile } from './key-file.ts';
 import { countText } from './table.ts';
@@ -26,11 +27,11 @@ async function rotate(deps: CommandDeps, call: Call): Promise<string> {
   }
   if (config.secretKeys !== undefined) {
     const [target = ''] = secrets.keys();
-    return textOf(secrets, target, await sealAgain(secrets, target, call));
+    return textOf(secrets, target, await sealAgain(deps, target, call));
   }
   const file = { folder: dataFolderOf(config), secrets, random: deps.random };
   const target = await prepareKeyFile(file);
-  const result = await sealAgain(secrets, target, call);
+  const result = await sealAgain(deps, target, call);
   if ('lacking' in result || 'unfinished' in result) return textOf(secrets, target, result);
   const kept = await dropFormerKey(file, target);
   return [
@@ -50,16 +51,27 @@ interface Sealed extends Pick<RotationStep, 'rows' | 'values' | 'broken'> {
 /** Two commands that change to the same key may disturb each other once each. */
 const roundsMax = 3;
 
-async function sealAgain(secrets: SecretStore, target: string, call: Call): Promise<Result> {
+async function sealAgain(deps: CommandDeps, target: string, call: Call): Promise<Result> {
+  const { secrets } = deps.store;
+  const finish = await finishOf(deps, target);
   for (let round = 1; round <= roundsMax; round += 1) {
     const start = await secrets.begin(target);
     if (!('begun' in start)) return start;
-    const sealed = await resumable(() => sealAll(secrets, start.begun, call));
+    const sealed = await resumable(() => sealAll({ ...secrets, finish }, start.begun, call));
     if (sealed !== undefined) return sealed;
   }
   throw new StartRefused(
     'Another leat secrets rotate changes the key at the same time: wait for its end and run this again.',
   );
+}
+
+/** Returns the end of a rotation, which the log of the first tenant records. */
+async function finishOf(deps: CommandDeps, target: string): Promise<SecretStore['finish']> {
+  const { store } = deps;
+  const [first] = await store.tenants.list();
+  if (first === undefined) return store.secrets.finish;
+  const entry = operatorEntry(deps, 'secrets rotate', first.id, [target]);
+  return store.recording(entry).secrets.finish;
 }
 
 /** Returns `undefined` when another command has changed the rotation. */

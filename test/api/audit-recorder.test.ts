@@ -103,6 +103,22 @@ describe('createAuditRecorder', () => {
     );
   });
 
+  test('note: equal refusals on two nodes are one entry, and counts of both add up', async (t) => {
+    const { store, tenant, clock, recorder, entries } = await openFixture(t);
+    const log = { error: () => undefined };
+    const other = createAuditRecorder({ store, clock, random: randomBytes, log });
+    for (let count = 0; count < 5; count += 1) {
+      recorder.note(refusal(tenant));
+      other.note(refusal(tenant));
+      await clock.advance(4000);
+    }
+    await Promise.all([recorder.close(), other.close()]);
+    assert.deepEqual(
+      (await entries()).map(({ count }) => count),
+      [10],
+    );
+  });
+
   test('note: refusals of other clients, reasons and addresses are told apart', async (t) => {
     const { tenant, clock, recorder, entries } = await openFixture(t);
     const others: Partial<Happened>[] = [

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
 import { createStream } from '../helpers/api-client.ts';
@@ -72,6 +73,23 @@ test('leat keys and tenants: their changes are in the audit log, with the comman
       ['leat_operator', 'tenants delete', ['two']],
     ],
   );
+});
+
+test('leat secrets rotate: the first tenant has an entry with the id of the new key', async (t) => {
+  const { tempStore, leat } = await open(t);
+  assert.equal(await leat.stop(), 0);
+  const keys = [randomBytes(32), secretKey].map((key) => key.toString('base64')).join(',');
+  const settings = { ...environment(tempStore), LEAT_SECRET_KEY: keys };
+  const { code, output } = await runLeat(['secrets', 'rotate'], settings);
+  assert.equal(code, 0, output);
+  const key = /with key (\w+)\./.exec(output)?.[1];
+  assert.ok(key, output);
+  const again = await startLeat(tempStore, { LEAT_SECRET_KEY: keys });
+  t.after(() => again.kill());
+  const response = await again.send('GET', `/api/v2/logs?types=leat_operator&target=${key}`);
+  const [entry, ...more] = (await response.json()) as Entry[];
+  assert.deepEqual(more, []);
+  assert.deepEqual(entry?.details, { targets: [key], command: 'secrets rotate' });
 });
 
 /** Returns a token of the client whose credentials a command has printed. */

@@ -14,7 +14,7 @@ import { guardedCommands } from './guarding.ts';
 import { createKeyStore } from './keys.ts';
 import { createLagStore } from './lag.ts';
 import { createOverviewStore, type OverviewDeps } from './overview.ts';
-import { recordingCommands, recordingUserChange } from './recording.ts';
+import { recordingCommands, recordingTransact, recordingUserChange } from './recording.ts';
 import { createReplayStore, type ReplayDeps } from './replays.ts';
 import { createRoleStore } from './roles.ts';
 import type { Runs } from './runs.ts';
@@ -73,6 +73,7 @@ export function createRecordingDirectory(deps: DirectoryDeps, entry: AuditEntry)
   return createDirectory({
     ...deps,
     commands: recordingCommands(deps.commands, entry),
+    transactSame: recordingTransact(deps.transactSame, entry),
     changeUser: recordingUserChange(deps.changeUser, entry),
   });
 }

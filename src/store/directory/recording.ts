@@ -5,10 +5,15 @@ import type { ChangeUser } from './users.ts';
 
 /** Returns commands that record an entry at the end of each transaction that changes something. */
 export function recordingCommands({ read, transact }: Commands, entry: AuditEntry): Commands {
-  return {
-    read,
-    transact: (durability, command) => transact(durability, () => recorded(command(), entry)),
-  };
+  return { read, transact: recordingTransact(transact, entry) };
+}
+
+/** Does the same for transactions of one kind. */
+export function recordingTransact(
+  transact: Commands['transact'],
+  entry: AuditEntry,
+): Commands['transact'] {
+  return (durability, command) => transact(durability, () => recorded(command(), entry));
 }
 
 /** The result of a change that itself finds out what it is about. */

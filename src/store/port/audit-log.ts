@@ -8,6 +8,7 @@ import type { KeyStore } from './keys.ts';
 import type { Page } from './page.ts';
 import type { ReplayStore } from './replays.ts';
 import type { RoleStore } from './roles.ts';
+import type { SecretStore } from './secrets.ts';
 import type { StreamStore } from './streams.ts';
 import type { TenantStore } from './tenants.ts';
 import type { StepQuery } from './upkeep.ts';
@@ -63,6 +64,7 @@ export interface AuditFilter {
 export interface RecordingStore {
   readonly tenants: Pick<TenantStore, 'rename' | 'leave'>;
   readonly keys: Pick<KeyStore, 'add' | 'promote' | 'revoke'>;
+  readonly secrets: Pick<SecretStore, 'finish'>;
   readonly clients: Pick<ClientStore, 'create' | 'update' | 'delete'>;
   readonly apis: Pick<ApiStore, 'create' | 'update' | 'delete'>;
   readonly grants: Pick<GrantStore, 'create' | 'update' | 'delete'>;
