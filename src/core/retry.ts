@@ -63,6 +63,16 @@ export function decide(result: AttemptResult, attempt: number, rules: RetryRules
     : decideByCause(result, nextDelayMs);
 }
 
+/** Returns the text of a response that is stored once its secrets are removed: that of a failure. */
+export function storedTextOf(result: AttemptResult): string {
+  return result.kind === 'response' && !isSuccess(result.status) ? result.text : '';
+}
+
+/** Returns the result with no text of the receiver. */
+export function withoutText(result: AttemptResult): AttemptResult {
+  return result.kind === 'response' ? { ...result, text: '' } : result;
+}
+
 /** The longest wait that a receiver can request with `Retry-After`. */
 export const retryAfterMaxMs = 60_000;
 
@@ -71,7 +81,7 @@ function decideByStatus(
   nextDelayMs: number | undefined,
   { retry4xx, secrets, now }: RetryRules,
 ): Decision {
-  if (status >= 200 && status < 300) return { result: 'delivered', status };
+  if (isSuccess(status)) return { result: 'delivered', status };
   const shown = redact(text, secrets, cut === true);
   const error = shown === '' ? String(status) : `${status} - ${shown}`;
   if (nextDelayMs === undefined || !isRetryable(status, retry4xx)) {
@@ -91,6 +101,10 @@ function decideByCause(
     return { result: 'failed', status: undefined, error };
   }
   return { result: 'retry', status: undefined, error, delayMs: nextDelayMs };
+}
+
+function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300;
 }
 
 /** RFC 9110 section 15: a status outside the five classes is treated as 5xx. */

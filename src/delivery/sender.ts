@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import type { Clock } from '../core/clock.ts';
-import type { AttemptResult } from '../core/retry.ts';
+import type { Clock, Millis } from '../core/clock.ts';
+import { type AttemptResult, storedTextOf, withoutText } from '../core/retry.ts';
 import type { Delivery } from '../core/types.ts';
 import type { StoreTime } from '../store/port/time.ts';
 import type { Backoffs } from './backoffs.ts';
-import { outcomeOf } from './outcome.ts';
+import { aged, outcomeOf } from './outcome.ts';
 import type { ResponseKind } from './pace.ts';
 import type { DeliveryReport } from './report.ts';
 import { prepareRequest, requestTemplateOf } from './request.ts';
@@ -14,6 +14,7 @@ import { type DeliverySettings, leaseMsOf } from './settings.ts';
 import type { Settler } from './settler.ts';
 import type { Slot } from './shares.ts';
 import { createSlowAttempts, type SlowAttempts } from './slow-attempts.ts';
+import { createTextTurns, type TextTurns } from './text-turns.ts';
 import type { Transport } from './http/transport.ts';
 
 /** Begins attempts and passes their outcomes to the settler. */
@@ -56,6 +57,7 @@ export function createSender(deps: SenderDeps): Sender {
 class WebhookSender implements Sender {
   readonly #deps: SenderDeps;
   readonly #slowAttempts: SlowAttempts;
+  readonly #textTurns: TextTurns;
   /** All attempts under way. */
   readonly #underWay = new Set<InFlightAttempt>();
 
@@ -68,6 +70,7 @@ class WebhookSender implements Sender {
       slow: (attempt) => this.#becameSlow(attempt),
       park: (attempt) => this.#park(attempt),
     });
+    this.#textTurns = createTextTurns(clock);
   }
 
   beginFresh(runner: Runner, slot: Slot): void {
@@ -113,6 +116,7 @@ class WebhookSender implements Sender {
 
   close(): void {
     this.#slowAttempts.close();
+    this.#textTurns.close();
   }
 
   #begin(runner: Runner, begun: Begun): InFlightAttempt {
@@ -137,7 +141,7 @@ class WebhookSender implements Sender {
     };
     this.#underWay.add(attempt);
     this.#slowAttempts.watch(attempt);
-    void this.#post(attempt).then((result) => this.#end(attempt, result));
+    void this.#post(attempt).then((result) => this.#ended(attempt, result));
     return attempt;
   }
 
@@ -180,33 +184,49 @@ class WebhookSender implements Sender {
     });
   }
 
-  #end(attempt: InFlightAttempt, result: AttemptResult): void {
-    const { scheduler } = this.#deps;
-    const { runner } = attempt;
+  /** Ends the attempt; one with a text that is stored keeps its slot until the text has its turn. */
+  #ended(attempt: InFlightAttempt, result: AttemptResult): void {
+    const { clock } = this.#deps;
     this.#underWay.delete(attempt);
     attempt.ended = true;
     attempt.startedMs += attempt.request?.waitedMs ?? 0;
-    this.#pace(attempt, responseKindOf(result));
+    const ended = { now: clock.now(), elapsedMs: clock.elapsedMs() };
+    if (storedTextOf(result) === '') {
+      this.#end(attempt, result, ended);
+      return;
+    }
+    this.#textTurns.run(attempt.runner.tenant, (waitedMs) => {
+      this.#end(attempt, waitedMs > textWaitMaxMs ? withoutText(result) : result, ended);
+    });
+  }
+
+  #end(attempt: InFlightAttempt, result: AttemptResult, ended: Ended): void {
+    const { scheduler } = this.#deps;
+    const { runner } = attempt;
+    this.#pace(attempt, responseKindOf(result), ended);
     if (attempt.fresh) runner.freshInFlight -= 1;
     else runner.dueInFlight -= 1;
     if (runner.state === 'gone') attempt.settled = true;
-    else this.#settle(attempt, result);
+    else this.#settle(attempt, result, ended);
     scheduler.release(attempt.slot);
     scheduler.enqueue(runner);
     scheduler.dispatch();
   }
 
-  #pace({ runner, startedMs, isSlow }: InFlightAttempt, response: ResponseKind): void {
-    const { clock, settings, backoffs } = this.#deps;
-    runner.pace.ended(clock.elapsedMs() - startedMs, isSlow, response);
+  #pace(
+    { runner, startedMs, isSlow }: InFlightAttempt,
+    response: ResponseKind,
+    { elapsedMs }: Ended,
+  ): void {
+    const { settings, backoffs } = this.#deps;
+    runner.pace.ended(elapsedMs - startedMs, isSlow, response);
     if (response === 'answered') backoffs.end(runner);
     if (response === 'unanswered' && runner.pace.mustBackOff(settings)) backoffs.begin(runner);
   }
 
-  #settle(attempt: InFlightAttempt, result: AttemptResult): void {
+  #settle(attempt: InFlightAttempt, result: AttemptResult, ended: Ended): void {
     const { clock, time, settings, settler, report } = this.#deps;
     const { runner } = attempt;
-    const ended = { now: clock.now(), elapsedMs: clock.elapsedMs() };
     const outcome = outcomeOf(attempt, result, ended, settings);
     if (attempt.fresh) {
       runner.window.settle(attempt);
@@ -216,7 +236,7 @@ class WebhookSender implements Sender {
     if (outcome.result === 'retry' && publishedAt !== undefined) {
       (runner.retriesPublishedAt ??= new Map()).set(event.id, publishedAt);
     }
-    settler.add(runner, outcome);
+    settler.add(runner, aged(outcome, clock.elapsedMs() - ended.elapsedMs));
     const sincePublishedMs = publishedAt === undefined ? undefined : time.now() - publishedAt;
     report(reportOf(runner, outcome, sincePublishedMs));
   }
@@ -226,6 +246,15 @@ type Begun = Pick<
   InFlightAttempt,
   'event' | 'publishedAt' | 'kind' | 'attempt' | 'fresh' | 'hasRow' | 'slot'
 >;
+
+/** When the response of an attempt had arrived, or its error. */
+interface Ended {
+  readonly now: Millis;
+  readonly elapsedMs: number;
+}
+
+/** The text of a response that waited longer is not stored: the row of the attempt is leased for little longer. */
+const textWaitMaxMs = 1000;
 
 function responseKindOf(result: AttemptResult): ResponseKind {
   if (result.kind === 'response') return 'answered';
