@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
+import { guardRequests } from '../api/http/request-guard.ts';
+import type { Clock } from '../core/clock.ts';
 import { partsOfTarget, statusOfHead } from '../core/request-head.ts';
 import type { Metrics } from './metrics.ts';
 
@@ -8,6 +10,7 @@ export interface MetricsServerDeps {
   readonly metrics: Pick<Metrics, 'text' | 'contentType'>;
   /** Receives why a text could not be created; Prometheus repeats the scrape. */
   readonly report: (error: unknown) => void;
+  readonly clock: Pick<Clock, 'elapsedMs' | 'after'>;
 }
 
 /** An HTTP server that serves only `/metrics`. */
@@ -25,22 +28,27 @@ const serverLimits = {
   connectionsCheckingInterval: 2_000,
 };
 const connectionsMax = 100;
+/** A connection without traffic, for example because the responses are not read, is closed. */
+const idleMs = 80_000;
 
 /** Starts to listen. Rejects with the error of the system when that fails. */
 export async function openMetricsServer(
   deps: MetricsServerDeps,
   { host, port }: { readonly host: string; readonly port: number },
 ): Promise<MetricsServer> {
-  const text = sharedText(deps.metrics);
+  const body = sharedBody(deps.metrics);
   const server = createServer(serverLimits, (request, response) => {
-    void respond(request, response, { ...deps, text });
+    void respond(request, response, { ...deps, body });
   });
+  server.setTimeout(idleMs);
   server.maxConnections = connectionsMax;
   server.on('connect', (_request: IncomingMessage, socket: Socket) => {
     // Node has removed its own listener.
     socket.on('error', () => {});
     socket.end(tunnelRejection, 'latin1', () => socket.destroy());
   });
+  // Before a response is read, one connection could request any number of them.
+  guardRequests(server, { clock: deps.clock, reject: () => {} });
   server.listen(port, host);
   await once(server, 'listening');
   // The system failed to accept a connection; the next one may succeed.
@@ -58,12 +66,12 @@ export async function openMetricsServer(
 const tunnelRejection =
   'HTTP/1.1 405 Method Not Allowed\r\nallow: GET, HEAD\r\ncontent-length: 0\r\nconnection: close\r\n\r\n';
 
-/** Concurrent requests share one text, so that many of them cost no more. */
-function sharedText({ text }: MetricsServerDeps['metrics']): () => Promise<string> {
-  let pending: Promise<string> | undefined;
-  const make = async (): Promise<string> => {
+/** Concurrent requests share one body, so that many of them cost no more. */
+function sharedBody({ text }: MetricsServerDeps['metrics']): () => Promise<Buffer> {
+  let pending: Promise<Buffer> | undefined;
+  const make = async (): Promise<Buffer> => {
     try {
-      return await text();
+      return Buffer.from(await text());
     } finally {
       pending = undefined;
     }
@@ -74,7 +82,7 @@ function sharedText({ text }: MetricsServerDeps['metrics']): () => Promise<strin
 async function respond(
   { url: target = '', method = '', httpVersion, rawHeaders }: IncomingMessage,
   response: ServerResponse,
-  { metrics, text, report }: MetricsServerDeps & { readonly text: () => Promise<string> },
+  deps: MetricsServerDeps & { readonly body: () => Promise<Buffer> },
 ): Promise<void> {
   const reject = (status: number, message: string): void => {
     // The rest of the request is not read.
@@ -93,16 +101,16 @@ async function respond(
     return reject(405, 'Only GET and HEAD are allowed.');
   }
   try {
-    const body = Buffer.from(await text());
+    const body = await deps.body();
     response.writeHead(200, {
-      'content-type': metrics.contentType,
+      'content-type': deps.metrics.contentType,
       'content-length': body.length,
       'cache-control': 'no-store',
       'x-content-type-options': 'nosniff',
     });
     response.end(method === 'HEAD' ? undefined : body);
   } catch (error) {
-    report(error);
+    deps.report(error);
     reject(500, 'The metrics could not be made.');
   }
 }

@@ -42,7 +42,7 @@ export async function openMetrics(
   });
   const report = (error: unknown): void =>
     log.error({ err: error }, 'the metrics could not be collected');
-  const server = await openMetricsServer({ metrics, report }, { host, port }).catch(
+  const server = await openMetricsServer({ metrics, report, clock }, { host, port }).catch(
     (error: unknown) => {
       const variables = { hostVariable: 'LEAT_METRICS_HOST', portVariable: 'LEAT_METRICS_PORT' };
       throw listenRefusal(error, { host, port, ...variables });

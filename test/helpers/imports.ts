@@ -162,7 +162,7 @@ const rules: readonly Rule[] = [
   { files: 'upkeep/', own: ['core/', 'store/port/', 'alerting/'], packages: ['pino'] },
   {
     files: 'metrics/',
-    own: ['core/', 'store/port/'],
+    own: ['api/http/request-guard.ts', 'core/', 'store/port/'],
     types: ['delivery/'],
     packages: ['prom-client', ...NETWORK, ...HTTP],
   },

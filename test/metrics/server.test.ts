@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
+import { systemClock } from '../../src/clock.ts';
 import { openMetricsServer } from '../../src/metrics/server.ts';
 import { exchange, readToEnd } from '../helpers/exchange.ts';
 import { freePort } from '../helpers/leat.ts';
@@ -23,7 +24,10 @@ async function openFixture(
   const reported: unknown[] = [];
   const metrics = { contentType, text };
   const report = (error: unknown): void => void reported.push(error);
-  const server = await openMetricsServer({ metrics, report }, { host: '127.0.0.1', port });
+  const server = await openMetricsServer(
+    { metrics, report, clock: systemClock },
+    { host: '127.0.0.1', port },
+  );
   t.after(() => server.close());
   return { url: `http://127.0.0.1:${port}`, port, reported };
 }
@@ -131,6 +135,15 @@ describe('the metrics server', () => {
     assert.equal(await scrape(), `leat_made ${made}\n`);
   });
 
+  test('the metrics server closes a connection that sends too many requests before the responses', async (t) => {
+    const { port, url } = await openFixture(t);
+    const sent = 'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(99);
+    const last = 'GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n';
+    const { statuses } = await readToEnd(port, sent + last);
+    assert.ok(statuses.length <= 64, `${statuses.length} responses`);
+    assert.equal((await fetch(`${url}/metrics`)).status, 200);
+  });
+
   test('the metrics server reports that a text could not be created, and creates the next one', async (t) => {
     let fails = true;
     const { url, reported } = await openFixture(t, () =>
@@ -148,7 +161,10 @@ describe('the metrics server', () => {
     const { port } = await openFixture(t);
     const metrics = { contentType, text: () => Promise.resolve('') };
     await assert.rejects(
-      openMetricsServer({ metrics, report: () => {} }, { host: '127.0.0.1', port }),
+      openMetricsServer(
+        { metrics, report: () => {}, clock: systemClock },
+        { host: '127.0.0.1', port },
+      ),
       { code: 'EADDRINUSE' },
     );
   });
@@ -157,7 +173,7 @@ describe('the metrics server', () => {
     const port = await freePort();
     const metrics = { contentType, text: () => Promise.withResolvers<string>().promise };
     const server = await openMetricsServer(
-      { metrics, report: () => {} },
+      { metrics, report: () => {}, clock: systemClock },
       { host: '127.0.0.1', port },
     );
     const socket = connect(port, '127.0.0.1');
