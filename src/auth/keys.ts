@@ -151,14 +151,18 @@ export async function revokeKey(
   { now, entry }: { now: Millis; entry?: MakeEntry | undefined },
 ): Promise<'revoked' | 'unknown'> {
   const present = await store.keys.list(tenant, now);
-  if (!present.some((key) => key.kid === kid)) return 'unknown';
+  const recorded = keysOf(store, entry?.(tenant, [kid]));
+  if (!present.some((key) => key.kid === kid)) {
+    // One that does not open is not listed, and signs nothing.
+    return (await recorded.revoke(tenant, kid)) ? 'revoked' : 'unknown';
+  }
   const signed = signerOf(present, now)?.kid === kid;
   const newest = present.find((key) => key.kid !== kid);
   const signsFrom = signed || newest === undefined ? now : Math.max(now, newest.signsFrom);
   // The successor comes first, so that a signing key exists at every moment.
   if (newest === undefined) await addKey(store, tenant, { now, signsFrom });
   else if (signed) await store.keys.promote(tenant, newest.kid, signsFrom);
-  await keysOf(store, entry?.(tenant, [kid])).revoke(tenant, kid);
+  await recorded.revoke(tenant, kid);
   // A key that is the newest again no longer expires; the store can see that only now.
   const ending = newest?.expiresAt !== undefined;
   if (ending) await store.keys.promote(tenant, newest.kid, signsFrom);

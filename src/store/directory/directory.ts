@@ -11,7 +11,7 @@ import { createDeliveryStore } from './deliveries.ts';
 import { createFailureStore, type FailureReader } from './failures.ts';
 import { createGrantStore } from './grants.ts';
 import { guardedCommands } from './guarding.ts';
-import { createKeyStore } from './keys.ts';
+import { createKeyStore, type KeyStoreDeps } from './keys.ts';
 import { createLagStore } from './lag.ts';
 import { createOverviewStore, type OverviewDeps } from './overview.ts';
 import { recordingCommands, recordingTransact, recordingUserChange } from './recording.ts';
@@ -34,6 +34,7 @@ export interface DirectoryDeps {
   readonly commands: Commands;
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
+  readonly report: KeyStoreDeps['report'];
   readonly removals: TenantDeps['removals'];
   readonly engine: OverviewDeps['engine'];
   readonly runs: Runs;

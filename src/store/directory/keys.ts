@@ -2,26 +2,43 @@ import type { Millis } from '../../core/clock.ts';
 import type { SigningKey } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { KeyStore } from '../port/keys.ts';
-import type { Seal } from '../seal.ts';
+import { type Seal, SealBroken } from '../seal.ts';
 import { type Place, placeIn } from '../sealed-columns.ts';
 import { type Command, type Commands, Lock, sql } from './command.ts';
 import { sealerOf, sealingRow } from './sealing.ts';
 
-/** Creates the store of the keys that sign access tokens. It seals the private parts at rest. */
-export function createKeyStore({
-  commands,
-  seal,
-  hint,
-}: {
+export interface KeyStoreDeps {
   readonly commands: Commands;
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
-}): KeyStore {
+  /** Receives each key that does not open, once. */
+  readonly report: (error: unknown) => void;
+}
+
+/** Creates the store of the keys that sign access tokens. It seals the private parts at rest. */
+export function createKeyStore({ commands, seal, hint, report }: KeyStoreDeps): KeyStore {
   const { read, transact } = commands;
+  const reported = new Set<string>();
+  const reportOnce = (tenant: number, kid: string, error: SealBroken): void => {
+    const key = `${tenant} ${kid}`;
+    if (reported.has(key)) return;
+    reported.add(key);
+    const text = `Signing key ${kid} of tenant ${tenant} is not used: ${error.message}`;
+    report(new SealBroken(text, { cause: error.cause }));
+  };
   return {
     list: async (tenant, now) => {
       const rows = await read(list(tenant, now));
-      return rows.map((row) => keyOf(seal, tenant, row));
+      return rows.flatMap((row) => {
+        try {
+          return [keyOf(seal, tenant, row)];
+        } catch (error) {
+          if (!(error instanceof SealBroken)) throw error;
+          // The other keys sign and verify; without any, a start or a rotation adds one.
+          reportOnce(tenant, row.kid, error);
+          return [];
+        }
+      });
     },
     add: async (key, formerExpiresAt) => {
       await transact('durable', () => add(seal, key, formerExpiresAt));

@@ -2,7 +2,7 @@ import type { Millis } from '../../core/clock.ts';
 import type { SigningKey } from '../../core/types.ts';
 
 export interface KeyStore {
-  /** Returns the keys, newest first, without expired ones. */
+  /** Returns the keys, newest first, without expired ones and without those that do not open. */
   list(tenant: number, now: Millis): Promise<SigningKey[]>;
   /** Adds a key, and sets the instant from which the earlier ones are no longer published. */
   add(key: Omit<SigningKey, 'expiresAt'>, formerExpiresAt: Millis): Promise<void>;

@@ -252,11 +252,15 @@ function directoryOf(pools: Pools, deps: PartDeps): Directory & Pick<Store, 'rec
   };
 }
 
-function directoryDepsOf(db: Database, { identity, seal, hint, defer }: PartDeps): DirectoryDeps {
+function directoryDepsOf(
+  db: Database,
+  { identity, seal, hint, defer, report }: PartDeps,
+): DirectoryDeps {
   return {
     commands: createCommands(db),
     seal,
     hint,
+    report,
     removals,
     engine: engineOverview(db),
     runs: runSteps,

@@ -99,6 +99,7 @@ export function createSqliteStore(
     commands: createCommands(db),
     seal,
     hint,
+    report,
     defer,
     clock,
     time,
@@ -123,7 +124,7 @@ export function createSqliteStore(
       append: (tenant, events) => writes.observe(log.append(tenant, events)),
     },
     deliveries: { ...directory.deliveries, ...createDeliveryStore(shared) },
-    ownership: createOwnershipStore({ ...shared, report, bindSeals: () => bindSeals(db, seal) }),
+    ownership: createOwnershipStore({ ...shared, bindSeals: () => bindSeals(db, seal) }),
     upkeep: { ...directory.upkeep, ...createUpkeepStore({ ...shared, connection }) },
     copy: createCopy(connection),
     time,
@@ -147,7 +148,7 @@ function bindSeals(db: Database, seal: Seal): void {
 
 /** Returns what the parts need that both engines share. */
 function directoryDepsOf(
-  deps: Pick<DirectoryDeps, 'commands' | 'seal' | 'hint' | 'changeUser' | 'defer'> & {
+  deps: Pick<DirectoryDeps, 'commands' | 'seal' | 'hint' | 'report' | 'changeUser' | 'defer'> & {
     readonly db: Database;
     readonly time: StoreTime;
   },
