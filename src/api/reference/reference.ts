@@ -1,14 +1,13 @@
 import { readFileSync } from 'node:fs';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { asset } from '../../core/asset.ts';
-import type { Tenant } from '../../core/types.ts';
 import { hashOf, staticFile, type StaticFile, withoutDataUrls } from '../http/static-files.ts';
 import type { Authenticator } from '../authenticate.ts';
 import { htmlHeaders } from '../http/html.ts';
-import { openapiDocument } from './openapi.ts';
+import { createDocuments } from './document.ts';
 import type { Operation } from '../operation.ts';
 import type { ClientAddress } from '../http/client-address.ts';
-import { send } from '../http/respond.ts';
+import { sendPieces } from '../http/respond.ts';
 import type { ApiSettings } from '../settings.ts';
 
 export interface ReferenceDeps {
@@ -39,20 +38,13 @@ export function registerReference(app: FastifyInstance, deps: ReferenceDeps): vo
 }
 
 function registerDocument(app: FastifyInstance, deps: ReferenceDeps): void {
-  const { operations, settings } = deps;
-  const texts = new Map<string, string>();
-  const textOf = ({ domain }: Tenant): string => {
-    const text =
-      texts.get(domain) ??
-      JSON.stringify(
-        openapiDocument({ operations, domain, plainHttp: settings.plainHttp(domain) }),
-      );
-    texts.set(domain, text);
-    return text;
-  };
+  const { authenticator, operations, settings } = deps;
+  const documentOf = createDocuments(operations);
   app.get('/api/v2/openapi.json', async (request, reply) => {
-    const { tenant } = await deps.authenticator.authenticate(request, reply);
-    return send(reply, 200, { json: textOf(tenant) });
+    const { domain } = (await authenticator.authenticate(request, reply)).tenant;
+    const pieces = documentOf({ domain, plainHttp: settings.plainHttp(domain) });
+    const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+    return sendPieces(reply, 200, { 'content-length': String(length) }, pieces);
   });
 }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { Compile } from 'typebox/compile';
+import { createDocuments } from '../../../src/api/reference/document.ts';
 import { openapiDocument } from '../../../src/api/reference/openapi.ts';
 import { describedOperations } from '../../../src/api/operations.ts';
 import { managementScopes } from '../../../src/auth/scopes.ts';
@@ -102,6 +103,29 @@ describe('the OpenAPI document', () => {
     for (const [name, schema] of Object.entries(document.components.schemas)) {
       assert.equal(typeof schema, 'object', name);
     }
+  });
+});
+
+describe('the documents of tenants', () => {
+  const documentOf = createDocuments(describedOperations());
+  const named = (domain: string) => documentOf({ domain, plainHttp: true });
+
+  test('documents: each has the domain of its tenant', () => {
+    for (const [domain, plainHttp] of [
+      ['localhost:8080', true],
+      ['leat.example.com', false],
+    ] as const) {
+      const text = Buffer.concat(documentOf({ domain, plainHttp })).toString('utf8');
+      const operations = describedOperations();
+      assert.equal(text, JSON.stringify(openapiDocument({ operations, domain, plainHttp })));
+    }
+  });
+
+  test('documents: those of two tenants share all bytes but the domain', () => {
+    const [one, other] = [named('one.example.com'), named('other.example.com')];
+    const own = one.filter((piece) => !other.includes(piece));
+    assert.deepEqual([...new Set(own.map(String))], ['one.example.com']);
+    assert.ok(own.length > 1);
   });
 });
 
