@@ -42,15 +42,22 @@ export async function writeSecretKeys(
   await writeDataFile({ folder, name: names.secretKey, text: textOf(keys) }, random);
 }
 
-/** Keeps a key that `secret.key` has no longer, in a file with its id; returns the path. */
+/**
+ * Keeps a key that `secret.key` has no longer, in a file with its id; returns the path. Throws
+ * `StartRefused` when the file has another text: the key would be lost.
+ */
 export async function keepFormerKey(
   folder: string,
   { id, key }: { readonly id: string; readonly key: Uint8Array },
   random: RandomBytes,
 ): Promise<string> {
   const name = `${names.secretKey}.${id}`;
-  await createDataFile({ folder, name, text: textOf([key]) }, random);
-  return join(folder, name);
+  const [text, path] = [textOf([key]), join(folder, name)];
+  const kept = await createDataFile({ folder, name, text }, random);
+  if (kept.trim() === text.trim()) return path;
+  throw new StartRefused(
+    `LEAT_SECRET_KEY: ${path} does not hold key ${id}: move it away, then run leat secrets rotate again`,
+  );
 }
 
 function textOf(keys: readonly Uint8Array[]): string {

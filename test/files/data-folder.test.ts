@@ -73,12 +73,16 @@ describe('loadOrCreateSecretKeys', () => {
     assert.equal((await stat(join(folder, 'secret.key'))).mode & 0o777, 0o600);
   });
 
-  test('keepFormerKey: never replaces a file of the same name', async (t) => {
+  test('keepFormerKey: keeps a file of the same name, and refuses one with another text', async (t) => {
     const folder = await freshFolder(t);
     const [key, other] = [new Uint8Array(32).fill(1), new Uint8Array(32).fill(2)];
     const path = await keepFormerKey(folder, { id: 'abc', key }, random);
     assert.equal(path, join(folder, 'secret.key.abc'));
-    await keepFormerKey(folder, { id: 'abc', key: other }, random);
+    assert.equal(await keepFormerKey(folder, { id: 'abc', key }, random), path);
+    await assert.rejects(
+      keepFormerKey(folder, { id: 'abc', key: other }, random),
+      refusal(/^LEAT_SECRET_KEY: \S+secret\.key\.abc does not hold key abc: move it away/),
+    );
     assert.equal(await readFile(path, 'utf8'), `${Buffer.from(key).toString('base64')}\n`);
     assert.equal((await stat(path)).mode & 0o777, 0o600);
   });
