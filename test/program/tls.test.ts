@@ -112,6 +112,36 @@ describe('a program with LEAT_TLS=local', () => {
     });
   }
 
+  for (const [ciphers, isAccepted] of [
+    ['ECDHE-ECDSA-AES128-GCM-SHA256', true],
+    ['ECDHE-ECDSA-CHACHA20-POLY1305', true],
+    ['ECDHE-ECDSA-AES128-SHA', false],
+    ['ECDHE-ECDSA-AES256-SHA384', false],
+    ['ECDHE-ECDSA-ARIA256-GCM-SHA384', false],
+  ] as const) {
+    test(`LEAT_TLS=local: ${isAccepted ? 'accepts' : 'rejects'} ${ciphers} with TLS 1.2`, async () => {
+      const accepted = await handshake({ port, ca }, 'TLSv1.2', ciphers).then(
+        (socket) => {
+          socket.destroy();
+          return true;
+        },
+        () => false,
+      );
+      assert.equal(accepted, isAccepted);
+    });
+  }
+
+  test('LEAT_TLS=local: rejects the renegotiation of an open connection', async () => {
+    const socket = await handshake({ port, ca }, 'TLSv1.2');
+    socket.on('error', () => undefined);
+    const result = await new Promise<Error | null>((resolve) => {
+      socket.once('close', () => resolve(new Error('closed')));
+      socket.renegotiate({}, resolve);
+    });
+    assert.ok(result instanceof Error);
+    socket.destroy();
+  });
+
   test('LEAT_TLS=local: invalid requests get the same responses as without TLS', async () => {
     const host = 'Host: localhost\r\n';
     const next = `GET /healthz HTTP/1.1\r\n${host}\r\n`;
@@ -481,12 +511,17 @@ async function tokenOfSample(
   return tokenAt(target, { id: sample.client_id, secret: sample.client_secret }, audience);
 }
 
-async function handshake(target: Target, version?: SecureVersion): Promise<TLSSocket> {
+async function handshake(
+  target: Target,
+  version?: SecureVersion,
+  ciphers?: string,
+): Promise<TLSSocket> {
   const versions = version === undefined ? {} : { minVersion: version, maxVersion: version };
   // OpenSSL offers older versions only with this.
-  const old = version === 'TLSv1.1' ? { ciphers: 'DEFAULT@SECLEVEL=0' } : {};
+  const list = version === 'TLSv1.1' ? 'DEFAULT@SECLEVEL=0' : ciphers;
+  const offered = list === undefined ? {} : { ciphers: list };
   const untrusted = target.ca === undefined ? { rejectUnauthorized: false } : {};
-  const socket = connectSecurely({ ...targetOf(target), ...versions, ...old, ...untrusted });
+  const socket = connectSecurely({ ...targetOf(target), ...versions, ...offered, ...untrusted });
   await once(socket, 'secureConnect');
   return socket;
 }

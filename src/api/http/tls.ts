@@ -1,3 +1,4 @@
+import { constants } from 'node:crypto';
 import { createServer } from 'node:https';
 import type { TlsOptions } from 'node:tls';
 import type { FastifyServerFactory } from 'fastify';
@@ -33,6 +34,22 @@ export function createTlsServer(identity: ServerIdentity): TlsServer {
   };
 }
 
+/** RFC 9325 section 4.2: with TLS 1.2 forward secrecy and authenticated encryption only. */
+const ciphers = [
+  'TLS_AES_256_GCM_SHA384',
+  'TLS_CHACHA20_POLY1305_SHA256',
+  'TLS_AES_128_GCM_SHA256',
+  'ECDHE+AESGCM',
+  'ECDHE+CHACHA20',
+].join(':');
+
 function contextOf({ cert, key }: ServerIdentity): TlsOptions {
-  return { cert, key, minVersion: 'TLSv1.2' };
+  return {
+    cert,
+    key,
+    ciphers,
+    minVersion: 'TLSv1.2',
+    // Each renegotiation costs the server a handshake that no limit of requests counts.
+    secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
+  };
 }
