@@ -279,6 +279,12 @@ const variables: Record<
     good: [['127.0.0.1, ::1/128,10.0.0.0/8', ['127.0.0.1', '::1/128', '10.0.0.0/8']]],
     bad: ['localhost', '10.0.0.0/', '10.0.0.0/8/8', '10.0.0.0/08', 'fe80::1%eth0', '*', '127.1/8'],
   },
+  LEAT_EGRESS_DENY: {
+    name: 'egressDeny',
+    fallback: [],
+    good: [['198.51.100.0/24, 2001:db8:7::/48', ['198.51.100.0/24', '2001:db8:7::/48']]],
+    bad: ['localhost', '10.0.0.0/', '10.0.0.0/8/8', '10.0.0.0/08', 'fe80::1%eth0', '*', '127.1/8'],
+  },
   LEAT_ALLOW_HTTP_ENDPOINTS: {
     name: 'allowHttpEndpoints',
     fallback: false,

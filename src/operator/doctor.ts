@@ -7,7 +7,7 @@ import { isLoopback } from '../core/value.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { codeOf } from '../core/errors.ts';
 import { dayMs } from '../core/units.ts';
-import { createEgressRule } from '../delivery/http/egress.ts';
+import { createEgressRule, createOwnAddresses } from '../delivery/http/egress.ts';
 import type { AlertChannel } from '../alerting/channel.ts';
 import { validityProblem, readTlsFiles } from '../tls/certificate-files.ts';
 import { bad, failed, type Finding, ok, warn } from './finding.ts';
@@ -186,9 +186,13 @@ function certificateFinding(cert: string, config: Config, now: number): Finding 
 async function egressFindings(
   config: Config,
   hosts: readonly string[],
-  { addressesOf, signal }: DoctorDeps,
+  { addressesOf, clock, signal }: DoctorDeps,
 ): Promise<Finding[]> {
-  const rule = createEgressRule({ allow: config.egressAllow });
+  const rule = createEgressRule({
+    allow: config.egressAllow,
+    deny: config.egressDeny,
+    own: createOwnAddresses(clock),
+  });
   const wrong: Finding[] = [];
   for (const host of hosts) {
     signal.throwIfAborted();

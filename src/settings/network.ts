@@ -11,6 +11,13 @@ export const networkSettings = {
     example: '10.20.0.0/16,127.0.0.1',
     doc: 'blocked addresses that webhooks may be sent to nevertheless, comma separated',
   },
+  egressDeny: {
+    variable: 'LEAT_EGRESS_DENY',
+    parse: list(cidr, 1000),
+    fallback: '',
+    example: '2001:db8:7::/48',
+    doc: 'public addresses of your own network, which webhooks may not be sent to, comma separated',
+  },
   dnsServers: {
     variable: 'LEAT_DNS_SERVERS',
     parse: list(serverAddress, 3),
