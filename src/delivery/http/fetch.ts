@@ -13,7 +13,8 @@ export interface OwnFetch {
  * which blocks one of the threads for hashing and files as long as a name server does not respond.
  */
 export function createFetch(lookup: LookupFunction): OwnFetch {
-  const dispatcher = new Agent({ connect: { lookup } });
+  // Overrides NODE_TLS_REJECT_UNAUTHORIZED: key sets of trusted issuers come this way.
+  const dispatcher = new Agent({ connect: { lookup, rejectUnauthorized: true } });
   // The fetch of the platform is from the same library, with other names of the types.
   const fetch = fetchBy as unknown as (
     url: string,

@@ -10,7 +10,9 @@ import { createAlertMail } from '../../../src/alerting/mail-channel.ts';
 import { createAlertWebhook } from '../../../src/alerting/webhook-channel.ts';
 import { exampleAlert as alert } from '../../helpers/alerts.ts';
 import { noFiles, startDns, type Zone } from '../../helpers/dns.ts';
+import { selfSigned } from '../../helpers/certificates.ts';
 import { startEndpoint } from '../../helpers/endpoint.ts';
+import { receiverOf } from '../../helpers/receiver.ts';
 import { startMailServer } from '../../helpers/smtp.ts';
 
 /** Requests of the service itself, to names that only the name server of the test has. */
@@ -38,6 +40,18 @@ async function createFixture(t: TestContext) {
 }
 
 describe('requests of the service itself', () => {
+  test('requests of the service itself refuse an untrusted certificate also with NODE_TLS_REJECT_UNAUTHORIZED=0', async (t) => {
+    const receiver = await receiverOf(t, { tls: selfSigned });
+    const { fetch } = await createFixture(t);
+    process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = '0';
+    t.after(() => delete process.env['NODE_TLS_REJECT_UNAUTHORIZED']);
+    await assert.rejects(
+      fetch(`https://known.test:${receiver.port}/`, { signal: never }),
+      ({ cause }) => Object(cause).code === 'DEPTH_ZERO_SELF_SIGNED_CERT',
+    );
+    assert.equal(receiver.requests.length, 0);
+  });
+
   test('requests of the service resolve a name once for a while and read the response', async (t) => {
     const { fetch, questions } = await createFixture(t);
     const endpoint = await startEndpoint((response) => {
