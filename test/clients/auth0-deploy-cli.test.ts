@@ -245,11 +245,16 @@ eventStreams:
     ) as Record<string, unknown>;
   }
 
-  test('an import creates what the definition says, and a second one changes nothing', async () => {
-    await deleteStreams();
+  /** Returns what the tool prints. */
+  async function importDefinition(): Promise<string> {
     const file = join(fixture.tempStore.folder, `${freshName()}.yaml`);
     await writeFile(file, definition);
-    await imported(file, included);
+    return imported(file, included);
+  }
+
+  test('an import creates what the definition says, and a second one changes nothing', async () => {
+    await deleteStreams();
+    await importDefinition();
     const first = await state();
     const clients = first['clients'] as { name: string; app_type?: string; callbacks?: string[] }[];
     const shop = clients.find(({ name }) => name === 'shop');
@@ -261,12 +266,13 @@ eventStreams:
     for (const kept of ['"signing_alg":"RS256"', '"organization_usage":"deny"', 'read:orders']) {
       assert.ok(text.includes(kept), kept);
     }
-    const printed = await imported(file, included);
+    const printed = await importDefinition();
     assert.doesNotMatch(printed, /Created \[|Deleted \[/);
     assert.deepEqual(await state(), first);
   });
 
   test('an export can be imported again, and then nothing changes', async () => {
+    await importDefinition();
     const stored = await state();
     const folder = join(fixture.tempStore.folder, freshName());
     const { code, stdout, stderr } = await deploy(exporting('yaml', folder), included);
