@@ -23,18 +23,20 @@ export async function storeFindings(deps: CommandDeps, _args: Args, call: Call):
   const { store } = deps;
   await store.ping();
   const size = await store.overview.size();
+  const { hosts, broken } = await streamsRead(store, call.signal);
   const report: StoreReport = {
     bytes: size.bytes,
     findings: [
       await engineFinding(deps),
       await secretsFinding(store),
+      ...brokenFindings(broken),
       await nodesFinding(store),
       spaceFinding(size),
       ...(await leavingFindings(store)),
       ...(await faultFindings(store)),
       ...(await clockFindings(deps)),
     ],
-    hosts: await hostsOf(store, call.signal),
+    hosts,
   };
   return JSON.stringify(report);
 }
@@ -64,6 +66,19 @@ async function secretsFinding({ secrets }: Store): Promise<Finding> {
     `key ${others.join(',')} seals nothing any more`,
     'remove it from LEAT_SECRET_KEY and restart the nodes one by one',
   );
+}
+
+function brokenFindings(broken: readonly string[]): Finding[] {
+  const [first] = broken;
+  if (first === undefined) return [];
+  const others = broken.length === 1 ? '' : ` and ${countText(broken.length - 1)} more`;
+  return [
+    bad(
+      'secrets',
+      `those of stream ${first}${others} do not open, so it is not delivered`,
+      'delete the stream and create it again, or restore its row: docs/secrets.md',
+    ),
+  ];
 }
 
 async function nodesFinding(store: Store): Promise<Finding> {
@@ -132,7 +147,12 @@ async function clockFindings({ store, clock }: CommandDeps): Promise<Finding[]> 
   return [ok('clock', 'agrees with the store')];
 }
 
-async function hostsOf(store: Store, signal: AbortSignal): Promise<string[]> {
+/** Reads the first {@link streamsReadMax} streams. */
+async function streamsRead(
+  store: Store,
+  signal: AbortSignal,
+): Promise<{ readonly hosts: string[]; readonly broken: readonly string[] }> {
+  const broken: string[] = [];
   const hosts = new Set<string>();
   let read = 0;
   for (const { id } of await store.tenants.list()) {
@@ -143,10 +163,11 @@ async function hostsOf(store: Store, signal: AbortSignal): Promise<string[]> {
       for (const { status, destination } of page.items) {
         if (status === 'enabled') hosts.add(new URL(destination.endpoint).hostname);
       }
-      read += page.items.length;
+      broken.push(...page.broken);
+      read += page.items.length + page.broken.length;
       after = page.next;
       await yieldToEventLoop();
     } while (after !== undefined && read < streamsReadMax && hosts.size < hostsMax);
   }
-  return [...hosts].slice(0, hostsMax);
+  return { hosts: [...hosts].slice(0, hostsMax), broken };
 }

@@ -85,6 +85,22 @@ describe('leat doctor', () => {
     assert.ok(findings.some(({ check, level }) => check === 'fsync' && level === 'ok'));
   });
 
+  test('a stream whose secrets do not open is a finding, and the other checks still run', async (t) => {
+    const { tempStore, leat } = await running(t);
+    const id = await createStream(leat, 'http://127.0.0.1:9', 'damaged');
+    await leat.stop();
+    const db = new DatabaseSync(tempStore.file);
+    db.exec(`update streams set signing_secrets = x'020102'`);
+    db.close();
+    const again = await startLeat(tempStore);
+    t.after(() => again.kill());
+    const { code, findings } = await doctor(tempStore);
+    assert.equal(code, 1);
+    const found = findings.find(({ check, level }) => check === 'secrets' && level === 'bad');
+    assert.equal(found?.said, `those of stream ${id} do not open, so it is not delivered`);
+    assert.ok(findings.some(({ check }) => check === 'nodes'));
+  });
+
   test('--test-alert sends a test alert and reports a failure to send it', async (t) => {
     const { tempStore } = await running(t);
     const endpoint = await startEndpoint();

@@ -108,6 +108,34 @@ for (const [engine, fixtureFor] of [
       assert.equal((await readAll(store, here.tenant)).length, 3);
       await store.close();
     });
+
+    test('broken stream: a page names it, has the other streams, and the next page follows it', async (t) => {
+      const fixture = await fixtureFor(t);
+      const { here, beside } = await filled(fixture, one);
+      await fixture.sql('update streams set destination = ? where id = ?', damaged, beside.row);
+      const reports: unknown[] = [];
+      const store = await fixture.open(one, (error) => reports.push(error));
+      const pageAfter = (after: string | undefined, take: number) =>
+        store.streams.list(here.tenant, { after, take });
+      const whole = await pageAfter(undefined, 10);
+      assert.deepEqual(
+        [whole.items.map(({ id }) => id), whole.broken, whole.next],
+        [[here.row], [beside.row], undefined],
+      );
+      await store.streams.create(newStream(here.tenant, start, { id: 'est_9' }), {
+        streamsMax: 100,
+      });
+      const cut = await pageAfter(undefined, 2);
+      assert.equal(cut.next, beside.row);
+      assert.deepEqual(
+        (await pageAfter(cut.next, 2)).items.map(({ id }) => id),
+        ['est_9'],
+      );
+      assert.deepEqual(reports.map(String), [
+        `SealBroken: Stream ${beside.row} of tenant ${beside.tenant} is not delivered: A stored secret does not open: another key or place, or damaged bytes.`,
+      ]);
+      await store.close();
+    });
   });
 
   describe(`${engine}: a signing key that does not open`, () => {
@@ -559,6 +587,7 @@ async function readAll(store: Store, tenant: number): Promise<unknown[]> {
   do {
     const page = await store.streams.list(tenant, { after, take: 100 });
     streams.push(...page.items);
+    for (const id of page.broken) await store.streams.get(tenant, id);
     after = page.next;
   } while (after !== undefined);
   for (const { destination, signingSecrets } of streams) {

@@ -2,6 +2,7 @@ import type { Millis } from '../../core/clock.ts';
 import type { SigningKey } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { KeyStore } from '../port/keys.ts';
+import { reportOnce } from '../rows/report-once.ts';
 import { type Seal, SealBroken } from '../seal.ts';
 import { type Place, placeIn } from '../sealed-columns.ts';
 import { type Command, type Commands, Lock, sql } from './command.ts';
@@ -18,14 +19,7 @@ export interface KeyStoreDeps {
 /** Creates the store of the keys that sign access tokens. It seals the private parts at rest. */
 export function createKeyStore({ commands, seal, hint, report }: KeyStoreDeps): KeyStore {
   const { read, transact } = commands;
-  const reported = new Set<string>();
-  const reportOnce = (tenant: number, kid: string, error: SealBroken): void => {
-    const key = `${tenant} ${kid}`;
-    if (reported.has(key)) return;
-    reported.add(key);
-    const text = `Signing key ${kid} of tenant ${tenant} is not used: ${error.message}`;
-    report(new SealBroken(text, { cause: error.cause }));
-  };
+  const broken = reportOnce(report);
   return {
     list: async (tenant, now) => {
       const rows = await read(list(tenant, now));
@@ -35,7 +29,8 @@ export function createKeyStore({ commands, seal, hint, report }: KeyStoreDeps): 
         } catch (error) {
           if (!(error instanceof SealBroken)) throw error;
           // The other keys sign and verify; without any, a start or a rotation adds one.
-          reportOnce(tenant, row.kid, error);
+          const text = `Signing key ${row.kid} of tenant ${tenant} is not used: ${error.message}`;
+          broken(new SealBroken(text, { cause: error.cause }));
           return [];
         }
       });

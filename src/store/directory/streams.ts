@@ -2,9 +2,9 @@ import type { Millis } from '../../core/clock.ts';
 import { firstSubscription, withoutPassed } from '../../core/subscription.ts';
 import type { Health, Offset, Stream, Subscription } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
-import type { Page } from '../port/page.ts';
-import type { StreamStore } from '../port/streams.ts';
+import type { StreamPage, StreamStore } from '../port/streams.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
+import { reportOnce } from '../rows/report-once.ts';
 import type { Run } from '../rows/runs.ts';
 import {
   placeOfStream,
@@ -32,12 +32,15 @@ import { countSkipped, type SkippedDeps } from './skipped.ts';
 export interface StreamDeps extends SkippedDeps {
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
+  /** Receives each stream of a page that does not open, once. */
+  readonly report: (error: unknown) => void;
 }
 
 /** Creates the store of streams. The destination and the signing secrets are sealed at rest. */
 export function createStreamStore(deps: StreamDeps): StreamStore {
   const { commands, seal, hint } = deps;
   const { read, transact } = commands;
+  const report = reportOnce(deps.report);
   return {
     create: async (stream, rules) => {
       const result = await transact('durable', () => create(seal, stream, rules));
@@ -45,7 +48,7 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
       return result;
     },
     get: (tenant, id) => read(readStream(seal, tenant, id)),
-    list: (tenant, page) => list(deps, tenant, page),
+    list: (tenant, page) => list({ ...deps, report }, tenant, page),
     health: (tenant, id) => read(health(tenant, id)),
     update: async (tenant, id, decide) => {
       const result = await transact('confirmed', () => update(deps, { tenant, id, decide }));
@@ -78,13 +81,15 @@ function streamRow(tenant: number, id: string): Statement<StreamRow | undefined>
 
 /** Ids rise with their time of creation, so their order is that of creation. */
 async function list(
-  { commands, seal }: StreamDeps,
+  { commands, seal, report }: StreamDeps,
   tenant: number,
   page: Parameters<StreamStore['list']>[1],
-): Promise<Page<Stream>> {
+): Promise<StreamPage> {
   const { rows, hasMore } = await commands.read(streamRows(tenant, page));
-  const items = await streamsOf(seal, rows);
-  return { items, next: hasMore ? items.at(-1)?.id : undefined };
+  const opened = await streamsOf(seal, rows, report);
+  const items = opened.filter((stream) => stream !== undefined);
+  const broken = rows.filter((_row, index) => opened[index] === undefined).map(({ id }) => id);
+  return { items, broken, next: hasMore ? rows.at(-1)?.id : undefined };
 }
 
 function* streamRows(

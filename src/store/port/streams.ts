@@ -2,6 +2,11 @@ import type { Millis } from '../../core/clock.ts';
 import type { Stream, Offset, Health } from '../../core/types.ts';
 import type { Page } from './page.ts';
 
+/** A page of streams; `broken` are ids of those within it whose secrets do not open. */
+export interface StreamPage extends Page<Stream> {
+  readonly broken: readonly string[];
+}
+
 export interface StreamStore {
   /**
    * Creates the stream with its cursor at the head of the log, or at the earlier `cursor`: then the
@@ -19,7 +24,7 @@ export interface StreamStore {
   list(
     tenant: number,
     page: { after: string | undefined; take: number; bytesMax?: number | undefined },
-  ): Promise<Page<Stream>>;
+  ): Promise<StreamPage>;
   health(tenant: number, id: string): Promise<Health | undefined>;
   /**
    * Applies a change. `decide` receives the stream, its health and the head of the log. Disabling

@@ -70,9 +70,18 @@ export function placeOfStream(
   return placeIn('streams', { tenant, row: id }, column);
 }
 
-/** Does the same as {@link streamOf} for a page, whose streams may have many subscriptions. */
-export function streamsOf(seal: Seal, rows: readonly StreamRow[]): Promise<Stream[]> {
-  return mapInSlices(rows, (row) => streamOf(seal, row), streamBytes);
+/**
+ * Does the same as {@link streamOf} for a page, whose streams may have many subscriptions. `undefined`
+ * stands for a stream whose secrets do not open.
+ */
+export function streamsOf(
+  seal: Seal,
+  rows: readonly StreamRow[],
+  report: (error: unknown) => void,
+): Promise<(Stream | undefined)[]> {
+  const open = (row: StreamRow): Stream | undefined =>
+    unlessBroken({ tenant: row.tenant, stream: row.id }, report, () => streamOf(seal, row));
+  return mapInSlices(rows, open, streamBytes);
 }
 
 /** Bytes that a response adds to the types of a stream, 15 each: of at most 1,000 types. */
