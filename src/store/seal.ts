@@ -33,6 +33,13 @@ export class SealBroken extends Error {
   override readonly name = 'SealBroken';
 }
 
+/** Whether an error of `open` is about this value: damage to the id in it looks like a lacking key. */
+export function isOfSealed(error: unknown): error is Error {
+  return (
+    error instanceof SealBroken || (error instanceof StoreUnavailable && error.reason === 'key')
+  );
+}
+
 /**
  * The state of a store's seals. Its sealing key authenticates it: it is the content of the store's
  * key check, whose own seal names the key.

@@ -27,6 +27,8 @@ const [oneId, twoId, threeId] = [one, two, three].map(keyIdOf) as [string, strin
 
 /** Looks like a bound seal, and is too short for one. */
 const damaged = Buffer.of(2, 1, 2);
+/** Names a key that nobody has, as after damage to the id in a bound seal. */
+const ofNoKey = Buffer.concat([Buffer.of(2), Buffer.alloc(6, 0xab), Buffer.alloc(40)]);
 
 type Report = (error: unknown) => void;
 
@@ -106,6 +108,28 @@ for (const [engine, fixtureFor] of [
       ]);
       assert.equal(await store.streams.delete(here.tenant, here.row), true);
       assert.equal((await readAll(store, here.tenant)).length, 3);
+      await store.close();
+    });
+
+    test('broken stream: one with the id of an unknown key stops no claim, no page and no signing key', async (t) => {
+      const fixture = await fixtureFor(t);
+      const { here, beside, there } = await filled(fixture, one);
+      await fixture.sql('update streams set signing_secrets = ? where id = ?', ofNoKey, here.row);
+      await fixture.sql('update signing_keys set private_jwk = ? where kid = ?', ofNoKey, here.row);
+      const store = await fixture.open(one, () => {});
+      const node = await store.ownership.join('node', 10_000);
+      const owned = await store.ownership.claim(node, { claim: 1, take: 10, ...waitRule });
+      assert.deepEqual(
+        owned.map(({ stream }) => stream.id),
+        [beside.row, there.row],
+      );
+      const page = await store.streams.list(here.tenant, { after: undefined, take: 10 });
+      assert.deepEqual([page.items.map(({ id }) => id), page.broken], [[beside.row], [here.row]]);
+      const keys = await store.keys.list(here.tenant, start);
+      assert.deepEqual(
+        keys.map(({ kid }) => kid),
+        [beside.row],
+      );
       await store.close();
     });
 
@@ -451,7 +475,9 @@ describe('PostgreSQL: nodes and the secret key', () => {
     const lacks = { name: 'StoreUnavailable', reason: 'key', message: /which key \w{12} seals/ };
     await assert.rejects(old.ownership.heartbeat(node, 10_000), lacks);
     await assert.rejects(old.ownership.join('old', 10_000), lacks);
+    await rotate(command.secrets, twoId);
     await assert.rejects(old.streams.list(here.tenant, { after: undefined, take: 1 }), lacks);
+    await assert.rejects(old.keys.list(here.tenant, start), lacks);
     for (const store of [old, command]) await store.close();
   });
 

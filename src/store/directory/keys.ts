@@ -3,10 +3,10 @@ import type { SigningKey } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { KeyStore } from '../port/keys.ts';
 import { reportOnce } from '../rows/report-once.ts';
-import { type Seal, SealBroken } from '../seal.ts';
+import { isOfSealed, type Seal, SealBroken } from '../seal.ts';
 import { type Place, placeIn } from '../sealed-columns.ts';
 import { type Command, type Commands, Lock, sql } from './command.ts';
-import { sealerOf, sealingRow } from './sealing.ts';
+import { presentCheck, sealerOf, sealingRow } from './sealing.ts';
 
 export interface KeyStoreDeps {
   readonly commands: Commands;
@@ -22,18 +22,13 @@ export function createKeyStore({ commands, seal, hint, report }: KeyStoreDeps): 
   const broken = reportOnce(report);
   return {
     list: async (tenant, now) => {
+      const errors: unknown[] = [];
       const rows = await read(list(tenant, now));
-      return rows.flatMap((row) => {
-        try {
-          return [keyOf(seal, tenant, row)];
-        } catch (error) {
-          if (!(error instanceof SealBroken)) throw error;
-          // The other keys sign and verify; without any, a start or a rotation adds one.
-          const text = `Signing key ${row.kid} of tenant ${tenant} is not used: ${error.message}`;
-          broken(new SealBroken(text, { cause: error.cause }));
-          return [];
-        }
-      });
+      const keys = rows.flatMap((row) => unlessBroken(seal, tenant, row, errors));
+      // The other keys sign and verify; without any, a start or a rotation adds one.
+      if (errors.length > 0) await read(presentCheck(seal));
+      errors.forEach(broken);
+      return keys;
     },
     add: async (key, formerExpiresAt) => {
       await transact('durable', () => add(seal, key, formerExpiresAt));
@@ -69,6 +64,18 @@ function keyOf(seal: Seal, tenant: number, row: KeyRow): SigningKey {
     signsFrom: row.signs_from,
     expiresAt: row.expires_at ?? undefined,
   };
+}
+
+/** Returns nothing for a key that does not open, and adds the error. */
+function unlessBroken(seal: Seal, tenant: number, row: KeyRow, errors: unknown[]): SigningKey[] {
+  try {
+    return [keyOf(seal, tenant, row)];
+  } catch (error) {
+    if (!isOfSealed(error)) throw error;
+    const text = `Signing key ${row.kid} of tenant ${tenant} is not used: ${error.message}`;
+    errors.push(new SealBroken(text, { cause: error.cause }));
+    return [];
+  }
 }
 
 function placeOfKey(tenant: number, kid: string): Place {

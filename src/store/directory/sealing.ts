@@ -1,7 +1,7 @@
 import { currentKeyCheck, type KeyCheckRow } from '../key-check.ts';
-import type { Seal } from '../seal.ts';
+import type { KeyCheck, Seal } from '../seal.ts';
 import type { Place } from '../sealed-columns.ts';
-import { sql, type Statement } from './command.ts';
+import { type Command, sql, type Statement } from './command.ts';
 import { forShare } from './dialect.ts';
 
 /**
@@ -10,6 +10,15 @@ import { forShare } from './dialect.ts';
  */
 export function sealingRow(): Statement<KeyCheckRow | undefined> {
   return sql.get`select sealed from key_check where id = 1 ${forShare}`;
+}
+
+/**
+ * Reads the key check without a lock. Throws `StoreUnavailable` if this process lacks a key of the
+ * store: then values that do not open here are not damaged.
+ */
+export function* presentCheck(seal: Seal): Command<KeyCheck> {
+  const row = yield* sql.get<KeyCheckRow>`select sealed from key_check where id = 1`;
+  return currentKeyCheck(seal, row);
 }
 
 /** Returns a function that seals as the row of {@link sealingRow} says. */

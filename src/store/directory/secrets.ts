@@ -7,10 +7,9 @@ import type {
   SealState,
   SecretStore,
 } from '../port/secrets.ts';
-import { StoreUnavailable } from '../../core/errors.ts';
 import { currentKeyCheck, type KeyCheckRow } from '../key-check.ts';
 import { decideRotation, isSameState } from '../rules/rotation.ts';
-import { type Seal, SealBroken } from '../seal.ts';
+import { isOfSealed, type Seal } from '../seal.ts';
 import { type Place, sealedTables, type SealedTable } from '../sealed-columns.ts';
 import {
   type Command,
@@ -21,7 +20,7 @@ import {
   together,
 } from './command.ts';
 import { type Bindable, forUpdate, Fragment, verbatim } from './dialect.ts';
-import { sealingRow } from './sealing.ts';
+import { presentCheck, sealingRow } from './sealing.ts';
 
 export interface SecretDeps {
   readonly commands: Commands;
@@ -45,7 +44,7 @@ export function createSecretStore(deps: SecretDeps): SecretStore {
     keys: () => seal.keys.ids(),
     addKey: (key) => seal.keys.add(key),
     removeKey: (id) => seal.keys.remove(id),
-    state: async () => currentKeyCheck(seal, await commands.read(sealingRowOnly())),
+    state: () => commands.read(presentCheck(seal)),
     alone: async (work) => {
       if (isBusy) return undefined;
       isBusy = true;
@@ -136,10 +135,6 @@ function lockedRow(): Statement<KeyCheckRow | undefined> {
   return sql.get`select sealed from key_check where id = 1 ${forUpdate}`;
 }
 
-function* sealingRowOnly(): Command<KeyCheckRow | undefined> {
-  return yield* sql.get<KeyCheckRow>`select sealed from key_check where id = 1`;
-}
-
 function isMarked(row: KeyCheckRow | undefined, mark: Uint8Array): boolean {
   return row !== undefined && Buffer.compare(row.sealed, mark) === 0;
 }
@@ -220,18 +215,12 @@ function resealed(
       if (seal.isCurrent(before, state)) continue;
       cells.push({ column, before, after: seal.seal(text, place, state) });
     } catch (error) {
-      if (!isBroken(error)) throw error;
+      // A key that the process lacks is a third one: it has both keys of the rotation.
+      if (!isOfSealed(error)) throw error;
       broken.push({ table, tenant: row.tenant, row: row.row, column });
     }
   }
   return { row, cells, broken };
-}
-
-/** A key that the process lacks is a third one: it has both keys of the rotation. */
-function isBroken(error: unknown): boolean {
-  return (
-    error instanceof SealBroken || (error instanceof StoreUnavailable && error.reason === 'key')
-  );
 }
 
 function updateOf(

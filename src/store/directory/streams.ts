@@ -26,7 +26,7 @@ import { type Command, Lock, PageRead, sql, type Statement, together } from './c
 import { failWaiting } from './disabling.ts';
 import { forShare, Fragment, piece } from './dialect.ts';
 import type { Runs } from './runs.ts';
-import { sealerOf, sealingRow } from './sealing.ts';
+import { presentCheck, sealerOf, sealingRow } from './sealing.ts';
 import { countSkipped, type SkippedDeps } from './skipped.ts';
 
 export interface StreamDeps extends SkippedDeps {
@@ -86,7 +86,10 @@ async function list(
   page: Parameters<StreamStore['list']>[1],
 ): Promise<StreamPage> {
   const { rows, hasMore } = await commands.read(streamRows(tenant, page));
-  const opened = await streamsOf(seal, rows, report);
+  const errors: unknown[] = [];
+  const opened = await streamsOf(seal, rows, (error) => errors.push(error));
+  if (errors.length > 0) await commands.read(presentCheck(seal));
+  errors.forEach(report);
   const items = opened.filter((stream) => stream !== undefined);
   const broken = rows.filter((_row, index) => opened[index] === undefined).map(({ id }) => id);
   return { items, broken, next: hasMore ? rows.at(-1)?.id : undefined };

@@ -9,7 +9,7 @@ import type {
 } from '../../core/types.ts';
 import { mapInSlices } from '../../core/slices.ts';
 import { type Place, placeIn } from '../sealed-columns.ts';
-import { type Seal, SealBroken } from '../seal.ts';
+import { isOfSealed, type Seal, SealBroken } from '../seal.ts';
 
 /** The columns of a stream. */
 export interface StreamRow {
@@ -45,7 +45,7 @@ export function streamOf(seal: Seal, row: StreamRow): Stream {
 
 /**
  * Returns `undefined` for a stream whose secrets do not open, and reports it: the node delivers its
- * other streams.
+ * other streams. A node that lacks a key of the store notices at its next heartbeat.
  */
 export function unlessBroken<T>(
   { tenant, stream }: StreamRef,
@@ -55,7 +55,7 @@ export function unlessBroken<T>(
   try {
     return open();
   } catch (error) {
-    if (!(error instanceof SealBroken)) throw error;
+    if (!isOfSealed(error)) throw error;
     const text = `Stream ${stream} of tenant ${tenant} is not delivered: ${error.message}`;
     report(new SealBroken(text, { cause: error.cause }));
     return undefined;
