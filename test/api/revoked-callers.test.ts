@@ -130,6 +130,25 @@ describe('a request that began before the revocation of its caller and sends its
     });
   }
 
+  test('is in the audit log where its body arrived after the revocation', async (t) => {
+    const setup = await openSetup(t);
+    const { fixture } = setup;
+    const { auth } = fixture;
+    const begun = await begin(setup, ['POST', '/event-streams', { name: 'late' }]);
+    await fixture.send('DELETE', `/client-grants/${setup.grant}`);
+    assert.equal(await begun.finish(), 403);
+    const refused = await waitFor('the entry of the refusal', async () => {
+      await auth.clock.advance(1000);
+      const query = { types: ['fapi'] as const, after: undefined, take: 10 };
+      const { items } = await auth.store.auditLog.list(auth.tenant.id, query);
+      return items.length > 0 ? items : undefined;
+    });
+    assert.deepEqual(
+      refused.map(({ clientId, details }) => [clientId, details['path']]),
+      [[setup.client, '/api/v2/event-streams']],
+    );
+  });
+
   const revocations: Readonly<
     Record<string, (setup: Setup) => readonly [string, string, object?]>
   > = {

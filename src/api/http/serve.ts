@@ -107,7 +107,9 @@ function receive(deps: ServeDeps, operation: Operation, rule: BodyRule): Phase {
     if (arrivedAtOnce) return;
     // A revoked caller could otherwise act as long as it keeps a body back.
     exchange.context = await deps.authenticator.again(request, exchange.context);
-    exchange.caller = authorize(exchange.context, operation);
+    exchange.caller = notingForbidden(deps, operation, request, exchange.context, () =>
+      authorize(exchange.context, operation),
+    );
   };
 }
 
@@ -174,10 +176,23 @@ function callerOf(
   request: FastifyRequest,
   context: AuthContext,
 ): Caller {
-  try {
+  return notingForbidden(deps, operation, request, context, () => {
     const caller = authorize(context, operation);
     operation.admit?.({ tenant: context.tenant, caller });
     return caller;
+  });
+}
+
+/** Calls a check, and records a request that fails it for lack of scopes. */
+function notingForbidden<T>(
+  deps: ServeDeps,
+  operation: Operation,
+  request: FastifyRequest,
+  context: AuthContext,
+  check: () => T,
+): T {
+  try {
+    return check();
   } catch (error) {
     noteForbidden(deps, operation, request, context, error);
     throw error;
