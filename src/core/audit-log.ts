@@ -77,8 +77,11 @@ export function parseAuditKey(text: string): AuditKey | undefined {
 /** Characters of a user agent that an entry has. */
 const userAgentMax = 256;
 
-/** As long as that no word of a user agent is, but secrets are. */
-const secretLike = /[A-Za-z0-9+_=-]{24,}/g;
+/**
+ * As long as that no word of a user agent is, but secrets are. A `/` may be part of base64, and comes
+ * before the version in a user agent.
+ */
+const secretLike = /[A-Za-z0-9+/_=-]{32,}|[A-Za-z0-9+_=-]{24,}/g;
 
 /** Returns a `User-Agent` as an entry has it: what may be a secret in it is replaced. */
 export function shownUserAgent(sent: string | undefined): string | undefined {

@@ -25,6 +25,8 @@ describe('shownUserAgent', () => {
     assert.equal(shownUserAgent(`robot ${secret}`), 'robot ***');
     assert.equal(shownUserAgent(`Bearer ${secret}.${secret}.${secret}`), 'Bearer ***.***.***');
     assert.equal(shownUserAgent(`whsec_${secret}==`), '***');
+    const key = 'whsec_Zk3o/9aLq0Xc7VtR1bYpW5sD/uH8eJ2fG6mN4iKxQ=';
+    assert.equal(shownUserAgent(`robot/1.0 ${key}`), 'robot/1.0 ***');
   });
 
   test('shownUserAgent: has at most 256 characters, and no beginning of a secret at their end', () => {
