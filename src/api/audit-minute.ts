@@ -1,6 +1,6 @@
 import type { AuditEntry, AuditType } from '../core/audit-log.ts';
 import { keyedId } from '../core/ids.ts';
-import { addressKey } from '../core/rate.ts';
+import { addressKey, networkKey } from '../core/rate.ts';
 
 /** Something that changed nothing in the store. */
 export interface Happened extends Omit<AuditEntry, 'id' | 'type'> {
@@ -17,6 +17,8 @@ export interface AuditBounds {
   readonly singlyMax: Readonly<Record<Happened['type'], number>>;
   /** New entries of a tenant in a minute. */
   readonly entriesMax: Readonly<Record<Happened['type'], number>>;
+  /** Those of one client, or of one network where the client is not authenticated: it hides no others. */
+  readonly sourceMax: Readonly<Record<Happened['type'], number>>;
   /** Kinds that are told apart in a minute, of all tenants. */
   readonly kindsMax: number;
 }
@@ -36,13 +38,15 @@ export interface AuditMinute {
   decide(happened: Happened, minute: number, mayAdd: boolean): Recording;
 }
 
-export function createAuditMinute({ singlyMax, entriesMax, kindsMax }: AuditBounds): AuditMinute {
+export function createAuditMinute(bounds: AuditBounds): AuditMinute {
+  const { singlyMax, entriesMax, sourceMax, kindsMax } = bounds;
   let current = 0;
   /** By the ids that equal ones have in this minute: on every node the same. */
   const counts = new Map<string, number>();
   const entries = new Map<string, number>();
   return {
-    decide: ({ tenant, type, clientId = '', what, address }, minute, mayAdd) => {
+    decide: (happened, minute, mayAdd) => {
+      const { tenant, type, clientId = '', what, address } = happened;
       if (minute !== current) {
         current = minute;
         counts.clear();
@@ -55,14 +59,23 @@ export function createAuditMinute({ singlyMax, entriesMax, kindsMax }: AuditBoun
       const isNew = count <= singlyMax[type];
       if (isNew) {
         const owner = `${type} ${tenant}`;
+        const source = `${owner} ${sourceOf(happened)}`;
         const ofOwner = entries.get(owner) ?? 0;
-        if (!mayAdd || ofOwner >= entriesMax[type] || counts.size >= kindsMax) {
+        const ofSource = entries.get(source) ?? 0;
+        const isFull = ofOwner >= entriesMax[type] || ofSource >= sourceMax[type];
+        if (!mayAdd || isFull || counts.size >= kindsMax) {
           return { as: 'further', id: keyedId('log_', common) };
         }
         entries.set(owner, ofOwner + 1);
+        entries.set(source, ofSource + 1);
       }
       counts.set(id, count + 1);
       return count < singlyMax[type] ? { as: 'own' } : { as: 'equal', id };
     },
   };
+}
+
+/** Anybody can name a client in a token request that is refused, and has a /48 of IPv6 at no cost. */
+function sourceOf({ type, clientId = '', address }: Happened): string {
+  return type === 'feccft' ? networkKey(address) : clientId;
 }

@@ -23,11 +23,14 @@ export interface AuditRecorderDeps extends AuditWriterDeps {
 const bounds: AuditBounds = {
   singlyMax: { fapi: 0, feccft: 0, seccft: 60 },
   entriesMax: { fapi: 300, feccft: 300, seccft: 1200 },
+  sourceMax: { fapi: 100, feccft: 60, seccft: 600 },
   kindsMax: 20_000,
 };
 
 /** Entries that wait for the store, of a kilobyte or two at most. */
 const waitingMax = 5000;
+/** Those of one tenant: others have room while the store does not respond. */
+const waitingOfTenantMax = 2000;
 
 const minuteMs = 60_000;
 
@@ -54,7 +57,11 @@ export function createAuditRecorder(deps: AuditRecorderDeps): AuditRecorder {
     note: (happened) => {
       const now = clock.now();
       const number = Math.floor(now / minuteMs);
-      const recording = minute.decide(happened, number, waiting.size < waitingMax);
+      const mayAdd =
+        waiting.size < waitingMax &&
+        (waiting.size < waitingOfTenantMax ||
+          waitingOf(happened.tenant, waiting) < waitingOfTenantMax);
+      const recording = minute.decide(happened, number, mayAdd);
       if (recording.as === 'further') {
         // Not by its id: while the store does not respond, minutes add nothing to what waits.
         const key = `${happened.type} ${happened.tenant}`;
@@ -66,6 +73,13 @@ export function createAuditRecorder(deps: AuditRecorderDeps): AuditRecorder {
     },
     close: writer.close,
   };
+}
+
+/** Reads at most 5,000 keys, and only while as many wait as one tenant may have. */
+function waitingOf(tenant: number, waiting: WaitingEntries): number {
+  let count = 0;
+  for (const { entry } of waiting.values()) if (entry.tenant === tenant) count += 1;
+  return count;
 }
 
 function entryOf({ what: _what, address: _address, ...entry }: Happened, id: string): AuditEntry {

@@ -120,6 +120,13 @@ export function addressKey(address: string): string {
   return mappedIpv4(groups) ?? `${groups.slice(0, 4).join(':')}::/64`;
 }
 
+/** Returns the key of the network of an address, which one customer may have: IPv4 /24, IPv6 /48. */
+export function networkKey(address: string): string {
+  const key = addressKey(address);
+  const [, ipv4] = /^(\d+\.\d+\.\d+)\.\d+$/.exec(key) ?? [];
+  return ipv4 === undefined ? key.split(':').slice(0, 3).join(':') : `${ipv4}.0/24`;
+}
+
 /** Returns the 16-bit groups without leading zeros; a trailing IPv4 part becomes two groups. */
 function groupsOf(text: string): string[] {
   if (text === '') return [];

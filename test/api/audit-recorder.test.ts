@@ -157,7 +157,7 @@ describe('createAuditRecorder', () => {
     for (let count = 0; count < 50_000; count += 1) {
       const network = (count % 5000).toString(16);
       const host = count.toString(16);
-      recorder.note(refusal(tenant, { address: `2001:db8:0:${network}::${host}` }));
+      recorder.note(refusal(tenant, { address: `2001:db8:${network}::${host}` }));
     }
     recorder.note(refusal(other));
     await pass(7000);
@@ -173,6 +173,57 @@ describe('createAuditRecorder', () => {
       [[50_000 - 300 * 10, undefined, undefined]],
     );
     assert.equal((await entries(other)).length, 1, 'the entry of another tenant');
+  });
+
+  test('note: one network or client uses up a part of a bound, and entries of others stay apart', async (t) => {
+    const { tenant, pass, recorder, entries } = await openFixture(t);
+    for (let count = 0; count < 2000; count += 1) {
+      const number = count.toString(16);
+      recorder.note(refusal(tenant, { address: `2001:db8:0:${number}::1` }));
+      recorder.note(refusal(tenant, { type: 'fapi', what: number, clientId: 'attacker' }));
+      const issued = { type: 'seccft', what: number, clientId: 'attacker' } as const;
+      recorder.note(refusal(tenant, issued));
+    }
+    for (const type of ['feccft', 'fapi', 'seccft'] as const) {
+      recorder.note(refusal(tenant, { type, address: '198.51.100.7' }));
+    }
+    await pass(7000);
+    const found = await entries();
+    assert.deepEqual(
+      found.filter(({ ip }) => ip === '198.51.100.7').map(({ clientId }) => clientId),
+      ['robot', 'robot', 'robot'],
+    );
+    const merged = found.filter(({ details }) => details['merged'] === true);
+    assert.deepEqual(Object.fromEntries(merged.map(({ type, count }) => [type, count])), {
+      fapi: 1900,
+      feccft: 1940,
+      seccft: 1400,
+    });
+  });
+
+  test('note: while the store does not respond a tenant leaves room for entries of others', async (t) => {
+    const { store, tenant, clock, pass, recorder, entries, state } = await openFixture(t);
+    const { id: other } = await addTenant(store, 'other');
+    state.isDown = true;
+    for (let minute = 0; minute < 20; minute += 1) {
+      for (let count = 0; count < 400; count += 1) {
+        recorder.note(refusal(tenant, { address: `2001:db8:${count.toString(16)}::1` }));
+      }
+      await clock.advance(60_000);
+    }
+    recorder.note(refusal(other));
+    state.isDown = false;
+    await pass(7000);
+    assert.deepEqual(
+      (await entries(other)).map(({ ip, count }) => [ip, count]),
+      [['192.0.2.1', 1]],
+    );
+    const found = await entries();
+    assert.ok(found.length <= 2001, `${found.length} entries`);
+    assert.equal(
+      found.reduce((sum, { count }) => sum + count, 0),
+      8000,
+    );
   });
 
   test('note: while the store does not respond memory is bounded, and counts are written later', async (t) => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { addressKey, createBuckets } from '../../src/core/rate.ts';
+import { addressKey, createBuckets, networkKey } from '../../src/core/rate.ts';
 
 const rule = { capacity: 3, perSecond: 2 };
 
@@ -138,5 +138,15 @@ describe('addressKey', () => {
     assert.notEqual(addressKey('2001:db8:1:3::1'), one);
     assert.equal(addressKey('::1'), '0:0:0:0::/64');
     assert.equal(addressKey('fe80::'), 'fe80:0:0:0::/64');
+  });
+});
+
+describe('networkKey', () => {
+  test('networkKey: the /24 of an IPv4 address and the /48 of an IPv6 address, in any notation', () => {
+    assert.equal(networkKey('192.0.2.7'), networkKey('::ffff:192.0.2.200'));
+    assert.notEqual(networkKey('192.0.2.7'), networkKey('192.0.3.7'));
+    assert.equal(networkKey('2001:db8::1'), networkKey('2001:0DB8:0:ffff::2'));
+    assert.notEqual(networkKey('2001:db8::1'), networkKey('2001:db8:1::1'));
+    assert.notEqual(networkKey('::1'), networkKey('2001:db8::1'));
   });
 });
