@@ -5,7 +5,12 @@ import { issuerOf } from '../auth/issuer.ts';
 import type { Keyring } from '../auth/keys.ts';
 import { mediaTypeProblem } from '../auth/parameters.ts';
 import { invalidRequest, TokenError } from '../auth/token-error.ts';
-import { errorResponse, type TokenResponse, type TokenEndpoint } from '../auth/token.ts';
+import {
+  errorResponse,
+  type HandledRequest,
+  type TokenEndpoint,
+  type TokenResponse,
+} from '../auth/token.ts';
 import type { Clock } from '../core/clock.ts';
 import { headerOf } from '../core/request-head.ts';
 import type { Log } from '../core/log.ts';
@@ -88,27 +93,42 @@ async function issue(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<TokenResponse> {
-  const now = deps.clock.now();
   const tenant = tenantOf(deps, request);
+  const { address } = deps.clientAddressOf(request.raw);
+  const userAgent = request.headers['user-agent'];
+  const note = ({ clientId, result }: HandledRequest['audit']): void =>
+    deps.audit.note(tokenRequest({ tenant: tenant.id, clientId, address, userAgent }, result));
+  try {
+    const { response, audit } = await issueFor(deps, tenant, request, reply);
+    note(audit);
+    return response;
+  } catch (error) {
+    if (error instanceof ClientGone) throw error;
+    const refusal = tokenErrorOf(error);
+    if (refusal.status < 500) note({ clientId: undefined, result: { error: refusal.error } });
+    throw error;
+  }
+}
+
+/** Throws where the body cannot be read. */
+async function issueFor(
+  deps: OauthDeps,
+  tenant: Tenant,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<HandledRequest> {
+  const now = deps.clock.now();
   const authorization = headerOf(request.raw, 'authorization');
-  const { 'content-type': contentType, 'user-agent': userAgent } = request.headers;
+  const contentType = request.headers['content-type'];
   const bytesMax = deps.settings.limits.tokenBodyBytesMax;
   const { bytes } = await readBody(request.raw, reply.raw, bodyRule, { bytesMax });
   if (bytes !== undefined && !isUtf8(bytes)) {
-    return errorResponse(invalidRequest('The body is not UTF-8'));
+    const refusal = invalidRequest('The body is not UTF-8');
+    const audit = { clientId: undefined, result: { error: refusal.error } };
+    return { response: errorResponse(refusal), audit };
   }
   const body = bytes?.toString('utf8') ?? '';
-  const { response, audit } = await deps.tokenEndpoint.issue({
-    tenant,
-    authorization,
-    contentType,
-    body,
-    now,
-  });
-  const { address } = deps.clientAddressOf(request.raw);
-  const sender = { tenant: tenant.id, clientId: audit.clientId, address, userAgent };
-  deps.audit.note(tokenRequest(sender, audit.result));
-  return response;
+  return deps.tokenEndpoint.issue({ tenant, authorization, contentType, body, now });
 }
 
 /** JSON or a form; the token endpoint checks the content. */

@@ -150,6 +150,23 @@ for (const [engine, open] of [
       }
     });
 
+    test('audited: a token request whose body cannot be read leaves an entry', async (t) => {
+      const { fixture } = await open(t);
+      const form = 'application/x-www-form-urlencoded';
+      const requests: [body: string | Uint8Array<ArrayBuffer>, type: string, status: number][] = [
+        ['grant_type=a', 'text/plain', 400],
+        [Uint8Array.of(0xff, 0xfe), form, 400],
+        ['x'.repeat(100_000), form, 413],
+      ];
+      for (const [body, type, status] of requests) {
+        const response = await fixture.raw('POST', '/oauth/token', body, { 'content-type': type });
+        assert.equal(response.status, status, type);
+      }
+      const [entry] = await waitForRecorder(fixture, 'feccft', 1);
+      assert.equal(entry?.details['error'], 'invalid_request');
+      assert.equal(entry.count, requests.length);
+    });
+
     test('audited: no entry has a secret of a request, in any encoding', async (t) => {
       const { fixture, storeFixture, file } = await open(t);
       const hidden: string[] = [];
