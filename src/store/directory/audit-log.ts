@@ -191,8 +191,11 @@ function newestFirst(one: AuditKey, other: AuditKey): number {
 }
 
 function* prune({ olderThanMs, take }: StepQuery): Command<number> {
-  const before = yield* horizon(olderThanMs);
-  const rows = Math.min(take, pruneMax);
+  return yield* removeOldest(yield* entryHorizon(olderThanMs), Math.min(take, pruneMax));
+}
+
+/** Removes the oldest entries from before an instant, with their targets. Returns how many. */
+export function* removeOldest(before: Millis, rows: number): Command<number> {
   yield* sql.run`
     delete from audit_targets where (tenant, id) in (
       select tenant, id from audit_log where at < ${before} order by at, tenant, id limit ${rows})`;
@@ -201,14 +204,14 @@ function* prune({ olderThanMs, take }: StepQuery): Command<number> {
       select tenant, id from audit_log where at < ${before} order by at, tenant, id limit ${rows})`;
 }
 
-/** Maximum entries removed in one step: some milliseconds. */
+/** Maximum entries removed in one step; SQLite, which blocks the process, has a pruner of its own. */
 const pruneMax = 100;
 
 /**
  * Returns the instant before which entries are older than `olderThanMs`: as for events, a clock that is
  * ahead must not make everything old at once. Entries count, too, where nothing is published.
  */
-function* horizon(olderThanMs: number): Command<Millis> {
+export function* entryHorizon(olderThanMs: number): Command<Millis> {
   const row = yield* sql.get<{ now: Millis; newest: Millis | null }>`
     select leat_now() as now, (
       select max(at) from (

@@ -20,6 +20,7 @@ import { openConnection, type SqliteLocation } from './connection.ts';
 import { createCopy } from './copy.ts';
 import { createDatabase, type Database } from './database.ts';
 import { createDeliveryStore } from './deliveries.ts';
+import { createEntryPruner } from './entry-pruner.ts';
 import { createFailureReader } from './failures.ts';
 import { createGuardedTime } from './guarded-time.ts';
 import { createLogStore } from './log.ts';
@@ -124,6 +125,7 @@ export function createSqliteStore(
       append: (tenant, events) => writes.observe(log.append(tenant, events)),
     },
     deliveries: { ...directory.deliveries, ...createDeliveryStore(shared) },
+    auditLog: { ...directory.auditLog, prune: createEntryPruner(shared) },
     ownership: createOwnershipStore({ ...shared, bindSeals: () => bindSeals(db, seal) }),
     upkeep: { ...directory.upkeep, ...createUpkeepStore({ ...shared, connection }) },
     copy: createCopy(connection),

@@ -8,6 +8,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { systemClock } from '../../../src/clock.ts';
 import { openStore } from '../../../src/store/open.ts';
 import { isShrinkable } from '../../../src/store/sqlite/upkeep.ts';
+import { newEntry } from '../contract/audit-log.ts';
 import {
   addTenant,
   failed,
@@ -84,6 +85,20 @@ async function addOldEvents(
 }
 
 describe('SQLite: upkeep', () => {
+  test('upkeep: a step of the audit log ends once its time is over', async (t) => {
+    const { store, pass } = await openFile(t, 10);
+    const tenant = await addTenant(store(), 'main');
+    const entries = Array.from({ length: 30 }, () => newEntry(tenant.id));
+    await store().auditLog.add(entries.map((entry) => ({ entry, count: 1, ageMs: 0 })));
+    pass(2 * dayMs);
+    await store().auditLog.add([{ entry: newEntry(tenant.id), count: 1, ageMs: 0 }]);
+    const removed: number[] = [];
+    for (let step = 0; step < 4; step += 1) {
+      removed.push(await store().auditLog.prune({ olderThanMs: dayMs, take: 500 }));
+    }
+    assert.deepEqual(removed, [10, 10, 10, 0]);
+  });
+
   test('upkeep: the file shrinks after events were pruned', async (t) => {
     const { file, store, pass, reopen } = await openFile(t);
     const tenant = await addTenant(store(), 'main');
