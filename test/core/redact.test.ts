@@ -33,6 +33,17 @@ describe('redact', () => {
     assert.equal(redact('nothing to see', ['abcdef'], true), 'nothing to see');
   });
 
+  test('redact treats each text, end and list of secrets by itself, also when they come again', () => {
+    const secrets = ['abcdef'];
+    for (let round = 0; round < 2; round += 1) {
+      assert.equal(redact('token: a', secrets, true), 'token: ***');
+      assert.equal(redact('token: a', secrets, false), 'token: a');
+      assert.equal(redact('token: a', secrets, false), 'token: a');
+      assert.equal(redact('token: a', ['token'], false), '***: a');
+      assert.equal(redact('token: abcdef', secrets, false), 'token: ***');
+    }
+  });
+
   test('the end of a whole text is not changed', () => {
     assert.equal(redact('token: a', ['abcdef'], false), 'token: a');
   });
