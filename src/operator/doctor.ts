@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { lstat, open, rm, statfs } from 'node:fs/promises';
+import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import type { Admin } from '../program/admin.ts';
 import { type Config, dataFolderOf, type Loaded, tenantDomainOf } from '../config.ts';
@@ -7,10 +8,11 @@ import { isLoopback } from '../core/value.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { codeOf } from '../core/errors.ts';
 import { dayMs } from '../core/units.ts';
-import { createEgressRule, createOwnAddresses } from '../delivery/http/egress.ts';
+import { createEgressRule } from '../delivery/http/egress.ts';
 import type { AlertChannel } from '../alerting/channel.ts';
 import { validityProblem, readTlsFiles } from '../tls/certificate-files.ts';
 import { bad, failed, type Finding, ok, warn } from './finding.ts';
+import { firewallFindings } from './firewall-findings.ts';
 import type { StoreReport } from './store-findings.ts';
 import { bytesText } from './table.ts';
 
@@ -41,9 +43,15 @@ export async function examine(deps: DoctorDeps): Promise<Finding[]> {
     await fsyncFinding(config, deps),
     await tlsFinding(config, deps),
     ...(await egressFindings(config, hosts, deps)),
+    ...firewallFindings(ownAddresses(), config),
     ...(await alertFindings(config, deps)),
     versionFinding(nodeVersion),
   ];
+}
+
+function ownAddresses(): string[] {
+  const interfaces = Object.values(networkInterfaces());
+  return interfaces.flatMap((each) => (each ?? []).map(({ address }) => address));
 }
 
 function configurationFindings({ warnings }: Loaded): Finding[] {
@@ -186,13 +194,9 @@ function certificateFinding(cert: string, config: Config, now: number): Finding 
 async function egressFindings(
   config: Config,
   hosts: readonly string[],
-  { addressesOf, clock, signal }: DoctorDeps,
+  { addressesOf, signal }: DoctorDeps,
 ): Promise<Finding[]> {
-  const rule = createEgressRule({
-    allow: config.egressAllow,
-    deny: config.egressDeny,
-    own: createOwnAddresses(clock),
-  });
+  const rule = createEgressRule({ allow: config.egressAllow, deny: config.egressDeny });
   const wrong: Finding[] = [];
   for (const host of hosts) {
     signal.throwIfAborted();

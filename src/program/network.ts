@@ -1,7 +1,7 @@
 import type { LookupFunction } from 'node:net';
 import { type Config, limits } from '../config.ts';
 import type { Clock } from '../core/clock.ts';
-import { createEgressRule, createOwnAddresses, type EgressRule } from '../delivery/http/egress.ts';
+import { createEgressRule, type EgressRule } from '../delivery/http/egress.ts';
 import { createFetch, type OwnFetch } from '../delivery/http/fetch.ts';
 import { lookupFunction } from '../delivery/http/lookup-function.ts';
 import { createNameLookups, type NameLookups } from '../delivery/http/name-lookups.ts';
@@ -35,11 +35,7 @@ export function openNetwork({
   const resolver = createResolver({ clock, servers: config.dnsServers, ...limits.resolver });
   const { resolve } = resolver;
   const names = createNameLookups({ clock, resolve, limits: limits.names });
-  const egress = createEgressRule({
-    allow: config.egressAllow,
-    deny: config.egressDeny,
-    own: createOwnAddresses(clock),
-  });
+  const egress = createEgressRule({ allow: config.egressAllow, deny: config.egressDeny });
   const transport = createTransport({
     clock,
     egress,

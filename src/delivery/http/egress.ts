@@ -1,7 +1,5 @@
 import type { LookupAddress } from 'node:dns';
 import type { LookupFunction } from 'node:net';
-import { networkInterfaces } from 'node:os';
-import type { Clock } from '../../core/clock.ts';
 import { isPublicAddress, isWithin, parseAddress, parseNetworks } from '../../core/address.ts';
 
 /** Which addresses webhooks may be sent to (docs/http-api.md#egress-rules). */
@@ -18,44 +16,21 @@ export interface EgressOptions {
   readonly allow: readonly string[];
   /** The same for addresses that are blocked although they are public (LEAT_EGRESS_DENY). */
   readonly deny?: readonly string[];
-  /** Returns the addresses of this machine; called for each public address. */
-  readonly own?: () => readonly string[];
 }
 
 /**
- * Creates the rule: every address that is not public is blocked unless the operator allows it; so are
- * the machine's own, which are behind the firewall also where they are public, and those that the
- * operator denies. Throws on a text that is not an address or a CIDR block.
+ * Creates the rule: every address that is not public, or that the operator denies, is blocked unless
+ * the operator allows it. Throws on a text that is not an address or a CIDR block.
  */
-export function createEgressRule({ allow, deny = [], own }: EgressOptions): EgressRule {
+export function createEgressRule({ allow, deny = [] }: EgressOptions): EgressRule {
   const allowed = parseNetworks(allow);
   const denied = parseNetworks(deny);
-  const isInside = (address: string): boolean =>
-    !isPublicAddress(address) ||
-    isWithin(address, denied) ||
-    (own !== undefined && isWithin(address, parseNetworks(own())));
   return {
     blocked: (address) => {
-      if (!isInside(address) || isWithin(address, allowed)) return undefined;
+      const isInside = !isPublicAddress(address) || isWithin(address, denied);
+      if (!isInside || isWithin(address, allowed)) return undefined;
       return parseAddress(address) === undefined ? 'not an address' : address;
     },
-  };
-}
-
-/** How long the addresses of this machine are remembered: reading them takes up to a millisecond. */
-const ownKeptMs = 5000;
-
-/** Creates a function that returns the addresses of this machine's interfaces. */
-export function createOwnAddresses(clock: Pick<Clock, 'elapsedMs'>): () => readonly string[] {
-  let addresses: readonly string[] = [];
-  let readMs = -Infinity;
-  return () => {
-    const nowMs = clock.elapsedMs();
-    if (nowMs - readMs < ownKeptMs) return addresses;
-    readMs = nowMs;
-    const interfaces = Object.values(networkInterfaces());
-    addresses = interfaces.flatMap((each) => (each ?? []).map(({ address }) => address));
-    return addresses;
   };
 }
 
