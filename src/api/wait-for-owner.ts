@@ -1,5 +1,6 @@
 import { backoffMs } from '../core/backoff.ts';
 import type { Clock } from '../core/clock.ts';
+import { isOfSealed } from '../core/errors.ts';
 import type { RecordingStore } from '../store/port/audit-log.ts';
 import type { Store } from '../store/port/store.ts';
 import type { StreamRef } from '../core/types.ts';
@@ -39,9 +40,14 @@ export async function removeStream(
   recording: Pick<RecordingStore, 'streams'>,
 ): Promise<void> {
   const { streams } = deps.store;
-  const disabled = await streams.update(tenant, stream, (before) => ({
-    after: before.status === 'disabled' ? before : { ...before, status: 'disabled' },
-  }));
-  if ('updated' in disabled) await waitForOwner(deps, { tenant, stream });
+  try {
+    const disabled = await streams.update(tenant, stream, (before) => ({
+      after: before.status === 'disabled' ? before : { ...before, status: 'disabled' },
+    }));
+    if ('updated' in disabled) await waitForOwner(deps, { tenant, stream });
+  } catch (error) {
+    // A stream whose secrets do not open is not delivered, and can only be deleted.
+    if (!isOfSealed(error)) throw error;
+  }
   await recording.streams.delete(tenant, stream);
 }

@@ -78,3 +78,15 @@ export class StoreInUse extends StartRefused {}
 export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }
+
+/** A sealed secret cannot be opened. The message has no part of it. */
+export class SealBroken extends Error {
+  override readonly name = 'SealBroken';
+}
+
+/** Whether an error of opening a sealed value is about that value: damage to the id in it looks like a lacking key. */
+export function isOfSealed(error: unknown): error is Error {
+  return (
+    error instanceof SealBroken || (error instanceof StoreUnavailable && error.reason === 'key')
+  );
+}

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv } from 'node:crypto';
 import type { RandomBytes } from '../core/clock.ts';
-import { StoreUnavailable } from '../core/errors.ts';
+import { SealBroken, StoreUnavailable } from '../core/errors.ts';
 import { createKeyRing, keyIdBytes, type KeyRing } from './key-ring.ts';
 import type { SealState } from './port/secrets.ts';
 import { keyCheckPlace, type Place } from './sealed-columns.ts';
@@ -26,18 +26,6 @@ export interface Seal {
   follow(check: KeyCheck): void;
   /** Returns whether the key check that was followed last lets seals be bound. */
   isBound(): boolean;
-}
-
-/** A sealed secret cannot be opened. The message has no part of it. */
-export class SealBroken extends Error {
-  override readonly name = 'SealBroken';
-}
-
-/** Whether an error of `open` is about this value: damage to the id in it looks like a lacking key. */
-export function isOfSealed(error: unknown): error is Error {
-  return (
-    error instanceof SealBroken || (error instanceof StoreUnavailable && error.reason === 'key')
-  );
 }
 
 /**

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { createCipheriv, randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { StoreUnavailable } from '../../src/core/errors.ts';
+import { SealBroken, StoreUnavailable } from '../../src/core/errors.ts';
 import { keyIdOf } from '../../src/store/key-ring.ts';
-import { createSeal, type KeyCheck, type Seal, SealBroken } from '../../src/store/seal.ts';
+import { createSeal, type KeyCheck, type Seal } from '../../src/store/seal.ts';
 import { keyCheckPlace, type Place, placeIn } from '../../src/store/sealed-columns.ts';
 
 const key = randomBytes(32);

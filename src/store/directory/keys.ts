@@ -1,9 +1,10 @@
 import type { Millis } from '../../core/clock.ts';
+import { isOfSealed, SealBroken } from '../../core/errors.ts';
 import type { SigningKey } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { KeyStore } from '../port/keys.ts';
 import { reportOnce } from '../rows/report-once.ts';
-import { isOfSealed, type Seal, SealBroken } from '../seal.ts';
+import type { Seal } from '../seal.ts';
 import { type Place, placeIn } from '../sealed-columns.ts';
 import { type Command, type Commands, Lock, sql } from './command.ts';
 import { presentCheck, sealerOf, sealingRow } from './sealing.ts';

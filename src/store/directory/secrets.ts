@@ -7,9 +7,10 @@ import type {
   SealState,
   SecretStore,
 } from '../port/secrets.ts';
+import { isOfSealed } from '../../core/errors.ts';
 import { currentKeyCheck, type KeyCheckRow } from '../key-check.ts';
 import { decideRotation, isSameState } from '../rules/rotation.ts';
-import { isOfSealed, type Seal } from '../seal.ts';
+import type { Seal } from '../seal.ts';
 import { type Place, sealedTables, type SealedTable } from '../sealed-columns.ts';
 import {
   type Command,

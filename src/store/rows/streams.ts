@@ -7,9 +7,10 @@ import type {
   StreamStatus,
   Subscription,
 } from '../../core/types.ts';
+import { isOfSealed, SealBroken } from '../../core/errors.ts';
 import { mapInSlices } from '../../core/slices.ts';
 import { type Place, placeIn } from '../sealed-columns.ts';
-import { isOfSealed, type Seal, SealBroken } from '../seal.ts';
+import type { Seal } from '../seal.ts';
 
 /** The columns of a stream. */
 export interface StreamRow {
