@@ -14,7 +14,7 @@ import type { AuditFilter, AuditLogStore } from '../port/audit-log.ts';
 import type { Page } from '../port/page.ts';
 import type { StepQuery } from '../port/upkeep.ts';
 import { type Command, type Commands, sql, type Statement, together } from './command.ts';
-import { listed, oneOf } from './dialect.ts';
+import { listed, oneOf, oneOfNumbers } from './dialect.ts';
 
 /** Creates the store of the audit log; recording.ts has the entries of changes. */
 export function createAuditLogStore({ commands }: { readonly commands: Commands }): AuditLogStore {
@@ -48,9 +48,17 @@ export function* record(entry: AuditEntry, count = 1, ageMs = 0): Command<void> 
   );
 }
 
-/** In the order of ids, so that two nodes that add to the same counts never deadlock. */
+/**
+ * In the order of ids, so that two nodes that add to the same counts never deadlock. Entries of tenants
+ * that were deleted meanwhile are left out: nothing would remove them before their retention ends.
+ */
 function* add(entries: readonly AuditCount[]): Command<void> {
-  const inOrder = entries.toSorted(
+  const tenants = [...new Set(entries.map(({ entry }) => entry.tenant))];
+  const found = yield* sql.all<{ id: number }>`
+    select id from tenants where id ${oneOfNumbers(tenants)}`;
+  const present = new Set(found.map(({ id }) => id));
+  const kept = entries.filter(({ entry }) => present.has(entry.tenant));
+  const inOrder = kept.toSorted(
     (one, other) => one.entry.tenant - other.entry.tenant || compareTexts(one.entry, other.entry),
   );
   for (const { entry, count, ageMs } of inOrder) yield* record(entry, count, ageMs);

@@ -89,6 +89,21 @@ function addContract(engine: Engine): void {
     );
   });
 
+  test('add: a tenant that was deleted meanwhile gets no entry, and others get theirs', async (t) => {
+    const { store, tenant } = await createFixture(engine, t);
+    const gone = await addTenant(store, 'gone');
+    const entries = [newEntry(gone.id), newEntry(tenant)];
+    await store.tenants.leave(gone.id);
+    await store.auditLog.add(entries.map((entry) => ({ entry, count: 1, ageMs: 0 })));
+    const found = await Promise.all(
+      entries.map((each) => store.auditLog.get(each.tenant, each.id)),
+    );
+    assert.deepEqual(
+      found.map((each) => each?.id),
+      [undefined, entries[1]?.id],
+    );
+  });
+
   test('get: never returns the entry of another tenant', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const other = await addTenant(store, 'other');
