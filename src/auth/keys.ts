@@ -160,7 +160,7 @@ export async function revokeKey(
   const newest = present.find((key) => key.kid !== kid);
   const signsFrom = signed || newest === undefined ? now : Math.max(now, newest.signsFrom);
   // The successor comes first, so that a signing key exists at every moment.
-  if (newest === undefined) await addKey(store, tenant, { now, signsFrom });
+  if (newest === undefined) await addKey(store, tenant, { now, signsFrom, entry });
   else if (signed) await store.keys.promote(tenant, newest.kid, signsFrom);
   await recorded.revoke(tenant, kid);
   // A key that is the newest again no longer expires; the store can see that only now.

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { decodeProtectedHeader } from 'jose';
 import { createFirstKey, createKeyring, revokeKey, rotateKey } from '../../src/auth/keys.ts';
+import { operatorEntry } from '../../src/operator/audit-log.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { type AuthFixture, openAuthFixture, secondTenant } from './fixture.ts';
 
@@ -55,6 +57,19 @@ describe('key set', () => {
     const { keys } = await fixture.keyring.jwks(other.tenant.id, fixture.clock.now());
     assert.equal(keys.length, 1);
     assert.notDeepEqual([keys[0]?.kid], await published());
+  });
+
+  test('revokeKey: the key that replaces the only one has an entry in the audit log', async () => {
+    const { store, tenant, clock } = fixture;
+    const [only = ''] = await published();
+    const deps = { clock, random: randomBytes };
+    const entry = (of: number, kids: readonly string[]) =>
+      operatorEntry(deps, 'keys revoke', of, kids);
+    await revokeKey(store, tenant.id, only, { now: clock.now(), entry });
+    const [successor] = await published();
+    const { items } = await store.auditLog.list(tenant.id, { after: undefined, take: 10 });
+    const targets = items.flatMap(({ details }) => details.targets);
+    assert.deepEqual(new Set(targets), new Set([only, successor]));
   });
 
   test('createFirstKey: repeated calls create one key', async () => {
