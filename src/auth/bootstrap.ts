@@ -79,9 +79,11 @@ export async function bootstrap(
   const [first] = await deps.store.tenants.list();
   const tenant = await ensureFirstTenant(deps, first, options);
   await createFirstKey(deps.store, tenant.id, deps.now);
+  const recording = (target: string) => recordingOf(deps, tenant.id, target);
+  const sampleDeps = { ...deps, recording };
   // Before the management client: without that client the next start knows it has to continue.
   const sampleCreated =
-    options.sample !== undefined && (await ensureSample(deps, tenant, options.sample));
+    options.sample !== undefined && (await ensureSample(sampleDeps, tenant, options.sample));
   const client = await ensureClient(deps, tenant.id, options);
   const moved = first !== undefined && first.domain !== tenant.domain;
   return { tenant, formerDomain: moved ? first.domain : undefined, sampleCreated, ...client };
@@ -191,7 +193,7 @@ async function ensureConfiguredClient(
   }
   // The id may have been used before: tokens of then must not count again.
   if (present === undefined) await createManager(deps, tenant, configured, deps.now);
-  else await grantAll(deps, tenant, clientId);
+  else await grantAll(deps, tenant, clientId, recordingOf(deps, tenant, clientId));
   return { generated: undefined, secretReplaced };
 }
 
@@ -256,7 +258,7 @@ function recordingOf(
   { store, entry }: ClientDeps,
   tenant: number,
   target: string,
-): Pick<RecordingStore, 'clients' | 'tenants'> {
+): Pick<RecordingStore, 'clients' | 'grants' | 'tenants'> {
   return entry === undefined ? store : store.recording(entry(tenant, [target]));
 }
 
@@ -265,7 +267,8 @@ async function grantAll(
   { store, random }: ClientDeps,
   tenant: number,
   client: string,
+  { grants }: Pick<RecordingStore, 'grants'> = store,
 ): Promise<void> {
   const id = makeGrantId(random);
-  await store.grants.create({ tenant, id, client, api: managementApiId, scope: managementScopes });
+  await grants.create({ tenant, id, client, api: managementApiId, scope: managementScopes });
 }

@@ -2,6 +2,7 @@ import { firstCredentialsVersion } from '../core/clients.ts';
 import type { Millis, RandomBytes } from '../core/clock.ts';
 import { makeId, makeRoleId } from '../core/ids.ts';
 import type { Client, Tenant } from '../core/types.ts';
+import type { RecordingStore } from '../store/port/audit-log.ts';
 import type { Store } from '../store/port/store.ts';
 import {
   type DeliverCredentials,
@@ -24,6 +25,8 @@ export interface SampleDeps {
   readonly store: Pick<Store, 'clients' | 'apis' | 'grants' | 'roles'>;
   readonly random: RandomBytes;
   readonly now: Millis;
+  /** Returns the changes of the store, with an entry of the audit log about `target`. */
+  readonly recording: (target: string) => Pick<RecordingStore, 'clients'>;
 }
 
 /** Name of the client, and the prefix of its id. */
@@ -108,14 +111,14 @@ async function ensureRole(
 
 /** Returns the id of the client. */
 async function createClient(
-  { store, random, now }: SampleDeps,
+  { random, now, recording }: SampleDeps,
   tenant: number,
   deliverCredentials: DeliverCredentials,
 ): Promise<string> {
   const clientId = `${CLIENT_NAME}-${makeClientId(random)}`;
   const credentials = { clientId, clientSecret: makeClientSecret(random) };
   await deliverCredentials(credentials);
-  await store.clients.create({
+  await recording(clientId).clients.create({
     tenant,
     id: clientId,
     name: CLIENT_NAME,

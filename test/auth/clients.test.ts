@@ -19,6 +19,7 @@ import { managementScopes } from '../../src/auth/scopes.ts';
 import { firstCredentialsVersion } from '../../src/core/clients.ts';
 import { StartRefused } from '../../src/core/errors.ts';
 import { managementApiId } from '../../src/core/types.ts';
+import { operatorEntry } from '../../src/operator/audit-log.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { openMemoryStore, random } from './fixture.ts';
 
@@ -197,6 +198,27 @@ describe('later start', () => {
     const after = await store.grants.of(tenant.id, 'operator', managementApiId);
     assert.deepEqual(after?.scope, ['read:users']);
     assert.equal((await store.clients.get(tenant.id, 'operator'))?.global, false);
+  });
+
+  test('a start leaves an entry for each client that it creates or grants the management API', async () => {
+    const entry = (of: number, targets: readonly string[]) =>
+      operatorEntry({ clock: { now: () => now }, random }, 'start', of, targets);
+    const sample = { audience: 'https://messages.example', deliverCredentials: async () => {} };
+    const options = { name: 'main', domain: 'localhost:8080', client: operator };
+    const { tenant } = await bootstrap({ store, random, now, entry }, { ...options, sample });
+    const targets = async (): Promise<string[]> => {
+      const { items } = await store.auditLog.list(tenant.id, { after: undefined, take: 100 });
+      return items.flatMap(({ details }) => details.targets).toSorted();
+    };
+    const created = await clientIds(tenant.id);
+    assert.equal(created.length, 2);
+    assert.deepEqual(await targets(), created);
+    const held = await store.grants.of(tenant.id, operator.clientId, managementApiId);
+    await store.grants.delete(tenant.id, held?.id ?? '', () => undefined);
+    for (const times of ['again', 'and again']) {
+      await bootstrap({ store, random, now, entry }, options);
+      assert.deepEqual(await targets(), [...created, operator.clientId].toSorted(), times);
+    }
   });
 
   test('a later start is refused when the client of the environment belongs to an external issuer', async () => {
