@@ -3,6 +3,7 @@ import type { RandomBytes } from '../../core/clock.ts';
 import { makeId } from '../../core/ids.ts';
 import { runInSlices, runSync, type Slices, yieldToEventLoop } from '../../core/slices.ts';
 import { traceOf } from '../../core/trace.ts';
+import { eventLoopTurn } from '../../core/turn.ts';
 import {
   type BodyPayer,
   type RawBody,
@@ -102,9 +103,10 @@ function receive(deps: ServeDeps, operation: Operation, rule: BodyRule): Phase {
     const payer = payerOf(deps, operation, reply, exchange.context);
     exchange.share = deps.bodies.open(exchange.context.tenant.id);
     const bounds = { bytesMax, payer, share: exchange.share };
-    const arrivedAtOnce = request.raw.complete;
+    const turn = eventLoopTurn();
     exchange.raw = await readBody(request.raw, reply.raw, rule, bounds);
-    if (arrivedAtOnce) return;
+    // It came with the head, as most do.
+    if (eventLoopTurn() === turn) return;
     // A revoked caller could otherwise act as long as it keeps a body back.
     exchange.context = await deps.authenticator.again(request, exchange.context);
     exchange.caller = notingForbidden(deps, operation, request, exchange.context, () =>
