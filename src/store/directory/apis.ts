@@ -4,7 +4,7 @@ import type { ApiStore } from '../port/apis.ts';
 import type { BoundedPage } from '../port/page.ts';
 import { carriedIn } from '../rows/carried.ts';
 import { boundedPage, type Command, type Commands, Lock, sql } from './command.ts';
-import { forUpdate, oneOf } from './dialect.ts';
+import { forUpdate, oneOf, verbatim } from './dialect.ts';
 
 /** Creates the store of the APIs that tokens are issued for, except the management API. */
 export function createApiStore({ commands }: { readonly commands: Commands }): ApiStore {
@@ -31,6 +31,11 @@ interface ApiRow {
   readonly created_at: Millis;
 }
 
+/** The columns of a {@link ApiRow}. */
+const columns = verbatim(`
+  id, identifier, name, scopes, enforce_policies, token_dialect, token_lifetime_seconds, carried,
+  created_at`);
+
 function apiOf(tenant: number, row: ApiRow): Api {
   return {
     tenant,
@@ -49,8 +54,7 @@ function apiOf(tenant: number, row: ApiRow): Api {
 /** Returns at most one: `create` refuses an identifier that is the id of another API. */
 function* get(tenant: number, idOrIdentifier: string): Command<Api | undefined> {
   const row = yield* sql.get<ApiRow>`
-    select id, identifier, name, scopes, enforce_policies, token_dialect, token_lifetime_seconds,
-      carried, created_at
+    select ${columns}
     from apis where tenant = ${tenant}
       and (id = ${idOrIdentifier} or identifier = ${idOrIdentifier})`;
   return row && apiOf(tenant, row);
@@ -69,8 +73,7 @@ function list(
       columns: ['scopes', 'carried'],
       order: 'created_at, id',
       rowsAfter: (read, take) => sql.all<ApiRow>`
-        select id, identifier, name, scopes, enforce_policies, token_dialect,
-          token_lifetime_seconds, carried, created_at
+        select ${columns}
         from apis where tenant = ${tenant} and (${isAny} or identifier ${oneOf(wanted)})
         order by created_at, id
         limit ${Math.min(take, perPage - read.length)} offset ${page * perPage + read.length}`,
@@ -103,8 +106,7 @@ function* update(
   decide: Parameters<ApiStore['update']>[2],
 ): Command<Awaited<ReturnType<ApiStore['update']>>> {
   const row = yield* sql.get<ApiRow>`
-    select id, identifier, name, scopes, enforce_policies, token_dialect, token_lifetime_seconds,
-      carried, created_at
+    select ${columns}
     from apis where tenant = ${tenant} and id = ${id} ${forUpdate}`;
   if (row === undefined) return { refused: 'unknown' };
   const before = apiOf(tenant, row);

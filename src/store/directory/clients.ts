@@ -60,6 +60,10 @@ interface ClientRow {
   readonly created_at: Millis;
 }
 
+/** The columns of a {@link ClientRow}. */
+const columns = verbatim(`
+  id, name, global, issuer, secret_hash, jwks, carried, version, credentials_version, created_at`);
+
 function clientOf(tenant: number, row: ClientRow): Client {
   return {
     tenant,
@@ -78,8 +82,7 @@ function clientOf(tenant: number, row: ClientRow): Client {
 
 function* get(tenant: number, id: string): Command<Client | undefined> {
   const row = yield* sql.get<ClientRow>`
-    select id, name, global, issuer, secret_hash, jwks, carried, version, credentials_version,
-      created_at from clients
+    select ${columns} from clients
     where tenant = ${tenant} and id = ${id}`;
   return row && clientOf(tenant, row);
 }
@@ -98,8 +101,7 @@ function list(
       columns: longColumns,
       order: 'created_at, id',
       rowsAfter: (read, take) => sql.all<ClientRow>`
-        select id, name, global, issuer, secret_hash, jwks, carried, version, credentials_version,
-      created_at from clients
+        select ${columns} from clients
         where tenant = ${tenant} and ${isWanted(global)}
         order by created_at, id
         limit ${Math.min(take, perPage - read.length)} offset ${page * perPage + read.length}`,
@@ -119,8 +121,7 @@ function* listFrom(
     columns: longColumns,
     order: 'id',
     rowsAfter: (read, limit) => sql.all`
-      select id, name, global, issuer, secret_hash, jwks, carried, version, credentials_version,
-      created_at from clients
+      select ${columns} from clients
       where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after} and ${isWanted(global)}
       order by id limit ${limit}`,
   });
@@ -193,8 +194,7 @@ function* update(
 function* locked(tenant: number, id: string): Command<Client | undefined> {
   yield* lockAccess(tenant);
   const row = yield* sql.get<ClientRow>`
-    select id, name, global, issuer, secret_hash, jwks, carried, version, credentials_version,
-      created_at from clients
+    select ${columns} from clients
     where tenant = ${tenant} and id = ${id} ${forUpdate}`;
   return row && clientOf(tenant, row);
 }

@@ -5,7 +5,7 @@ import type { BoundedPage, Page } from '../port/page.ts';
 import { lockAccess } from './access-lock.ts';
 import { carriedIn } from '../rows/carried.ts';
 import { boundedPage, type Command, type Commands, PageRead, sql } from './command.ts';
-import { forKeyShare, forUpdate } from './dialect.ts';
+import { forKeyShare, forUpdate, verbatim } from './dialect.ts';
 
 /** Creates the store of grants: at most one for each pair of a client and an API. */
 export function createGrantStore({
@@ -49,6 +49,9 @@ interface GrantRow {
   readonly carried: string | null;
 }
 
+/** The columns of a {@link GrantRow}. */
+const columns = verbatim('id, client, api, scope, carried');
+
 function grantOf(tenant: number, { id, client, api, scope, carried }: GrantRow): Grant {
   const scopes = JSON.parse(scope) as string[];
   return { tenant, id, client, api, scope: scopes, ...carriedIn(carried) };
@@ -57,20 +60,20 @@ function grantOf(tenant: number, { id, client, api, scope, carried }: GrantRow):
 /** Returns all grants of one client, in the order of their ids. */
 export function* grantsOfClient(tenant: number, client: string): Command<Grant[]> {
   const rows = yield* sql.all<GrantRow>`
-    select id, client, api, scope, carried from grants
+    select ${columns} from grants
     where tenant = ${tenant} and client = ${client} order by id`;
   return rows.map((row) => grantOf(tenant, row));
 }
 
 function* get(tenant: number, id: string): Command<Grant | undefined> {
   const row = yield* sql.get<GrantRow>`
-    select id, client, api, scope, carried from grants where tenant = ${tenant} and id = ${id}`;
+    select ${columns} from grants where tenant = ${tenant} and id = ${id}`;
   return row && grantOf(tenant, row);
 }
 
 function* of(tenant: number, client: string, api: string): Command<Grant | undefined> {
   const row = yield* sql.get<GrantRow>`
-    select id, client, api, scope, carried from grants
+    select ${columns} from grants
     where tenant = ${tenant} and client = ${client} and api = ${api}`;
   return row && grantOf(tenant, row);
 }
@@ -89,7 +92,7 @@ function list(
       columns: longColumns,
       order: 'id',
       rowsAfter: (read, take) => sql.all<GrantRow>`
-        select id, client, api, scope, carried from grants
+        select ${columns} from grants
         where tenant = ${tenant}
           and (cast(${client} as text) is null or client = ${client})
           and (cast(${api} as text) is null or api = ${api})
@@ -115,7 +118,7 @@ function* listFrom(
     columns: longColumns,
     order: 'id',
     rowsAfter: (read, limit) => sql.all`
-      select id, client, api, scope, carried from grants
+      select ${columns} from grants
       where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after}
         and (cast(${client} as text) is null or client = ${client})
         and (cast(${api} as text) is null or api = ${api})
@@ -171,7 +174,7 @@ function* update(
 function* locked(tenant: number, id: string): Command<Grant | undefined> {
   yield* lockAccess(tenant);
   const row = yield* sql.get<GrantRow>`
-    select id, client, api, scope, carried from grants
+    select ${columns} from grants
     where tenant = ${tenant} and id = ${id} ${forUpdate}`;
   return row && grantOf(tenant, row);
 }

@@ -4,7 +4,7 @@ import type { NumberedPage, PageByNumber } from '../port/page.ts';
 import type { RoleStore } from '../port/roles.ts';
 import { carriedIn } from '../rows/carried.ts';
 import { type Command, type Commands, Lock, numberedPage, sql } from './command.ts';
-import { forKeyShare, forUpdate, Fragment, jsonOf, oneOf, piece } from './dialect.ts';
+import { forKeyShare, forUpdate, Fragment, jsonOf, oneOf, piece, verbatim } from './dialect.ts';
 import { createRoleMembers, hasRole } from './role-members.ts';
 
 /** Creates the store of roles with their permissions; role-members.ts has who holds them. */
@@ -35,6 +35,9 @@ interface RoleRow {
   readonly created_at: Millis;
 }
 
+/** The columns of a {@link RoleRow}. */
+const columns = verbatim('id, name, description, carried, created_at');
+
 function roleOf(tenant: number, row: RoleRow): Role {
   const { id, name, description, carried, created_at: createdAt } = row;
   return { tenant, id, name, description, ...carriedIn(carried), createdAt };
@@ -42,13 +45,13 @@ function roleOf(tenant: number, row: RoleRow): Role {
 
 function* get(tenant: number, id: string): Command<Role | undefined> {
   const row = yield* sql.get<RoleRow>`
-    select id, name, description, carried, created_at from roles where tenant = ${tenant} and id = ${id}`;
+    select ${columns} from roles where tenant = ${tenant} and id = ${id}`;
   return row && roleOf(tenant, row);
 }
 
 function* byName(tenant: number, name: string): Command<Role | undefined> {
   const row = yield* sql.get<RoleRow>`
-    select id, name, description, carried, created_at from roles
+    select ${columns} from roles
     where tenant = ${tenant} and name = ${name}`;
   return row && roleOf(tenant, row);
 }
@@ -59,7 +62,7 @@ function list(
 ): Command<NumberedPage<Role>> {
   return numberedPage(
     sql.all<RoleRow>`
-      select id, name, description, carried, created_at from roles
+      select ${columns} from roles
       where tenant = ${tenant} and ${nameContains(nameFilter)}
       order by created_at, id limit ${perPage} offset ${page * perPage}`,
     sql.get`
@@ -95,7 +98,7 @@ function* update(
 ): Command<Awaited<ReturnType<RoleStore['update']>>> {
   yield* lockNames(tenant);
   const row = yield* sql.get<RoleRow>`
-    select id, name, description, carried, created_at from roles
+    select ${columns} from roles
     where tenant = ${tenant} and id = ${id} ${forUpdate}`;
   if (row === undefined) return { refused: 'unknown' };
   const before = roleOf(tenant, row);
