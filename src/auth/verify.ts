@@ -128,10 +128,16 @@ export function createVerifier(deps: VerifierDeps): Verifier {
 }
 
 /** What the store knows of a client, if there is one. */
-type Registration = (ClientAccess & { readonly granted: ReadonlySet<string> }) | undefined;
+type Registration = Registered | undefined;
+
+interface Registered extends ClientAccess {
+  readonly granted: ReadonlySet<string>;
+  /** Its tokens that were seen: a token may have hundreds of scopes to compare. */
+  readonly tokens: WeakMap<Claims, VerifiedToken>;
+}
 
 function registrationOf(access: ClientAccess | undefined): Registration {
-  return access && { ...access, granted: new Set(access.scopes) };
+  return access && { ...access, granted: new Set(access.scopes), tokens: new WeakMap() };
 }
 
 /** Returns the token of the header; `undefined` if it has none. */
@@ -142,6 +148,14 @@ function bearerToken(authorization: string | undefined): string | undefined {
 }
 
 function verified(claims: Claims, client: Registration, ownIssuer: string): VerifiedToken {
+  const known = client?.tokens.get(claims);
+  if (known !== undefined) return known;
+  const token = compared(claims, client, ownIssuer);
+  client?.tokens.set(claims, token);
+  return token;
+}
+
+function compared(claims: Claims, client: Registration, ownIssuer: string): VerifiedToken {
   const { clientId, expiresAt, issuer } = claims;
   const registered = client !== undefined && (client.issuer ?? ownIssuer) === issuer;
   const bucket = issuer === ownIssuer ? clientId : `${issuer} ${clientId}`;
@@ -152,15 +166,12 @@ function verified(claims: Claims, client: Registration, ownIssuer: string): Veri
 }
 
 /** Returns the scopes that still count. An external issuer alone decides about those of its tokens. */
-function scopesNow(
-  { scopes }: Claims,
-  { issuer, granted }: NonNullable<Registration>,
-): readonly string[] {
+function scopesNow({ scopes }: Claims, { issuer, granted }: Registered): readonly string[] {
   const counts = (scope: string): boolean => issuer !== undefined || granted.has(scope);
   return scopes.every(counts) ? scopes : scopes.filter(counts);
 }
 
-function isRevoked(claims: Claims, client: NonNullable<Registration>): boolean {
+function isRevoked(claims: Claims, client: Registered): boolean {
   return client.issuer === undefined && claims.credentialsVersion !== client.credentialsVersion;
 }
 

@@ -71,10 +71,10 @@ function statusOfCodings(httpVersion: string, headers: readonly string[]): 400 |
 function valuesOf({ rawHeaders }: Pick<RequestHead, 'rawHeaders'>, name: string): string[] {
   const values: string[] = [];
   for (let index = 0; index < rawHeaders.length; index += 2) {
-    const found = rawHeaders[index] ?? '';
-    if (found.length === name.length && found.toLowerCase() === name) {
-      values.push(rawHeaders[index + 1] ?? '');
-    }
+    const found = rawHeaders[index];
+    // Most names differ in length already.
+    if (found?.length !== name.length || found.toLowerCase() !== name) continue;
+    values.push(rawHeaders[index + 1] ?? '');
   }
   return values;
 }

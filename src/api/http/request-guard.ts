@@ -14,6 +14,11 @@ export interface RequestGuardDeps {
   readonly reject: (socket: Socket) => void;
 }
 
+interface Exchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+}
+
 /** A connection that has sent a request, or what is none. */
 interface Connection {
   /** Requests without a response. */
@@ -22,8 +27,10 @@ interface Connection {
   idleSinceMs: number;
   /** Checks whether it has been idle for too long; absent while a request is under way. */
   timer: Timer | undefined;
-  /** The latest request and its response. */
-  latest: { readonly request: IncomingMessage; readonly response: ServerResponse } | undefined;
+  /** The latest request and its response, while one of them is incomplete. */
+  latest: Exchange | undefined;
+  /** Whether it ends after a response that was sent: RFC 9112 section 9.6. */
+  isEnding: boolean;
   /** What follows its requests is not valid; reported once no more requests than these are under way. */
   failure: { readonly underWayMax: number; readonly report: () => void } | undefined;
 }
@@ -44,20 +51,26 @@ export function guardRequests(server: Server, { clock, reject }: RequestGuardDep
     // Node emits the rest of what it has read.
     if (socket.destroyed) return false;
     const connection = connectionOf(socket);
-    if (isClosing(connection)) return false;
+    const { latest } = connection;
+    if (connection.isEnding || (latest !== undefined && endsConnection(latest))) return false;
     if (connection.underWay >= pipelinedMax) {
       reject(socket);
       socket.destroy();
       return false;
     }
     connection.underWay += 1;
-    connection.latest = { request, response };
-    response.once('close', () => leave(socket, connection));
+    const exchange = { request, response };
+    connection.latest = exchange;
+    response.once('close', () => leave(connection, exchange));
     return true;
   };
-  intercept(server, 'request', (serve, request: IncomingMessage, response: ServerResponse) => {
-    if (isAdmitted(request, response)) serve();
-  });
+  intercept<[IncomingMessage, ServerResponse]>(
+    server,
+    'request',
+    (serve) => (request, response) => {
+      if (isAdmitted(request, response)) serve(request, response);
+    },
+  );
   orderErrors(server, connectionOf);
 }
 
@@ -73,6 +86,7 @@ function trackConnections(): ConnectionOf {
       idleSinceMs: 0,
       timer: undefined,
       latest: undefined,
+      isEnding: false,
       failure: undefined,
     };
     connections.set(socket, connection);
@@ -85,7 +99,7 @@ function trackConnections(): ConnectionOf {
 function createLeave(
   server: Server,
   clock: RequestGuardDeps['clock'],
-): (socket: Socket, connection: Connection) => void {
+): (connection: Connection, exchange: Exchange) => void {
   const endIfIdle = (socket: Socket, connection: Connection): void => {
     connection.timer = undefined;
     if (connection.underWay > 0) return;
@@ -99,8 +113,14 @@ function createLeave(
     if (leftMs <= 0) socket.destroy();
     else connection.timer = clock.after(leftMs, () => endIfIdle(socket, connection));
   };
-  return (socket, connection) => {
+  return (connection, exchange) => {
+    const { socket } = exchange.request;
     connection.underWay -= 1;
+    if (connection.latest === exchange) {
+      connection.isEnding = endsConnection(exchange);
+      // An idle connection needs no memory for what it has sent.
+      if (exchange.request.complete) connection.latest = undefined;
+    }
     connection.idleSinceMs = clock.elapsedMs();
     reportFailure(connection);
     if (!server.listening) stopTimer(connection);
@@ -115,40 +135,45 @@ function createLeave(
  * gets none.
  */
 function orderErrors(server: Server, connectionOf: ConnectionOf): void {
-  intercept(server, 'clientError', (report, error: NodeJS.ErrnoException, socket: Socket) => {
-    if (socket.destroyed || !isOfMessage(error)) return report();
-    const connection = connectionOf(socket);
-    // The parser repeats its error for each further read.
-    if (connection.failure !== undefined) return;
-    const { request, response } = connection.latest ?? {};
-    const isIncomplete = request?.complete === false;
-    if (isIncomplete && response?.headersSent === true) return socket.destroySoon();
-    connection.failure = { underWayMax: isIncomplete ? 1 : 0, report };
-    reportFailure(connection);
-  });
-  intercept(server, 'connect', (serve, _request: IncomingMessage, socket: Socket) => {
-    // Node cannot send the responses under way any more.
-    if (connectionOf(socket).underWay > 0) socket.destroy();
-    else serve();
-  });
+  intercept<[NodeJS.ErrnoException, Socket]>(
+    server,
+    'clientError',
+    (listener) => (error, socket) => {
+      const report = (): void => listener(error, socket);
+      if (socket.destroyed || !isOfMessage(error)) return report();
+      const connection = connectionOf(socket);
+      // The parser repeats its error for each further read.
+      if (connection.failure !== undefined) return;
+      const { request, response } = connection.latest ?? {};
+      const isIncomplete = request?.complete === false;
+      if (isIncomplete && response?.headersSent === true) return socket.destroySoon();
+      connection.failure = { underWayMax: isIncomplete ? 1 : 0, report };
+      reportFailure(connection);
+    },
+  );
+  intercept<[IncomingMessage, Socket, Buffer]>(
+    server,
+    'connect',
+    (serve) => (request, socket, head) => {
+      // Node cannot send the responses under way any more.
+      if (connectionOf(socket).underWay > 0) socket.destroy();
+      else serve(request, socket, head);
+    },
+  );
 }
 
-/** Replaces the listeners of an event by a function that may call them. */
+/** Replaces the listeners of an event by one that may call them. */
 function intercept<A extends unknown[]>(
   server: Server,
   event: string,
-  handle: (callListeners: () => void, ...args: A) => void,
+  listenerAround: (callListeners: (...args: A) => void) => (...args: A) => void,
 ): void {
   const listeners = server.listeners(event);
   if (listeners.length === 0) return;
-  server.removeAllListeners(event).on(event, (...args: A) => {
-    handle(
-      () => {
-        for (const listener of listeners) listener.apply(server, args);
-      },
-      ...args,
-    );
-  });
+  const callListeners = (...args: A): void => {
+    for (const listener of listeners) listener.apply(server, args);
+  };
+  server.removeAllListeners(event).on(event, listenerAround(callListeners));
 }
 
 /** Whether a message cannot be parsed or is late; otherwise the connection is broken. */
@@ -165,9 +190,8 @@ function reportFailure(connection: Connection): void {
 
 const reported = { underWayMax: -1, report: (): void => {} };
 
-/** Whether the connection ends after a response that was sent: RFC 9112 section 9.6. */
-function isClosing({ latest }: Connection): boolean {
-  return latest?.response.headersSent === true && !latest.response.shouldKeepAlive;
+function endsConnection({ response }: Exchange): boolean {
+  return response.headersSent && !response.shouldKeepAlive;
 }
 
 function stopTimer(connection: Connection): void {

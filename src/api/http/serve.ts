@@ -86,10 +86,13 @@ const noQuery = closed({});
 type Phase<R = void> = (request: FastifyRequest, reply: FastifyReply) => Promise<R>;
 
 function admit(deps: ServeDeps, operation: Operation): Phase {
+  const hasParams = operation.params !== undefined;
   return async (request, reply) => {
     const context = await deps.authenticator.authenticate(request, reply, operation);
     // The router lets a parameter be empty.
-    if (Object.values(request.params as object).includes('')) throw notFound('Not Found');
+    if (hasParams && Object.values(request.params as object).includes('')) {
+      throw notFound('Not Found');
+    }
     const caller = callerOf(deps, operation, request, context);
     setExchange(request, { context, caller });
     if (queryOfOperation(operation) !== undefined) request.query = queryOf(request.raw.url ?? '');
