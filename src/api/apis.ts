@@ -75,10 +75,7 @@ function withManagement(
   management: Api,
 ): NumberedPage<Api> {
   const isLastPage = perPage > 0 && Math.floor(total / perPage) === page;
-  return {
-    items: isLastPage ? [...items, management] : items,
-    total: total + 1,
-  };
+  return { items: isLastPage ? [...items, management] : items, total: total + 1 };
 }
 
 function createApi(deps: ApiDeps): Operation {

@@ -13,14 +13,24 @@ import {
   entryParams,
   type EntryShown,
 } from '../schemas/audit-log.ts';
+import type { FieldsQuery } from '../schemas/fields.ts';
 import type { AuditFilter } from '../store/port/audit-log.ts';
 import type { Store } from '../store/port/store.ts';
 import { windowOf } from './formats.ts';
-import { badQuery, Problem, quoted } from './http/problem.ts';
+import { badQuery, quoted } from './http/problem.ts';
+import type { JsonText } from './http/sliced-json.ts';
 import { noEntry, orNotFound } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
-import { nextOf, numberedPageOf, numberedResponse, pageOf } from './page.ts';
+import {
+  nextOf,
+  numberedItemsMax,
+  numberedPageOf,
+  numberedResponse,
+  pageOf,
+  refuseFarPage,
+} from './page.ts';
 import type { ApiSettings } from './settings.ts';
+import { showFields } from './show-fields.ts';
 
 export interface AuditLogDeps {
   readonly store: Pick<Store, 'auditLog'>;
@@ -77,24 +87,21 @@ function readEntry({ store }: AuditLogDeps): Operation {
   });
 }
 
-/** Entries that `page` can reach. */
-const numberedMax = 1000;
-
 async function pageByNumber(
   { store }: AuditLogDeps,
   tenant: number,
   query: EntriesQuery,
 ): Promise<object> {
-  const { page, perPage } = numberedPageOf(query);
-  const skip = page * perPage;
-  if (skip >= numberedMax) {
-    const message = `You can only page through the first ${numberedMax} records.`;
-    throw new Problem(400, message, 'invalid_paging');
-  }
-  const request = { ...filterOf(query), skip, take: perPage, totalMax: numberedMax };
+  const page = numberedPageOf(query);
+  refuseFarPage(page);
+  const request = {
+    ...filterOf(query),
+    skip: page.page * page.perPage,
+    take: page.perPage,
+    totalMax: numberedItemsMax,
+  };
   const { items, total } = await store.auditLog.listNumbered(tenant, request);
-  const logs = items.map((item) => select(show(item), query));
-  return numberedResponse('logs', { items: logs, total }, query);
+  return numberedResponse('logs', { items: items.map((item) => show(item, query)), total }, query);
 }
 
 async function pageByCursor(
@@ -104,7 +111,7 @@ async function pageByCursor(
 ): Promise<object> {
   const { after, take } = pageOf(query, settings.limits, isKey);
   const { items, next } = await store.auditLog.list(tenant, { ...filterOf(query), after, take });
-  return { logs: items.map((item) => select(show(item), query)), ...nextOf(next) };
+  return { logs: items.map((item) => show(item, query)), ...nextOf(next) };
 }
 
 function isKey(key: string): boolean {
@@ -133,9 +140,9 @@ function isType(text: string): text is AuditType {
   return auditTypes.some((type) => type === text);
 }
 
-function show(recorded: RecordedEntry): EntryShown {
+function show(recorded: RecordedEntry, query?: FieldsQuery): JsonText {
   const { id, at, type, description, clientId, clientName, ip, userAgent, details } = recorded;
-  return {
+  const shown: EntryShown = {
     log_id: id,
     date: formatTime(at),
     type,
@@ -147,14 +154,5 @@ function show(recorded: RecordedEntry): EntryShown {
     details: { ...details, targets: [...details.targets] },
     ...(recorded.count === 1 ? {} : { count: recorded.count }),
   };
-}
-
-/** Returns the members that the query selects; ignores unknown names. */
-function select(
-  shown: EntryShown,
-  { fields, include_fields: include = true }: EntriesQuery,
-): Partial<EntryShown> {
-  if (fields === undefined || fields === '') return shown;
-  const names = new Set(fields.split(',').map((name) => name.trim()));
-  return Object.fromEntries(Object.entries(shown).filter(([name]) => names.has(name) === include));
+  return showFields([JSON.stringify(shown)], query);
 }

@@ -34,8 +34,8 @@ export type Recording =
 
 /** Counts what happens within a minute of the clock. */
 export interface AuditMinute {
-  /** @param mayAdd false where no further entry can be held */
-  decide(happened: Happened, minute: number, mayAdd: boolean): Recording;
+  /** @param mayAdd returns whether a further entry can be held; called only if the bounds let one be added */
+  decide(happened: Happened, minute: number, mayAdd: () => boolean): Recording;
 }
 
 export function createAuditMinute(bounds: AuditBounds): AuditMinute {
@@ -63,7 +63,7 @@ export function createAuditMinute(bounds: AuditBounds): AuditMinute {
         const ofOwner = entries.get(owner) ?? 0;
         const ofSource = entries.get(source) ?? 0;
         const isFull = ofOwner >= entriesMax[type] || ofSource >= sourceMax[type];
-        if (!mayAdd || isFull || counts.size >= kindsMax) {
+        if (isFull || counts.size >= kindsMax || !mayAdd()) {
           return { as: 'further', id: keyedId('log_', common) };
         }
         entries.set(owner, ofOwner + 1);

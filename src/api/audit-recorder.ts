@@ -57,10 +57,7 @@ export function createAuditRecorder(deps: AuditRecorderDeps): AuditRecorder {
     note: (happened) => {
       const now = clock.now();
       const number = Math.floor(now / minuteMs);
-      const mayAdd =
-        waiting.size < waitingMax &&
-        (waiting.size < waitingOfTenantMax ||
-          waitingOf(happened.tenant, waiting) < waitingOfTenantMax);
+      const mayAdd = (): boolean => hasRoom(waiting, happened.tenant);
       const recording = minute.decide(happened, number, mayAdd);
       if (recording.as === 'further') {
         // Not by its id: while the store does not respond, minutes add nothing to what waits.
@@ -75,11 +72,13 @@ export function createAuditRecorder(deps: AuditRecorderDeps): AuditRecorder {
   };
 }
 
-/** Reads at most 5,000 keys, and only while as many wait as one tenant may have. */
-function waitingOf(tenant: number, waiting: WaitingEntries): number {
+/** Whether a further entry of a tenant may wait. */
+function hasRoom(waiting: WaitingEntries, tenant: number): boolean {
+  if (waiting.size < waitingOfTenantMax) return true;
+  if (waiting.size >= waitingMax) return false;
   let count = 0;
   for (const { entry } of waiting.values()) if (entry.tenant === tenant) count += 1;
-  return count;
+  return count < waitingOfTenantMax;
 }
 
 function entryOf({ what: _what, address: _address, ...entry }: Happened, id: string): AuditEntry {

@@ -69,6 +69,16 @@ export function numberedPageOf({ page = 0, per_page: perPage = 50 }: NumberedQue
   return { page, perPage };
 }
 
+/** Items that page numbers can reach where the cost of a page grows with the number of skipped ones. */
+export const numberedItemsMax = 1000;
+
+/** Throws 400 for a page beyond the first {@link numberedItemsMax} items. */
+export function refuseFarPage({ page, perPage }: PageByNumber): void {
+  if (page * perPage < numberedItemsMax) return;
+  const message = `You can only page through the first ${numberedItemsMax} records.`;
+  throw new Problem(400, message, 'invalid_paging');
+}
+
 /** A page of a list that has no items. */
 export const noItems: NumberedPage<never> = { items: [], total: 0 };
 

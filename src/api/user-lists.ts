@@ -9,9 +9,16 @@ import {
 } from '../schemas/users.ts';
 import type { FieldsQuery } from '../schemas/fields.ts';
 import type { Store } from '../store/port/store.ts';
-import { numberedPageOf, numberedResponse, pageTooLarge, nextOf, pageOf } from './page.ts';
+import {
+  nextOf,
+  numberedPageOf,
+  numberedResponse,
+  pageOf,
+  pageTooLarge,
+  refuseFarPage,
+} from './page.ts';
 import { type Operation, operation } from './operation.ts';
-import { badQuery, Problem } from './http/problem.ts';
+import { badQuery, type Problem } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 import { showUser } from './show-user.ts';
 import type { JsonText } from './http/sliced-json.ts';
@@ -50,19 +57,13 @@ function listUsers(deps: Deps): Operation {
   });
 }
 
-/** Users that `page` can reach: the cost of a page grows with the number of skipped users. */
-const numberedUsersMax = 1000;
-
 async function pageByNumber(
   { store, settings }: Deps,
   tenant: number,
   query: UsersQuery,
 ): Promise<object> {
   const page = numberedPageOf(query);
-  if (page.page * page.perPage >= numberedUsersMax) {
-    const message = 'You can only page through the first 1000 records.';
-    throw new Problem(400, message, 'invalid_paging');
-  }
+  refuseFarPage(page);
   const counted = query.include_totals === true;
   const max = { users: settings.limits.sortedUsersMax, bytes: settings.limits.sortedBytesMax };
   const sort = sortOf(query.sort);

@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox';
+import { fieldsQuery } from './fields.ts';
 import { numberedPageQuery, totals } from './numbered-page.ts';
 import { closed, component, next, pageQuery, sentTime, time } from './schema.ts';
 
@@ -18,12 +19,7 @@ export const entriesQuery = closed({
   sort: Type.Optional(
     Type.String({ pattern: '^date:-1$', description: 'date:-1, newest first: the only order' }),
   ),
-  fields: Type.Optional(
-    Type.String({ maxLength: 1024, description: 'Members of the entries, separated by commas' }),
-  ),
-  include_fields: Type.Optional(
-    Type.Boolean({ default: true, description: 'False: all members but those in fields' }),
-  ),
+  ...fieldsQuery,
   q: Type.Optional(Type.String({ description: 'Not supported' })),
   search: Type.Optional(Type.String({ description: 'Not supported' })),
 });
