@@ -2,12 +2,13 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import pg from 'pg';
 import { StoreUnavailable } from '../../../src/core/errors.ts';
-import type { LogEvent } from '../../../src/core/types.ts';
+import { type LogEvent, managementApiId } from '../../../src/core/types.ts';
 import type { Hint } from '../../../src/store/port/hints.ts';
 import type { Store } from '../../../src/store/port/store.ts';
 import { waitFor } from '../../helpers/leat.ts';
 import { throughPort, sharedPostgres } from '../../helpers/postgres.ts';
 import { startTcpProxy } from '../../helpers/tcp-proxy.ts';
+import { newClient } from '../contract/clients.ts';
 import { addTenant, newEvent, newStream, start, waitRule } from '../contract/fixture.ts';
 import { newDatabase, openUrl } from '../engines.ts';
 
@@ -29,12 +30,7 @@ describe('PostgreSQL: many processes on one database', () => {
       return appended?.offset;
     });
     // Both wait for the lock by now; no reader sees an offset below which another may still commit.
-    await waitFor('two appends that wait', async () => {
-      const { rows } = await slow.query<{ waiting: number }>(
-        `select count(*)::int as waiting from pg_locks where not granted`,
-      );
-      return rows[0]?.waiting === 2;
-    });
+    await waitFor('two appends that wait', async () => (await waiting(slow)) === 2);
     const query = { after: 0, take: 10, bytesMax: Infinity };
     assert.deepEqual(await reader.log.page(tenant, query), { events: [], scannedTo: 0 });
     assert.equal(await reader.log.head(tenant), 0);
@@ -48,6 +44,35 @@ describe('PostgreSQL: many processes on one database', () => {
       [1, 2, 3],
     );
     assert.equal(page.events[0]?.id, held.id);
+  });
+
+  test('a revocation waits for a change of access that its guard has let pass', async (t) => {
+    const { first, others, tenant, connect } = await openShared(t, 2);
+    const grant = { tenant, id: 'cgr_1', client: 'caller', api: managementApiId, scope: ['a'] };
+    await first.clients.create(newClient(tenant, 'caller'));
+    await first.grants.create(grant);
+    const holder = await connect();
+    await holder.query('begin');
+    // Lets the guard read, and nobody write.
+    await holder.query('lock table clients in share mode');
+    const order: string[] = [];
+    const guard = { tenant, client: 'caller', signedWith: undefined, check: () => undefined };
+    const change = first
+      .guarded(guard)
+      .clients.create(newClient(tenant, 'new'))
+      .then(() => order.push('change'));
+    await waitFor('the change to wait', async () => (await waiting(holder)) === 1);
+    const revocation = others[0]?.grants
+      .delete(tenant, grant.id)
+      .then(() => order.push('revocation'));
+    await waitFor(
+      'the revocation to wait, or to be made',
+      async () => order.length > 0 || (await waiting(holder)) === 2,
+    );
+    assert.deepEqual(order, []);
+    await holder.query('commit');
+    await Promise.all([change, revocation]);
+    assert.deepEqual(order, ['change', 'revocation']);
   });
 
   test('a reader at the head sees every event of many publishers, in order', async (t) => {
@@ -139,10 +164,7 @@ describe('PostgreSQL: many processes on one database', () => {
     ];
     for (const command of commands) {
       const rejected = assert.rejects(command(), StoreUnavailable);
-      await waitFor('a command that waits for the lock', async () => {
-        const { rowCount } = await holder.query('select 1 from pg_locks where not granted');
-        return rowCount === 1;
-      });
+      await waitFor('a command that waits', async () => (await waiting(holder)) === 1);
       const cancelled = holder.query(
         'select pg_cancel_backend(pid) from pg_locks where not granted',
       );
@@ -243,6 +265,11 @@ describe('PostgreSQL: partitions', () => {
     ]);
   });
 });
+
+/** Returns how many locks are waited for. */
+async function waiting(client: pg.Client): Promise<number | null> {
+  return (await client.query('select 1 from pg_locks where not granted')).rowCount;
+}
 
 interface Shared {
   /** Stores of several processes on one database: the first, the others, and all of them. */
