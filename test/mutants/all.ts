@@ -1,4 +1,5 @@
 import { simulationMutants } from '../simulation/mutations.ts';
+import { accessMutants } from './access.ts';
 import { deliveryMutants } from './delivery.ts';
 import type { Mutant } from './mutant.ts';
 import { postgresMutants } from './postgres.ts';
@@ -7,6 +8,7 @@ export const mutants: readonly Mutant[] = [
   ...simulationMutants,
   ...deliveryMutants,
   ...postgresMutants,
+  ...accessMutants,
 ];
 
 /** Returns the mutant of that name. Throws when there is none. */

@@ -1,0 +1,154 @@
+import type { Mutant } from './mutant.ts';
+
+/** Mutants of who may change access, of the audit log, and of how stored secrets are sealed. */
+export const accessMutants: readonly Mutant[] = [
+  {
+    name: 'a change of access that is decided on the access from before its transaction',
+    file: 'api/guard.ts',
+    before: 'const renewed = { ...authentication, token: authentication.tokenFor(access) };',
+    after: 'const renewed = { ...authentication, token };',
+    killedBy: {
+      file: 'test/api/revoked-callers.test.ts',
+      title: 'serves the revoked caller for a second, except for changes of access',
+    },
+  },
+  {
+    name: 'PostgreSQL: a change of access that does not exclude the revocation of its caller',
+    file: 'store/directory/guarding.ts',
+    before: 'yield* lockAccess(tenant);',
+    after: '',
+    killedBy: {
+      file: 'test/store/postgres/shared.test.ts',
+      title: 'a revocation waits for a change of access that its guard has let pass',
+    },
+  },
+  {
+    name: 'a token of a revoked signing key that still changes access',
+    file: 'store/directory/guarding.ts',
+    before: 'return key !== undefined;',
+    after: 'return true;',
+    killedBy: {
+      file: 'test/store/access.test.ts',
+      title: 'guarded: the guard receives what the caller may do now, and whether its key exists',
+    },
+  },
+  {
+    name: 'a token that is not verified again when its body arrives later',
+    file: 'api/http/serve.ts',
+    before: 'if (eventLoopTurn() === turn) return;',
+    after: 'return;',
+    killedBy: {
+      file: 'test/api/revoked-callers.test.ts',
+      title: 'is in the audit log where its body arrived after the revocation',
+    },
+  },
+  {
+    name: 'a token that is revoked only by a later version of the credentials',
+    file: 'auth/verify.ts',
+    before: 'claims.credentialsVersion !== client.credentialsVersion',
+    after: 'Number(claims.credentialsVersion) < client.credentialsVersion',
+    killedBy: {
+      file: 'test/auth/verify.test.ts',
+      title: 'revoked: a token whose version of the credentials is not the one stored, in any form',
+    },
+  },
+  {
+    name: 'a token that keeps all scopes while its client has one of them',
+    file: 'auth/verify.ts',
+    before: 'return scopes.every(counts) ? scopes : scopes.filter(counts);',
+    after: 'return scopes.some(counts) ? scopes : [];',
+    killedBy: {
+      file: 'test/auth/verify.test.ts',
+      title:
+        'scopes: those that the grant of the client holds now, and never more than the token has',
+    },
+  },
+  {
+    name: 'an entry that is recorded after the transaction of its change',
+    file: 'store/directory/recording.ts',
+    before:
+      'return (durability, command) => transact(durability, () => recorded(command(), entry));',
+    after: `return async (durability, command) => {
+    const result = await transact(durability, command);
+    await transact(durability, function* () {
+      if (isChanged(result)) yield* record(entry);
+    });
+    return result;
+  };`,
+    killedBy: {
+      file: 'test/store/access.test.ts',
+      title: 'recording: a change whose entry cannot be stored is not made',
+    },
+  },
+  {
+    name: 'a stream whose second disabling has the entry of the first',
+    file: 'store/rules/audit-log.ts',
+    before: 'String(tenant), stream, String(version)]',
+    after: 'String(tenant), stream, String(version > 0)]',
+    killedBy: {
+      file: 'test/store/access.test.ts',
+      title: 'settle: each disabling of a stream leaves an entry of its own',
+    },
+  },
+  {
+    name: 'a client that fills the bound on entries of its tenant',
+    file: 'api/audit-minute.ts',
+    before: 'ofOwner >= entriesMax[type] || ofSource >= sourceMax[type]',
+    after: 'Math.max(ofOwner, ofSource) >= Math.max(entriesMax[type], sourceMax[type])',
+    killedBy: {
+      file: 'test/api/audit-recorder.test.ts',
+      title:
+        'note: one network or client uses up a part of a bound, and entries of others stay apart',
+    },
+  },
+  {
+    name: 'a refused request whose whole path is in its entry',
+    file: 'api/audit-entry.ts',
+    before: 'const shownPath = pathOf(path, sent, isOwnId);',
+    after: 'const shownPath = pathOf(path, sent, () => true);',
+    killedBy: {
+      file: 'test/api/audited.test.ts',
+      title: 'audited: no entry has a secret of a request, in any encoding',
+    },
+  },
+  {
+    name: 'a sealed value that opens in every row of its table',
+    file: 'store/seal.ts',
+    before: 'const place = JSON.stringify([table, tenant, row, column]);',
+    after: 'const place = JSON.stringify([table, tenant, column]);',
+    killedBy: {
+      file: 'test/store/seal.test.ts',
+      title: 'seal: a value copied to another row does not open there',
+    },
+  },
+  {
+    name: 'a rotation that ends after the first table',
+    file: 'store/directory/secrets.ts',
+    before: 'return next && firstOf(next);',
+    after: 'return undefined;',
+    killedBy: {
+      file: 'test/store/secrets.test.ts',
+      title: 'rotation: the former key is needed until its end, and not afterwards',
+    },
+  },
+  {
+    name: 'a rotation to a third key while seals of the first are left',
+    file: 'store/rules/rotation.ts',
+    before: 'if (former !== undefined && former !== target) return { unfinished: state };',
+    after: '',
+    killedBy: {
+      file: 'test/store/secrets.test.ts',
+      title: 'rotation: a change to a third key is refused until the first one is complete',
+    },
+  },
+  {
+    name: 'a former rotation that ends the present one',
+    file: 'store/directory/secrets.ts',
+    before: 'if (!isMarked(yield* lockedRow(), mark)) return undefined;',
+    after: '',
+    killedBy: {
+      file: 'test/store/secrets.test.ts',
+      title: 'rotation: a step and the end of one that was replaced meanwhile do nothing',
+    },
+  },
+];
