@@ -1,13 +1,11 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { AuthContext } from '../authenticate.ts';
-import type { Caller } from '../operation.ts';
 import type { RawBody } from './body.ts';
 import type { MemoryShare } from './memory-pool.ts';
 
 /** State of one request to an operation, passed from phase to phase. */
 export interface Exchange {
   context: AuthContext;
-  caller: Caller;
   /** Memory that the body takes; released after the handler, or by the error handler. */
   share?: MemoryShare;
   raw?: RawBody;

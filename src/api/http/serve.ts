@@ -1,4 +1,6 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import assert from 'node:assert/strict';
+import type { FastifyInstance, FastifyReply, FastifyRequest, onErrorHookHandler } from 'fastify';
+import type { VerifiedToken } from '../../auth/verify.ts';
 import type { RandomBytes } from '../../core/clock.ts';
 import { makeId } from '../../core/ids.ts';
 import { runInSlices, runSync, type Slices, yieldToEventLoop } from '../../core/slices.ts';
@@ -17,7 +19,7 @@ import { acceptedEntry, forbidden, isAudited, type Sender } from '../audit-entry
 import type { AuditRecorder } from '../audit-recorder.ts';
 import { type Authenticator, type AuthContext, authorize } from '../authenticate.ts';
 import { createCallerGuard } from '../guard.ts';
-import type { OperationResponse, BodyRule, Call, Caller, Operation } from '../operation.ts';
+import type { OperationResponse, BodyRule, Call, Operation } from '../operation.ts';
 import { exchangeOf, releaseExchange, setExchange } from './exchange.ts';
 import { ForbiddenScope, badBody, notFound, tooManyRequests } from './problem.ts';
 import { queryOf } from './query.ts';
@@ -73,6 +75,7 @@ export function serve(app: FastifyInstance, deps: ServeDeps, operation: Operatio
       ...(params === undefined ? [] : [rejectMalformedPath(path, params)]),
     ],
     handler: respond(deps, operation),
+    ...(isAudited(operation) ? { onError: noteForbidden(deps, operation) } : {}),
   });
 }
 
@@ -93,8 +96,9 @@ function admit(deps: ServeDeps, operation: Operation): Phase {
     if (hasParams && Object.values(request.params as object).includes('')) {
       throw notFound('Not Found');
     }
-    const caller = callerOf(deps, operation, request, context);
-    setExchange(request, { context, caller });
+    setExchange(request, { context });
+    const caller = authorize(context, operation);
+    operation.admit?.({ tenant: context.tenant, caller });
     if (queryOfOperation(operation) !== undefined) request.query = queryOf(request.raw.url ?? '');
   };
 }
@@ -112,9 +116,7 @@ function receive(deps: ServeDeps, operation: Operation, rule: BodyRule): Phase {
     if (eventLoopTurn() === turn) return;
     // A revoked caller could otherwise act as long as it keeps a body back.
     exchange.context = await deps.authenticator.again(request, exchange.context);
-    exchange.caller = notingForbidden(deps, operation, request, exchange.context, () =>
-      authorize(exchange.context, operation),
-    );
+    authorize(exchange.context, operation);
   };
 }
 
@@ -145,17 +147,11 @@ function unlessNull(check: Check): Check {
 
 function respond(deps: ServeDeps, operation: Operation): Phase<FastifyReply> {
   const parseBody = operation.body && bodyParser(operation.body);
-  const audited = isAudited(operation);
-  const notedBy = (request: FastifyRequest, context: AuthContext) => (error: unknown) => {
-    noteForbidden(deps, operation, request, context, error);
-    throw error;
-  };
   return async (request, reply) => {
     const { context, raw } = exchangeOf(request);
     const body = (await parseBody?.(raw)) ?? undefined;
     const call = callOf(deps, operation, request, reply, body);
-    const response = resultOf(deps, operation, context, call);
-    const result = await (audited ? response.catch(notedBy(request, context)) : response);
+    const result = await resultOf(deps, operation, context, call);
     releaseExchange(request);
     if (result.extraEvents !== undefined && result.extraEvents > 0) {
       const rate = deps.limiter.spendOfTenant(context.tenant.id, result.extraEvents);
@@ -165,7 +161,7 @@ function respond(deps: ServeDeps, operation: Operation): Phase<FastifyReply> {
     const { json, live, headers, ...rest } = result;
     if (live !== undefined) return sendLive(reply, status, headers, live);
     const bytes = bytesOf(json);
-    if (!deps.unread.admit(context.tenant.id, clientOf(context), bytes, reply.raw)) {
+    if (!deps.unread.admit(context.tenant.id, callerOf(context).bucket, bytes, reply.raw)) {
       return reply.hijack();
     }
     if (typeof json !== 'object') return send(reply, status, { ...rest, headers, json });
@@ -175,53 +171,27 @@ function respond(deps: ServeDeps, operation: Operation): Phase<FastifyReply> {
   };
 }
 
-function callerOf(
-  deps: ServeDeps,
-  operation: Operation,
-  request: FastifyRequest,
-  context: AuthContext,
-): Caller {
-  return notingForbidden(deps, operation, request, context, () => {
-    const caller = authorize(context, operation);
-    operation.admit?.({ tenant: context.tenant, caller });
-    return caller;
-  });
+/** Records a request of an audited operation that lacked scopes, whichever phase found that. */
+function noteForbidden({ audit }: ServeDeps, operation: Operation): onErrorHookHandler {
+  return (request, _reply, error, done) => {
+    if (error instanceof ForbiddenScope) {
+      const sender = senderOf(request, exchangeOf(request).context);
+      audit.note(forbidden(operation, request.params, sender, error.scopes));
+    }
+    done();
+  };
 }
 
-/** Calls a check, and records a request that fails it for lack of scopes. */
-function notingForbidden<T>(
-  deps: ServeDeps,
-  operation: Operation,
-  request: FastifyRequest,
-  context: AuthContext,
-  check: () => T,
-): T {
-  try {
-    return check();
-  } catch (error) {
-    noteForbidden(deps, operation, request, context, error);
-    throw error;
-  }
-}
-
-/** Records a request in the audit log that lacks scopes, if it would be recorded with them. */
-function noteForbidden(
-  { audit }: ServeDeps,
-  operation: Operation,
-  request: FastifyRequest,
-  context: AuthContext,
-  error: unknown,
-): void {
-  if (!(error instanceof ForbiddenScope) || !isAudited(operation)) return;
-  audit.note(forbidden(operation, request.params, senderOf(request, context), error.scopes));
-}
-
-function senderOf(
-  { headers }: FastifyRequest,
-  { tenant, authentication, address }: AuthContext,
-): Sender {
-  const clientId = authentication.kind === 'verified' ? authentication.token.clientId : undefined;
+function senderOf({ headers }: FastifyRequest, context: AuthContext): Sender {
+  const { tenant, address } = context;
+  const { clientId } = callerOf(context);
   return { tenant: tenant.id, clientId, address, userAgent: headers['user-agent'] };
+}
+
+/** Returns the caller of a request whose token was verified. */
+function callerOf({ authentication }: AuthContext): VerifiedToken {
+  assert.ok(authentication.kind === 'verified');
+  return authentication.token;
 }
 
 function callOf(
@@ -231,13 +201,13 @@ function callOf(
   reply: FastifyReply,
   body: unknown,
 ): Call {
-  const { context, caller, raw } = exchangeOf(request);
+  const { context, raw } = exchangeOf(request);
   const { headers, params } = request;
   const { tenant, now } = context;
   const { authorization } = headers;
   return {
     tenant,
-    caller,
+    caller: callerOf(context),
     now,
     params,
     query: request.query,
@@ -289,11 +259,6 @@ function bytesOf(json: TextResponse['json']): number {
   if (json === undefined) return 0;
   if (typeof json === 'string') return Buffer.byteLength(json);
   return json.reduce((sum, piece) => sum + piece.length, 0);
-}
-
-/** Returns the client that reads the response; only requests with a verified token get here. */
-function clientOf({ authentication }: AuthContext): string {
-  return authentication.kind === 'verified' ? authentication.token.bucket : '';
 }
 
 /** Returns the tenant's bucket of published bytes; the headers of a 429 are those of that bucket. */
