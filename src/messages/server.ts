@@ -11,9 +11,9 @@ import { createTokenVerifier } from '../auth/signature.ts';
 import {
   type ConnectionGuardDeps,
   type ConnectionRule,
-  endWith,
   guardConnections,
 } from '../api/http/connection-guard.ts';
+import { createBrokenRequestListener, endTunnels } from '../api/http/last-response.ts';
 import type { Clock } from '../core/clock.ts';
 import { partsOfTarget, statusOfHead } from '../core/request-head.ts';
 import {
@@ -77,17 +77,11 @@ export function createMessageServer(deps: MessageServerDeps): MessageServer {
   );
   const textOf = createTexts(clock);
   const server = createHttpServer(respond, responses);
-  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
-    if (error.code === 'ECONNRESET') return void socket.destroy();
-    // It ends already; its last response may still be on its way.
-    if (!socket.writable) return socket.destroySoon();
-    endWith(socket, textOf(parseErrorResponse(error.code, responses)), deps);
-  });
-  server.on('connect', (_request: IncomingMessage, socket: Socket) => {
-    // Node has removed its own listener.
-    socket.on('error', () => {});
-    endWith(socket, textOf(responses.tunnel), deps);
-  });
+  server.on(
+    'clientError',
+    createBrokenRequestListener((status) => textOf(responses[rejections[status]]), deps),
+  );
+  endTunnels(server, () => textOf(responses.tunnel), deps);
   const fastPath = installFastPath(server, respond, textOf);
   guardConnections(server, { rule: deps.connections, clock, log: deps.log });
 
@@ -127,7 +121,7 @@ function createHttpServer(respond: Respond, responses: MessageResponses): Server
     const { method = '', url: target = '', httpVersion, rawHeaders, headersDistinct } = request;
     const { authorization: authorizations = [] } = headersDistinct;
     const status = statusOfHead({ httpVersion, rawHeaders, target });
-    if (status !== undefined) return responses[headResponses[status]];
+    if (status !== undefined) return responses[rejections[status]];
     return respond({ method, target: partsOfTarget(target)?.path ?? '', authorizations });
   };
   const listener = (request: IncomingMessage, reply: ServerResponse): void => {
@@ -148,8 +142,15 @@ function createHttpServer(respond: Respond, responses: MessageResponses): Server
   return server;
 }
 
-/** The responses to heads that are not served. */
-const headResponses = { 400: 'malformedRequest', 501: 'otherCoding', 505: 'otherVersion' } as const;
+/** The responses to invalid HTTP, by status. */
+const rejections = {
+  400: 'malformedRequest',
+  408: 'lateRequest',
+  413: 'hugeRequest',
+  431: 'hugeHeader',
+  501: 'otherCoding',
+  505: 'otherVersion',
+} as const;
 
 /** Starts every new connection on the fast path. */
 function installFastPath(
@@ -165,15 +166,4 @@ function installFastPath(
   const fastPath = createFastPath({ respond, textOf, handOver });
   server.removeAllListeners('connection').on('connection', fastPath.accept);
   return fastPath;
-}
-
-/** Returns the response to invalid HTTP, by the error code of Node's parser. */
-function parseErrorResponse(
-  code: string | undefined,
-  responses: MessageResponses,
-): MessageResponse {
-  if (code === 'HPE_HEADER_OVERFLOW') return responses.hugeHeader;
-  if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') return responses.hugeRequest;
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return responses.lateRequest;
-  return responses.malformedRequest;
 }

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
-import type { Socket } from 'node:net';
+import { endTunnels } from '../api/http/last-response.ts';
 import { guardRequests } from '../api/http/request-guard.ts';
 import type { Clock } from '../core/clock.ts';
 import { partsOfTarget, statusOfHead } from '../core/request-head.ts';
@@ -42,11 +42,7 @@ export async function openMetricsServer(
   });
   server.setTimeout(idleMs);
   server.maxConnections = connectionsMax;
-  server.on('connect', (_request: IncomingMessage, socket: Socket) => {
-    // Node has removed its own listener.
-    socket.on('error', () => {});
-    socket.end(tunnelRejection, 'latin1', () => socket.destroy());
-  });
+  endTunnels(server, () => tunnelRejection, deps);
   // Before a response is read, one connection could request any number of them.
   guardRequests(server, { clock: deps.clock, reject: () => {} });
   server.listen(port, host);

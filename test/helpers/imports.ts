@@ -147,7 +147,14 @@ const rules: readonly Rule[] = [
   // Both APIs limit connections with the same code.
   {
     files: 'messages/',
-    own: ['api/http/connection-guard.ts', 'core/', 'store/port/', 'auth/', 'schemas/'],
+    own: [
+      'api/http/connection-guard.ts',
+      'api/http/last-response.ts',
+      'core/',
+      'store/port/',
+      'auth/',
+      'schemas/',
+    ],
     packages: [...FASTIFY, ...NETWORK, ...HTTP],
   },
   { files: 'files/', own: ['core/'] },
@@ -162,7 +169,7 @@ const rules: readonly Rule[] = [
   { files: 'upkeep/', own: ['core/', 'store/port/', 'alerting/'], packages: ['pino'] },
   {
     files: 'metrics/',
-    own: ['api/http/request-guard.ts', 'core/', 'store/port/'],
+    own: ['api/http/last-response.ts', 'api/http/request-guard.ts', 'core/', 'store/port/'],
     types: ['delivery/'],
     packages: ['prom-client', ...NETWORK, ...HTTP],
   },

@@ -12,9 +12,6 @@ const connectionsMax = 20_000;
 /** Time between two warnings about rejected connections. */
 const warnEveryMs = 60_000;
 
-/** Time that a peer has to close its side after the last response. */
-const lingerMs = 2_000;
-
 /** How many connections a server accepts. */
 export interface ConnectionRule {
   /** LEAT_MAX_CONNECTIONS_PER_ADDRESS: per IPv4 address or IPv6 /64. */
@@ -101,18 +98,3 @@ const tooManyConnections =
 
 const tooManyRequests =
   'connections that sent too many requests before the responses were closed: HTTP pipelining is bounded';
-
-/**
- * Sends a last response and ends the connection. A peer that keeps sending is disconnected after
- * {@link lingerMs}: otherwise a byte now and then would hold the connection. Disconnecting at once
- * could discard the response in flight (RFC 9112 section 9.6).
- */
-export function endWith(
-  socket: Socket,
-  response: string,
-  { clock }: { readonly clock: Pick<Clock, 'after'> },
-): void {
-  const cutOff = clock.after(lingerMs, () => socket.destroy());
-  socket.once('close', () => cutOff.cancel());
-  socket.end(response, 'latin1');
-}

@@ -1,7 +1,7 @@
-import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
+import { type Server, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-import { endWith } from './connection-guard.ts';
 import type { Clock } from '../../core/clock.ts';
+import { createBrokenRequestListener, endTunnels } from './last-response.ts';
 import { methodNotAllowed, Problem, problemBody } from './problem.ts';
 import { rateHeaders, type RateLimiter } from './rate.ts';
 
@@ -10,28 +10,15 @@ export interface UnservedDeps {
   readonly limiter: Pick<RateLimiter, 'takeOfAddress'>;
 }
 
-/**
- * Creates the handler of connections without a complete, valid HTTP request: responds where possible
- * and ends the connection. Without a TLS session there is no way to respond.
- */
+/** Creates the handler of connections without a complete, valid HTTP request. */
 export function createBrokenRequestHandler(
   deps: UnservedDeps,
-): (error: Error & { code?: string }, socket: Socket) => void {
-  return (error, socket) => {
-    const unanswerable = /^(?:ECONNRESET$|ERR_SSL_|ERR_TLS_)/.test(error.code ?? '');
-    if (unanswerable) return void socket.destroy();
-    // It ends already; its last response may still be on its way.
-    if (!socket.writable) return socket.destroySoon();
-    const status = statuses[error.code ?? ''] ?? 400;
-    endWithProblem(socket, new Problem(status, STATUS_CODES[status] ?? ''), deps);
-  };
+): ReturnType<typeof createBrokenRequestListener> {
+  return createBrokenRequestListener(
+    (status, socket) => textOf(socket, new Problem(status, STATUS_CODES[status] ?? ''), deps),
+    deps,
+  );
 }
-
-const statuses: Readonly<Record<string, number>> = {
-  HPE_HEADER_OVERFLOW: 431,
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
-  ERR_HTTP_REQUEST_TIMEOUT: 408,
-};
 
 /** Rejects CONNECT with 405: its target is no path, so the methods are those of the whole API. */
 export function rejectTunnels(
@@ -39,15 +26,14 @@ export function rejectTunnels(
   methods: readonly string[],
   deps: UnservedDeps,
 ): void {
-  server.on('connect', (_request: IncomingMessage, socket: Socket) => {
-    // Node has removed its own listener.
-    socket.on('error', () => {});
-    endWithProblem(socket, methodNotAllowed(methods), deps);
-  });
+  endTunnels(server, (socket) => textOf(socket, methodNotAllowed(methods), deps), deps);
 }
 
-/** Responds as the routes do; no header of a proxy is known to be valid, so the peer is the client. */
-function endWithProblem(socket: Socket, problem: Problem, { clock, limiter }: UnservedDeps): void {
+/**
+ * Returns a response like those of the routes. No header of a proxy is known to be valid, so the peer
+ * is the client.
+ */
+function textOf(socket: Socket, problem: Problem, { clock, limiter }: UnservedDeps): string {
   const { status } = problem;
   const body = JSON.stringify(problemBody(problem));
   const now = clock.now();
@@ -63,5 +49,5 @@ function endWithProblem(socket: Socket, problem: Problem, { clock, limiter }: Un
   };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   const line = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`;
-  endWith(socket, `${line}\r\n${lines.join('')}\r\n${body}`, { clock });
+  return `${line}\r\n${lines.join('')}\r\n${body}`;
 }
