@@ -75,9 +75,14 @@ export async function readToEnd(
   return { statuses: [...statuses].map(([, status]) => Number(status)), text };
 }
 
-/** Returns the text of a request with these header lines. */
+/** Returns the text of a message with exactly this first line and these header lines. */
+export function messageText(line: string, headers: readonly string[], body = ''): string {
+  return `${[line, ...headers].join('\r\n')}\r\n\r\n${body}`;
+}
+
+/** Returns the text of an HTTP/1.1 request with a `Host` and these header lines. */
 export function requestText(line: string, headers: readonly string[], body = ''): string {
-  return `${[`${line} HTTP/1.1`, 'Host: 127.0.0.1', ...headers].join('\r\n')}\r\n\r\n${body}`;
+  return messageText(`${line} HTTP/1.1`, ['Host: 127.0.0.1', ...headers], body);
 }
 
 function isComplete(text: string): boolean {

@@ -311,19 +311,6 @@ describe('response headers', () => {
       assert.ok('message' in content || 'text' in content, body);
     });
   }
-
-  test('invalid HTTP gets an error response and closes its connection', async () => {
-    const invalid = {
-      'hello\r\n\r\n': 400,
-      [requestText('GET /x', ['Content-Length: 1', 'Content-Length: 2'])]: 400,
-      [requestText('GET /x', [`X: ${'x'.repeat(20_000)}`])]: 431,
-    };
-    for (const [request, expected] of Object.entries(invalid)) {
-      const { status, headers, body } = await exchange(api.port, request);
-      assert.deepEqual([status, headers['connection']], [expected, 'close']);
-      assert.equal(typeof (JSON.parse(body) as { message: unknown }).message, 'string');
-    }
-  });
 });
 
 describe('keys of the issuer', () => {

@@ -5,7 +5,8 @@ import { connect } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 import { systemClock } from '../../src/clock.ts';
 import { openMetricsServer } from '../../src/metrics/server.ts';
-import { exchange, readToEnd } from '../helpers/exchange.ts';
+import { exchange, messageText, readToEnd } from '../helpers/exchange.ts';
+import { invalidRequests } from '../helpers/invalid-requests.ts';
 import { freePort } from '../helpers/leat.ts';
 
 const contentType = 'text/plain; version=0.0.4; charset=utf-8';
@@ -91,25 +92,14 @@ describe('the metrics server', () => {
 
   test('the metrics server rejects invalid requests and closes their connections', async (t) => {
     const { port } = await openFixture(t);
-    const host = 'Host: x\r\n';
-    const end = '\r\n0\r\n\r\n';
-    const next = `GET /metrics HTTP/1.1\r\n${host}\r\n`;
-    for (const [sent, status] of [
-      ['GET /metrics HTTP/1.1\r\n\r\n', 400],
-      [`GET /metrics HTTP/1.1\r\n${host}${host}\r\n`, 400],
-      ['GET /metrics HTTP/1.1\r\nHost: a b\r\n\r\n', 400],
-      [`GET ftp://x/metrics HTTP/1.1\r\n${host}\r\n`, 400],
-      [`GET /metrics HTTP/2.0\r\n${host}\r\n`, 505],
-      ['GET /metrics\r\n\r\n', 505],
-      [`GET /metrics HTTP/1.1\r\n${host}Transfer-Encoding: gzip, chunked\r\n${end}`, 501],
-      [`GET /metrics HTTP/1.0\r\n${host}Transfer-Encoding: chunked\r\n${end}`, 400],
-      [`CONNECT x:1 HTTP/1.1\r\n${host}\r\n`, 405],
-      ['nonsense\r\n\r\n', 400],
-    ] as const) {
-      const { statuses, text } = await readToEnd(port, [sent, next]);
-      assert.deepEqual(statuses, [status], sent);
-      if (status === 405) assert.match(text, /^allow: GET, HEAD\r$/im);
+    const next = messageText('GET /metrics HTTP/1.1', ['Host: x']);
+    for (const [what, textFor, status] of invalidRequests) {
+      const { statuses } = await readToEnd(port, [textFor('/metrics'), next]);
+      assert.deepEqual(statuses, [status], what);
     }
+    const tunnel = await readToEnd(port, [messageText('CONNECT x:1 HTTP/1.1', ['Host: x']), next]);
+    assert.deepEqual(tunnel.statuses, [405]);
+    assert.match(tunnel.text, /^allow: GET, HEAD\r$/im);
   });
 
   test('the metrics server creates one text for concurrent requests, and a new one for the next', async (t) => {

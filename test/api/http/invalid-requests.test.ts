@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { STATUS_CODES } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { secondTenant } from '../../auth/fixture.ts';
-import { exchange, type RawResponse, readToEnd } from '../../helpers/exchange.ts';
+import { exchange, messageText, type RawResponse, readToEnd } from '../../helpers/exchange.ts';
+import { invalidRequests, lastChunk } from '../../helpers/invalid-requests.ts';
 import { waitFor } from '../../helpers/wait.ts';
 import { type ApiFixture, openApiFixture } from '../fixture.ts';
 
@@ -18,10 +19,6 @@ after(() => fixture.close());
 
 const host = 'Host: localhost';
 const paths = ['/api/v2/event-streams', '/oauth/token', '/.well-known/jwks.json', '/healthz', '/x'];
-
-function textOf(line: string, headers: readonly string[], body = ''): string {
-  return `${[line, ...headers].join('\r\n')}\r\n\r\n${body}`;
-}
 
 /** Asserts the error body, the rate limit headers and the end of the connection. */
 function assertRejected(response: RawResponse, status: number, what: string): void {
@@ -40,76 +37,35 @@ function assertRejected(response: RawResponse, status: number, what: string): vo
 }
 
 const chunked = 'Transfer-Encoding: chunked';
-const end = '0\r\n\r\n';
 
-/** By what is wrong: the text of a request and the status of its response. */
-const cases: readonly [what: string, text: (path: string) => string, status: number][] = [
-  ['no Host', (path) => textOf(`GET ${path} HTTP/1.1`, []), 400],
-  ['two Hosts', (path) => textOf(`GET ${path} HTTP/1.1`, [host, host]), 400],
-  ['a Host with a blank', (path) => textOf(`GET ${path} HTTP/1.1`, ['Host: a b']), 400],
-  ['a Host with a user', (path) => textOf(`GET ${path} HTTP/1.1`, ['Host: a@b']), 400],
-  ['an unknown expectation', (path) => textOf(`GET ${path} HTTP/1.1`, [host, 'Expect: x']), 417],
-  ['HTTP/0.9', (path) => `GET ${path}\r\n\r\n`, 505],
-  ['HTTP/2.0', (path) => textOf(`GET ${path} HTTP/2.0`, [host]), 505],
+const cases: typeof invalidRequests = [
+  ...invalidRequests,
   [
-    'an encoding before chunked',
-    (path) => textOf(`POST ${path} HTTP/1.1`, [host, 'Transfer-Encoding: gzip, chunked'], end),
-    501,
+    'an unknown expectation',
+    (path) => messageText(`GET ${path} HTTP/1.1`, [host, 'Expect: x']),
+    417,
   ],
-  [
-    'another last encoding than chunked',
-    (path) => textOf(`POST ${path} HTTP/1.1`, [host, 'Transfer-Encoding: gzip']),
-    400,
-  ],
-  ['chunks in HTTP/1.0', (path) => textOf(`POST ${path} HTTP/1.0`, [host, chunked], end), 400],
-  ['a user in the target', (path) => textOf(`GET http://u@a${path} HTTP/1.1`, [host]), 400],
-  ['no host in the target', (path) => textOf(`GET http://${path} HTTP/1.1`, [host]), 400],
-  ['another scheme', (path) => textOf(`GET ftp://localhost${path} HTTP/1.1`, [host]), 400],
-  [
-    'a header of 20 kB',
-    (path) => textOf(`GET ${path} HTTP/1.1`, [host, `X: ${'x'.repeat(20_000)}`]),
-    431,
-  ],
-  [
-    'a target of 20 kB',
-    (path) => textOf(`GET ${path}?${'x'.repeat(20_000)} HTTP/1.1`, [host]),
-    431,
-  ],
-  ['a folded header', (path) => textOf(`GET ${path} HTTP/1.1`, [host, 'X: a', ' b']), 400],
-  ['a blank before a colon', (path) => textOf(`GET ${path} HTTP/1.1`, [host, 'X : a']), 400],
-  ['a zero byte', (path) => textOf(`GET ${path} HTTP/1.1`, [host, 'X: a\0b']), 400],
-  ['a bare line feed', (path) => `GET ${path} HTTP/1.1\r\n${host}\nX: y\r\n\r\n`, 400],
-  ['a bare carriage return', (path) => textOf(`GET ${path} HTTP/1.1`, [host, 'X: a\rb']), 400],
-  [
-    'a length and chunks',
-    (path) => textOf(`POST ${path} HTTP/1.1`, [host, 'Content-Length: 5', chunked], end),
-    400,
-  ],
-  [
-    'two equal lengths',
-    (path) => textOf(`POST ${path} HTTP/1.1`, [host, 'Content-Length: 0', 'Content-Length: 0']),
-    400,
-  ],
-  ['garbage', () => 'hello\r\n\r\n', 400],
-  ['a TLS handshake', () => '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', 400],
 ];
 
 describe('a request that is not served', () => {
-  for (const [what, text, status] of cases) {
+  for (const [what, textFor, status] of cases) {
     test(`${what}: ${status} with the error body and rate limit headers, on every path`, async () => {
       for (const path of paths) {
-        const response = await exchange(fixture.port, Buffer.from(text(path), 'latin1'));
+        const response = await exchange(fixture.port, Buffer.from(textFor(path), 'latin1'));
         assertRejected(response, status, path);
         // What follows is not read as a request.
-        const next = textOf('GET /healthz HTTP/1.1', [host]);
-        assert.deepEqual((await readToEnd(fixture.port, text(path) + next)).statuses, [status]);
+        const next = messageText('GET /healthz HTTP/1.1', [host]);
+        assert.deepEqual((await readToEnd(fixture.port, textFor(path) + next)).statuses, [status]);
       }
     });
   }
 
   test('CONNECT is 405 with the methods of the API', async () => {
     for (const target of ['example.com:443', 'localhost:80']) {
-      const response = await exchange(fixture.port, textOf(`CONNECT ${target} HTTP/1.1`, [host]));
+      const response = await exchange(
+        fixture.port,
+        messageText(`CONNECT ${target} HTTP/1.1`, [host]),
+      );
       assert.equal(response.status, 405);
       assert.equal(response.headers['allow'], 'DELETE, GET, HEAD, PATCH, POST');
       assert.equal(response.headers['connection'], 'close');
@@ -117,7 +73,8 @@ describe('a request that is not served', () => {
       const error = 'Method Not Allowed';
       assert.deepEqual(JSON.parse(response.body), { statusCode: 405, error, message: error });
     }
-    const both = textOf('CONNECT a:1 HTTP/1.1', [host]) + textOf('GET /healthz HTTP/1.1', [host]);
+    const both =
+      messageText('CONNECT a:1 HTTP/1.1', [host]) + messageText('GET /healthz HTTP/1.1', [host]);
     assert.deepEqual((await readToEnd(fixture.port, both)).statuses, [405]);
   });
 
@@ -129,9 +86,9 @@ describe('a request that is not served', () => {
       return [status, headers['x-ratelimit-remaining']];
     };
     assert.deepEqual(await remaining('hello\r\n\r\n'), [400, '2']);
-    assert.deepEqual(await remaining(textOf('GET /x HTTP/1.1', [])), [400, '1']);
-    assert.deepEqual(await remaining(textOf('CONNECT a:1 HTTP/1.1', [host])), [405, '0']);
-    const rejected = await exchange(limited.port, textOf('GET /x HTTP/1.1', []));
+    assert.deepEqual(await remaining(messageText('GET /x HTTP/1.1', [])), [400, '1']);
+    assert.deepEqual(await remaining(messageText('CONNECT a:1 HTTP/1.1', [host])), [405, '0']);
+    const rejected = await exchange(limited.port, messageText('GET /x HTTP/1.1', []));
     assert.equal(rejected.status, 429);
     assert.equal(rejected.headers['retry-after'], '1');
     assert.equal(JSON.parse(rejected.body).errorCode, 'too_many_requests');
@@ -139,7 +96,10 @@ describe('a request that is not served', () => {
   });
 
   test('OPTIONS * is 404', async () => {
-    const { status, body } = await exchange(fixture.port, textOf('OPTIONS * HTTP/1.1', [host]));
+    const { status, body } = await exchange(
+      fixture.port,
+      messageText('OPTIONS * HTTP/1.1', [host]),
+    );
     assert.equal(status, 404);
     assert.equal(JSON.parse(body).message, 'Not Found');
   });
@@ -151,11 +111,13 @@ describe('the absolute form of a request target', () => {
     t.after(() => shared.close());
     await secondTenant(shared.auth, 'other.example.com');
     await waitFor('both tenants', async () => {
-      const request = textOf('GET /.well-known/openid-configuration HTTP/1.1', ['Host: nobody']);
+      const request = messageText('GET /.well-known/openid-configuration HTTP/1.1', [
+        'Host: nobody',
+      ]);
       return (await exchange(shared.port, request)).status === 404;
     });
     const issuerOf = async (target: string, header: string): Promise<string> => {
-      const request = textOf(`GET ${target}/.well-known/openid-configuration HTTP/1.1`, [
+      const request = messageText(`GET ${target}/.well-known/openid-configuration HTTP/1.1`, [
         `Host: ${header}`,
       ]);
       const { status, body } = await exchange(shared.port, request);
@@ -169,7 +131,7 @@ describe('the absolute form of a request target', () => {
     assert.equal(await issuerOf('', two), `https://${two}/`);
     const streams = [`GET http://${two}/api/v2/event-streams HTTP/1.1`, `Host: ${one}`] as const;
     const bearer = `Authorization: Bearer ${shared.token}`;
-    const ofOther = textOf(streams[0], [streams[1], bearer]);
+    const ofOther = messageText(streams[0], [streams[1], bearer]);
     assert.equal((await exchange(shared.port, ofOther)).status, 401, 'a token of the Host');
   });
 
@@ -177,7 +139,7 @@ describe('the absolute form of a request target', () => {
     const shared = await openApiFixture({ trustProxy: ['127.0.0.1'] });
     t.after(() => shared.close());
     await secondTenant(shared.auth, 'other.example.com');
-    const request = textOf('GET http://nobody/.well-known/openid-configuration HTTP/1.1', [
+    const request = messageText('GET http://nobody/.well-known/openid-configuration HTTP/1.1', [
       host,
       'X-Forwarded-Host: other.example.com',
     ]);
@@ -189,7 +151,7 @@ describe('the absolute form of a request target', () => {
 
   test('routes, methods, queries and malformed paths are those of the origin form', async () => {
     const statusOf = async (line: string): Promise<number> =>
-      (await exchange(fixture.port, textOf(line, [host, authorization]))).status;
+      (await exchange(fixture.port, messageText(line, [host, authorization]))).status;
     const origin = 'http://localhost/api/v2';
     assert.equal(await statusOf(`GET ${origin}/event-streams?take=1 HTTP/1.1`), 200);
     assert.equal(await statusOf(`GET ${origin}/event-streams?take=x HTTP/1.1`), 400);
@@ -197,7 +159,7 @@ describe('the absolute form of a request target', () => {
     assert.equal(await statusOf(`GET ${origin}/users/% HTTP/1.1`), 400);
     assert.equal(await statusOf(`GET ${origin}/users/ HTTP/1.1`), 404);
     assert.equal(await statusOf('GET http://localhost?x HTTP/1.1'), 404);
-    const nowhere = await exchange(fixture.port, textOf(`GET ${origin}/no HTTP/1.1`, [host]));
+    const nowhere = await exchange(fixture.port, messageText(`GET ${origin}/no HTTP/1.1`, [host]));
     assert.equal(nowhere.status, 404);
     assert.ok('x-ratelimit-limit' in nowhere.headers);
   });
@@ -211,7 +173,7 @@ describe('repeated Authorization headers', () => {
         [authorization, other],
         [other, authorization],
       ]) {
-        const request = textOf('GET /api/v2/event-streams HTTP/1.1', [host, ...lines]);
+        const request = messageText('GET /api/v2/event-streams HTTP/1.1', [host, ...lines]);
         const response = await exchange(fixture.port, request);
         assert.equal(response.status, 401, lines.join());
         assert.ok('www-authenticate' in response.headers);
@@ -230,7 +192,7 @@ describe('repeated Authorization headers', () => {
         `Content-Length: ${body.length}`,
         ...values.map((value) => `Authorization: ${value}`),
       ];
-      const request = textOf('POST /oauth/token HTTP/1.1', headers, body);
+      const request = messageText('POST /oauth/token HTTP/1.1', headers, body);
       const response = await exchange(fixture.port, request);
       if (response.status === 401) assert.equal(JSON.parse(response.body).error, 'invalid_client');
       return response.status;
@@ -245,7 +207,7 @@ describe('repeated Authorization headers', () => {
 describe('requests and errors on one connection', () => {
   const events = JSON.stringify([{ type: 'a.b', data: {} }]);
   const publish = (): string =>
-    textOf(
+    messageText(
       'POST /api/v2/events HTTP/1.1',
       [host, authorization, 'Content-Type: application/json', `Content-Length: ${events.length}`],
       events,
@@ -256,11 +218,11 @@ describe('requests and errors on one connection', () => {
   };
 
   test('a valid request gets its response before the error of what follows', async () => {
-    const list = textOf('GET /api/v2/event-streams HTTP/1.1', [host, authorization]);
+    const list = messageText('GET /api/v2/event-streams HTTP/1.1', [host, authorization]);
     for (const [what, status] of [
       ['hello\r\n\r\n', 400],
       [`X: ${'x'.repeat(20_000)}`, 400],
-      [textOf('GET / HTTP/1.1', [host, `X: ${'x'.repeat(20_000)}`]), 431],
+      [messageText('GET / HTTP/1.1', [host, `X: ${'x'.repeat(20_000)}`]), 431],
     ] as const) {
       assert.deepEqual((await readToEnd(fixture.port, publish() + what)).statuses, [202, status]);
       const { statuses } = await readToEnd(fixture.port, list + list + publish() + what);
@@ -271,7 +233,7 @@ describe('requests and errors on one connection', () => {
   });
 
   test('a body that becomes invalid is 400 once, after the responses to earlier requests', async () => {
-    const broken = textOf(
+    const broken = messageText(
       'POST /api/v2/events HTTP/1.1',
       [host, authorization, 'Content-Type: application/json', chunked],
       'nonsense\r\n\r\n',
@@ -285,7 +247,7 @@ describe('requests and errors on one connection', () => {
   });
 
   test('a request that has its response gets no second one for its body', async () => {
-    const rejected = textOf('POST /api/v2/events HTTP/1.1', [host, chunked], '');
+    const rejected = messageText('POST /api/v2/events HTTP/1.1', [host, chunked], '');
     const { statuses } = await readToEnd(fixture.port, [rejected, 'nonsense\r\n\r\n']);
     assert.deepEqual(statuses, [401]);
   });
@@ -297,7 +259,7 @@ describe('requests and errors on one connection', () => {
       ['POST / HTTP/1.1', [host, 'Transfer-Encoding: gzip, chunked', 'X: y'], 501],
       ['GET / HTTP/1.1', [host, 'Expect: x'], 417],
     ] as const) {
-      const text = textOf(line, headers, status === 501 ? end : '');
+      const text = messageText(line, headers, status === 501 ? lastChunk : '');
       assert.deepEqual((await readToEnd(fixture.port, text + publish())).statuses, [status]);
       assert.deepEqual((await readToEnd(fixture.port, [text, publish()])).statuses, [status]);
     }
@@ -305,13 +267,13 @@ describe('requests and errors on one connection', () => {
   });
 
   test('CONNECT after requests whose responses are under way ends the connection', async () => {
-    const connect = textOf('CONNECT a:1 HTTP/1.1', [host]);
+    const connect = messageText('CONNECT a:1 HTTP/1.1', [host]);
     assert.deepEqual((await readToEnd(fixture.port, publish() + connect)).statuses, []);
   });
 
   test('HTTP/1.0 gets no 100 Continue', async () => {
     const headers = ['Expect: 100-continue', 'Content-Type: application/json', 'Content-Length: 2'];
-    const request = textOf('POST /oauth/token HTTP/1.0', [host, ...headers], '{}');
+    const request = messageText('POST /oauth/token HTTP/1.0', [host, ...headers], '{}');
     assert.deepEqual((await readToEnd(fixture.port, request)).statuses, [400]);
   });
 });
