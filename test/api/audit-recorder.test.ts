@@ -6,6 +6,7 @@ import type { Happened } from '../../src/api/audit-minute.ts';
 import type { RecordedEntry } from '../../src/core/audit-log.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import type { Store } from '../../src/store/port/store.ts';
+import { allEntries } from '../helpers/audit-log.ts';
 import { createManualClock } from '../helpers/clock.ts';
 import { addTenant } from '../store/contract/fixture.ts';
 import { sqliteMemory } from '../store/engines.ts';
@@ -32,16 +33,7 @@ async function openFixture(t: TestContext) {
   const skewed = { ...clock, now: () => clock.now() + state.skewMs };
   const deps = { store: { auditLog }, clock: skewed, random: randomBytes, log };
   const recorder = createAuditRecorder(deps);
-  const entries = async (of = tenant): Promise<readonly RecordedEntry[]> => {
-    const all: RecordedEntry[] = [];
-    let after: string | undefined;
-    do {
-      const page = await store.auditLog.list(of, { after, take: 100 });
-      all.push(...page.items);
-      after = page.next;
-    } while (after !== undefined);
-    return all;
-  };
+  const entries = (of = tenant): Promise<readonly RecordedEntry[]> => allEntries(store, of);
   /** Lets the time pass, second by second, with turns of the event loop between batches. */
   const pass = async (ms: number): Promise<void> => {
     for (let passed = 0; passed < ms; passed += 1000) {

@@ -11,6 +11,7 @@ import { systemClock } from '../../src/clock.ts';
 import type { RecordedEntry } from '../../src/core/audit-log.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port/store.ts';
+import { allEntries } from '../helpers/audit-log.ts';
 import { fixtureOf, type Fixture } from '../store/contract/fixture.ts';
 import { postgres } from '../store/engines.ts';
 import { waitFor } from '../helpers/wait.ts';
@@ -55,19 +56,11 @@ async function openOver(
   return { fixture, storeFixture: fixtureOf(fixture.auth.store, fixture.auth.tenant.id) };
 }
 
-async function entriesOf(
+function entriesOf(
   { auth }: ApiFixture,
-  filter: { readonly types: ('sapi' | 'fapi' | 'seccft' | 'feccft')[] },
+  ...types: ('sapi' | 'fapi' | 'seccft' | 'feccft')[]
 ): Promise<readonly RecordedEntry[]> {
-  const all: RecordedEntry[] = [];
-  let after: string | undefined;
-  do {
-    const query = { ...filter, after, take: 100 };
-    const page = await auth.store.auditLog.list(auth.tenant.id, query);
-    all.push(...page.items);
-    after = page.next;
-  } while (after !== undefined);
-  return all;
+  return allEntries(auth.store, auth.tenant.id, { types });
 }
 
 /** Advances the clock until the recorder has written `count` entries of a type. */
@@ -78,7 +71,7 @@ async function waitForRecorder(
 ): Promise<readonly RecordedEntry[]> {
   return waitFor(`${count} entries of ${type}`, async () => {
     await fixture.auth.clock.advance(1000);
-    const entries = await entriesOf(fixture, { types: [type] });
+    const entries = await entriesOf(fixture, type);
     return entries.length >= count ? entries : undefined;
   });
 }
@@ -105,7 +98,7 @@ for (const [engine, open] of [
         audited.map(({ operationId }) => operationId).toSorted(),
         'every operation is called',
       );
-      const entries = await entriesOf(fixture, { types: ['sapi'] });
+      const entries = await entriesOf(fixture, 'sapi');
       assert.deepEqual(
         entries.map(({ description }) => description).toSorted(),
         audited.map(({ summary }) => summary).toSorted(),
@@ -190,9 +183,7 @@ for (const [engine, open] of [
       assert.ok((await waitForRecorder(fixture, 'fapi', 20)).length > 0);
       const stored =
         file === undefined
-          ? JSON.stringify(
-              await entriesOf(fixture, { types: ['sapi', 'fapi', 'seccft', 'feccft'] }),
-            )
+          ? JSON.stringify(await entriesOf(fixture, 'sapi', 'fapi', 'seccft', 'feccft'))
           : await rowsOf(fixture.auth.store, `${file}.copy`);
       assert.ok(stored.includes('Rotate the signing secret'));
       assert.ok(hidden.length > 100);

@@ -21,6 +21,7 @@ import { StartRefused } from '../../src/core/errors.ts';
 import { managementApiId } from '../../src/core/types.ts';
 import { operatorEntry } from '../../src/operator/audit-log.ts';
 import type { Store } from '../../src/store/port/store.ts';
+import { allEntries } from '../helpers/audit-log.ts';
 import { openMemoryStore, random } from './fixture.ts';
 
 const now = Date.parse('2026-03-01T09:30:00.000Z');
@@ -207,8 +208,8 @@ describe('later start', () => {
     const options = { name: 'main', domain: 'localhost:8080', client: operator };
     const { tenant } = await bootstrap({ store, random, now, entry }, { ...options, sample });
     const targets = async (): Promise<string[]> => {
-      const { items } = await store.auditLog.list(tenant.id, { after: undefined, take: 100 });
-      return items.flatMap(({ details }) => details.targets).toSorted();
+      const entries = await allEntries(store, tenant.id);
+      return entries.flatMap(({ details }) => details.targets).toSorted();
     };
     const created = await clientIds(tenant.id);
     assert.equal(created.length, 2);
