@@ -80,11 +80,8 @@ export function unseen(
     before === undefined
       ? entries.slice(0, firstMax)
       : entries.filter((entry) => isFrom(entry, before.fromMs) && !before.ids.has(entry.log_id));
-  const newestMs = entries[0] === undefined ? undefined : Date.parse(entries[0].date);
-  const fromMs = Math.max(
-    before?.fromMs ?? Number.MIN_SAFE_INTEGER,
-    newestMs === undefined ? Number.MIN_SAFE_INTEGER : newestMs - lateMs,
-  );
+  const newestMs = entries[0] === undefined ? -Infinity : Date.parse(entries[0].date);
+  const fromMs = Math.max(before?.fromMs ?? -Infinity, newestMs - lateMs);
   const kept = entries.filter((entry) => isFrom(entry, fromMs));
   return {
     entries: fresh.toReversed(),
