@@ -1,5 +1,5 @@
 import { firstCredentialsVersion } from '../core/clients.ts';
-import type { AuditEntry } from '../core/audit-log.ts';
+import type { MakeEntry } from '../core/audit-log.ts';
 import type { Millis, RandomBytes } from '../core/clock.ts';
 import { StartRefused } from '../core/errors.ts';
 import { type Client, managementApiId, type Tenant } from '../core/types.ts';
@@ -31,8 +31,8 @@ export interface ClientDeps {
   readonly store: AccessStore;
   readonly random: RandomBytes;
   readonly now: Millis;
-  /** Makes the entries of the audit log about what changes; without it none is recorded. */
-  readonly entry?: ((tenant: number, targets: readonly string[]) => AuditEntry) | undefined;
+  /** Makes the entries about what changes; without it none is recorded. */
+  readonly entry?: MakeEntry | undefined;
 }
 
 /** The settings of the first start (docs/http-api.md#first-start). */
@@ -101,8 +101,8 @@ export async function createTenant(
 }
 
 /**
- * Creates a new bootstrap client and deletes secrets and keys of the former ones: `leat tenants bootstrap`.
- * The client `configuredId` (LEAT_BOOTSTRAP_CLIENT_ID) counts as one of them.
+ * Creates a new bootstrap client and deletes secrets and keys of the former ones:
+ * `leat tenants bootstrap`. The client `configuredId` (LEAT_BOOTSTRAP_CLIENT_ID) counts as one of them.
  */
 export async function renewBootstrap(
   deps: ClientDeps,

@@ -2,7 +2,7 @@ import { createPrivateKey, createPublicKey, generateKeyPair, type KeyObject } fr
 import { promisify } from 'node:util';
 import { calculateJwkThumbprint, type JWK } from 'jose';
 import type { Clock, Millis } from '../core/clock.ts';
-import type { AuditEntry } from '../core/audit-log.ts';
+import type { AuditEntry, MakeEntry } from '../core/audit-log.ts';
 import type { SigningKey } from '../core/types.ts';
 import type { KeyStore } from '../store/port/keys.ts';
 import type { RecordingStore } from '../store/port/audit-log.ts';
@@ -111,9 +111,6 @@ export function createKeyring({ keys, watch, clock }: KeyringDeps): Keyring {
 
 type RotationStore = Pick<Store, 'keys' | 'recording'>;
 
-/** Makes the entry of the audit log about keys of a tenant; without it none is recorded. */
-type MakeEntry = (tenant: number, kids: readonly string[]) => AuditEntry;
-
 /** Creates the first signing key of a tenant, unless it has one. */
 export async function createFirstKey(
   store: RotationStore,
@@ -169,7 +166,7 @@ export async function revokeKey(
   return 'revoked';
 }
 
-/** Returns the changes of keys, which record the entry if there is one. */
+/** Returns the changes of keys; without an entry none is recorded. */
 function keysOf(store: RotationStore, entry: AuditEntry | undefined): RecordingStore['keys'] {
   return entry === undefined ? store.keys : store.recording(entry).keys;
 }

@@ -37,6 +37,9 @@ export interface AuditDetails {
   readonly [name: string]: string | number | boolean | readonly string[];
 }
 
+/** Makes the entry about what changes in a tenant: the ids `targets`. */
+export type MakeEntry = (tenant: number, targets: readonly string[]) => AuditEntry;
+
 /** Equal entries that are recorded as one. */
 export interface AuditCount {
   readonly entry: AuditEntry;
@@ -78,8 +81,8 @@ export function parseAuditKey(text: string): AuditKey | undefined {
 const userAgentMax = 256;
 
 /**
- * As long as that no word of a user agent is, but secrets are. A `/` may be part of base64, and comes
- * before the version in a user agent.
+ * Matches what is as long as secrets are, and longer than words of user agents. A `/` may be part of
+ * base64, and comes before the version in a user agent.
  */
 const secretLike = /[A-Za-z0-9+/_=-]{32,}|[A-Za-z0-9+_=-]{24,}/g;
 
