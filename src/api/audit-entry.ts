@@ -15,7 +15,7 @@ export interface Sender {
   readonly userAgent: string | undefined;
 }
 
-/** Whether the audit log has an entry of each accepted and of each forbidden request. */
+/** Returns whether the audit log has an entry of each accepted and of each forbidden request. */
 export function isAudited({ method, audited }: Pick<Operation, 'method' | 'audited'>): boolean {
   return audited ?? method !== 'GET';
 }
@@ -116,7 +116,7 @@ function pathOf(
   return `/api/v2${path}`;
 }
 
-/** Whether a text is like the ids that Leat makes, and like no secret. */
+/** Returns whether a text is like the ids that Leat makes, and like no secret. */
 function isOwnId(text: string): boolean {
   return /^(?:(?:api|cgr|est|evt|log|rpl)_[A-Za-z0-9]{22}|rol_[0-9a-f]{16})$/.test(text);
 }

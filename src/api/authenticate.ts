@@ -52,7 +52,8 @@ export interface Authenticator {
    */
   again(request: FastifyRequest, context: AuthContext): Promise<AuthContext>;
   /**
-   * Whether a token would still be accepted for an operation; takes nothing off any bucket. Rejects with `StoreUnavailable` where the store does not respond.
+   * Returns whether a token would still be accepted for an operation. Takes nothing off any bucket.
+   * Rejects with `StoreUnavailable`.
    */
   stillValid(
     tenant: Tenant,

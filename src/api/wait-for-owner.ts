@@ -31,8 +31,8 @@ export async function waitForOwner(
 }
 
 /**
- * Removes the stream if it exists; `recording` has the entry of that. Disables it first and waits for its owner, because the ownership of a
- * removed stream is unknown.
+ * Removes the stream if it exists; `recording` has the entry of that. Disables it first and waits for
+ * its owner, because the ownership of a removed stream is unknown.
  */
 export async function removeStream(
   deps: WaitForOwnerDeps,

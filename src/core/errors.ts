@@ -84,7 +84,10 @@ export class SealBroken extends Error {
   override readonly name = 'SealBroken';
 }
 
-/** Whether an error of opening a sealed value is about that value: damage to the id in it looks like a lacking key. */
+/**
+ * Returns whether an error of opening a sealed value is about that value: damage to the id in it looks
+ * like a lacking key.
+ */
 export function isOfSealed(error: unknown): error is Error {
   return (
     error instanceof SealBroken || (error instanceof StoreUnavailable && error.reason === 'key')

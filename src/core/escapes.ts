@@ -158,7 +158,7 @@ interface ReadNumber extends Reading {
   readonly digits: number;
 }
 
-/** Returns the number of the digits at a position, at most so many. */
+/** Returns the number that the digits at a position make, and how many they are. */
 function readNumber(
   reader: Reader,
   start: number,

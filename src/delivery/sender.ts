@@ -253,7 +253,10 @@ interface Ended {
   readonly elapsedMs: number;
 }
 
-/** The text of a response that waited longer is not stored: the row of the attempt is leased for little longer. */
+/**
+ * The text of a response that waited longer is not stored: the row of the attempt is leased for little
+ * longer.
+ */
 const textWaitMaxMs = 1000;
 
 function responseKindOf(result: AttemptResult): ResponseKind {

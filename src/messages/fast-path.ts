@@ -106,9 +106,9 @@ interface Connection {
 
 /**
  * A plain request: a narrow subset of RFC 9112 sections 2 to 5. Origin form, visible ASCII and single
- * blanks only, no line folding, `Host` first and once, a name or an address, at most one `Authorization`, and no header that
- * changes how a request or its connection is parsed. The alternatives exclude each other, so that the
- * expression does not backtrack.
+ * blanks only, no line folding, `Host` first and once, a name or an address, at most one
+ * `Authorization`, and no header that changes how a request or its connection is parsed. The
+ * alternatives exclude each other, so that the expression does not backtrack.
  */
 const PLAIN = ((): RegExp => {
   const host = String.raw`(?:[\w.-]+|\[[\dA-Fa-f:.]+\])(?::\d+)?`;
