@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { fieldsQuery } from './fields.ts';
 import { numberedPageQuery, totals } from './numbered-page.ts';
-import { closed, component, next, pageQuery, sentTime, time } from './schema.ts';
+import { closed, component, next, pageQuery, sentTime, time, unsupported } from './schema.ts';
 
 /** Query of the list of entries. */
 export const entriesQuery = closed({
@@ -20,8 +20,8 @@ export const entriesQuery = closed({
     Type.String({ pattern: '^date:-1$', description: 'date:-1, newest first: the only order' }),
   ),
   ...fieldsQuery,
-  q: Type.Optional(Type.String({ description: 'Not supported' })),
-  search: Type.Optional(Type.String({ description: 'Not supported' })),
+  q: unsupported,
+  search: unsupported,
 });
 
 /** Path of one entry. */
@@ -33,7 +33,7 @@ const details = Type.Object(
     method: Type.Optional(Type.String({ description: 'Method of the request' })),
     path: Type.Optional(Type.String({ description: 'Path of the request, without its query' })),
     changed: Type.Optional(
-      Type.Array(Type.String(), { description: 'Names of the top-level members of the body' }),
+      Type.Array(Type.String(), { description: 'Names of the top-level fields of the body' }),
     ),
   },
   { additionalProperties: true, description: 'Further fields, by type' },
@@ -58,7 +58,7 @@ export const entry = component('LogEntry', 'An entry of the audit log', {
   ),
 });
 
-const selected = Type.Partial(entry, { description: 'With the members that fields selects' });
+const selected = Type.Partial(entry, { description: 'With the fields that the query selects' });
 
 /** Responses of the list. */
 export const entries = Type.Union([

@@ -1,7 +1,7 @@
 import { Type, type Static, type TNull, type TString, type TUnion } from 'typebox';
 import { fieldsQuery } from './fields.ts';
 import { barePageOr, numberedPageQuery, totals } from './numbered-page.ts';
-import { closed, component, next, pageQuery, time } from './schema.ts';
+import { closed, component, next, pageQuery, time, unsupported } from './schema.ts';
 
 /** The handler checks the format, and names it `format email` in its error. */
 const email = Type.String({ examples: ['ada@example.com'], description: "The user's e-mail" });
@@ -163,7 +163,7 @@ export const usersQuery = closed({
         'field:1 or field:-1. Tenants with more than 5,000 users, or 4 MiB of profiles, are sorted by created_at, updated_at, email, user_id or username only.',
     }),
   ),
-  q: Type.Optional(Type.String({ description: 'Not supported' })),
+  q: unsupported,
 });
 
 /** Responses of the list. */
