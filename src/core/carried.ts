@@ -40,8 +40,8 @@ export function carry(
 
 /** Returns why a value may not be stored and returned: it would change, or it is a secret. */
 function faultOf(value: unknown, hasSecrets: boolean): string | undefined {
-  if (typeof value === 'string') return isPrivateKey(value) ? 'A private key' : undefined;
-  if (typeof value === 'number') return isExact(value) ? undefined : 'A number that is not exact';
+  if (typeof value === 'string') return isPrivateKey(value) ? privateKey : undefined;
+  if (typeof value === 'number') return isExact(value) ? undefined : roundedNumber;
   if (typeof value !== 'object' || value === null) return undefined;
   for (const [name, part] of Object.entries(value)) {
     const isSecret = hasSecrets && secretNames.has(name) && part !== null && part !== '';
@@ -51,6 +51,9 @@ function faultOf(value: unknown, hasSecrets: boolean): string | undefined {
   }
   return undefined;
 }
+
+const privateKey = 'A private key, which Leat does not store';
+const roundedNumber = 'A number beyond 2^53 - 1, which would be rounded: send it as a string';
 
 function isPrivateKey(text: string): boolean {
   return /-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text);
