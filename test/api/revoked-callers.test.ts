@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { describe, type TestContext, test } from 'node:test';
+import { decodeProtectedHeader } from 'jose';
+import { revokeKey } from '../../src/auth/keys.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import { managementApiId } from '../../src/core/types.ts';
 import type { Store } from '../../src/store/port/store.ts';
@@ -175,29 +177,47 @@ describe('a node that has not heard of a revocation', () => {
   /** A store whose changes reach no cache. */
   const withoutHints = (store: Store): Store => ({ ...store, watch: () => () => undefined });
 
-  test('serves the revoked caller for a second, except for changes of access', async (t) => {
-    const setup = await openSetup(t, { around: withoutHints });
+  /** Asserts that a revoked caller is served except for changes of access, which have this status. */
+  async function assertServed(
+    setup: Setup,
+    revoke: () => Promise<unknown>,
+    status: number,
+  ): Promise<void> {
     const { fixture, token, grant, client, victim, role } = setup;
     const { store, tenant } = fixture.auth;
     const headers = { authorization: `Bearer ${token}` };
     const send = async (...[method, path, body]: [string, string, object?]): Promise<number> =>
       (await fixture.send(method, path, body, headers)).status;
     assert.equal(await send('GET', '/clients'), 200);
-    await store.grants.delete(tenant.id, grant);
+    await revoke();
     assert.equal(await send('GET', '/clients'), 200, 'its access is cached');
     const changes = Object.entries(attacks).filter(([name]) => name !== 'create a user');
+    for (const [name, attackOf] of changes) {
+      const [method, path, body] = attackOf(setup);
+      const sent = JSON.stringify(body).replace('urn:other', audience);
+      assert.equal(await send(method, path, JSON.parse(sent) as object), status, name);
+    }
     const others: [string, string][] = [
       ['DELETE', `/clients/${victim}`],
       ['DELETE', `/client-grants/${grant}`],
       ['DELETE', `/roles/${role}`],
     ];
-    for (const [name, attackOf] of changes) {
-      const [method, path, body] = attackOf(setup);
-      const sent = JSON.stringify(body).replace('urn:other', audience);
-      assert.equal(await send(method, path, JSON.parse(sent) as object), 403, name);
-    }
-    for (const other of others) assert.equal(await send(...other), 403, other.join(' '));
+    for (const other of others) assert.equal(await send(...other), status, other.join(' '));
     assert.equal((await store.clients.get(tenant.id, victim))?.version, 1);
     assert.equal(await send('GET', `/clients/${client}`), 200, 'its access is still cached');
+  }
+
+  test('serves the revoked caller for a second, except for changes of access', async (t) => {
+    const setup = await openSetup(t, { around: withoutHints });
+    const { store, tenant } = setup.fixture.auth;
+    await assertServed(setup, () => store.grants.delete(tenant.id, setup.grant), 403);
+  });
+
+  test('accepts tokens of a revoked signing key for 5 s, except for changes of access', async (t) => {
+    const setup = await openSetup(t, { around: withoutHints });
+    const { store, tenant, clock } = setup.fixture.auth;
+    const { kid = '' } = decodeProtectedHeader(setup.token);
+    const revoke = () => revokeKey(store, tenant.id, kid, { now: clock.now() });
+    await assertServed(setup, revoke, 401);
   });
 });
