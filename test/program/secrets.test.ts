@@ -64,26 +64,25 @@ describe('leat secrets rotate with a generated key', () => {
     const tempStore = await tempStoreOf(t);
     await (await start(t, tempStore, generated)).stop();
     const location = `sqlite:${tempStore.file}`;
-    await withStore(location, await keysIn(tempStore), (store) => addSealedStreams(store, 2000));
-    const first = await keysIn(tempStore);
+    await withStore(location, await keysIn(tempStore), (store) => addSealedStreams(store, 1000));
+    let leat = await start(t, tempStore, generated);
     let interrupted = 0;
-    for (let round = 0; round < 8; round += 1) {
-      const leat = await start(t, tempStore, generated);
+    for (let round = 0; round < 3; round += 1) {
       const running = runLeat(['secrets', 'rotate'], settingsOf(tempStore, generated));
       await waitFor('the second key in the file', async () => (await keysIn(tempStore)).length > 1);
-      await sleep(round * 15);
+      await sleep(round * 20);
       await leat.kill();
       const { code } = await running;
-      if (code !== 0) interrupted += 1;
-      const keys = await keysIn(tempStore);
-      assert.equal(await openAll(location, keys), 2000);
+      leat = await start(t, tempStore, generated);
+      if (code === 0) continue;
+      interrupted += 1;
+      assert.doesNotMatch(await rotate(tempStore, generated), /opened with no key/);
     }
     assert.ok(interrupted > 0, 'some rounds were interrupted');
-    await start(t, tempStore, generated);
-    await rotate(tempStore, generated);
+    await leat.stop();
     const last = await keysIn(tempStore);
     assert.equal(last.length, 1);
-    assert.notEqual(last[0]?.id, first[0]?.id);
+    assert.equal(await openAll(location, last), 1000);
   });
 
   test('generated key: without its file nothing changes', async (t) => {
@@ -161,7 +160,6 @@ openssl rand -base64 32 prints one. Restart the nodes, then run leat secrets rot
   test('LEAT_SECRET_KEY: an unfinished change is reported, needs both keys, and is ended by the command', async (t) => {
     const { tempStore, location } = await startedOnce(t);
     await beginRotation(location, [two, one]);
-    await refusedStart(tempStore, settings(one), new RegExp(`which key ${two.id} seals`));
     await refusedStart(
       tempStore,
       settings(two),
@@ -191,15 +189,10 @@ openssl rand -base64 32 prints one. Restart the nodes, then run leat secrets rot
     await server.stop();
 
     const target = await tempStoreOf(t);
-    for (const keys of [settings(one), settings(two)]) {
-      const refused = await runLeat(['restore', file], settingsOf(target, keys));
-      assert.equal(refused.code, 1);
-      assert.match(
-        refused.output,
-        /\nLEAT_SECRET_KEY: does not fit the secrets in \S+backup\.db, /,
-      );
-      assert.deepEqual(await readdir(target.folder), []);
-    }
+    const refused = await runLeat(['restore', file], settingsOf(target, settings(two)));
+    assert.equal(refused.code, 1);
+    assert.match(refused.output, /\nLEAT_SECRET_KEY: does not fit the secrets in \S+backup\.db, /);
+    assert.deepEqual(await readdir(target.folder), []);
     const restored = await runLeat(['restore', file], settingsOf(target, settings(two, one)));
     assert.equal(restored.code, 0, restored.output);
     await rotate(target, settings(two, one));
