@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import {
+  assertNotFound,
   assertNeedsScope,
   type ScopedOperation,
   assertInvalid,
@@ -201,20 +202,10 @@ describe('an API', () => {
   test('an unknown API is 404 to GET and PATCH, and 204 to DELETE', async () => {
     for (const name of ['api_none', 'urn%3Anone', '%00', 'x'.repeat(2000)]) {
       const response = await fixture.send('GET', `/resource-servers/${name}`);
-      assertProblem(
-        response,
-        404,
-        'The resource server does not exist.',
-        'inexistent_resource_server',
-      );
+      assertNotFound(response, 'api');
     }
     const response = await fixture.send('PATCH', '/resource-servers/none', { name: 'x' });
-    assertProblem(
-      response,
-      404,
-      'The resource server does not exist.',
-      'inexistent_resource_server',
-    );
+    assertNotFound(response, 'api');
     assert.equal((await fixture.send('DELETE', '/resource-servers/none')).status, 204);
   });
 });

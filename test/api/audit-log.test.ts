@@ -3,7 +3,13 @@ import { after, before, describe, test } from 'node:test';
 import type { AuditEntry } from '../../src/core/audit-log.ts';
 import { formatTime } from '../../src/core/date.ts';
 import { newEntry } from '../store/contract/audit-log.ts';
-import { type ApiFixture, assertNeedsScope, assertProblem, openApiFixture } from './fixture.ts';
+import {
+  type ApiFixture,
+  assertNotFound,
+  assertNeedsScope,
+  assertProblem,
+  openApiFixture,
+} from './fixture.ts';
 
 let fixture: ApiFixture;
 let tenant: number;
@@ -66,7 +72,7 @@ describe('GET /api/v2/logs/:id', () => {
     await fixture.auth.store.auditLog.add([{ entry, count: 1, ageMs: 0 }]);
     for (const id of [entry.id, 'log_', '%00', 'x'.repeat(2000)]) {
       const response = await fixture.send('GET', `/logs/${id}`);
-      assertProblem(response, 404, 'The log entry does not exist.', 'inexistent_log');
+      assertNotFound(response, 'entry');
     }
   });
 

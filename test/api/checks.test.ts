@@ -4,7 +4,13 @@ import { describedOperations } from '../../src/api/operations.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { exchange, requestText } from '../helpers/exchange.ts';
-import { allScopesBut, assertProblem, openApiFixture, type ApiFixture } from './fixture.ts';
+import {
+  allScopesBut,
+  assertNotFound,
+  assertProblem,
+  openApiFixture,
+  type ApiFixture,
+} from './fixture.ts';
 
 /** The error that the list of streams and the ping of {@link broken} fail with. */
 const fault: { error: Error | undefined } = { error: undefined };
@@ -285,7 +291,7 @@ describe('the token', () => {
     for (const scope of ['read:event_streams', 'read:event_deliveries']) {
       const headers = { authorization: `bEaReR ${await fixture.tokenWith(scope)}` };
       const response = await fixture.send('GET', `${stream}/deliveries`, undefined, headers);
-      assertProblem(response, 404, 'The requested stream does not exist.');
+      assertNotFound(response, 'stream');
     }
   });
 });
@@ -376,7 +382,7 @@ describe('the body', () => {
     const types = [{}, json, { 'content-type': 'text/plain' }, { 'content-type': ';' }];
     for (const headers of types) {
       const optional = await fixture.send('POST', `${stream}/redeliver`, undefined, headers);
-      assertProblem(optional, 404, 'The requested stream does not exist.');
+      assertNotFound(optional, 'stream');
       const required = await fixture.send('POST', '/event-streams', undefined, headers);
       assertProblem(
         required,
@@ -386,7 +392,7 @@ describe('the body', () => {
       );
       const all = { authorization: `Bearer ${fixture.token}`, ...headers };
       const chunks = await fixture.raw('POST', `/api/v2${stream}/redeliver`, streamOf(''), all);
-      assertProblem(chunks, 404, 'The requested stream does not exist.');
+      assertNotFound(chunks, 'stream');
     }
   });
 
@@ -394,7 +400,7 @@ describe('the body', () => {
     const { id } = (await fixture.send('POST', '/clients', { name: 'nobody' })).body;
     for (const body of ['null', ' null\n']) {
       const optional = await fixture.send('POST', `${stream}/redeliver`, body);
-      assertProblem(optional, 404, 'The requested stream does not exist.');
+      assertNotFound(optional, 'stream');
       const required = await fixture.send('POST', '/event-streams', body);
       assert.equal(required.body.errorCode, 'invalid_body', required.text);
       const patch = await fixture.send('PATCH', `/clients/${id}`, body);

@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { type JWK, SignJWT } from 'jose';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import {
+  assertNotFound,
   assertLacksScope,
   assertNeedsScope,
   type ScopedOperation,
@@ -271,7 +272,7 @@ describe('PATCH /clients/{client_id}', () => {
 
   test('PATCH /clients/{client_id} returns 404 for an unknown client', async () => {
     const response = await fixture.send('PATCH', '/clients/none', { name: 'x' });
-    assertProblem(response, 404, 'The client does not exist.', 'inexistent_client');
+    assertNotFound(response, 'client');
   });
 });
 
@@ -305,7 +306,7 @@ describe('POST /clients/{client_id}/rotate-secret', () => {
 
   test('POST /clients/{client_id}/rotate-secret returns 404 for an unknown client', async () => {
     const response = await fixture.send('POST', '/clients/none/rotate-secret');
-    assertProblem(response, 404, 'The client does not exist.', 'inexistent_client');
+    assertNotFound(response, 'client');
   });
 });
 
@@ -460,7 +461,7 @@ describe('GET /clients/{client_id}', () => {
   for (const id of ['none', '%00', 'x'.repeat(1000), '..%2F', 'constructor']) {
     test(`GET /clients/{client_id} returns 404 for ${id.slice(0, 20)}`, async () => {
       const response = await fixture.send('GET', `/clients/${id}`);
-      assertProblem(response, 404, 'The client does not exist.', 'inexistent_client');
+      assertNotFound(response, 'client');
     });
   }
 });

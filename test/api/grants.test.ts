@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import {
+  assertNotFound,
   assertLacksScope,
   assertNeedsScope,
   type ScopedOperation,
@@ -81,15 +82,10 @@ describe('POST /client-grants', () => {
 
   test('POST /client-grants returns 404 for an unknown client or API', async () => {
     const nobody = await fixture.send('POST', '/client-grants', { client_id: 'none', audience });
-    assertProblem(nobody, 404, 'The client does not exist.', 'inexistent_client');
+    assertNotFound(nobody, 'client');
     const sent = { client_id: await newClient(), audience: 'urn:none' };
     const nothing = await fixture.send('POST', '/client-grants', sent);
-    assertProblem(
-      nothing,
-      404,
-      'The resource server does not exist.',
-      'inexistent_resource_server',
-    );
+    assertNotFound(nothing, 'api');
   });
 
   test('POST /client-grants accepts the identifier of an API, not its id', async () => {
@@ -97,12 +93,7 @@ describe('POST /client-grants', () => {
     for (const id of [api.id, 'management']) {
       const sent = { client_id: await newClient(), audience: id };
       const response = await fixture.send('POST', '/client-grants', sent);
-      assertProblem(
-        response,
-        404,
-        'The resource server does not exist.',
-        'inexistent_resource_server',
-      );
+      assertNotFound(response, 'api');
     }
   });
 
@@ -215,7 +206,7 @@ describe('PATCH /client-grants/{id}', () => {
 
   test('PATCH /client-grants/{id} returns 404 for an unknown grant', async () => {
     const response = await fixture.send('PATCH', '/client-grants/cgr_none', { scope: [] });
-    assertProblem(response, 404, 'The grant does not exist.', 'inexistent_client_grant');
+    assertNotFound(response, 'grant');
   });
 });
 
@@ -246,7 +237,7 @@ describe('GET /client-grants/{id}', () => {
   for (const id of ['none', 'cgr_none', '%00', 'constructor']) {
     test(`GET /client-grants/{id} returns 404 for ${id}`, async () => {
       const response = await fixture.send('GET', `/client-grants/${id}`);
-      assertProblem(response, 404, 'The grant does not exist.', 'inexistent_client_grant');
+      assertNotFound(response, 'grant');
     });
   }
 
@@ -256,7 +247,7 @@ describe('GET /client-grants/{id}', () => {
     const { clientId } = await two.auth.client({}, ['read:users']);
     const { body } = await two.send('GET', `/client-grants?client_id=${clientId}`);
     const response = await fixture.send('GET', `/client-grants/${body.client_grants[0].id}`);
-    assertProblem(response, 404, 'The grant does not exist.', 'inexistent_client_grant');
+    assertNotFound(response, 'grant');
   });
 });
 

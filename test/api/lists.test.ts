@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { type ApiFixture, assertProblem, openApiFixture } from './fixture.ts';
+import { type ApiFixture, assertNotFound, assertProblem, openApiFixture } from './fixture.ts';
 
 /** The query parameters of clients, APIs, grants and roles, as other clients send them. */
 
@@ -124,7 +124,7 @@ describe('GET /roles/{id}/users by number', () => {
   test('an unknown role is 404 whichever page is requested', async () => {
     for (const query of ['page=0', 'take=1', '']) {
       const response = await fixture.send('GET', `/roles/none/users?${query}`);
-      assertProblem(response, 404, 'The role does not exist.', 'inexistent_role');
+      assertNotFound(response, 'role');
     }
   });
 });

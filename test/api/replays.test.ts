@@ -12,6 +12,7 @@ import {
   type Fixture,
 } from '../store/contract/fixture.ts';
 import {
+  assertNotFound,
   assertNeedsScope,
   assertProblem,
   openApiFixture,
@@ -302,7 +303,7 @@ describe('reading and cancelling a replay', () => {
     assertProblem(bad, 400, message, 'invalid_uri');
     for (const method of ['GET', 'DELETE']) {
       const response = await fixture.send(method, `${source.path}/rpl_AAAAAAAAAAAAAAAAAAAAAA`);
-      assertProblem(response, 404, 'The replay does not exist.');
+      assertNotFound(response, 'replay');
     }
   });
 
@@ -337,7 +338,7 @@ describe('reading and cancelling a replay', () => {
     await storeFixture.retire();
     await fixture.send('DELETE', source.path.replace('/replay', ''));
     const response = await fixture.send('GET', `${source.path}/${id}`);
-    assertProblem(response, 404, 'The requested stream does not exist.');
+    assertNotFound(response, 'stream');
   });
 });
 

@@ -4,6 +4,7 @@ import { decodeJwt } from 'jose';
 import type { Credentials } from '../../src/auth/clients.ts';
 import { secondTenant } from '../auth/fixture.ts';
 import {
+  assertNotFound,
   assertLacksScope,
   assertNeedsScope,
   type ScopedOperation,
@@ -92,14 +93,9 @@ describe('/roles', () => {
 
     assert.equal((await fixture.send('DELETE', `/roles/${id}`)).status, 204);
     assert.equal((await fixture.send('DELETE', `/roles/${id}`)).status, 204);
-    assertProblem(
-      await fixture.send('GET', `/roles/${id}`),
-      404,
-      'The role does not exist.',
-      'inexistent_role',
-    );
+    assertNotFound(await fixture.send('GET', `/roles/${id}`), 'role');
     const late = await fixture.send('PATCH', `/roles/${id}`, { name: 'x' });
-    assertProblem(late, 404, 'The role does not exist.', 'inexistent_role');
+    assertNotFound(late, 'role');
   });
 
   test('/roles accepts a name of 255 characters, in a new role and in a change', async () => {
@@ -202,12 +198,7 @@ describe('the permissions of a role', () => {
       'invalid_body',
     );
     const missing = { permissions: [permission('a', 'urn:none')] };
-    assertProblem(
-      await fixture.send('POST', path, missing),
-      404,
-      'The resource server does not exist.',
-      'inexistent_resource_server',
-    );
+    assertNotFound(await fixture.send('POST', path, missing), 'api');
     assert.deepEqual(await get(path), []);
   });
 });
@@ -225,7 +216,7 @@ describe('the users and clients of a role', () => {
     assert.equal(removed.status, 204);
     assert.deepEqual(await get(path), { users: listed.slice(0, 1) });
     const unknown = await fixture.send('POST', path, { users: ['leat|none'] });
-    assertProblem(unknown, 404, 'The user does not exist.', 'inexistent_user');
+    assertNotFound(unknown, 'user');
     const from = await fixture.send('GET', `${path}?from=nonsense`);
     assert.deepEqual([from.status, from.body.errorCode], [400, 'invalid_query_string']);
   });
@@ -242,7 +233,7 @@ describe('the users and clients of a role', () => {
     assert.equal((await fixture.send('DELETE', path, { clients })).status, 204);
     assert.deepEqual(await get(path), []);
     const unknown = await fixture.send('POST', path, { clients: ['none'] });
-    assertProblem(unknown, 404, 'The client does not exist.', 'inexistent_client');
+    assertNotFound(unknown, 'client');
   });
 
   test('permissions, users and clients of an unknown role are 404', async () => {
@@ -254,12 +245,7 @@ describe('the users and clients of a role', () => {
     for (const [noun, body] of Object.entries(bodies)) {
       const path = `/roles/rol_none/${noun}`;
       for (const [method, sent] of [['GET'], ['POST', body], ['DELETE', body]] as const) {
-        assertProblem(
-          await fixture.send(method, path, sent),
-          404,
-          'The role does not exist.',
-          'inexistent_role',
-        );
+        assertNotFound(await fixture.send(method, path, sent), 'role');
       }
     }
   });

@@ -3,6 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { databaseConnection as connection } from '../../src/core/users.ts';
 import { secondTenant } from '../auth/fixture.ts';
 import {
+  assertNotFound,
   assertLacksScope,
   assertProblem,
   limits,
@@ -346,7 +347,7 @@ describe('GET /users/{id}', () => {
   ]) {
     test(`GET /users/{id} returns 404 for ${id.slice(0, 30)}`, async () => {
       const response = await fixture.send('GET', `/users/${id}`);
-      assertProblem(response, 404, 'The user does not exist.', 'inexistent_user');
+      assertNotFound(response, 'user');
     });
   }
 
@@ -583,7 +584,7 @@ describe('PATCH /users/{id}', () => {
   test('PATCH /users/{id} returns 404 for an unknown user, with and without a password', async () => {
     for (const sent of [{}, { name: 'x' }, { password }]) {
       const response = await patch('acme|none', sent);
-      assertProblem(response, 404, 'The user does not exist.', 'inexistent_user');
+      assertNotFound(response, 'user');
     }
   });
 });
