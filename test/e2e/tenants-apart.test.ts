@@ -33,6 +33,7 @@ interface Resources {
   readonly identifier: string;
   readonly grant: string;
   readonly role: string;
+  readonly entry: string;
 }
 
 async function createResources(send: Tenant['send']): Promise<Resources> {
@@ -80,6 +81,7 @@ async function createResources(send: Tenant['send']): Promise<Resources> {
   const replay = await created('POST', `/event-streams/${stream.id}/replay`, {
     date_from: new Date(Date.now() - 60_000).toISOString(),
   });
+  const [entry] = await created('GET', '/logs');
   return {
     stream: stream.id,
     event: 'evt_0000000000000000000000',
@@ -90,11 +92,12 @@ async function createResources(send: Tenant['send']): Promise<Resources> {
     identifier,
     grant: grant.id,
     role: role.id,
+    entry: entry.log_id,
   };
 }
 
 function requestsWith(ids: Resources): Sent[] {
-  const { stream, event, replay, user, client, api, identifier, grant, role } = ids;
+  const { stream, event, replay, user, client, api, identifier, grant, role, entry } = ids;
   const u = encodeURIComponent(user);
   const a = encodeURIComponent(identifier);
   const permission = { resource_server_identifier: identifier, permission_name: 'read:secrets' };
@@ -144,6 +147,10 @@ function requestsWith(ids: Resources): Sent[] {
     ['POST', `/roles/${role}/clients`, { clients: [client] }],
     ['DELETE', `/roles/${role}/clients`, { clients: [client] }],
     ['DELETE', `/roles/${role}`],
+    ['GET', `/logs/${entry}`],
+    ['GET', `/logs?target=${stream}`],
+    ['GET', `/logs?client_id=${client}`],
+    ['GET', '/logs?take=100'],
     ['GET', '/event-streams'],
     ['GET', '/users'],
     ['GET', '/clients'],
