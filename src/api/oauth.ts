@@ -19,7 +19,7 @@ import { tokenRequest } from './audit-entry.ts';
 import type { AuditRecorder } from './audit-recorder.ts';
 import { ClientGone, readBody } from './http/body.ts';
 import type { ClientAddress } from './http/client-address.ts';
-import { notFound, problemOf, unavailable } from './http/problem.ts';
+import { notFound, Problem, problemOf, unavailable } from './http/problem.ts';
 import { admitByRate, type RateLimiter } from './http/rate.ts';
 import { send } from './http/respond.ts';
 import type { BodyRule } from './operation.ts';
@@ -122,11 +122,7 @@ async function issueFor(
   const contentType = request.headers['content-type'];
   const bytesMax = deps.settings.limits.tokenBodyBytesMax;
   const { bytes } = await readBody(request.raw, reply.raw, bodyRule, { bytesMax });
-  if (bytes !== undefined && !isUtf8(bytes)) {
-    const refusal = invalidRequest('The body is not UTF-8');
-    const audit = { clientId: undefined, result: { error: refusal.error } };
-    return { response: errorResponse(refusal), audit };
-  }
+  if (bytes !== undefined && !isUtf8(bytes)) throw new Problem(400, 'The body is not UTF-8');
   const body = bytes?.toString('utf8') ?? '';
   return deps.tokenEndpoint.issue({ tenant, authorization, contentType, body, now });
 }
