@@ -22,6 +22,7 @@ import type { JsonText } from './http/sliced-json.ts';
 import { noEntry, orNotFound } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
 import {
+  isCursorPage,
   nextOf,
   numberedItemsMax,
   numberedPageOf,
@@ -63,8 +64,8 @@ function listEntries(deps: AuditLogDeps): Operation {
     response: entries,
     handle: async ({ tenant, query }) => {
       refuseSearch(query);
-      const isCursorPage = query.take !== undefined || query.from !== undefined;
-      return { body: await (isCursorPage ? pageByCursor : pageByNumber)(deps, tenant.id, query) };
+      const read = isCursorPage(query) ? pageByCursor : pageByNumber;
+      return { body: await read(deps, tenant.id, query) };
     },
   });
 }

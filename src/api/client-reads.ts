@@ -13,6 +13,7 @@ import type { JsonText } from './http/sliced-json.ts';
 import { noClient, orNotFound } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
 import {
+  isCursorPage,
   nextOf,
   numberedPageOf,
   numberedResponse,
@@ -50,8 +51,8 @@ function listClients(deps: Deps): Operation {
     response: clients,
     handle: async ({ tenant, query }) => {
       refuseUnsupported(query, ['is_first_party', 'app_type', 'external_client_id', 'q']);
-      const isCursorPage = query.take !== undefined || query.from !== undefined;
-      return { body: await (isCursorPage ? pageByCursor : pageByNumber)(deps, tenant.id, query) };
+      const read = isCursorPage(query) ? pageByCursor : pageByNumber;
+      return { body: await read(deps, tenant.id, query) };
     },
   });
 }

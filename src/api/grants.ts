@@ -67,9 +67,8 @@ function listGrants(deps: GrantDeps): Operation {
     handle: async ({ tenant, query }) => {
       refuseUnsupported(query, ['allow_any_organization', 'default_for']);
       const filter = await filterOf(deps, tenant, query);
-      return {
-        body: await (isNumbered(query) ? pageByNumber : pageByCursor)(deps, tenant, query, filter),
-      };
+      const read = isNumbered(query) ? pageByNumber : pageByCursor;
+      return { body: await read(deps, tenant, query, filter) };
     },
   });
 }

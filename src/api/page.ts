@@ -11,12 +11,18 @@ export interface PageRequest {
   readonly bytesMax: number;
 }
 
+/** The parameters of a cursor page, without defaults. */
+interface CursorQuery {
+  readonly take?: number | undefined;
+  readonly from?: string | undefined;
+}
+
 /**
  * Returns the page of a query; `take` defaults to `pageItems`. Throws 400 for a cursor whose key fails
  * `isKey`, because it is from another list.
  */
 export function pageOf(
-  query: { readonly take?: number | undefined; readonly from?: string | undefined },
+  query: CursorQuery,
   { pageItems, pageBytesMax: bytesMax }: Pick<ApiSettings['limits'], 'pageItems' | 'pageBytesMax'>,
   isKey: (key: string) => boolean,
 ): PageRequest {
@@ -40,20 +46,17 @@ export interface NumberedQuery {
 }
 
 /**
- * Returns whether a list with both kinds of pages is paged by number. `take` and `from` win, because
- * clients send `include_totals` along with them.
+ * Returns whether a query of a list with both kinds of pages asks for a cursor page. `take` and `from`
+ * win, because clients send `include_totals` along with them.
  */
-export function isNumbered({
-  page,
-  per_page: perPage,
-  include_totals: includeTotals,
-  take,
-  from,
-}: NumberedQuery & {
-  readonly take?: number | undefined;
-  readonly from?: string | undefined;
-}): boolean {
-  if (take !== undefined || from !== undefined) return false;
+export function isCursorPage({ take, from }: CursorQuery): boolean {
+  return take !== undefined || from !== undefined;
+}
+
+/** Returns whether such a query asks for a numbered page, where neither is the default. */
+export function isNumbered(query: NumberedQuery & CursorQuery): boolean {
+  const { page, per_page: perPage, include_totals: includeTotals } = query;
+  if (isCursorPage(query)) return false;
   return page !== undefined || perPage !== undefined || includeTotals !== undefined;
 }
 

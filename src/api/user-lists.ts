@@ -10,6 +10,7 @@ import {
 import type { FieldsQuery } from '../schemas/fields.ts';
 import type { Store } from '../store/port/store.ts';
 import {
+  isCursorPage,
   nextOf,
   numberedPageOf,
   numberedResponse,
@@ -51,8 +52,8 @@ function listUsers(deps: Deps): Operation {
     response: users,
     handle: async ({ tenant, query }) => {
       if (query.q !== undefined) throw badQuery('Searching is not supported', 'q', 'Not supported');
-      const isCursorPage = query.take !== undefined || query.from !== undefined;
-      return { body: await (isCursorPage ? pageByCursor : pageByNumber)(deps, tenant.id, query) };
+      const read = isCursorPage(query) ? pageByCursor : pageByNumber;
+      return { body: await read(deps, tenant.id, query) };
     },
   });
 }
