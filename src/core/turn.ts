@@ -1,3 +1,4 @@
+/** Module state, because a process has one event loop. */
 let turn = 0;
 let isWatched = false;
 
