@@ -12,10 +12,10 @@ import {
   createTempStore,
   type TempStore,
   type Running,
-  secretKey,
   spawnLeat,
   startLeat,
   waitFor,
+  storeEnvironment,
 } from '../helpers/leat.ts';
 
 let running: RunningBrowser;
@@ -224,8 +224,7 @@ test('over LEAT_TLS=local the page works and requires strict transport security'
   t.after(() => own.remove());
   const port = await freePort();
   const { child, output } = spawnLeat(['serve'], {
-    LEAT_STORE: `sqlite:${own.file}`,
-    LEAT_SECRET_KEY: secretKey.toString('base64'),
+    ...storeEnvironment(own),
     LEAT_BOOTSTRAP_CLIENT_ID: bootstrapClient.id,
     LEAT_BOOTSTRAP_CLIENT_SECRET: bootstrapClient.secret,
     LEAT_LOG_LEVEL: 'warn',

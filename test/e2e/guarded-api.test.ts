@@ -14,8 +14,8 @@ import {
   type TempStore,
   type Running,
   runLeat,
-  secretKey,
   startLeat,
+  storeEnvironment,
 } from '../helpers/leat.ts';
 import { startTlsProxy, type TlsProxy } from '../helpers/tls-proxy.ts';
 
@@ -179,10 +179,7 @@ describe('an Express app behind express-oauth2-jwt-bearer', () => {
   test('an Express app behind express-oauth2-jwt-bearer accepts the tokens of the old key and of the new one after a rotation', async () => {
     const former = await fetchToken(leat.url, admin, audience);
     await leat.stop();
-    const rotated = await runLeat(['keys', 'rotate', '--now'], {
-      LEAT_STORE: `sqlite:${tempStore.file}`,
-      LEAT_SECRET_KEY: secretKey.toString('base64'),
-    });
+    const rotated = await runLeat(['keys', 'rotate', '--now'], storeEnvironment(tempStore));
     assert.equal(rotated.code, 0, rotated.output);
     leat = await startBehindProxy();
     const latter = await fetchToken(leat.url, admin, audience);

@@ -14,6 +14,7 @@ import {
   startLeat,
   type TempStore,
   type Running,
+  storeEnvironment,
 } from '../helpers/leat.ts';
 import {
   expectBody,
@@ -156,11 +157,7 @@ describe('signing keys', () => {
     const own = await createTempStore();
     t.after(() => own.remove());
     const port = { LEAT_PORT: String(await freePort()) };
-    const env = {
-      ...port,
-      LEAT_STORE: `sqlite:${own.file}`,
-      LEAT_SECRET_KEY: secretKey.toString('base64'),
-    };
+    const env = { ...port, ...storeEnvironment(own) };
     let running = await startLeat(own, port);
     t.after(() => running.kill());
     const old = running.token;
@@ -218,11 +215,7 @@ describe('signing keys', () => {
     t.after(() => running.kill());
     const former = kidOf(running.token);
     await running.stop();
-    const env = {
-      ...port,
-      LEAT_STORE: `sqlite:${own.file}`,
-      LEAT_SECRET_KEY: secretKey.toString('base64'),
-    };
+    const env = { ...port, ...storeEnvironment(own) };
     assert.equal((await runLeat(['keys', 'rotate'], env)).code, 0);
     running = await startLeat(own, port);
     assert.equal(kidOf(running.token), former);

@@ -56,6 +56,11 @@ export async function createTempStore(): Promise<TempStore> {
   };
 }
 
+/** Returns the environment in which a program opens a store itself. */
+export function storeEnvironment({ file }: Pick<TempStore, 'file'>): Record<string, string> {
+  return { LEAT_STORE: `sqlite:${file}`, LEAT_SECRET_KEY: secretKey.toString('base64') };
+}
+
 /**
  * Starts `leat serve` on a store and waits until it is ready; throws with its output otherwise.
  * With `LEAT_TLS=local` this process then trusts the CA that the program names.
@@ -70,8 +75,7 @@ export async function startLeat(
   const port =
     settings['LEAT_PORT'] === undefined ? await freePort() : Number(settings['LEAT_PORT']);
   const env = {
-    LEAT_STORE: `sqlite:${tempStore.file}`,
-    LEAT_SECRET_KEY: secretKey.toString('base64'),
+    ...storeEnvironment(tempStore),
     LEAT_BOOTSTRAP_CLIENT_ID: bootstrapClient.id,
     LEAT_BOOTSTRAP_CLIENT_SECRET: bootstrapClient.secret,
     LEAT_ALLOW_HTTP_ENDPOINTS: 'true',

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { runLeat, type Running, secretKey } from './leat.ts';
+import { runLeat, type Running, storeEnvironment } from './leat.ts';
 import type { Leat } from './api-client.ts';
 
 /** A second tenant. */
@@ -27,7 +27,7 @@ export async function createTenant(
   file: string,
   name = 'two',
 ): Promise<Tenant> {
-  const env = { LEAT_STORE: `sqlite:${file}`, LEAT_SECRET_KEY: secretKey.toString('base64') };
+  const env = storeEnvironment({ file });
   const { code, output } = await runLeat(['tenants', 'create', name, `${name}.test`], env);
   assert.equal(code, 0, output);
   const credential = (label: string): string =>

@@ -6,11 +6,13 @@ import { createStream } from '../helpers/api-client.ts';
 import {
   bootstrapClient,
   createTempStore,
+  fetchToken,
   runLeat,
   type Running,
   secretKey,
   startLeat,
   type TempStore,
+  storeEnvironment,
 } from '../helpers/leat.ts';
 
 /** What commands and crashes leave in the audit log of the real program. */
@@ -30,17 +32,10 @@ async function open(t: TestContext): Promise<{ tempStore: TempStore; leat: Runni
   return { tempStore, leat };
 }
 
-function environment(tempStore: TempStore): Record<string, string> {
-  return {
-    LEAT_STORE: `sqlite:${tempStore.file}`,
-    LEAT_SECRET_KEY: secretKey.toString('base64'),
-  };
-}
-
 test('leat keys and tenants: their changes are in the audit log, with the command and its targets', async (t) => {
   const { tempStore, leat } = await open(t);
   const run = async (...words: string[]): Promise<string> => {
-    const { code, output } = await runLeat(words, environment(tempStore));
+    const { code, output } = await runLeat(words, storeEnvironment(tempStore));
     assert.equal(code, 0, output);
     return output;
   };
@@ -79,7 +74,7 @@ test('leat secrets rotate: the first tenant has an entry with the id of the new 
   const { tempStore, leat } = await open(t);
   assert.equal(await leat.stop(), 0);
   const keys = [randomBytes(32), secretKey].map((key) => key.toString('base64')).join(',');
-  const settings = { ...environment(tempStore), LEAT_SECRET_KEY: keys };
+  const settings = { ...storeEnvironment(tempStore), LEAT_SECRET_KEY: keys };
   const { code, output } = await runLeat(['secrets', 'rotate'], settings);
   assert.equal(code, 0, output);
   const key = /with key (\w+)\./.exec(output)?.[1];
@@ -93,21 +88,9 @@ test('leat secrets rotate: the first tenant has an entry with the id of the new 
 });
 
 /** Returns a token of the client whose credentials a command has printed. */
-async function tokenOf(leat: Running, printed: string): Promise<string> {
-  const [, id, secret] = /id {6}(\S+)\n {2}secret {2}(\S+)/.exec(printed) ?? [];
-  const response = await fetch(`${leat.url}/oauth/token`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({
-      grant_type: 'client_credentials',
-      client_id: id,
-      client_secret: secret,
-      audience: `https://localhost:${leat.port}/api/v2/`,
-    }),
-  });
-  const { access_token: token } = (await response.json()) as { access_token?: string };
-  assert.ok(token, 'a token');
-  return token;
+function tokenOf(leat: Running, printed: string): Promise<string> {
+  const [, id = '', secret = ''] = /id {6}(\S+)\n {2}secret {2}(\S+)/.exec(printed) ?? [];
+  return fetchToken(leat.url, { id, secret }, `https://localhost:${leat.port}/api/v2/`);
 }
 
 test('kill -9: after it each change has its entry, and each entry its change', async (t) => {

@@ -13,6 +13,7 @@ import {
   waitFor,
   type TempStore,
   type Running,
+  storeEnvironment,
 } from '../helpers/leat.ts';
 import { createQuota } from '../helpers/quota.ts';
 import {
@@ -43,7 +44,7 @@ describe('leat backup with a running server', () => {
 
     const before = [...acknowledged];
     const file = join(tempStore.folder, 'backup.db');
-    const backup = await runLeat(['backup', file], environment(tempStore));
+    const backup = await runLeat(['backup', file], storeEnvironment(tempStore));
     assert.equal(backup.code, 0, backup.output);
     assert.match(backup.output, /Wrote \S+backup\.db: .+, checked\.\nKeep LEAT_SECRET_KEY as well/);
     assert.equal(statSync(file).mode & 0o777, 0o600);
@@ -71,9 +72,9 @@ describe('leat backup with a running server', () => {
     // A server writes the positions of its streams when it stops.
     assert.equal(await leat.stop(), 0);
     const file = join(tempStore.folder, 'backup.db');
-    assert.equal((await runLeat(['backup', file], environment(tempStore))).code, 0);
+    assert.equal((await runLeat(['backup', file], storeEnvironment(tempStore))).code, 0);
     const target = await tempStoreOf(t);
-    const { output } = await runLeat(['restore', file], environment(target));
+    const { output } = await runLeat(['restore', file], storeEnvironment(target));
     assert.match(
       output,
       /The newest event in the backup:\n {2}main: \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ\n/,
@@ -86,7 +87,7 @@ describe('leat backup with a running server', () => {
 
   test('an interrupted backup removes its files', async (t) => {
     const { tempStore, file } = await filled(t);
-    const { child } = spawnLeat(['backup', file], environment(tempStore));
+    const { child } = spawnLeat(['backup', file], storeEnvironment(tempStore));
     const ended = once(child, 'close') as Promise<[number | null]>;
     await waitFor('the backup to begin', async () => (await parts(tempStore)).length > 0);
     child.kill('SIGINT');
@@ -102,7 +103,7 @@ describe('leat backup with a running server', () => {
 
   test('a killed server ends the command, and the next start removes its files', async (t) => {
     const { tempStore, leat, file } = await filled(t);
-    const { child, output } = spawnLeat(['backup', file], environment(tempStore));
+    const { child, output } = spawnLeat(['backup', file], storeEnvironment(tempStore));
     const ended = once(child, 'close') as Promise<[number | null]>;
     await waitFor('the copy to begin', async () => (await drafts(tempStore)).length > 0);
     await leat.kill();
@@ -118,7 +119,7 @@ describe('leat backup with a running server', () => {
     const { tempStore } = await running(t);
     const file = join(tempStore.folder, 'precious');
     await writeFile(file, 'precious');
-    const { code, output } = await runLeat(['backup', file], environment(tempStore));
+    const { code, output } = await runLeat(['backup', file], storeEnvironment(tempStore));
     assert.equal(code, 1);
     assert.equal(output, `${file} exists already: choose another name, or remove it.\n`);
     assert.equal(await readFile(file, 'utf8'), 'precious');
@@ -127,11 +128,14 @@ describe('leat backup with a running server', () => {
   test('leat backup rejects a missing folder and a missing store', async (t) => {
     const { tempStore } = await running(t);
     const missing = join(tempStore.folder, 'missing', 'backup.db');
-    const refused = await runLeat(['backup', missing], environment(tempStore));
+    const refused = await runLeat(['backup', missing], storeEnvironment(tempStore));
     assert.equal(refused.code, 1);
     assert.match(refused.output, /cannot be written: ENOENT/);
     const empty = await tempStoreOf(t);
-    const withoutStore = await runLeat(['backup', join(empty.folder, 'b.db')], environment(empty));
+    const withoutStore = await runLeat(
+      ['backup', join(empty.folder, 'b.db')],
+      storeEnvironment(empty),
+    );
     assert.deepEqual(withoutStore, {
       code: 1,
       output: `LEAT_STORE: ${empty.file} does not exist.\n`,
@@ -157,7 +161,7 @@ describe('leat restore', () => {
   test('leat restore does not replace a store', async (t) => {
     const { tempStore, file } = await backedUp(t);
     const before = await readFile(tempStore.file);
-    const { code, output } = await runLeat(['restore', file], environment(tempStore));
+    const { code, output } = await runLeat(['restore', file], storeEnvironment(tempStore));
     assert.equal(code, 1);
     assert.match(output, /^LEAT_STORE: \S+leat\.db exists already: stop the server and move/);
     assert.deepEqual(await readFile(tempStore.file), before);
@@ -167,7 +171,7 @@ describe('leat restore', () => {
     const { file } = await backedUp(t);
     const target = await tempStoreOf(t);
     const { code, output } = await runLeat(['restore', file], {
-      ...environment(target),
+      ...storeEnvironment(target),
       LEAT_SECRET_KEY: Buffer.alloc(32, 9).toString('base64'),
     });
     assert.equal(code, 1);
@@ -201,7 +205,7 @@ describe('leat restore', () => {
     for (const [name, content] of Object.entries(wrong)) {
       const source = join(target.folder, name);
       await writeFile(source, content);
-      const { code, output } = await runLeat(['restore', source], environment(target));
+      const { code, output } = await runLeat(['restore', source], storeEnvironment(target));
       assert.equal(code, 1, `${name}: ${output}`);
       assert.match(output, new RegExp(`${name} `), name);
       assert.ok(!existsSync(target.file), name);
@@ -214,7 +218,7 @@ describe('leat restore', () => {
     const source = join(target.folder, 'copied.db');
     await copyFile(tempStore.file, source);
     await copyFile(`${tempStore.file}-wal`, `${source}-wal`);
-    const { code, output } = await runLeat(['restore', source], environment(target));
+    const { code, output } = await runLeat(['restore', source], storeEnvironment(target));
     assert.equal(code, 1);
     assert.match(output, /has a write-ahead log: it is a store and not a backup/);
   });
@@ -224,13 +228,6 @@ async function tempStoreOf(t: TestContext): Promise<TempStore> {
   const tempStore = await createTempStore();
   t.after(() => tempStore.remove());
   return tempStore;
-}
-
-function environment(tempStore: TempStore): Record<string, string> {
-  return {
-    LEAT_STORE: `sqlite:${tempStore.file}`,
-    LEAT_SECRET_KEY: secretKey.toString('base64'),
-  };
 }
 
 async function running(t: TestContext): Promise<{ tempStore: TempStore; leat: Running }> {
@@ -272,7 +269,7 @@ async function backedUp(t: TestContext): Promise<{ tempStore: TempStore; file: s
   const { tempStore, leat } = await running(t);
   await publish(leat, 40);
   const file = join(tempStore.folder, 'backup.db');
-  const { code, output } = await runLeat(['backup', file], environment(tempStore));
+  const { code, output } = await runLeat(['backup', file], storeEnvironment(tempStore));
   assert.equal(code, 0, output);
   return { tempStore, file };
 }
@@ -280,7 +277,7 @@ async function backedUp(t: TestContext): Promise<{ tempStore: TempStore; file: s
 async function restoredStore(t: TestContext, file: string): Promise<TempStore> {
   const tempStore = await tempStoreOf(t);
   await rm(tempStore.folder, { recursive: true });
-  const { code, output } = await runLeat(['restore', file], environment(tempStore));
+  const { code, output } = await runLeat(['restore', file], storeEnvironment(tempStore));
   assert.equal(code, 0, output);
   assert.match(output, /\nmain +orders +\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ +\d/);
   return tempStore;

@@ -8,10 +8,10 @@ import { startEndpoint } from '../helpers/endpoint.ts';
 import {
   createTempStore,
   runLeat,
-  secretKey,
   startLeat,
   type TempStore,
   type Running,
+  storeEnvironment,
 } from '../helpers/leat.ts';
 import { query, sharedPostgres } from '../helpers/postgres.ts';
 import { createStream, publish } from '../helpers/traffic.ts';
@@ -209,8 +209,7 @@ async function doctor(
 
 function environment(tempStore: TempStore): Record<string, string> {
   return {
-    LEAT_STORE: `sqlite:${tempStore.file}`,
-    LEAT_SECRET_KEY: secretKey.toString('base64'),
+    ...storeEnvironment(tempStore),
     HOME: join(tempStore.folder, 'home'),
   };
 }

@@ -10,10 +10,10 @@ import { readToEnd } from '../helpers/exchange.ts';
 import {
   createTempStore,
   runLeat,
-  secretKey,
   startLeat,
   type TempStore,
   type Running,
+  storeEnvironment,
 } from '../helpers/leat.ts';
 
 /** The operator's commands with a running server on SQLite. */
@@ -29,7 +29,7 @@ describe("the operator's commands with a running server", () => {
     const [kid = ''] = (await run('keys', 'list', '--tenant', 'two')).split(' ');
     assert.match(await run('keys', 'rotate', '--now', '--tenant', 'two'), /signs from now/);
     assert.match(await run('keys', 'revoke', '--tenant', 'two', kid), /is gone/);
-    const again = await runLeat(['keys', 'revoke', kid], environment(tempStore));
+    const again = await runLeat(['keys', 'revoke', kid], storeEnvironment(tempStore));
     assert.deepEqual(again, {
       code: 1,
       output: `No key is called "${kid}"; leat keys list shows them.\n`,
@@ -106,7 +106,7 @@ describe('the operator socket', () => {
     const { isTooLong, pointer } = socketLocationOf(tempStore.file);
     assert.ok(isTooLong);
     assert.equal(lstatSync(pointer).mode & 0o777, 0o600);
-    const listed = await runLeat(['tenants', 'list'], environment(tempStore));
+    const listed = await runLeat(['tenants', 'list'], storeEnvironment(tempStore));
     assert.match(listed.output, /^main/);
     await leat.kill();
     const again = await startLeat(tempStore);
@@ -124,7 +124,7 @@ describe('the operator socket', () => {
       const leat = await startLeat(tempStore);
       t.after(() => leat.kill());
       assert.match(leat.output(), /is in the way of the operator's socket/);
-      const { code, output } = await runLeat(['tenants', 'list'], environment(tempStore));
+      const { code, output } = await runLeat(['tenants', 'list'], storeEnvironment(tempStore));
       assert.equal(code, 1);
       assert.match(output, /is not a socket: remove it and restart the server\.\n$/);
       assert.ok(existsSync(other));
@@ -138,7 +138,7 @@ describe('the operator socket', () => {
     server.listen(socketOf(tempStore));
     await once(server, 'listening');
     t.after(() => server.close());
-    const { code, output } = await runLeat(['tenants', 'list'], environment(tempStore));
+    const { code, output } = await runLeat(['tenants', 'list'], storeEnvironment(tempStore));
     assert.equal(code, 1);
     assert.match(output, /^The server ended before the command did[^\n]+\n$/);
   });
@@ -166,7 +166,7 @@ describe('the operator socket', () => {
       assert.deepEqual(statuses, [status], request.slice(0, 60));
       assert.match(text, /\{"refused":"[^"]+"\}\n/);
     }
-    const listed = await runLeat(['tenants', 'list'], environment(tempStore));
+    const listed = await runLeat(['tenants', 'list'], storeEnvironment(tempStore));
     assert.match(listed.output, /^main +\S+\n$/);
   });
 
@@ -183,13 +183,6 @@ describe('the operator socket', () => {
 
 function socketOf(tempStore: TempStore): string {
   return socketLocationOf(tempStore.file).socket;
-}
-
-function environment(tempStore: TempStore): Record<string, string> {
-  return {
-    LEAT_STORE: `sqlite:${tempStore.file}`,
-    LEAT_SECRET_KEY: secretKey.toString('base64'),
-  };
 }
 
 async function tempStoreOf(t: TestContext): Promise<TempStore> {
@@ -216,7 +209,7 @@ async function running(
     tempStore,
     leat,
     run: async (...words) => {
-      const { code, output } = await runLeat(words, environment(tempStore));
+      const { code, output } = await runLeat(words, storeEnvironment(tempStore));
       assert.equal(code, 0, output);
       return output;
     },

@@ -28,9 +28,9 @@ import {
   createTempStore,
   type TempStore,
   runLeat,
-  secretKey,
   spawnLeat,
   waitFor,
+  storeEnvironment,
 } from '../helpers/leat.ts';
 import { configOf, depsOf, hurriedClock, sendHead } from './fixture.ts';
 
@@ -592,10 +592,9 @@ async function startProgram(
   return program;
 }
 
-function settingsOf({ file }: TempStore): Record<string, string> {
+function settingsOf(tempStore: TempStore): Record<string, string> {
   return {
-    LEAT_STORE: `sqlite:${file}`,
-    LEAT_SECRET_KEY: secretKey.toString('base64'),
+    ...storeEnvironment(tempStore),
     LEAT_BOOTSTRAP_CLIENT_ID: bootstrapClient.id,
     LEAT_BOOTSTRAP_CLIENT_SECRET: bootstrapClient.secret,
     LEAT_LOG_LEVEL: 'warn',
