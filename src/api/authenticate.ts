@@ -9,6 +9,7 @@ import {
   ForbiddenScope,
   missingAuthentication,
   notFound,
+  Problem,
   unauthorized,
   unavailable,
 } from './http/problem.ts';
@@ -85,36 +86,37 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
       return { ...context, authentication };
     },
     stillValid: (tenant, authorization, operation) => {
+      const isAllowed = (authentication: Authentication): boolean =>
+        !(callerOrRefusal({ tenant, authentication }, operation) instanceof Problem);
       const found = deps.verifier.verify(tenant, authorization, deps.clock.now());
-      if (found instanceof Promise) return found.then((read) => isAllowed(read, operation));
-      return isAllowed(found, operation);
+      return found instanceof Promise ? found.then(isAllowed) : isAllowed(found);
     },
   };
 }
 
 /** Returns the caller of an operation that its token allows. Throws 401 and 403. */
 export function authorize(
-  { tenant, authentication }: AuthContext,
-  { scopes }: Pick<Operation, 'scopes'>,
+  context: Pick<AuthContext, 'tenant' | 'authentication'>,
+  operation: Pick<Operation, 'scopes'>,
 ): Caller {
-  if (authentication.kind === 'missing') throw unauthorized(tenant.domain, missingAuthentication);
-  if (authentication.kind === 'invalid') {
-    throw unauthorized(tenant.domain, authentication.message);
-  }
+  const caller = callerOrRefusal(context, operation);
+  if (caller instanceof Problem) throw caller;
+  return caller;
+}
+
+function callerOrRefusal(
+  { tenant, authentication }: Pick<AuthContext, 'tenant' | 'authentication'>,
+  { scopes }: Pick<Operation, 'scopes'>,
+): Caller | Problem {
+  if (authentication.kind === 'missing') return unauthorized(tenant.domain, missingAuthentication);
+  if (authentication.kind === 'invalid') return unauthorized(tenant.domain, authentication.message);
   const { token } = authentication;
-  if (!token.global) throw unauthorized(tenant.domain, 'Client is not global.');
-  if (token.revoked) throw unauthorized(tenant.domain, REVOKED);
-  if (!hasAnyScope(token, scopes)) throw new ForbiddenScope(scopes);
-  return token;
+  if (!token.global) return unauthorized(tenant.domain, 'Client is not global.');
+  if (token.revoked) return unauthorized(tenant.domain, REVOKED);
+  return hasAnyScope(token, scopes) ? token : new ForbiddenScope(scopes);
 }
 
 const REVOKED = 'Token was revoked: the secret or the keys of its client have changed';
-
-function isAllowed(found: Authentication, { scopes }: Pick<Operation, 'scopes'>): boolean {
-  if (found.kind !== 'verified') return false;
-  const { token } = found;
-  return token.global && !token.revoked && hasAnyScope(token, scopes);
-}
 
 function hasAnyScope({ scopes: own }: Caller, scopes: readonly string[]): boolean {
   return scopes.some((scope) => own.includes(scope));
