@@ -4,6 +4,7 @@ import type { AuditEntry } from '../../src/core/audit-log.ts';
 import { formatTime } from '../../src/core/date.ts';
 import { newEntry } from '../store/contract/audit-log.ts';
 import {
+  cursorPages,
   type ApiFixture,
   assertNotFound,
   assertNeedsScope,
@@ -114,12 +115,9 @@ describe('GET /api/v2/logs', () => {
       assertProblem(await get(`${query}&${beyond}`), 400, message, 'invalid_paging');
     }
     const read: string[] = [];
-    let from = '';
-    do {
-      const { body } = await get(`${query}&take=100${from}`);
+    for await (const { body } of cursorPages(fixture, `/logs?${query}&take=100`)) {
       read.push(...idsOf(body.logs));
-      from = body.next === undefined ? '' : `&from=${body.next}`;
-    } while (from !== '');
+    }
     assert.deepEqual(read, entries.map(({ id }) => id).toReversed());
   });
 

@@ -202,6 +202,20 @@ export function assertInvalid(response: ApiResponse, property: string): void {
   assert.ok(response.body.message.includes(`' on property ${property} (`), response.text);
 }
 
+/** Requests a list page by page, as long as there is a `next`; the path has a query. */
+export async function* cursorPages(
+  { send }: Pick<ApiFixture, 'send'>,
+  path: string,
+): AsyncGenerator<ApiResponse, void> {
+  for (let from = ''; ;) {
+    const page = await send('GET', `${path}${from}`);
+    assert.equal(page.status, 200, page.text);
+    yield page;
+    if (page.body.next === undefined) return;
+    from = `&from=${page.body.next}`;
+  }
+}
+
 /** Asserts that a caller with all other scopes may not use an operation. */
 export async function assertNeedsScope(
   fixture: ApiFixture,

@@ -5,6 +5,7 @@ import {
   assertNotFound,
   assertLacksScope,
   assertNeedsScope,
+  cursorPages,
   type ScopedOperation,
   assertInvalid,
   assertProblem,
@@ -257,13 +258,10 @@ describe('GET /client-grants', () => {
     t.after(() => other.close());
     for (let index = 0; index < 4; index += 1) await other.auth.client({}, ['read:users']);
     const seen: string[] = [];
-    let from = '';
-    do {
-      const { body } = await other.send('GET', `/client-grants?take=2${from}`);
+    for await (const { body } of cursorPages(other, '/client-grants?take=2')) {
       assert.ok(body.client_grants.length <= 2);
       seen.push(...body.client_grants.map(({ id }: { id: string }) => id));
-      from = body.next === undefined ? '' : `&from=${body.next}`;
-    } while (from !== '');
+    }
     assert.equal(new Set(seen).size, 5, 'four grants and that of the bootstrap client');
     assert.equal(seen.length, 5);
   });

@@ -4,7 +4,13 @@ import { connect, type Socket } from 'node:net';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import type { User } from '../../src/core/types.ts';
 import { waitFor } from '../helpers/wait.ts';
-import { limits, openApiFixture, type ApiResponse, type ApiFixture } from './fixture.ts';
+import {
+  cursorPages,
+  limits,
+  openApiFixture,
+  type ApiResponse,
+  type ApiFixture,
+} from './fixture.ts';
 
 const MIB = 1_048_576;
 const total = 12;
@@ -57,14 +63,9 @@ describe('a page of more than 8 MiB', () => {
 
   test('pages by key: a page ends early with next, until every user was returned once', async () => {
     const ids: string[] = [];
-    let from = '';
-    for (let pages = 0; pages < 5; pages += 1) {
-      const page = await fixture.send('GET', `/users?take=100${from}`);
-      assert.equal(page.status, 200);
-      assert.ok(Buffer.byteLength(page.text) <= 8 * MIB);
-      ids.push(...page.body.users.map((user: { user_id: string }) => user.user_id));
-      if (page.body.next === undefined) break;
-      from = `&from=${page.body.next}`;
+    for await (const { text, body } of cursorPages(fixture, '/users?take=100')) {
+      assert.ok(Buffer.byteLength(text) <= 8 * MIB);
+      ids.push(...body.users.map((user: { user_id: string }) => user.user_id));
     }
     assert.equal(ids.length, total);
     assert.deepEqual(ids, [...new Set(ids)].toSorted());
