@@ -42,7 +42,6 @@ export interface DirectoryDeps {
   readonly defer: StreamDeps['defer'];
   readonly countMax: StreamDeps['countMax'];
   readonly liveNodes?: SecretDeps['liveNodes'];
-  readonly boundVersion: SecretDeps['boundVersion'];
   readonly transactSame: SecretDeps['transactSame'];
   readonly transactJoined: ReplayDeps['transactJoined'];
   readonly changeUser: UserDeps['change'];

@@ -28,8 +28,6 @@ export interface SecretDeps {
   readonly seal: Seal;
   /** Returns the live nodes with their keys; absent where only this process uses the store. */
   readonly liveNodes?: (() => Command<readonly NodeKeys[]>) | undefined;
-  /** The number of the first migration whose programs open bound seals. */
-  readonly boundVersion: number;
   /** Runs a command that throws `StoreReplaced` after a fail-over. */
   readonly transactSame: <T>(durability: Durability, command: () => Command<T>) => Promise<T>;
 }
@@ -62,7 +60,7 @@ export function createSecretStore(deps: SecretDeps): SecretStore {
     },
     step: (rotation, after) => transactSame('relaxed', () => step(seal, rotation, after)),
     finish: async (rotation) => {
-      const finished = await transactSame('durable', () => finish(deps, rotation));
+      const finished = await transactSame('durable', () => finish(seal, rotation));
       if (finished !== undefined) seal.follow(finished);
       return finished !== undefined;
     },
@@ -73,10 +71,10 @@ export function createSecretStore(deps: SecretDeps): SecretStore {
  * Lets seals be bound from now on, once every live node can open them. Programs that cannot are
  * kept off the store from then on. Returns the new state, `undefined` without a change.
  */
-export function* bind(
-  deps: Omit<SecretDeps, 'commands' | 'transactSame'>,
-): Command<SealState | undefined> {
-  const { seal, liveNodes = noNodes } = deps;
+export function* bind({
+  seal,
+  liveNodes = noNodes,
+}: Pick<SecretDeps, 'seal' | 'liveNodes'>): Command<SealState | undefined> {
   const isReady = (nodes: readonly NodeKeys[]): boolean =>
     nodes.every(({ keys }) => keys !== undefined);
   // Without a lock first: while an older node runs, this is done at every heartbeat.
@@ -84,15 +82,18 @@ export function* bind(
   const state = currentKeyCheck(seal, yield* lockedRow());
   if (state.isBound || !isReady(yield* liveNodes())) return undefined;
   const next = { ...state, isBound: true };
-  yield* writeState(deps, next);
+  yield* writeState(seal, next);
   return next;
 }
 
+/** The number of the migration `seals` of both engines: programs that have it open bound seals. */
+const boundVersion = 17;
+
 /** Keeps programs that cannot open bound seals off the store, if they are not already. */
-export function* requireBound(version: number): Command<void> {
+export function* requireBound(): Command<void> {
   yield* sql.run`
-    update leat_schema set oldest_that_may_run = ${version}
-    where oldest_that_may_run < ${version}`;
+    update leat_schema set oldest_that_may_run = ${boundVersion}
+    where oldest_that_may_run < ${boundVersion}`;
 }
 
 function* begin(deps: SecretDeps, target: string): Command<RotationStart> {
@@ -106,23 +107,20 @@ function* begin(deps: SecretDeps, target: string): Command<RotationStart> {
   if (!('next' in decision)) return decision;
   const { next } = decision;
   const isGoingOn = row !== undefined && isSameState(state, next);
-  return { begun: { state: next, mark: isGoingOn ? row.sealed : yield* writeState(deps, next) } };
+  return { begun: { state: next, mark: isGoingOn ? row.sealed : yield* writeState(seal, next) } };
 }
 
-function* finish(deps: SecretDeps, { mark, state }: Rotation): Command<SealState | undefined> {
+function* finish(seal: Seal, { mark, state }: Rotation): Command<SealState | undefined> {
   if (!isMarked(yield* lockedRow(), mark)) return undefined;
   const finished = { ...state, former: undefined, hasUnbound: false };
-  yield* writeState(deps, finished);
+  yield* writeState(seal, finished);
   return finished;
 }
 
-function* writeState(
-  { seal, boundVersion }: Pick<SecretDeps, 'seal' | 'boundVersion'>,
-  state: SealState,
-): Command<Uint8Array> {
+function* writeState(seal: Seal, state: SealState): Command<Uint8Array> {
   const sealed = seal.sealCheck(state);
   yield* sql.run`update key_check set sealed = ${sealed} where id = 1`;
-  yield* requireBound(boundVersion);
+  yield* requireBound();
   return sealed;
 }
 

@@ -64,11 +64,6 @@ export function ownVersion(): number {
   return readMigrations(folder).length;
 }
 
-/** The number of the migration since which programs open bound seals. */
-export function boundVersion(): number {
-  return readMigrations(folder).findIndex(({ name }) => name.endsWith('_seals')) + 1;
-}
-
 /** As the last migration left it; `undefined` if none has written it yet. */
 export async function schemaState(db: Queries): Promise<SchemaState | undefined> {
   const table = await db.get<{ isThere: boolean }>`
@@ -132,7 +127,7 @@ async function proveKey(db: Database, name: string, seal: Seal): Promise<SealSta
     on conflict (id) do nothing`;
   const state = passedKeyCheck(name, seal, await keyCheckRow(db));
   // Here too, because migrate-store copies the key check only.
-  if (state.isBound) await runCommand(db, requireBound(boundVersion()));
+  if (state.isBound) await runCommand(db, requireBound());
   return state;
 }
 

@@ -29,7 +29,7 @@ import { createPools, type Pools, type Purpose } from './pools.ts';
 import { nameOf } from './refusal.ts';
 import { runSteps } from './run-steps.ts';
 import { liveNodes } from './nodes.ts';
-import { boundVersion, keyCheckRow, prepareSchema } from './schema.ts';
+import { keyCheckRow, prepareSchema } from './schema.ts';
 import { createServerTime, readTime, type ServerTime } from './time.ts';
 import { createUpkeepStore } from './upkeep.ts';
 import { removals } from './tenant-removal.ts';
@@ -222,8 +222,7 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
 /** Lets seals be bound to their place as soon as every live node can open such seals. */
 async function bindSeals(db: Database, seal: Seal): Promise<void> {
   if (seal.isBound()) return;
-  const deps = { seal, liveNodes, boundVersion: boundVersion() };
-  const state = await db.transact('durable', (tx) => run(tx, bind(deps)));
+  const state = await db.transact('durable', (tx) => run(tx, bind({ seal, liveNodes })));
   if (state !== undefined) seal.follow(state);
 }
 
@@ -268,7 +267,6 @@ function directoryDepsOf(
     defer,
     countMax: 200_000,
     liveNodes,
-    boundVersion: boundVersion(),
     transactSame: (durability, command) =>
       identity.transact(db, durability, (tx) => run(tx, command())),
     transactJoined: (command) => identity.transact(db, 'durable', (tx) => run(tx, command())),

@@ -33,11 +33,6 @@ export async function prepareSchema(
 
 const folder = asset('store/sqlite/migrations/');
 
-/** The number of the migration since which programs open bound seals. */
-export function boundVersion(): number {
-  return readMigrations(folder).findIndex(({ name }) => name.endsWith('_seals')) + 1;
-}
-
 /** The driver that runs and records migrations on SQLite. */
 export function migrationDriver(connection: DatabaseSync, name: string): MigrationDriver {
   defineTestKey(connection);
@@ -90,7 +85,7 @@ function proveKey(connection: DatabaseSync, name: string, seal: Seal): SealState
     const sealed = seal.sealCheck(firstKeyCheck(seal));
     db.transact('durable', () => {
       db.run`insert into key_check (id, sealed) values (1, ${sealed})`;
-      runCommand(db, requireBound(boundVersion()));
+      runCommand(db, requireBound());
     });
   }
   return passedKeyCheck(name, seal, keyCheckRow(db));

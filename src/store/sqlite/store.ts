@@ -28,7 +28,7 @@ import { createOwnershipStore, voidOwnership } from './ownership.ts';
 import { engineOverview } from './overview.ts';
 import { refusalOf } from './refusal.ts';
 import { createRunSteps } from './run-steps.ts';
-import { applicationId, boundVersion, keyCheckRow, prepareSchema } from './schema.ts';
+import { applicationId, keyCheckRow, prepareSchema } from './schema.ts';
 import { createUpkeepStore } from './upkeep.ts';
 import { removals } from './tenant-removal.ts';
 import { createUserChanges, sortedUsers } from './users.ts';
@@ -144,7 +144,7 @@ export function createSqliteStore(
 
 /** No other process uses the file, so an older one has ended. */
 function bindSeals(db: Database, seal: Seal): void {
-  const state = run(db, bind({ seal, boundVersion: boundVersion() }));
+  const state = run(db, bind({ seal }));
   if (state !== undefined) seal.follow(state);
 }
 
@@ -165,7 +165,6 @@ function directoryDepsOf(
     failures: createFailureReader(db),
     // Some 4 ms: a million events at once would block the process for half a second.
     countMax: 10_000,
-    boundVersion: boundVersion(),
     transactSame: deps.commands.transact,
     transactJoined: (command) => deps.commands.transact('relaxed', command),
     sortedUsers,
