@@ -1,16 +1,17 @@
-import type { AuditEntry } from '../core/audit-log.ts';
+import type { MakeEntry } from '../core/audit-log.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { makeId } from '../core/ids.ts';
 
-/** Returns the entry of the audit log about what a command changes in a tenant: the ids `targets`. */
-export function operatorEntry(
+/** Returns the function that makes the entries of a command in the audit log. */
+export function entryOfCommand(
   { clock, random }: { readonly clock: Pick<Clock, 'now'>; readonly random: RandomBytes },
   command: string,
-  tenant: number,
-  targets: readonly string[],
-): AuditEntry {
-  const id = makeId('log_', clock.now(), random);
-  const description = `leat ${command}`;
-  const type = command === 'keys rotate' ? 'leat_key_rotated' : 'leat_operator';
-  return { tenant, id, type, description, details: { targets, command } };
+): MakeEntry {
+  return (tenant, targets) => ({
+    tenant,
+    id: makeId('log_', clock.now(), random),
+    type: command === 'keys rotate' ? 'leat_key_rotated' : 'leat_operator',
+    description: `leat ${command}`,
+    details: { targets, command },
+  });
 }

@@ -2,13 +2,12 @@ import { createTenant, renewBootstrap } from '../auth/bootstrap.ts';
 import type { Credentials } from '../auth/clients.ts';
 import { revokeKey, rotateKey } from '../auth/keys.ts';
 import type { Config } from '../config.ts';
-import type { AuditEntry } from '../core/audit-log.ts';
 import { formatTime } from '../core/date.ts';
 import { StartRefused } from '../core/errors.ts';
 import type { Tenant } from '../core/types.ts';
 import { domain, tenantName } from '../core/value.ts';
 import type { Store } from '../store/port/store.ts';
-import { operatorEntry } from './audit-log.ts';
+import { entryOfCommand } from './audit-log.ts';
 import { backup } from './backup.ts';
 import { type Args, type Command, type CommandDeps, optionOf, textOf } from './command.ts';
 import { deleteTenant } from './delete-tenant.ts';
@@ -48,7 +47,7 @@ async function create(deps: CommandDeps, args: Args): Promise<string> {
   // The next start would take it for the first tenant and give it the configured names.
   if ((await store.tenants.list()).length === 0) throw new StartRefused(noTenant);
   const created = await createTenant(
-    { store, random, now: clock.now(), entry: entryOf(deps, 'tenants create') },
+    { store, random, now: clock.now(), entry: entryOfCommand(deps, 'tenants create') },
     names,
   );
   if ('refused' in created) throw new StartRefused(takenLine(created.refused, names));
@@ -58,7 +57,7 @@ async function create(deps: CommandDeps, args: Args): Promise<string> {
 async function renew(deps: CommandDeps, args: Args): Promise<string> {
   const { store, random, clock, config } = deps;
   const tenant = await tenantNamed(store, textOf(args, 'name'));
-  const entry = entryOf(deps, 'tenants bootstrap');
+  const entry = entryOfCommand(deps, 'tenants bootstrap');
   const authDeps = { store, random, now: clock.now(), entry };
   const renewed = await renewBootstrap(authDeps, tenant.id, config.bootstrapClientId);
   return `The secret of the former bootstrap client has stopped working. ${credentialLines(renewed)}${restartWarning(config)}`;
@@ -79,7 +78,7 @@ async function rotate(deps: CommandDeps, args: Args): Promise<string> {
   const { store, clock } = deps;
   const tenant = await tenantNamed(store, optionOf(args, 'tenant'));
   const immediately = args['now'] === true;
-  const entry = entryOf(deps, 'keys rotate');
+  const entry = entryOfCommand(deps, 'keys rotate');
   const kid = await rotateKey(store, tenant.id, { now: clock.now(), immediately, entry });
   const from = immediately ? 'now' : '10 minutes from now';
   return `Key ${kid} is published and signs from ${from}. Tokens of the former key stay valid.`;
@@ -89,20 +88,12 @@ async function revoke(deps: CommandDeps, args: Args): Promise<string> {
   const { store, clock } = deps;
   const tenant = await tenantNamed(store, optionOf(args, 'tenant'));
   const kid = textOf(args, 'kid');
-  const entry = entryOf(deps, 'keys revoke');
+  const entry = entryOfCommand(deps, 'keys revoke');
   const revoked = await revokeKey(store, tenant.id, kid, { now: clock.now(), entry });
   if (revoked === 'unknown') {
     throw new StartRefused(`No key is called "${kid}"; leat keys list shows them.`);
   }
   return `Key ${kid} is gone; tokens signed with it are rejected from now on.`;
-}
-
-/** Returns the function that makes the entries of a command. */
-function entryOf(
-  deps: CommandDeps,
-  command: string,
-): (tenant: number, targets: readonly string[]) => AuditEntry {
-  return (tenant, targets) => operatorEntry(deps, command, tenant, targets);
 }
 
 /** Returns the tenant with a name, or the first one. */

@@ -1,6 +1,6 @@
 import { StartRefused } from '../core/errors.ts';
 import { removeTenant } from '../upkeep/tenant-removal.ts';
-import { operatorEntry } from './audit-log.ts';
+import { entryOfCommand } from './audit-log.ts';
 import { type Args, type Call, type CommandDeps, textOf } from './command.ts';
 import { countText } from './table.ts';
 
@@ -31,7 +31,7 @@ export async function deleteTenant(deps: CommandDeps, args: Args, call: Call): P
   if (args['dry'] === true) return '';
   if (found !== undefined) {
     // In the log of the first tenant: its own is removed.
-    const entry = operatorEntry(deps, 'tenants delete', tenants[0]?.id ?? 0, [name]);
+    const entry = entryOfCommand(deps, 'tenants delete')(tenants[0]?.id ?? 0, [name]);
     await store.recording(entry).tenants.leave(found.id);
   }
   const removed = await removeTenant(

@@ -2,7 +2,7 @@ import { dataFolderOf } from '../config.ts';
 import { StartRefused, StoreUnavailable } from '../core/errors.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
 import type { Rotation, RotationStart, RotationStep, SecretStore } from '../store/port/secrets.ts';
-import { operatorEntry } from './audit-log.ts';
+import { entryOfCommand } from './audit-log.ts';
 import type { Args, Call, CommandDeps } from './command.ts';
 import { dropFormerKey, prepareKeyFile } from './key-file.ts';
 import { countText } from './table.ts';
@@ -70,7 +70,7 @@ async function finishOf(deps: CommandDeps, target: string): Promise<SecretStore[
   const { store } = deps;
   const [first] = await store.tenants.list();
   if (first === undefined) return store.secrets.finish;
-  const entry = operatorEntry(deps, 'secrets rotate', first.id, [target]);
+  const entry = entryOfCommand(deps, 'secrets rotate')(first.id, [target]);
   return store.recording(entry).secrets.finish;
 }
 

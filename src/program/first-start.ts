@@ -5,7 +5,7 @@ import { issuerOf } from '../auth/issuer.ts';
 import type { SampleOptions } from '../auth/sample.ts';
 import { type Config, endsTls, tenantDomainOf, usesPlainHttp } from '../config.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
-import { operatorEntry } from '../operator/audit-log.ts';
+import { entryOfCommand } from '../operator/audit-log.ts';
 import type { Store } from '../store/port/store.ts';
 
 export interface FirstStartDeps {
@@ -26,12 +26,7 @@ export interface FirstStartDeps {
 export async function applyFirstStart(store: Store, deps: FirstStartDeps): Promise<Bootstrapped> {
   const { config, clock, random, log } = deps;
   const bootstrapped = await bootstrap(
-    {
-      store,
-      random,
-      now: clock.now(),
-      entry: (tenant, targets) => operatorEntry(deps, 'start', tenant, targets),
-    },
+    { store, random, now: clock.now(), entry: entryOfCommand(deps, 'start') },
     {
       name: config.tenantName,
       domain: tenantDomainOf(config),

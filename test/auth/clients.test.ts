@@ -19,7 +19,7 @@ import { managementScopes } from '../../src/auth/scopes.ts';
 import { firstCredentialsVersion } from '../../src/core/clients.ts';
 import { StartRefused } from '../../src/core/errors.ts';
 import { managementApiId } from '../../src/core/types.ts';
-import { operatorEntry } from '../../src/operator/audit-log.ts';
+import { entryOfCommand } from '../../src/operator/audit-log.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { allEntries } from '../helpers/audit-log.ts';
 import { openMemoryStore, random } from './fixture.ts';
@@ -202,8 +202,7 @@ describe('later start', () => {
   });
 
   test('a start leaves an entry for each client that it creates or grants the management API', async () => {
-    const entry = (of: number, targets: readonly string[]) =>
-      operatorEntry({ clock: { now: () => now }, random }, 'start', of, targets);
+    const entry = entryOfCommand({ clock: { now: () => now }, random }, 'start');
     const sample = { audience: 'https://messages.example', deliverCredentials: async () => {} };
     const options = { name: 'main', domain: 'localhost:8080', client: operator };
     const { tenant } = await bootstrap({ store, random, now, entry }, { ...options, sample });

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { decodeProtectedHeader } from 'jose';
 import { createFirstKey, createKeyring, revokeKey, rotateKey } from '../../src/auth/keys.ts';
-import { operatorEntry } from '../../src/operator/audit-log.ts';
+import { entryOfCommand } from '../../src/operator/audit-log.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { allEntries } from '../helpers/audit-log.ts';
 import { type AuthFixture, openAuthFixture, secondTenant } from './fixture.ts';
@@ -63,9 +63,7 @@ describe('key set', () => {
   test('revokeKey: the key that replaces the only one has an entry in the audit log', async () => {
     const { store, tenant, clock } = fixture;
     const [only = ''] = await published();
-    const deps = { clock, random: randomBytes };
-    const entry = (of: number, kids: readonly string[]) =>
-      operatorEntry(deps, 'keys revoke', of, kids);
+    const entry = entryOfCommand({ clock, random: randomBytes }, 'keys revoke');
     await revokeKey(store, tenant.id, only, { now: clock.now(), entry });
     const [successor] = await published();
     const entries = await allEntries(store, tenant.id);
