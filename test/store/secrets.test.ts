@@ -17,6 +17,7 @@ import { createSeal } from '../../src/store/seal.ts';
 import { placeIn, type SealedTable, sealedTables } from '../../src/store/sealed-columns.ts';
 import { sharedPostgres } from '../helpers/postgres.ts';
 import { addTenant, newStream, start, waitRule } from './contract/fixture.ts';
+import { newDatabase } from './engines.ts';
 
 /** The seals of a store and the change of their key, on both engines. */
 
@@ -780,7 +781,7 @@ async function sqlite(t: TestContext): Promise<Fixture> {
 
 async function postgres(t: TestContext): Promise<Fixture> {
   const server = await sharedPostgres();
-  const url = await server.createDatabase();
+  const url = await newDatabase();
   const opened: Store[] = [];
   t.after(async () => {
     // A failed test leaves stores open.
@@ -798,6 +799,8 @@ async function postgres(t: TestContext): Promise<Fixture> {
       await client.end();
     }
   };
+  // Its first start is that of a test, with keys of the test.
+  await sql('delete from key_check');
   return {
     isShared: true,
     open: async (...keys) => {
