@@ -105,7 +105,7 @@ async function resumable<T>(work: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (!(error instanceof StoreUnavailable)) throw error;
     throw new StartRefused(
-      `The change of the key is unfinished: ${error.message} Run leat secrets rotate again, it resumes.`,
+      `The change of the key is unfinished, run leat secrets rotate again to resume it: ${error.message}`,
       { cause: error },
     );
   }

@@ -151,14 +151,14 @@ async function respond(
   const signal = AbortSignal.any([gone.signal, ending]);
   const line = (text: Line): void => void response.write(`${JSON.stringify(text)}\n`);
   const read = await commandOf(request);
-  const status = 'command' in read ? 200 : read.status;
-  if ('refused' in read) response.shouldKeepAlive = false;
-  response.writeHead(status, { 'content-type': 'application/x-ndjson' });
   if ('refused' in read) {
+    response.shouldKeepAlive = false;
+    response.writeHead(read.status, contentType);
     line({ refused: read.refused });
     response.end();
     return;
   }
+  response.writeHead(200, contentType);
   const { command, args } = read;
   const call: Call = {
     progress: throttled(deps.clock, (progress) => line({ progress })),
@@ -178,6 +178,8 @@ async function respond(
     response.end(resolve);
   });
 }
+
+const contentType = { 'content-type': 'application/x-ndjson' };
 
 const unknownCommand =
   'The running server is of another version and does not know this command: restart it with this version.';

@@ -75,7 +75,7 @@ export function createSeal(secretKeys: readonly Uint8Array[], random: RandomByte
     open: (sealed, place) => {
       const bytes = bufferOf(sealed);
       if (bytes[0] === bound) return openBound(bytes, place);
-      if (bytes[0] !== unbound || bytes.length < 1 + nonceBytes + tagBytes) throw broken();
+      if (!isUnbound(bytes)) throw broken();
       if (!followed.hasUnbound)
         throw new SealBroken(`${doesNotOpen} It is not bound to its place.`);
       return openUnbound(bytes).text;
@@ -117,7 +117,7 @@ function readCheck(
   bytes: Buffer,
   { openBound, openUnbound }: Openers,
 ): KeyCheck | { readonly problem: string } {
-  if (bytes[0] === unbound && bytes.length >= 1 + nonceBytes + tagBytes) {
+  if (isUnbound(bytes)) {
     const { id, text } = openUnbound(bytes);
     if (text !== unboundCheck) return { problem: otherKey(keys) };
     return { key: id, isBound: false, former: undefined, hasUnbound: true };
@@ -182,6 +182,10 @@ function boundData(id: string, { table, tenant, row, column }: Place): Buffer {
 function boundKeyOf(bytes: Buffer): string | undefined {
   const isBound = bytes[0] === bound && bytes.length >= boundHeaderBytes + nonceBytes + tagBytes;
   return isBound ? bytes.toString('hex', 1, boundHeaderBytes) : undefined;
+}
+
+function isUnbound(bytes: Buffer): boolean {
+  return bytes[0] === unbound && bytes.length >= 1 + nonceBytes + tagBytes;
 }
 
 function encrypt(key: Uint8Array, nonce: Uint8Array, text: string, data: Uint8Array): Buffer {

@@ -1,13 +1,12 @@
 import type { Millis } from '../../core/clock.ts';
-import { isOfSealed, SealBroken } from '../../core/errors.ts';
 import type { SigningKey } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { KeyStore } from '../port/keys.ts';
-import { reportOnce } from '../rows/report-once.ts';
+import { reportOnce, unlessBroken } from '../rows/broken.ts';
 import type { Seal } from '../seal.ts';
 import { type Place, placeIn } from '../sealed-columns.ts';
 import { type Command, type Commands, Lock, sql } from './command.ts';
-import { presentCheck, sealerOf, sealingRow } from './sealing.ts';
+import { openAll, sealerOf, sealingRow } from './sealing.ts';
 
 export interface KeyStoreDeps {
   readonly commands: Commands;
@@ -20,16 +19,18 @@ export interface KeyStoreDeps {
 /** Creates the store of the keys that sign access tokens. It seals the private parts at rest. */
 export function createKeyStore({ commands, seal, hint, report }: KeyStoreDeps): KeyStore {
   const { read, transact } = commands;
-  const broken = reportOnce(report);
+  const opening = { commands, seal, report: reportOnce(report) };
   return {
     list: async (tenant, now) => {
-      const errors: unknown[] = [];
       const rows = await read(list(tenant, now));
-      const keys = rows.flatMap((row) => unlessBroken(seal, tenant, row, errors));
       // The other keys sign and verify; without any, a start or a rotation adds one.
-      if (errors.length > 0) await read(presentCheck(seal));
-      errors.forEach(broken);
-      return keys;
+      const keys = await openAll(opening, (broken) =>
+        rows.map((row) => {
+          const consequence = `Signing key ${row.kid} of tenant ${tenant} is not used`;
+          return unlessBroken(consequence, broken, () => keyOf(seal, tenant, row));
+        }),
+      );
+      return keys.filter((key) => key !== undefined);
     },
     add: async (key, formerExpiresAt) => {
       await transact('durable', () => add(seal, key, formerExpiresAt));
@@ -56,6 +57,7 @@ interface KeyRow {
   readonly expires_at: Millis | null;
 }
 
+/** Returns a key as the port has it. */
 function keyOf(seal: Seal, tenant: number, row: KeyRow): SigningKey {
   return {
     tenant,
@@ -65,18 +67,6 @@ function keyOf(seal: Seal, tenant: number, row: KeyRow): SigningKey {
     signsFrom: row.signs_from,
     expiresAt: row.expires_at ?? undefined,
   };
-}
-
-/** Returns nothing for a key that does not open, and adds the error. */
-function unlessBroken(seal: Seal, tenant: number, row: KeyRow, errors: unknown[]): SigningKey[] {
-  try {
-    return [keyOf(seal, tenant, row)];
-  } catch (error) {
-    if (!isOfSealed(error)) throw error;
-    const text = `Signing key ${row.kid} of tenant ${tenant} is not used: ${error.message}`;
-    errors.push(new SealBroken(text, { cause: error.cause }));
-    return [];
-  }
 }
 
 function placeOfKey(tenant: number, kid: string): Place {

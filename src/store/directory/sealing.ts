@@ -1,7 +1,7 @@
 import { currentKeyCheck, type KeyCheckRow } from '../key-check.ts';
 import type { KeyCheck, Seal } from '../seal.ts';
 import type { Place } from '../sealed-columns.ts';
-import { type Command, sql, type Statement } from './command.ts';
+import { type Command, type Commands, sql, type Statement } from './command.ts';
 import { forShare } from './dialect.ts';
 
 /**
@@ -19,6 +19,25 @@ export function sealingRow(): Statement<KeyCheckRow | undefined> {
 export function* presentCheck(seal: Seal): Command<KeyCheck> {
   const row = yield* sql.get<KeyCheckRow>`select sealed from key_check where id = 1`;
   return currentKeyCheck(seal, row);
+}
+
+/**
+ * Returns what `open` returns, after reporting the errors of values that do not open. Throws
+ * `StoreUnavailable` instead if this process lacks a key of the store.
+ */
+export async function openAll<T>(
+  deps: {
+    readonly commands: Pick<Commands, 'read'>;
+    readonly seal: Seal;
+    readonly report: (error: unknown) => void;
+  },
+  open: (broken: (error: unknown) => void) => T | Promise<T>,
+): Promise<T> {
+  const errors: unknown[] = [];
+  const opened = await open((error) => errors.push(error));
+  if (errors.length > 0) await deps.commands.read(presentCheck(deps.seal));
+  errors.forEach(deps.report);
+  return opened;
 }
 
 /** Returns a function that seals as the row of {@link sealingRow} says. */

@@ -4,7 +4,7 @@ import type { Health, Offset, Stream, Subscription } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { StreamPage, StreamStore } from '../port/streams.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
-import { reportOnce } from '../rows/report-once.ts';
+import { reportOnce } from '../rows/broken.ts';
 import type { Run } from '../rows/runs.ts';
 import {
   placeOfStream,
@@ -26,7 +26,7 @@ import { type Command, Lock, PageRead, sql, type Statement, together } from './c
 import { failWaiting } from './disabling.ts';
 import { forShare, Fragment, piece } from './dialect.ts';
 import type { Runs } from './runs.ts';
-import { presentCheck, sealerOf, sealingRow } from './sealing.ts';
+import { openAll, sealerOf, sealingRow } from './sealing.ts';
 import { countSkipped, type SkippedDeps } from './skipped.ts';
 
 export interface StreamDeps extends SkippedDeps {
@@ -47,7 +47,7 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
       if ('created' in result) hint({ kind: 'stream', tenant: stream.tenant, stream: stream.id });
       return result;
     },
-    get: (tenant, id) => read(readStream(seal, tenant, id)),
+    get: (tenant, id) => read(readStream(tenant, id, (row) => streamOf(seal, row))),
     list: (tenant, page) => list({ ...deps, report }, tenant, page),
     health: (tenant, id) => read(health(tenant, id)),
     update: async (tenant, id, decide) => {
@@ -66,10 +66,14 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
   };
 }
 
-/** Returns the current state of the stream. */
-export function* readStream(seal: Seal, tenant: number, id: string): Command<Stream | undefined> {
+/** Returns the current state of the stream, as `open` makes it of its row. */
+export function* readStream(
+  tenant: number,
+  id: string,
+  open: (row: StreamRow) => Stream | undefined,
+): Command<Stream | undefined> {
   const row = yield* streamRow(tenant, id);
-  return row && streamOf(seal, row);
+  return row && open(row);
 }
 
 function streamRow(tenant: number, id: string): Statement<StreamRow | undefined> {
@@ -81,15 +85,12 @@ function streamRow(tenant: number, id: string): Statement<StreamRow | undefined>
 
 /** Ids rise with their time of creation, so their order is that of creation. */
 async function list(
-  { commands, seal, report }: StreamDeps,
+  deps: StreamDeps,
   tenant: number,
   page: Parameters<StreamStore['list']>[1],
 ): Promise<StreamPage> {
-  const { rows, hasMore } = await commands.read(streamRows(tenant, page));
-  const errors: unknown[] = [];
-  const opened = await streamsOf(seal, rows, (error) => errors.push(error));
-  if (errors.length > 0) await commands.read(presentCheck(seal));
-  errors.forEach(report);
+  const { rows, hasMore } = await deps.commands.read(streamRows(tenant, page));
+  const opened = await openAll(deps, (broken) => streamsOf(deps.seal, rows, broken));
   const items = opened.filter((stream) => stream !== undefined);
   const broken = rows.filter((_row, index) => opened[index] === undefined).map(({ id }) => id);
   return { items, broken, next: hasMore ? rows.at(-1)?.id : undefined };

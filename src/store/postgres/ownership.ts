@@ -20,7 +20,7 @@ import type { StoreIdentity } from './identity.ts';
 import { nodes } from './nodes.ts';
 import { isPresent, lockRuns, raiseCursors, type Run, writeRuns } from './runs.ts';
 import type { ServerTime } from './time.ts';
-import { streamOf, type StreamRow, unlessBroken } from '../rows/streams.ts';
+import { openedStream, type StreamRow } from '../rows/streams.ts';
 
 /**
  * Tracks which node owns which stream. Written apart from SQLite because nodes share the streams:
@@ -41,8 +41,7 @@ export function createOwnershipStore(deps: {
   readonly time: ServerTime;
 }): OwnershipStore {
   const { db, identity, seal, report, hint, counted, clock, time } = deps;
-  const open: OpenStream = (row) =>
-    unlessBroken({ tenant: row.tenant, stream: row.id }, report, () => streamOf(seal, row));
+  const open: OpenStream = (row) => openedStream(seal, row, report);
   const learning = async <T extends { readonly now: Millis } | undefined>(
     request: () => Promise<T>,
   ): Promise<T> => {

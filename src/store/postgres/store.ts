@@ -219,14 +219,7 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
   };
 }
 
-/** Lets seals be bound to their place as soon as every live node can open such seals. */
-async function bindSeals(db: Database, seal: Seal): Promise<void> {
-  if (seal.isBound()) return;
-  const state = await db.transact('durable', (tx) => run(tx, bind({ seal, liveNodes })));
-  if (state !== undefined) seal.follow(state);
-}
-
-/** Does the same for the parts that both engines share. */
+/** Creates the parts that both engines share, each command with the connections of its purpose. */
 function directoryOf(pools: Pools, deps: PartDeps): Directory & Pick<Store, 'recording'> {
   const commands = directoryDepsOf(pools.commands, deps);
   const over = (purpose: Purpose): Directory =>
@@ -249,6 +242,13 @@ function directoryOf(pools: Pools, deps: PartDeps): Directory & Pick<Store, 'rec
     deliveries: { ...deliveries, ...pick(lists.deliveries, 'listFailures') },
     auditLog: { ...auditLog, ...pick(lists.auditLog, 'list', 'listNumbered') },
   };
+}
+
+/** Lets seals be bound to their place as soon as every live node can open such seals. */
+async function bindSeals(db: Database, seal: Seal): Promise<void> {
+  if (seal.isBound()) return;
+  const state = await db.transact('durable', (tx) => run(tx, bind({ seal, liveNodes })));
+  if (state !== undefined) seal.follow(state);
 }
 
 function directoryDepsOf(

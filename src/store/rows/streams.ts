@@ -3,14 +3,13 @@ import type {
   Destination,
   SigningSecret,
   Stream,
-  StreamRef,
   StreamStatus,
   Subscription,
 } from '../../core/types.ts';
-import { isOfSealed, SealBroken } from '../../core/errors.ts';
 import { mapInSlices } from '../../core/slices.ts';
 import { type Place, placeIn } from '../sealed-columns.ts';
 import type { Seal } from '../seal.ts';
+import { unlessBroken } from './broken.ts';
 
 /** The columns of a stream. */
 export interface StreamRow {
@@ -44,23 +43,14 @@ export function streamOf(seal: Seal, row: StreamRow): Stream {
   };
 }
 
-/**
- * Returns `undefined` for a stream whose secrets do not open, and reports it: the node delivers its
- * other streams. A node that lacks a key of the store notices at its next heartbeat.
- */
-export function unlessBroken<T>(
-  { tenant, stream }: StreamRef,
+/** Does the same, but returns `undefined` for a stream whose secrets do not open, and reports it. */
+export function openedStream(
+  seal: Seal,
+  row: StreamRow,
   report: (error: unknown) => void,
-  open: () => T,
-): T | undefined {
-  try {
-    return open();
-  } catch (error) {
-    if (!isOfSealed(error)) throw error;
-    const text = `Stream ${stream} of tenant ${tenant} is not delivered: ${error.message}`;
-    report(new SealBroken(text, { cause: error.cause }));
-    return undefined;
-  }
+): Stream | undefined {
+  const consequence = `Stream ${row.id} of tenant ${row.tenant} is not delivered`;
+  return unlessBroken(consequence, report, () => streamOf(seal, row));
 }
 
 /** Returns where a sealed column of a stream is stored. */
@@ -71,18 +61,13 @@ export function placeOfStream(
   return placeIn('streams', { tenant, row: id }, column);
 }
 
-/**
- * Does the same as {@link streamOf} for a page, whose streams may have many subscriptions. `undefined`
- * stands for a stream whose secrets do not open.
- */
+/** Returns the {@link openedStream} of each row of a page: streams may have many subscriptions. */
 export function streamsOf(
   seal: Seal,
   rows: readonly StreamRow[],
   report: (error: unknown) => void,
 ): Promise<(Stream | undefined)[]> {
-  const open = (row: StreamRow): Stream | undefined =>
-    unlessBroken({ tenant: row.tenant, stream: row.id }, report, () => streamOf(seal, row));
-  return mapInSlices(rows, open, streamBytes);
+  return mapInSlices(rows, (row) => openedStream(seal, row, report), streamBytes);
 }
 
 /** Bytes that a response adds to the types of a stream, 15 each: of at most 1,000 types. */

@@ -14,7 +14,7 @@ import type {
   OwnershipStore,
 } from '../port/ownership.ts';
 import type { Run } from '../rows/runs.ts';
-import { unlessBroken } from '../rows/streams.ts';
+import { openedStream, type StreamRow } from '../rows/streams.ts';
 import { run as runCommand } from './commands.ts';
 import type { Database } from './database.ts';
 import { historySteps } from './run-steps.ts';
@@ -226,10 +226,11 @@ function hasSeen({ db, clock }: Deps, { tenant, stream }: StreamRef): boolean {
 }
 
 function ownedNow(deps: Deps, node: Node, ref: StreamRef, rule: WaitRule): OwnedStream | undefined {
-  const run = readRun(deps.db, ref.tenant, ref.stream);
-  const stream = unlessBroken(ref, deps.report, () =>
-    runCommand(deps.db, readStream(deps.seal, ref.tenant, ref.stream)),
-  );
+  const { db, seal, report } = deps;
+  const { tenant, stream: id } = ref;
+  const run = readRun(db, tenant, id);
+  const open = (row: StreamRow): Stream | undefined => openedStream(seal, row, report);
+  const stream = runCommand(db, readStream(tenant, id, open));
   if (run?.owner !== node.id || stream === undefined) return undefined;
   return ownedStream(deps, run, stream, rule);
 }
