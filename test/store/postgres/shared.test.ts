@@ -75,6 +75,37 @@ describe('PostgreSQL: many processes on one database', () => {
     assert.deepEqual(order, ['change', 'revocation']);
   });
 
+  test('pages of every kind leave connections for other commands', async (t) => {
+    const { first: store, tenant, connect } = await openShared(t, 1);
+    const holder = await connect();
+    const page = { after: undefined, take: 10 };
+    const numbered = { page: 0, perPage: 10 };
+    const kinds: Readonly<Record<string, () => Promise<unknown>>> = {
+      'clients by number': () => store.clients.list(tenant, numbered),
+      clients: () => store.clients.listFrom(tenant, page),
+      'grants by number': () => store.grants.list(tenant, numbered),
+      grants: () => store.grants.listFrom(tenant, page),
+      'users of a role by number': () => store.roles.users(tenant, 'rol_1', numbered),
+      'users of a role': () => store.roles.usersFrom(tenant, 'rol_1', page),
+      entries: () => store.auditLog.list(tenant, page),
+    };
+    for (const [kind, list] of Object.entries(kinds)) {
+      await holder.query('begin');
+      await holder.query(
+        'lock table clients, grants, role_users, audit_log in access exclusive mode',
+      );
+      const lists = Array.from({ length: 4 }, list);
+      await waitFor('pages to wait', async () => (await waiting(holder)) !== 0);
+      await store.tenants.list();
+      await holder.query('commit');
+      const results = await Promise.allSettled(lists);
+      assert.ok(
+        results.every(({ status }) => status === 'fulfilled'),
+        kind,
+      );
+    }
+  });
+
   test('a reader at the head sees every event of many publishers, in order', async (t) => {
     const { first: reader, others: publishers, tenant } = await openShared(t, 4);
     const published = new Set<string>();
