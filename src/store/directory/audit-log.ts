@@ -14,7 +14,7 @@ import type { AuditFilter, AuditLogStore } from '../port/audit-log.ts';
 import type { Page } from '../port/page.ts';
 import type { StepQuery } from '../port/upkeep.ts';
 import { type Command, type Commands, sql, type Statement, together } from './command.ts';
-import { listed, oneOf, oneOfNumbers } from './dialect.ts';
+import { andEquals, listed, oneOf, oneOfNumbers, verbatim } from './dialect.ts';
 
 /** Creates the store of the audit log; recording.ts has the entries of changes. */
 export function createAuditLogStore({ commands }: { readonly commands: Commands }): AuditLogStore {
@@ -166,30 +166,11 @@ interface KeyRange extends AuditFilter {
 
 function keysOfType(range: KeyRange, type: AuditType): Statement<AuditKey[]> {
   const { tenant, client, target, before, take, from = Number.MIN_SAFE_INTEGER } = range;
-  if (target !== undefined && client !== undefined) {
-    return sql.all`
-      select at, id from audit_targets
-      where tenant = ${tenant} and target = ${target} and client = ${client} and type = ${type}
-        and (at, id) < (${before.at}, ${before.id}) and at >= ${from}
-      order by at desc, id desc limit ${take}`;
-  }
-  if (target !== undefined) {
-    return sql.all`
-      select at, id from audit_targets
-      where tenant = ${tenant} and target = ${target} and type = ${type}
-        and (at, id) < (${before.at}, ${before.id}) and at >= ${from}
-      order by at desc, id desc limit ${take}`;
-  }
-  if (client !== undefined) {
-    return sql.all`
-      select at, id from audit_log
-      where tenant = ${tenant} and client = ${client} and type = ${type}
-        and (at, id) < (${before.at}, ${before.id}) and at >= ${from}
-      order by at desc, id desc limit ${take}`;
-  }
+  const table = verbatim(target === undefined ? 'audit_log' : 'audit_targets');
   return sql.all`
-    select at, id from audit_log
+    select at, id from ${table}
     where tenant = ${tenant} and type = ${type}
+      ${andEquals('target', target)} ${andEquals('client', client)}
       and (at, id) < (${before.at}, ${before.id}) and at >= ${from}
     order by at desc, id desc limit ${take}`;
 }

@@ -38,6 +38,13 @@ export function piece(texts: TemplateStringsArray, ...values: Bindable[]): Piece
   return { texts, values };
 }
 
+/** `and client = ?`: a further condition, left out where any value will do. */
+export function andEquals(column: string, value: string | undefined): Fragment {
+  if (value === undefined) return verbatim('');
+  const condition = { texts: [`and ${column} = `, ''], values: [value] };
+  return new Fragment({ sqlite: condition, postgres: condition });
+}
+
 /** A fragment for what SQLite does without. */
 export function postgresOnly(texts: TemplateStringsArray, ...values: Bindable[]): Fragment {
   return new Fragment({ sqlite: piece``, postgres: { texts, values } });

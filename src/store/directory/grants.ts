@@ -5,7 +5,7 @@ import type { BoundedPage, Page } from '../port/page.ts';
 import { lockAccess } from './access-lock.ts';
 import { carriedIn } from '../rows/carried.ts';
 import { boundedPage, type Command, type Commands, PageRead, sql } from './command.ts';
-import { forKeyShare, forUpdate, verbatim } from './dialect.ts';
+import { andEquals, forKeyShare, forUpdate, verbatim } from './dialect.ts';
 
 /** Creates the store of grants: at most one for each pair of a client and an API. */
 export function createGrantStore({
@@ -93,17 +93,13 @@ function list(
       order: 'id',
       rowsAfter: (read, take) => sql.all<GrantRow>`
         select ${columns} from grants
-        where tenant = ${tenant}
-          and (cast(${client} as text) is null or client = ${client})
-          and (cast(${api} as text) is null or api = ${api})
+        where tenant = ${tenant} ${andEquals('client', client)} ${andEquals('api', api)}
         order by id
         limit ${Math.min(take, perPage - read.length)} offset ${page * perPage + read.length}`,
     },
     sql.get`
       select count(*) as total from grants
-      where tenant = ${tenant}
-        and (cast(${client} as text) is null or client = ${client})
-        and (cast(${api} as text) is null or api = ${api})`,
+      where tenant = ${tenant} ${andEquals('client', client)} ${andEquals('api', api)}`,
     (row: GrantRow) => grantOf(tenant, row),
   );
 }
@@ -120,8 +116,7 @@ function* listFrom(
     rowsAfter: (read, limit) => sql.all`
       select ${columns} from grants
       where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after}
-        and (cast(${client} as text) is null or client = ${client})
-        and (cast(${api} as text) is null or api = ${api})
+        ${andEquals('client', client)} ${andEquals('api', api)}
       order by id limit ${limit}`,
   });
   const items = rows.map((row) => grantOf(tenant, row));
