@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { createCipheriv, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { SealBroken, StoreUnavailable } from '../../src/core/errors.ts';
 import { keyIdOf } from '../../src/store/key-ring.ts';
 import { createSeal, type KeyCheck, type Seal } from '../../src/store/seal.ts';
 import { keyCheckPlace, type Place, placeIn } from '../../src/store/sealed-columns.ts';
+import { sealAsBefore } from '../helpers/secrets.ts';
 
 const key = randomBytes(32);
 const former = randomBytes(32);
@@ -212,12 +213,4 @@ function opened(state: KeyCheck, ...keys: Uint8Array[]): Seal {
   const opening = createSeal(keys, randomBytes);
   opening.follow(state);
   return opening;
-}
-
-/** Seals as programs before bound seals did. */
-function sealAsBefore(bytes: Uint8Array, text: string): Buffer {
-  const nonce = randomBytes(12);
-  const header = Buffer.of(1);
-  const cipher = createCipheriv('aes-256-gcm', bytes, nonce, { authTagLength: 16 }).setAAD(header);
-  return Buffer.concat([header, nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]);
 }

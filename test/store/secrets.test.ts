@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createCipheriv, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,6 +16,7 @@ import type { Store } from '../../src/store/port/store.ts';
 import { createSeal } from '../../src/store/seal.ts';
 import { placeIn, type SealedTable, sealedTables } from '../../src/store/sealed-columns.ts';
 import { sharedPostgres } from '../helpers/postgres.ts';
+import { sealAsBefore } from '../helpers/secrets.ts';
 import { addTenant, newStream, start, waitRule } from './contract/fixture.ts';
 import { newDatabase } from './engines.ts';
 
@@ -665,13 +666,6 @@ async function filledBefore(fixture: Fixture, key: Uint8Array) {
   await set('update key_check set sealed = ?', 'Leat');
   await fixture.sql('update leat_schema set oldest_that_may_run = version - 1');
   return places;
-}
-
-function sealAsBefore(key: Uint8Array, text: string): Buffer {
-  const nonce = randomBytes(12);
-  const header = Buffer.of(1);
-  const cipher = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: 16 }).setAAD(header);
-  return Buffer.concat([header, nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]);
 }
 
 async function addStreams(fixture: Fixture, tenant: number, count: number): Promise<void> {
