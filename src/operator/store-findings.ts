@@ -147,7 +147,10 @@ async function clockFindings({ store, clock }: CommandDeps): Promise<Finding[]> 
   return [ok('clock', 'agrees with the store')];
 }
 
-/** Reads the first {@link streamsReadMax} streams. */
+/**
+ * Returns the hosts of enabled streams, and ids of streams whose secrets do not open, among the first
+ * {@link streamsReadMax}.
+ */
 async function streamsRead(
   store: Store,
   signal: AbortSignal,
