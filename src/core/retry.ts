@@ -63,13 +63,13 @@ export function decide(result: AttemptResult, attempt: number, rules: RetryRules
     : decideByCause(result, nextDelayMs);
 }
 
-/** Returns the text of a response that is stored once its secrets are removed: that of a failure. */
-export function storedTextOf(result: AttemptResult): string {
-  return result.kind === 'response' && !isSuccess(result.status) ? result.text : '';
+/** Returns whether the result is a failure with a text, which is stored once its secrets are removed. */
+export function hasStoredText(result: AttemptResult): boolean {
+  return result.kind === 'response' && !isSuccess(result.status) && result.text !== '';
 }
 
 /** Returns the result with no text of the receiver. */
-export function withoutText(result: AttemptResult): AttemptResult {
+export function withoutResponseText(result: AttemptResult): AttemptResult {
   return result.kind === 'response' ? { ...result, text: '' } : result;
 }
 

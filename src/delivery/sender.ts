@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Clock, Millis } from '../core/clock.ts';
-import { type AttemptResult, storedTextOf, withoutText } from '../core/retry.ts';
+import { type AttemptResult, hasStoredText, withoutResponseText } from '../core/retry.ts';
 import type { Delivery } from '../core/types.ts';
 import type { StoreTime } from '../store/port/time.ts';
 import type { Backoffs } from './backoffs.ts';
@@ -191,12 +191,9 @@ class WebhookSender implements Sender {
     attempt.ended = true;
     attempt.startedMs += attempt.request?.waitedMs ?? 0;
     const ended = { now: clock.now(), elapsedMs: clock.elapsedMs() };
-    if (storedTextOf(result) === '') {
-      this.#end(attempt, result, ended);
-      return;
-    }
+    if (!hasStoredText(result)) return this.#end(attempt, result, ended);
     this.#textTurns.run(attempt.runner.tenant, (waitedMs) => {
-      this.#end(attempt, waitedMs > textWaitMaxMs ? withoutText(result) : result, ended);
+      this.#end(attempt, waitedMs > textWaitMaxMs ? withoutResponseText(result) : result, ended);
     });
   }
 
