@@ -29,7 +29,7 @@ interface LogOptions extends CommonOptions {
 }
 
 const limitDefault = 50;
-/** Entries that `--follow` begins with. */
+/** Entries that `--follow` begins with, without and with `--since`. */
 const followedDefault = 10;
 const followedSinceMax = 1000;
 
@@ -45,7 +45,7 @@ export function addLogCommand(program: Command, deps: CliDeps): void {
     .option('--until <time>', 'before this time', instant)
     .option(
       '--limit <count>',
-      `maximum number of entries (default: ${limitDefault})`,
+      `maximum number of entries (default: ${limitDefault}); with --follow of those before it (default: ${followedDefault}, with --since ${followedSinceMax})`,
       wholeNumberOption(1, 1_000_000),
     )
     .option('--follow', 'print new entries as they are written, oldest first, until Ctrl-C')
