@@ -1,6 +1,6 @@
+import { MIB } from '../core/units.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
 import { readJson } from './json.ts';
-import { MIB } from '../core/units.ts';
 
 /** The events of one request, and the lines they were read from (1-indexed). */
 export interface Batch {

@@ -4,6 +4,7 @@ import { formatTime } from '../core/date.ts';
 import { printable } from '../core/setting.ts';
 import { isSecret, type SignatureCheck, verify } from '../core/sign.ts';
 import { sleep } from '../core/sleep.ts';
+import { MIB } from '../core/units.ts';
 import {
   type CliDeps,
   type CommonOptions,
@@ -19,7 +20,6 @@ import { indented, readJson, writeJson } from './json.ts';
 import { secretOption, wholeNumberOption } from './option.ts';
 import { streamIdOf } from './stream.ts';
 import type { Paint } from './terminal/terminal.ts';
-import { MIB } from '../core/units.ts';
 
 interface ListenOptions extends CommonOptions {
   readonly host: string;

@@ -3,10 +3,10 @@ import { getCACertificates } from 'node:tls';
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../../core/clock.ts';
 import { codeOf } from '../../core/errors.ts';
+import { MIB } from '../../core/units.ts';
 import { CommandFailed, exitCodes } from '../errors.ts';
 import { connectionError } from './connection-error.ts';
 import { createConnection } from './connection.ts';
-import { MIB } from '../../core/units.ts';
 
 /** Sends requests to one server over one HTTP/1.1 connection; redirects are not followed. */
 export interface HttpClient {
