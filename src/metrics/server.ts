@@ -15,7 +15,10 @@ export interface MetricsServerDeps {
 
 /** An HTTP server that serves only `/metrics`. */
 export interface MetricsServer {
-  /** Closes at once: Prometheus repeats an interrupted scrape. */
+  /**
+   * Interrupts scrapes, which Prometheus repeats. A rejected CONNECT whose peer keeps its side open takes
+   * two seconds more.
+   */
   close(): Promise<void>;
 }
 
