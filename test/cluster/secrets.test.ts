@@ -50,13 +50,13 @@ describe('nodes and a change of LEAT_SECRET_KEY', () => {
       publishOn(noting(node, refusals), acknowledged, { quota, until: ending.signal }),
     );
     const changing = changeStreams(nodes, receiver.url, ending.signal);
-    await killedCommands(cluster, () => quota.add(2000));
-    quota.add(2000);
+    await killedCommands(cluster, () => quota.add(1000));
+    quota.add(1000);
     const ended = await rotate(cluster, two, one);
     assert.equal(ended.code, 0, ended.output);
     assert.match(ended.output, new RegExp(`Key ${one.id} seals nothing any more\\.\nRemove key`));
     quota.add(100);
-    await waitFor('all events to be published', () => acknowledged.size === 6100, {
+    await waitFor('all events to be published', () => acknowledged.size === 3100, {
       progress: () => acknowledged.size,
     });
     ending.abort();
