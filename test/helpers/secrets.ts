@@ -5,6 +5,7 @@ import { makeId } from '../../src/core/ids.ts';
 import { storeLocation } from '../../src/core/value.ts';
 import { keyIdOf } from '../../src/store/key-ring.ts';
 import { openStore } from '../../src/store/open.ts';
+import type { RotationStep, SealedRow, SecretStore } from '../../src/store/port/secrets.ts';
 import type { Store } from '../../src/store/port/store.ts';
 
 /** A key of LEAT_SECRET_KEY: its text there, and its id. */
@@ -83,6 +84,24 @@ export async function beginRotation(where: string, keys: readonly TestKey[]): Pr
     assert.ok('begun' in start);
     assert.ok(await secrets.step(start.begun, undefined));
   });
+}
+
+/** Rotates to a key, the first one by default, to the end. */
+export async function rotate(secrets: SecretStore, key = secrets.keys()[0] ?? '') {
+  const rotation = await secrets.begin(key);
+  const total = { rows: 0, values: 0, broken: [] as RotationStep['broken'][number][] };
+  if (!('begun' in rotation)) return total;
+  let after: SealedRow | undefined;
+  do {
+    const step = await secrets.step(rotation.begun, after);
+    assert.ok(step);
+    total.rows += step.rows;
+    total.values += step.values;
+    total.broken.push(...step.broken);
+    after = step.next;
+  } while (after !== undefined);
+  assert.equal(await secrets.finish(rotation.begun), true);
+  return total;
 }
 
 /** Opens every sealed value of every tenant with these keys. Returns the number of streams. */

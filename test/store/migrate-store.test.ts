@@ -16,7 +16,6 @@ import {
 } from '../../src/store/migrate-store/progress.ts';
 import { migratedTables } from '../../src/store/migrate-store/tables.ts';
 import { openStore } from '../../src/store/open.ts';
-import type { SealedRow } from '../../src/store/port/secrets.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createDatabase } from '../../src/store/postgres/database.ts';
 import { createHosts } from '../../src/store/postgres/hosts.ts';
@@ -30,6 +29,7 @@ import {
   spawnLeat,
   startLeat,
 } from '../helpers/leat.ts';
+import { rotate } from '../helpers/secrets.ts';
 import { query, sharedPostgres } from '../helpers/postgres.ts';
 import { newEntry } from './contract/audit-log.ts';
 import {
@@ -260,17 +260,9 @@ describe('a refused migration', { concurrency: 2 }, () => {
     const target = await openWith(databases.url, keys);
     const { secrets, streams } = target;
     assert.deepEqual(await secrets.state(), begun.begun.state);
-    const rotation = await secrets.begin(begun.begun.state.key);
-    assert.ok('begun' in rotation);
-    let after: SealedRow | undefined;
-    do {
-      const step = await secrets.step(rotation.begun, after);
-      assert.ok(step);
-      // The signing keys of this store are not sealed.
-      assert.ok(step.broken.every(({ table }) => table === 'signing_keys'));
-      after = step.next;
-    } while (after !== undefined);
-    assert.equal(await secrets.finish(rotation.begun), true);
+    const { broken } = await rotate(secrets, begun.begun.state.key);
+    // The signing keys of this store are not sealed.
+    assert.ok(broken.every(({ table }) => table === 'signing_keys'));
     assert.ok(await streams.get(1, 'est_kept'));
     await target.close();
     const [schema] = await query<{ oldest: number; seals: number }>(

@@ -16,7 +16,7 @@ import type { Store } from '../../src/store/port/store.ts';
 import { createSeal } from '../../src/store/seal.ts';
 import { placeIn, type SealedTable, sealedTables } from '../../src/store/sealed-columns.ts';
 import { sharedPostgres } from '../helpers/postgres.ts';
-import { sealAsBefore } from '../helpers/secrets.ts';
+import { rotate, sealAsBefore } from '../helpers/secrets.ts';
 import { addTenant, newStream, start, waitRule } from './contract/fixture.ts';
 import { newDatabase } from './engines.ts';
 
@@ -577,25 +577,7 @@ async function begun(secrets: SecretStore, key: string): Promise<Rotation> {
   return result.begun;
 }
 
-/** Rotates to a key, the first one by default, to the end. */
-async function rotate(secrets: SecretStore, key = secrets.keys()[0] ?? '') {
-  const rotation = await secrets.begin(key);
-  const total = { rows: 0, values: 0, broken: [] as unknown[] };
-  if (!('begun' in rotation)) return total;
-  let after: SealedRow | undefined;
-  do {
-    const step = await secrets.step(rotation.begun, after);
-    assert.ok(step);
-    total.rows += step.rows;
-    total.values += step.values;
-    total.broken.push(...step.broken);
-    after = step.next;
-  } while (after !== undefined);
-  assert.equal(await secrets.finish(rotation.begun), true);
-  return total;
-}
-
-/** The same, which another process may disturb. */
+/** Does the same as {@link rotate}; another process may disturb it. */
 async function tryRotate(secrets: SecretStore, key: string): Promise<void> {
   const rotation = await secrets.begin(key);
   if (!('begun' in rotation)) return;
