@@ -50,7 +50,11 @@ describe('redact', () => {
 
   const letters = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), minLength: 1, maxLength: 6 });
   const arbitrary = fc.string({ minLength: 1, maxLength: 12 });
-  const secret = fc.oneof(letters, arbitrary).filter((text) => !text.includes('*'));
+  // Without the space around it, which is not sent.
+  const secret = fc
+    .oneof(letters, arbitrary)
+    .map((text) => text.trim())
+    .filter((text) => text !== '' && !text.includes('*'));
 
   test('no secret is left in any text, and nothing but secrets is removed', () => {
     fc.assert(
