@@ -18,7 +18,7 @@ import { bootstrapClient, type Ended, type Fixture, openFixture, runProgram } fr
 
 /**
  * The unchanged command line tool as a process that trusts the certificate by NODE_EXTRA_CA_CERTS. An
- * import computes for some seconds before its first request.
+ * import computes for more than ten seconds before its first request.
  */
 
 const program = fileURLToPath(import.meta.resolve('auth0-deploy-cli'));
@@ -52,9 +52,12 @@ function exporting(format: 'yaml' | 'directory', folder: string): string[] {
 }
 
 /** Exports into a fresh folder and returns its path. */
-async function exported(format: 'yaml' | 'directory'): Promise<string> {
+async function exported(
+  format: 'yaml' | 'directory',
+  env: Readonly<Record<string, string>> = {},
+): Promise<string> {
   const folder = join(fixture.tempStore.folder, freshName());
-  const { code, stdout, stderr } = await deploy(exporting(format, folder));
+  const { code, stdout, stderr } = await deploy(exporting(format, folder), env);
   assert.equal(code, 0, stdout + stderr);
   return folder;
 }
@@ -181,15 +184,7 @@ eventStreams:
     return imported(file, included);
   }
 
-  /** Exports everything; returns the file. */
-  async function exportedFile(): Promise<string> {
-    const folder = join(fixture.tempStore.folder, freshName());
-    const { code, stdout, stderr } = await deploy(exporting('yaml', folder), included);
-    assert.equal(code, 0, stdout + stderr);
-    return join(folder, 'tenant.yaml');
-  }
-
-  // An import computes for more than ten seconds, so one test makes all of them.
+  // One test makes all of these imports, because each computes for so long.
   test('imports create what a definition says, change nothing the second time, and apply what an export was changed to', async (t) => {
     await deleteStreams();
     const endpoint = await endpointOf(t);
@@ -218,7 +213,7 @@ eventStreams:
     assert.doesNotMatch(await importDefinition(), /Created \[|Deleted \[/);
     assert.deepEqual(await state(), first);
 
-    const file = await exportedFile();
+    const file = join(await exported('yaml', included), 'tenant.yaml');
     await writeFile(file, editedStreams(await readFile(file, 'utf8'), endpoint.url));
     const printed = await imported(file, {
       ...included,
