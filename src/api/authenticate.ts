@@ -40,13 +40,14 @@ export interface AuthenticatorDeps {
 export interface Authenticator {
   /**
    * Finds the tenant and verifies the token, takes one from the bucket they select, and sets the rate
-   * limit headers. Throws 429, 503, or 404 for an unknown host.
+   * limit headers. Throws 429, 503, or 404 for an unknown host. Returns without a promise where
+   * {@link Verifier.verify} does.
    */
   authenticate(
     request: FastifyRequest,
     reply: FastifyReply,
     operation?: Operation,
-  ): Promise<AuthContext>;
+  ): AuthContext | Promise<AuthContext>;
   /**
    * Verifies the token of an authenticated request again, now that its body has arrived. Takes
    * nothing off any bucket. Rejects with `StoreUnavailable`.
@@ -66,18 +67,21 @@ export interface Authenticator {
 /** Creates the authenticator. */
 export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
   return {
-    authenticate: async (request, reply, operation) => {
+    authenticate: (request, reply, operation) => {
       const now = deps.clock.now();
       const client = deps.clientAddressOf(request.raw);
       const tenant = deps.tenants.of(client.host);
       const authorization = headerOf(request.raw, 'authorization');
-      const found = await verifyToken(deps, tenant, authorization, now);
-      const rate = takeFor(deps.limiter, tenant, found, client, operation);
-      admitByRate(reply, rate, now);
-      if (!deps.open()) throw unavailable();
-      if (tenant === undefined) throw notFound('Not Found');
-      if ('failed' in found) throw found.failed;
-      return { tenant, authentication: found, address: client.address, now };
+      const admit = (found: Authentication | Failed): AuthContext => {
+        const rate = takeFor(deps.limiter, tenant, found, client, operation);
+        admitByRate(reply, rate, now);
+        if (!deps.open()) throw unavailable();
+        if (tenant === undefined) throw notFound('Not Found');
+        if ('failed' in found) throw found.failed;
+        return { tenant, authentication: found, address: client.address, now };
+      };
+      const found = verifyToken(deps, tenant, authorization, now);
+      return found instanceof Promise ? found.then(admit) : admit(found);
     },
     again: async (request, context) => {
       const { tenant } = context;
@@ -127,18 +131,15 @@ interface Failed {
   readonly failed: unknown;
 }
 
-async function verifyToken(
+function verifyToken(
   { verifier }: AuthenticatorDeps,
   tenant: Tenant | undefined,
   authorization: string | undefined,
   now: Millis,
-): Promise<Authentication | Failed> {
+): Authentication | Promise<Authentication | Failed> {
   if (tenant === undefined) return { kind: 'missing' };
-  try {
-    return await verifier.verify(tenant, authorization, now);
-  } catch (failed) {
-    return { failed };
-  }
+  const found = verifier.verify(tenant, authorization, now);
+  return found instanceof Promise ? found.catch((failed: unknown) => ({ failed })) : found;
 }
 
 function takeFor(

@@ -47,7 +47,7 @@ export function eventOperations(deps: EventDeps): Operation[] {
       },
       success: 202,
       response: published,
-      handle: async ({ tenant, body, mediaType, now, trace }) => {
+      handle: ({ tenant, body, mediaType, now, trace }) => {
         const publishing = { ...deps, writeTime, tenant, now, trace };
         const sent = { bytes: body, form: formOf(mediaType) };
         return deps.eventBodies.read(tenant.id, sent, async ({ events, isArray }) => {

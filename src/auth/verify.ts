@@ -95,35 +95,48 @@ export function createVerifier(deps: VerifierDeps): Verifier {
     if (verification.kind === 'rejected') {
       return { kind: 'invalid', message: messageOf(verification, tenant) };
     }
-    const { claims, kid } = verification;
-    const own = claims.issuer === ownIssuer;
-    const authenticated = (client: Registration): Authentication => ({
-      kind: 'verified',
-      token: verified(claims, client, ownIssuer),
-      signedWith: own ? kid : undefined,
-      tokenFor: (access) => verified(claims, registrationOf(access), ownIssuer),
-    });
+    const { clientId } = verification.claims;
     const read = async (): Promise<Registration> =>
-      registrationOf(await deps.clients.access(tenant.id, claims.clientId));
-    const client = clients.get(keyOf(tenant.id, claims.clientId), read);
-    return client instanceof Promise ? client.then(authenticated) : authenticated(client);
+      registrationOf(await deps.clients.access(tenant.id, clientId));
+    const client = clients.get(keyOf(tenant.id, clientId), read);
+    return client instanceof Promise
+      ? client.then((settled) => authenticated(verification, settled, ownIssuer))
+      : authenticated(verification, client, ownIssuer);
   };
+  const identityOf = createIdentityReader(deps.plainHttp);
 
   return {
     verify: (tenant, authorization, now) => {
       const token = bearerToken(authorization);
       if (token === undefined) return { kind: 'missing' };
-      const ownIssuer = issuerOf(tenant.domain, deps.plainHttp(tenant.domain));
+      const { issuer: ownIssuer, audience } = identityOf(tenant);
       const own: KeySource = { keyFor: (kid) => deps.keyring.keyFor(tenant.id, kid, now) };
       const keysOf = (issuer: string): KeySource | undefined =>
         issuer === ownIssuer ? own : deps.trusted?.get(issuer);
-      const expected = { audience: audienceOf(tenant.domain), keysOf };
-      const verification = tokens.verify(token, expected, now);
+      const verification = tokens.verify(token, { audience, keysOf }, now);
       if (verification instanceof Promise)
         return verification.then((settled) => checkClient(tenant, ownIssuer, settled));
       return checkClient(tenant, ownIssuer, verification);
     },
     close,
+  };
+}
+
+/** Issuer and audience of a tenant's own tokens. */
+interface Identity {
+  readonly issuer: string;
+  readonly audience: string;
+}
+
+function createIdentityReader(plainHttp: VerifierDeps['plainHttp']): (tenant: Tenant) => Identity {
+  const identities = new WeakMap<Tenant, Identity>();
+  return (tenant) => {
+    const known = identities.get(tenant);
+    if (known !== undefined) return known;
+    const { domain } = tenant;
+    const identity = { issuer: issuerOf(domain, plainHttp(domain)), audience: audienceOf(domain) };
+    identities.set(tenant, identity);
+    return identity;
   };
 }
 
@@ -133,11 +146,11 @@ type Registration = Registered | undefined;
 interface Registered extends ClientAccess {
   readonly granted: ReadonlySet<string>;
   /** Its tokens that were seen: a token may have hundreds of scopes to compare. */
-  readonly tokens: WeakMap<Claims, VerifiedToken>;
+  readonly seen: WeakMap<Claims, Authentication>;
 }
 
 function registrationOf(access: ClientAccess | undefined): Registration {
-  return access && { ...access, granted: new Set(access.scopes), tokens: new WeakMap() };
+  return access && { ...access, granted: new Set(access.scopes), seen: new WeakMap() };
 }
 
 /** Returns the token of the header; `undefined` if it has none. */
@@ -147,12 +160,21 @@ function bearerToken(authorization: string | undefined): string | undefined {
   return scheme === 'bearer' && parts.length > 0 ? parts.join(' ') : undefined;
 }
 
-function verified(claims: Claims, client: Registration, ownIssuer: string): VerifiedToken {
-  const known = client?.tokens.get(claims);
+function authenticated(
+  { claims, kid }: Extract<TokenVerification, { kind: 'valid' }>,
+  client: Registration,
+  ownIssuer: string,
+): Authentication {
+  const known = client?.seen.get(claims);
   if (known !== undefined) return known;
-  const token = compared(claims, client, ownIssuer);
-  client?.tokens.set(claims, token);
-  return token;
+  const authentication: Authentication = {
+    kind: 'verified',
+    token: compared(claims, client, ownIssuer),
+    signedWith: claims.issuer === ownIssuer ? kid : undefined,
+    tokenFor: (access) => compared(claims, registrationOf(access), ownIssuer),
+  };
+  client?.seen.set(claims, authentication);
+  return authentication;
 }
 
 function compared(claims: Claims, client: Registration, ownIssuer: string): VerifiedToken {

@@ -24,7 +24,7 @@ export function statusOfHead(head: RequestHead): 400 | 501 | 505 | undefined {
   const hosts = valuesOf(head, 'host');
   // RFC 9112 section 3.2.
   if (hosts.length > 1 || (hosts.length === 0 && httpVersion === '1.1')) return 400;
-  if (!hosts.every((host) => HOST.test(host)) || partsOfTarget(target) === undefined) return 400;
+  if (!hosts.every((host) => HOST.test(host)) || !isTarget(target)) return 400;
   return statusOfCodings(httpVersion, valuesOf(head, 'transfer-encoding'));
 }
 
@@ -34,7 +34,7 @@ export function statusOfHead(head: RequestHead): 400 | 501 | 505 | undefined {
  */
 export function headerOf(head: Pick<RequestHead, 'rawHeaders'>, name: string): string | undefined {
   const values = valuesOf(head, name);
-  return values.length === 0 ? undefined : values.join(', ');
+  return values.length > 1 ? values.join(', ') : values[0];
 }
 
 /** The parts of a request target. */
@@ -43,6 +43,10 @@ export interface TargetParts {
   readonly authority: string | undefined;
   /** Path and query, or `*`. */
   readonly path: string;
+}
+
+function isTarget(target: string): boolean {
+  return target.startsWith('/') || partsOfTarget(target) !== undefined;
 }
 
 /** Returns the parts of a target in origin, absolute or asterisk form; `undefined` for any other. */
@@ -68,13 +72,18 @@ function statusOfCodings(httpVersion: string, headers: readonly string[]): 400 |
   return codings.length === 1 ? undefined : 501;
 }
 
-function valuesOf({ rawHeaders }: Pick<RequestHead, 'rawHeaders'>, name: string): string[] {
-  const values: string[] = [];
+function valuesOf(
+  { rawHeaders }: Pick<RequestHead, 'rawHeaders'>,
+  name: string,
+): readonly string[] {
+  let values: string[] | undefined;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const found = rawHeaders[index];
     // Most names differ in length already.
     if (found?.length !== name.length || found.toLowerCase() !== name) continue;
-    values.push(rawHeaders[index + 1] ?? '');
+    (values ??= []).push(rawHeaders[index + 1] ?? '');
   }
-  return values;
+  return values ?? none;
 }
+
+const none: readonly string[] = [];

@@ -96,6 +96,7 @@ function collect(
   return new Promise((resolve, reject) => {
     const chunks = new Chunks();
     let length = 0;
+    let isWhole = false;
     const onData = (chunk: Buffer): void => {
       length += chunk.length;
       const hasMemory = onBytes(chunk.length);
@@ -111,8 +112,14 @@ function collect(
       await yieldToEventLoop();
       request.resume();
     };
-    const onEnd = (): void => end(() => resolve(chunks.joined()));
-    const onClose = (): void => end(() => reject(new ClientGone()));
+    // Nothing comes after the end but `close`, which has no effect then.
+    const onEnd = (): void => {
+      isWhole = true;
+      resolve(chunks.joined());
+    };
+    const onClose = (): void => {
+      if (!isWhole) end(() => reject(new ClientGone()));
+    };
     const end = (settle: () => void): void => {
       request.off('data', onData).off('end', onEnd).off('close', onClose);
       request.resume();

@@ -14,11 +14,6 @@ export interface RequestGuardDeps {
   readonly reject: (socket: Socket) => void;
 }
 
-interface Exchange {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-}
-
 /** A connection that has sent a request, or what is none. */
 interface Connection {
   /** Requests without a response. */
@@ -27,8 +22,8 @@ interface Connection {
   idleSinceMs: number;
   /** Checks whether it has been idle for too long; absent while a request is under way. */
   timer: Timer | undefined;
-  /** The latest request and its response, while one of them is incomplete. */
-  latest: Exchange | undefined;
+  /** The latest response, while it or its request is incomplete. */
+  latest: ServerResponse | undefined;
   /** Whether it ends after a response that was sent: RFC 9112 section 9.6. */
   isEnding: boolean;
   /** What follows its requests is not valid; reported once no more requests than these are under way. */
@@ -46,6 +41,10 @@ interface Connection {
 export function guardRequests(server: Server, { clock, reject }: RequestGuardDeps): void {
   const connectionOf = trackConnections();
   const leave = createLeave(server, clock);
+  // One listener for all responses: they are many.
+  function onClose(this: ServerResponse): void {
+    leave(connectionOf(this.req.socket), this);
+  }
   const isAdmitted = (request: IncomingMessage, response: ServerResponse): boolean => {
     const { socket } = request;
     // Node emits the rest of what it has read.
@@ -59,9 +58,8 @@ export function guardRequests(server: Server, { clock, reject }: RequestGuardDep
       return false;
     }
     connection.underWay += 1;
-    const exchange = { request, response };
-    connection.latest = exchange;
-    response.once('close', () => leave(connection, exchange));
+    connection.latest = response;
+    response.on('close', onClose);
     return true;
   };
   intercept<[IncomingMessage, ServerResponse]>(
@@ -99,7 +97,7 @@ function trackConnections(): ConnectionOf {
 function createLeave(
   server: Server,
   clock: RequestGuardDeps['clock'],
-): (connection: Connection, exchange: Exchange) => void {
+): (connection: Connection, response: ServerResponse) => void {
   const endIfIdle = (socket: Socket, connection: Connection): void => {
     connection.timer = undefined;
     if (connection.underWay > 0) return;
@@ -113,13 +111,13 @@ function createLeave(
     if (leftMs <= 0) socket.destroy();
     else connection.timer = clock.after(leftMs, () => endIfIdle(socket, connection));
   };
-  return (connection, exchange) => {
-    const { socket } = exchange.request;
+  return (connection, response) => {
+    const { socket, complete } = response.req;
     connection.underWay -= 1;
-    if (connection.latest === exchange) {
-      connection.isEnding = endsConnection(exchange);
+    if (connection.latest === response) {
+      connection.isEnding = endsConnection(response);
       // An idle connection needs no memory for what it has sent.
-      if (exchange.request.complete) connection.latest = undefined;
+      if (complete) connection.latest = undefined;
     }
     connection.idleSinceMs = clock.elapsedMs();
     reportFailure(connection);
@@ -144,9 +142,9 @@ function orderErrors(server: Server, connectionOf: ConnectionOf): void {
       const connection = connectionOf(socket);
       // The parser repeats its error for each further read.
       if (connection.failure !== undefined) return;
-      const { request, response } = connection.latest ?? {};
-      const isIncomplete = request?.complete === false;
-      if (isIncomplete && response?.headersSent === true) return socket.destroySoon();
+      const { latest } = connection;
+      const isIncomplete = latest?.req.complete === false;
+      if (isIncomplete && latest.headersSent) return socket.destroySoon();
       connection.failure = { underWayMax: isIncomplete ? 1 : 0, report };
       reportFailure(connection);
     },
@@ -190,8 +188,8 @@ function reportFailure(connection: Connection): void {
 
 const reported = { underWayMax: -1, report: (): void => {} };
 
-function endsConnection({ response }: Exchange): boolean {
-  return response.headersSent && !response.shouldKeepAlive;
+function endsConnection({ headersSent, shouldKeepAlive }: ServerResponse): boolean {
+  return headersSent && !shouldKeepAlive;
 }
 
 function stopTimer(connection: Connection): void {

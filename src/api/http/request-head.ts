@@ -18,7 +18,9 @@ export interface RequestHeadDeps {
  * (RFC 9112 section 3.2.2). A target in neither form gets its 400 from {@link rejectInvalidHeads}.
  */
 export function toOriginForm(request: IncomingMessage): string {
-  const { authority, path } = partsOfTarget(request.url ?? '') ?? { path: '/' };
+  const { url = '' } = request;
+  if (url.startsWith('/')) return url;
+  const { authority, path } = partsOfTarget(url) ?? { path: '/' };
   if (authority !== undefined) request.headers.host = authority;
   return path.startsWith('/') ? path : `/${path}`;
 }
