@@ -1,11 +1,12 @@
 import type { Millis, RandomBytes } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
 import { makeSecret } from '../core/sign.ts';
-import { rotateSecret } from '../core/streams.ts';
+import { previousExpiresAt, rotateSecret } from '../core/streams.ts';
 import type { SigningSecret, Stream } from '../core/types.ts';
-import { emptyBody, streamParams } from '../schemas/schema.ts';
-import { signingSecret } from '../schemas/streams.ts';
+import { type Static, streamParams } from '../schemas/schema.ts';
+import { rotation, signingSecret } from '../schemas/streams.ts';
 import type { Store } from '../store/port/store.ts';
+import { conflict, type Problem } from './http/problem.ts';
 import { noStream, streamOf } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
 
@@ -59,30 +60,49 @@ function rotateSigningSecret(deps: SecretDeps): Operation {
     method: 'POST',
     path: '/event-streams/:id/signing-secret/rotate',
     summary: 'Rotate the signing secret of an event stream',
-    description: 'For 24 hours requests are signed with both the former and the new secret.',
+    description:
+      'For 24 hours, or `overlap_seconds`, requests are signed with both the former and the new secret. 409 while a previous secret is valid, unless `force` is true.',
     scopes: ['update:event_streams'],
-    body: { schema: emptyBody, required: false },
+    body: { schema: rotation, required: false },
     success: 200,
     response: signingSecret,
-    errors: [404],
-    handle: async ({ tenant, params, now, entry }) => {
+    errors: [404, 409],
+    handle: async ({ tenant, params, body, now, entry }) => {
       const { secret } = newSecret(deps.random, now);
+      const wanted = { secret, now, overlapMs: overlapOf(body), force: body?.force === true };
+      // Set by the callback, which the store calls once.
+      const pending: { until: Millis | undefined } = { until: undefined };
       const recording = deps.store.recording(entry(params.id));
-      const result = await recording.streams.update(tenant.id, params.id, (before) => ({
-        after: rotateSecret(before, secret, now),
-      }));
+      const result = await recording.streams.update(tenant.id, params.id, (before) => {
+        const decision = rotateSecret(before, wanted);
+        if ('refused' in decision) pending.until = decision.until;
+        return decision;
+      });
+      if (pending.until !== undefined) throw rotationPending(pending.until);
       if ('refused' in result) throw noStream();
       return { body: showSecret(result.updated, now) };
     },
   });
 }
 
-function showSecret({ signingSecrets: [newest, former] }: Stream, now: Millis): object {
-  const expiresAt = former?.expiresAt;
-  const isValid = expiresAt !== undefined && expiresAt > now;
+function overlapOf(sent: Static<typeof rotation> | undefined): number | undefined {
+  const seconds = sent?.overlap_seconds;
+  return seconds === undefined ? undefined : seconds * 1000;
+}
+
+function rotationPending(until: Millis): Problem {
+  return conflict(
+    `The previous signing secret is valid until ${formatTime(until)}. Rotate later, or end it now with {"force": true}.`,
+    'rotation_pending',
+  );
+}
+
+function showSecret(stream: Stream, now: Millis): object {
+  const [newest] = stream.signingSecrets;
+  const until = previousExpiresAt(stream, now);
   return {
     secret: newest?.secret,
     created_at: newest && formatTime(newest.createdAt),
-    ...(isValid ? { previous_expires_at: formatTime(expiresAt) } : {}),
+    ...(until === undefined ? {} : { previous_expires_at: formatTime(until) }),
   };
 }

@@ -20,7 +20,7 @@ import {
 import { usageError } from './errors.ts';
 import { pathOf } from './http/api-client.ts';
 import { writeJson } from './json.ts';
-import { listOption } from './option.ts';
+import { listOption, wholeNumberOption } from './option.ts';
 import { allStreams, findStream, streamIdOf } from './stream.ts';
 import { counted } from './terminal/progress.ts';
 import { type Column, pairLines, shortTime, tableLines } from './terminal/table.ts';
@@ -34,6 +34,12 @@ interface StreamOptions extends CommonOptions, DestinationOptions {
 interface CreateOptions extends StreamOptions {
   readonly disabled?: boolean;
   readonly startFrom?: string;
+}
+
+interface SecretOptions extends CommonOptions {
+  readonly rotate?: boolean;
+  readonly overlap?: number;
+  readonly force?: boolean;
 }
 
 /** `leat streams …` */
@@ -60,10 +66,19 @@ function addReading(streams: Command, deps: CliDeps): void {
     );
   withCommonOptions(streams.command('secret <stream>'))
     .description('print the signing secret of a stream')
-    .option('--rotate', 'create a new secret first; the old one stays valid for 24 hours')
-    .addHelpText('after', examples('leat streams secret crm', 'leat streams secret crm --rotate'))
-    .action((stream: string, options: CommonOptions & { rotate?: boolean }) =>
-      runWithApi(deps, options, (run) => showSecret(run, stream, options.rotate === true)),
+    .option('--rotate', 'create a new secret first; the former one stays valid for 24 hours')
+    .option(
+      '--overlap <seconds>',
+      'with --rotate: how long the former secret stays valid',
+      wholeNumberOption(0, 604_800),
+    )
+    .option('--force', 'with --rotate: end a secret from an earlier rotation that is still valid')
+    .addHelpText(
+      'after',
+      examples('leat streams secret crm', 'leat streams secret crm --rotate --overlap 604800'),
+    )
+    .action((stream: string, options: SecretOptions) =>
+      runWithApi(deps, options, (run) => showSecret(run, stream, options)),
     );
 }
 
@@ -202,11 +217,16 @@ async function deleteStream(run: ApiRun, stream: string, yes: boolean | undefine
   if (!json) terminal.print(`Deleted ${printable(id)}.`);
 }
 
-async function showSecret(run: ApiRun, stream: string, rotate: boolean): Promise<void> {
+async function showSecret(run: ApiRun, stream: string, options: SecretOptions): Promise<void> {
+  const { rotate, force, overlap } = options;
+  if (rotate !== true && (force ?? overlap) !== undefined) {
+    throw usageError('--force and --overlap change a rotation: add --rotate.');
+  }
   const id = await streamIdOf(run.api, stream);
   const path = pathOf`/event-streams/${id}/signing-secret`;
+  const body = { force, overlap_seconds: overlap };
   const response = rotate
-    ? await run.api.send({ method: 'POST', path: `${path}/rotate` })
+    ? await run.api.send({ method: 'POST', path: `${path}/rotate`, body })
     : await run.api.send({ method: 'GET', path });
   const { secret } = Object(response.body) as { secret?: unknown };
   show(run, response.text, () => [printable(String(secret))]);

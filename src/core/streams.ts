@@ -72,17 +72,44 @@ export function applyPatch(before: Stream, patch: StreamPatch, state: StreamStat
   return enables ? { after, resume: patch.resume ?? 'latest' } : { after };
 }
 
-/** Time for which requests are signed with the former secret too. */
-const overlapMs = dayMs;
+/** A rotation of the signing secret. */
+export interface Rotation {
+  readonly secret: string;
+  readonly now: Millis;
+  /** Time for which requests are signed with the former secret too; by default 24 hours. */
+  readonly overlapMs?: number | undefined;
+  /** Ends a secret from before the former one that is still valid. */
+  readonly force: boolean;
+}
 
-/** Returns the stream with a new signing secret; keeps one former secret, for 24 hours. */
-export function rotateSecret(before: Stream, secret: string, now: Millis): Stream {
+/** `rotation_pending`: the previous secret is valid until `until`; a receiver may rely on it. */
+export type RotationDecision =
+  { readonly after: Stream } | { readonly refused: 'rotation_pending'; readonly until: Millis };
+
+/** Adds a new signing secret; at most one former secret stays valid. */
+export function rotateSecret(
+  before: Stream,
+  { secret, now, overlapMs = dayMs, force }: Rotation,
+): RotationDecision {
+  const until = previousExpiresAt(before, now);
+  if (until !== undefined && !force) return { refused: 'rotation_pending', until };
   const newest: SigningSecret = { secret, createdAt: now, expiresAt: undefined };
-  const former = before.signingSecrets.slice(0, 1);
+  const former = overlapMs === 0 ? [] : before.signingSecrets.slice(0, 1);
   return {
-    ...before,
-    signingSecrets: [newest, ...former.map((last) => ({ ...last, expiresAt: now + overlapMs }))],
+    after: {
+      ...before,
+      signingSecrets: [newest, ...former.map((last) => ({ ...last, expiresAt: now + overlapMs }))],
+    },
   };
+}
+
+/** Returns until when the former signing secret is valid; `undefined` when none is. */
+export function previousExpiresAt(
+  { signingSecrets: [, former] }: Pick<Stream, 'signingSecrets'>,
+  now: Millis,
+): Millis | undefined {
+  const expiresAt = former?.expiresAt;
+  return expiresAt !== undefined && expiresAt > now ? expiresAt : undefined;
 }
 
 function patchTypes(

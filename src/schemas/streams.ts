@@ -153,6 +153,25 @@ export const streamPatch = component('EventStreamPatch', 'Changes of an event st
   ),
 });
 
+/** Body of a rotation. */
+export const rotation = closed(
+  {
+    force: Type.Optional(
+      Type.Boolean({
+        description: 'Whether a previous secret that is still valid ends now; without it: 409',
+      }),
+    ),
+    overlap_seconds: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 604_800,
+        description: 'Time for which the former secret stays valid, in seconds; default: 86400',
+      }),
+    ),
+  },
+  { description: 'How the secret is rotated' },
+);
+
 /** A signing secret in responses. */
 export const signingSecret = component(
   'SigningSecret',

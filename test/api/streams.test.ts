@@ -462,12 +462,55 @@ describe('the signing secret', () => {
     const now = fixture.auth.clock.now();
     assert.equal(Date.parse(rotated.previous_expires_at), now + 86_400_000);
     assert.deepEqual((await fixture.send('GET', path)).body, rotated);
-    await fixture.send('POST', `${path}/rotate`, {});
+  });
+
+  test('a second rotation is 409 while the previous secret is valid, and changes nothing', async () => {
+    const { id } = await create();
+    const path = `/event-streams/${id}/signing-secret`;
+    const rotated = (await fixture.send('POST', `${path}/rotate`)).body;
+    for (const body of [undefined, {}, { force: false }, { overlap_seconds: 60 }]) {
+      const refused = await fixture.send('POST', `${path}/rotate`, body);
+      assert.deepEqual(
+        [refused.status, refused.body],
+        [
+          409,
+          {
+            statusCode: 409,
+            error: 'Conflict',
+            message: `The previous signing secret is valid until ${rotated.previous_expires_at}. Rotate later, or end it now with {"force": true}.`,
+            errorCode: 'rotation_pending',
+          },
+        ],
+      );
+    }
+    assert.deepEqual((await fixture.send('GET', path)).body, rotated);
+  });
+
+  test('a rotation with force drops the oldest secret', async () => {
+    const { id } = await create();
+    const path = `/event-streams/${id}/signing-secret`;
+    const second = (await fixture.send('POST', `${path}/rotate`)).body;
+    const third = await fixture.send('POST', `${path}/rotate`, { force: true });
+    assert.equal(third.status, 200, third.text);
     const stored = await fixture.auth.store.streams.get(1, id);
     assert.deepEqual(
-      stored?.signingSecrets.slice(1).map(({ secret }) => secret),
-      [rotated.secret],
+      stored?.signingSecrets.map(({ secret }) => secret),
+      [third.body.secret, second.secret],
     );
+  });
+
+  test('overlap_seconds: the former secret is valid for that long, with 0 not at all', async () => {
+    const { id } = await create();
+    const path = `/event-streams/${id}/signing-secret/rotate`;
+    const rotate = async (body: Json) => (await fixture.send('POST', path, body)).body;
+    const now = fixture.auth.clock.now();
+    assert.deepEqual(Object.keys(await rotate({ overlap_seconds: 0 })), ['secret', 'created_at']);
+    const rotated = await rotate({ overlap_seconds: 604_800 });
+    assert.equal(Date.parse(rotated.previous_expires_at), now + 604_800_000);
+    assert.deepEqual(Object.keys(await rotate({ overlap_seconds: 0, force: true })), [
+      'secret',
+      'created_at',
+    ]);
   });
 
   test('a former secret that has expired is not shown', async (t) => {
@@ -482,9 +525,14 @@ describe('the signing secret', () => {
     assert.deepEqual(Object.keys(later.body), ['secret', 'created_at']);
   });
 
-  test('a rotation accepts no fields', async () => {
+  test('a rotation rejects other fields and values', async () => {
     const { id } = await create();
     const path = `/event-streams/${id}/signing-secret/rotate`;
     assertBad(await fixture.send('POST', path, { secret: 'x' }), /not allowed: secret/, 'secret');
+    assertBad(await fixture.send('POST', path, { force: 'yes' }), /boolean/, 'force');
+    for (const seconds of [-1, 604_801, 1.5, '60']) {
+      const body = { overlap_seconds: seconds };
+      assertBad(await fixture.send('POST', path, body), /./, 'overlap_seconds');
+    }
   });
 });

@@ -133,5 +133,15 @@ describe('leat streams', { concurrency: 2 }, () => {
     };
     assert.notEqual(`${secret}\n`, first.stdout);
     assert.match(expires, /^\d{4}-/);
+    const pending = await shell.leat(['streams', 'secret', id, '--rotate']);
+    assert.equal(pending.code, 5);
+    assert.match(pending.stderr, new RegExp(`is valid until ${expires}`));
+    assert.match(pending.stderr, /leat streams secret <stream> --rotate --force/);
+    const forcing = ['streams', 'secret', id, '--rotate', '--force', '--overlap', '0', '--json'];
+    const forced = JSON.parse((await shell.leat(forcing)).stdout) as object;
+    assert.deepEqual(Object.keys(forced), ['secret', 'created_at']);
+    const unrotated = await shell.leat(['streams', 'secret', id, '--force']);
+    assert.equal(unrotated.code, 2);
+    assert.match(unrotated.stderr, /add --rotate/);
   });
 });

@@ -130,18 +130,47 @@ describe('applyPatch', () => {
 });
 
 describe('rotateSecret', () => {
+  const dayMs = 86_400_000;
+  const second = { secret: 'whsec_2', now, force: false };
+  const third = { secret: 'whsec_3', now: now + 1, force: false };
+
+  function rotated(stream: Stream, rotation: Parameters<typeof rotateSecret>[1]): Stream {
+    const decision = rotateSecret(stream, rotation);
+    assert.ok('after' in decision);
+    return decision.after;
+  }
+
+  function secretsOf(stream: Stream): string[] {
+    return stream.signingSecrets.map(({ secret }) => secret);
+  }
+
   test('rotateSecret puts the new secret first and keeps the former one for 24 hours', () => {
-    assert.deepEqual(rotateSecret(before, 'whsec_2', now).signingSecrets, [
+    assert.deepEqual(rotated(before, second).signingSecrets, [
       { secret: 'whsec_2', createdAt: now, expiresAt: undefined },
-      { secret: 'whsec_1', createdAt: created, expiresAt: now + 86_400_000 },
+      { secret: 'whsec_1', createdAt: created, expiresAt: now + dayMs },
     ]);
   });
 
-  test('rotateSecret keeps two secrets at most', () => {
-    const twice = rotateSecret(rotateSecret(before, 'whsec_2', now), 'whsec_3', now + 1);
-    assert.deepEqual(
-      twice.signingSecrets.map(({ secret }) => secret),
-      ['whsec_3', 'whsec_2'],
-    );
+  test('rotateSecret keeps the former secret for the overlap', () => {
+    const [, former] = rotated(before, { ...second, overlapMs: 1000 }).signingSecrets;
+    assert.equal(former?.expiresAt, now + 1000);
+  });
+
+  test('rotateSecret without an overlap drops the former secret', () => {
+    assert.deepEqual(secretsOf(rotated(before, { ...second, overlapMs: 0 })), ['whsec_2']);
+  });
+
+  test('rotateSecret refuses a rotation while a previous secret is valid, and not later', () => {
+    const once = rotated(before, second);
+    const refused = { refused: 'rotation_pending', until: now + dayMs };
+    assert.deepEqual(rotateSecret(once, third), refused);
+    assert.deepEqual(rotateSecret(once, { ...third, now: now + dayMs - 1 }), refused);
+    const later = rotated(once, { ...third, now: now + dayMs });
+    assert.deepEqual(secretsOf(later), ['whsec_3', 'whsec_2']);
+  });
+
+  test('rotateSecret with force drops the oldest of three secrets', () => {
+    const twice = rotated(rotated(before, second), { ...third, force: true });
+    assert.deepEqual(secretsOf(twice), ['whsec_3', 'whsec_2']);
   });
 });

@@ -216,7 +216,9 @@ describe('changes while events are delivered', () => {
         });
         await expectBody(
           200,
-          leat.send('POST', `/api/v2/event-streams/${stream.id}/signing-secret/rotate`),
+          leat.send('POST', `/api/v2/event-streams/${stream.id}/signing-secret/rotate`, {
+            force: true,
+          }),
         );
       }
     })();

@@ -52,18 +52,18 @@ export function storeOf(
     simulation.note(name, `settles ${batch}: ${outcomes.join(', ')}`);
     return settled;
   };
-  type Update = Store['streams']['update'];
-  const update: Update = (tenant, id, decide) => {
+  const update: Store['streams']['update'] = (tenant, id, decide) => {
     let resume: 'latest' | 'held' | undefined;
-    const deciding: Parameters<Update>[2] = (before, present) => {
+    const deciding: typeof decide = (before, present) => {
       const decision = decide(before, present);
       resume = 'after' in decision ? decision.resume : undefined;
       return decision;
     };
-    return exclusive('update', streams.update, (result: Awaited<ReturnType<Update>>) => {
+    const updating = () => streams.update(tenant, id, deciding);
+    return exclusive('update', updating, (result) => {
       if (!('updated' in result)) return;
       oracle.updated(result.updated, { resume, isHeld: result.held !== undefined }, now());
-    })(tenant, id, deciding);
+    })();
   };
   return {
     ...sharedStore.store,

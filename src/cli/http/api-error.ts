@@ -102,6 +102,8 @@ const hints: Readonly<Record<string, string>> = {
   stream_disabled: 'Enable it first: leat streams enable <stream>',
   too_many_failures: 'Redeliver them: leat redeliver <stream>',
   too_many_streams: 'Delete one that is not needed: leat streams delete <stream>',
+  rotation_pending:
+    'Wait until then, or end the previous secret now: leat streams secret <stream> --rotate --force',
   replay_running: 'See how far it is: leat replay show <stream>',
   cursor_expired: 'Begin at the oldest retained event: leat events tail --since 1970-01-01',
   too_many_connections: 'End another pull first, or raise LEAT_SSE_MAX_CONNECTIONS.',

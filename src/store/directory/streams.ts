@@ -2,7 +2,7 @@ import type { Millis } from '../../core/clock.ts';
 import { firstSubscription, withoutPassed } from '../../core/subscription.ts';
 import type { Health, Offset, Stream, Subscription } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
-import type { StreamPage, StreamStore } from '../port/streams.ts';
+import type { ChangeRefused, StreamDecision, StreamPage, StreamStore } from '../port/streams.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
 import { reportOnce } from '../rows/broken.ts';
 import type { Run } from '../rows/runs.ts';
@@ -15,7 +15,6 @@ import {
 } from '../rows/streams.ts';
 import {
   type Changed,
-  type ChangeRefused,
   enabledAfter,
   type Enabling,
   noSwitch,
@@ -200,16 +199,16 @@ function firstCursor(cursor: Offset | undefined): Fragment {
   });
 }
 
-interface Change {
+interface Change<R extends string> {
   readonly tenant: number;
   readonly id: string;
-  readonly decide: Parameters<StreamStore['update']>[2];
+  decide(before: Stream, state: { health: Health; head: Offset }): StreamDecision<R>;
 }
 
-function* update(
+function* update<R extends string>(
   { seal, runs }: StreamDeps,
-  { tenant, id, decide }: Change,
-): Command<Changed | ChangeRefused> {
+  { tenant, id, decide }: Change<R>,
+): Command<Changed | ChangeRefused<R>> {
   const [run, now, row, head, sealing] = yield* together(
     runs.lock(tenant, id),
     runs.now(),

@@ -33,13 +33,12 @@ export interface StreamStore {
    * cursor to the head. Returns `skipped`, the number of retained matching events that enabling
    * passed over.
    */
-  update(
+  update<R extends string = never>(
     tenant: number,
     id: string,
-    decide: (before: Stream, state: { health: Health; head: Offset }) => StreamDecision,
+    decide: (before: Stream, state: { health: Health; head: Offset }) => StreamDecision<R>,
   ): Promise<
-    | { updated: Stream; skipped: number; held: 'complete' | 'pruned' | undefined }
-    | { refused: 'unknown' | 'name_taken' | 'too_many_failures'; health?: Health }
+    { updated: Stream; skipped: number; held: 'complete' | 'pruned' | undefined } | ChangeRefused<R>
   >;
   /** Removes the stream with everything that belongs to it. Returns false when there was none. */
   delete(tenant: number, id: string): Promise<boolean>;
@@ -51,8 +50,14 @@ export interface StreamStore {
   ): Promise<{ hour: Millis; delivered: number; failed: number }[]>;
 }
 
-/** The decision on a PATCH or on a rotation of the secret. */
-export type StreamDecision =
+/** Nothing was changed: there is no such stream, another one has the name, or `decide` refused it. */
+export interface ChangeRefused<R extends string> {
+  readonly refused: 'unknown' | 'name_taken' | R;
+  readonly health?: Health;
+}
+
+/** The decision on a PATCH or on a rotation of the secret; `refused` is returned to the caller. */
+export type StreamDecision<R extends string> =
   | {
       /**
        * The stream after the change; the store sets `version` and trims passed subscriptions. The
@@ -62,4 +67,4 @@ export type StreamDecision =
       /** The start position when this change enables the stream; `latest` by default. */
       readonly resume?: 'latest' | 'held' | undefined;
     }
-  | { readonly refused: 'too_many_failures' };
+  | { readonly refused: R };

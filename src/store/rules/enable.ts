@@ -1,14 +1,7 @@
 import type { Offset, Stream, Subscription } from '../../core/types.ts';
-import type { StreamStore } from '../port/streams.ts';
 import type { Run } from '../rows/runs.ts';
 
 /** The rules for changing a stream, and above all for enabling it again. */
-
-/** Why a change is refused, as the port has it. */
-export type ChangeRefused = Extract<
-  Awaited<ReturnType<StreamStore['update']>>,
-  { readonly refused: string }
->;
 
 /** A stream after a change, before the events that enabling passed over are counted. */
 export interface Changed extends Enabling {

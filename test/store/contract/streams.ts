@@ -40,7 +40,7 @@ function change(
   fields: Partial<Stream>,
   resume?: 'latest' | 'held',
 ) {
-  const decide = (before: Stream): StreamDecision => ({
+  const decide = (before: Stream): StreamDecision<never> => ({
     after: { ...before, ...fields, updatedAt: fixture.now },
     resume,
   });
