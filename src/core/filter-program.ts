@@ -1,0 +1,107 @@
+import type { Comparison } from './filter-comparisons.ts';
+import { elementsRead, isArray, isObject, type Json, type Work } from './filter-values.ts';
+import type { Slices } from './slices.ts';
+
+/** A condition that was parsed. */
+export type FilterNode =
+  | { readonly all: readonly FilterNode[] }
+  | { readonly any: readonly FilterNode[] }
+  | { readonly not: FilterNode }
+  | { readonly names: readonly string[]; readonly test: Comparison };
+
+/** One comparison, and where to continue after it. */
+interface Step {
+  readonly names: readonly string[];
+  readonly test: Comparison;
+  readonly ifTrue: Position;
+  readonly ifFalse: Position;
+}
+
+/** The index of a step, or the result. */
+export type Position = number;
+
+/** The results of an evaluation. */
+export const matching: Position = -1;
+const notMatching: Position = -2;
+
+/** Units of work of one slice: some milliseconds. */
+const workOfSlice = 200_000;
+
+/** The work of a step besides that of its comparison. */
+const workOfStep = 4;
+
+/**
+ * A condition as a list of comparisons with jumps, so that an evaluation can pause after each of them
+ * and its state is one number. The values of 64 comparisons and an event of 256 KiB can be made such
+ * that they take some 50 ms together; one comparison takes some milliseconds at most.
+ */
+export class Filter {
+  readonly #steps: readonly Step[];
+  readonly #start: Position;
+
+  constructor(node: FilterNode) {
+    const steps: Step[] = [];
+    this.#start = addSteps(steps, node, matching, notMatching);
+    this.#steps = steps;
+  }
+
+  /** Where {@link evaluate} begins. */
+  get start(): Position {
+    return this.#start;
+  }
+
+  /**
+   * Evaluates the condition from a position on, until `work` is used up. Returns {@link matching},
+   * `notMatching`, or the position to continue from.
+   */
+  evaluate(envelope: Json, from: Position, work: Work): Position {
+    let at = from;
+    while (at >= 0 && work.left > 0) {
+      const step = this.#steps[at];
+      if (step === undefined) throw new RangeError(`No step ${at} of a filter.`);
+      work.left -= workOfStep + step.names.length;
+      at = step.test(valueAt(envelope, step.names), work) ? step.ifTrue : step.ifFalse;
+    }
+    return at;
+  }
+
+  /** Returns whether an envelope matches, with pauses where that takes long. */
+  *matches(envelope: Json): Slices<boolean> {
+    let at = this.#start;
+    for (;;) {
+      at = this.evaluate(envelope, at, { left: workOfSlice });
+      if (at < 0) return at === matching;
+      yield;
+    }
+  }
+}
+
+/** Adds the steps of a node, last ones first; returns where it begins. */
+function addSteps(steps: Step[], node: FilterNode, ifTrue: Position, ifFalse: Position): Position {
+  if ('not' in node) return addSteps(steps, node.not, ifFalse, ifTrue);
+  if ('all' in node) {
+    return node.all.reduceRight((next, part) => addSteps(steps, part, next, ifFalse), ifTrue);
+  }
+  if ('any' in node) {
+    return node.any.reduceRight((next, part) => addSteps(steps, part, ifTrue, next), ifFalse);
+  }
+  steps.push({ ...node, ifTrue, ifFalse });
+  return steps.length - 1;
+}
+
+const elementIndex = /^(?:0|[1-9][0-9]{0,5})$/;
+
+/** Returns the value of a field; `undefined` when it is missing. Only own fields count. */
+function valueAt(envelope: Json, names: readonly string[]): Json | undefined {
+  let value: Json | undefined = envelope;
+  for (const name of names) {
+    if (isObject(value)) value = Object.hasOwn(value, name) ? value[name] : undefined;
+    else if (isArray(value)) value = elementAt(value, name);
+    else return undefined;
+  }
+  return value;
+}
+
+function elementAt(value: readonly Json[], name: string): Json | undefined {
+  return elementIndex.test(name) && Number(name) < elementsRead ? value[Number(name)] : undefined;
+}
