@@ -122,6 +122,8 @@ function collect(
     };
     const end = (settle: () => void): void => {
       request.off('data', onData).off('end', onEnd).off('close', onClose);
+      // The listener of errors stays, and with it what it refers to, while the connection is open.
+      chunks.clear();
       request.resume();
       settle();
     };
@@ -160,6 +162,12 @@ class Chunks {
     this.#endOpen();
     const [first = Buffer.alloc(0), ...more] = this.#whole;
     return more.length === 0 ? first : Buffer.concat(this.#whole);
+  }
+
+  clear(): void {
+    this.#whole.length = 0;
+    this.#open = Buffer.alloc(0);
+    this.#used = 0;
   }
 
   #isEmpty(): boolean {

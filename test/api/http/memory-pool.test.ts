@@ -106,13 +106,7 @@ describe('memory of request bodies', () => {
 
   test('a body in chunks of one byte takes the memory of its bytes', async (t) => {
     const fixture = await open(t);
-    setFlagsFromString('--expose-gc');
-    const collectGarbage = runInNewContext('gc') as () => void;
-    const heapBytes = (): number => {
-      collectGarbage();
-      return process.memoryUsage().heapUsed;
-    };
-    const before = heapBytes();
+    const before = memoryInUse().heapUsed;
     const chunks = 60_000;
     const sockets: Socket[] = [];
     for (let i = 0; i < 5; i += 1) {
@@ -127,8 +121,37 @@ describe('memory of request bodies', () => {
       const [peer] = await accepted;
       await waitFor('all to be read', () => peer.bytesRead > 6 * chunks);
     }
-    const bytes = heapBytes() - before;
+    const bytes = memoryInUse().heapUsed - before;
     for (const socket of sockets) socket.destroy();
     assert.ok(bytes < 20_000_000, `${bytes} bytes`);
   });
+
+  test('a connection whose body was too long does not hold what was read of it', async (t) => {
+    const fixture = await openApiFixture();
+    t.after(() => fixture.close());
+    const before = memoryInUse().arrayBuffers;
+    const chunk = `80000\r\n${'x'.repeat(0x80000)}\r\n`;
+    const sockets = Array.from({ length: 10 }, () => connect(fixture.port, '127.0.0.1'));
+    const rejected = sockets.map(async (socket) => {
+      t.after(() => socket.destroy());
+      socket.write(
+        'POST /api/v2/event-streams HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n' +
+          `content-type: application/json\r\nauthorization: Bearer ${fixture.token}\r\n\r\n`,
+      );
+      socket.write(chunk.repeat(3));
+      const [response] = (await once(socket, 'data')) as [Buffer];
+      return response.toString('latin1').slice(9, 12);
+    });
+    assert.deepEqual(new Set(await Promise.all(rejected)), new Set(['413']));
+    const bytes = (): number => memoryInUse().arrayBuffers - before;
+    await waitFor('free memory', () => bytes() < 3_000_000, { progress: () => String(bytes()) });
+    assert.ok(sockets.every((socket) => !socket.readableEnded));
+  });
 });
+
+/** Returns the memory of what is still reachable. */
+function memoryInUse(): NodeJS.MemoryUsage {
+  setFlagsFromString('--expose-gc');
+  (runInNewContext('gc') as () => void)();
+  return process.memoryUsage();
+}
