@@ -173,6 +173,8 @@ async function respond(
     line(failureLine(error));
     if (!isExpected(error) && !signal.aborted) deps.report(error, command);
   }
+  // A response does not finish after its connection has ended.
+  if (response.closed) return;
   await new Promise<void>((resolve) => {
     response.on('close', resolve);
     response.end(resolve);

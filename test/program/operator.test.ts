@@ -5,6 +5,7 @@ import { connect, createServer } from 'node:net';
 import { once } from 'node:events';
 import { dirname, join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { socketBytesMax, socketLocationOf } from '../../src/operator/socket-location.ts';
 import { readToEnd } from '../helpers/exchange.ts';
 import {
@@ -168,6 +169,21 @@ describe('the operator socket', () => {
     }
     const listed = await runLeat(['tenants', 'list'], storeEnvironment(tempStore));
     assert.match(listed.output, /^main +\S+\n$/);
+  });
+
+  test('the server stops although the client of a command has disconnected', async (t) => {
+    const { tempStore, leat } = await running(t);
+    const body = JSON.stringify({ command: 'keys rotate', args: {} });
+    // Making a key takes longer than one turn of the event loop; one of ten would be enough.
+    const sockets = Array.from({ length: 10 }, () => connect(socketOf(tempStore)));
+    for (const socket of sockets) {
+      socket.write(
+        `POST /command HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+      );
+      await setTimeout(5);
+      socket.destroy();
+    }
+    assert.equal(await leat.stop(), 0);
   });
 
   test('a store in memory has no socket', async (t) => {
