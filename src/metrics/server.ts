@@ -1,6 +1,10 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
-import { endTunnels } from '../api/http/last-response.ts';
+import {
+  type BrokenStatus,
+  createBrokenRequestListener,
+  endTunnels,
+} from '../api/http/last-response.ts';
 import { guardRequests } from '../api/http/request-guard.ts';
 import type { Clock } from '../core/clock.ts';
 import { partsOfTarget, statusOfHead } from '../core/request-head.ts';
@@ -45,6 +49,7 @@ export async function openMetricsServer(
   });
   server.setTimeout(idleMs);
   server.maxConnections = connectionsMax;
+  server.on('clientError', createBrokenRequestListener(brokenRejection, deps));
   endTunnels(server, () => tunnelRejection, deps);
   // Before a response is read, one connection could request any number of them.
   guardRequests(server, { clock: deps.clock, reject: () => {} });
@@ -64,6 +69,11 @@ export async function openMetricsServer(
 
 const tunnelRejection =
   'HTTP/1.1 405 Method Not Allowed\r\nallow: GET, HEAD\r\ncontent-length: 0\r\nconnection: close\r\n\r\n';
+
+function brokenRejection(status: BrokenStatus): string {
+  const line = `${status} ${STATUS_CODES[status]}`;
+  return `HTTP/1.1 ${line}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n`;
+}
 
 /** Concurrent requests share one body, so that many of them cost no more. */
 function sharedBody({ text }: MetricsServerDeps['metrics']): () => Promise<Buffer> {

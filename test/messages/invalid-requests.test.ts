@@ -84,6 +84,13 @@ describe('an invalid request to the message API', () => {
     assert.deepEqual((await readToEnd(api.port, `${request}nonsense\r\n\r\n`)).statuses, [200]);
   });
 
+  test('message API: the connection ends after a request for an upgrade', async () => {
+    const upgrade = get(host, 'Connection: Upgrade', 'Upgrade: h2c');
+    const { statuses, text } = await readToEnd(api.port, upgrade + get(host));
+    assert.deepEqual(statuses, [200]);
+    assert.match(text, /^connection: close\r$/im);
+  });
+
   test('message API: an unknown expectation is ignored', async () => {
     assert.equal((await exchange(api.port, get(host, 'Expect: x'))).status, 200);
   });

@@ -4,6 +4,7 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 import { systemClock } from '../../src/clock.ts';
+import { yieldToEventLoop } from '../../src/core/slices.ts';
 import { openMetricsServer } from '../../src/metrics/server.ts';
 import { exchange, messageText, readToEnd } from '../helpers/exchange.ts';
 import { invalidRequests } from '../helpers/invalid-requests.ts';
@@ -100,6 +101,18 @@ describe('the metrics server', () => {
     const tunnel = await readToEnd(port, [messageText('CONNECT x:1 HTTP/1.1', ['Host: x']), next]);
     assert.deepEqual(tunnel.statuses, [405]);
     assert.match(tunnel.text, /^allow: GET, HEAD\r$/im);
+  });
+
+  test('the metrics server responds to a scrape before it rejects what follows', async (t) => {
+    const { port } = await openFixture(t, async () => {
+      await yieldToEventLoop();
+      return 'leat_up 1\n';
+    });
+    const scrape = messageText('GET /metrics HTTP/1.1', ['Host: x']);
+    for (const [what, textFor, status] of invalidRequests) {
+      const { statuses } = await readToEnd(port, scrape + textFor('/metrics'));
+      assert.deepEqual(statuses, [200, status], what);
+    }
   });
 
   test('the metrics server creates one text for concurrent requests, and a new one for the next', async (t) => {

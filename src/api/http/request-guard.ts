@@ -51,12 +51,14 @@ export function guardRequests(server: Server, { clock, reject }: RequestGuardDep
     if (socket.destroyed) return false;
     const connection = connectionOf(socket);
     const { latest } = connection;
-    if (connection.isEnding || (latest !== undefined && endsConnection(latest))) return false;
+    if (connection.isEnding || latest?.shouldKeepAlive === false) return false;
     if (connection.underWay >= pipelinedMax) {
       reject(socket);
       socket.destroy();
       return false;
     }
+    // Leat upgrades nothing. Node then drops the bytes that follow in the same read.
+    if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
     connection.underWay += 1;
     connection.latest = response;
     response.on('close', onClose);
@@ -115,7 +117,7 @@ function createLeave(
     const { socket, complete } = response.req;
     connection.underWay -= 1;
     if (connection.latest === response) {
-      connection.isEnding = endsConnection(response);
+      connection.isEnding = !response.shouldKeepAlive;
       // An idle connection needs no memory for what it has sent.
       if (complete) connection.latest = undefined;
     }
@@ -137,14 +139,16 @@ function orderErrors(server: Server, connectionOf: ConnectionOf): void {
     server,
     'clientError',
     (listener) => (error, socket) => {
-      const report = (): void => listener(error, socket);
-      if (socket.destroyed || !isOfMessage(error)) return report();
+      if (socket.destroyed || !isOfMessage(error)) return listener(error, socket);
       const connection = connectionOf(socket);
       // The parser repeats its error for each further read.
       if (connection.failure !== undefined) return;
       const { latest } = connection;
       const isIncomplete = latest?.req.complete === false;
-      if (isIncomplete && latest.headersSent) return socket.destroySoon();
+      const report = (): void => {
+        if (isIncomplete && latest.headersSent) socket.destroySoon();
+        else listener(error, socket);
+      };
       connection.failure = { underWayMax: isIncomplete ? 1 : 0, report };
       reportFailure(connection);
     },
@@ -187,10 +191,6 @@ function reportFailure(connection: Connection): void {
 }
 
 const reported = { underWayMax: -1, report: (): void => {} };
-
-function endsConnection({ headersSent, shouldKeepAlive }: ServerResponse): boolean {
-  return headersSent && !shouldKeepAlive;
-}
 
 function stopTimer(connection: Connection): void {
   connection.timer?.cancel();

@@ -250,6 +250,22 @@ describe('requests and errors on one connection', () => {
     const rejected = messageText('POST /api/v2/events HTTP/1.1', [host, chunked], '');
     const { statuses } = await readToEnd(fixture.port, [rejected, 'nonsense\r\n\r\n']);
     assert.deepEqual(statuses, [401]);
+    // The error arrives while the response is not decided, and is reported when it was sent.
+    const list = messageText('GET /api/v2/event-streams HTTP/1.1', [host, authorization]);
+    const piped = await readToEnd(fixture.port, `${list}${rejected}nonsense\r\n\r\n`);
+    assert.deepEqual(piped.statuses, [200, 401]);
+  });
+
+  test('the connection ends after a request for an upgrade, and what follows is not served', async () => {
+    const headers = [host, 'Connection: Upgrade', 'Upgrade: h2c'];
+    const upgrade = messageText('GET /api/v2/event-streams HTTP/1.1', [...headers, authorization]);
+    const headBefore = await head();
+    for (const parts of [upgrade, upgrade + publish(), [upgrade, publish()]]) {
+      const { statuses, text } = await readToEnd(fixture.port, parts);
+      assert.deepEqual(statuses, [200]);
+      assert.match(text, /^connection: close\r$/im);
+    }
+    assert.equal(await head(), headBefore);
   });
 
   test('requests that follow a rejected one on its connection are not served', async () => {

@@ -28,6 +28,7 @@ async function open(t: TestContext, respond: RequestListener): Promise<Guarded> 
     counts.handled += 1;
     respond(received, response);
   });
+  server.on('clientError', (_error, socket) => socket.destroy());
   guardConnections(server, {
     rule: { maxConnectionsPerAddress: 100, trustProxy: [] },
     clock,
@@ -173,5 +174,46 @@ describe('pipelined requests', () => {
     assert.equal(guarded.rejected(), 1);
     assert.equal(other.socket.destroyed, false);
     other.socket.destroy();
+  });
+});
+
+describe('a body that becomes invalid', () => {
+  const broken =
+    'POST /last HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n';
+
+  test('earlier requests get their responses although its request has one already', async (t) => {
+    const pending: ServerResponse[] = [];
+    const guarded = await open(t, ({ url }, response) => {
+      if (url === '/last') response.end();
+      else pending.push(response);
+    });
+    const { socket, responses } = await dial(guarded.server);
+    const ended = closed(socket);
+    socket.write(request.repeat(2) + broken);
+    await waitFor('all requests', () => guarded.handled() === 3);
+    for (const response of pending) response.end();
+    await ended;
+    assert.equal(responses(), 3);
+  });
+});
+
+describe('a request for an upgrade', () => {
+  const upgrade = 'GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n';
+
+  test('nothing that follows it is served before its response either', async (t) => {
+    const pending: ServerResponse[] = [];
+    const guarded = await open(t, (_request, response) => pending.push(response));
+    const { socket, responses } = await dial(guarded.server);
+    const ended = closed(socket);
+    socket.write(request + upgrade);
+    await waitFor('both requests', () => guarded.handled() === 2);
+    const [peer] = pending.map((response) => response.req.socket);
+    const before = peer?.bytesRead ?? 0;
+    socket.write(request);
+    await waitFor('the next request to be read', () => (peer?.bytesRead ?? 0) > before);
+    for (const response of pending) response.end();
+    await ended;
+    assert.equal(responses(), 2);
+    assert.equal(guarded.handled(), 2);
   });
 });
