@@ -53,7 +53,7 @@ type AuthorizationSent = DestinationSent['configuration']['webhook_authorization
 function authorizationOf(sent: AuthorizationSent): AuthorizationPatch {
   if (sent.method !== 'custom_header') return sent;
   const { method, header_key: headerKey, header_value: headerValue } = sent;
-  if (isReserved(headerKey)) {
+  if (isReservedHeader(headerKey)) {
     const at = 'destination.configuration.webhook_authorization.header_key';
     throw badBody(`Header not allowed: ${quoted(headerKey)}`, at, 'Name of the header');
   }
@@ -61,7 +61,7 @@ function authorizationOf(sent: AuthorizationSent): AuthorizationPatch {
 }
 
 /** Returns whether a header is set by deliveries or belongs to the connection. */
-function isReserved(headerKey: string): boolean {
+export function isReservedHeader(headerKey: string): boolean {
   const name = headerKey.toLowerCase();
   return reserved.has(name) || name.startsWith('proxy-');
 }
@@ -73,6 +73,7 @@ const reserved = new Set([
   'webhook-id',
   'webhook-timestamp',
   'webhook-signature',
+  'webhook-key-id',
   'traceparent',
   'host',
   'connection',

@@ -20,6 +20,8 @@ export interface ApiSettings {
   blockedLiteral(hostname: string): string | undefined;
   /** LEAT_MAX_STREAMS, per tenant. */
   readonly maxStreams: number;
+  /** LEAT_STREAM_CONCURRENCY: attempts at once of one stream. */
+  readonly streamConcurrency: number;
   /** LEAT_DISABLE_TOTAL: number of open failures at which a stream cannot be enabled. */
   readonly disableTotal: number;
   /** LEAT_RATE_LIMIT_BURST and LEAT_RATE_LIMIT_PER_SECOND, per client and per remote address. */

@@ -3,7 +3,13 @@ import { formatTime, parseTime } from '../core/date.ts';
 import { makeId } from '../core/ids.ts';
 import { parseOffset } from '../core/offset.ts';
 import { mapInSlices } from '../core/slices.ts';
-import { applyPatch, type StreamPatch, type StreamState, withSecret } from '../core/streams.ts';
+import {
+  applyPatch,
+  headerTaken,
+  type StreamPatch,
+  type StreamState,
+  withSecret,
+} from '../core/streams.ts';
 import { typesNow } from '../core/subscription.ts';
 import type { Destination, Offset, Stream } from '../core/types.ts';
 import { compile, streamId, streamParams } from '../schemas/schema.ts';
@@ -19,6 +25,7 @@ import {
   type StreamShown,
 } from '../schemas/streams.ts';
 import type { Store } from '../store/port/store.ts';
+import { deliveryOptionsOf, showDeliveryOptions } from './delivery-options.ts';
 import { destinationOf, secretField, showDestination } from './destination.ts';
 import type { Log } from '../core/log.ts';
 import { type OperationResponse, type Call, type Operation, operation } from './operation.ts';
@@ -37,7 +44,12 @@ export interface StreamDeps {
   readonly log: Pick<Log, 'warn'>;
   readonly settings: Pick<
     ApiSettings,
-    'allowHttpEndpoints' | 'blockedLiteral' | 'maxStreams' | 'disableTotal' | 'limits'
+    | 'allowHttpEndpoints'
+    | 'blockedLiteral'
+    | 'maxStreams'
+    | 'disableTotal'
+    | 'streamConcurrency'
+    | 'limits'
   >;
 }
 
@@ -97,6 +109,10 @@ function createStream(deps: StreamDeps): Operation {
     handle: async ({ tenant, body, now, entry }) => {
       const cursor = await startOf(deps.store.log, tenant.id, body.start_from);
       const id = makeId('est_', now, deps.random);
+      const destination = newDestination(body.destination, deps);
+      const delivery = body.delivery && deliveryOptionsOf(body.delivery, deps.settings);
+      const taken = headerTaken(delivery, destination.authorization);
+      if (taken !== undefined) throw takenHeader(taken);
       const result = await deps.store.recording(entry(id)).streams.create(
         {
           tenant: tenant.id,
@@ -105,7 +121,8 @@ function createStream(deps: StreamDeps): Operation {
           status: body.status ?? 'enabled',
           types: typesOf(body.subscriptions) ?? [],
           cursor,
-          destination: newDestination(body.destination, deps),
+          destination,
+          delivery,
           signingSecrets: [newSecret(deps.random, now)],
           createdAt: now,
           updatedAt: now,
@@ -181,18 +198,21 @@ async function patchStream(
   const { store, log, settings } = deps;
   const patch = patchOf(body, settings);
   // Set by the callback, which the store calls once.
-  const decided = { enables: false, secretMissing: false };
+  const decided: { enables: boolean; invalid: Problem | undefined } = {
+    enables: false,
+    invalid: undefined,
+  };
   const recording = store.recording(entry(params.id));
   const result = await recording.streams.update(tenant.id, params.id, (before, state) => {
     const decision = applyPatch(before, patch, stateOf(state, settings, now));
     decided.enables = before.status === 'disabled' && patch.status === 'enabled';
-    decided.secretMissing = 'refused' in decision && decision.refused === 'secret_missing';
     if ('after' in decision) return decision;
-    return decision.refused === 'too_many_failures'
-      ? { refused: decision.refused }
-      : { after: before };
+    if (decision.refused === 'too_many_failures') return { refused: decision.refused };
+    decided.invalid =
+      decision.refused === 'secret_missing' ? secretMissing(patch) : takenHeader(decision.header);
+    return { after: before };
   });
-  if (decided.secretMissing) throw secretMissing(patch);
+  if (decided.invalid !== undefined) throw decided.invalid;
   if ('refused' in result) {
     throw result.refused === 'too_many_failures'
       ? tooManyFailures(result.health?.total ?? 0, settings.disableTotal)
@@ -237,6 +257,7 @@ function showStream(shown: Stream): StreamShown {
     created_at: formatTime(shown.createdAt),
     updated_at: formatTime(shown.updatedAt),
     destination: showDestination(shown.destination),
+    ...(shown.delivery === undefined ? {} : { delivery: showDeliveryOptions(shown.delivery) }),
   };
 }
 
@@ -255,7 +276,8 @@ function patchOf(sent: StreamPatchSent, settings: StreamDeps['settings']): Strea
   }
   const { name, status, resume } = sent;
   const destination = sent.destination && destinationOf(sent.destination, settings);
-  return { name, status, resume, destination, types: typesOf(sent.subscriptions) };
+  const delivery = sent.delivery && (deliveryOptionsOf(sent.delivery, settings) ?? null);
+  return { name, status, resume, destination, delivery, types: typesOf(sent.subscriptions) };
 }
 
 function typesOf(
@@ -274,6 +296,11 @@ function stateOf(
 
 const conflicts = {
   unknown: noStream,
+  older_nodes: () =>
+    conflict(
+      'Nodes of an older version are running, which would not heed the options of delivery. Update all nodes, then repeat the request.',
+      'older_nodes',
+    ),
   name_taken: () => conflict('Event stream name already in use.', 'stream_name_in_use'),
   too_many: () =>
     conflict('You have reached the maximum number of event streams.', 'too_many_streams'),
@@ -284,6 +311,11 @@ function tooManyFailures(total: number, limit: number): Problem {
     `The event stream has ${total} failed deliveries. Redeliver failed events until fewer than ${limit} remain, then enable it again.`,
     'too_many_failures',
   );
+}
+
+function takenHeader(name: string): Problem {
+  const reason = `Header not allowed: ${quoted(name)} (the authorization of the destination sends it)`;
+  return badBody(reason, `delivery.headers.${name}`, 'Headers of every request, by name');
 }
 
 function secretMissing({ destination }: StreamPatch): Problem {

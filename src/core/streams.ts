@@ -2,6 +2,7 @@ import type { Millis } from './clock.ts';
 import { sameTypes, typesNow, withTypes } from './subscription.ts';
 import type {
   Authorization,
+  DeliveryOptions,
   Destination,
   Health,
   Offset,
@@ -17,6 +18,8 @@ export interface StreamPatch {
   readonly status?: StreamStatus | undefined;
   readonly types?: readonly string[] | undefined;
   readonly destination?: DestinationPatch | undefined;
+  /** Replaces all options; null removes them. */
+  readonly delivery?: DeliveryOptions | null | undefined;
   /** Where delivery resumes when the change enables the stream. */
   readonly resume?: 'latest' | 'held' | undefined;
 }
@@ -52,7 +55,9 @@ export type PatchDecision =
   | { readonly after: Stream; readonly resume?: 'latest' | 'held' | undefined }
   | { readonly refused: 'too_many_failures' }
   /** The destination changes, so its secret has to be sent again. */
-  | { readonly refused: 'secret_missing' };
+  | { readonly refused: 'secret_missing' }
+  /** The header of this name would be sent twice. */
+  | { readonly refused: 'header_taken'; readonly header: string };
 
 /** Applies a PATCH, all of it or nothing (docs/http-api.md#update-an-event-stream). */
 export function applyPatch(before: Stream, patch: StreamPatch, state: StreamState): PatchDecision {
@@ -60,16 +65,30 @@ export function applyPatch(before: Stream, patch: StreamPatch, state: StreamStat
   if (enables && state.health.total >= state.totalLimit) return { refused: 'too_many_failures' };
   const destination = patchDestination(before.destination, patch.destination);
   if (destination === undefined) return { refused: 'secret_missing' };
+  const delivery = patch.delivery === undefined ? before.delivery : (patch.delivery ?? undefined);
+  const header = headerTaken(delivery, destination.authorization);
+  if (header !== undefined) return { refused: 'header_taken', header };
   const after: Stream = {
     ...before,
     name: patch.name ?? before.name,
     status: patch.status ?? before.status,
     subscriptions: patchTypes(before, patch.types, state.head),
     destination,
+    delivery,
     updatedAt: state.now,
   };
   if (!differs(before, after)) return { after: before };
   return enables ? { after, resume: patch.resume ?? 'latest' } : { after };
+}
+
+/** Returns the name of the header of the options that the authorization uses too, if there is one. */
+export function headerTaken(
+  delivery: DeliveryOptions | undefined,
+  authorization: Pick<Authorization, 'method'> & { readonly headerKey?: string },
+): string | undefined {
+  const { headerKey = 'authorization' } = authorization;
+  const names = Object.keys(delivery?.headers ?? {});
+  return names.find((name) => name.toLowerCase() === headerKey.toLowerCase());
 }
 
 /** A rotation of the signing secret. */
@@ -161,6 +180,7 @@ function differs(before: Stream, after: Stream): boolean {
     before.name !== after.name ||
     before.status !== after.status ||
     before.subscriptions !== after.subscriptions ||
+    JSON.stringify(before.delivery) !== JSON.stringify(after.delivery) ||
     !sameDestination(before.destination, after.destination)
   );
 }

@@ -68,6 +68,8 @@ export interface Stream {
   /** Oldest first; more than one while the cursor has not passed the offset of a change. */
   readonly subscriptions: readonly Subscription[];
   readonly destination: Destination;
+  /** Absent where nothing is set. */
+  readonly delivery?: DeliveryOptions | undefined;
   /** Newest first, one or two. */
   readonly signingSecrets: readonly SigningSecret[];
   /** Rises with every change. */
@@ -94,6 +96,16 @@ export type Authorization =
   | { readonly method: 'basic'; readonly username: string; readonly password: string }
   | { readonly method: 'bearer'; readonly token: string }
   | { readonly method: 'custom_header'; readonly headerKey: string; readonly headerValue: string };
+
+/** How events are delivered to one stream; an absent field has its default. */
+export interface DeliveryOptions {
+  /** Headers of every attempt; not secret. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Attempts at once, instead of LEAT_STREAM_CONCURRENCY. */
+  readonly concurrency?: number | undefined;
+  /** Timeout of an attempt, instead of LEAT_ATTEMPT_TIMEOUT_MS. */
+  readonly timeoutMs?: number | undefined;
+}
 
 export interface SigningSecret {
   /** `whsec_` and the base64 of 32 bytes (Standard Webhooks). */

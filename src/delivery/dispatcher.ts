@@ -68,14 +68,12 @@ class NodeDispatcher implements Dispatcher {
 
   async run(signal: AbortSignal): Promise<void> {
     const { clock, settings, store } = this.#deps;
-    /**
-     * Longer than attempts and their settling take: exceeded only while the store is unavailable.
-     */
-    const drainMsMax = settings.attemptTimeoutMs + settings.leaseGraceMs;
     const tooLate = Promise.withResolvers<void>();
     let timer: Timer | undefined;
     const bound = (): void => {
-      timer = clock.after(drainMsMax, tooLate.resolve);
+      // Longer than attempts and their settling take: passes only while the store is unavailable.
+      const attemptMs = this.#incarnation?.timeoutMs() ?? settings.attemptTimeoutMs;
+      timer = clock.after(attemptMs + settings.leaseGraceMs, tooLate.resolve);
     };
     signal.addEventListener('abort', bound);
     if (signal.aborted) bound();

@@ -216,6 +216,16 @@ export class Incarnation {
     };
   }
 
+  /** The longest timeout of an attempt of its streams. */
+  timeoutMs(): number {
+    const { attemptTimeoutMs } = this.#deps.settings;
+    const runners = this.#ownership.runners.values();
+    return runners.reduce(
+      (longest, { stream }) => Math.max(longest, stream.delivery?.timeoutMs ?? 0),
+      attemptTimeoutMs,
+    );
+  }
+
   /** The backlog of each enabled stream. */
   backlogs(): Iterable<Backlog> {
     const runners = this.#ownership.runners.values();

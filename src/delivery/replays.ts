@@ -117,7 +117,7 @@ class FairReplays implements Replays {
     const { replay } = runner;
     const take = runner.freeReplaySlots(settings);
     if (this.#isClosed || take <= 0 || replay === undefined) return false;
-    const waitingMax = replaySlots(runner.pace.slots(settings));
+    const waitingMax = replaySlots(runner.slots(settings));
     const request: MaterializeRequest = { ...runner.cursorUpdate(), replay, take, waitingMax };
     let tries = 0;
     const result = await storeRetry.run(() => {

@@ -11,6 +11,8 @@ export interface RequestTemplate {
   readonly origin: string;
   readonly path: string;
   readonly headers: readonly string[];
+  /** `undefined` for the default. */
+  readonly timeoutMs: number | undefined;
   /** Newest first. */
   readonly keys: readonly SigningKey[];
   /** Removed from error messages. */
@@ -26,17 +28,22 @@ interface SigningKey {
 
 /** Builds the template; done once per version of a stream. */
 export function requestTemplateOf(
-  { id, tenant, destination, signingSecrets }: Stream,
+  { id, tenant, destination, delivery, signingSecrets }: Stream,
   settings: Pick<DeliverySettings, 'userAgent' | 'attributePrefix'>,
 ): RequestTemplate {
   const { origin, pathname, search } = new URL(destination.endpoint);
   const { header, secrets } = credentialsOf(destination.authorization);
   const { userAgent, attributePrefix } = settings;
+  const own = Object.entries(delivery?.headers ?? {}).flatMap(([name, value]) => [
+    name,
+    headerText(value),
+  ]);
   return {
     tenant,
     origin,
     path: `${pathname}${search}`,
-    headers: ['content-type', 'application/json', 'user-agent', userAgent, ...header],
+    headers: ['content-type', 'application/json', 'user-agent', userAgent, ...header, ...own],
+    timeoutMs: delivery?.timeoutMs,
     keys: signingSecrets.map(({ secret, expiresAt }) => ({ key: decodeSecret(secret), expiresAt })),
     secrets: [...secrets, ...signingSecrets.map(({ secret }) => secret)],
     stream: id,
@@ -65,7 +72,8 @@ export function prepareRequest(
   const signed = ['webhook-id', event.id, 'webhook-timestamp', `${seconds}`];
   const headers = [...template.headers, ...signed, 'webhook-signature', signature];
   if (event.trace !== undefined) headers.push('traceparent', event.trace);
-  return { tenant: template.tenant, origin: template.origin, path: template.path, headers, body };
+  const { tenant, origin, path, timeoutMs } = template;
+  return { tenant, origin, path, timeoutMs, headers, body };
 }
 
 interface Credentials {

@@ -183,18 +183,26 @@ export class Runner {
   }
 
   /** Returns the kind of its next attempt; `undefined` when there is none or it may not begin. */
-  nextWork(settings: RunnerLimits): Work | undefined {
+  nextWork(limits: RunnerLimits): Work | undefined {
     if (this.state !== 'active' || this.leaving || this.isBackingOff) return undefined;
     return nextWork(
       {
-        freshWaits: this.queue.length > 0 && this.takesFresh(settings),
+        freshWaits: this.queue.length > 0 && this.takesFresh(limits),
         dueWaits: this.dueWaits,
         freshInFlight: this.freshInFlight,
         dueInFlight: this.dueInFlight,
         last: this.last,
       },
-      this.pace.slots(settings),
+      this.slots(limits),
     );
+  }
+
+  /** Returns how many attempts may be under way at once. */
+  slots(limits: PaceLimits): number {
+    const { concurrency } = this.stream.delivery ?? {};
+    return concurrency === undefined
+      ? this.pace.slots(limits)
+      : Math.min(concurrency, this.pace.slots(limits));
   }
 
   /** Bytes of the next event's body. */
@@ -229,7 +237,7 @@ export class Runner {
     const hasWork = !this.following || this.queue.length > 0 || this.dueWaits;
     const isMixed = this.pendingReplay !== this.replay && this.replayPending > 0;
     if (this.replay === undefined || !mayBegin || !this.enabled || hasWork || isMixed) return 0;
-    const slots = this.pace.slots(limits);
+    const slots = this.slots(limits);
     return Math.min(slots - this.inFlight, replaySlots(slots) - this.replayPending);
   }
 

@@ -163,7 +163,8 @@ class WebhookSender implements Sender {
   #becameSlow(attempt: InFlightAttempt): void {
     const { scheduler, settings } = this.#deps;
     attempt.isSlow = true;
-    attempt.runner.pace.becameSlow(settings.attemptTimeoutMs);
+    const { pace, stream } = attempt.runner;
+    pace.becameSlow(stream.delivery?.timeoutMs ?? settings.attemptTimeoutMs);
     scheduler.markSlow(attempt.slot);
     if (attempt.fresh && !attempt.settled) this.#park(attempt);
   }
@@ -171,7 +172,10 @@ class WebhookSender implements Sender {
   #park(attempt: InFlightAttempt): void {
     const { clock, settings, settler } = this.#deps;
     const { runner, event, kind, hasRow, startedMs } = attempt;
-    const leaseMs = Math.max(0, startedMs + leaseMsOf(settings) - clock.elapsedMs());
+    const leaseMs = Math.max(
+      0,
+      startedMs + leaseMsOf(settings, runner.stream.delivery) - clock.elapsedMs(),
+    );
     attempt.hasRow = true;
     runner.window.settle(attempt);
     settler.add(runner, {

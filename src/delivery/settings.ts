@@ -1,5 +1,5 @@
 import { retryAfterMaxMs } from '../core/retry.ts';
-import type { HealthLimits } from '../core/types.ts';
+import type { DeliveryOptions, HealthLimits } from '../core/types.ts';
 
 /**
  * Every number the dispatcher goes by; the defaults and constants are in `settings/delivery.ts`.
@@ -59,25 +59,25 @@ export interface DeliverySettings {
   readonly pollMs: number;
 }
 
-/** Returns the lease of a row whose attempt is under way: longer than attempts last. */
-export function leaseMsOf({
-  attemptTimeoutMs,
-  leaseGraceMs,
-}: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs'>): number {
-  return attemptTimeoutMs + leaseGraceMs;
+/** Returns the lease of a row whose attempt is under way: longer than attempts of its stream last. */
+export function leaseMsOf(
+  { attemptTimeoutMs, leaseGraceMs }: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs'>,
+  delivery: DeliveryOptions | undefined,
+): number {
+  return (delivery?.timeoutMs ?? attemptTimeoutMs) + leaseGraceMs;
 }
 
 /** The clock of a store may be set back by this much without making a wait too long. */
 const setBackMs = 60_000;
 
 /**
- * Returns the longest wait of a row with these settings, for a retry or for the end of an attempt.
- * A row that waits longer was written while the clock of the store was ahead, or with other
- * settings.
+ * Returns the longest wait of a row of a stream, for a retry or for the end of an attempt. A row that
+ * waits longer was written while the clock of the store was ahead, or with other settings.
  */
 export function longestWaitMs(
   settings: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'>,
+  delivery: DeliveryOptions | undefined,
 ): number {
-  const waits = [leaseMsOf(settings), retryAfterMaxMs, ...settings.retryDelaysMs];
+  const waits = [leaseMsOf(settings, delivery), retryAfterMaxMs, ...settings.retryDelaysMs];
   return Math.max(...waits) + setBackMs;
 }

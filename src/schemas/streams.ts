@@ -1,4 +1,5 @@
 import { Type, type Static, type TSchema } from 'typebox';
+import { deliveryOptions } from './delivery-options.ts';
 import { closed, component, eventType, next, pageQuery, streamId, time } from './schema.ts';
 
 const status = Type.Union([Type.Literal('enabled'), Type.Literal('disabled')], {
@@ -109,6 +110,7 @@ export const stream = component('EventStream', 'An event stream', {
   created_at: time,
   updated_at: time,
   destination: destination(authorizationShown),
+  delivery: Type.Optional(deliveryOptions),
 });
 
 /** Query of the list. */
@@ -124,6 +126,7 @@ export const startFromText =
 /** Body of a create. */
 export const streamCreate = component('EventStreamCreate', 'A new event stream', {
   destination: destination(authorizationSent),
+  delivery: Type.Optional(deliveryOptions),
   name: Type.Optional(name),
   subscriptions: Type.Optional(
     Type.Array(subscription, {
@@ -141,6 +144,11 @@ export const streamCreate = component('EventStreamCreate', 'A new event stream',
 /** Body of an update: any subset. */
 export const streamPatch = component('EventStreamPatch', 'Changes of an event stream', {
   destination: Type.Optional(destination(authorizationPatch)),
+  delivery: Type.Optional(
+    Type.Union([deliveryOptions, Type.Null()], {
+      description: 'Replaces all options of delivery; null removes them',
+    }),
+  ),
   name: Type.Optional(name),
   subscriptions: Type.Optional(
     Type.Array(subscription, { maxItems: subscriptionsMax, description: subscriptionsText }),

@@ -78,6 +78,7 @@ const generous: ApiSettings = {
   blockedLiteral: (hostname) => (hostname === '127.0.0.1' ? hostname : undefined),
   maxStreams: 10_000,
   disableTotal: 5000,
+  streamConcurrency: 64,
   rateLimitBurst: 1_000_000,
   rateLimitPerSecond: 1_000_000,
   tenantRateBurst: 1_000_000,

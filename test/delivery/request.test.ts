@@ -55,6 +55,15 @@ describe('prepareRequest', () => {
     });
   }
 
+  test('headers of the stream are sent after those of its authorization, as UTF-8', () => {
+    const headers = { 'X-Environment': 'test', 'X-Name': 'clé' };
+    const template = requestTemplateOf(streamOf({ delivery: { headers } }), settings);
+    const request = prepareRequest(template, event, now);
+    assert.equal(headerOf(request, 'X-Environment'), 'test');
+    assert.equal(headerOf(request, 'X-Name'), 'cl\u00c3\u00a9');
+    assert.equal(headerOf(request, 'authorization'), 'Bearer kept-secret');
+  });
+
   test('the secrets of a custom header are its value and, after a scheme, the credentials alone', () => {
     const secretsOf = (headerValue: string): readonly string[] =>
       requestTemplateOf(

@@ -143,8 +143,8 @@ export const postgresMutants: readonly Mutant[] = [
   {
     name: 'PostgreSQL: claimed rows that stay due',
     file: 'store/postgres/due.ts',
-    before: `update deliveries set state = 'parked', due_at = \${leaseUntil}`,
-    after: `update deliveries set state = 'parked', due_at = least(due_at, \${leaseUntil})`,
+    before: `update deliveries d set state = 'parked', due_at = u.until`,
+    after: `update deliveries d set state = 'parked', due_at = least(d.due_at, u.until)`,
     killedBy: contract(
       'claimDue: a claimed row is due again when its lease has ended, with the same attempt',
     ),

@@ -114,8 +114,8 @@ export function createOperator(
           (before, { health, head }) => {
             const decision = applyPatch(before, change, { health, head, totalLimit, now });
             if (!('refused' in decision)) return decision;
-            if (decision.refused === 'secret_missing') throw new Error('every move has its secret');
-            return { refused: decision.refused };
+            if (decision.refused === 'too_many_failures') return { refused: decision.refused };
+            throw new Error(`every move is valid, but: ${decision.refused}`);
           },
         );
         if ('updated' in result) await isSeen(process, stream, result.updated.version);

@@ -109,8 +109,8 @@ export function storeOf(
       addTest: exclusive('addTest', deliveries.addTest, (result, _, stream, event) => {
         if (result === 'accepted') oracle.results.tested(stream, event.id, now());
       }),
-      claimDue: exclusive('claimDue', deliveries.claimDue, (results, requests, rules) => {
-        oracle.results.claimedDue(requests, now(), rules, results);
+      claimDue: exclusive('claimDue', deliveries.claimDue, (results, requests) => {
+        oracle.results.claimedDue(requests, now(), results);
         const rows = results.flatMap(({ rows: taken }) => taken.map(({ event }) => event.id));
         if (rows.length > 0)
           simulation.note(name, `claims rows: ${rows.map(simulation.label).join(', ')}`);

@@ -1,10 +1,5 @@
 import type { Health, HealthLimits, Node } from '../../src/core/types.ts';
-import type {
-  DeliveryStore,
-  DueRows,
-  DueRequest,
-  DueRules,
-} from '../../src/store/port/deliveries.ts';
+import type { DeliveryStore, DueRows, DueRequest } from '../../src/store/port/deliveries.ts';
 import type { SettledStream, Settlement } from '../../src/store/port/settlement.ts';
 import * as model from '../store/contract/model.ts';
 import { type OracleCore, processOf } from './oracle-core.ts';
@@ -133,12 +128,7 @@ export class Results {
     }
   }
 
-  claimedDue(
-    requests: readonly DueRequest[],
-    now: number,
-    rules: DueRules,
-    returned: readonly DueRows[],
-  ): void {
+  claimedDue(requests: readonly DueRequest[], now: number, returned: readonly DueRows[]): void {
     requests.forEach((request, index) => {
       const stream = this.#core.streams.get(request.stream);
       const rows = returned[index]?.rows ?? [];
@@ -148,7 +138,7 @@ export class Results {
           this.#core.violate('owner', `a former owner got rows of ${stream.label}`);
         return;
       }
-      const { taken } = model.claimDue(stream.counts, now, rules, request.take);
+      const { taken } = model.claimDue(stream.counts, now, request, request.take);
       const got = rows.map(({ event }) => event.id);
       for (const { event, kind, attempt } of rows) {
         stream.handedOut.set(event.id, kind);

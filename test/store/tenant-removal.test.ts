@@ -98,10 +98,9 @@ async function fill(store: Store, tenant: number): Promise<void> {
   await fixture.settle(owned, { cursor: second.offset, outcomes });
   const { id, type, time, body } = newEvent();
   await store.deliveries.addTest(tenant, stream, { id, type, time, body });
-  const [due] = await store.deliveries.claimDue(
-    [{ tenant, stream, epoch: owned.epoch, take: 1 }],
-    dueRules,
-  );
+  const [due] = await store.deliveries.claimDue([
+    { tenant, stream, epoch: owned.epoch, take: 1, ...dueRules },
+  ]);
   const [row] = due?.rows ?? [];
   assert.ok(row);
   await fixture.settle(owned, {

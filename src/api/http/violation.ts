@@ -14,8 +14,10 @@ export interface Schema {
   readonly type?: string;
   readonly description?: string;
   readonly properties?: Readonly<Record<string, Schema>>;
-  readonly required?: readonly string[];
+  readonly required?: readonly string[] | undefined;
   readonly additionalProperties?: boolean | Schema;
+  /** Of an object with any names: one pattern that every name fits. */
+  readonly patternProperties?: Readonly<Record<string, Schema>>;
   readonly items?: Schema;
   readonly anyOf?: readonly Schema[];
   /** Only as a schema that no value fits. */
@@ -126,7 +128,8 @@ function fieldViolation(
   value: Readonly<Record<string, unknown>>,
   property: string,
 ): Violation | undefined {
-  const { properties = {}, required = [], additionalProperties } = schema;
+  const { properties = {}, required = [], additionalProperties, patternProperties = {} } = schema;
+  const [ofAnyName] = Object.values(patternProperties);
   const known = (name: string): Schema | undefined =>
     Object.hasOwn(properties, name) ? properties[name] : undefined;
   const missing = required.find((name) => !Object.hasOwn(value, name));
@@ -137,7 +140,9 @@ function fieldViolation(
   }
   for (const [name, field] of Object.entries(value)) {
     const of =
-      known(name) ?? (typeof additionalProperties === 'object' ? additionalProperties : undefined);
+      known(name) ??
+      ofAnyName ??
+      (typeof additionalProperties === 'object' ? additionalProperties : undefined);
     if (of === undefined && additionalProperties === false) {
       const reason = `Additional properties not allowed: ${quoted(name)}`;
       return { reason, property: join(property, name), description: 'Unknown member' };

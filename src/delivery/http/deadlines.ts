@@ -72,3 +72,32 @@ export function createDeadlines<T extends object>(deps: DeadlinesDeps<T>): Deadl
     close: () => timer?.cancel(),
   };
 }
+
+/** The deadlines of items with different time limits: one {@link Deadlines} for each limit. */
+export class Timeouts<T extends object> {
+  readonly #clock: Clock;
+  readonly #passed: (item: T) => void;
+  readonly #byLimit = new Map<number, Deadlines<T>>();
+
+  constructor(clock: Clock, passed: (item: T) => void) {
+    this.#clock = clock;
+    this.#passed = passed;
+  }
+
+  /** Returns the deadlines of items with this time limit. */
+  of(afterMs: number): Deadlines<T> {
+    const known = this.#byLimit.get(afterMs);
+    if (known !== undefined) return known;
+    const created = createDeadlines({ clock: this.#clock, afterMs, passed: this.#passed });
+    this.#byLimit.set(afterMs, created);
+    return created;
+  }
+
+  items(): readonly T[] {
+    return [...this.#byLimit.values()].flatMap((deadlines) => deadlines.items());
+  }
+
+  close(): void {
+    for (const deadlines of this.#byLimit.values()) deadlines.close();
+  }
+}

@@ -3,7 +3,7 @@ import { Client } from 'undici';
 import type { Clock } from '../../core/clock.ts';
 import type { AttemptResult } from '../../core/retry.ts';
 import { createConnect, type Connect, type Connected, type ConnectTarget } from './connect.ts';
-import { createDeadlines } from './deadlines.ts';
+import { Timeouts } from './deadlines.ts';
 import type { EgressRule } from './egress.ts';
 import { Exchange, type ExchangeConnection } from './exchange.ts';
 import { createConnectionPool, type Connection, type ConnectionPool } from './connection-pool.ts';
@@ -20,6 +20,8 @@ export interface WebhookRequest {
   readonly path: string;
   /** Name, value, name, value, …; without `Host`, `Connection` and `Content-Length`. */
   readonly headers: string[];
+  /** Instead of {@link TransportDeps.timeoutMs}. */
+  readonly timeoutMs?: number | undefined;
   readonly body: string;
 }
 
@@ -98,11 +100,7 @@ export interface TransportDeps {
 export function createTransport(deps: TransportDeps): HttpTransport {
   const { clock, names, bodyBytesMax, textBytesMax } = deps;
   const connect = createConnect(deps);
-  const deadlines = createDeadlines<Exchange>({
-    clock,
-    afterMs: deps.timeoutMs,
-    passed: (exchange) => exchange.cutOff('timeout'),
-  });
+  const timeouts = new Timeouts<Exchange>(clock, (exchange) => exchange.cutOff('timeout'));
   const lookup: Lookup = (tenant, name, exchange, ended) => {
     const known = names.last(name);
     if (known !== undefined) return queueMicrotask(() => ended(known));
@@ -130,7 +128,6 @@ export function createTransport(deps: TransportDeps): HttpTransport {
     open: (origin) => openConnection(origin, { connect, lookup, connections }),
     idleMax: deps.idleConnectionsMax ?? idleConnectionsMax,
   });
-  const exchangeDeps = { bodyBytesMax, textBytesMax, deadlines };
   let isClosed = false;
   return {
     prepare: (tenant, origin) => {
@@ -144,7 +141,8 @@ export function createTransport(deps: TransportDeps): HttpTransport {
       return isIP(name) !== 0 || names.isReady(name);
     },
     post: (request) => {
-      const exchange = new Exchange(exchangeDeps);
+      const deadlines = timeouts.of(request.timeoutMs ?? deps.timeoutMs);
+      const exchange = new Exchange({ bodyBytesMax, textBytesMax, deadlines });
       deadlines.add(exchange);
       if (isClosed) exchange.cancel();
       else send(request, exchange, connections);
@@ -152,8 +150,8 @@ export function createTransport(deps: TransportDeps): HttpTransport {
     },
     close: async () => {
       isClosed = true;
-      for (const exchange of deadlines.items()) exchange.cancel();
-      deadlines.close();
+      for (const exchange of timeouts.items()) exchange.cancel();
+      timeouts.close();
       await connections.close();
     },
     count: connections.count,

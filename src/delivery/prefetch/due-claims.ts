@@ -107,15 +107,14 @@ class GatheredClaims implements DueClaims {
   async #claimFor(runners: readonly Runner[]): Promise<void> {
     if (runners.length === 0) return;
     const { clock, deliveries, storeRetry, settings, settler } = this.#deps;
-    const requests = runners.map(requestOf);
+    const requests = runners.map((runner) => requestOf(runner, settings));
     // Rows that become due from here on set it again.
     for (const runner of runners) runner.dueWaits = false;
-    const rules = { leaseMs: leaseMsOf(settings), longestWaitMs: longestWaitMs(settings) };
     let claimedMs = clock.elapsedMs();
     const results = await storeRetry.run(async () => {
       await settler.settleOld(settings.leaseGraceMs / 2);
       claimedMs = clock.elapsedMs();
-      return deliveries.claimDue(requests, rules);
+      return deliveries.claimDue(requests);
     });
     runners.forEach((runner, index) => {
       const slots = requests[index]?.take ?? 0;
@@ -182,7 +181,12 @@ function takeSlot(runner: Runner): Slot {
   return slot;
 }
 
-function requestOf(runner: Runner): DueRequest {
+function requestOf(runner: Runner, settings: DueClaimsDeps['settings']): DueRequest {
   const { tenant, id: stream, epoch } = runner;
-  return { tenant, stream, epoch, take: slotsOf(runner) };
+  const { delivery } = runner.stream;
+  const rules = {
+    leaseMs: leaseMsOf(settings, delivery),
+    longestWaitMs: longestWaitMs(settings, delivery),
+  };
+  return { tenant, stream, epoch, take: slotsOf(runner), ...rules };
 }

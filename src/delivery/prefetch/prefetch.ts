@@ -186,7 +186,7 @@ class LogPrefetch implements Prefetch {
     const { settings } = this.#deps;
     const { pageEvents } = settings;
     if (runner.pace.isQuick(settings)) return pageEvents;
-    return Math.min(pageEvents, 2 * runner.pace.slots(settings));
+    return Math.min(pageEvents, 2 * runner.slots(settings));
   }
 
   /** Returns false without room in the queue: the runner leaves the head of the log then. */

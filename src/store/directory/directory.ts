@@ -42,6 +42,7 @@ export interface DirectoryDeps {
   readonly defer: StreamDeps['defer'];
   readonly countMax: StreamDeps['countMax'];
   readonly liveNodes?: SecretDeps['liveNodes'];
+  readonly liveVersions?: StreamDeps['liveVersions'];
   readonly transactSame: SecretDeps['transactSame'];
   readonly transactJoined: ReplayDeps['transactJoined'];
   readonly changeUser: UserDeps['change'];

@@ -23,12 +23,13 @@ import {
 import type { Seal } from '../seal.ts';
 import { type Command, Lock, PageRead, sql, type Statement, together } from './command.ts';
 import { failWaiting } from './disabling.ts';
-import { forShare, Fragment, piece } from './dialect.ts';
+import { forShare, Fragment, piece, verbatim } from './dialect.ts';
 import type { Runs } from './runs.ts';
 import { openAll, sealerOf, sealingRow } from './sealing.ts';
 import { countSkipped, type SkippedDeps } from './skipped.ts';
+import { requireVersion, type VersionDeps } from './versions.ts';
 
-export interface StreamDeps extends SkippedDeps {
+export interface StreamDeps extends SkippedDeps, VersionDeps {
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
   /** Receives each stream of a page that does not open, once. */
@@ -42,7 +43,7 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
   const report = reportOnce(deps.report);
   return {
     create: async (stream, rules) => {
-      const result = await transact('durable', () => create(seal, stream, rules));
+      const result = await transact('durable', () => create(deps, stream, rules));
       if ('created' in result) hint({ kind: 'stream', tenant: stream.tenant, stream: stream.id });
       return result;
     },
@@ -75,11 +76,13 @@ export function* readStream(
   return row && open(row);
 }
 
+const columns = verbatim(
+  'tenant, id, name, status, subscriptions, destination, delivery, signing_secrets, version, created_at, updated_at',
+);
+
 function streamRow(tenant: number, id: string): Statement<StreamRow | undefined> {
   return sql.get`
-    select tenant, id, name, status, subscriptions, destination, signing_secrets, version,
-      created_at, updated_at
-    from streams where tenant = ${tenant} and id = ${id}`;
+    select ${columns} from streams where tenant = ${tenant} and id = ${id}`;
 }
 
 /** Ids rise with their time of creation, so their order is that of creation. */
@@ -102,13 +105,11 @@ function* streamRows(
   return yield* new PageRead<StreamRow>({
     take,
     bytesMax,
-    columns: ['subscriptions', 'destination'],
+    columns: ['subscriptions', 'destination', 'delivery'],
     otherBytes: typeNamesBytes,
     order: 'id',
     rowsAfter: (read, limit) => sql.all`
-      select tenant, id, name, status, subscriptions, destination, signing_secrets, version,
-        created_at, updated_at
-      from streams where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after}
+      select ${columns} from streams where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after}
       order by id limit ${limit}`,
   });
 }
@@ -133,34 +134,44 @@ function* stats(
   return rows.map((row) => ({ ...row }));
 }
 
+/** The number of the migration `delivery_options` of both engines. */
+const deliveryVersion = 19;
+
 function* create(
-  seal: Seal,
+  deps: StreamDeps,
   { types, cursor, ...stream }: Parameters<StreamStore['create']>[0],
   rules: Parameters<StreamStore['create']>[1],
 ): Command<Awaited<ReturnType<StreamStore['create']>>> {
   const { tenant } = stream;
   if (yield* isTaken(stream)) return { refused: 'name_taken' };
+  if (stream.delivery !== undefined && !(yield* requireVersion(deps, deliveryVersion))) {
+    return { refused: 'older_nodes' };
+  }
   const [row, sealing] = yield* together(
     sql.get<{ count: number }>`select count(*) as count from streams where tenant = ${tenant}`,
     sealingRow(),
   );
   if ((row?.count ?? 0) >= rules.streamsMax) return { refused: 'too_many' };
   const created: Stream = { ...stream, subscriptions: firstSubscription(types), version: 1 };
-  const { destination, signingSecrets } = sealedOf(created, sealerOf(seal, sealing));
+  const { destination, signingSecrets } = sealedOf(created, sealerOf(deps.seal, sealing));
   yield* together(
     keepLog(tenant),
     sql.run`
-      insert into streams (tenant, id, name, status, subscriptions, destination, signing_secrets,
-        version, created_at, updated_at)
+      insert into streams (tenant, id, name, status, subscriptions, destination, delivery,
+        signing_secrets, version, created_at, updated_at)
       values (${tenant}, ${created.id}, ${created.name}, ${created.status},
-        ${JSON.stringify(created.subscriptions)}, ${destination}, ${signingSecrets},
-        ${created.version}, ${created.createdAt}, ${created.updatedAt})`,
+        ${JSON.stringify(created.subscriptions)}, ${destination}, ${deliveryText(created)},
+        ${signingSecrets}, ${created.version}, ${created.createdAt}, ${created.updatedAt})`,
     sql.run`
       insert into runs (tenant, stream, cursor, run, consecutive_failures, total_failures, epoch)
       select id, ${created.id}, ${firstCursor(cursor)}, 1, 0, 0, 0
       from tenants where id = ${tenant}`,
   );
   return { created };
+}
+
+function deliveryText({ delivery }: Pick<Stream, 'delivery'>): string | null {
+  return delivery === undefined ? null : JSON.stringify(delivery);
 }
 
 type Sealer = ReturnType<typeof sealerOf>;
@@ -206,9 +217,10 @@ interface Change<R extends string> {
 }
 
 function* update<R extends string>(
-  { seal, runs }: StreamDeps,
+  deps: StreamDeps,
   { tenant, id, decide }: Change<R>,
 ): Command<Changed | ChangeRefused<R>> {
+  const { seal, runs } = deps;
   const [run, now, row, head, sealing] = yield* together(
     runs.lock(tenant, id),
     runs.now(),
@@ -223,6 +235,9 @@ function* update<R extends string>(
   if (decision.after === before) return { updated: before, changed: false, ...noSwitch };
   const wanted: Stream = { ...decision.after, tenant, id, createdAt: before.createdAt };
   if (wanted.name !== before.name && (yield* isTaken(wanted))) return { refused: 'name_taken' };
+  if (wanted.delivery !== undefined && before.delivery === undefined) {
+    if (!(yield* requireVersion(deps, deliveryVersion))) return { refused: 'older_nodes' };
+  }
   const { resume } = decision;
   const { runAfter, ...enabling } = yield* switched(runs, run, wanted, { resume, head, now });
   if (runAfter !== run) yield* runs.write(runAfter);
@@ -278,7 +293,8 @@ function writeStream(stream: Stream, sealer: Sealer): Statement<number> {
   return sql.run`
     update streams set name = ${stream.name}, status = ${stream.status},
       subscriptions = ${JSON.stringify(stream.subscriptions)},
-      destination = ${destination}, signing_secrets = ${signingSecrets},
+      destination = ${destination}, delivery = ${deliveryText(stream)},
+      signing_secrets = ${signingSecrets},
       version = ${stream.version}, updated_at = ${stream.updatedAt},
       disabled_reason = case when cast(${stream.status} as text) = 'enabled' then null
         else disabled_reason end,

@@ -179,6 +179,7 @@ export const migratedTables: readonly Table[] = [
       text('status'),
       text('subscriptions'),
       bytes('destination'),
+      text('delivery'),
       bytes('signing_secrets'),
       integer('version'),
       integer('created_at'),

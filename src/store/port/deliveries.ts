@@ -29,9 +29,9 @@ export interface DeliveryStore {
   ): Promise<'accepted' | 'disabled' | 'unknown'>;
   /**
    * Claims due rows: at most `take` per stream, the oldest first, those of a replay last. They
-   * become `parked` for `leaseMs`. A stream whose epoch is not the requested one returns no rows.
+   * become `parked` for the lease of the request. A stream whose epoch is not the requested one returns no rows.
    */
-  claimDue(requests: readonly DueRequest[], rules: DueRules): Promise<DueRows[]>;
+  claimDue(requests: readonly DueRequest[]): Promise<DueRows[]>;
   /**
    * Records the outcomes of a batch of attempts in one transaction and returns one result per
    * settlement, in the same order. At one of the limits a stream is disabled. Batches of a node are
@@ -66,7 +66,7 @@ export interface FailureQuery extends FailureFilter {
   readonly failedAfter?: Millis | undefined;
 }
 
-export interface DueRequest {
+export interface DueRequest extends DueRules {
   readonly tenant: number;
   readonly stream: string;
   readonly epoch: number;

@@ -10,7 +10,8 @@ export interface StreamPage extends Page<Stream> {
 export interface StreamStore {
   /**
    * Creates the stream with its cursor at the head of the log, or at the earlier `cursor`: then the
-   * retained events after that are sent. Durable when it resolves.
+   * retained events after that are sent. Durable when it resolves. `older_nodes`: it has options of
+   * delivery, which a running node would not heed.
    */
   create(
     stream: Omit<Stream, 'subscriptions' | 'version'> & {
@@ -18,7 +19,7 @@ export interface StreamStore {
       readonly cursor?: Offset | undefined;
     },
     rules: { readonly streamsMax: number },
-  ): Promise<{ created: Stream } | { refused: 'name_taken' | 'too_many' }>;
+  ): Promise<{ created: Stream } | { refused: 'name_taken' | 'too_many' | 'older_nodes' }>;
   get(tenant: number, id: string): Promise<Stream | undefined>;
   /** Returns streams, oldest first, after the stream with the id `after`. */
   list(
@@ -50,9 +51,12 @@ export interface StreamStore {
   ): Promise<{ hour: Millis; delivered: number; failed: number }[]>;
 }
 
-/** Nothing was changed: there is no such stream, another one has the name, or `decide` refused it. */
+/**
+ * Nothing was changed: there is no such stream, another one has the name, a running node would not heed
+ * its options of delivery, or `decide` refused it.
+ */
 export interface ChangeRefused<R extends string> {
-  readonly refused: 'unknown' | 'name_taken' | R;
+  readonly refused: 'unknown' | 'name_taken' | 'older_nodes' | R;
   readonly health?: Health;
 }
 

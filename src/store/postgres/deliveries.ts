@@ -11,8 +11,7 @@ export function createDeliveryStore(
 ): Pick<DeliveryStore, 'claimDue' | 'settle' | 'pruneAttempts'> {
   const { db, identity } = deps;
   return {
-    claimDue: (requests, rules) =>
-      identity.transact(db, 'relaxed', (tx) => claimDue(tx, requests, rules)),
+    claimDue: (requests) => identity.transact(db, 'relaxed', (tx) => claimDue(tx, requests)),
     settle: createSettle(deps),
     pruneAttempts: createHistoryPruner(deps),
   };

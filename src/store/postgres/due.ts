@@ -3,7 +3,7 @@ import type { Millis } from '../../core/clock.ts';
 import type { Delivery, DeliveryKind, Offset } from '../../core/types.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
 import { chooseDue } from '../rules/due.ts';
-import type { DueRows, DueRequest, DueRules } from '../port/deliveries.ts';
+import type { DueRows, DueRequest } from '../port/deliveries.ts';
 import { numbers, type Queries } from './database.ts';
 import { type BodyLocation, withBodies } from './kept.ts';
 import { lockRuns, type Run } from './runs.ts';
@@ -13,25 +13,22 @@ import { storeNow } from './time.ts';
  * Claims due rows of many streams; see {@link DeliveryStore.claimDue}. Written apart from SQLite
  * because one statement for all streams saves a round trip for each.
  */
-export async function claimDue(
-  tx: Queries,
-  requests: readonly DueRequest[],
-  rules: DueRules,
-): Promise<DueRows[]> {
+export async function claimDue(tx: Queries, requests: readonly DueRequest[]): Promise<DueRows[]> {
   const [runs, now] = await Promise.all([lockRuns(tx, requests), storeNow(tx)]);
   const eligible = requests.filter((request) =>
     isAnswered(runs.get(streamKeyOf(request)), request),
   );
-  const rows = await dueRows(tx, eligible, now + rules.longestWaitMs);
+  const rows = await dueRows(tx, eligible, now);
   const rowsByStream = Map.groupBy(rows, streamKeyOf);
   const claims = requests.map((request) => {
     const own = rowsByStream.get(streamKeyOf(request)) ?? [];
-    return { request, ...chooseDue(own, request.take, now, rules) };
+    return { request, ...chooseDue(own, request.take, now, request) };
   });
   await park(
     tx,
-    claims.flatMap(({ taken }) => taken),
-    now + rules.leaseMs,
+    claims.flatMap(({ request, taken }) =>
+      taken.map((row) => ({ ...row, until: now + request.leaseMs })),
+    ),
   );
   const withBody = await bodiesOf(
     tx,
@@ -75,48 +72,53 @@ interface DueRow extends EventColumns, BodyLocation {
  * Reads per stream the oldest rows first, those of a replay apart from all others, and one more
  * than requested, which shows when the next is due. Of a disabled stream only redeliveries,
  * whatever other rows its last attempts left. Rows of a replay have an index of their own, so they
- * are found however many others wait. So are rows due after `latest`, which no rule lets wait that
- * long.
+ * are found however many others wait. So are rows that wait longer than the rule of their request
+ * allows.
  */
 async function dueRows(
   tx: Queries,
   requests: readonly DueRequest[],
-  latest: Millis,
+  now: Millis,
 ): Promise<DueRow[]> {
   if (requests.length === 0) return [];
   return tx.all`
     select d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.kind, d.attempt, d.due_at,
       d.event_day, d.body, d.trace
     from unnest(${numbers(requests.map(({ tenant }) => tenant))}::int[],
-      ${requests.map(({ stream }) => stream)}::text[], ${numbers(requests.map(({ take }) => take))}::int[])
-      as requested(tenant, stream, take)
+      ${requests.map(({ stream }) => stream)}::text[], ${numbers(requests.map(({ take }) => take))}::int[],
+      ${numbers(requests.map(({ longestWaitMs }) => now + longestWaitMs))}::bigint[])
+      as requested(tenant, stream, take, latest)
     join streams s on s.tenant = requested.tenant and s.id = requested.stream
     cross join lateral (
       (select * from deliveries
-        where tenant = requested.tenant and stream = requested.stream and due_at <= ${latest}
+        where tenant = requested.tenant and stream = requested.stream and due_at <= requested.latest
           and kind <> 'replay' and (s.status = 'enabled' or kind = 'redelivery')
         order by due_at, event_id limit requested.take + 1)
       union all
       (select * from deliveries
-        where tenant = requested.tenant and stream = requested.stream and due_at <= ${latest}
+        where tenant = requested.tenant and stream = requested.stream and due_at <= requested.latest
           and kind = 'replay' and s.status = 'enabled'
         order by due_at, event_id limit requested.take + 1)
       union all
       (select * from deliveries
-        where tenant = requested.tenant and stream = requested.stream and due_at > ${latest}
+        where tenant = requested.tenant and stream = requested.stream and due_at > requested.latest
           and (s.status = 'enabled' or kind = 'redelivery')
         order by due_at, event_id limit requested.take + 1)
     ) as d
     order by d.due_at, d.event_id`;
 }
 
-async function park(tx: Queries, rows: readonly DueRow[], leaseUntil: Millis): Promise<void> {
+async function park(
+  tx: Queries,
+  rows: readonly (DueRow & { readonly until: Millis })[],
+): Promise<void> {
   if (rows.length === 0) return;
   await tx.run`
-    update deliveries set state = 'parked', due_at = ${leaseUntil}
-    where (tenant, stream, event_id) in (select * from unnest(
-      ${numbers(rows.map(({ tenant }) => tenant))}::int[],
-      ${rows.map(({ stream }) => stream)}::text[], ${rows.map((row) => row.event_id)}::text[]))`;
+    update deliveries d set state = 'parked', due_at = u.until
+    from unnest(${numbers(rows.map(({ tenant }) => tenant))}::int[],
+      ${rows.map(({ stream }) => stream)}::text[], ${rows.map((row) => row.event_id)}::text[],
+      ${numbers(rows.map(({ until }) => until))}::bigint[]) as u(tenant, stream, event_id, until)
+    where d.tenant = u.tenant and d.stream = u.stream and d.event_id = u.event_id`;
 }
 
 function deliveryOf(row: DueRow): Delivery {

@@ -10,6 +10,13 @@ export function* liveNodes(): Command<readonly NodeKeys[]> {
   return rows.map(({ id, keys }) => ({ id, keys: keys?.split(',') }));
 }
 
+/** Returns the number of the last migration of each live node's program, 0 for one of before. */
+export function* liveVersions(): Command<readonly number[]> {
+  const rows = yield* sql.all<{ version: number }>`
+    select coalesce(schema_version, 0) as version from nodes where lease_until > clock_timestamp()`;
+  return rows.map(({ version }) => version);
+}
+
 /** Returns the nodes with a lease, and former ones whose streams are not taken yet. */
 export async function nodes(db: Queries): Promise<NodeState[]> {
   return db.all`

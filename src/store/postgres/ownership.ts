@@ -16,6 +16,7 @@ import { currentKeyCheck, type KeyCheckRow } from '../key-check.ts';
 import { run as runCommand } from './commands.ts';
 import { numbers, type Database, type Queries } from './database.ts';
 import { runSteps } from './run-steps.ts';
+import { ownVersion } from './schema.ts';
 import type { StoreIdentity } from './identity.ts';
 import { nodes } from './nodes.ts';
 import { isPresent, lockRuns, raiseCursors, type Run, writeRuns } from './runs.ts';
@@ -98,12 +99,12 @@ async function join(
   leaseMs: number,
 ): Promise<{ readonly node: Node; readonly now: Millis }> {
   const row = await tx.get<{ incarnation: number; now: Millis }>`
-    insert into nodes as n (id, incarnation, lease_until, lease_ms, secret_keys)
+    insert into nodes as n (id, incarnation, lease_until, lease_ms, secret_keys, schema_version)
     values (${id}, 1, clock_timestamp() + ${leaseMs} * interval '1 ms', ${leaseMs},
-      ${seal.keys.ids().join(',')})
+      ${seal.keys.ids().join(',')}, ${ownVersion()})
     on conflict (id) do update set incarnation = n.incarnation + 1, last_batch = 0, last_claim = 0,
       lease_until = excluded.lease_until, lease_ms = excluded.lease_ms, skew_ms = 0, freed = false,
-      secret_keys = excluded.secret_keys
+      secret_keys = excluded.secret_keys, schema_version = excluded.schema_version
     returning incarnation, leat_now() as now`;
   if (row === undefined) throw new Error('An insert that returns a row returned none.');
   // Under a lock: a rotation that begins now either sees this node and its keys, or is seen here.
@@ -326,8 +327,8 @@ async function ownedStreams(
 ): Promise<OwnedStream[]> {
   if (refs.length === 0) return [];
   const rows = await tx.all<OwnedRow>`
-    select s.tenant, s.id, s.name, s.status, s.subscriptions, s.destination, s.signing_secrets,
-      s.version, s.created_at, s.updated_at, t.name as tenant_name, r.epoch, r.run, r.cursor,
+    select s.tenant, s.id, s.name, s.status, s.subscriptions, s.destination, s.delivery,
+      s.signing_secrets, s.version, s.created_at, s.updated_at, t.name as tenant_name, r.epoch, r.run, r.cursor,
       d.waiting, d.next_due_at, d.last_due_at, leat_now() as now, d.above, (
         select id from replays p
         where p.tenant = r.tenant and p.stream = r.stream and p.status = 'running') as replay

@@ -28,7 +28,7 @@ import { engineOverview } from './overview.ts';
 import { createPools, type Pools, type Purpose } from './pools.ts';
 import { nameOf } from './refusal.ts';
 import { runSteps } from './run-steps.ts';
-import { liveNodes } from './nodes.ts';
+import { liveNodes, liveVersions } from './nodes.ts';
 import { keyCheckRow, prepareSchema } from './schema.ts';
 import { createServerTime, readTime, type ServerTime } from './time.ts';
 import { createUpkeepStore } from './upkeep.ts';
@@ -270,6 +270,7 @@ function directoryDepsOf(
     defer,
     countMax: 200_000,
     liveNodes,
+    liveVersions,
     transactSame: (durability, command) =>
       identity.transact(db, durability, (tx) => run(tx, command())),
     transactJoined: (command) => identity.transact(db, 'durable', (tx) => run(tx, command())),

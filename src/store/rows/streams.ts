@@ -1,5 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type {
+  DeliveryOptions,
   Destination,
   SigningSecret,
   Stream,
@@ -19,6 +20,8 @@ export interface StreamRow {
   readonly status: StreamStatus;
   readonly subscriptions: string;
   readonly destination: Uint8Array;
+  /** JSON. */
+  readonly delivery: string | null;
   readonly signing_secrets: Uint8Array;
   readonly version: number;
   readonly created_at: Millis;
@@ -36,6 +39,7 @@ export function streamOf(seal: Seal, row: StreamRow): Stream {
     status: row.status,
     subscriptions: JSON.parse(row.subscriptions) as Subscription[],
     destination: open('destination') as Destination,
+    ...(row.delivery === null ? {} : { delivery: JSON.parse(row.delivery) as DeliveryOptions }),
     signingSecrets: (open('signing_secrets') as StoredSecret[]).map(secretOf),
     version: row.version,
     createdAt: row.created_at,
@@ -74,8 +78,9 @@ export function streamsOf(
 export const typeNamesBytes = 15_000;
 
 /** Counts the bytes of a row in a page that is bounded in bytes. */
-function streamBytes({ subscriptions, destination }: StreamRow): number {
-  return Buffer.byteLength(subscriptions) + destination.length + typeNamesBytes;
+function streamBytes({ subscriptions, destination, delivery }: StreamRow): number {
+  const texts = Buffer.byteLength(subscriptions) + Buffer.byteLength(delivery ?? '');
+  return texts + destination.length + typeNamesBytes;
 }
 
 /** JSON drops a field that is undefined. */

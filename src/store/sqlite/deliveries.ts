@@ -19,10 +19,10 @@ export function createDeliveryStore(
 ): Pick<DeliveryStore, 'claimDue' | 'settle' | 'pruneAttempts'> {
   const { db, time } = deps;
   return {
-    claimDue: async (requests, rules) =>
+    claimDue: async (requests) =>
       db.transact('relaxed', () => {
         const now = time.now();
-        return requests.map((request) => claimDue(db, request, now, rules));
+        return requests.map((request) => claimDue(db, request, now));
       }),
     settle: createSettle(deps),
     pruneAttempts: createHistoryPruner(deps),

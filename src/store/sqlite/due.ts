@@ -1,7 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Delivery, DeliveryKind } from '../../core/types.ts';
 import { chooseDue } from '../rules/due.ts';
-import type { DueRows, DueRequest, DueRules } from '../port/deliveries.ts';
+import type { DueRows, DueRequest } from '../port/deliveries.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
 import { deliveredEventOf, type EventColumns } from '../rows/delivered-event.ts';
@@ -11,21 +11,21 @@ import { readRun } from './runs.ts';
  * Claims due rows of one stream; see {@link DeliveryStore.claimDue}. Written apart from PostgreSQL
  * because a statement per stream costs no round trip here.
  */
-export function claimDue(db: Database, request: DueRequest, now: Millis, rules: DueRules): DueRows {
+export function claimDue(db: Database, request: DueRequest, now: Millis): DueRows {
   const { tenant, stream } = request;
   const run = readRun(db, tenant, stream);
   if (run === undefined || run.epoch !== request.epoch || run.owner === null) {
     return { tenant, stream, rows: [], nextDueInMs: undefined };
   }
   // One row more than requested shows when the next is due.
-  const bounds = { take: request.take + 1, latest: now + rules.longestWaitMs };
+  const bounds = { take: request.take + 1, latest: now + request.longestWaitMs };
   const rows = [
     ...dueRows(db, run, bounds),
     ...replayRows(db, run, bounds),
     ...lateRows(db, run, bounds),
   ];
-  const { taken, nextDueInMs } = chooseDue(rows, request.take, now, rules);
-  for (const row of taken) park(db, run, row.event_id, now + rules.leaseMs);
+  const { taken, nextDueInMs } = chooseDue(rows, request.take, now, request);
+  for (const row of taken) park(db, run, row.event_id, now + request.leaseMs);
   return { tenant, stream, rows: taken.map(deliveryOf), nextDueInMs };
 }
 

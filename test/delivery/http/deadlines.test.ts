@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createDeadlines } from '../../../src/delivery/http/deadlines.ts';
+import { createDeadlines, Timeouts } from '../../../src/delivery/http/deadlines.ts';
 import { createManualClock, type ManualClock } from '../../helpers/clock.ts';
 
 interface Item {
@@ -11,6 +11,25 @@ interface Item {
 function setUp(clock: ManualClock, passed: (item: Item) => void = () => undefined) {
   return createDeadlines<Item>({ clock, afterMs: 100, passed });
 }
+
+describe('timeouts', () => {
+  test('each item expires after its own limit, whichever was added first', async () => {
+    const clock = createManualClock();
+    const passed: string[] = [];
+    const timeouts = new Timeouts<Item>(clock, ({ name }) =>
+      passed.push(`${name} at ${clock.elapsedMs()}`),
+    );
+    for (const limit of [300, 100, 200]) timeouts.of(limit).add({ name: String(limit) });
+    timeouts.of(100).add({ name: 'again' });
+    assert.deepEqual(
+      timeouts.items().map(({ name }) => name),
+      ['300', '100', 'again', '200'],
+    );
+    await clock.advance(1000);
+    assert.deepEqual(passed, ['100 at 100', 'again at 100', '200 at 200', '300 at 300']);
+    assert.deepEqual(timeouts.items(), []);
+  });
+});
 
 describe('deadlines', () => {
   test('items expire in order, each after its own time', async () => {

@@ -248,7 +248,7 @@ const claimDue = step(
     const { store, tenant, now } = modelRun;
     const one = streamOf(modelRun, args.stream);
     const request = { tenant, stream: args.stream, epoch: one.epoch, take: args.take };
-    const [result] = await store.deliveries.claimDue([request], rules);
+    const [result] = await store.deliveries.claimDue([{ ...request, ...rules }]);
     const expected = model.claimDue(one, now, rules, args.take);
     assert.deepEqual(
       { taken: result?.rows.map(({ event }) => event.id), nextDueInMs: result?.nextDueInMs },

@@ -505,16 +505,23 @@ function claimContract(engine: Engine): void {
     fixture.now = start;
     await fixture.settle(owned, { outcomes: [retry(waits)] });
     const { claimDue: claimRows } = fixture.store.deliveries;
-    const request = { tenant: fixture.tenant, stream: stream.id, epoch: owned.epoch, take: 2 };
+    const request = {
+      tenant: fixture.tenant,
+      stream: stream.id,
+      epoch: owned.epoch,
+      take: 2,
+      leaseMs: 15_000,
+      longestWaitMs,
+    };
     const refs = [{ tenant: fixture.tenant, stream: stream.id }];
     const node = await fixture.node();
     const [seen] = await fixture.store.ownership.owned(node, refs, { longestWaitMs });
     assert.equal(seen?.nextDueInMs, 0);
-    const [first] = await claimRows([request], { leaseMs: 15_000, longestWaitMs });
-    const [second] = await claimRows([request], { leaseMs: 15_000, longestWaitMs });
+    const [first] = await claimRows([request]);
+    const [second] = await claimRows([request]);
     assert.deepEqual([ids(first?.rows ?? []), first?.nextDueInMs], [[tested.id, ahead.id], 0]);
     assert.deepEqual([ids(second?.rows ?? []), second?.nextDueInMs], [[inFlight.id], 1000]);
-    const [third] = await claimRows([request], { leaseMs: 15_000, longestWaitMs });
+    const [third] = await claimRows([request]);
     assert.deepEqual([third?.rows, third?.nextDueInMs], [[], 1000]);
   });
 
@@ -531,7 +538,7 @@ function claimContract(engine: Engine): void {
     await fixture.settle(owned, { outcomes: others.map((event) => retry(event)) });
     const request = { tenant: fixture.tenant, stream: stream.id, epoch: owned.epoch, take: 1 };
     const rules = { leaseMs: 15_000, longestWaitMs: 20_000 };
-    const [result] = await fixture.store.deliveries.claimDue([request], rules);
+    const [result] = await fixture.store.deliveries.claimDue([{ ...request, ...rules }]);
     assert.deepEqual([ids(result?.rows ?? []), result?.nextDueInMs], [[ahead.id], 1000]);
   });
 
@@ -577,8 +584,9 @@ function claimContract(engine: Engine): void {
       stream: stream.id,
       epoch: owned.epoch,
       take: 10,
+      ...dueRules,
     }));
-    const results = await fixture.store.deliveries.claimDue(requests, dueRules);
+    const results = await fixture.store.deliveries.claimDue(requests);
     assert.deepEqual(
       results.map((result) => [result.stream, result.rows.length]),
       [

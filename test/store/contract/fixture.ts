@@ -240,8 +240,8 @@ export function parked(event: DeliveredEvent, options: OutcomeOptions = {}): Out
 /** Returns the deliveries that are due now. */
 export async function claimDue(fixture: Fixture, owned: OwnedStream, take = 100) {
   const { stream, epoch } = owned;
-  const request = { tenant: stream.tenant, stream: stream.id, epoch, take };
-  const [result] = await fixture.store.deliveries.claimDue([request], dueRules);
+  const request = { tenant: stream.tenant, stream: stream.id, epoch, take, ...dueRules };
+  const [result] = await fixture.store.deliveries.claimDue([request]);
   assert.ok(result);
   return result;
 }

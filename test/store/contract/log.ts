@@ -508,7 +508,7 @@ function pruneContract(engine: Engine): void {
     assert.deepEqual(failure?.event, first);
     fixture.now = later;
     const request = { tenant, stream: stream.id, epoch: owned.epoch, take: 10 };
-    const [due] = await store.deliveries.claimDue([request], dueRules);
+    const [due] = await store.deliveries.claimDue([{ ...request, ...dueRules }]);
     assert.deepEqual(
       due?.rows.map((row) => row.event),
       [second],
@@ -528,9 +528,9 @@ function pruneContract(engine: Engine): void {
     await fixture.settle(owned, { cursor: 2, outcomes });
     const request = { tenant, stream: stream.id, epoch: owned.epoch, take: 1 };
     fixture.now = later;
-    const [before] = await store.deliveries.claimDue([request], dueRules);
+    const [before] = await store.deliveries.claimDue([{ ...request, ...dueRules }]);
     await store.log.prune(tenant, { olderThanMs: -1, take: 10 });
-    const [after] = await store.deliveries.claimDue([request], dueRules);
+    const [after] = await store.deliveries.claimDue([{ ...request, ...dueRules }]);
     assert.deepEqual(
       [before, after].flatMap((due) => due?.rows.map(({ event }) => [event.id, event.trace])),
       [

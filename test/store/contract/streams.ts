@@ -84,6 +84,25 @@ function createContract(engine: Engine): void {
     assert.deepEqual(await store.streams.health(tenant, given.id), { consecutive: 0, total: 0 });
   });
 
+  test('delivery options are read as they were written, and removed by a change without them', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const delivery = { headers: { 'X-B': 'ä "2"', 'X-A': '1' }, concurrency: 2, timeoutMs: 30_000 };
+    const stream = await fixture.addStream({ delivery });
+    assert.deepEqual((await store.streams.get(tenant, stream.id))?.delivery, delivery);
+    assert.deepEqual((await fixture.own(stream)).stream.delivery, delivery);
+    const { items } = await store.streams.list(tenant, { after: undefined, take: 10 });
+    assert.deepEqual(
+      items.map((item) => item.delivery),
+      [delivery],
+    );
+    const other = { concurrency: 1 };
+    await change(fixture, stream, { delivery: other });
+    assert.deepEqual((await store.streams.get(tenant, stream.id))?.delivery, other);
+    await change(fixture, stream, { delivery: undefined });
+    assert.equal((await store.streams.get(tenant, stream.id))?.delivery, undefined);
+  });
+
   test('create: the cursor is at the head of the log', async (t) => {
     const fixture = await createFixture(engine, t);
     await fixture.publish('user.created', 'user.created');

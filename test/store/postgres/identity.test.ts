@@ -41,7 +41,7 @@ const commands = (store: Store, tenant: number, stream: string) => {
     raiseCursors: () => store.ownership.raiseCursors([raise]),
     release: () => store.ownership.release(node, [raise]),
     leave: () => store.ownership.leave(node),
-    claimDue: () => store.deliveries.claimDue([{ ...ref, epoch: 1, take: 1 }], dueRules),
+    claimDue: () => store.deliveries.claimDue([{ ...ref, epoch: 1, take: 1, ...dueRules }]),
     settle: () => store.deliveries.settle(node, 9, [settlement], limits),
     feed: () => store.replays.materialize({ ...raise, replay: 'rpl_1', take: 1, waitingMax: 1 }),
   };

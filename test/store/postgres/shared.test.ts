@@ -161,6 +161,34 @@ describe('PostgreSQL: many processes on one database', () => {
     assert.equal(new Set(ids).size, 40);
   });
 
+  test('delivery options wait until no node of an older version runs, and keep such nodes off then', async (t) => {
+    const { first: store, tenant, connect } = await openShared(t, 1);
+    const client = await connect();
+    const oldest = async (): Promise<unknown> =>
+      (await client.query('select oldest_that_may_run as oldest from leat_schema')).rows;
+    await store.ownership.join('node-new', 60_000);
+    await store.ownership.join('node-old', 60_000);
+    await client.query(`update nodes set schema_version = null where id = 'node-old'`);
+    const plain = newStream(tenant, start);
+    await store.streams.create(plain, { streamsMax: 9 });
+    const before = await oldest();
+
+    const delivery = { concurrency: 1 };
+    const stream = newStream(tenant, start, { delivery });
+    const refused = { refused: 'older_nodes' };
+    assert.deepEqual(await store.streams.create(stream, { streamsMax: 9 }), refused);
+    const enhance = () =>
+      store.streams.update(tenant, plain.id, (found) => ({ after: { ...found, delivery } }));
+    const update = await enhance();
+    assert.ok('refused' in update && update.refused === 'older_nodes');
+    assert.deepEqual(await oldest(), before);
+
+    await client.query(`update nodes set lease_until = clock_timestamp() where id = 'node-old'`);
+    assert.ok('updated' in (await enhance()));
+    assert.ok('created' in (await store.streams.create(stream, { streamsMax: 9 })));
+    assert.deepEqual(await oldest(), [{ oldest: 19 }]);
+  });
+
   test('a stream that another process is claiming is skipped at once', async (t) => {
     const { first, tenant, connect } = await openShared(t, 1);
     const claiming = newStream(tenant, start);

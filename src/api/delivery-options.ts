@@ -1,0 +1,62 @@
+import { isReservedHeader } from './destination.ts';
+import { badBody, quoted } from './http/problem.ts';
+import type { ApiSettings } from './settings.ts';
+import type { DeliveryOptions } from '../core/types.ts';
+import type { DeliveryOptionsSent } from '../schemas/delivery-options.ts';
+
+type Limits = Pick<ApiSettings, 'streamConcurrency'>;
+
+/**
+ * Checks the options of a stream beyond their schema. Returns `undefined` where nothing is set.
+ * Throws 400.
+ */
+export function deliveryOptionsOf(
+  sent: DeliveryOptionsSent,
+  settings: Limits,
+): DeliveryOptions | undefined {
+  const { headers, concurrency, timeout_ms: timeoutMs } = sent;
+  checkHeaders(headers);
+  checkConcurrency(concurrency, settings);
+  const options: DeliveryOptions = {
+    ...(headers !== undefined && Object.keys(headers).length > 0 ? { headers } : {}),
+    ...(concurrency === undefined ? {} : { concurrency }),
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+  };
+  return Object.keys(options).length === 0 ? undefined : options;
+}
+
+/** Returns the options for a response. */
+export function showDeliveryOptions(options: DeliveryOptions): DeliveryOptionsSent {
+  const { headers, concurrency, timeoutMs } = options;
+  return {
+    ...(headers === undefined ? {} : { headers }),
+    ...(concurrency === undefined ? {} : { concurrency }),
+    ...(timeoutMs === undefined ? {} : { timeout_ms: timeoutMs }),
+  };
+}
+
+function checkHeaders(headers: DeliveryOptionsSent['headers'] = {}): void {
+  const seen = new Set<string>();
+  for (const name of Object.keys(headers)) {
+    const reason = headerViolation(name, seen);
+    if (reason !== undefined) throw badBody(reason, `delivery.headers.${name}`, headersText);
+    seen.add(name.toLowerCase());
+  }
+}
+
+const headersText = 'Headers of every request, by name';
+
+function headerViolation(name: string, seen: ReadonlySet<string>): string | undefined {
+  if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}$/.test(name)) {
+    return `Not the name of a header: ${quoted(name)}`;
+  }
+  if (isReservedHeader(name)) return `Header not allowed: ${quoted(name)}`;
+  if (seen.has(name.toLowerCase())) return `Header sent twice: ${quoted(name)}`;
+  return undefined;
+}
+
+function checkConcurrency(concurrency: number | undefined, { streamConcurrency }: Limits): void {
+  if (concurrency === undefined || concurrency <= streamConcurrency) return;
+  const reason = `Value ${concurrency} is greater than maximum ${streamConcurrency} (LEAT_STREAM_CONCURRENCY)`;
+  throw badBody(reason, 'delivery.concurrency', 'Requests at once');
+}
