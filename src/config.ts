@@ -16,7 +16,13 @@ import { apiLimits, quotaSettings } from './settings/api.ts';
 import { deliveryLimits, deliverySettings } from './settings/delivery.ts';
 import { envelopeSettings } from './settings/envelope.ts';
 import { listeningSettings, tlsLimits } from './settings/listening.ts';
-import { nameLimits, networkSettings, resolverLimits, responseLimits } from './settings/network.ts';
+import {
+  nameLimits,
+  networkSettings,
+  resolverLimits,
+  responseLimits,
+  tokenLimits,
+} from './settings/network.ts';
 import { metricsLimits, observabilitySettings } from './settings/observability.ts';
 import { pullLimits } from './settings/pull.ts';
 import { retentionSettings, upkeepLimits } from './settings/retention.ts';
@@ -280,6 +286,7 @@ export const limits = {
   response: responseLimits,
   resolver: resolverLimits,
   names: nameLimits,
+  tokens: tokenLimits,
   delivery: deliveryLimits,
   pull: pullLimits,
   tls: tlsLimits,

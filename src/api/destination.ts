@@ -15,7 +15,7 @@ export function destinationOf(sent: DestinationSent, settings: EgressSettings): 
     const description = 'https URL that events are posted to, without user info and fragment';
     throw badBody(reason, 'destination.configuration.webhook_endpoint', description);
   }
-  return { type: sent.type, endpoint, authorization: authorizationOf(authorization) };
+  return { type: sent.type, endpoint, authorization: authorizationOf(authorization, settings) };
 }
 
 /** Returns a destination for a response, without its secret. */
@@ -28,7 +28,13 @@ type Shown = StreamShown['destination'];
 
 /** Returns the field of a request that contains the secret. */
 export function secretField(method: Authorization['method']): string {
-  return { basic: 'password', bearer: 'token', custom_header: 'header_value' }[method];
+  const fields = {
+    basic: 'password',
+    bearer: 'token',
+    custom_header: 'header_value',
+    oauth2_client_credentials: 'client_secret',
+  };
+  return fields[method];
 }
 
 function endpointViolation(endpoint: string, settings: EgressSettings): string | undefined {
@@ -50,7 +56,8 @@ const httpForbidden =
 
 type AuthorizationSent = DestinationSent['configuration']['webhook_authorization'];
 
-function authorizationOf(sent: AuthorizationSent): AuthorizationPatch {
+function authorizationOf(sent: AuthorizationSent, settings: EgressSettings): AuthorizationPatch {
+  if (sent.method === 'oauth2_client_credentials') return clientOf(sent, settings);
   if (sent.method !== 'custom_header') return sent;
   const { method, header_key: headerKey, header_value: headerValue } = sent;
   if (isReservedHeader(headerKey)) {
@@ -58,6 +65,27 @@ function authorizationOf(sent: AuthorizationSent): AuthorizationPatch {
     throw badBody(`Header not allowed: ${quoted(headerKey)}`, at, 'Name of the header');
   }
   return { method, headerKey, headerValue };
+}
+
+function clientOf(
+  sent: AuthorizationSent & { readonly method: 'oauth2_client_credentials' },
+  settings: EgressSettings,
+): AuthorizationPatch {
+  const reason = endpointViolation(sent.token_endpoint, settings);
+  if (reason !== undefined) {
+    const at = 'destination.configuration.webhook_authorization.token_endpoint';
+    throw badBody(reason, at, 'https URL of the token endpoint, without user info and fragment');
+  }
+  const { method, scope, audience, client_secret: clientSecret } = sent;
+  // An absent field differs from an undefined one when a change is compared with what is stored.
+  return {
+    method,
+    tokenEndpoint: sent.token_endpoint,
+    clientId: sent.client_id,
+    ...(clientSecret === undefined ? {} : { clientSecret }),
+    ...(scope === undefined ? {} : { scope }),
+    ...(audience === undefined ? {} : { audience }),
+  };
 }
 
 /** Returns whether a header is set by deliveries or belongs to the connection. */
@@ -90,5 +118,14 @@ function showAuthorization(
 ): Shown['configuration']['webhook_authorization'] {
   const { method } = authorization;
   if (method === 'basic') return { method, username: authorization.username };
-  return method === 'bearer' ? { method } : { method, header_key: authorization.headerKey };
+  if (method === 'bearer') return { method };
+  if (method === 'custom_header') return { method, header_key: authorization.headerKey };
+  const { tokenEndpoint, clientId, scope, audience } = authorization;
+  return {
+    method,
+    token_endpoint: tokenEndpoint,
+    client_id: clientId,
+    ...(scope === undefined ? {} : { scope }),
+    ...(audience === undefined ? {} : { audience }),
+  };
 }

@@ -298,7 +298,7 @@ const conflicts = {
   unknown: noStream,
   older_nodes: () =>
     conflict(
-      'Nodes of an older version are running, which would not heed the options of delivery. Update all nodes, then repeat the request.',
+      'Nodes of an older version are running, which would not deliver as this event stream says. Update all nodes, then repeat the request.',
       'older_nodes',
     ),
   name_taken: () => conflict('Event stream name already in use.', 'stream_name_in_use'),

@@ -12,6 +12,11 @@ export interface DestinationOptions {
   readonly basicPasswordFile?: string;
   readonly header?: string;
   readonly headerValueFile?: string;
+  readonly tokenEndpoint?: string;
+  readonly oauthClient?: string;
+  readonly oauthSecretFile?: string;
+  readonly oauthScope?: string;
+  readonly oauthAudience?: string;
 }
 
 type Authorization = DestinationSent['configuration']['webhook_authorization'];
@@ -24,7 +29,12 @@ export function withDestinationOptions(command: Command): Command {
     .option('--basic-user <name>', 'authorize with a user name and a password')
     .option('--basic-password-file <file>', 'file with the password (- for stdin)')
     .option('--header <name>', 'authorize with a custom header')
-    .option('--header-value-file <file>', 'file with the value of the header (- for stdin)');
+    .option('--header-value-file <file>', 'file with the value of the header (- for stdin)')
+    .option('--token-endpoint <url>', 'authorize with access tokens from this OAuth 2.0 endpoint')
+    .option('--oauth-client <id>', 'client id for the token endpoint')
+    .option('--oauth-secret-file <file>', 'file with the client secret (- for stdin)')
+    .option('--oauth-scope <scopes>', 'scopes of the tokens, separated by spaces')
+    .option('--oauth-audience <audience>', 'API that the tokens are for');
 }
 
 /** Returns the destination of a new stream. Throws a usage error when an option is missing. */
@@ -38,7 +48,8 @@ export async function newDestination(
   if (authorization !== undefined) return destinationOf(endpoint, authorization);
   throw usageError(
     'No authorization: add --bearer-file <file>, or --basic-user <name> with ' +
-      '--basic-password-file <file>, or --header <name> with --header-value-file <file>.',
+      '--basic-password-file <file>, or --header <name> with --header-value-file <file>, or ' +
+      '--token-endpoint <url> with --oauth-client <id> and --oauth-secret-file <file>.',
   );
 }
 
@@ -73,9 +84,10 @@ async function authorizationOf(
   const { bearerFile, basicUser, basicPasswordFile, header, headerValueFile } = options;
   requireBoth('--basic-user', basicUser, '--basic-password-file', basicPasswordFile);
   requireBoth('--header', header, '--header-value-file', headerValueFile);
-  const methods = [bearerFile, basicUser, header].filter((method) => method !== undefined);
-  if (methods.length > 1) {
-    throw usageError('Choose one of --bearer-file, --basic-user and --header.');
+  requireClient(options);
+  const methods = [bearerFile, basicUser, header, options.tokenEndpoint];
+  if (methods.filter((method) => method !== undefined).length > 1) {
+    throw usageError('Choose one of --bearer-file, --basic-user, --header and --token-endpoint.');
   }
   if (bearerFile !== undefined) {
     return { method: 'bearer', token: await secretOption('--bearer-file', bearerFile, terminal) };
@@ -88,7 +100,41 @@ async function authorizationOf(
     const value = await secretOption('--header-value-file', headerValueFile, terminal);
     return { method: 'custom_header', header_key: header, header_value: value };
   }
-  return undefined;
+  return clientOf(options, terminal);
+}
+
+async function clientOf(
+  { tokenEndpoint, oauthClient, oauthSecretFile, oauthScope, oauthAudience }: DestinationOptions,
+  terminal: Terminal,
+): Promise<Authorization | undefined> {
+  if (tokenEndpoint === undefined || oauthClient === undefined || oauthSecretFile === undefined) {
+    return undefined;
+  }
+  return {
+    method: 'oauth2_client_credentials',
+    token_endpoint: tokenEndpoint,
+    client_id: oauthClient,
+    client_secret: await secretOption('--oauth-secret-file', oauthSecretFile, terminal),
+    ...(oauthScope === undefined ? {} : { scope: oauthScope }),
+    ...(oauthAudience === undefined ? {} : { audience: oauthAudience }),
+  };
+}
+
+function requireClient(options: DestinationOptions): void {
+  const { tokenEndpoint, oauthClient, oauthSecretFile, oauthScope, oauthAudience } = options;
+  const given = [tokenEndpoint, oauthClient, oauthSecretFile, oauthScope, oauthAudience];
+  if (given.every((option) => option === undefined)) return;
+  for (const [name, option] of [
+    ['--token-endpoint', tokenEndpoint],
+    ['--oauth-client', oauthClient],
+    ['--oauth-secret-file', oauthSecretFile],
+  ]) {
+    if (option === undefined) {
+      throw usageError(
+        `${name} is missing: access tokens need --token-endpoint, --oauth-client and --oauth-secret-file.`,
+      );
+    }
+  }
 }
 
 function requireBoth(

@@ -94,6 +94,7 @@ function addWriting(streams: Command, deps: CliDeps): void {
       examples(
         'leat streams create --name crm --events user.created,user.deleted \\\n    --endpoint https://crm.example.com/hook --bearer-file token.txt',
         'leat streams create --endpoint https://a.example.com/ --events order.paid \\\n    --basic-user leat --basic-password-file password.txt --start-from 2026-03-01T00:00:00Z',
+        'leat streams create --endpoint https://b.example.com/ --events order.paid \\\n    --token-endpoint https://login.example.com/oauth/token --oauth-client leat \\\n    --oauth-secret-file secret.txt --oauth-audience https://b.example.com/',
       ),
     )
     .action((options: CreateOptions) =>
@@ -251,9 +252,12 @@ function showStream(
 function streamLines(stream: StreamShown, paint: Paint): string[] {
   const { webhook_endpoint: endpoint, webhook_authorization: authorization } =
     stream.destination.configuration;
-  const field = { basic: 'username', bearer: '', custom_header: 'header_key' }[
-    authorization.method
-  ];
+  const field = {
+    basic: 'username',
+    bearer: '',
+    custom_header: 'header_key',
+    oauth2_client_credentials: 'client_id',
+  }[authorization.method];
   const detail = (authorization as Record<string, string | undefined>)[field];
   const lines = pairLines(
     [

@@ -24,7 +24,15 @@ export type AttemptResult =
  * off.
  */
 export type TransportErrorKind =
-  'dns' | 'refused' | 'reset' | 'tls' | 'protocol' | 'timeout' | 'blocked address' | 'cancelled';
+  | 'dns'
+  | 'refused'
+  | 'reset'
+  | 'tls'
+  | 'protocol'
+  | 'timeout'
+  | 'blocked address'
+  | 'authorization'
+  | 'cancelled';
 
 /**
  * What the retry rules make of an attempt; `error` is the message of

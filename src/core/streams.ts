@@ -2,6 +2,7 @@ import type { Millis } from './clock.ts';
 import { sameTypes, typesNow, withTypes } from './subscription.ts';
 import type {
   Authorization,
+  ClientCredentials,
   DeliveryOptions,
   Destination,
   Health,
@@ -38,7 +39,11 @@ export type AuthorizationPatch =
       readonly method: 'custom_header';
       readonly headerKey: string;
       readonly headerValue?: string | undefined;
-    };
+    }
+  | (Omit<ClientCredentials, 'clientSecret'> & {
+      readonly method: 'oauth2_client_credentials';
+      readonly clientSecret?: string | undefined;
+    });
 
 /** The state that decides about a change, along with the stream itself. */
 export interface StreamState {
@@ -170,9 +175,25 @@ export function withSecret(
     const token = sent.token ?? (present?.method === 'bearer' ? present.token : undefined);
     return token === undefined ? undefined : { ...sent, token };
   }
+  if (sent.method === 'oauth2_client_credentials') {
+    const isSame = present?.method === sent.method && sameClient(present, sent);
+    const clientSecret = sent.clientSecret ?? (isSame ? present.clientSecret : undefined);
+    return clientSecret === undefined ? undefined : { ...sent, clientSecret };
+  }
   const isSame = present?.method === 'custom_header' && present.headerKey === sent.headerKey;
   const headerValue = sent.headerValue ?? (isSame ? present.headerValue : undefined);
   return headerValue === undefined ? undefined : { ...sent, headerValue };
+}
+
+type Client = Omit<ClientCredentials, 'clientSecret'>;
+
+function sameClient(one: Client, other: Client): boolean {
+  return (
+    one.tokenEndpoint === other.tokenEndpoint &&
+    one.clientId === other.clientId &&
+    one.scope === other.scope &&
+    one.audience === other.audience
+  );
 }
 
 function differs(before: Stream, after: Stream): boolean {
@@ -189,7 +210,7 @@ function sameDestination(one: Destination, other: Destination): boolean {
   if (one === other) return true;
   if (one.endpoint !== other.endpoint) return false;
   const sent = Object.entries(other.authorization);
-  const present: Readonly<Record<string, string>> = { ...one.authorization };
+  const present: Readonly<Record<string, string | undefined>> = { ...one.authorization };
   return (
     sent.length === Object.keys(present).length &&
     sent.every(([name, value]) => present[name] === value)

@@ -95,7 +95,17 @@ export interface Destination {
 export type Authorization =
   | { readonly method: 'basic'; readonly username: string; readonly password: string }
   | { readonly method: 'bearer'; readonly token: string }
-  | { readonly method: 'custom_header'; readonly headerKey: string; readonly headerValue: string };
+  | { readonly method: 'custom_header'; readonly headerKey: string; readonly headerValue: string }
+  | (ClientCredentials & { readonly method: 'oauth2_client_credentials' });
+
+/** What an access token is requested with (RFC 6749 section 4.4). */
+export interface ClientCredentials {
+  readonly tokenEndpoint: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  readonly scope?: string | undefined;
+  readonly audience?: string | undefined;
+}
 
 /** How events are delivered to one stream; an absent field has its default. */
 export interface DeliveryOptions {

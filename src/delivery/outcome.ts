@@ -8,13 +8,13 @@ import type { DeliverySettings } from './settings.ts';
 export function outcomeOf(
   attempt: Pick<
     InFlightAttempt,
-    'event' | 'kind' | 'attempt' | 'hasRow' | 'startedMs' | 'template'
+    'event' | 'kind' | 'attempt' | 'hasRow' | 'startedMs' | 'template' | 'request'
   >,
   result: AttemptResult,
   ended: { readonly now: Millis; readonly elapsedMs: number },
   { retryDelaysMs, retry4xx }: Pick<DeliverySettings, 'retryDelaysMs' | 'retry4xx'>,
 ): Exclude<Outcome, { readonly result: 'parked' }> {
-  const secrets = attempt.template?.secrets ?? [];
+  const secrets = withTokens(attempt.template?.secrets ?? [], attempt.request?.tokens ?? []);
   const rules = { retryDelaysMs, retry4xx, secrets, now: ended.now };
   const decision = decide(result, attempt.attempt, rules);
   const agoMs = ended.elapsedMs - attempt.startedMs;
@@ -29,6 +29,25 @@ export function outcomeOf(
     durationMs: Math.round(agoMs * 1000) / 1000,
   };
 }
+
+/**
+ * Returns both lists as one; the same one for the same lists, because texts are searched faster for a
+ * list that was used before.
+ */
+function withTokens(secrets: readonly string[], tokens: readonly string[]): readonly string[] {
+  if (tokens.length === 0) return secrets;
+  const known = joined.get(secrets);
+  if (known?.tokens === tokens) return known.all;
+  const all = [...secrets, ...tokens];
+  joined.set(secrets, { tokens, all });
+  return all;
+}
+
+/** The last join of each list of secrets: each stream has one. */
+const joined = new WeakMap<
+  readonly string[],
+  { readonly tokens: readonly string[]; readonly all: readonly string[] }
+>();
 
 /** Returns by how many an outcome changes the rows that count against the stream's fresh work. */
 export function rowsAdded({ kind, hasRow, result }: Outcome): number {

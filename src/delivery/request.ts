@@ -3,10 +3,12 @@ import { deliveryBody } from '../core/envelope.ts';
 import { decodeSecret, sign } from '../core/sign.ts';
 import type { Authorization, DeliveredEvent, Stream } from '../core/types.ts';
 import type { DeliverySettings } from './settings.ts';
-import type { WebhookRequest } from './http/transport.ts';
+import { type TokenOwner, tokenOwnerOf } from './http/access-tokens.ts';
+import { basicOf } from './http/token-endpoint.ts';
+import type { RequestNeeds, WebhookRequest } from './http/transport.ts';
 
 /** The parts of a request that are the same for every event of one version of a stream. */
-export interface RequestTemplate {
+export interface RequestTemplate extends RequestNeeds {
   readonly tenant: number;
   readonly origin: string;
   readonly path: string;
@@ -32,7 +34,7 @@ export function requestTemplateOf(
   settings: Pick<DeliverySettings, 'userAgent' | 'attributePrefix'>,
 ): RequestTemplate {
   const { origin, pathname, search } = new URL(destination.endpoint);
-  const { header, secrets } = credentialsOf(destination.authorization);
+  const { header, secrets, token } = credentialsOf(tenant, destination.authorization);
   const { userAgent, attributePrefix } = settings;
   const own = Object.entries(delivery?.headers ?? {}).flatMap(([name, value]) => [
     name,
@@ -46,6 +48,7 @@ export function requestTemplateOf(
     timeoutMs: delivery?.timeoutMs,
     keys: signingSecrets.map(({ secret, expiresAt }) => ({ key: decodeSecret(secret), expiresAt })),
     secrets: [...secrets, ...signingSecrets.map(({ secret }) => secret)],
+    token,
     stream: id,
     attributePrefix,
   };
@@ -72,18 +75,20 @@ export function prepareRequest(
   const signed = ['webhook-id', event.id, 'webhook-timestamp', `${seconds}`];
   const headers = [...template.headers, ...signed, 'webhook-signature', signature];
   if (event.trace !== undefined) headers.push('traceparent', event.trace);
-  const { tenant, origin, path, timeoutMs } = template;
-  return { tenant, origin, path, timeoutMs, headers, body };
+  const { tenant, origin, path, timeoutMs, token } = template;
+  return { tenant, origin, path, timeoutMs, token, headers, body };
 }
 
 interface Credentials {
-  /** The header of docs/http-api.md#destination-authorization. */
-  readonly header: readonly [name: string, value: string];
-  /** The secrets in it, in every form that they are sent in. */
+  /** The header of docs/http-api.md#destination-authorization; empty where the transport adds it. */
+  readonly header: readonly [name: string, value: string] | readonly [];
+  /** The secrets, in every form that they are sent in. */
   readonly secrets: readonly string[];
+  /** Whose access tokens are sent instead of a header that never changes. */
+  readonly token?: TokenOwner | undefined;
 }
 
-function credentialsOf(authorization: Authorization): Credentials {
+function credentialsOf(tenant: number, authorization: Authorization): Credentials {
   if (authorization.method === 'basic') {
     const { username, password } = authorization;
     // RFC 7617 section 2, with the UTF-8 that its section 2.1 allows.
@@ -93,6 +98,11 @@ function credentialsOf(authorization: Authorization): Credentials {
   if (authorization.method === 'bearer') {
     const { token } = authorization;
     return { header: ['authorization', `Bearer ${headerText(token)}`], secrets: [token] };
+  }
+  if (authorization.method === 'oauth2_client_credentials') {
+    const { clientSecret } = authorization;
+    const secrets = [clientSecret, basicOf(authorization)];
+    return { header: [], secrets, token: tokenOwnerOf(tenant, authorization) };
   }
   const { headerKey, headerValue } = authorization;
   const secrets = [headerValue, ...withoutScheme(headerValue)];

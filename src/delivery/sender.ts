@@ -103,11 +103,11 @@ class WebhookSender implements Sender {
       // The attempt throws the same error and reports it.
       return true;
     }
-    return transport.prepare(runner.tenant, runner.template.origin);
+    return transport.prepare(runner.tenant, runner.template.origin, runner.template);
   }
 
   isReady({ template }: Runner): boolean {
-    return template === undefined || this.#deps.transport.isReady(template.origin);
+    return template === undefined || this.#deps.transport.isReady(template.origin, template);
   }
 
   cutOff(runner: Runner): void {

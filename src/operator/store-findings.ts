@@ -1,4 +1,5 @@
 import { yieldToEventLoop } from '../core/slices.ts';
+import type { Destination } from '../core/types.ts';
 import type { Store } from '../store/port/store.ts';
 import type { Args, Call, CommandDeps } from './command.ts';
 import { bad, type Finding, ok, warn } from './finding.ts';
@@ -147,6 +148,10 @@ async function clockFindings({ store, clock }: CommandDeps): Promise<Finding[]> 
   return [ok('clock', 'agrees with the store')];
 }
 
+function urlsOf({ endpoint, authorization }: Destination): readonly string[] {
+  return 'tokenEndpoint' in authorization ? [endpoint, authorization.tokenEndpoint] : [endpoint];
+}
+
 /**
  * Returns the hosts of enabled streams, and ids of streams whose secrets do not open, among the first
  * {@link streamsReadMax}.
@@ -164,7 +169,8 @@ async function streamsRead(
       signal.throwIfAborted();
       const page = await store.streams.list(id, { after, take: 100 });
       for (const { status, destination } of page.items) {
-        if (status === 'enabled') hosts.add(new URL(destination.endpoint).hostname);
+        if (status !== 'enabled') continue;
+        for (const url of urlsOf(destination)) hosts.add(new URL(url).hostname);
       }
       broken.push(...page.broken);
       read += page.items.length + page.broken.length;

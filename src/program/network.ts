@@ -1,11 +1,14 @@
 import type { LookupFunction } from 'node:net';
 import { type Config, limits } from '../config.ts';
 import type { Clock } from '../core/clock.ts';
+import { createAccessTokens } from '../delivery/http/access-tokens.ts';
+import { createAuthorizedTransport } from '../delivery/http/authorized-transport.ts';
 import { createEgressRule, type EgressRule } from '../delivery/http/egress.ts';
 import { createFetch, type OwnFetch } from '../delivery/http/fetch.ts';
 import { lookupFunction } from '../delivery/http/lookup-function.ts';
 import { createNameLookups, type NameLookups } from '../delivery/http/name-lookups.ts';
 import { createResolver } from '../delivery/http/resolver.ts';
+import { createTokenEndpoints } from '../delivery/http/token-endpoint.ts';
 import { createTransport, type Transport } from '../delivery/http/transport.ts';
 
 /** Outgoing connections of the service. They share the limits on name lookups. */
@@ -36,12 +39,13 @@ export function openNetwork({
   const { resolve } = resolver;
   const names = createNameLookups({ clock, resolve, limits: limits.names });
   const egress = createEgressRule({ allow: config.egressAllow, deny: config.egressDeny });
-  const transport = createTransport({
+  const timeoutMs = config.attemptTimeoutMs;
+  const endpoints = createTokenEndpoints({ clock, egress, names, limits: limits.tokens });
+  const transport = createAuthorizedTransport({
+    transport: createTransport({ clock, egress, names, timeoutMs, ...limits.response }),
+    tokens: createAccessTokens({ clock, endpoints, limits: limits.tokens }),
     clock,
-    egress,
-    names,
-    timeoutMs: config.attemptTimeoutMs,
-    ...limits.response,
+    timeoutMs,
   });
   const lookup = lookupFunction(names, 'system');
   const own = createFetch(lookup);

@@ -25,7 +25,10 @@ const secret = (description: string): ReturnType<typeof Type.String> =>
   });
 
 const method = <M extends string>(value: M): ReturnType<typeof Type.Literal<M>> =>
-  Type.Literal(value, { description: 'How requests are authorized: basic, bearer, custom_header' });
+  Type.Literal(value, {
+    description:
+      'How requests are authorized: basic, bearer, custom_header, oauth2_client_credentials',
+  });
 
 const username = Type.String({
   minLength: 1,
@@ -45,6 +48,41 @@ const password = secret('Password');
 const token = secret('Bearer token');
 const headerValue = secret('Value of the header');
 
+const clientSecret = secret('Client secret');
+const client = {
+  token_endpoint: Type.String({
+    minLength: 1,
+    maxLength: 2048,
+    examples: ['https://login.example.com/oauth/token'],
+    description: 'https URL that access tokens are fetched from, without user info and fragment',
+  }),
+  client_id: Type.String({
+    minLength: 1,
+    maxLength: 256,
+    pattern: '^\\P{Cc}*$',
+    examples: ['leat'],
+    description: 'Client id',
+  }),
+  scope: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 1024,
+      pattern: '^[!#-\\[\\]-~]+( [!#-\\[\\]-~]+)*$',
+      examples: ['events:write'],
+      description: 'Scopes of the token, separated by one space',
+    }),
+  ),
+  audience: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 1024,
+      pattern: '^\\P{Cc}*$',
+      examples: ['https://hooks.example.com/'],
+      description: 'API that the token is for',
+    }),
+  ),
+};
+
 const authorizationText = { description: 'How requests to the endpoint are authorized' };
 
 const authorizationSent = Type.Union(
@@ -55,6 +93,11 @@ const authorizationSent = Type.Union(
       method: method('custom_header'),
       header_key: headerKey,
       header_value: headerValue,
+    }),
+    closed({
+      method: method('oauth2_client_credentials'),
+      ...client,
+      client_secret: clientSecret,
     }),
   ],
   authorizationText,
@@ -69,6 +112,11 @@ const authorizationPatch = Type.Union(
       header_key: headerKey,
       header_value: Type.Optional(headerValue),
     }),
+    closed({
+      method: method('oauth2_client_credentials'),
+      ...client,
+      client_secret: Type.Optional(clientSecret),
+    }),
   ],
   authorizationText,
 );
@@ -78,6 +126,7 @@ const authorizationShown = Type.Union(
     closed({ method: method('basic'), username }),
     closed({ method: method('bearer') }),
     closed({ method: method('custom_header'), header_key: headerKey }),
+    closed({ method: method('oauth2_client_credentials'), ...client }),
   ],
   { description: 'Without its secret, which is never returned' },
 );

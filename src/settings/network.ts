@@ -1,6 +1,6 @@
 import type { Setting } from '../core/setting.ts';
 import { cidr, flag, list, serverAddress } from '../core/value.ts';
-import { KIB } from '../core/units.ts';
+import { KIB, MIB } from '../core/units.ts';
 
 /** Which addresses and name servers the service may use. */
 export const networkSettings = {
@@ -40,6 +40,27 @@ export const responseLimits = {
   bodyBytesMax: 64 * KIB,
   /** Stored as text for the error message. */
   textBytesMax: 2 * KIB,
+} as const;
+
+/** The access tokens of a node, of destinations with `oauth2_client_credentials`. */
+export const tokenLimits = {
+  /** One fetch, from the start of its name lookup to the end of the response. */
+  timeoutMs: 10_000,
+  bodyBytesMax: 64 * KIB,
+  /** Fetches under way: of one endpoint for a tenant, for a tenant, and in total. */
+  perEndpoint: 8,
+  perTenant: 32,
+  total: 256,
+  /** A token is replaced this long before it expires, or after three quarters of its life. */
+  refreshMs: 60_000,
+  /** How long a failure is used instead of another fetch. */
+  failureKeptMs: 1000,
+  /** From one fetch because of a 401 to the next. */
+  replaceMs: 60_000,
+  /** Tokens of one client that are searched for in texts of receivers, the former ones included. */
+  rememberedTokens: 3,
+  /** Of all tokens and what they belong to. */
+  charactersMax: 16 * MIB,
 } as const;
 
 /** One name lookup. */

@@ -14,6 +14,12 @@ after(() => fixture.close());
 type Json = Readonly<Record<string, unknown>>;
 
 const bearer = { method: 'bearer', token: 'kept-secret' };
+const client = {
+  method: 'oauth2_client_credentials',
+  token_endpoint: 'https://login.example.net/oauth/token',
+  client_id: 'leat',
+};
+const oauth = { ...client, client_secret: 'kept-secret', scope: 'a:b c', audience: 'https://a/' };
 
 function destination(authorization: Json = bearer, endpoint = 'https://hooks.example.net/leat') {
   const configuration = { webhook_endpoint: endpoint, webhook_authorization: authorization };
@@ -82,15 +88,18 @@ describe('create', () => {
       { method: 'custom_header', header_key: 'Authorization', header_value: 'v' },
       { method: 'custom_header', header_key: 'Authorization' },
     ],
+    [oauth, { ...client, scope: 'a:b c', audience: 'https://a/' }],
+    [{ ...client, client_secret: 's' }, client],
   ];
   for (const [sent, shown] of kinds) {
-    test(`create never returns the secret of ${String(sent['method'])}`, async () => {
+    test(`create never returns the secret of ${String(sent['method'])}${'scope' in sent ? ' with a scope' : ''}`, async () => {
       const { id, destination: returned } = await create({ destination: destination(sent) });
       assert.deepEqual(returned.configuration.webhook_authorization, shown);
       const read = await fixture.send('GET', `/event-streams/${id}`);
       assert.deepEqual(read.body.destination, returned);
       const stored = await fixture.auth.store.streams.get(1, id);
-      const secrets = ['password', 'token', 'header_value'].map((field) => sent[field]);
+      const fields = ['password', 'token', 'header_value', 'client_secret'];
+      const secrets = fields.map((field) => sent[field]);
       const [secret] = secrets.filter((value) => value !== undefined);
       assert.ok(JSON.stringify(stored?.destination).includes(JSON.stringify(secret)));
     });
@@ -258,6 +267,41 @@ describe('create', () => {
     });
   }
 
+  for (const [endpoint, reason] of endpoints) {
+    test(`create rejects the token endpoint ${JSON.stringify(endpoint.slice(0, 40))}`, async () => {
+      const body = { destination: destination({ ...oauth, token_endpoint: endpoint }) };
+      const response = await fixture.send('POST', '/event-streams', body);
+      assertBad(response, reason, `${authorization}.token_endpoint`);
+    });
+  }
+
+  const badClients: readonly (readonly [Json, RegExp, field: string])[] = [
+    [{ client_secret: undefined }, /Missing required property/, 'client_secret'],
+    [{ client_id: undefined }, /Missing required property/, 'client_id'],
+    [{ token_endpoint: undefined }, /Missing required property/, 'token_endpoint'],
+    [{ client_id: '' }, /too short/, 'client_id'],
+    [{ client_id: 'a\nb' }, /pattern/, 'client_id'],
+    [{ client_secret: 'a\nb' }, /pattern/, 'client_secret'],
+    [{ client_secret: 'x'.repeat(4097) }, /too long/, 'client_secret'],
+    [{ scope: '' }, /too short/, 'scope'],
+    [{ scope: 'a  b' }, /pattern/, 'scope'],
+    [{ scope: 'a"b' }, /pattern/, 'scope'],
+    [{ scope: ' a' }, /pattern/, 'scope'],
+    [{ audience: '' }, /too short/, 'audience'],
+    [{ audience: 'a\rb' }, /pattern/, 'audience'],
+    [{ resource: 'https://a/' }, /Additional properties/, 'webhook_authorization'],
+  ];
+  for (const [fields, reason, field] of badClients) {
+    const shown = JSON.stringify(fields, (_, value: unknown) => value ?? 'absent').slice(0, 50);
+    test(`create rejects client credentials with ${shown}`, async () => {
+      const body = { destination: destination({ ...oauth, ...fields }) };
+      const response = await fixture.send('POST', '/event-streams', body);
+      assert.equal(response.status, 400, response.text);
+      assert.match(response.body.message, reason);
+      assert.ok(response.body.message.includes(field), response.body.message);
+    });
+  }
+
   test('create accepts an http endpoint if the operator allows it', async (t) => {
     const other = await openApiFixture({ allowHttpEndpoints: true });
     t.after(() => other.close());
@@ -364,6 +408,7 @@ describe('update', () => {
     const kinds: [Json, string][] = [
       [{ method: 'basic', username: 'a' }, 'password'],
       [{ method: 'custom_header', header_key: 'x' }, 'header_value'],
+      [client, 'client_secret'],
     ];
     for (const [sent, field] of kinds) {
       const at = `destination.configuration.webhook_authorization.${field}`;

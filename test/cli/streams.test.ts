@@ -62,6 +62,15 @@ describe('leat streams', { concurrency: 2 }, () => {
       method: 'custom_header',
       header_key: 'X-Key',
     });
+    const client = ['--oauth-client', 'leat', '--oauth-secret-file', 'secret'];
+    const endpoint = ['--token-endpoint', 'https://login.example.com/token'];
+    const tokens = await create(...endpoint, ...client, '--oauth-scope', 'a b');
+    assert.deepEqual(authorization(tokens.stdout), {
+      method: 'oauth2_client_credentials',
+      token_endpoint: 'https://login.example.com/token',
+      client_id: 'leat',
+      scope: 'a b',
+    });
     const piped = await shell.leat(
       ['streams', 'create', '--endpoint', 'https://example.com/', '--bearer-file', '-'],
       { input: 'from-stdin' },
@@ -75,6 +84,11 @@ describe('leat streams', { concurrency: 2 }, () => {
         ['--bearer-file', 'secret', '--basic-user', 'a', '--basic-password-file', 'secret'],
         /Choose one of/,
       ],
+      [[...endpoint, ...client, '--bearer-file', 'secret'], /Choose one of/],
+      [endpoint, /--oauth-client is missing: access tokens need/],
+      [client, /--token-endpoint is missing: access tokens need/],
+      [[...endpoint, ...client.slice(0, 2)], /--oauth-secret-file is missing/],
+      [['--oauth-audience', 'a'], /--token-endpoint is missing/],
       [['--bearer-file', 'missing'], /--bearer-file: missing cannot be read \(ENOENT\)/],
     ];
     for (const [words, message] of wrong) {

@@ -159,6 +159,19 @@ eventStreams:
       configuration:
         webhook_endpoint: https://hooks.example.net/shop
         webhook_authorization: { method: bearer, token: kept }
+  - name: shop-tokens
+    status: enabled
+    subscriptions: [{ event_type: user.created }]
+    destination:
+      type: webhook
+      configuration:
+        webhook_endpoint: https://hooks.example.net/shop
+        webhook_authorization:
+          method: oauth2_client_credentials
+          token_endpoint: https://login.example.net/token
+          client_id: shop
+          client_secret: planted-client-secret
+          scope: hooks
 `;
 
   /** Returns all that is stored of the four resources. */
@@ -227,6 +240,14 @@ eventStreams:
     const response = await fixture.send('GET', `/api/v2/event-streams/${gone.id}`);
     assert.equal(response.status, 404);
     assert.equal((await streamNamed('shop-events'))?.status, 'disabled');
+    const tokens = (first[streams] as { eventStreams: StreamBody[] }).eventStreams.find(
+      ({ name }) => name === 'shop-tokens',
+    );
+    assert.deepEqual(
+      (await streamNamed('shop-tokens'))?.destination,
+      tokens?.destination,
+      'the export without the secret changed nothing',
+    );
     const { updated_at } = await readStream(fixture, kept.id);
     assert.deepEqual(await readStream(fixture, kept.id), { ...kept, updated_at });
     const { destination, subscriptions } = await readStream(fixture, changed.id);
@@ -248,7 +269,7 @@ eventStreams:
   /** Returns the export without `gone`, with `changed` and `shop-events` changed, and with `made`. */
   function editedStreams(written: string, url: string): string {
     const [head = '', streams = '', tail = ''] = written.split(/^(eventStreams:\n(?:[ -].*\n)*)/m);
-    assert.ok(!/est_|first|created_at/.test(streams) && !written.includes(token), written);
+    assert.ok(!/est_|first|created_at|planted-/.test(streams) && !written.includes(token), written);
     const [, ...items] = streams.split(/^(?= {2}- name: )/m);
     const named = (name: string): string => {
       const item = items.find((each) => each.startsWith(`  - name: ${name}\n`));
@@ -262,7 +283,8 @@ eventStreams:
       .replace('name: kept', 'name: made')
       .replace(/token: .*/, "token: '##MADE_TOKEN##'");
     const disabled = named('shop-events').replace('status: enabled', 'status: disabled');
-    return `${head}eventStreams:\n${named('kept')}${edited}${disabled}${made}${tail}`;
+    const same = named('kept') + named('shop-tokens');
+    return `${head}eventStreams:\n${same}${edited}${disabled}${made}${tail}`;
   }
 });
 

@@ -45,7 +45,16 @@ describe('decide', () => {
   });
 
   test('a transport error is retried, with the cause and the detail as its message', () => {
-    const causes = ['dns', 'refused', 'reset', 'tls', 'protocol', 'timeout', 'cancelled'] as const;
+    const causes = [
+      'dns',
+      'refused',
+      'reset',
+      'tls',
+      'protocol',
+      'timeout',
+      'authorization',
+      'cancelled',
+    ] as const;
     for (const cause of causes) {
       assert.deepEqual(decide({ kind: 'error', cause, detail: undefined }, 1, rules), {
         result: 'retry',

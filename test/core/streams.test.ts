@@ -98,6 +98,12 @@ describe('applyPatch', () => {
     assert.equal(after.updatedAt, now);
   });
 
+  const bare = {
+    method: 'oauth2_client_credentials',
+    tokenEndpoint: 'https://login.example.net/token',
+    clientId: 'leat',
+  } as const;
+  const client = { ...bare, scope: 'a', audience: 'b' };
   const kinds: [present: Authorization, same: object, changed: object][] = [
     [
       { method: 'basic', username: 'ada', password: 'p' },
@@ -110,15 +116,25 @@ describe('applyPatch', () => {
       { method: 'custom_header', headerKey: 'x-key' },
       { method: 'custom_header', headerKey: 'X-Key' },
     ],
+    ...(['tokenEndpoint', 'clientId', 'scope', 'audience'] as const).map(
+      (field): [Authorization, object, object] => [
+        { ...client, clientSecret: 's' },
+        client,
+        { ...client, [field]: 'other' },
+      ],
+    ),
+    [{ ...bare, clientSecret: 's' }, bare, { ...bare, scope: 'a' }],
+    [{ ...client, clientSecret: 's' }, client, bare],
   ];
-  for (const [authorization, same, changed] of kinds) {
+  for (const [index, [authorization, same, changed]] of kinds.entries()) {
+    const name = `${authorization.method} secret (${index})`;
     const stream = { ...before, destination: { ...before.destination, authorization } };
 
-    test(`applyPatch keeps the ${authorization.method} secret when nothing else of the destination changes`, () => {
+    test(`applyPatch keeps the ${name} when nothing else of the destination changes`, () => {
       assert.equal(patched(destination(same), stream), stream);
     });
 
-    test(`requires the ${authorization.method} secret when another field of the destination changes`, () => {
+    test(`requires the ${name} when another field of the destination changes`, () => {
       const refused = { refused: 'secret_missing' };
       assert.deepEqual(
         applyPatch(stream, destination(same, 'https://other.example.net/'), state),

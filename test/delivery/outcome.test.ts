@@ -28,6 +28,7 @@ function attemptOf(options: Partial<EndedAttempt> = {}): EndedAttempt {
     attempt: 1,
     startedMs: 1000,
     hasRow: false,
+    request: undefined,
     template: requestTemplateOf(newWebhook(), settings),
     ...options,
   };
@@ -82,6 +83,30 @@ describe('outcomeOf', () => {
       assert.ok(!outcome.error.includes(basic));
     });
   }
+
+  test('oauth2_client_credentials: no form of a token that was sent, or replaced, gets into the error message', () => {
+    const template = requestTemplateOf(
+      newWebhook({
+        method: 'oauth2_client_credentials',
+        tokenEndpoint: 'https://login.example.net/token',
+        clientId: 'leat',
+        clientSecret: 'open sesame',
+      }),
+      settings,
+    );
+    const tokens = ['second-token', 'first-token'];
+    const request = { tokens, ended: Promise.resolve(ok), waitedMs: 0, cancel: () => undefined };
+    const echo = respondedWith(
+      500,
+      `second-token ${btoa('x first-token')} open%20sesame ${btoa('leat:open+sesame')} end`,
+    );
+    for (const list of [tokens, tokens, [...tokens, 'end']]) {
+      const attempt = attemptOf({ template, request: { ...request, tokens: list } });
+      const outcome = outcomeOf(attempt, echo, ended, settings);
+      const last = list === tokens ? 'end' : '***';
+      assert.equal('error' in outcome && outcome.error, `500 - *** eC*** *** *** ${last}`);
+    }
+  });
 });
 
 describe('rowsAdded', () => {

@@ -75,6 +75,21 @@ describe('prepareRequest', () => {
     assert.deepEqual(secretsOf('Hello world'), ['Hello world', secret]);
   });
 
+  test('a template with client credentials has no header of its own, and hides secret and Basic', () => {
+    const authorization = {
+      method: 'oauth2_client_credentials',
+      tokenEndpoint: 'https://login.example.net/token',
+      clientId: 'leat',
+      clientSecret: 'a b',
+    } as const;
+    const template = requestTemplateOf(withAuthorization(authorization), settings);
+    assert.deepEqual(template.secrets, ['a b', btoa('leat:a+b'), secret]);
+    const request = prepareRequest(template, event, now);
+    assert.equal(headerOf(request, 'authorization'), undefined);
+    assert.deepEqual(request.token?.credentials, authorization);
+    assert.equal(request.token?.tenant, 1);
+  });
+
   test('the body is the envelope with the id of the stream', () => {
     const { body } = prepareRequest(requestTemplateOf(streamOf(), settings), event, now);
     assert.equal(body, '{"id":"evt_1","svcstream":"est_1"}');

@@ -124,6 +124,11 @@ const rules: readonly Rule[] = [
   { files: 'log/', own: ['core/'], builtins: ASSERT },
   { files: 'delivery/http/fetch.ts', packages: ['undici', 'node:net'] },
   {
+    files: 'delivery/http/token-endpoint.ts',
+    own: ['core/', 'delivery/http/', 'log/'],
+    packages: ['undici', ...NETWORK],
+  },
+  {
     files: 'delivery/http/transport.ts',
     own: ['core/', 'delivery/', 'log/', 'store/port/'],
     packages: ['undici', ...NETWORK],

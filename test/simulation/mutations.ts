@@ -249,7 +249,8 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'a secret in an error message',
     file: 'delivery/outcome.ts',
-    before: 'const secrets = attempt.template?.secrets ?? [];',
+    before:
+      'const secrets = withTokens(attempt.template?.secrets ?? [], attempt.request?.tokens ?? []);',
     after: 'const secrets: string[] = [];',
   },
   {

@@ -2,6 +2,7 @@ import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { Client } from 'undici';
 import type { Clock } from '../../core/clock.ts';
 import type { AttemptResult } from '../../core/retry.ts';
+import type { TokenOwner } from './access-tokens.ts';
 import { createConnect, type Connect, type Connected, type ConnectTarget } from './connect.ts';
 import { Timeouts } from './deadlines.ts';
 import type { EgressRule } from './egress.ts';
@@ -10,8 +11,14 @@ import { createConnectionPool, type Connection, type ConnectionPool } from './co
 import { giveAddresses } from './lookup-function.ts';
 import { type NameResult, type NameLookups, timedOut } from './name-lookups.ts';
 
+/** What the requests of a stream need besides a connection. */
+export interface RequestNeeds {
+  /** Whose access tokens authorize them. */
+  readonly token?: TokenOwner | undefined;
+}
+
 /** The request of a webhook. */
-export interface WebhookRequest {
+export interface WebhookRequest extends RequestNeeds {
   /** The name lookup is charged to this tenant. */
   readonly tenant: number;
   /** `https://host[:port]`, as `URL.origin` gives it. */
@@ -34,6 +41,8 @@ export interface PendingRequest {
    * count from then on. Mostly 0, see {@link Transport.prepare}.
    */
   readonly waitedMs: number;
+  /** The access tokens that the response may hold; absent without any. */
+  readonly tokens?: readonly string[];
   /** Ends it as `cancelled`, unless it has ended. */
   cancel(): void;
 }
@@ -41,18 +50,18 @@ export interface PendingRequest {
 /** Sends webhooks. Every attempt ends in time, also with a hostile receiver. */
 export interface Transport {
   /**
-   * Returns true when an attempt to this origin can begin without waiting for a name lookup: a
-   * connection is idle, the host is an address, or the last result of the lookup is usable (also a
-   * failure while it is valid: the attempt ends with it then). Otherwise looks the name up, charged
-   * to the tenant, and resolves when that has ended; never rejects. Cheap, as it is called per
-   * attempt.
+   * Returns true when an attempt to this origin can begin without waiting for a name lookup or an
+   * access token: a connection is idle, the host is an address, or the last result of the lookup is
+   * usable (also a failure while it is valid: the attempt ends with it then); the same for the token.
+   * Otherwise looks the name up, or fetches the token, charged to the tenant, and resolves when that
+   * has ended; never rejects. Cheap, as it is called per attempt.
    */
-  prepare(tenant: number, origin: string): true | Promise<void>;
+  prepare(tenant: number, origin: string, needs?: RequestNeeds): true | Promise<void>;
   /**
    * Returns true when {@link Transport.prepare} would return true; starts no lookup. For a stream
    * whose lookup is under way while one of its connections may have become idle.
    */
-  isReady(origin: string): boolean;
+  isReady(origin: string, needs?: RequestNeeds): boolean;
   /**
    * Begins an attempt. One whose name has to be looked up first waits, see
    * {@link PendingRequest.waitedMs}.

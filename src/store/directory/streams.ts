@@ -137,6 +137,11 @@ function* stats(
 /** The number of the migration `delivery_options` of both engines. */
 const deliveryVersion = 19;
 
+/** Returns whether programs before {@link deliveryVersion} would not deliver as the stream says. */
+function isNewer({ delivery, destination }: Pick<Stream, 'delivery' | 'destination'>): boolean {
+  return delivery !== undefined || destination.authorization.method === 'oauth2_client_credentials';
+}
+
 function* create(
   deps: StreamDeps,
   { types, cursor, ...stream }: Parameters<StreamStore['create']>[0],
@@ -144,7 +149,7 @@ function* create(
 ): Command<Awaited<ReturnType<StreamStore['create']>>> {
   const { tenant } = stream;
   if (yield* isTaken(stream)) return { refused: 'name_taken' };
-  if (stream.delivery !== undefined && !(yield* requireVersion(deps, deliveryVersion))) {
+  if (isNewer(stream) && !(yield* requireVersion(deps, deliveryVersion))) {
     return { refused: 'older_nodes' };
   }
   const [row, sealing] = yield* together(
@@ -235,7 +240,7 @@ function* update<R extends string>(
   if (decision.after === before) return { updated: before, changed: false, ...noSwitch };
   const wanted: Stream = { ...decision.after, tenant, id, createdAt: before.createdAt };
   if (wanted.name !== before.name && (yield* isTaken(wanted))) return { refused: 'name_taken' };
-  if (wanted.delivery !== undefined && before.delivery === undefined) {
+  if (isNewer(wanted) && !isNewer(before)) {
     if (!(yield* requireVersion(deps, deliveryVersion))) return { refused: 'older_nodes' };
   }
   const { resume } = decision;

@@ -103,6 +103,27 @@ function createContract(engine: Engine): void {
     assert.equal((await store.streams.get(tenant, stream.id))?.delivery, undefined);
   });
 
+  test('create: client credentials are read as they were written', async (t) => {
+    const { store, tenant } = await createFixture(engine, t);
+    const authorization = {
+      method: 'oauth2_client_credentials',
+      tokenEndpoint: 'https://login.example.net/oauth/token',
+      clientId: 'ä𝄞',
+      clientSecret: 'v"\\ ä',
+      scope: 'a b',
+    } as const;
+    const destination = {
+      type: 'webhook',
+      endpoint: 'https://hooks.example.net/leat',
+      authorization,
+    } as const;
+    const { types, ...given } = newStream(tenant, start, { destination });
+    const result = await store.streams.create({ ...given, types: types ?? [] }, rules);
+    assert.ok('created' in result);
+    const read = await store.streams.get(tenant, given.id);
+    assert.deepEqual(read?.destination.authorization, authorization);
+  });
+
   test('create: the cursor is at the head of the log', async (t) => {
     const fixture = await createFixture(engine, t);
     await fixture.publish('user.created', 'user.created');

@@ -161,7 +161,7 @@ describe('PostgreSQL: many processes on one database', () => {
     assert.equal(new Set(ids).size, 40);
   });
 
-  test('delivery options wait until no node of an older version runs, and keep such nodes off then', async (t) => {
+  test('delivery options and client credentials wait until no node of an older version runs, and keep such nodes off then', async (t) => {
     const { first: store, tenant, connect } = await openShared(t, 1);
     const client = await connect();
     const oldest = async (): Promise<unknown> =>
@@ -181,6 +181,24 @@ describe('PostgreSQL: many processes on one database', () => {
       store.streams.update(tenant, plain.id, (found) => ({ after: { ...found, delivery } }));
     const update = await enhance();
     assert.ok('refused' in update && update.refused === 'older_nodes');
+    const { destination } = newStream(tenant, start, {
+      destination: {
+        type: 'webhook',
+        endpoint: 'https://hooks.example.net/',
+        authorization: {
+          method: 'oauth2_client_credentials',
+          tokenEndpoint: 'https://login.example.net/',
+          clientId: 'leat',
+          clientSecret: 's',
+        },
+      },
+    });
+    const authorized = newStream(tenant, start, { destination });
+    assert.deepEqual(await store.streams.create(authorized, { streamsMax: 9 }), refused);
+    const authorize = await store.streams.update(tenant, plain.id, (found) => ({
+      after: { ...found, destination },
+    }));
+    assert.ok('refused' in authorize && authorize.refused === 'older_nodes');
     assert.deepEqual(await oldest(), before);
 
     await client.query(`update nodes set lease_until = clock_timestamp() where id = 'node-old'`);

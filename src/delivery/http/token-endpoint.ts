@@ -1,0 +1,196 @@
+import type { LookupFunction, Socket } from 'node:net';
+import { Client } from 'undici';
+import type { Clock } from '../../core/clock.ts';
+import type { ClientCredentials } from '../../core/types.ts';
+import { createConnect, type Connected, type ConnectTarget } from './connect.ts';
+import type { EgressRule } from './egress.ts';
+import { lookupFunction } from './lookup-function.ts';
+import type { NameLookups } from './name-lookups.ts';
+import { readTokenResponse, type TokenResponse } from './token-response.ts';
+import { classifyTransportError, type Phase } from './transport-error.ts';
+
+/** Fetches access tokens for tenants, from endpoints that are not trusted. */
+export interface TokenEndpoints {
+  /** Fetches a token; never rejects and ends in time. */
+  fetch(tenant: number, credentials: ClientCredentials): Promise<TokenResponse>;
+  /** Cuts off every fetch. */
+  close(): void;
+}
+
+export interface TokenEndpointsDeps {
+  readonly clock: Pick<Clock, 'after'>;
+  readonly egress: EgressRule;
+  readonly names: Pick<NameLookups, 'prepare' | 'usable' | 'find'>;
+  readonly limits: TokenEndpointLimits;
+  readonly tls?: {
+    /** Trusted instead of the authorities of Node. */
+    readonly ca?: string | undefined;
+  };
+}
+
+export interface TokenEndpointLimits {
+  /** For one fetch, from the start of its name lookup to the end of the response. */
+  readonly timeoutMs: number;
+  /** Of a response's body. */
+  readonly bodyBytesMax: number;
+}
+
+/**
+ * Creates it. A fetch has a connection of its own, made like those of webhooks: the address is
+ * checked when it connects, and redirects are responses like any other.
+ */
+export function createTokenEndpoints(deps: TokenEndpointsDeps): TokenEndpoints {
+  const { clock, names, limits } = deps;
+  const connect = createConnect(deps);
+  const underWay = new Set<Fetch>();
+  let isClosed = false;
+  return {
+    fetch: async (tenant, credentials) => {
+      if (isClosed) return timedOut;
+      const fetch = new Fetch(connect, lookupFunction(names, tenant), limits.bodyBytesMax);
+      underWay.add(fetch);
+      const timer = clock.after(limits.timeoutMs, () => fetch.cutOff());
+      try {
+        return await fetch.run(credentials);
+      } finally {
+        timer.cancel();
+        underWay.delete(fetch);
+      }
+    },
+    close: () => {
+      isClosed = true;
+      for (const fetch of underWay) fetch.cutOff();
+    },
+  };
+}
+
+/** A body in chunks of one byte is six times as long on the wire. */
+const wireFactorMax = 16;
+
+/** Of a response; more is a protocol error. */
+const headerBytesMax = 16_384;
+
+class Fetch {
+  readonly #connect: ReturnType<typeof createConnect>;
+  readonly #lookup: LookupFunction;
+  readonly #bodyBytesMax: number;
+  readonly #cut = new AbortController();
+  #phase: Phase = 'connecting';
+  #socket: Socket | undefined;
+
+  constructor(
+    connect: ReturnType<typeof createConnect>,
+    lookup: LookupFunction,
+    bodyBytesMax: number,
+  ) {
+    this.#connect = connect;
+    this.#lookup = lookup;
+    this.#bodyBytesMax = bodyBytesMax;
+  }
+
+  cutOff(): void {
+    this.#cut.abort();
+    this.#socket?.destroy();
+  }
+
+  async run(credentials: ClientCredentials): Promise<TokenResponse> {
+    const { signal } = this.#cut;
+    const aborted = new Promise<TokenResponse>((resolve) => {
+      signal.addEventListener('abort', () => resolve(timedOut), { once: true });
+    });
+    // A socket whose name is being looked up ends with its lookup only.
+    return Promise.race([aborted, this.#request(credentials)]);
+  }
+
+  async #request(credentials: ClientCredentials): Promise<TokenResponse> {
+    let client: Client | undefined;
+    try {
+      const { origin, pathname, search } = new URL(credentials.tokenEndpoint);
+      client = this.#open(origin);
+      const { statusCode, body } = await client.request({
+        path: `${pathname}${search}`,
+        method: 'POST',
+        headers: headersOf(credentials),
+        body: formOf(credentials),
+        signal: this.#cut.signal,
+      });
+      this.#phase = 'receiving';
+      const text = await this.#textOf(body);
+      return text === undefined ? tooLong : readTokenResponse(statusCode, text);
+    } catch (error) {
+      if (this.#cut.signal.aborted) return timedOut;
+      const { cause, detail } = classifyTransportError(error, this.#phase);
+      const reason = detail === undefined ? cause : `${cause}: ${detail}`;
+      return { kind: 'failed', detail: `token endpoint: ${reason}` };
+    } finally {
+      this.#socket?.destroy();
+      void client?.destroy();
+    }
+  }
+
+  #open(origin: string): Client {
+    return new Client(origin, {
+      connect: (target: ConnectTarget, connected: Connected) => {
+        const socket = this.#connect(target, this.#lookup, connected);
+        this.#socket = socket;
+        socket.once('connect', () => (this.#phase = 'securing'));
+        // Also interim responses and chunk framing, which the parser accepts without limit.
+        socket.on('readable', () => {
+          if (socket.bytesRead > this.#bodyBytesMax * wireFactorMax) socket.destroy();
+        });
+        socket.once(target.protocol === 'https:' ? 'secureConnect' : 'connect', () => {
+          this.#phase = 'sent';
+        });
+      },
+      pipelining: 1,
+      maxHeaderSize: headerBytesMax,
+      // The timeout covers the fetch.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+  }
+
+  /** Returns the body; `undefined` when it is too long. */
+  async #textOf(body: AsyncIterable<Uint8Array>): Promise<string | undefined> {
+    const chunks: Uint8Array[] = [];
+    let bytes = 0;
+    for await (const chunk of body) {
+      bytes += chunk.byteLength;
+      if (bytes > this.#bodyBytesMax) return undefined;
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks).toString('utf8');
+  }
+}
+
+const timedOut: TokenResponse = { kind: 'failed', detail: 'token endpoint: timeout' };
+const tooLong: TokenResponse = { kind: 'failed', detail: 'token response: too long' };
+
+function headersOf(credentials: ClientCredentials): Record<string, string> {
+  return {
+    authorization: `Basic ${basicOf(credentials)}`,
+    'content-type': 'application/x-www-form-urlencoded',
+    accept: 'application/json',
+    'user-agent': 'Leat',
+  };
+}
+
+/** Returns the request of RFC 6749 section 4.4.2; `audience` is what many servers know besides. */
+function formOf({ scope, audience }: ClientCredentials): string {
+  const form = new URLSearchParams({ grant_type: 'client_credentials' });
+  if (scope !== undefined) form.set('scope', scope);
+  if (audience !== undefined) form.set('audience', audience);
+  return form.toString();
+}
+
+/** Returns the credentials of HTTP Basic as RFC 6749 section 2.3.1 has them: form-encoded first. */
+export function basicOf({
+  clientId,
+  clientSecret,
+}: Pick<ClientCredentials, 'clientId' | 'clientSecret'>): string {
+  return Buffer.from(`${formEncoded(clientId)}:${formEncoded(clientSecret)}`).toString('base64');
+}
+
+function formEncoded(text: string): string {
+  return new URLSearchParams({ '': text }).toString().slice(1);
+}
