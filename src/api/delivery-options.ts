@@ -1,7 +1,7 @@
 import { isReservedHeader } from './destination.ts';
 import { badBody, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
-import type { DeliveryOptions } from '../core/types.ts';
+import type { DeliveryOptions, RetryOption } from '../core/types.ts';
 import type { DeliveryOptionsSent } from '../schemas/delivery-options.ts';
 
 type Limits = Pick<ApiSettings, 'streamConcurrency'>;
@@ -14,10 +14,12 @@ export function deliveryOptionsOf(
   sent: DeliveryOptionsSent,
   settings: Limits,
 ): DeliveryOptions | undefined {
-  const { headers, concurrency, timeout_ms: timeoutMs } = sent;
+  const { retry, per_second: perSecond, headers, concurrency, timeout_ms: timeoutMs } = sent;
   checkHeaders(headers);
   checkConcurrency(concurrency, settings);
   const options: DeliveryOptions = {
+    ...(retry === undefined ? {} : { retry: retryOf(retry) }),
+    ...(perSecond === undefined ? {} : { perSecond }),
     ...(headers !== undefined && Object.keys(headers).length > 0 ? { headers } : {}),
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
@@ -27,12 +29,27 @@ export function deliveryOptionsOf(
 
 /** Returns the options for a response. */
 export function showDeliveryOptions(options: DeliveryOptions): DeliveryOptionsSent {
-  const { headers, concurrency, timeoutMs } = options;
+  const { retry, perSecond, headers, concurrency, timeoutMs } = options;
   return {
+    ...(retry === undefined ? {} : { retry: showRetry(retry) }),
+    ...(perSecond === undefined ? {} : { per_second: perSecond }),
     ...(headers === undefined ? {} : { headers }),
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(timeoutMs === undefined ? {} : { timeout_ms: timeoutMs }),
   };
+}
+
+function retryOf(sent: NonNullable<DeliveryOptionsSent['retry']>): RetryOption {
+  if (typeof sent === 'string') return sent;
+  const { delays_seconds: delaysSeconds, retry_4xx: retry4xx } = sent;
+  return { delaysSeconds, ...(retry4xx === undefined ? {} : { retry4xx }) };
+}
+
+function showRetry(retry: RetryOption): NonNullable<DeliveryOptionsSent['retry']> {
+  if (typeof retry === 'string') return retry;
+  const { delaysSeconds, retry4xx } = retry;
+  const shown = { delays_seconds: [...delaysSeconds] };
+  return retry4xx === undefined ? shown : { ...shown, retry_4xx: [...retry4xx] };
 }
 
 function checkHeaders(headers: DeliveryOptionsSent['headers'] = {}): void {

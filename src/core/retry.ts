@@ -1,5 +1,6 @@
 import type { Millis } from './clock.ts';
 import { redact } from './redact.ts';
+import { spreadDelay } from './retry-schedule.ts';
 
 /** What the exchange saw of one attempt. */
 export type AttemptResult =
@@ -52,8 +53,12 @@ export type Decision =
 export interface RetryRules {
   /** The waits between the attempts of a cycle: attempt n is followed by `retryDelaysMs[n - 1]`. */
   readonly retryDelaysMs: readonly number[];
+  /** The event id where long waits differ from event to event: see `spreadDelay`. */
+  readonly spreadBy?: string | undefined;
   /** The 4xx statuses that are retried. */
   readonly retry4xx: readonly number[];
+  /** The longest wait that the receiver can request with `Retry-After`. */
+  readonly retryAfterMaxMs: number;
   /** Removed from the error message: the stream's secrets in every form they are sent in. */
   readonly secrets: readonly string[];
   /** When the attempt ended; a `Retry-After` with a date counts from it. */
@@ -66,9 +71,14 @@ export interface RetryRules {
  */
 export function decide(result: AttemptResult, attempt: number, rules: RetryRules): Decision {
   const nextDelayMs = rules.retryDelaysMs[attempt - 1];
+  const { spreadBy } = rules;
+  const waitMs =
+    nextDelayMs === undefined || spreadBy === undefined
+      ? nextDelayMs
+      : spreadDelay(nextDelayMs, spreadBy, attempt);
   return result.kind === 'response'
-    ? decideByStatus(result, nextDelayMs, rules)
-    : decideByCause(result, nextDelayMs);
+    ? decideByStatus(result, waitMs, rules)
+    : decideByCause(result, waitMs);
 }
 
 /** Returns whether the result is a failure with a text, which is stored once its secrets are removed. */
@@ -81,13 +91,10 @@ export function withoutResponseText(result: AttemptResult): AttemptResult {
   return result.kind === 'response' ? { ...result, text: '' } : result;
 }
 
-/** The longest wait that a receiver can request with `Retry-After`. */
-export const retryAfterMaxMs = 60_000;
-
 function decideByStatus(
   { status, text, cut, retryAfter }: AttemptResult & { readonly kind: 'response' },
   nextDelayMs: number | undefined,
-  { retry4xx, secrets, now }: RetryRules,
+  { retry4xx, retryAfterMaxMs, secrets, now }: RetryRules,
 ): Decision {
   if (isSuccess(status)) return { result: 'delivered', status };
   const shown = redact(text, secrets, cut === true);
@@ -96,7 +103,8 @@ function decideByStatus(
     return { result: 'failed', status, error };
   }
   // The receiver can lengthen a wait and never shorten it.
-  const delayMs = Math.max(nextDelayMs, retryAfterMs(retryAfter, now));
+  const requestedMs = Math.min(retryAfterMs(retryAfter, now), retryAfterMaxMs);
+  const delayMs = Math.max(nextDelayMs, requestedMs);
   return { result: 'retry', status, error, delayMs };
 }
 
@@ -129,7 +137,7 @@ function retryAfterMs(value: string | undefined, now: Millis): number {
   if (value === undefined) return 0;
   const text = value.trim();
   const waitMs = /^\d+$/.test(text) ? Number(text) * 1000 : (httpDate(text, now) ?? 0) - now;
-  return Math.min(Math.max(waitMs, 0), retryAfterMaxMs);
+  return Math.max(waitMs, 0);
 }
 
 /** Parses the three forms of RFC 9110 section 5.6.7; `Date.parse` accepts far more. */

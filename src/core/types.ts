@@ -109,6 +109,10 @@ export interface ClientCredentials {
 
 /** How events are delivered to one stream; an absent field has its default. */
 export interface DeliveryOptions {
+  /** The schedule of first deliveries and replays, instead of LEAT_RETRY_DELAYS_MS. */
+  readonly retry?: RetryOption | undefined;
+  /** Attempts per second. */
+  readonly perSecond?: number | undefined;
   /** Headers of every attempt; not secret. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Attempts at once, instead of LEAT_STREAM_CONCURRENCY. */
@@ -116,6 +120,18 @@ export interface DeliveryOptions {
   /** Timeout of an attempt, instead of LEAT_ATTEMPT_TIMEOUT_MS. */
   readonly timeoutMs?: number | undefined;
 }
+
+/** A schedule by its name, or its waits. */
+export type RetryOption =
+  | RetryPreset
+  | {
+      /** 1 to 20 waits. */
+      readonly delaysSeconds: readonly number[];
+      /** Instead of LEAT_RETRY_4XX. */
+      readonly retry4xx?: readonly number[] | undefined;
+    };
+
+export type RetryPreset = 'quick' | 'hours' | 'days';
 
 export interface SigningSecret {
   /** `whsec_` and the base64 of 32 bytes (Standard Webhooks). */

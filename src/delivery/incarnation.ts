@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import { createSerialQueue, type SerialQueue } from '../core/serial-queue.ts';
-import type { Node } from '../core/types.ts';
+import type { Node, StreamRef } from '../core/types.ts';
 import type { Hint } from '../store/port/hints.ts';
 import type { SettledStream, Settlement } from '../store/port/settlement.ts';
 import type { Store } from '../store/port/store.ts';
@@ -14,6 +14,7 @@ import { createDueClaims, type DueClaims } from './prefetch/due-claims.ts';
 import { createDueTimer, type DueTimer } from './prefetch/due-timer.ts';
 import { createPoll, type Poll } from './prefetch/poll.ts';
 import { createPrefetch, type Prefetch } from './prefetch/prefetch.ts';
+import { createRates, type Rates } from './rates.ts';
 import { createReplays, type Replays } from './replays.ts';
 import type { DeliveryReport } from './report.ts';
 import type { Runner } from './runner.ts';
@@ -80,6 +81,7 @@ export class Incarnation {
   readonly #scheduler: Scheduler;
   readonly #settler: Settler;
   readonly #backoffs: Backoffs;
+  readonly #rates: Rates;
   readonly #dueTimer: DueTimer;
   readonly #prefetch: Prefetch;
   readonly #sender: Sender;
@@ -102,11 +104,7 @@ export class Incarnation {
       ownership: store.ownership,
       regained: () => this.#leaseRegained(),
       replaced: () => this.#nodeReplaced(),
-      renewed: ({ changed }, shareGrew) => {
-        this.#ownership.refreshMissed(changed);
-        this.#ownership.rebalance();
-        if (shareGrew) this.#ownership.claim();
-      },
+      renewed: ({ changed }, shareGrew) => this.#leaseRenewed(changed, shareGrew),
     });
     this.#scheduler = createScheduler({
       ...shared,
@@ -123,7 +121,9 @@ export class Incarnation {
       batchSettled: () => this.#scheduler.dispatch(),
       abandon: (runner) => this.#ownership.drop(runner),
     });
-    this.#backoffs = createBackoffs({ ...shared, passed: (runner) => this.#backoffPassed(runner) });
+    const passed = (runner: Runner): void => this.#pausePassed(runner);
+    this.#backoffs = createBackoffs({ ...shared, passed });
+    this.#rates = createRates({ clock, passed });
     const scheduler = this.#scheduler;
     this.#dueTimer = createDueTimer({ clock, scheduler });
     this.#prefetch = createPrefetch({ ...shared, scheduler, isShared });
@@ -146,6 +146,7 @@ export class Incarnation {
       ...parts,
       begin: (runner, row, slot) => this.#sender.beginDue(runner, row, slot),
       note: (runner, inMs) => this.#dueTimer.note(runner, inMs),
+      unused: (runner, slots) => this.#rates.returned(runner, slots),
       exhausted: (runner) => this.#ownership.releaseIfIdle(runner),
     });
     this.#replays = createReplays({
@@ -254,6 +255,7 @@ export class Incarnation {
     this.#prefetch.close();
     this.#dueTimer.close();
     this.#backoffs.close();
+    this.#rates.close();
     this.#dueClaims.close();
     this.#replays.close();
     this.#ownership.close();
@@ -273,6 +275,12 @@ export class Incarnation {
     if (hint.kind === 'head') return this.#prefetch.reached(tenant, tail, hint.head);
     this.#prefetch.appended(tenant, tail, hint.events);
     this.#scheduler.dispatch();
+  }
+
+  #leaseRenewed(changed: readonly StreamRef[], shareGrew: boolean): void {
+    this.#ownership.refreshMissed(changed);
+    this.#ownership.rebalance();
+    if (shareGrew) this.#ownership.claim();
   }
 
   #leaseRegained(): void {
@@ -298,6 +306,7 @@ export class Incarnation {
   }
 
   #begin(runner: Runner, work: Work, slot: Slot): void {
+    this.#rates.taken(runner);
     if (work === 'fresh') this.#sender.beginFresh(runner, slot);
     else this.#dueClaims.grant(runner, slot);
   }
@@ -307,7 +316,7 @@ export class Incarnation {
     this.#waiters.check();
   }
 
-  #backoffPassed(runner: Runner): void {
+  #pausePassed(runner: Runner): void {
     this.#scheduler.enqueue(runner);
     this.#replays.enqueue(runner);
     this.#scheduler.dispatch();

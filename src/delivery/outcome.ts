@@ -1,27 +1,33 @@
 import type { Millis } from '../core/clock.ts';
 import { decide, type AttemptResult } from '../core/retry.ts';
+import { type DefaultSchedule, scheduleFor } from '../core/retry-schedule.ts';
+import type { Stream } from '../core/types.ts';
 import type { Outcome } from '../store/port/settlement.ts';
 import type { InFlightAttempt } from './runner.ts';
-import type { DeliverySettings } from './settings.ts';
 
 /** Returns the outcome of an attempt that has ended. */
 export function outcomeOf(
   attempt: Pick<
     InFlightAttempt,
     'event' | 'kind' | 'attempt' | 'hasRow' | 'startedMs' | 'template' | 'request'
-  >,
+  > & { readonly runner: { readonly stream: Pick<Stream, 'delivery'> } },
   result: AttemptResult,
   ended: { readonly now: Millis; readonly elapsedMs: number },
-  { retryDelaysMs, retry4xx }: Pick<DeliverySettings, 'retryDelaysMs' | 'retry4xx'>,
+  defaults: DefaultSchedule,
 ): Exclude<Outcome, { readonly result: 'parked' }> {
   const secrets = withTokens(attempt.template?.secrets ?? [], attempt.request?.tokens ?? []);
-  const rules = { retryDelaysMs, retry4xx, secrets, now: ended.now };
+  const { kind, event } = attempt;
+  const schedule = scheduleFor(kind, attempt.runner.stream.delivery, defaults);
+  const { delaysMs: retryDelaysMs, retry4xx, retryAfterMaxMs, cycleMaxMs } = schedule;
+  const spreadBy = schedule.isSpread ? event.id : undefined;
+  const rules = { retryDelaysMs, retry4xx, retryAfterMaxMs, spreadBy, secrets, now: ended.now };
   const decision = decide(result, attempt.attempt, rules);
   const agoMs = ended.elapsedMs - attempt.startedMs;
   return {
     ...decision,
-    event: attempt.event,
-    kind: attempt.kind,
+    ...(decision.result === 'retry' && cycleMaxMs !== undefined ? { cycleMaxMs } : {}),
+    event,
+    kind,
     attempt: attempt.attempt,
     hasRow: attempt.hasRow,
     agoMs,

@@ -128,6 +128,8 @@ export class Runner {
   readonly pace = new Pace();
   /** Its receiver does not respond, so no attempt begins for a while. */
   isBackingOff = false;
+  /** Its attempts of the last second reach the limit of the stream. */
+  isRateLimited = false;
   freshInFlight = 0;
   /** Includes those {@link granted}. */
   dueInFlight = 0;
@@ -184,7 +186,8 @@ export class Runner {
 
   /** Returns the kind of its next attempt; `undefined` when there is none or it may not begin. */
   nextWork(limits: RunnerLimits): Work | undefined {
-    if (this.state !== 'active' || this.leaving || this.isBackingOff) return undefined;
+    if (this.state !== 'active' || this.leaving) return undefined;
+    if (this.isBackingOff || this.isRateLimited) return undefined;
     return nextWork(
       {
         freshWaits: this.queue.length > 0 && this.takesFresh(limits),
@@ -283,6 +286,8 @@ export class Runner {
    */
   update(owned: OwnedStream): void {
     if (owned.stream.version !== this.stream.version) this.template = undefined;
+    const { perSecond } = owned.stream.delivery ?? {};
+    if (perSecond !== this.stream.delivery?.perSecond) this.isRateLimited = false;
     this.stream = owned.stream;
     this.tenantName = owned.tenantName;
     this.rows = owned.waiting;

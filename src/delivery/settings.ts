@@ -1,4 +1,4 @@
-import { retryAfterMaxMs } from '../core/retry.ts';
+import { longestDelayMs, retryAfterMaxMs } from '../core/retry-schedule.ts';
 import type { DeliveryOptions, HealthLimits } from '../core/types.ts';
 
 /**
@@ -78,6 +78,11 @@ export function longestWaitMs(
   settings: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'>,
   delivery: DeliveryOptions | undefined,
 ): number {
-  const waits = [leaseMsOf(settings, delivery), retryAfterMaxMs, ...settings.retryDelaysMs];
+  const waits = [
+    leaseMsOf(settings, delivery),
+    retryAfterMaxMs,
+    longestDelayMs(delivery),
+    ...settings.retryDelaysMs,
+  ];
   return Math.max(...waits) + setBackMs;
 }

@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox';
-import { component } from './schema.ts';
+import { closed, component } from './schema.ts';
 
 /** Node writes a header as one byte per character; blanks at the ends would get lost. */
 const headerValue = Type.String({
@@ -14,6 +14,35 @@ export const deliveryOptions = component(
   'EventStreamDelivery',
   'How events are delivered; what is absent has its default',
   {
+    retry: Type.Optional(
+      Type.Union(
+        [
+          Type.Literal('quick'),
+          Type.Literal('hours'),
+          Type.Literal('days'),
+          closed({
+            delays_seconds: Type.Array(
+              Type.Integer({ minimum: 1, maximum: 86_400, description: 'Seconds' }),
+              { minItems: 1, maxItems: 20, description: 'Waits between the requests' },
+            ),
+            retry_4xx: Type.Optional(
+              Type.Array(Type.Integer({ minimum: 400, maximum: 499, description: 'Status' }), {
+                maxItems: 100,
+                description: '4xx responses that are retried',
+              }),
+            ),
+          }),
+        ],
+        { description: 'When a failed delivery is repeated: quick, hours, days, or the waits' },
+      ),
+    ),
+    per_second: Type.Optional(
+      Type.Number({
+        minimum: 0.1,
+        maximum: 10_000,
+        description: 'Requests per second, over a second at most so many at once',
+      }),
+    ),
     headers: Type.Optional(
       Type.Record(Type.String(), headerValue, {
         maxProperties: 20,

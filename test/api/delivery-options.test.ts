@@ -43,6 +43,8 @@ function assertBad(response: ApiResponse, reason: string, property: string): voi
 
 describe('delivery of an event stream', () => {
   const all = {
+    retry: { delays_seconds: [1, 86_400], retry_4xx: [408] },
+    per_second: 0.5,
     headers: { 'X-Environment': 'test', 'x-b': 'é' },
     concurrency: 8,
     timeout_ms: 30_000,
@@ -75,6 +77,22 @@ describe('delivery of an event stream', () => {
 
   const invalid: [options: Json, reason: string, property: string][] = [
     [{ speed: 1 }, 'Additional properties not allowed: speed', 'delivery.speed'],
+    [{ per_second: 0.05 }, 'Value 0.05 is less than minimum 0.1', 'delivery.per_second'],
+    [
+      { retry: { delays_seconds: [] } },
+      'Array is too short (0), minimum 1',
+      'delivery.retry.delays_seconds',
+    ],
+    [
+      { retry: { delays_seconds: [1, 86_401] } },
+      'Value 86401 is greater than maximum 86400',
+      'delivery.retry.delays_seconds.1',
+    ],
+    [
+      { retry: { delays_seconds: [1], retry_4xx: [500] } },
+      'Value 500 is greater than maximum 499',
+      'delivery.retry.retry_4xx.0',
+    ],
     [{ concurrency: 0 }, 'Value 0 is less than minimum 1', 'delivery.concurrency'],
     [
       { concurrency: 9 },
@@ -114,6 +132,17 @@ describe('delivery of an event stream', () => {
       assertBad(await patch(id, { delivery }), reason, property);
     });
   }
+
+  test('retry takes the names of schedules, and no others', async () => {
+    for (const retry of ['quick', 'hours', 'days', { delays_seconds: [5] }]) {
+      assert.deepEqual((await create({ delivery: { retry } })).delivery, { retry });
+    }
+    for (const retry of ['weeks', 1, null, ['quick'], {}]) {
+      const response = await send({ delivery: { retry } });
+      assert.equal(response.status, 400, response.text);
+      assert.match(response.body.message, /on property delivery\.retry/);
+    }
+  });
 
   for (const value of ['a\nb', ' a', 'a ', 'a\u0000', '\u007f']) {
     test(`the value of a header ${JSON.stringify(value)} is 400`, async () => {

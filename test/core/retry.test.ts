@@ -5,7 +5,13 @@ import { decide, type AttemptResult, type Decision } from '../../src/core/retry.
 
 const now = Date.UTC(2026, 2, 1, 9, 30, 0);
 const retryDelaysMs = [1000, 2000, 4000];
-const rules = { retryDelaysMs, retry4xx: [408, 429], secrets: ['topsecret'], now };
+const rules = {
+  retryDelaysMs,
+  retry4xx: [408, 429],
+  retryAfterMaxMs: 60_000,
+  secrets: ['topsecret'],
+  now,
+};
 /** A schedule that adds nothing to what the receiver requests. */
 const withoutDelay = { ...rules, retryDelaysMs: [0] };
 

@@ -30,6 +30,7 @@ function attemptOf(options: Partial<EndedAttempt> = {}): EndedAttempt {
     hasRow: false,
     request: undefined,
     template: requestTemplateOf(newWebhook(), settings),
+    runner: { stream: {} },
     ...options,
   };
 }

@@ -26,8 +26,8 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'retries that do not wait',
     file: 'core/retry.ts',
-    before: 'Math.max(nextDelayMs, retryAfterMs(retryAfter, now));',
-    after: 'retryAfterMs(retryAfter, now);',
+    before: 'Math.max(nextDelayMs, requestedMs);',
+    after: 'requestedMs;',
   },
   {
     name: 'retries that wait as long as the first',
@@ -39,8 +39,8 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'a Retry-After that shortens the wait',
     file: 'core/retry.ts',
-    before: 'Math.max(nextDelayMs, retryAfterMs(retryAfter, now));',
-    after: 'retryAfterMs(retryAfter, now) || nextDelayMs;',
+    before: 'Math.max(nextDelayMs, requestedMs);',
+    after: 'requestedMs || nextDelayMs;',
     killedBy: {
       file: 'test/core/retry.test.ts',
       title: 'Retry-After lengthens a wait and never shortens it',

@@ -36,6 +36,8 @@ export interface DueClaimsDeps {
   readonly begin: (runner: Runner, row: Delivery, slot: Slot) => void;
   /** The runner's next row is due in `inMs`. */
   readonly note: (runner: Runner, inMs: number | undefined) => void;
+  /** Of the slots granted to the runner so many are free again, as there are no more rows. */
+  readonly unused: (runner: Runner, slots: number) => void;
   /** There was nothing to claim. */
   readonly exhausted: (runner: Runner) => void;
 }
@@ -157,6 +159,7 @@ class GatheredClaims implements DueClaims {
 
   #release(runner: Runner, slots: number): void {
     runner.dueInFlight -= slots;
+    this.#deps.unused(runner, slots);
     for (let count = 0; count < slots; count += 1) this.#deps.scheduler.release(takeSlot(runner));
   }
 }

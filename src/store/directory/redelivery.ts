@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import type { DeliveryState } from '../../core/types.ts';
+import type { DeliveryOptions, DeliveryState } from '../../core/types.ts';
 import type { DeliveryStore, FailureFilter } from '../port/deliveries.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
@@ -18,20 +18,43 @@ export function* redeliver(
   const [run, now, row] = yield* together(
     runs.lock(tenant, stream),
     runs.now(),
-    sql.get<{ state: DeliveryState }>`
-      select state from deliveries
-      where tenant = ${tenant} and stream = ${stream} and event_id = ${eventId}`,
+    sql.get<{ state: DeliveryState; delivery: string | null }>`
+      select d.state, s.delivery
+      from deliveries d join streams s on s.tenant = d.tenant and s.id = d.stream
+      where d.tenant = ${tenant} and d.stream = ${stream} and d.event_id = ${eventId}`,
   );
   if (run === undefined) return 'unknown';
   if (row === undefined) return (yield* wasDelivered(run, eventId)) ? 'delivered' : 'unknown';
+  if (row.state === 'retrying' && hasSchedule(row)) {
+    yield* makeDue(runs, run, eventId, now);
+    return 'accepted';
+  }
   if (row.state !== 'failed') return 'retrying';
   const started = yield* sql.all<HistoryEvent>`
-    update deliveries set kind = 'redelivery', state = 'retrying', attempt = 1, due_at = ${now}
+    update deliveries set kind = 'redelivery', state = 'retrying', attempt = 1, due_at = ${now},
+      cycle_at = ${now}
       ${entryAt(now)}
     where tenant = ${tenant} and stream = ${stream} and event_id = ${eventId}
     returning event_id as id, "offset"`;
   yield* note(runs, run, started, now);
   return 'accepted';
+}
+
+/** Returns whether waits of the stream can be long: the schedule is its own. */
+function hasSchedule({ delivery }: { readonly delivery: string | null }): boolean {
+  const options = delivery === null ? {} : (JSON.parse(delivery) as DeliveryOptions);
+  return options.retry !== undefined;
+}
+
+/** Lets the next attempt of a delivery that waits begin now; its cycle goes on. */
+function* makeDue(runs: Runs, run: Run, eventId: string, now: Millis): Command<unknown> {
+  const { tenant, stream } = run;
+  return yield* together(
+    sql.run`
+      update deliveries set due_at = ${now}
+      where tenant = ${tenant} and stream = ${stream} and event_id = ${eventId}`,
+    runs.noteDue(run),
+  );
 }
 
 /**
@@ -48,7 +71,8 @@ export function* redeliverMany(
   if (run === undefined) return 0;
   const { types, from = Number.MIN_SAFE_INTEGER, to = Number.MAX_SAFE_INTEGER } = filter;
   const started = yield* sql.all<HistoryEvent>`
-    update deliveries set kind = 'redelivery', state = 'retrying', attempt = 1, due_at = ${now}
+    update deliveries set kind = 'redelivery', state = 'retrying', attempt = 1, due_at = ${now},
+      cycle_at = ${now}
       ${entryAt(now)}
     -- The bound is there for SQLite, which does not use the index of failures without it.
     where tenant = ${tenant} and stream = ${stream} and failed_at is not null and failed_at >= 0

@@ -252,6 +252,7 @@ export const migratedTables: readonly Table[] = [
       integer('attempt'),
       integer('due_at'),
       integer('failed_at'),
+      integer('cycle_at'),
       integer(
         'event_day',
         `(select e.published_at / ${dayMs} from events e

@@ -11,7 +11,8 @@ export interface DeliveryStore {
   failure(tenant: number, stream: string, eventId: string): Promise<Failure | undefined>;
   /**
    * Starts a new cycle for one failure: its row becomes `retrying`, due now, attempt 1, and the
-   * history gets a `redelivered` entry. `retrying`: a cycle is in progress. `delivered`: the
+   * history gets a `redelivered` entry. One that waits for a retry by a schedule of its stream becomes
+   * due now. `retrying`: another cycle is in progress. `delivered`: the
    * history has a success. `unknown`: neither.
    */
   redeliver(

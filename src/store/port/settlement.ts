@@ -34,6 +34,8 @@ export type Outcome = {
       readonly leaseMs: number;
     }
   | (Decision & {
+      /** A retry begins at most so long after the cycle, except for pauses; else without a bound. */
+      readonly cycleMaxMs?: number | undefined;
       /** How long ago the attempt began. */
       readonly agoMs: number;
       readonly durationMs: number;

@@ -20,6 +20,8 @@ export interface DeliveryRow {
   readonly dueAt: Millis | undefined;
   /** Set when it is an open failure record, also while that is redelivered. */
   readonly failedAt: Millis | undefined;
+  /** When its cycle began; `undefined` in rows of programs that did not record it. */
+  readonly cycleAt: Millis | undefined;
 }
 
 /** What an outcome changes: the history, the row, and the counters of the stream. */
@@ -41,7 +43,7 @@ export interface Transition {
  */
 export function applyOutcome(
   outcome: Outcome,
-  row: Pick<DeliveryRow, 'kind' | 'state' | 'failedAt'> | undefined,
+  row: Pick<DeliveryRow, 'kind' | 'state' | 'failedAt' | 'cycleAt'> | undefined,
   isDisabled: boolean,
   now: Millis,
 ): Transition {
@@ -64,20 +66,24 @@ export function applyOutcome(
   const isOver = row === undefined ? outcome.hasRow : row.state === 'failed';
   if (isOver) return { history, row: 'unchanged', ended: undefined, wasOpen, isReplayed };
   const { attempt } = outcome;
+  const cycleAt = row?.cycleAt ?? now;
   const becomes = (state: DeliveryState, next: number, dueAt?: Millis): DeliveryRow => {
     const isOpen = state === 'failed' || outcome.kind === 'redelivery';
     const failedAt = row?.failedAt ?? (isOpen ? now : undefined);
-    return { kind: row?.kind ?? outcome.kind, state, attempt: next, dueAt, failedAt };
+    return { kind: row?.kind ?? outcome.kind, state, attempt: next, dueAt, failedAt, cycleAt };
   };
   if (outcome.result === 'parked') {
     const parked = becomes('parked', attempt, Math.ceil(now + outcome.leaseMs));
     return { history, row: parked, ended: undefined, wasOpen, isReplayed };
   }
+  const { cycleMaxMs = Infinity } = outcome;
+  const isOverdue = now >= cycleAt + cycleMaxMs;
   // A disabled stream is sent redeliveries only: other retries end as failures, or pause.
-  if (outcome.result === 'failed' || (isDisabled && endsWithStream(outcome.kind))) {
+  if (outcome.result === 'failed' || isOverdue || (isDisabled && endsWithStream(outcome.kind))) {
     return { history, row: becomes('failed', attempt), ended: 'failed', wasOpen, isReplayed };
   }
-  const retrying = becomes('retrying', attempt + 1, Math.ceil(now + outcome.delayMs));
+  const dueAt = Math.min(now + outcome.delayMs, cycleAt + cycleMaxMs);
+  const retrying = becomes('retrying', attempt + 1, Math.ceil(dueAt));
   return { history, row: retrying, ended: undefined, wasOpen, isReplayed };
 }
 

@@ -40,11 +40,15 @@ function readRow(
   db: Database,
   { tenant, stream }: Run,
   { event }: Outcome,
-): Pick<DeliveryRow, 'kind' | 'state' | 'failedAt'> | undefined {
-  const row = db.get<Pick<DeliveryRow, 'kind' | 'state'> & { failed_at: Millis | null }>`
-    select kind, state, failed_at from deliveries
+): Pick<DeliveryRow, 'kind' | 'state' | 'failedAt' | 'cycleAt'> | undefined {
+  const row = db.get<
+    Pick<DeliveryRow, 'kind' | 'state'> & { failed_at: Millis | null; cycle_at: Millis | null }
+  >`
+    select kind, state, failed_at, cycle_at from deliveries
     where tenant = ${tenant} and stream = ${stream} and event_id = ${event.id}`;
-  return row && { kind: row.kind, state: row.state, failedAt: row.failed_at ?? undefined };
+  if (row === undefined) return undefined;
+  const { kind, state, failed_at: failedAt, cycle_at: cycleAt } = row;
+  return { kind, state, failedAt: failedAt ?? undefined, cycleAt: cycleAt ?? undefined };
 }
 
 function removeRow(db: Database, { tenant, stream }: Run, { event }: Outcome): void {
@@ -61,17 +65,17 @@ function writeRow(
   db: Database,
   { tenant, stream }: Run,
   { event }: Outcome,
-  { kind, state, attempt, dueAt, failedAt }: DeliveryRow,
+  { kind, state, attempt, dueAt, failedAt, cycleAt }: DeliveryRow,
 ): void {
   db.run`
     insert into deliveries (tenant, stream, event_id, offset, type, time, kind, state, attempt,
-      due_at, failed_at, body, trace)
+      due_at, failed_at, cycle_at, body, trace)
     select ${tenant}, ${stream}, ${event.id}, ${event.offset}, ${event.type},
-      ${event.time}, ${kind}, ${state}, ${attempt}, ${dueAt}, ${failedAt},
+      ${event.time}, ${kind}, ${state}, ${attempt}, ${dueAt}, ${failedAt}, ${cycleAt},
       iif(logged, null, ${event.body}), iif(logged, null, ${event.trace})
     from (select exists (
       select 1 from events where tenant = ${tenant} and offset = ${event.offset}) as logged)
     where true
     on conflict do update set state = excluded.state, attempt = excluded.attempt,
-      due_at = excluded.due_at, failed_at = excluded.failed_at`;
+      due_at = excluded.due_at, failed_at = excluded.failed_at, cycle_at = excluded.cycle_at`;
 }

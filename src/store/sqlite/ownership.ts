@@ -1,6 +1,6 @@
 import type { Clock, Millis } from '../../core/clock.ts';
 import type { Offset, Stream, Node, StreamRef } from '../../core/types.ts';
-import { nextDueInMs } from '../rules/due.ts';
+import { nextDueInMs, ruleOf } from '../rules/due.ts';
 import type { StoreTime, WaitRule } from '../port/time.ts';
 import type { Seal } from '../seal.ts';
 import { failWaiting } from '../directory/disabling.ts';
@@ -257,7 +257,11 @@ function ownedStream({ db, time }: Deps, run: Run, stream: Stream, rule: WaitRul
     run: run.run,
     cursor,
     waiting: due?.waiting ?? 0,
-    nextDueInMs: nextDueInMs([due?.next_due_at, due?.last_due_at], time.now(), rule),
+    nextDueInMs: nextDueInMs(
+      [due?.next_due_at, due?.last_due_at],
+      time.now(),
+      ruleOf(stream, rule),
+    ),
     replay: replay?.id,
     rowsAbove: above.map((row) => row.offset),
   };

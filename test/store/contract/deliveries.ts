@@ -290,6 +290,25 @@ function redeliverContract(engine: Engine): void {
     assert.equal(failure?.attempts.filter((one) => one.outcome === 'redelivered').length, 1);
   });
 
+  test('redeliver: a delivery that waits by a schedule of its stream is due now, and its cycle goes on', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const stream = await fixture.addStream({ delivery: { retry: 'hours' } });
+    const owned = await fixture.own(stream);
+    const [waits, runs] = await fixture.publish('user.created', 'user.created');
+    assert.ok(waits && runs);
+    await fixture.settle(owned, { outcomes: [retry(waits, { delayMs: 60_000 }), parked(runs)] });
+    fixture.hints.length = 0;
+    assert.equal(await store.deliveries.redeliver(tenant, stream.id, waits.id), 'accepted');
+    assert.equal(await store.deliveries.redeliver(tenant, stream.id, runs.id), 'retrying');
+    assert.deepEqual(fixture.hints, [{ kind: 'stream', tenant, stream: stream.id }]);
+    const { rows } = await claimDue(fixture, owned);
+    assert.deepEqual(
+      rows.map(({ event, kind, attempt }) => [event.id, kind, attempt]),
+      [[waits.id, 'first', 2]],
+    );
+  });
+
   test('redeliver: returns retrying during a first cycle too', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
@@ -523,6 +542,35 @@ function claimContract(engine: Engine): void {
     assert.deepEqual([ids(second?.rows ?? []), second?.nextDueInMs], [[inFlight.id], 1000]);
     const [third] = await claimRows([request]);
     assert.deepEqual([third?.rows, third?.nextDueInMs], [[], 1000]);
+  });
+
+  test('claimDue: a retry is due by the end of its cycle, and is the last', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const [event] = await fixture.publish('user.created');
+    assert.ok(event);
+    const late = { delayMs: 6000, cycleMaxMs: 10_000 };
+    await fixture.settle(owned, { outcomes: [retry(event, late)] });
+    assert.equal((await claimDue(fixture, owned)).nextDueInMs, 6000);
+    fixture.now += 6000;
+    assert.equal((await claimDue(fixture, owned)).rows.length, 1);
+    await fixture.settle(owned, {
+      outcomes: [retry(event, { ...late, attempt: 2, hasRow: true })],
+    });
+    assert.equal((await claimDue(fixture, owned)).nextDueInMs, 4000);
+    fixture.now += 4000;
+    assert.equal((await claimDue(fixture, owned)).rows.length, 1);
+    await fixture.settle(owned, {
+      outcomes: [retry(event, { ...late, attempt: 3, hasRow: true })],
+    });
+    assert.deepEqual(ids(await failuresOf(fixture, stream)), [event.id]);
+
+    // A redelivery is a new cycle.
+    await fixture.store.deliveries.redeliver(fixture.tenant, stream.id, event.id);
+    await claimDue(fixture, owned);
+    await fixture.settle(owned, { outcomes: [retry(event, { ...late, ...again })] });
+    assert.equal((await claimDue(fixture, owned)).nextDueInMs, 6000);
   });
 
   test('claimDue: finds rows that are due too late, however many others wait', async (t) => {

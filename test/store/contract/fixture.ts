@@ -208,6 +208,7 @@ type OutcomeOptions = Partial<Pick<Outcome, 'kind' | 'attempt' | 'hasRow'>> & {
   agoMs?: number;
   error?: string;
   delayMs?: number;
+  cycleMaxMs?: number;
   leaseMs?: number;
   status?: number | undefined;
 };
