@@ -17,6 +17,7 @@ import { deliveryLimits, deliverySettings } from './settings/delivery.ts';
 import { envelopeSettings } from './settings/envelope.ts';
 import { listeningSettings, tlsLimits } from './settings/listening.ts';
 import {
+  inspectorLimits,
   nameLimits,
   networkSettings,
   resolverLimits,
@@ -284,6 +285,7 @@ const mayBeEmpty = new Set(
 export const limits = {
   http: apiLimits,
   response: responseLimits,
+  inspector: inspectorLimits,
   resolver: resolverLimits,
   names: nameLimits,
   tokens: tokenLimits,

@@ -3,6 +3,7 @@ import type { Keyring } from '../auth/keys.ts';
 import type { TokenEndpoint } from '../auth/token.ts';
 import type { Verifier } from '../auth/verify.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
+import type { InspectorMemory } from '../core/inspector.ts';
 import type { Log } from '../core/log.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port/store.ts';
@@ -48,6 +49,10 @@ export interface AppDeps {
   readonly tokenEndpoint: TokenEndpoint;
   readonly keyring: Pick<Keyring, 'jwks'>;
   readonly settings: ApiSettings;
+  /** What the inspectors of streams received on this node. */
+  readonly inspector: InspectorMemory;
+  /** The name of this node; absent where no other node can have the store. */
+  readonly nodeId: string | undefined;
   /** Closed before the app: open pulls would delay that for minutes. */
   readonly pulls: Pulls;
   readonly clock: Clock;

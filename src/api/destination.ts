@@ -1,3 +1,4 @@
+import { inspectedBy, inspectorEndpointOf, newInspectorEndpoint } from '../core/inspector.ts';
 import type { AuthorizationPatch, DestinationPatch } from '../core/streams.ts';
 import type { Authorization, Destination } from '../core/types.ts';
 import type { DestinationSent, StreamShown } from '../schemas/streams.ts';
@@ -7,15 +8,29 @@ import type { ApiSettings } from './settings.ts';
 
 type EgressSettings = Pick<ApiSettings, 'allowHttpEndpoints' | 'blockedLiteral'>;
 
+/** The stream of a destination; `isNew` before its creation. */
+export interface DestinationOwner {
+  readonly id: string;
+  readonly isNew: boolean;
+}
+
 /** Checks a destination beyond its schema. Throws 400. */
-export function destinationOf(sent: DestinationSent, settings: EgressSettings): DestinationPatch {
+export function destinationOf(
+  sent: DestinationSent,
+  owner: DestinationOwner,
+  settings: EgressSettings,
+): DestinationPatch {
   const { webhook_endpoint: endpoint, webhook_authorization: authorization } = sent.configuration;
-  const reason = endpointViolation(endpoint, settings);
+  const reason = endpointViolation(endpoint, settings) ?? inspectorViolation(endpoint, owner);
   if (reason !== undefined) {
     const description = 'https URL that events are posted to, without user info and fragment';
     throw badBody(reason, 'destination.configuration.webhook_endpoint', description);
   }
-  return { type: sent.type, endpoint, authorization: authorizationOf(authorization, settings) };
+  return {
+    type: sent.type,
+    endpoint: endpointFor(endpoint, owner),
+    authorization: authorizationOf(authorization, settings),
+  };
 }
 
 /** Returns a destination for a response, without its secret. */
@@ -49,6 +64,22 @@ function endpointViolation(endpoint: string, settings: EgressSettings): string |
   if (url.protocol === 'http:' && !settings.allowHttpEndpoints) return httpForbidden;
   const address = settings.blockedLiteral(url.hostname);
   return address === undefined ? undefined : `blocked address: ${address} (LEAT_EGRESS_ALLOW)`;
+}
+
+/** A stream has no inspector but its own: nobody reads what is sent to another one. */
+function inspectorViolation(endpoint: string, { id, isNew }: DestinationOwner): string | undefined {
+  if (inspectedBy(endpoint) === undefined) return undefined;
+  const own = new URL(isNew ? newInspectorEndpoint : inspectorEndpointOf(id));
+  if (new URL(endpoint).origin === own.origin) return undefined;
+  const whose = isNew ? 'a new event stream' : 'this event stream';
+  return `The inspector of ${whose} is ${isNew ? newInspectorEndpoint : inspectorEndpointOf(id)}`;
+}
+
+/** Returns the endpoint to store: that of a new stream's inspector gets the id of the stream. */
+function endpointFor(endpoint: string, { id, isNew }: DestinationOwner): string {
+  if (!isNew || inspectedBy(endpoint) === undefined) return endpoint;
+  const { pathname, search } = new URL(endpoint);
+  return `${inspectorEndpointOf(id).slice(0, -1)}${pathname}${search}`;
 }
 
 const httpForbidden =

@@ -31,7 +31,7 @@ export interface Operation extends Description {
 /** An operation without its handler and the schemas of its request. */
 export interface Description {
   readonly operationId: string;
-  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Relative to `/api/v2`, parameters with a colon: `/event-streams/:id`. */
   readonly path: string;
   readonly summary: string;

@@ -1,4 +1,5 @@
 import type { Clock, RandomBytes } from '../core/clock.ts';
+import type { InspectorMemory } from '../core/inspector.ts';
 import type { Log } from '../core/log.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port/store.ts';
@@ -12,6 +13,7 @@ import { eventOperations } from './events.ts';
 import { grantOperations } from './grants.ts';
 import type { Operation } from './operation.ts';
 import { pullOperations } from './pull.ts';
+import { receivedOperations } from './received.ts';
 import { replayOperations } from './replays.ts';
 import { roleMemberOperations } from './role-members.ts';
 import { roleOperations } from './roles.ts';
@@ -29,6 +31,9 @@ export interface OperationDeps {
   readonly random: RandomBytes;
   readonly log: Pick<Log, 'error' | 'warn'>;
   readonly settings: ApiSettings;
+  readonly inspector: InspectorMemory;
+  /** The name of this node; absent where no other node can have the store. */
+  readonly nodeId: string | undefined;
   readonly pulls: Pulls;
   readonly eventBodies: EventBodies;
 }
@@ -39,6 +44,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...streamOperations(deps),
     ...signingSecretOperations(deps),
     ...testOperations(deps),
+    ...receivedOperations(deps),
     ...statsOperations(deps),
     ...deliveryOperations(deps),
     ...replayOperations(deps),

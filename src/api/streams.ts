@@ -109,7 +109,7 @@ function createStream(deps: StreamDeps): Operation {
     handle: async ({ tenant, body, now, entry }) => {
       const cursor = await startOf(deps.store.log, tenant.id, body.start_from);
       const id = makeId('est_', now, deps.random);
-      const destination = newDestination(body.destination, deps);
+      const destination = newDestination(body.destination, id, deps);
       const delivery = body.delivery && deliveryOptionsOf(body.delivery, deps.settings);
       const taken = headerTaken(delivery, destination.authorization);
       if (taken !== undefined) throw takenHeader(taken);
@@ -196,7 +196,7 @@ async function patchStream(
   { tenant, params, body, now, entry }: Call<{ id: string }, unknown, StreamPatchSent>,
 ): Promise<OperationResponse> {
   const { store, log, settings } = deps;
-  const patch = patchOf(body, settings);
+  const patch = patchOf(body, params.id, settings);
   // Set by the callback, which the store calls once.
   const decided: { enables: boolean; invalid: Problem | undefined } = {
     enables: false,
@@ -262,20 +262,21 @@ function showStream(shown: Stream): StreamShown {
 }
 
 /** Returns the destination of a new stream; the schema requires its secret. */
-function newDestination(sent: DestinationSent, { settings }: StreamDeps): Destination {
-  const { authorization, ...rest } = destinationOf(sent, settings);
+function newDestination(sent: DestinationSent, id: string, { settings }: StreamDeps): Destination {
+  const { authorization, ...rest } = destinationOf(sent, { id, isNew: true }, settings);
   const complete = withSecret(authorization, undefined);
   if (complete === undefined) throw new Error('The schema of a create requires the secret.');
   return { ...rest, authorization: complete };
 }
 
-function patchOf(sent: StreamPatchSent, settings: StreamDeps['settings']): StreamPatch {
+function patchOf(sent: StreamPatchSent, id: string, settings: StreamDeps['settings']): StreamPatch {
   if (sent.resume !== undefined && sent.status !== 'enabled') {
     const text = 'Only beside status enabled: whether events of the disabled time are sent';
     throw badBody('resume is allowed only beside status enabled', 'resume', text);
   }
   const { name, status, resume } = sent;
-  const destination = sent.destination && destinationOf(sent.destination, settings);
+  const destination =
+    sent.destination && destinationOf(sent.destination, { id, isNew: false }, settings);
   const delivery = sent.delivery && (deliveryOptionsOf(sent.delivery, settings) ?? null);
   return { name, status, resume, destination, delivery, types: typesOf(sent.subscriptions) };
 }

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { DestinationSent, StreamShown } from '../schemas/streams.ts';
+import { inspectorEndpointOf, newInspectorEndpoint } from '../core/inspector.ts';
 import { usageError } from './errors.ts';
 import { secretOption } from './option.ts';
 import type { Terminal } from './terminal/terminal.ts';
@@ -7,6 +8,7 @@ import type { Terminal } from './terminal/terminal.ts';
 /** The options of an endpoint and its authorization. */
 export interface DestinationOptions {
   readonly endpoint?: string;
+  readonly inspect?: boolean;
   readonly bearerFile?: string;
   readonly basicUser?: string;
   readonly basicPasswordFile?: string;
@@ -25,6 +27,10 @@ type Authorization = DestinationSent['configuration']['webhook_authorization'];
 export function withDestinationOptions(command: Command): Command {
   return command
     .option('--endpoint <url>', 'URL that events are posted to')
+    .option(
+      '--inspect',
+      'instead: a receiver inside Leat, which leat test <stream> --inspect shows',
+    )
     .option('--bearer-file <file>', 'authorize with the bearer token in a file (- for stdin)')
     .option('--basic-user <name>', 'authorize with a user name and a password')
     .option('--basic-password-file <file>', 'file with the password (- for stdin)')
@@ -42,8 +48,10 @@ export async function newDestination(
   options: DestinationOptions,
   terminal: Terminal,
 ): Promise<DestinationSent> {
-  const { endpoint } = options;
-  if (endpoint === undefined) throw usageError('No endpoint: add --endpoint <url>.');
+  const endpoint = endpointOf(options, newInspectorEndpoint);
+  if (endpoint === undefined) {
+    throw usageError('No endpoint: add --endpoint <url>, or --inspect for a receiver inside Leat.');
+  }
   const authorization = await authorizationOf(options, terminal);
   if (authorization !== undefined) return destinationOf(endpoint, authorization);
   throw usageError(
@@ -64,12 +72,22 @@ export async function changedDestination(
   present: () => Promise<StreamShown>,
 ): Promise<DestinationSent | undefined> {
   const authorization = await authorizationOf(options, terminal);
-  if (options.endpoint === undefined && authorization === undefined) return undefined;
-  const { configuration } = (await present()).destination;
+  const hasEndpoint = (options.endpoint ?? options.inspect) !== undefined;
+  if (!hasEndpoint && authorization === undefined) return undefined;
+  const { id, destination } = await present();
   return destinationOf(
-    options.endpoint ?? configuration.webhook_endpoint,
-    authorization ?? configuration.webhook_authorization,
+    endpointOf(options, inspectorEndpointOf(id)) ?? destination.configuration.webhook_endpoint,
+    authorization ?? destination.configuration.webhook_authorization,
   );
+}
+
+function endpointOf(
+  { endpoint, inspect }: DestinationOptions,
+  inspector: string,
+): string | undefined {
+  if (inspect !== true) return endpoint;
+  if (endpoint !== undefined) throw usageError('Choose one of --endpoint and --inspect.');
+  return inspector;
 }
 
 function destinationOf(endpoint: string, authorization: Authorization): DestinationSent {
@@ -81,7 +99,7 @@ async function authorizationOf(
   options: DestinationOptions,
   terminal: Terminal,
 ): Promise<Authorization | undefined> {
-  const { bearerFile, basicUser, basicPasswordFile, header, headerValueFile } = options;
+  const { inspect, bearerFile, basicUser, basicPasswordFile, header, headerValueFile } = options;
   requireBoth('--basic-user', basicUser, '--basic-password-file', basicPasswordFile);
   requireBoth('--header', header, '--header-value-file', headerValueFile);
   requireClient(options);
@@ -99,6 +117,10 @@ async function authorizationOf(
   if (header !== undefined && headerValueFile !== undefined) {
     const value = await secretOption('--header-value-file', headerValueFile, terminal);
     return { method: 'custom_header', header_key: header, header_value: value };
+  }
+  // Nothing leaves Leat, and the inspector does not show it.
+  if (inspect === true && methods.every((method) => method === undefined)) {
+    return { method: 'bearer', token: 'inspector' };
   }
   return clientOf(options, terminal);
 }

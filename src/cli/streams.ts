@@ -92,6 +92,7 @@ function addWriting(streams: Command, deps: CliDeps): void {
     .addHelpText(
       'after',
       examples(
+        'leat streams create --name first --events user.created --inspect',
         'leat streams create --name crm --events user.created,user.deleted \\\n    --endpoint https://crm.example.com/hook --bearer-file token.txt',
         'leat streams create --endpoint https://a.example.com/ --events order.paid \\\n    --basic-user leat --basic-password-file password.txt --start-from 2026-03-01T00:00:00Z',
         'leat streams create --endpoint https://b.example.com/ --events order.paid \\\n    --token-endpoint https://login.example.com/oauth/token --oauth-client leat \\\n    --oauth-secret-file secret.txt --oauth-audience https://b.example.com/',
@@ -157,7 +158,9 @@ async function listStreams({ api, terminal, json }: ApiRun): Promise<void> {
   if (json) return terminal.print(writeJson(streams));
   for (const line of tableLines(columns, streams, terminal)) terminal.print(line);
   if (streams.length === 0) {
-    terminal.note('No event streams: leat streams create --help shows how to create one.');
+    terminal.note(
+      'No event streams: leat streams create --events user.created --inspect creates one to try out.',
+    );
   }
 }
 
@@ -185,7 +188,9 @@ async function updateStream(run: ApiRun, stream: string, options: StreamOptions)
     findStream(run.api, stream),
   );
   if ((destination ?? name ?? events) === undefined) {
-    throw usageError('Nothing to change: add --name, --events, --endpoint or an authorization.');
+    throw usageError(
+      'Nothing to change: add --name, --events, --endpoint, --inspect or an authorization.',
+    );
   }
   const body = { destination, name, subscriptions: subscriptionsOf(events) };
   showStream(run, await patchStream(run, stream, body));

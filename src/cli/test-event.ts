@@ -11,18 +11,21 @@ import {
   withCommonOptions,
 } from './command.ts';
 import { failureLines, type FailureShown } from './deliveries.ts';
-import { CommandFailed, exitCodes } from './errors.ts';
+import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { dataOf } from './events.ts';
 import { pathOf } from './http/api-client.ts';
+import { writeJson } from './json.ts';
 import { wholeNumberOption } from './option.ts';
+import { requestLines, requestsOf, requireInspector } from './received.ts';
 import { readStats, totalOf } from './stats.ts';
-import { streamIdOf } from './stream.ts';
+import { findStream, streamIdOf } from './stream.ts';
 
 interface TestOptions extends CommonOptions {
   readonly type: string;
   readonly data?: string;
   readonly wait: boolean;
   readonly timeout: number;
+  readonly inspect?: boolean;
 }
 
 /** `leat test` */
@@ -33,9 +36,14 @@ export function addTestCommand(program: Command, deps: CliDeps): void {
     .option('--data <json>', 'event data instead of a sample: a JSON object, @file, or - for stdin')
     .option('--no-wait', 'do not wait for the result')
     .option('--timeout <seconds>', 'how long to wait', wholeNumberOption(1, 3600), 60)
+    .option('--inspect', 'show what arrived, for a stream that was created with --inspect')
     .addHelpText(
       'after',
-      examples('leat test crm', 'leat test crm --type order.paid --data @order.json'),
+      examples(
+        'leat test crm',
+        'leat test crm --type order.paid --data @order.json',
+        'leat streams create --name first --events user.created --inspect && leat test first --inspect',
+      ),
     )
     .action((stream: string, options: TestOptions) =>
       runWithApi(deps, options, (run) => sendTest(run, stream, options)),
@@ -44,7 +52,7 @@ export function addTestCommand(program: Command, deps: CliDeps): void {
 
 async function sendTest(run: ApiRun, stream: string, options: TestOptions): Promise<void> {
   const { api, terminal, json } = run;
-  const id = await streamIdOf(api, stream);
+  const id = await streamFor(run, stream, options);
   const before = options.wait ? totalOf((await readStats(api, id)).stats, 'successful') : 0;
   const data = options.data === undefined ? undefined : await dataOf(options.data, terminal);
   const body = { event_type: options.type, data };
@@ -53,7 +61,9 @@ async function sendTest(run: ApiRun, stream: string, options: TestOptions): Prom
   const { id: eventId } = response.body as FailureShown;
   if (!options.wait) return show(run, response.text, () => [`Sent ${printable(eventId)}.`]);
   terminal.note(`Sent ${printable(eventId)}; waiting for the result.`);
-  const outcome = await outcomeOf(run, { id, eventId, before, seconds: options.timeout });
+  const deadlineMs = run.clock.elapsedMs() + options.timeout * 1000;
+  const outcome = await outcomeOf(run, { id, eventId, before, deadlineMs });
+  if (options.inspect === true) await showReceived(run, { stream: id, eventId, deadlineMs });
   if (outcome === undefined) {
     throw new CommandFailed(
       exitCodes.unavailable,
@@ -61,12 +71,37 @@ async function sendTest(run: ApiRun, stream: string, options: TestOptions): Prom
     );
   }
   if ('delivered' in outcome) {
-    if (json) terminal.print(JSON.stringify({ id: eventId, status: 'delivered' }));
-    else terminal.print(outcome.delivered);
+    if (!json) terminal.print(outcome.delivered);
+    else if (options.inspect !== true)
+      terminal.print(JSON.stringify({ id: eventId, status: 'delivered' }));
     return;
   }
-  show(run, outcome.text, () => failureLines(outcome.failure, terminal.paint));
+  if (!json || options.inspect !== true)
+    show(run, outcome.text, () => failureLines(outcome.failure, terminal.paint));
   throw new CommandFailed(exitCodes.failed, 'The event was not delivered.');
+}
+
+/** Returns the id of the stream. Throws a usage error when it cannot be inspected. */
+async function streamFor(
+  { api }: ApiRun,
+  stream: string,
+  { inspect, wait }: TestOptions,
+): Promise<string> {
+  if (inspect !== true) return streamIdOf(api, stream);
+  if (!wait) throw usageError('Choose one of --inspect and --no-wait.');
+  const found = await findStream(api, stream);
+  requireInspector(found);
+  return found.id;
+}
+
+/** Shows the requests of the event; as JSON they are the whole result. */
+async function showReceived(run: ApiRun, sent: Parameters<typeof requestsOf>[1]): Promise<void> {
+  const { terminal, json } = run;
+  const requests = await requestsOf(run, sent);
+  if (json) return terminal.print(writeJson(requests));
+  for (const request of requests) {
+    for (const line of [...requestLines(request, terminal.paint), '']) terminal.print(line);
+  }
 }
 
 type TestOutcome =
@@ -80,11 +115,10 @@ const pollEveryMs = 500;
  */
 async function outcomeOf(
   { api, clock, signal }: ApiRun,
-  sent: { id: string; eventId: string; before: number; seconds: number },
+  sent: { id: string; eventId: string; before: number; deadlineMs: number },
 ): Promise<TestOutcome | undefined> {
-  const deadlineMs = clock.elapsedMs() + sent.seconds * 1000;
   const path = pathOf`/event-streams/${sent.id}/deliveries/${sent.eventId}`;
-  while (clock.elapsedMs() < deadlineMs) {
+  while (clock.elapsedMs() < sent.deadlineMs) {
     // Reads the statistics first: a failure between the two requests is found by the second.
     const now = totalOf((await readStats(api, sent.id)).stats, 'successful');
     try {

@@ -17,6 +17,8 @@ export interface RequestTemplate extends RequestNeeds {
   readonly timeoutMs: number | undefined;
   /** Newest first. */
   readonly keys: readonly SigningKey[];
+  /** Name of the header with the authorization. */
+  readonly secretHeader: string;
   /** Removed from error messages. */
   readonly secrets: readonly string[];
   readonly stream: string;
@@ -46,6 +48,7 @@ export function requestTemplateOf(
     path: `${pathname}${search}`,
     headers: ['content-type', 'application/json', 'user-agent', userAgent, ...header, ...own],
     timeoutMs: delivery?.timeoutMs,
+    secretHeader: header[0] ?? 'authorization',
     keys: signingSecrets.map(({ secret, expiresAt }) => ({ key: decodeSecret(secret), expiresAt })),
     secrets: [...secrets, ...signingSecrets.map(({ secret }) => secret)],
     token,
@@ -75,8 +78,8 @@ export function prepareRequest(
   const signed = ['webhook-id', event.id, 'webhook-timestamp', `${seconds}`];
   const headers = [...template.headers, ...signed, 'webhook-signature', signature];
   if (event.trace !== undefined) headers.push('traceparent', event.trace);
-  const { tenant, origin, path, timeoutMs, token } = template;
-  return { tenant, origin, path, timeoutMs, token, headers, body };
+  const { tenant, stream, origin, path, secretHeader, timeoutMs, token } = template;
+  return { tenant, stream, origin, path, secretHeader, timeoutMs, token, headers, body };
 }
 
 interface Credentials {

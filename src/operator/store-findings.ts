@@ -1,3 +1,4 @@
+import { inspectedBy } from '../core/inspector.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
 import type { Destination } from '../core/types.ts';
 import type { Store } from '../store/port/store.ts';
@@ -170,7 +171,10 @@ async function streamsRead(
       const page = await store.streams.list(id, { after, take: 100 });
       for (const { status, destination } of page.items) {
         if (status !== 'enabled') continue;
-        for (const url of urlsOf(destination)) hosts.add(new URL(url).hostname);
+        for (const url of urlsOf(destination)) {
+          // Nothing is sent to the host of an inspector.
+          if (inspectedBy(url) === undefined) hosts.add(new URL(url).hostname);
+        }
       }
       broken.push(...page.broken);
       read += page.items.length + page.broken.length;

@@ -21,7 +21,9 @@ export interface ManagementApiDeps {
   readonly random: RandomBytes;
   readonly log: Logger;
   readonly version: string;
-  readonly network: Pick<Network, 'egress' | 'fetch'>;
+  readonly network: Pick<Network, 'egress' | 'fetch' | 'inspector'>;
+  /** Absent where no other node can have the store. */
+  readonly nodeId: string | undefined;
   readonly metrics: ServiceMetrics | undefined;
   readonly tls: TlsServer | undefined;
   /** Aborted when the service stops: it is not ready any more, and connections are closed. */
@@ -46,6 +48,8 @@ export function createManagementApi(store: Store, deps: ManagementApiDeps): Mana
     store,
     ...access.parts,
     pulls,
+    inspector: deps.network.inspector,
+    nodeId: deps.nodeId,
     settings: {
       ...config,
       plainHttp: access.plainHttp,

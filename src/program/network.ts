@@ -5,6 +5,7 @@ import { createAccessTokens } from '../delivery/http/access-tokens.ts';
 import { createAuthorizedTransport } from '../delivery/http/authorized-transport.ts';
 import { createEgressRule, type EgressRule } from '../delivery/http/egress.ts';
 import { createFetch, type OwnFetch } from '../delivery/http/fetch.ts';
+import { createInspector, type Inspector } from '../delivery/http/inspector.ts';
 import { lookupFunction } from '../delivery/http/lookup-function.ts';
 import { createNameLookups, type NameLookups } from '../delivery/http/name-lookups.ts';
 import { createResolver } from '../delivery/http/resolver.ts';
@@ -16,6 +17,8 @@ export interface Network {
   readonly egress: EgressRule;
   /** Sends webhooks. */
   readonly transport: Transport;
+  /** Receives webhooks whose endpoint is an inspector. */
+  readonly inspector: Inspector;
   /** Sends requests of the service itself to addresses that the operator configured. */
   readonly fetch: OwnFetch['fetch'];
   /** Resolves names for the same, with the signature of `dns.lookup`. */
@@ -40,9 +43,10 @@ export function openNetwork({
   const names = createNameLookups({ clock, resolve, limits: limits.names });
   const egress = createEgressRule({ allow: config.egressAllow, deny: config.egressDeny });
   const timeoutMs = config.attemptTimeoutMs;
+  const inspector = createInspector({ clock, settings: limits.inspector });
   const endpoints = createTokenEndpoints({ clock, egress, names, limits: limits.tokens });
   const transport = createAuthorizedTransport({
-    transport: createTransport({ clock, egress, names, timeoutMs, ...limits.response }),
+    transport: createTransport({ clock, egress, names, inspector, timeoutMs, ...limits.response }),
     tokens: createAccessTokens({ clock, endpoints, limits: limits.tokens }),
     clock,
     timeoutMs,
@@ -52,12 +56,14 @@ export function openNetwork({
   return {
     egress,
     transport,
+    inspector,
     fetch: own.fetch,
     lookup,
     names,
     addressesOf: (name) => resolve(name, limits.names.timeoutMs),
     close: async () => {
       await transport.close();
+      inspector.close();
       resolver.close();
       await own.close();
     },

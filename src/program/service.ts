@@ -8,6 +8,7 @@ import { removeLeaving } from '../upkeep/tenant-removal.ts';
 import { createAlerting } from './alerting.ts';
 import { createServiceDispatcher } from './dispatcher.ts';
 import { applyFirstStart, type FirstStartDeps } from './first-start.ts';
+import { freeFormerInspectors } from './inspector.ts';
 import { listen, refuseTakenAddress } from './listener.ts';
 import { createManagementApi } from './management-api.ts';
 import { openMetrics, type ServiceMetrics } from './metrics.ts';
@@ -74,10 +75,15 @@ async function startOn(
   const { signal } = ending;
   const network = openNetwork(deps);
   metrics?.observeLookups(network.names);
-  const { run, obstacle } = createBackground(store, { ...deps, network, metrics });
+  const nodeId = newNodeId(deps.random);
+  // The file of SQLite belongs to one process.
+  const inspecting = config.store.engine === 'postgres' ? nodeId : undefined;
+  const stopWatching = freeFormerInspectors(store, network.inspector, inspecting);
+  const { run, obstacle } = createBackground(store, { ...deps, network, metrics, nodeId });
   const api = createManagementApi(store, {
     ...deps,
     network,
+    nodeId: inspecting,
     metrics,
     tls: tls?.server,
     ending: signal,
@@ -105,6 +111,7 @@ async function startOn(
         await work;
       } finally {
         api.close();
+        stopWatching();
         await network.close();
         await metrics?.close();
         await store.close();
@@ -126,10 +133,11 @@ function createBackground(
   deps: ServiceDeps & {
     readonly network: ReturnType<typeof openNetwork>;
     readonly metrics: ServiceMetrics | undefined;
+    readonly nodeId: string;
   },
 ): Background {
   const { transport, fetch, lookup } = deps.network;
-  const nodeId = newNodeId(deps.random);
+  const { nodeId } = deps;
   const system = createSystemAlerts();
   const dispatcher = createServiceDispatcher(store, { ...deps, transport, nodeId, system });
   const clock = storeClockOf(store, deps.clock);

@@ -19,7 +19,7 @@ Leat ${version} is up.
   token endpoint   ${url}/oauth/token
   message API      ${messagesUrl}/api/messages/public${metrics}
 
-The first three requests; replace <…> by the id and the secret of the client:
+The first requests; replace <…> by the id and the secret of the client:
 
   TOKEN=$(${curl} -s ${url}/oauth/token -d grant_type=client_credentials -d audience=/api/v2/ \\
     -d client_id=${id} -d client_secret=<secret> | sed 's/.*"access_token":"\\([^"]*\\)".*/\\1/')
@@ -28,12 +28,17 @@ The first three requests; replace <…> by the id and the secret of the client:
     -H 'Content-Type: application/json' -d '{"name": "first",
       "subscriptions": [{"event_type": "user.created"}],
       "destination": {"type": "webhook", "configuration": {
-        "webhook_endpoint": "https://example.com/hook",
+        "webhook_endpoint": "https://new.inspector.invalid/",
         "webhook_authorization": {"method": "bearer", "token": "a token of yours"}}}}'
 
   ${curl} -X POST ${url}/api/v2/users -H "Authorization: Bearer $TOKEN" \\
     -H 'Content-Type: application/json' -d '{"email": "ada@example.com",
       "password": "correct-horse-battery", "connection": "Username-Password-Authentication"}'
+
+  ${curl} ${url}/api/v2/event-streams/<id of the stream>/received -H "Authorization: Bearer $TOKEN"
+
+The endpoint is a receiver inside Leat, the inspector: nothing leaves this machine, and the last request
+shows what it received.
 
 The message API takes tokens of the audience ${audience};
 the client messages-sample gets one that opens all three messages:

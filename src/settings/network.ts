@@ -1,6 +1,6 @@
 import type { Setting } from '../core/setting.ts';
 import { cidr, flag, list, serverAddress } from '../core/value.ts';
-import { KIB, MIB } from '../core/units.ts';
+import { dayMs, KIB, MIB } from '../core/units.ts';
 
 /** Which addresses and name servers the service may use. */
 export const networkSettings = {
@@ -94,4 +94,16 @@ export const nameLimits = {
   usableMs: 60_000,
   /** Cached names, some 300 bytes each. */
   namesMax: 50_000,
+} as const;
+
+/** The inspectors of streams, which are receivers in memory; `delivery/http/inspector.ts`. */
+export const inspectorLimits = {
+  requestsMax: 50,
+  bytesMax: MIB,
+  keptMs: dayMs,
+  totalBytesMax: 64 * MIB,
+  perSecond: 10,
+  waitMaxMs: 5000,
+  expireEveryMs: 10 * 60_000,
+  bucketsMax: 10_000,
 } as const;

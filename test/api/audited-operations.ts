@@ -95,10 +95,10 @@ function requests(secret: Secret): Readonly<Record<string, Next>> {
 }
 
 function streamRequests(secret: Secret): Record<string, Next> {
-  const destination = (authorization: object) => ({
+  const destination = (authorization: object, origin = 'https://hooks.example.net') => ({
     type: 'webhook',
     configuration: {
-      webhook_endpoint: `https://hooks.example.net/${secret('endpoint')}`,
+      webhook_endpoint: `${origin}/${secret('endpoint')}`,
       webhook_authorization: authorization,
     },
   });
@@ -119,12 +119,17 @@ function streamRequests(secret: Secret): Record<string, Next> {
       method: 'PATCH',
       path: path(made),
       body: {
-        destination: destination({
-          method: 'basic',
-          username: secret('username'),
-          password: secret('password'),
-        }),
+        destination: destination(
+          { method: 'basic', username: secret('username'), password: secret('password') },
+          `https://${made.stream}.inspector.invalid`,
+        ),
       },
+      targets: () => [made.stream],
+    }),
+    setReceivedAnswer: (made) => ({
+      method: 'PUT',
+      path: `${path(made)}/received/answer`,
+      body: { status: 503, times: 3 },
       targets: () => [made.stream],
     }),
     readSigningSecret: (made) => ({

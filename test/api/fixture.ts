@@ -8,6 +8,7 @@ import type { ApiSettings } from '../../src/api/settings.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import { limits as programLimits } from '../../src/config.ts';
 import { systemClock } from '../../src/clock.ts';
+import { createInspector, type Inspector } from '../../src/delivery/http/inspector.ts';
 import { createPulls } from '../../src/pull/pulls.ts';
 import type { PullSettings } from '../../src/pull/settings.ts';
 import { type AuthFixture, openAuthFixture, plainHttp, random } from '../auth/fixture.ts';
@@ -16,6 +17,7 @@ import { type AuthFixture, openAuthFixture, plainHttp, random } from '../auth/fi
 export interface ApiFixture {
   readonly auth: AuthFixture;
   readonly app: FastifyInstance;
+  readonly inspector: Inspector;
   readonly port: number;
   /** A token with every scope. */
   readonly token: string;
@@ -97,7 +99,10 @@ const pullSettings: PullSettings = {
 /** Opens a fixture; settings that are not given are generous. */
 export async function openApiFixture(
   settings: Partial<ApiSettings> = {},
-  options: Parameters<typeof openAuthFixture>[0] & { readonly pull?: Partial<PullSettings> } = {},
+  options: Parameters<typeof openAuthFixture>[0] & {
+    readonly pull?: Partial<PullSettings>;
+    readonly nodeId?: string;
+  } = {},
 ): Promise<ApiFixture> {
   const auth = await openAuthFixture(options);
   const state = { ready: true };
@@ -110,9 +115,12 @@ export async function openApiFixture(
     log,
     settings: { ...pullSettings, ...options.pull },
   });
+  const inspector = createInspector({ clock: auth.clock, settings: programLimits.inspector });
   const app = buildApp({
     ...auth,
     pulls,
+    inspector,
+    nodeId: options.nodeId,
     tokenEndpoint: auth.endpoint,
     settings: { ...generous, ...settings },
     random,
@@ -137,6 +145,7 @@ export async function openApiFixture(
   return {
     auth,
     app,
+    inspector,
     port,
     token,
     logged,
@@ -160,6 +169,7 @@ export async function openApiFixture(
       // Ends requests that a failed test has left open.
       app.server.closeAllConnections();
       await closing;
+      inspector.close();
       await auth.close();
     },
   };

@@ -2,12 +2,14 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import {
   createStream,
+  expectBody,
   freshType,
   publishAll,
   patchStream,
   waitForFailures,
   waitForStats,
   type FailureBody,
+  type StreamBody,
 } from '../helpers/api-client.ts';
 import { startEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
 import { openLoggedInShell, openServer, type Shell } from './shell.ts';
@@ -112,6 +114,47 @@ describe('failure commands', { concurrency: 2 }, () => {
     const later = await shell.leat(['redeliver', stream, '--no-wait', '--since', '1h']);
     assert.deepEqual([later.code, later.stdout], [0, '1 failure will be sent again.\n']);
     await waitForFailures(leat, stream, 0);
+  });
+
+  test('leat test: --inspect shows what the receiver inside Leat got, attempt by attempt', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const words = ['streams', 'create', '--events', 'user.created', '--inspect', '--json'];
+    const made = await shell.leat(words);
+    const { id, destination } = JSON.parse(made.stdout) as StreamBody;
+    const endpoint = `https://${id}.inspector.invalid/`;
+    assert.equal(destination.configuration.webhook_endpoint, endpoint, made.stderr);
+    const good = await shell.leat(['test', id, '--inspect', '--data', '{"object": {"a": 1}}']);
+    assert.equal(good.code, 0, good.stderr);
+    assert.match(good.stdout, /^POST \/\nhost: est_/);
+    assert.match(good.stdout, /^authorization: \*\*\*$/m);
+    assert.match(good.stdout, /^webhook-signature: v1,/m);
+    assert.match(good.stdout, /^ {6}"a": 1$/m);
+    assert.match(good.stdout, /^Signature +valid\nResponse +204\n\nDelivered\.$/m);
+
+    const path = `/api/v2/event-streams/${id}/received/answer`;
+    await expectBody(200, leat.send('PUT', path, { status: 410 }));
+    const bad = await shell.leat(['test', id, '--inspect', '--json']);
+    assert.equal(bad.code, 1, bad.stderr);
+    const requests = JSON.parse(bad.stdout) as { signature: string; status: number }[];
+    assert.deepEqual(
+      requests.map(({ signature, status }) => [signature, status]),
+      [['valid', 410]],
+    );
+  });
+
+  test('leat test: --inspect names the way for a stream with another endpoint', async (t) => {
+    const { shell, stream, endpoint } = await createFailures(t, 0);
+    const refused = await shell.leat(['test', stream, '--inspect']);
+    assert.equal(refused.code, 2);
+    assert.ok(refused.stderr.includes(`the stream sends to ${endpoint.url}`), refused.stderr);
+    assert.match(refused.stderr, /after leat streams update est_\w+ --inspect\./);
+    const updated = await shell.leat(['streams', 'update', stream, '--inspect']);
+    assert.match(updated.stdout, /^Endpoint +https:\/\/est_\w+\.inspector\.invalid\/$/m);
+    assert.equal((await shell.leat(['test', stream, '--inspect'])).code, 0);
+    const noWait = await shell.leat(['test', stream, '--inspect', '--no-wait']);
+    assert.equal(noWait.code, 2);
+    const both = ['streams', 'update', stream, '--inspect', '--endpoint', endpoint.url];
+    assert.match((await shell.leat(both)).stderr, /Choose one of --endpoint and --inspect/);
   });
 
   test('leat test: waits for the result, delivered or failed', async (t) => {

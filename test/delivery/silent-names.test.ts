@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../src/config.ts';
 import { createEgressRule } from '../../src/delivery/http/egress.ts';
+import { createInspector } from '../../src/delivery/http/inspector.ts';
 import { createNameLookups, timedOut } from '../../src/delivery/http/name-lookups.ts';
 import { createTransport, type Transport } from '../../src/delivery/http/transport.ts';
 import { newEvent } from '../store/contract/fixture.ts';
@@ -72,6 +73,7 @@ for (const claimMs of [50, 1100]) {
       clock: fixture.clock,
       egress: createEgressRule({ allow: [] }),
       names,
+      inspector: createInspector({ clock: fixture.clock, settings: limits.inspector }),
       timeoutMs: 10_000,
       bodyBytesMax: 65_536,
       textBytesMax: 2048,

@@ -28,6 +28,8 @@ const operations: readonly (readonly [string, string, readonly string[]])[] = [
   ['POST', `/event-streams/${noStream}/redeliver/${noEvent}`, ['update:event_deliveries']],
   ['POST', `/event-streams/${noStream}/redeliver`, ['update:event_deliveries']],
   ['POST', `/event-streams/${noStream}/test`, ['update:event_streams']],
+  ['GET', `/event-streams/${noStream}/received`, ['read:events']],
+  ['PUT', `/event-streams/${noStream}/received/answer`, ['update:event_streams']],
   ['GET', `/event-streams/${noStream}/stats`, ['read:event_streams', 'read:event_deliveries']],
   ['POST', `/event-streams/${noStream}/replay`, ['update:event_deliveries']],
   ['GET', `/event-streams/${noStream}/replay/${noReplay}`, ['read:event_deliveries']],

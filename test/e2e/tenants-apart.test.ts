@@ -107,6 +107,8 @@ function requestsWith(ids: Resources): Sent[] {
     ['GET', `/event-streams/${stream}/signing-secret`],
     ['POST', `/event-streams/${stream}/signing-secret/rotate`],
     ['POST', `/event-streams/${stream}/test`, { event_type: 'user.created' }],
+    ['GET', `/event-streams/${stream}/received`],
+    ['PUT', `/event-streams/${stream}/received/answer`, { status: 500 }],
     ['GET', `/event-streams/${stream}/stats`],
     ['GET', `/event-streams/${stream}/deliveries`],
     ['GET', `/event-streams/${stream}/deliveries/${event}`],

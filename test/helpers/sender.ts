@@ -2,6 +2,7 @@ import type { TestContext } from 'node:test';
 import { limits } from '../../src/config.ts';
 import type { AttemptResult } from '../../src/core/retry.ts';
 import { createEgressRule } from '../../src/delivery/http/egress.ts';
+import { createInspector, type Inspector } from '../../src/delivery/http/inspector.ts';
 import { createNameLookups, type NameLookups } from '../../src/delivery/http/name-lookups.ts';
 import { createResolver } from '../../src/delivery/http/resolver.ts';
 import {
@@ -22,6 +23,7 @@ export interface Sender {
   post(origin: string, request?: Partial<WebhookRequest>): PendingRequest;
   /** Posts and waits for the result. */
   send(origin: string, request?: Partial<WebhookRequest>): Promise<AttemptResult>;
+  readonly inspector: Inspector;
 }
 
 export const timeoutMs = 10_000;
@@ -61,10 +63,12 @@ export function createSender(
     resolve: resolve ?? resolver.resolve,
     limits: limits.names,
   });
+  const inspector = createInspector({ clock, settings: limits.inspector });
   const transport = createTransport({
     clock,
     egress: createEgressRule({ allow }),
     names,
+    inspector,
     timeoutMs,
     bodyBytesMax: 65_536,
     textBytesMax: 2048,
@@ -72,9 +76,25 @@ export function createSender(
   });
   t.after(async () => {
     await transport.close();
+    inspector.close();
     resolver.close();
   });
+  const defaults = {
+    tenant: 1,
+    stream: 'est_1',
+    path: '/hook',
+    headers: [],
+    secretHeader: 'authorization',
+    body: '{}',
+  };
   const post: Sender['post'] = (origin, request) =>
-    transport.post({ tenant: 1, origin, path: '/hook', headers: [], body: '{}', ...request });
-  return { transport, names, clock, post, send: (origin, request) => post(origin, request).ended };
+    transport.post({ ...defaults, origin, ...request });
+  return {
+    transport,
+    inspector,
+    names,
+    clock,
+    post,
+    send: (origin, request) => post(origin, request).ended,
+  };
 }

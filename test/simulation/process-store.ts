@@ -157,6 +157,7 @@ export function storeOf(
       }),
       owned: exclusive('owned', ownership.owned),
       hasSeen: exclusive('hasSeen', ownership.hasSeen),
+      owner: exclusive('owner', ownership.owner),
       raiseCursors: exclusive('raiseCursors', ownership.raiseCursors, (_, cursors) => {
         if (joined.node !== undefined) oracle.leases.raised(joined.node, cursors);
       }),

@@ -25,7 +25,7 @@ export interface HttpClient {
 
 /** One request. */
 export interface HttpRequest {
-  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Path and query, beginning with a slash. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;

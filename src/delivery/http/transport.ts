@@ -1,6 +1,7 @@
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { Client } from 'undici';
 import type { Clock } from '../../core/clock.ts';
+import { isInspectorOrigin } from '../../core/inspector.ts';
 import type { AttemptResult } from '../../core/retry.ts';
 import type { TokenOwner } from './access-tokens.ts';
 import { createConnect, type Connect, type Connected, type ConnectTarget } from './connect.ts';
@@ -8,6 +9,7 @@ import { Timeouts } from './deadlines.ts';
 import type { EgressRule } from './egress.ts';
 import { Exchange, type ExchangeConnection } from './exchange.ts';
 import { createConnectionPool, type Connection, type ConnectionPool } from './connection-pool.ts';
+import type { Inspector } from './inspector.ts';
 import { giveAddresses } from './lookup-function.ts';
 import { type NameResult, type NameLookups, timedOut } from './name-lookups.ts';
 
@@ -21,12 +23,15 @@ export interface RequestNeeds {
 export interface WebhookRequest extends RequestNeeds {
   /** The name lookup is charged to this tenant. */
   readonly tenant: number;
+  readonly stream: string;
   /** `https://host[:port]`, as `URL.origin` gives it. */
   readonly origin: string;
   /** Path and query. */
   readonly path: string;
   /** Name, value, name, value, …; without `Host`, `Connection` and `Content-Length`. */
   readonly headers: string[];
+  /** Name of the header with the authorization, in any case. */
+  readonly secretHeader: string;
   /** Instead of {@link TransportDeps.timeoutMs}. */
   readonly timeoutMs?: number | undefined;
   readonly body: string;
@@ -81,6 +86,8 @@ export interface TransportDeps {
   readonly clock: Clock;
   readonly egress: EgressRule;
   readonly names: Pick<NameLookups, 'isReady' | 'last' | 'find' | 'prepare'>;
+  /** Receives the requests whose origin is an inspector, before anything else is done with them. */
+  readonly inspector: Pick<Inspector, 'post'>;
   /** For one attempt, from the start of a name lookup to the end of the response's body. */
   readonly timeoutMs: number;
   /**
@@ -107,7 +114,7 @@ export interface TransportDeps {
  * and need a fifth more processor time per request.
  */
 export function createTransport(deps: TransportDeps): HttpTransport {
-  const { clock, names, bodyBytesMax, textBytesMax } = deps;
+  const { clock, names, inspector, bodyBytesMax, textBytesMax } = deps;
   const connect = createConnect(deps);
   const timeouts = new Timeouts<Exchange>(clock, (exchange) => exchange.cutOff('timeout'));
   const lookup: Lookup = (tenant, name, exchange, ended) => {
@@ -140,20 +147,22 @@ export function createTransport(deps: TransportDeps): HttpTransport {
   let isClosed = false;
   return {
     prepare: (tenant, origin) => {
-      if (connections.hasIdle(origin)) return true;
+      if (connections.hasIdle(origin) || isInspectorOrigin(origin)) return true;
       const name = hostOf(origin);
       return isIP(name) === 0 ? names.prepare(tenant, name) : true;
     },
     isReady: (origin) => {
-      if (connections.hasIdle(origin)) return true;
+      if (connections.hasIdle(origin) || isInspectorOrigin(origin)) return true;
       const name = hostOf(origin);
       return isIP(name) !== 0 || names.isReady(name);
     },
     post: (request) => {
-      const deadlines = timeouts.of(request.timeoutMs ?? deps.timeoutMs);
+      const timeoutMs = request.timeoutMs ?? deps.timeoutMs;
+      const deadlines = timeouts.of(timeoutMs);
       const exchange = new Exchange({ bodyBytesMax, textBytesMax, deadlines });
       deadlines.add(exchange);
       if (isClosed) exchange.cancel();
+      else if (isInspectorOrigin(request.origin)) inspector.post(request, exchange, timeoutMs);
       else send(request, exchange, connections);
       return exchange;
     },

@@ -38,6 +38,8 @@ export interface OwnershipStore {
    * has read it since, has no lease any more, or there is none.
    */
   hasSeen(stream: StreamRef): Promise<boolean>;
+  /** Returns the node with a lease that owns the stream; `undefined` when there is none. */
+  owner(stream: StreamRef): Promise<string | undefined>;
   /**
    * Raises the cursors of runners that passed events without a match, as far as
    * `Settlement.version` allows; never lowers one. Returns the cursors afterwards, in the same

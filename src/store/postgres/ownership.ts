@@ -76,6 +76,13 @@ export function createOwnershipStore(deps: {
     owned: (node, streams, rule) =>
       identity.transact(db, 'durable', (tx) => owned(tx, open, { node, refs: streams, rule })),
     hasSeen: (ref) => hasSeen(db, ref),
+    owner: async ({ tenant, stream }) => {
+      const row = await db.get<{ id: string }>`
+        select n.id from runs r join nodes n on n.id = r.owner
+        where r.tenant = ${tenant} and r.stream = ${stream}
+          and n.lease_until > clock_timestamp()`;
+      return row?.id;
+    },
     raiseCursors: (cursors) =>
       identity.transact(db, 'relaxed', async (tx) =>
         raiseCursors(tx, await lockRuns(tx, cursors), cursors),

@@ -49,6 +49,7 @@ export function createOwnershipStore(deps: {
       return found;
     },
     hasSeen: async (ref) => hasSeen(deps, ref),
+    owner: async (ref) => owner(deps, ref),
     raiseCursors: async (cursors) =>
       db.transact('relaxed', () => cursors.map((cursor) => raiseCursor(db, cursor))),
     release: async (node, cursors) =>
@@ -61,6 +62,13 @@ export function createOwnershipStore(deps: {
       }),
     nodes: async () => nodes(deps),
   };
+}
+
+function owner({ db, clock }: Deps, { tenant, stream }: StreamRef): string | undefined {
+  const row = db.get<{ id: string }>`
+    select n.id from runs r join nodes n on n.id = r.owner
+    where r.tenant = ${tenant} and r.stream = ${stream} and n.lease_until > ${clock.elapsedMs()}`;
+  return row?.id;
 }
 
 /** Frees every stream, for a process that has just become the only one on its file. */

@@ -10,6 +10,7 @@ import type { Stream } from '../../../src/core/types.ts';
 import { limits } from '../../../src/config.ts';
 import { createDispatcher } from '../../../src/delivery/dispatcher.ts';
 import { createEgressRule } from '../../../src/delivery/http/egress.ts';
+import { createInspector } from '../../../src/delivery/http/inspector.ts';
 import { createNameLookups } from '../../../src/delivery/http/name-lookups.ts';
 import { createResolver } from '../../../src/delivery/http/resolver.ts';
 import { createTransport } from '../../../src/delivery/http/transport.ts';
@@ -55,6 +56,7 @@ async function createFixture(t: TestContext): Promise<Fixture> {
         resolve: createResolver({ clock: systemClock, ...limits.resolver }).resolve,
         limits: limits.names,
       }),
+      inspector: createInspector({ clock: systemClock, settings: limits.inspector }),
       timeoutMs: 2000,
       bodyBytesMax: 65_536,
       textBytesMax: 2048,

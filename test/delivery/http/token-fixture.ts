@@ -45,7 +45,16 @@ export function createTokenFixture(
   const transport = createAuthorizedTransport({ transport: plain, tokens, clock, timeoutMs });
   t.after(() => transport.close());
   const post: TokenFixture['post'] = (origin, token) =>
-    transport.post({ tenant: 1, origin, path: '/hook', headers: [], body: '{}', token });
+    transport.post({
+      tenant: 1,
+      stream: 'est_1',
+      secretHeader: 'authorization',
+      origin,
+      path: '/hook',
+      headers: [],
+      body: '{}',
+      token,
+    });
   const send: TokenFixture['send'] = (origin, token) => post(origin, token).ended;
   return { clock, endpoints, tokens, transport, post, send };
 }

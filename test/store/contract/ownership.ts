@@ -299,6 +299,20 @@ function leaseContract(engine: Engine): void {
     assert.equal(await hasSeen(ref), true, 'a node without a lease works for nobody');
   });
 
+  test('owner: the node with a lease that owns the stream, if there is one', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { heartbeat, owner } = fixture.store.ownership;
+    const stream = await fixture.addStream();
+    const ref = { tenant: fixture.tenant, stream: stream.id };
+    const node = await fixture.node();
+    assert.equal(await owner(ref), undefined);
+    await fixture.own(stream);
+    assert.equal(await owner(ref), node.id);
+    assert.equal(await owner({ ...ref, stream: 'est_none' }), undefined);
+    await heartbeat(node, 0);
+    assert.equal(await owner(ref), undefined);
+  });
+
   test('heartbeat: returns a stream that a limit disabled', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await fixture.addStream();
