@@ -312,11 +312,11 @@ export interface Permission {
   readonly name: string;
 }
 
-/** A key that signs access tokens. */
+/** A key that signs access tokens, or webhooks. */
 export interface SigningKey {
   readonly tenant: number;
   readonly kid: string;
-  /** Private RSA key as a JWK in JSON text; the store encrypts it at rest. */
+  /** Private key as a JWK in JSON text (RSA, or Ed25519 of webhooks); the store encrypts it at rest. */
   readonly privateJwk: string;
   readonly createdAt: Millis;
   /** From then on it signs, unless a newer key does. */

@@ -5,6 +5,7 @@
  */
 export const sealedTables = {
   signing_keys: { row: 'kid', columns: ['private_jwk'] },
+  webhook_keys: { row: 'kid', columns: ['private_jwk'] },
   streams: { row: 'id', columns: ['destination', 'signing_secrets'] },
 } as const;
 

@@ -71,12 +71,12 @@ for (const [engine, fixtureFor] of [
             const copied = await copyOver(fixture, { table, row, column }, from, here);
             const store = await fixture.open(one, () => {});
             if (table === 'streams') await assert.rejects(readAll(store, here.tenant), SealBroken);
-            else assert.equal((await readAll(store, here.tenant)).length, 3);
+            else assert.equal((await readAll(store, here.tenant)).length, 5);
             await store.close();
             await copied.undo();
           }
           const store = await fixture.open(one);
-          assert.deepEqual((await readAll(store, here.tenant)).length, 4);
+          assert.deepEqual((await readAll(store, here.tenant)).length, 6);
           await store.close();
         });
       }
@@ -109,7 +109,7 @@ for (const [engine, fixtureFor] of [
         `SealBroken: Stream ${here.row} of tenant ${here.tenant} is not delivered: A stored secret does not open: another key or place, or damaged bytes.`,
       ]);
       assert.equal(await store.streams.delete(here.tenant, here.row), true);
-      assert.equal((await readAll(store, here.tenant)).length, 3);
+      assert.equal((await readAll(store, here.tenant)).length, 5);
       await store.close();
     });
 
@@ -165,6 +165,29 @@ for (const [engine, fixtureFor] of [
   });
 
   describe(`${engine}: a signing key that does not open`, () => {
+    test('broken webhook key: is replaced by the first key that is added', async (t) => {
+      const fixture = await fixtureFor(t);
+      const { there } = await filled(fixture, one);
+      await fixture.sql(
+        'update webhook_keys set private_jwk = ? where kid = ?',
+        damaged,
+        there.row,
+      );
+      const reports: unknown[] = [];
+      const store = await fixture.open(one, (error) => reports.push(error));
+      const added = () => store.webhookKeys.addFirst({ ...newKey(there.tenant), kid: 'next' });
+      assert.deepEqual([await added(), await added()], [true, false]);
+      const keys = await store.webhookKeys.list(there.tenant, start);
+      assert.deepEqual(
+        keys.map(({ kid }) => kid),
+        ['next'],
+      );
+      assert.deepEqual(reports.map(String), [
+        `SealBroken: Webhook key ${there.row} of tenant ${there.tenant} is not used: A stored secret does not open: another key or place, or damaged bytes.`,
+      ]);
+      await store.close();
+    });
+
     test('broken signing key: is left out and reported once, and the other keys stay', async (t) => {
       const fixture = await fixtureFor(t);
       const { here, beside } = await filled(fixture, one);
@@ -212,7 +235,7 @@ for (const [engine, fixtureFor] of [
       const { here } = await filledBefore(fixture, one);
       const before = await sealedValues(fixture);
       const store = await fixture.open(one);
-      assert.equal((await readAll(store, here.tenant)).length, 4);
+      assert.equal((await readAll(store, here.tenant)).length, 6);
       assert.deepEqual(await store.secrets.state(), { ...unbound, key: oneId });
       await store.ownership.join('node', 10_000);
       await store.ownership.heartbeat({ id: 'node', incarnation: 1 }, 10_000);
@@ -236,7 +259,7 @@ for (const [engine, fixtureFor] of [
       const late = newStream(here.tenant, start);
       await store.streams.create(late, { streamsMax: 100 });
       assert.deepEqual(await store.secrets.state(), { ...unbound, key: oneId, isBound: true });
-      assert.equal((await readAll(store, here.tenant)).length, 6);
+      assert.equal((await readAll(store, here.tenant)).length, 8);
       await store.close();
       assert.equal((await formOf(fixture, late.id))[0], 2);
       assert.equal((await formOf(fixture, early.id))[0], 1);
@@ -253,7 +276,7 @@ for (const [engine, fixtureFor] of [
         const [unboundValue] = await fixture.sql('select destination as value from streams');
         const store = await fixture.open(...keys);
         const { rows, values, broken } = await rotate(store.secrets);
-        assert.deepEqual({ rows, values, broken }, { rows: 6, values: 9, broken: [] });
+        assert.deepEqual({ rows, values, broken }, { rows: 9, values: 12, broken: [] });
         await store.close();
         for (const form of await sealedValues(fixture)) assert.equal(form[0], 2);
 
@@ -311,7 +334,7 @@ for (const [engine, fixtureFor] of [
       await assert.rejects(fixture.open(three), StartRefused);
 
       const resumed = await fixture.open(one, two);
-      assert.equal((await rotate(resumed.secrets, twoId)).values, 9);
+      assert.equal((await rotate(resumed.secrets, twoId)).values, 12);
       assert.deepEqual(await resumed.secrets.begin(twoId), { done: { ...bound, key: twoId } });
       await resumed.close();
       await assert.rejects(fixture.open(one), StartRefused);
@@ -380,7 +403,7 @@ for (const [engine, fixtureFor] of [
       await rotate(again.secrets, oneId);
       await again.close();
       const after = await fixture.open(one);
-      assert.equal((await readAll(after, here.tenant)).length, 4);
+      assert.equal((await readAll(after, here.tenant)).length, 6);
       await after.close();
     });
 
@@ -407,7 +430,7 @@ for (const [engine, fixtureFor] of [
       await copyOver(fixture, { table: 'streams', row: 'id', column: 'destination' }, beside, here);
       const store = await fixture.open(two, one);
       const { values, broken } = await rotate(store.secrets);
-      assert.equal(values, 8);
+      assert.equal(values, 11);
       assert.deepEqual(broken, [
         { table: 'streams', tenant: here.tenant, row: here.row, column: 'destination' },
       ]);
@@ -543,7 +566,7 @@ describe('PostgreSQL: nodes and the secret key', () => {
     assert.equal((await rotate(next.secrets)).values, 1);
     await next.close();
     const after = await fixture.open(two);
-    assert.equal((await readAll(after, here.tenant)).length, 4);
+    assert.equal((await readAll(after, here.tenant)).length, 6);
   });
 
   test('nodes: rotations of two processes to two keys end with one of them, and everything opens', async (t) => {
@@ -563,7 +586,7 @@ describe('PostgreSQL: nodes and the secret key', () => {
     await rotate(last.secrets, key);
     await last.close();
     const after = await fixture.open(key === oneId ? one : two);
-    assert.equal((await readAll(after, here.tenant)).length, 304);
+    assert.equal((await readAll(after, here.tenant)).length, 306);
     await after.close();
   });
 });
@@ -604,7 +627,8 @@ async function readAll(store: Store, tenant: number): Promise<unknown[]> {
     assert.deepEqual(destination.authorization, { method: 'bearer', token: 'kept-secret' });
     assert.equal(signingSecrets[0]?.secret, 'whsec_AAEC');
   }
-  const keys = await store.keys.list(tenant, start);
+  const keys = [...(await store.keys.list(tenant, start))];
+  keys.push(...(await store.webhookKeys.list(tenant, start)));
   for (const { privateJwk } of keys) assert.equal(privateJwk, newKey(tenant).privateJwk);
   return [...streams, ...keys];
 }
@@ -615,7 +639,7 @@ interface At {
   readonly row: string;
 }
 
-/** Two tenants, with two streams and two keys, and with one of each: nine values in six rows. */
+/** Two tenants, with two streams and two keys of each use, and with one of each: twelve values in nine rows. */
 async function filled(fixture: Fixture, key: Uint8Array) {
   const store = await fixture.open(key);
   const [first, second] = [await addTenant(store, 'one'), await addTenant(store, 'two')];
@@ -624,7 +648,9 @@ async function filled(fixture: Fixture, key: Uint8Array) {
   const there = { tenant: second.id, row: 'est_3' };
   for (const { tenant, row } of [here, beside, there]) {
     await store.streams.create(newStream(tenant, start, { id: row }), { streamsMax: 100 });
-    await store.keys.add({ ...newKey(tenant), kid: row }, start + 1_000_000);
+    for (const keys of [store.keys, store.webhookKeys]) {
+      await keys.add({ ...newKey(tenant), kid: row }, start + 1_000_000);
+    }
   }
   await store.close();
   return { here, beside, there };
@@ -644,7 +670,9 @@ async function filledBefore(fixture: Fixture, key: Uint8Array) {
     void (await fixture.sql(text, sealAsBefore(key, value)));
   await set('update streams set destination = ?', JSON.stringify(destination));
   await set('update streams set signing_secrets = ?', JSON.stringify(signingSecrets));
-  await set('update signing_keys set private_jwk = ?', newKey(1).privateJwk);
+  for (const table of ['signing_keys', 'webhook_keys']) {
+    await set(`update ${table} set private_jwk = ?`, newKey(1).privateJwk);
+  }
   await set('update key_check set sealed = ?', 'Leat');
   // What the migrations before that of the seals require.
   await fixture.sql('update leat_schema set oldest_that_may_run = 14');

@@ -121,10 +121,9 @@ async function fill(store: Store, tenant: number): Promise<void> {
 }
 
 async function fillAccess(store: Store, tenant: number): Promise<void> {
-  await store.keys.add(
-    { tenant, kid: 'kid', privateJwk: '{}', createdAt: start, signsFrom: start },
-    start,
-  );
+  const key = { tenant, kid: 'kid', privateJwk: '{}', createdAt: start, signsFrom: start };
+  await store.keys.addFirst(key);
+  await store.webhookKeys.addFirst(key);
   await store.clients.create(newClient(tenant, 'robot'));
   await store.clients.useAssertion(tenant, 'robot', 'jti', systemClock.now() + 3_600_000);
   const scopes = [{ value: 'read:messages', description: '' }];

@@ -52,7 +52,8 @@ export interface DirectoryDeps {
 export function createDirectory(deps: DirectoryDeps) {
   return {
     tenants: createTenantStore(deps),
-    keys: createKeyStore(deps),
+    keys: createKeyStore(deps, 'signing_keys'),
+    webhookKeys: createKeyStore(deps, 'webhook_keys'),
     secrets: createSecretStore(deps),
     clients: createClientStore(deps),
     apis: createApiStore(deps),

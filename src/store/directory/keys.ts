@@ -6,6 +6,7 @@ import { reportOnce, unlessBroken } from '../rows/broken.ts';
 import type { Seal } from '../seal.ts';
 import { type Place, placeIn } from '../sealed-columns.ts';
 import { type Command, type Commands, Lock, sql } from './command.ts';
+import { verbatim } from './dialect.ts';
 import { openAll, sealerOf, sealingRow } from './sealing.ts';
 
 export interface KeyStoreDeps {
@@ -16,38 +17,51 @@ export interface KeyStoreDeps {
   readonly report: (error: unknown) => void;
 }
 
-/** Creates the store of the keys that sign access tokens. It seals the private parts at rest. */
-export function createKeyStore({ commands, seal, hint, report }: KeyStoreDeps): KeyStore {
+/** The tables of keys: those that sign access tokens, and those that sign webhooks. */
+export type KeyTable = 'signing_keys' | 'webhook_keys';
+
+/** Creates the store of the keys in a table. It seals the private parts at rest. */
+export function createKeyStore(
+  { commands, seal, hint, report }: KeyStoreDeps,
+  table: KeyTable,
+): KeyStore {
   const { read, transact } = commands;
   const opening = { commands, seal, report: reportOnce(report) };
   return {
     list: async (tenant, now) => {
-      const rows = await read(list(tenant, now));
+      const rows = await read(list(table, tenant, now));
       // The other keys sign and verify; without any, a start or a rotation adds one.
       const keys = await openAll(opening, (broken) =>
         rows.map((row) => {
-          const consequence = `Signing key ${row.kid} of tenant ${tenant} is not used`;
-          return unlessBroken(consequence, broken, () => keyOf(seal, tenant, row));
+          const consequence = `${titles[table]} ${row.kid} of tenant ${tenant} is not used`;
+          return unlessBroken(consequence, broken, () => keyOf(seal, table, tenant, row));
         }),
       );
       return keys.filter((key) => key !== undefined);
     },
     add: async (key, formerExpiresAt) => {
-      await transact('durable', () => add(seal, key, formerExpiresAt));
+      await transact('durable', () => add({ seal, table }, key, formerExpiresAt));
       hint({ kind: 'keys', tenant: key.tenant });
     },
+    addFirst: async (key) => {
+      const isAdded = await transact('durable', () => addFirst({ seal, table }, key));
+      if (isAdded) hint({ kind: 'keys', tenant: key.tenant });
+      return isAdded;
+    },
     promote: async (tenant, kid, now) => {
-      const isPromoted = await transact('confirmed', () => promote(tenant, kid, now));
+      const isPromoted = await transact('confirmed', () => promote(table, tenant, kid, now));
       if (isPromoted) hint({ kind: 'keys', tenant });
       return isPromoted;
     },
     revoke: async (tenant, kid) => {
-      const isRevoked = await transact('confirmed', () => revoke(tenant, kid));
+      const isRevoked = await transact('confirmed', () => revoke(table, tenant, kid));
       if (isRevoked) hint({ kind: 'keys', tenant });
       return isRevoked;
     },
   };
 }
+
+const titles = { signing_keys: 'Signing key', webhook_keys: 'Webhook key' } as const;
 
 interface KeyRow {
   readonly kid: string;
@@ -58,26 +72,32 @@ interface KeyRow {
 }
 
 /** Returns a key as the port has it. */
-function keyOf(seal: Seal, tenant: number, row: KeyRow): SigningKey {
+function keyOf(seal: Seal, table: KeyTable, tenant: number, row: KeyRow): SigningKey {
   return {
     tenant,
     kid: row.kid,
-    privateJwk: seal.open(row.private_jwk, placeOfKey(tenant, row.kid)),
+    privateJwk: seal.open(row.private_jwk, placeOfKey(table, tenant, row.kid)),
     createdAt: row.created_at,
     signsFrom: row.signs_from,
     expiresAt: row.expires_at ?? undefined,
   };
 }
 
-function placeOfKey(tenant: number, kid: string): Place {
-  return placeIn('signing_keys', { tenant, row: kid }, 'private_jwk');
+function placeOfKey(table: KeyTable, tenant: number, kid: string): Place {
+  return placeIn(table, { tenant, row: kid }, 'private_jwk');
 }
 
-function* list(tenant: number, now: Millis): Command<KeyRow[]> {
+function* list(table: KeyTable, tenant: number, now: Millis): Command<KeyRow[]> {
   return yield* sql.all<KeyRow>`
-    select kid, private_jwk, created_at, signs_from, expires_at from signing_keys
+    select kid, private_jwk, created_at, signs_from, expires_at from ${verbatim(table)}
     where tenant = ${tenant} and (expires_at is null or expires_at > ${now})
     order by number desc`;
+}
+
+/** Where a key is inserted. */
+interface Insertion {
+  readonly seal: Seal;
+  readonly table: KeyTable;
 }
 
 /**
@@ -85,49 +105,77 @@ function* list(tenant: number, now: Millis): Command<KeyRow[]> {
  * may do so until the new one does, in case those between them are revoked.
  */
 function* add(
-  seal: Seal,
+  into: Insertion,
   key: Omit<SigningKey, 'expiresAt'>,
   formerExpiresAt: Millis,
 ): Command<boolean> {
-  const { tenant, kid, privateJwk, createdAt, signsFrom } = key;
-  yield* lockKeys(tenant);
-  yield* sql.run`delete from signing_keys where tenant = ${tenant} and expires_at <= ${createdAt}`;
+  const { tenant, createdAt } = key;
+  const table = verbatim(into.table);
+  yield* lockKeys(into.table, tenant);
+  yield* sql.run`delete from ${table} where tenant = ${tenant} and expires_at <= ${createdAt}`;
   yield* sql.run`
-    update signing_keys set expires_at =
+    update ${table} set expires_at =
       case when expires_at > ${formerExpiresAt} then expires_at else ${formerExpiresAt} end
     where tenant = ${tenant} and (expires_at is null or number = (
-      select max(number) from signing_keys
+      select max(number) from ${table}
       where tenant = ${tenant} and signs_from <= ${createdAt}))`;
-  const sealer = sealerOf(seal, yield* sealingRow());
-  const sealed = sealer(privateJwk, placeOfKey(tenant, kid));
-  yield* sql.run`
-    insert into signing_keys (tenant, kid, private_jwk, created_at, signs_from)
-    values (${tenant}, ${kid}, ${sealed}, ${createdAt}, ${signsFrom})`;
+  yield* insert(into, key);
   return true;
 }
 
+/** Of several nodes that find no key, the lock lets one add its own. */
+function* addFirst(into: Insertion, key: Omit<SigningKey, 'expiresAt'>): Command<boolean> {
+  const { tenant, createdAt } = key;
+  yield* lockKeys(into.table, tenant);
+  const present = yield* list(into.table, tenant, createdAt);
+  if (present.some((row) => opens(into, tenant, row))) return false;
+  yield* insert(into, key);
+  return true;
+}
+
+function opens({ seal, table }: Insertion, tenant: number, row: KeyRow): boolean {
+  const key = unlessBroken(
+    '',
+    () => undefined,
+    () => keyOf(seal, table, tenant, row),
+  );
+  return key !== undefined;
+}
+
+function* insert(
+  { seal, table }: Insertion,
+  { tenant, kid, privateJwk, createdAt, signsFrom }: Omit<SigningKey, 'expiresAt'>,
+): Command<void> {
+  const sealer = sealerOf(seal, yield* sealingRow());
+  const sealed = sealer(privateJwk, placeOfKey(table, tenant, kid));
+  yield* sql.run`
+    insert into ${verbatim(table)} (tenant, kid, private_jwk, created_at, signs_from)
+    values (${tenant}, ${kid}, ${sealed}, ${createdAt}, ${signsFrom})`;
+}
+
 /** A key that is the newest again, because newer ones were revoked, no longer has an end. */
-function* promote(tenant: number, kid: string, now: Millis): Command<boolean> {
-  yield* lockKeys(tenant);
+function* promote(name: KeyTable, tenant: number, kid: string, now: Millis): Command<boolean> {
+  const table = verbatim(name);
+  yield* lockKeys(name, tenant);
   const promoted = yield* sql.run`
-    update signing_keys set
+    update ${table} set
       signs_from = ${now},
       expires_at = case when exists (
-        select 1 from signing_keys newer
-        where newer.tenant = signing_keys.tenant and newer.number > signing_keys.number
+        select 1 from ${table} newer
+        where newer.tenant = ${table}.tenant and newer.number > ${table}.number
       ) then expires_at end
     where tenant = ${tenant} and kid = ${kid} and (expires_at is null or expires_at > ${now})`;
   return promoted === 1;
 }
 
-function* revoke(tenant: number, kid: string): Command<boolean> {
-  yield* lockKeys(tenant);
+function* revoke(table: KeyTable, tenant: number, kid: string): Command<boolean> {
+  yield* lockKeys(table, tenant);
   const revoked = yield* sql.run`
-    delete from signing_keys where tenant = ${tenant} and kid = ${kid}`;
+    delete from ${verbatim(table)} where tenant = ${tenant} and kid = ${kid}`;
   return revoked === 1;
 }
 
 /** The end of a key depends on keys that may not exist yet, so locks of rows are not enough. */
-function lockKeys(tenant: number): Lock {
-  return new Lock(`keys ${tenant}`);
+function lockKeys(table: KeyTable, tenant: number): Lock {
+  return new Lock(`${table === 'signing_keys' ? 'keys' : table} ${tenant}`);
 }

@@ -67,6 +67,7 @@ function* removeStreams(
 /** Tables by the columns that identify a row of one tenant, those first that grant access. */
 const tables: Readonly<Record<string, string>> = {
   signing_keys: 'number',
+  webhook_keys: 'number',
   clients: 'id',
   grants: 'id',
   assertions: 'client, jti',

@@ -78,6 +78,20 @@ export const migratedTables: readonly Table[] = [
     ],
   },
   {
+    name: 'webhook_keys',
+    keyColumns: 1,
+    identity: 'number',
+    columns: [
+      integer('number'),
+      integer('tenant'),
+      text('kid'),
+      bytes('private_jwk'),
+      integer('created_at'),
+      integer('signs_from'),
+      integer('expires_at'),
+    ],
+  },
+  {
     name: 'clients',
     keyColumns: 2,
     columns: [

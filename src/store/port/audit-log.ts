@@ -64,6 +64,7 @@ export interface AuditFilter {
 export interface RecordingStore {
   readonly tenants: Pick<TenantStore, 'rename' | 'leave'>;
   readonly keys: Pick<KeyStore, 'add' | 'promote' | 'revoke'>;
+  readonly webhookKeys: Pick<KeyStore, 'add' | 'promote' | 'revoke'>;
   readonly secrets: Pick<SecretStore, 'finish'>;
   readonly clients: Pick<ClientStore, 'create' | 'update' | 'delete'>;
   readonly apis: Pick<ApiStore, 'create' | 'update' | 'delete'>;

@@ -41,7 +41,10 @@ export interface Store {
   readonly deliveries: DeliveryStore;
   readonly replays: ReplayStore;
   readonly ownership: OwnershipStore;
+  /** The keys that sign access tokens. */
   readonly keys: KeyStore;
+  /** The keys that sign webhooks. */
+  readonly webhookKeys: KeyStore;
   /** The key that seals stored secrets. */
   readonly secrets: SecretStore;
   readonly clients: ClientStore;

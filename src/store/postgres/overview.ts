@@ -35,17 +35,24 @@ async function pastTheEnd(db: Queries): Promise<StoreFault[]> {
 
 /** A restore of the data alone may leave the sequences lower than the rows. */
 async function numbersGivenTwice(db: Queries): Promise<StoreFault[]> {
-  const row = await db.get<{ tenants: boolean; runs: boolean; keys: boolean }>`
+  const row = await db.get<{
+    tenants: boolean;
+    runs: boolean;
+    signing_keys: boolean;
+    webhook_keys: boolean;
+  }>`
     select
       exists (select 1 from tenants where id >= (select case when is_called then last_value + 1
         else last_value end from tenants_id_seq)) as tenants,
       exists (select 1 from runs where key >= (select case when is_called then last_value + 1
         else last_value end from runs_key_seq)) as runs,
       exists (select 1 from signing_keys where number >= (select case when is_called
-        then last_value + 1 else last_value end from signing_keys_number_seq)) as keys`;
+        then last_value + 1 else last_value end from signing_keys_number_seq)) as signing_keys,
+      exists (select 1 from webhook_keys where number >= (select case when is_called
+        then last_value + 1 else last_value end from webhook_keys_number_seq)) as webhook_keys`;
   const wrong = Object.entries(row ?? {}).filter((entry) => entry[1]);
   return wrong.map(([table]) => ({
-    said: `the next number for the table ${table === 'keys' ? 'signing_keys' : table} is taken already`,
+    said: `the next number for the table ${table} is taken already`,
     next: dataOnly,
   }));
 }

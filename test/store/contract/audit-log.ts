@@ -391,6 +391,18 @@ const changes: Readonly<Record<Exclude<ChangeName, 'deliveries.redeliverMany'>, 
     make: ({ keys }, { tenant }) => keys.revoke(tenant, 'one'),
     refused: ({ keys }, { tenant }) => keys.revoke(tenant, 'one'),
   },
+  'webhookKeys.add': {
+    make: ({ webhookKeys }, { tenant }) => webhookKeys.add(key(tenant, 'one'), 9),
+    refused: ({ webhookKeys }, { tenant }) => webhookKeys.revoke(tenant, nobody),
+  },
+  'webhookKeys.promote': {
+    make: ({ webhookKeys }, { tenant }) => webhookKeys.promote(tenant, 'one', 1),
+    refused: ({ webhookKeys }, { tenant }) => webhookKeys.promote(tenant, nobody, 1),
+  },
+  'webhookKeys.revoke': {
+    make: ({ webhookKeys }, { tenant }) => webhookKeys.revoke(tenant, 'one'),
+    refused: ({ webhookKeys }, { tenant }) => webhookKeys.revoke(tenant, 'one'),
+  },
   'secrets.finish': {
     make: async ({ secrets }, { store }) => {
       const rotation = await store.secrets.begin(store.secrets.addKey(randomBytes(32)));

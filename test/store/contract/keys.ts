@@ -8,7 +8,17 @@ import { addTenant, createFixture, start, type Fixture } from './fixture.ts';
 const minute = 60_000;
 
 export function keysContract(engine: Engine): void {
-  describe(`${engine.name}: signing keys`, () => {
+  keysOf(engine, 'keys');
+  keysOf(engine, 'webhookKeys');
+}
+
+/** The part of the store with the keys of one use. */
+type Part = 'keys' | 'webhookKeys';
+
+function keysOf(engine: Engine, part: Part): void {
+  const { add, kids, ends } = withKeysOf(part);
+
+  describe(`${engine.name}: ${part === 'keys' ? 'signing keys' : 'keys of webhooks'}`, () => {
     test('list: newest first, even within one instant', async (t) => {
       const fixture = await createFixture(engine, t);
       for (const kid of ['z', 'a', 'm']) await add(fixture, kid);
@@ -21,7 +31,7 @@ export function keysContract(engine: Engine): void {
       await add(fixture, 'a', { privateJwk, signsFrom: start + 10 * minute });
       const { tenant, now } = fixture;
       const expected = { tenant, kid: 'a', privateJwk, createdAt: now, expiresAt: undefined };
-      assert.deepEqual(await fixture.store.keys.list(tenant, now), [
+      assert.deepEqual(await fixture.store[part].list(tenant, now), [
         { ...expected, signsFrom: start + 10 * minute },
       ]);
     });
@@ -66,11 +76,39 @@ export function keysContract(engine: Engine): void {
       assert.deepEqual(await kids(fixture), ['a']);
     });
 
+    test('addFirst: of several at the same time one is added', async (t) => {
+      const fixture = await createFixture(engine, t);
+      const other = await addTenant(fixture.store, 'other');
+      await add({ ...fixture, tenant: other.id }, 'foreign');
+      const keys = fixture.store[part];
+      const added = await Promise.all(
+        ['a', 'b', 'c'].map((kid) => keys.addFirst(keyOf(fixture, kid))),
+      );
+      assert.deepEqual(added.toSorted(), [false, false, true]);
+      const [first] = await keys.list(fixture.tenant, start);
+      assert.deepEqual([(await kids(fixture)).length, first?.expiresAt], [1, undefined]);
+      const hint = { kind: 'keys', tenant: fixture.tenant };
+      assert.deepEqual(
+        fixture.hints.filter((one) => 'tenant' in one && one.tenant === fixture.tenant),
+        [hint],
+      );
+    });
+
+    test('addFirst: an expired key does not count', async (t) => {
+      const fixture = await createFixture(engine, t);
+      await add(fixture, 'a');
+      await add(fixture, 'b', {}, start + minute);
+      await fixture.store[part].revoke(fixture.tenant, 'b');
+      fixture.now = start + minute;
+      assert.equal(await fixture.store[part].addFirst(keyOf(fixture, 'c')), true);
+      assert.deepEqual(await kids(fixture), ['c']);
+    });
+
     test('promote: lets a waiting key sign from now on', async (t) => {
       const fixture = await createFixture(engine, t);
       await add(fixture, 'a', { signsFrom: start + 10 * minute });
-      assert.equal(await fixture.store.keys.promote(fixture.tenant, 'a', start + minute), true);
-      const [key] = await fixture.store.keys.list(fixture.tenant, start);
+      assert.equal(await fixture.store[part].promote(fixture.tenant, 'a', start + minute), true);
+      const [key] = await fixture.store[part].list(fixture.tenant, start);
       assert.equal(key?.signsFrom, start + minute);
     });
 
@@ -78,10 +116,10 @@ export function keysContract(engine: Engine): void {
       const fixture = await createFixture(engine, t);
       await add(fixture, 'a');
       await add(fixture, 'b', {}, start + minute);
-      await fixture.store.keys.promote(fixture.tenant, 'a', start);
+      await fixture.store[part].promote(fixture.tenant, 'a', start);
       assert.equal((await ends(fixture))['a'], start + minute, 'a newer key is there');
-      await fixture.store.keys.revoke(fixture.tenant, 'b');
-      await fixture.store.keys.promote(fixture.tenant, 'a', start);
+      await fixture.store[part].revoke(fixture.tenant, 'b');
+      await fixture.store[part].promote(fixture.tenant, 'a', start);
       assert.deepEqual(await ends(fixture), { a: undefined });
     });
 
@@ -90,7 +128,7 @@ export function keysContract(engine: Engine): void {
       const other = await addTenant(fixture.store, 'other');
       await add(fixture, 'a');
       await add(fixture, 'b', {}, start + minute);
-      const { keys } = fixture.store;
+      const keys = fixture.store[part];
       assert.equal(await keys.promote(fixture.tenant, 'a', start + minute), false);
       assert.equal(await keys.promote(fixture.tenant, 'nobody', start), false);
       assert.equal(await keys.promote(other.id, 'b', start), false);
@@ -100,40 +138,54 @@ export function keysContract(engine: Engine): void {
       const fixture = await createFixture(engine, t);
       const other = await addTenant(fixture.store, 'other');
       await add(fixture, 'a');
-      assert.equal(await fixture.store.keys.revoke(other.id, 'a'), false);
-      assert.equal(await fixture.store.keys.revoke(fixture.tenant, 'a'), true);
-      assert.equal(await fixture.store.keys.revoke(fixture.tenant, 'a'), false);
+      assert.equal(await fixture.store[part].revoke(other.id, 'a'), false);
+      assert.equal(await fixture.store[part].revoke(fixture.tenant, 'a'), true);
+      assert.equal(await fixture.store[part].revoke(fixture.tenant, 'a'), false);
       assert.deepEqual(await kids(fixture), []);
+    });
+
+    test('the keys of access tokens and those of webhooks are apart', async (t) => {
+      const fixture = await createFixture(engine, t);
+      const other = part === 'keys' ? 'webhookKeys' : 'keys';
+      await add(fixture, 'a');
+      assert.deepEqual(await fixture.store[other].list(fixture.tenant, start), []);
+      assert.equal(await fixture.store[other].revoke(fixture.tenant, 'a'), false);
+      assert.equal(await fixture.store[other].addFirst(keyOf(fixture, 'a')), true);
     });
 
     test('watch: receives every change of the keys, and nothing else', async (t) => {
       const fixture = await createFixture(engine, t);
       await add(fixture, 'a');
-      await fixture.store.keys.promote(fixture.tenant, 'a', start);
-      await fixture.store.keys.promote(fixture.tenant, 'b', start);
-      await fixture.store.keys.revoke(fixture.tenant, 'a');
-      await fixture.store.keys.revoke(fixture.tenant, 'a');
+      await fixture.store[part].promote(fixture.tenant, 'a', start);
+      await fixture.store[part].promote(fixture.tenant, 'b', start);
+      await fixture.store[part].revoke(fixture.tenant, 'a');
+      await fixture.store[part].revoke(fixture.tenant, 'a');
       const hint = { kind: 'keys', tenant: fixture.tenant };
       assert.deepEqual(fixture.hints, [hint, hint, hint]);
     });
   });
 }
 
-async function add(
-  { store, tenant, now }: Fixture,
-  kid: string,
-  given: Partial<SigningKey> = {},
-  formerExpiresAt = start + 60 * minute,
-): Promise<void> {
-  const key = { tenant, kid, privateJwk: '{"d":"secret"}', createdAt: now, signsFrom: now };
-  await store.keys.add({ ...key, ...given }, formerExpiresAt);
+function withKeysOf(part: Part) {
+  return {
+    async add(
+      { store, tenant, now }: Fixture,
+      kid: string,
+      given: Partial<SigningKey> = {},
+      formerExpiresAt = start + 60 * minute,
+    ): Promise<void> {
+      await store[part].add({ ...keyOf({ tenant, now }, kid), ...given }, formerExpiresAt);
+    },
+    async kids({ store, tenant, now }: Fixture): Promise<string[]> {
+      return (await store[part].list(tenant, now)).map((key) => key.kid);
+    },
+    async ends({ store, tenant, now }: Fixture): Promise<Record<string, number | undefined>> {
+      const keys = await store[part].list(tenant, now);
+      return Object.fromEntries(keys.map((key) => [key.kid, key.expiresAt]));
+    },
+  };
 }
 
-async function kids({ store, tenant, now }: Fixture): Promise<string[]> {
-  return (await store.keys.list(tenant, now)).map((key) => key.kid);
-}
-
-async function ends({ store, tenant, now }: Fixture): Promise<Record<string, number | undefined>> {
-  const keys = await store.keys.list(tenant, now);
-  return Object.fromEntries(keys.map((key) => [key.kid, key.expiresAt]));
+function keyOf({ tenant, now }: Pick<Fixture, 'tenant' | 'now'>, kid: string) {
+  return { tenant, kid, privateJwk: '{"d":"secret"}', createdAt: now, signsFrom: now };
 }
