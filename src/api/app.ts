@@ -1,4 +1,5 @@
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
+import type { Ed25519Jwk } from '../auth/key-use.ts';
 import type { Keyring } from '../auth/keys.ts';
 import type { TokenEndpoint } from '../auth/token.ts';
 import type { Verifier } from '../auth/verify.ts';
@@ -48,6 +49,7 @@ export interface AppDeps {
   readonly verifier: Pick<Verifier, 'verify'>;
   readonly tokenEndpoint: TokenEndpoint;
   readonly keyring: Pick<Keyring, 'jwks'>;
+  readonly webhookKeyring: Pick<Keyring<Ed25519Jwk>, 'jwks'>;
   readonly settings: ApiSettings;
   /** What the inspectors of streams received on this node. */
   readonly inspector: InspectorMemory;

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { discoveryDocument } from '../auth/discovery.ts';
 import { issuerOf } from '../auth/issuer.ts';
+import type { Ed25519Jwk } from '../auth/key-use.ts';
 import type { Keyring } from '../auth/keys.ts';
 import { mediaTypeProblem } from '../auth/parameters.ts';
 import { invalidRequest, TokenError } from '../auth/token-error.ts';
@@ -29,6 +30,7 @@ import type { TenantDirectory } from './tenants.ts';
 export interface OauthDeps {
   readonly tokenEndpoint: TokenEndpoint;
   readonly keyring: Pick<Keyring, 'jwks'>;
+  readonly webhookKeyring: Pick<Keyring<Ed25519Jwk>, 'jwks'>;
   readonly audit: Pick<AuditRecorder, 'note'>;
   readonly tenants: Pick<TenantDirectory, 'of'>;
   readonly limiter: Pick<RateLimiter, 'takeOfAddress' | 'takeOfVerifier'>;
@@ -49,22 +51,33 @@ const DISCOVERY_PATHS = [
 ];
 /** Verifiers may cache keys and documents for 5 minutes; a key signs 10 minutes after it is published. */
 const PUBLIC = { 'cache-control': 'public, max-age=300' };
+/** The first key of a tenant signs at once, so a key set without any must not be cached. */
+const UNCACHED = { 'cache-control': 'no-store' };
 
-/** Adds the token endpoint, the key set and the discovery documents (docs/http-api.md#token-endpoint). */
+/** Adds the token endpoint, the key sets and the discovery documents (docs/http-api.md#token-endpoint). */
 export function registerOauth(app: FastifyInstance, deps: OauthDeps): void {
   app.register((scope, _options, done) => {
     registerToken(scope, deps);
     done();
   });
-  const publish = (path: string, document: (tenant: Tenant) => object | Promise<object>): void => {
+  const publish = <T extends object>(
+    path: string,
+    document: (tenant: Tenant) => T | Promise<T>,
+    isCached: (body: T) => boolean = () => true,
+  ): void => {
     app.get(path, async (request, reply) => {
       const { address } = deps.clientAddressOf(request.raw);
       admitByRate(reply, deps.limiter.takeOfVerifier(address), deps.clock.now());
       const body = await document(tenantOf(deps, request));
-      return send(reply, 200, { headers: PUBLIC, body });
+      return send(reply, 200, { headers: isCached(body) ? PUBLIC : UNCACHED, body });
     });
   };
   publish('/.well-known/jwks.json', ({ id }) => deps.keyring.jwks(id, deps.clock.now()));
+  publish(
+    '/.well-known/webhook-keys.json',
+    ({ id }) => deps.webhookKeyring.jwks(id, deps.clock.now()),
+    ({ keys }) => keys.length > 0,
+  );
   for (const path of DISCOVERY_PATHS) {
     publish(path, ({ domain }) =>
       discoveryDocument(issuerOf(domain, deps.settings.plainHttp(domain))),

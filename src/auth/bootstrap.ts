@@ -78,7 +78,7 @@ export async function bootstrap(
 ): Promise<Bootstrapped> {
   const [first] = await deps.store.tenants.list();
   const tenant = await ensureFirstTenant(deps, first, options);
-  await createFirstKey(deps.store, tenant.id, deps.now);
+  await createFirstKey(deps.store.keys, tenant.id, deps.now);
   const recording = (target: string) => recordingOf(deps, tenant.id, target);
   const sampleDeps = { ...deps, recording };
   // Before the management client: without that client the next start knows it has to continue.
@@ -96,7 +96,7 @@ export async function createTenant(
 ): Promise<({ created: Tenant } & Credentials) | { refused: 'name_taken' | 'domain_taken' }> {
   const result = await deps.store.tenants.create(options, deps.now);
   if ('refused' in result) return result;
-  await createFirstKey(deps.store, result.created.id, deps.now);
+  await createFirstKey(deps.store.keys, result.created.id, deps.now);
   return { ...result, ...(await createGeneratedManager(deps, result.created.id)) };
 }
 
@@ -115,7 +115,7 @@ export async function renewBootstrap(
     if (isBootstrap || client.id === configuredId) former.push(client);
   }
   // A tenant whose creation was interrupted may have no key yet.
-  await createFirstKey(deps.store, tenant, deps.now);
+  await createFirstKey(deps.store.keys, tenant, deps.now);
   const credentials = await createGeneratedManager(deps, tenant);
   for (const client of former) {
     await recordingOf(deps, tenant, client.id).clients.update(tenant, client.id, (before) => ({

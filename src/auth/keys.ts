@@ -1,5 +1,4 @@
-import { createPrivateKey, createPublicKey, generateKeyPair, type KeyObject } from 'node:crypto';
-import { promisify } from 'node:util';
+import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import { calculateJwkThumbprint, type JWK } from 'jose';
 import type { Clock, Millis } from '../core/clock.ts';
 import type { AuditEntry, MakeEntry } from '../core/audit-log.ts';
@@ -7,10 +6,9 @@ import type { SigningKey } from '../core/types.ts';
 import type { KeyStore } from '../store/port/keys.ts';
 import type { RecordingStore } from '../store/port/audit-log.ts';
 import type { Store } from '../store/port/store.ts';
+import { accessTokenKeys, FRESH_MS, type KeyUse, type RsaJwk } from './key-use.ts';
 import { createTtlCache } from './ttl-cache.ts';
 
-/** Keys of a tenant are read again after this time, so that all nodes follow a change within 10 s. */
-const FRESH_MS = 5_000;
 /**
  * An unknown `kid` may be a new key of another node, so keys older than this are read again; not
  * sooner, because anybody can invent any number of them.
@@ -18,25 +16,18 @@ const FRESH_MS = 5_000;
 const UNKNOWN_KID_MS = 1_000;
 /** From the publication of a new key until it signs: time for verifiers to fetch the key set. */
 const PUBLISHED_BEFORE_SIGNING_MS = 10 * 60_000;
-/**
- * The longest token lifetime an API can have (30 days), and 5 s leeway. A former key stays published
- * for this time, whatever lifetimes are configured now: one may have been lowered after a token was
- * issued.
- */
-const TOKEN_LIFETIME_MAX_MS = 2_592_000_000 + 5_000;
-const MODULUS_BITS = 2048;
 /** Tenants whose keys are cached. */
 const TENANTS_MAX = 10_000;
 
-/** The signing keys of all tenants, cached for a short time. */
-export interface Keyring {
+/** The keys of one use of all tenants, cached for a short time. */
+export interface Keyring<J = RsaJwk> {
   /**
-   * Returns the key that signs now, or else the one that signs next. Throws when the tenant has none;
-   * every start and every rotation leaves one.
+   * Returns the key that signs now, or else the one that signs next. Throws when the tenant has none:
+   * one is created before it is needed, and every rotation leaves one.
    */
   signer(tenant: number, now: Millis): Promise<Signer>;
   /** Returns the JWK Set (RFC 7517 section 5, docs/http-api.md#key-set-and-discovery), newest first. */
-  jwks(tenant: number, now: Millis): Promise<{ keys: PublicJwk[] }>;
+  jwks(tenant: number, now: Millis): Promise<{ keys: J[] }>;
   /**
    * Returns the public key that verifies tokens with this `kid`. It is the same object as long as the
    * key is published, so a token verified with it stays verified while this returns the same object.
@@ -55,31 +46,32 @@ export interface Signer {
   readonly key: KeyObject;
 }
 
-/** The published public key; has no fields of the private key. */
-export interface PublicJwk {
-  readonly kty: 'RSA';
-  readonly use: 'sig';
-  readonly alg: 'RS256';
-  readonly kid: string;
-  readonly n: string;
-  readonly e: string;
-}
-
 export interface KeyringDeps {
   readonly keys: Pick<KeyStore, 'list'>;
   readonly watch: Store['watch'];
   readonly clock: Pick<Clock, 'elapsedMs'>;
 }
 
-/** Creates the keyring. Its methods reject with `StoreUnavailable` when the keys cannot be read. */
-export function createKeyring({ keys, watch, clock }: KeyringDeps): Keyring {
-  const rings = createTtlCache<Ring>({ clock, freshMs: FRESH_MS, entriesMax: TENANTS_MAX });
+/** Creates the keyring of the keys that sign access tokens. */
+export function createKeyring(deps: KeyringDeps): Keyring {
+  return createKeyringOf(accessTokenKeys, deps);
+}
+
+/**
+ * Creates the keyring of a use. Its methods reject with `StoreUnavailable` when the keys cannot be
+ * read.
+ */
+export function createKeyringOf<J>(
+  use: KeyUse<J>,
+  { keys, watch, clock }: KeyringDeps,
+): Keyring<J> {
+  const rings = createTtlCache<Ring<J>>({ clock, freshMs: FRESH_MS, entriesMax: TENANTS_MAX });
   const close = watch((hint) => {
     if (hint.kind === 'keys') rings.expire(String(hint.tenant));
   });
-  const ringAsOf = (tenant: number, now: Millis, ageMsMax: number): Ring | Promise<Ring> => {
-    const read = async (former?: Ring): Promise<Ring> =>
-      ringOf(await keys.list(tenant, now), former);
+  const ringAsOf = (tenant: number, now: Millis, ageMsMax: number): Ring<J> | Promise<Ring<J>> => {
+    const read = async (former?: Ring<J>): Promise<Ring<J>> =>
+      ringOf(use, await keys.list(tenant, now), former);
     return rings.get(String(tenant), read, ageMsMax);
   };
 
@@ -88,11 +80,11 @@ export function createKeyring({ keys, watch, clock }: KeyringDeps): Keyring {
       const ring = await ringAsOf(tenant, now, FRESH_MS);
       // No key signs yet if the node that created the only one has a clock ahead of this one.
       const key = signerOf(ring, now) ?? ring.findLast((one) => isLive(one, now));
-      if (key === undefined) throw new Error(`tenant ${tenant} has no signing key`);
+      if (key === undefined) throw new Error(`tenant ${tenant} has no key that signs ${use.signs}`);
       return { kid: key.kid, key: key.privateKey };
     },
     jwks: async (tenant, now) => {
-      const ring = await ringAsOf(tenant, now, FRESH_MS);
+      const ring = await ringAsOf(tenant, now, use.jwksFreshMs);
       return { keys: ring.filter((key) => isLive(key, now)).map((key) => key.publicJwk) };
     },
     keyFor: (tenant, kid, now) => {
@@ -109,46 +101,62 @@ export function createKeyring({ keys, watch, clock }: KeyringDeps): Keyring {
   };
 }
 
-type RotationStore = Pick<Store, 'keys' | 'recording'>;
+type RotationStore = Pick<Store, 'keys' | 'webhookKeys' | 'recording'>;
 
-/** Creates the first signing key of a tenant, unless it has one. */
+/** Creates the first key of a tenant, unless it has one. Of several nodes that do, one adds its own. */
 export async function createFirstKey(
-  store: RotationStore,
+  keys: Pick<KeyStore, 'list' | 'addFirst'>,
   tenant: number,
   now: Millis,
+  use: KeyUse<unknown> = accessTokenKeys,
 ): Promise<void> {
-  const present = await store.keys.list(tenant, now);
-  if (present.length === 0) await addKey(store, tenant, { now, signsFrom: now });
+  const present = await keys.list(tenant, now);
+  if (present.length === 0) await keys.addFirst(await newKey(use, tenant, { now, signsFrom: now }));
+}
+
+/** How keys are changed. */
+interface KeyChange {
+  readonly now: Millis;
+  readonly entry?: MakeEntry | undefined;
+  readonly use?: KeyUse<unknown>;
 }
 
 /**
  * Publishes a new key, which signs 10 minutes later, or immediately. Former keys stay published until
- * every token signed with them has expired. Returns the `kid` of the new key.
+ * every token signed with them has expired, those of webhooks for 7 days.
  */
 export async function rotateKey(
   store: RotationStore,
   tenant: number,
-  { now, immediately, entry }: { now: Millis; immediately: boolean; entry?: MakeEntry | undefined },
-): Promise<string> {
-  const present = await store.keys.list(tenant, now);
-  // Without a key that signs until then, the tenant could not issue tokens.
+  { now, immediately, entry, use = accessTokenKeys }: KeyChange & { immediately: boolean },
+): Promise<Rotated> {
+  const present = await store[use.part].list(tenant, now);
+  // Without a key that signs until then, nothing could be signed.
   const atOnce = immediately || signerOf(present, now) === undefined;
   const signsFrom = atOnce ? now : now + PUBLISHED_BEFORE_SIGNING_MS;
-  return addKey(store, tenant, { now, signsFrom, entry });
+  return { kid: await addKey(store, tenant, { now, signsFrom, entry, use }), atOnce };
+}
+
+/** The key that a rotation has added. */
+export interface Rotated {
+  readonly kid: string;
+  /** It signs already. */
+  readonly atOnce: boolean;
 }
 
 /**
- * Removes a key: tokens signed with it are rejected from now on. If it was the signing key, the newest
- * other key signs at once, or a new one if there is no other.
+ * Removes a key: what was signed with it is rejected from now on. If it was the signing key, the
+ * newest other key signs at once, or a new one if there is no other.
  */
 export async function revokeKey(
   store: RotationStore,
   tenant: number,
   kid: string,
-  { now, entry }: { now: Millis; entry?: MakeEntry | undefined },
+  { now, entry, use = accessTokenKeys }: KeyChange,
 ): Promise<'revoked' | 'unknown'> {
-  const present = await store.keys.list(tenant, now);
-  const recorded = keysOf(store, entry?.(tenant, [kid]));
+  const keys = store[use.part];
+  const present = await keys.list(tenant, now);
+  const recorded = recordedKeys(store, use, entry?.(tenant, [kid]));
   if (!present.some((key) => key.kid === kid)) {
     // One that does not open is not listed, and signs nothing.
     return (await recorded.revoke(tenant, kid)) ? 'revoked' : 'unknown';
@@ -157,18 +165,22 @@ export async function revokeKey(
   const newest = present.find((key) => key.kid !== kid);
   const signsFrom = signed || newest === undefined ? now : Math.max(now, newest.signsFrom);
   // The successor comes first, so that a signing key exists at every moment.
-  if (newest === undefined) await addKey(store, tenant, { now, signsFrom, entry });
-  else if (signed) await store.keys.promote(tenant, newest.kid, signsFrom);
+  if (newest === undefined) await addKey(store, tenant, { now, signsFrom, entry, use });
+  else if (signed) await keys.promote(tenant, newest.kid, signsFrom);
   await recorded.revoke(tenant, kid);
   // A key that is the newest again no longer expires; the store can see that only now.
   const ending = newest?.expiresAt !== undefined;
-  if (ending) await store.keys.promote(tenant, newest.kid, signsFrom);
+  if (ending) await keys.promote(tenant, newest.kid, signsFrom);
   return 'revoked';
 }
 
 /** Returns the changes of keys; without an entry none is recorded. */
-function keysOf(store: RotationStore, entry: AuditEntry | undefined): RecordingStore['keys'] {
-  return entry === undefined ? store.keys : store.recording(entry).keys;
+function recordedKeys(
+  store: RotationStore,
+  { part }: KeyUse<unknown>,
+  entry: AuditEntry | undefined,
+): RecordingStore['keys'] {
+  return entry === undefined ? store[part] : store.recording(entry)[part];
 }
 
 /** Returns the newest key that may sign. */
@@ -186,47 +198,60 @@ function isLive({ expiresAt }: Pick<SigningKey, 'expiresAt'>, now: Millis): bool
 async function addKey(
   store: RotationStore,
   tenant: number,
-  { now, signsFrom, entry }: { now: Millis; signsFrom: Millis; entry?: MakeEntry | undefined },
+  { now, signsFrom, entry, use }: Required<KeyChange> & { signsFrom: Millis },
 ): Promise<string> {
-  const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: MODULUS_BITS });
-  const jwk = privateKey.export({ format: 'jwk' });
-  // RFC 7638: a thumbprint, so that equal kids mean equal keys.
-  const kid = await calculateJwkThumbprint(jwk);
-  const key = { tenant, kid, privateJwk: JSON.stringify(jwk), createdAt: now, signsFrom };
-  await keysOf(store, entry?.(tenant, [kid])).add(key, signsFrom + TOKEN_LIFETIME_MAX_MS);
+  const key = await newKey(use, tenant, { now, signsFrom });
+  const { kid } = key;
+  await recordedKeys(store, use, entry?.(tenant, [kid])).add(
+    key,
+    signsFrom + use.formerPublishedMs,
+  );
   return kid;
 }
 
-/** The keys of one tenant, newest first. */
-type Ring = readonly RingKey[];
+async function newKey(
+  use: KeyUse<unknown>,
+  tenant: number,
+  { now, signsFrom }: { readonly now: Millis; readonly signsFrom: Millis },
+): Promise<Omit<SigningKey, 'expiresAt'>> {
+  const { privateKey } = await use.generate();
+  const jwk = privateKey.export({ format: 'jwk' });
+  // RFC 7638: a thumbprint, so that equal kids mean equal keys.
+  const kid = await calculateJwkThumbprint(jwk);
+  return { tenant, kid, privateJwk: JSON.stringify(jwk), createdAt: now, signsFrom };
+}
 
-interface RingKey extends Pick<SigningKey, 'kid' | 'signsFrom' | 'expiresAt'> {
+/** The keys of one tenant, newest first. */
+type Ring<J> = readonly RingKey<J>[];
+
+interface RingKey<J> extends Pick<SigningKey, 'kid' | 'signsFrom' | 'expiresAt'> {
   readonly privateKey: KeyObject;
   readonly publicKey: KeyObject;
-  readonly publicJwk: PublicJwk;
+  readonly publicJwk: J;
 }
 
 /** Known keys keep their objects: parsing is slow, and verified tokens are tied to the object. */
-function ringOf(rows: readonly SigningKey[], former: Ring = []): Ring {
+function ringOf<J>(use: KeyUse<J>, rows: readonly SigningKey[], former: Ring<J> = []): Ring<J> {
   return rows.map(({ kid, signsFrom, expiresAt, privateJwk }) => {
     const known = former.find((key) => key.kid === kid);
-    return { ...(known ?? parsed(kid, privateJwk)), signsFrom, expiresAt };
+    return { ...(known ?? parsed(use, kid, privateJwk)), signsFrom, expiresAt };
   });
 }
 
-function parsed(
+function parsed<J>(
+  use: KeyUse<J>,
   kid: string,
   privateJwk: string,
-): Pick<RingKey, 'kid' | 'privateKey' | 'publicKey' | 'publicJwk'> {
+): Pick<RingKey<J>, 'kid' | 'privateKey' | 'publicKey' | 'publicJwk'> {
   const privateKey = createPrivateKey({ key: JSON.parse(privateJwk) as JWK, format: 'jwk' });
   const publicKey = createPublicKey(privateKey);
-  const { n, e } = publicKey.export({ format: 'jwk' });
-  if (n === undefined || e === undefined) throw new Error(`signing key ${kid} is not an RSA key`);
-  const publicJwk: PublicJwk = { kty: 'RSA', use: 'sig', alg: 'RS256', kid, n, e };
+  const publicJwk = use.publicJwk(kid, publicKey);
+  if (publicJwk === undefined)
+    throw new Error(`key ${kid}, which signs ${use.signs}, is of another type`);
   return { kid, privateKey, publicKey, publicJwk };
 }
 
-function verifierOf(ring: Ring, kid: string, now: Millis): KeyObject | undefined {
+function verifierOf<J>(ring: Ring<J>, kid: string, now: Millis): KeyObject | undefined {
   const key = ring.find((candidate) => candidate.kid === kid);
   return key !== undefined && isLive(key, now) ? key.publicKey : undefined;
 }

@@ -13,7 +13,11 @@ const examplesOf: Readonly<Record<string, readonly string[]>> = {
   'tenants create': ['leat tenants create acme acme.example.com'],
   'tenants bootstrap': ['leat tenants bootstrap acme'],
   'keys list': ['leat keys list --tenant acme'],
-  'keys rotate': ['leat keys rotate', 'leat keys rotate --tenant acme --now'],
+  'keys rotate': [
+    'leat keys rotate',
+    'leat keys rotate --tenant acme --now',
+    'leat keys rotate --webhooks',
+  ],
   'keys revoke': ['leat keys revoke <kid>'],
   'migrate-store': [
     'leat migrate-store --from sqlite:leat.db --to postgres://leat@db.example.com/leat',

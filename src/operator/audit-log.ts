@@ -10,7 +10,7 @@ export function entryOfCommand(
   return (tenant, targets) => ({
     tenant,
     id: makeId('log_', clock.now(), random),
-    type: command === 'keys rotate' ? 'leat_key_rotated' : 'leat_operator',
+    type: command.startsWith('keys rotate') ? 'leat_key_rotated' : 'leat_operator',
     description: `leat ${command}`,
     details: { targets, command },
   });

@@ -1,5 +1,6 @@
 import { createTenant, renewBootstrap } from '../auth/bootstrap.ts';
 import type { Credentials } from '../auth/clients.ts';
+import { accessTokenKeys, type KeyUse, webhookKeys } from '../auth/key-use.ts';
 import { revokeKey, rotateKey } from '../auth/keys.ts';
 import type { Config } from '../config.ts';
 import { formatTime } from '../core/date.ts';
@@ -65,23 +66,29 @@ async function renew(deps: CommandDeps, args: Args): Promise<string> {
 
 async function listKeys({ store, clock }: CommandDeps, args: Args): Promise<string> {
   const tenant = await tenantNamed(store, optionOf(args, 'tenant'));
-  const keys = await store.keys.list(tenant.id, clock.now());
-  return keys
-    .map(({ kid, signsFrom, expiresAt }) => {
+  const lines = async ({ part, signs }: KeyUse<unknown>): Promise<string[]> =>
+    (await store[part].list(tenant.id, clock.now())).map(({ kid, signsFrom, expiresAt }) => {
       const until = expiresAt === undefined ? '' : `, published until ${formatTime(expiresAt)}`;
-      return `${kid}  signs from ${formatTime(signsFrom)}${until}`;
-    })
-    .join('\n');
+      return `${kid}  signs ${signs} from ${formatTime(signsFrom)}${until}`;
+    });
+  return [...(await lines(accessTokenKeys)), ...(await lines(webhookKeys))].join('\n');
 }
 
 async function rotate(deps: CommandDeps, args: Args): Promise<string> {
   const { store, clock } = deps;
   const tenant = await tenantNamed(store, optionOf(args, 'tenant'));
   const immediately = args['now'] === true;
-  const entry = entryOfCommand(deps, 'keys rotate');
-  const kid = await rotateKey(store, tenant.id, { now: clock.now(), immediately, entry });
-  const from = immediately ? 'now' : '10 minutes from now';
-  return `Key ${kid} is published and signs from ${from}. Tokens of the former key stay valid.`;
+  const use = args['webhooks'] === true ? webhookKeys : accessTokenKeys;
+  const entry = entryOfCommand(deps, `keys rotate${use === webhookKeys ? ' --webhooks' : ''}`);
+  const change = { now: clock.now(), immediately, entry, use };
+  const { kid, atOnce } = await rotateKey(store, tenant.id, change);
+  const from = atOnce ? 'now' : '10 minutes from now';
+  const published = `Key ${kid} is published and signs ${use.signs} from ${from}.`;
+  // Without a former one.
+  if (atOnce && !immediately) return published;
+  return use === webhookKeys
+    ? `${published} The former key stays published for 7 days after that.`
+    : `${published} Tokens of the former key stay valid.`;
 }
 
 async function revoke(deps: CommandDeps, args: Args): Promise<string> {
@@ -89,11 +96,13 @@ async function revoke(deps: CommandDeps, args: Args): Promise<string> {
   const tenant = await tenantNamed(store, optionOf(args, 'tenant'));
   const kid = textOf(args, 'kid');
   const entry = entryOfCommand(deps, 'keys revoke');
-  const revoked = await revokeKey(store, tenant.id, kid, { now: clock.now(), entry });
-  if (revoked === 'unknown') {
-    throw new StartRefused(`No key is called "${kid}"; leat keys list shows them.`);
+  for (const use of [accessTokenKeys, webhookKeys]) {
+    const revoked = await revokeKey(store, tenant.id, kid, { now: clock.now(), entry, use });
+    if (revoked === 'revoked') {
+      return `Key ${kid} is gone; ${use.signs} signed with it are rejected from now on.`;
+    }
   }
-  return `Key ${kid} is gone; tokens signed with it are rejected from now on.`;
+  throw new StartRefused(`No key is called "${kid}"; leat keys list shows them.`);
 }
 
 /** Returns the tenant with a name, or the first one. */

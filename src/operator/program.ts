@@ -41,7 +41,10 @@ export function addOperatorCommands(program: Command, deps: OperatorDeps): void 
     .option('--json', 'print JSON for programs')
     .action((options: Args) => run('nodes', options));
   addTenantCommands(program.command('tenants').description('tenants of this service'), deps);
-  addKeyCommands(program.command('keys').description('keys that sign access tokens'), run);
+  addKeyCommands(
+    program.command('keys').description('keys that sign access tokens and webhooks'),
+    run,
+  );
   program
     .command('secrets')
     .description('the key that encrypts stored secrets (LEAT_SECRET_KEY)')
@@ -101,16 +104,19 @@ function addKeyCommands(keys: Command, run: (command: string, args?: Args) => Pr
     .command('rotate')
     .option(...tenantOption)
     .option('--now', 'sign with the new key immediately, not 10 minutes later')
+    .option('--webhooks', 'the key that signs webhooks (v1a), not the one that signs tokens')
     .description('publish a new key and sign with it')
-    .action((options: { tenant?: string; now?: boolean }) => run('keys rotate', options));
+    .action((options: RotateOptions) => run('keys rotate', options));
   keys
     .command('revoke <kid>')
     .option(...tenantOption)
     // One key id in 64 begins with a dash.
     .allowUnknownOption()
-    .description('remove a key and reject every token signed with it')
+    .description('remove a key; what was signed with it is rejected')
     .action((kid: string, { tenant }: { tenant?: string }) => run('keys revoke', { kid, tenant }));
 }
+
+type RotateOptions = Readonly<{ tenant?: string; now?: boolean; webhooks?: boolean }>;
 
 async function runCommand(deps: OperatorDeps, command: string, args?: Args): Promise<void> {
   const admin = await deps.openAdmin(deps.load());

@@ -2,7 +2,8 @@ import type { Logger } from 'pino';
 import { buildApp } from '../api/app.ts';
 import { guardConnections } from '../api/http/connection-guard.ts';
 import type { TlsServer } from '../api/http/tls.ts';
-import { createKeyring } from '../auth/keys.ts';
+import type { Ed25519Jwk } from '../auth/key-use.ts';
+import { createKeyring, type Keyring } from '../auth/keys.ts';
 import { createTrustedIssuers } from '../auth/remote-keys.ts';
 import { createTokenEndpoint } from '../auth/token.ts';
 import { createVerifier } from '../auth/verify.ts';
@@ -24,6 +25,7 @@ export interface ManagementApiDeps {
   readonly network: Pick<Network, 'egress' | 'fetch' | 'inspector'>;
   /** Absent where no other node can have the store. */
   readonly nodeId: string | undefined;
+  readonly webhookKeyring: Keyring<Ed25519Jwk>;
   readonly metrics: ServiceMetrics | undefined;
   readonly tls: TlsServer | undefined;
   /** Aborted when the service stops: it is not ready any more, and connections are closed. */
@@ -41,12 +43,14 @@ export interface ManagementApi {
 /** Builds the management API with its authentication and pulls; does not listen. */
 export function createManagementApi(store: Store, deps: ManagementApiDeps): ManagementApi {
   const { config, clock, random, log, version, tls, metrics, ending, obstacle } = deps;
+  const { webhookKeyring } = deps;
   const access = createAccess(store, deps);
   const pulls = createServicePulls(store, deps);
   metrics?.observePulls(pulls);
   const app = buildApp({
     store,
     ...access.parts,
+    webhookKeyring,
     pulls,
     inspector: deps.network.inspector,
     nodeId: deps.nodeId,

@@ -6,6 +6,8 @@ import { openOperator } from '../operator/serve.ts';
 import type { Store } from '../store/port/store.ts';
 import { removeLeaving } from '../upkeep/tenant-removal.ts';
 import { createAlerting } from './alerting.ts';
+import { webhookKeys } from '../auth/key-use.ts';
+import { createKeyringOf } from '../auth/keys.ts';
 import { createServiceDispatcher } from './dispatcher.ts';
 import { applyFirstStart, type FirstStartDeps } from './first-start.ts';
 import { freeFormerInspectors } from './inspector.ts';
@@ -79,12 +81,16 @@ async function startOn(
   // The file of SQLite belongs to one process.
   const inspecting = config.store.engine === 'postgres' ? nodeId : undefined;
   const stopWatching = freeFormerInspectors(store, network.inspector, inspecting);
-  const { run, obstacle } = createBackground(store, { ...deps, network, metrics, nodeId });
+  const webhookKeyring = createKeyringOf(webhookKeys, {
+    keys: store.webhookKeys,
+    watch: store.watch.bind(store),
+    clock: deps.clock,
+  });
+  const parts = { ...deps, network, metrics, webhookKeyring };
+  const { run, obstacle } = createBackground(store, { ...parts, nodeId });
   const api = createManagementApi(store, {
-    ...deps,
-    network,
+    ...parts,
     nodeId: inspecting,
-    metrics,
     tls: tls?.server,
     ending: signal,
     obstacle,
@@ -112,6 +118,7 @@ async function startOn(
       } finally {
         api.close();
         stopWatching();
+        webhookKeyring.close();
         await network.close();
         await metrics?.close();
         await store.close();

@@ -114,6 +114,7 @@ describe('details of /readyz', () => {
 describe('rate limits of public paths', () => {
   const documents = [
     '/.well-known/jwks.json',
+    '/.well-known/webhook-keys.json',
     '/.well-known/openid-configuration',
     '/.well-known/oauth-authorization-server',
   ];

@@ -6,7 +6,8 @@ import {
   makeClientId,
   makeClientSecret,
 } from '../../src/auth/clients.ts';
-import { createKeyring, type Keyring } from '../../src/auth/keys.ts';
+import { type Ed25519Jwk, webhookKeys } from '../../src/auth/key-use.ts';
+import { createKeyring, createKeyringOf, type Keyring } from '../../src/auth/keys.ts';
 import type { KeySource } from '../../src/auth/signature.ts';
 import { createTokenEndpoint, type TokenEndpoint } from '../../src/auth/token.ts';
 import { createVerifier, type Verifier } from '../../src/auth/verify.ts';
@@ -28,6 +29,7 @@ export interface AuthFixture {
   /** Time of the store: follows the clock until a test sets it. */
   readonly time: { at: number };
   readonly keyring: Keyring;
+  readonly webhookKeyring: Keyring<Ed25519Jwk>;
   readonly verifier: Verifier;
   readonly endpoint: TokenEndpoint;
   /** The bootstrap client. */
@@ -75,6 +77,7 @@ export async function openAuthFixture(
   if (generated === undefined) throw new Error('no bootstrap client');
   const watch = store.watch.bind(store);
   const keyring = createKeyring({ keys: store.keys, watch, clock });
+  const webhookKeyring = createKeyringOf(webhookKeys, { keys: store.webhookKeys, watch, clock });
   const { trusted } = options;
   const verifier = createVerifier({
     keyring,
@@ -108,6 +111,7 @@ export async function openAuthFixture(
     clock,
     time,
     keyring,
+    webhookKeyring,
     verifier,
     endpoint,
     manager: generated,
@@ -127,6 +131,7 @@ export async function openAuthFixture(
     close: async () => {
       verifier.close();
       keyring.close();
+      webhookKeyring.close();
       await (engine ?? opened).close();
     },
   };

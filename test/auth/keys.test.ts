@@ -34,8 +34,9 @@ async function isValid(token: string): Promise<boolean> {
   return (await verifier.verify(tenant, `Bearer ${token}`, clock.now())).kind === 'verified';
 }
 
-function rotate(immediately = false): Promise<string> {
-  return rotateKey(fixture.store, fixture.tenant.id, { now: fixture.clock.now(), immediately });
+async function rotate(immediately = false): Promise<string> {
+  const { store, tenant, clock } = fixture;
+  return (await rotateKey(store, tenant.id, { now: clock.now(), immediately })).kid;
 }
 
 function revoke(kid: string | undefined): Promise<'revoked' | 'unknown'> {
@@ -72,7 +73,7 @@ describe('key set', () => {
   });
 
   test('createFirstKey: repeated calls create one key', async () => {
-    await createFirstKey(fixture.store, fixture.tenant.id, fixture.clock.now());
+    await createFirstKey(fixture.store.keys, fixture.tenant.id, fixture.clock.now());
     assert.equal((await published()).length, 1);
   });
 });
@@ -244,7 +245,7 @@ describe('keyring', () => {
   test('keyring: throws an error that names a tenant without a key', async () => {
     await assert.rejects(
       fixture.keyring.signer(99, fixture.clock.now()),
-      /tenant 99 has no signing key/,
+      /tenant 99 has no key that signs tokens/,
     );
   });
 });

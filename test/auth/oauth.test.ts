@@ -10,6 +10,8 @@ import { registerOauth } from '../../src/api/oauth.ts';
 import { createRateLimiter } from '../../src/api/http/rate.ts';
 import { createClientAddressReader } from '../../src/api/http/client-address.ts';
 import type { ApiLimits } from '../../src/api/settings.ts';
+import { webhookKeys } from '../../src/auth/key-use.ts';
+import { createFirstKey } from '../../src/auth/keys.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import type { Tenant } from '../../src/core/types.ts';
@@ -64,6 +66,7 @@ async function openOauthServer(): Promise<OauthServer> {
   registerOauth(app, {
     tokenEndpoint: fixture.endpoint,
     keyring: fixture.keyring,
+    webhookKeyring: fixture.webhookKeyring,
     audit: { note: () => undefined },
     tenants: { of: () => tenant() },
     limiter: createRateLimiter({ clock: fixture.clock, settings }),
@@ -497,8 +500,21 @@ async function raw(rest: string): Promise<string> {
 }
 
 describe('published documents', () => {
+  test('published documents: a set without webhook keys must not be cached', async () => {
+    const response = await fetch(`${server.issuer}.well-known/webhook-keys.json`);
+    assert.deepEqual(await response.json(), { keys: [] });
+    assert.equal(response.headers.get('cache-control'), 'no-store');
+  });
+
   test('published documents: may be cached for five minutes', async () => {
-    for (const path of ['jwks.json', 'openid-configuration', 'oauth-authorization-server']) {
+    const { store, tenant: of, clock } = server.fixture;
+    await createFirstKey(store.webhookKeys, of.id, clock.now(), webhookKeys);
+    for (const path of [
+      'jwks.json',
+      'webhook-keys.json',
+      'openid-configuration',
+      'oauth-authorization-server',
+    ]) {
       const response = await fetch(`${server.issuer}.well-known/${path}`);
       assert.equal(response.status, 200);
       assert.equal(response.headers.get('cache-control'), 'public, max-age=300');

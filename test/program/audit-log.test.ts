@@ -43,6 +43,7 @@ test('leat keys and tenants: their changes are in the audit log, with the comman
   const rotated = await run('keys', 'rotate', '--now');
   const added = /Key (\S+) is/.exec(rotated)?.[1];
   await run('keys', 'revoke', former);
+  const forWebhooks = /Key (\S+) is/.exec(await run('keys', 'rotate', '--webhooks'))?.[1];
   const renewed = await run('tenants', 'bootstrap', 'main');
   const client = /id {6}(\S+)/.exec(renewed)?.[1];
   await run('tenants', 'create', 'two', 'two.test');
@@ -63,6 +64,7 @@ test('leat keys and tenants: their changes are in the audit log, with the comman
       ['leat_operator', 'start', [bootstrapClient.id]],
       ['leat_key_rotated', 'keys rotate', [added]],
       ['leat_operator', 'keys revoke', [former]],
+      ['leat_key_rotated', 'keys rotate --webhooks', [forWebhooks]],
       ['leat_operator', 'tenants bootstrap', [client]],
       ['leat_operator', 'tenants bootstrap', [bootstrapClient.id]],
       ['leat_operator', 'tenants delete', ['two']],

@@ -28,7 +28,7 @@ describe("the operator's commands with a running server", () => {
     assert.match(await run('tenants', 'list'), /\ntwo +two\.test\n$/);
     assert.match(await run('tenants', 'bootstrap', 'two'), /secret {2}\S{43}\n/);
     const [kid = ''] = (await run('keys', 'list', '--tenant', 'two')).split(' ');
-    assert.match(await run('keys', 'rotate', '--now', '--tenant', 'two'), /signs from now/);
+    assert.match(await run('keys', 'rotate', '--now', '--tenant', 'two'), /signs tokens from now/);
     assert.match(await run('keys', 'revoke', '--tenant', 'two', kid), /is gone/);
     const again = await runLeat(['keys', 'revoke', kid], storeEnvironment(tempStore));
     assert.deepEqual(again, {
@@ -48,6 +48,31 @@ describe("the operator's commands with a running server", () => {
       new Set(keys.map(({ kid }) => kid)),
       new Set(listed.map((line) => line.split(' ')[0])),
     );
+  });
+
+  test('keys rotate --webhooks: adds a key of webhooks, which the running server publishes', async (t) => {
+    const { leat, run } = await running(t);
+    const publishedKids = async (): Promise<string[]> => {
+      const response = await leat.send('GET', '/.well-known/webhook-keys.json');
+      return ((await response.json()) as { keys: { kid: string }[] }).keys.map(({ kid }) => kid);
+    };
+    const kidOf = (text: string): string => /^Key (\S+) is published/.exec(text)?.[1] ?? text;
+    const first = await run('keys', 'rotate', '--webhooks');
+    assert.match(first, /signs webhooks from now\.\n$/);
+    const second = await run('keys', 'rotate', '--webhooks');
+    assert.match(
+      second,
+      /from 10 minutes from now\. The former key stays published for 7 days after/,
+    );
+    assert.deepEqual(await publishedKids(), [second, first].map(kidOf));
+    const lines = (await run('keys', 'list')).trim().split('\n');
+    assert.equal(lines.length, 3);
+    assert.match(lines[0] ?? '', / signs tokens from \S+$/);
+    assert.match(lines[1] ?? '', / signs webhooks from \S+$/);
+    assert.match(lines[2] ?? '', / signs webhooks from \S+, published until \S+$/);
+    const gone = await run('keys', 'revoke', kidOf(second));
+    assert.match(gone, /is gone; webhooks signed with it are rejected from now on\.\n$/);
+    assert.deepEqual(await publishedKids(), [kidOf(first)]);
   });
 
   test('status fits into 80 columns, and prints JSON with --json', async (t) => {

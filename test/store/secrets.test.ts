@@ -216,7 +216,7 @@ for (const [engine, fixtureFor] of [
         there.row,
       );
       const store = await fixture.open(one, () => {});
-      await createFirstKey(store, there.tenant, start);
+      await createFirstKey(store.keys, there.tenant, start);
       const keys = await store.keys.list(there.tenant, start);
       assert.deepEqual(
         keys.map(({ signsFrom, expiresAt }) => [signsFrom, expiresAt]),
