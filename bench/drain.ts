@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { deliveryBody } from '../src/core/envelope.ts';
+import type { DeliveryOptions } from '../src/core/types.ts';
 import { alternate } from './rounds.ts';
 import type { Bench } from './bench.ts';
 import { arrivalRate, startChild, startReceiver, type Receiver } from './child.ts';
@@ -20,7 +21,7 @@ export const drain: Bench = {
     try {
       const rounds = await alternate(
         options.rounds,
-        () => drainOnce(receiver, events, progress),
+        () => drainOnce(receiver, { events, progress }),
         () => bareOnce(receiver, events),
         progress,
       );
@@ -31,14 +32,19 @@ export const drain: Bench = {
   },
 };
 
-async function drainOnce(
+/** Measures deliveries per second of waiting events to one webhook. */
+export async function drainOnce(
   receiver: Receiver,
-  events: number,
-  progress: (text: string) => void,
+  options: {
+    readonly events: number;
+    readonly progress: (text: string) => void;
+    readonly delivery?: DeliveryOptions;
+  },
 ): Promise<number> {
+  const { events, progress, delivery } = options;
   const tempStore = await createTempStore();
   await withStore(tempStore, async (store) => {
-    await addStream(store, receiver.port, { name: 'drain' });
+    await addStream(store, receiver.port, { name: 'drain', delivery });
     await fill(store, events, progress);
   });
   await receiver.reset();

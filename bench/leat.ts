@@ -4,7 +4,7 @@ import { systemClock, systemRandom } from '../src/clock.ts';
 import { makeBody } from '../src/core/envelope.ts';
 import { makeId } from '../src/core/ids.ts';
 import { makeSecret } from '../src/core/sign.ts';
-import type { NewEvent } from '../src/core/types.ts';
+import type { NewEvent, Stream } from '../src/core/types.ts';
 import { openStore, type StoreOptions } from '../src/store/open.ts';
 import type { Store } from '../src/store/port/store.ts';
 import * as program from '../test/helpers/leat.ts';
@@ -73,7 +73,8 @@ export async function withStore<T>(
 export async function addStream(
   store: Store,
   port: number,
-  options: { name: string; types?: readonly string[]; status?: 'enabled' | 'disabled' },
+  options: Pick<Stream, 'name'> &
+    Partial<Pick<Stream, 'status' | 'delivery'>> & { types?: readonly string[] },
 ): Promise<string> {
   const now = systemClock.now();
   const result = await store.streams.create(
@@ -88,6 +89,7 @@ export async function addStream(
         endpoint: `http://127.0.0.1:${port}/`,
         authorization: { method: 'bearer', token: 'token-of-the-bench' },
       },
+      delivery: options.delivery,
       signingSecrets: [{ secret: makeSecret(systemRandom), createdAt: now, expiresAt: undefined }],
       createdAt: now,
       updatedAt: now,

@@ -23,11 +23,13 @@ import { publishPostgres } from './publish-postgres.ts';
 import { fanOut, publishHundred, publishOne } from './publish.ts';
 import { holds, line } from './report.ts';
 import { median } from './rounds.ts';
+import { signature } from './signature.ts';
 import { sizes } from './sizes.ts';
 import { upkeep } from './upkeep.ts';
 
 const benches: readonly Bench[] = [
   drain,
+  signature,
   latency,
   publishOne,
   publishHundred,

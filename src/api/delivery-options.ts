@@ -14,7 +14,8 @@ export function deliveryOptionsOf(
   sent: DeliveryOptionsSent,
   settings: Limits,
 ): DeliveryOptions | undefined {
-  const { retry, per_second: perSecond, headers, concurrency, timeout_ms: timeoutMs } = sent;
+  const { retry, per_second: perSecond, headers, concurrency, signature } = sent;
+  const { timeout_ms: timeoutMs } = sent;
   checkHeaders(headers);
   checkConcurrency(concurrency, settings);
   const options: DeliveryOptions = {
@@ -23,19 +24,21 @@ export function deliveryOptionsOf(
     ...(headers !== undefined && Object.keys(headers).length > 0 ? { headers } : {}),
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    ...(signature === undefined ? {} : { signature }),
   };
   return Object.keys(options).length === 0 ? undefined : options;
 }
 
 /** Returns the options for a response. */
 export function showDeliveryOptions(options: DeliveryOptions): DeliveryOptionsSent {
-  const { retry, perSecond, headers, concurrency, timeoutMs } = options;
+  const { retry, perSecond, headers, concurrency, timeoutMs, signature } = options;
   return {
     ...(retry === undefined ? {} : { retry: showRetry(retry) }),
     ...(perSecond === undefined ? {} : { per_second: perSecond }),
     ...(headers === undefined ? {} : { headers }),
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(timeoutMs === undefined ? {} : { timeout_ms: timeoutMs }),
+    ...(signature === undefined ? {} : { signature }),
   };
 }
 

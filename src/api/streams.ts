@@ -1,4 +1,6 @@
-import type { Clock, RandomBytes } from '../core/clock.ts';
+import { webhookKeys } from '../auth/key-use.ts';
+import { createFirstKey } from '../auth/keys.ts';
+import type { Clock, Millis, RandomBytes } from '../core/clock.ts';
 import { formatTime, parseTime } from '../core/date.ts';
 import { makeId } from '../core/ids.ts';
 import { parseOffset } from '../core/offset.ts';
@@ -6,12 +8,13 @@ import { mapInSlices } from '../core/slices.ts';
 import {
   applyPatch,
   headerTaken,
+  needsWebhookKey,
   type StreamPatch,
   type StreamState,
   withSecret,
 } from '../core/streams.ts';
 import { typesNow } from '../core/subscription.ts';
-import type { Destination, Offset, Stream } from '../core/types.ts';
+import type { DeliveryOptions, Destination, Offset, Stream } from '../core/types.ts';
 import { compile, streamId, streamParams } from '../schemas/schema.ts';
 import {
   type DestinationSent,
@@ -38,7 +41,7 @@ import { newSecret } from './signing-secret.ts';
 import { noStream, streamOf } from './not-found.ts';
 
 export interface StreamDeps {
-  readonly store: Pick<Store, 'streams' | 'ownership' | 'log' | 'recording'>;
+  readonly store: Pick<Store, 'streams' | 'ownership' | 'log' | 'recording' | 'webhookKeys'>;
   readonly clock: Pick<Clock, 'after'>;
   readonly random: RandomBytes;
   readonly log: Pick<Log, 'warn'>;
@@ -113,6 +116,7 @@ function createStream(deps: StreamDeps): Operation {
       const delivery = body.delivery && deliveryOptionsOf(body.delivery, deps.settings);
       const taken = headerTaken(delivery, destination.authorization);
       if (taken !== undefined) throw takenHeader(taken);
+      await prepareKey(deps.store, tenant.id, delivery, now);
       const result = await deps.store.recording(entry(id)).streams.create(
         {
           tenant: tenant.id,
@@ -197,6 +201,7 @@ async function patchStream(
 ): Promise<OperationResponse> {
   const { store, log, settings } = deps;
   const patch = patchOf(body, params.id, settings);
+  await prepareKey(store, tenant.id, patch.delivery, now);
   // Set by the callback, which the store calls once.
   const decided: { enables: boolean; invalid: Problem | undefined } = {
     enables: false,
@@ -227,6 +232,18 @@ async function patchStream(
   await waitForOwner(deps, { tenant: tenant.id, stream: params.id });
   const skipped = { 'leat-skipped-events': String(result.skipped) };
   return { body: showStream(result.updated), headers: decided.enables ? skipped : undefined };
+}
+
+/** Creates the first webhook key of the tenant if the options need one: it is published from now on. */
+async function prepareKey(
+  { webhookKeys: keys }: Pick<Store, 'webhookKeys'>,
+  tenant: number,
+  delivery: DeliveryOptions | null | undefined,
+  now: Millis,
+): Promise<void> {
+  if (!needsWebhookKey(delivery)) return;
+  const addition = await createFirstKey(keys, tenant, now, webhookKeys);
+  if (addition === 'older_nodes') throw conflicts.older_nodes();
 }
 
 function deleteStream(deps: StreamDeps): Operation {

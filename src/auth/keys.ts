@@ -3,7 +3,7 @@ import { calculateJwkThumbprint, type JWK } from 'jose';
 import type { Clock, Millis } from '../core/clock.ts';
 import type { AuditEntry, MakeEntry } from '../core/audit-log.ts';
 import type { SigningKey } from '../core/types.ts';
-import type { KeyStore } from '../store/port/keys.ts';
+import type { KeyAddition, KeyStore } from '../store/port/keys.ts';
 import type { RecordingStore } from '../store/port/audit-log.ts';
 import type { Store } from '../store/port/store.ts';
 import { accessTokenKeys, FRESH_MS, type KeyUse, type RsaJwk } from './key-use.ts';
@@ -22,10 +22,12 @@ const TENANTS_MAX = 10_000;
 /** The keys of one use of all tenants, cached for a short time. */
 export interface Keyring<J = RsaJwk> {
   /**
-   * Returns the key that signs now, or else the one that signs next. Throws when the tenant has none:
-   * one is created before it is needed, and every rotation leaves one.
+   * Returns the key that signs now, or else the one that signs next. Throws when the tenant has none;
+   * every start and every rotation leaves one.
    */
   signer(tenant: number, now: Millis): Promise<Signer>;
+  /** Does the same; returns undefined when the tenant has none, and no promise of cached keys. */
+  findSigner(tenant: number, now: Millis): Signer | undefined | Promise<Signer | undefined>;
   /** Returns the JWK Set (RFC 7517 section 5, docs/http-api.md#key-set-and-discovery), newest first. */
   jwks(tenant: number, now: Millis): Promise<{ keys: J[] }>;
   /**
@@ -66,6 +68,11 @@ export function createKeyringOf<J>(
   { keys, watch, clock }: KeyringDeps,
 ): Keyring<J> {
   const rings = createTtlCache<Ring<J>>({ clock, freshMs: FRESH_MS, entriesMax: TENANTS_MAX });
+  const findSigner: Keyring<J>['findSigner'] = (tenant, now) => {
+    const ring = ringAsOf(tenant, now, FRESH_MS);
+    if (ring instanceof Promise) return ring.then((read) => signerIn(read, now));
+    return signerIn(ring, now);
+  };
   const close = watch((hint) => {
     if (hint.kind === 'keys') rings.expire(String(hint.tenant));
   });
@@ -77,12 +84,11 @@ export function createKeyringOf<J>(
 
   return {
     signer: async (tenant, now) => {
-      const ring = await ringAsOf(tenant, now, FRESH_MS);
-      // No key signs yet if the node that created the only one has a clock ahead of this one.
-      const key = signerOf(ring, now) ?? ring.findLast((one) => isLive(one, now));
-      if (key === undefined) throw new Error(`tenant ${tenant} has no key that signs ${use.signs}`);
-      return { kid: key.kid, key: key.privateKey };
+      const signer = await findSigner(tenant, now);
+      if (signer !== undefined) return signer;
+      throw new Error(`tenant ${tenant} has no key that signs ${use.signs}`);
     },
+    findSigner,
     jwks: async (tenant, now) => {
       const ring = await ringAsOf(tenant, now, use.jwksFreshMs);
       return { keys: ring.filter((key) => isLive(key, now)).map((key) => key.publicJwk) };
@@ -103,15 +109,19 @@ export function createKeyringOf<J>(
 
 type RotationStore = Pick<Store, 'keys' | 'webhookKeys' | 'recording'>;
 
-/** Creates the first key of a tenant, unless it has one. Of several nodes that do, one adds its own. */
+/**
+ * Creates the first key of a tenant, unless it has one. Of several nodes that do, one adds its own.
+ * Returns `older_nodes` while nodes are running that do not know such keys.
+ */
 export async function createFirstKey(
   keys: Pick<KeyStore, 'list' | 'addFirst'>,
   tenant: number,
   now: Millis,
   use: KeyUse<unknown> = accessTokenKeys,
-): Promise<void> {
+): Promise<KeyAddition | 'present'> {
   const present = await keys.list(tenant, now);
-  if (present.length === 0) await keys.addFirst(await newKey(use, tenant, { now, signsFrom: now }));
+  if (present.length > 0) return 'present';
+  return keys.addFirst(await newKey(use, tenant, { now, signsFrom: now }));
 }
 
 /** How keys are changed. */
@@ -129,12 +139,14 @@ export async function rotateKey(
   store: RotationStore,
   tenant: number,
   { now, immediately, entry, use = accessTokenKeys }: KeyChange & { immediately: boolean },
-): Promise<Rotated> {
+): Promise<Rotated | 'older_nodes'> {
   const present = await store[use.part].list(tenant, now);
   // Without a key that signs until then, nothing could be signed.
   const atOnce = immediately || signerOf(present, now) === undefined;
   const signsFrom = atOnce ? now : now + PUBLISHED_BEFORE_SIGNING_MS;
-  return { kid: await addKey(store, tenant, { now, signsFrom, entry, use }), atOnce };
+  const key = await newKey(use, tenant, { now, signsFrom });
+  const addition = await addKey(store, use, key, entry);
+  return addition === 'added' ? { kid: key.kid, atOnce } : addition;
 }
 
 /** The key that a rotation has added. */
@@ -165,8 +177,9 @@ export async function revokeKey(
   const newest = present.find((key) => key.kid !== kid);
   const signsFrom = signed || newest === undefined ? now : Math.max(now, newest.signsFrom);
   // The successor comes first, so that a signing key exists at every moment.
-  if (newest === undefined) await addKey(store, tenant, { now, signsFrom, entry, use });
-  else if (signed) await keys.promote(tenant, newest.kid, signsFrom);
+  if (newest === undefined) {
+    await addKey(store, use, await newKey(use, tenant, { now, signsFrom }), entry);
+  } else if (signed) await keys.promote(tenant, newest.kid, signsFrom);
   await recorded.revoke(tenant, kid);
   // A key that is the newest again no longer expires; the store can see that only now.
   const ending = newest?.expiresAt !== undefined;
@@ -197,16 +210,12 @@ function isLive({ expiresAt }: Pick<SigningKey, 'expiresAt'>, now: Millis): bool
 
 async function addKey(
   store: RotationStore,
-  tenant: number,
-  { now, signsFrom, entry, use }: Required<KeyChange> & { signsFrom: Millis },
-): Promise<string> {
-  const key = await newKey(use, tenant, { now, signsFrom });
-  const { kid } = key;
-  await recordedKeys(store, use, entry?.(tenant, [kid])).add(
-    key,
-    signsFrom + use.formerPublishedMs,
-  );
-  return kid;
+  use: KeyUse<unknown>,
+  key: Omit<SigningKey, 'expiresAt'>,
+  entry: MakeEntry | undefined,
+): Promise<KeyAddition> {
+  const recorded = recordedKeys(store, use, entry?.(key.tenant, [key.kid]));
+  return recorded.add(key, key.signsFrom + use.formerPublishedMs);
 }
 
 async function newKey(
@@ -249,6 +258,12 @@ function parsed<J>(
   if (publicJwk === undefined)
     throw new Error(`key ${kid}, which signs ${use.signs}, is of another type`);
   return { kid, privateKey, publicKey, publicJwk };
+}
+
+function signerIn<J>(ring: Ring<J>, now: Millis): Signer | undefined {
+  // No key signs yet if the node that created the only one has a clock ahead of this one.
+  const key = signerOf(ring, now) ?? ring.findLast((one) => isLive(one, now));
+  return key && { kid: key.kid, key: key.privateKey };
 }
 
 function verifierOf<J>(ring: Ring<J>, kid: string, now: Millis): KeyObject | undefined {

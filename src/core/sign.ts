@@ -16,7 +16,7 @@ export function sign(
   timestampSeconds: number,
   body: string,
 ): string {
-  const content = `${id}.${timestampSeconds}.${body}`;
+  const content = signedText(id, timestampSeconds, body);
   let value = '';
   for (const secret of secrets) {
     const key = typeof secret === 'string' ? decodeSecret(secret) : secret;
@@ -24,6 +24,28 @@ export function sign(
     value += value === '' ? `v1,${signature}` : ` v1,${signature}`;
   }
   return value;
+}
+
+/** Returns the text that every scheme signs: `<id>.<seconds>.<body>`. */
+export function signedText(id: string, timestampSeconds: number, body: string): string {
+  return `${id}.${timestampSeconds}.${body}`;
+}
+
+/** An Ed25519 key of a tenant, for the scheme `v1a`. */
+export interface WebhookKey {
+  /** Sent as `webhook-key-id`. */
+  readonly kid: string;
+  /** Resolves to the signature of a text, in base64. */
+  sign(text: string): Promise<string>;
+}
+
+/** The keys that sign the webhooks of tenants as `v1a`. */
+export interface WebhookKeys {
+  /**
+   * Returns the key that signs for a tenant now; a promise where it has to be read. Creates the
+   * first key of a tenant.
+   */
+  keyOf(tenant: number): WebhookKey | Promise<WebhookKey>;
 }
 
 /** The signature headers of a webhook. */

@@ -96,6 +96,12 @@ export function headerTaken(
   return names.find((name) => name.toLowerCase() === headerKey.toLowerCase());
 }
 
+/** Returns whether deliveries with these options are signed with the key of the tenant. */
+export function needsWebhookKey(delivery: DeliveryOptions | null | undefined): boolean {
+  const signature = delivery?.signature ?? 'v1';
+  return signature !== 'v1';
+}
+
 /** A rotation of the signing secret. */
 export interface Rotation {
   readonly secret: string;

@@ -119,6 +119,8 @@ export interface DeliveryOptions {
   readonly concurrency?: number | undefined;
   /** Timeout of an attempt, instead of LEAT_ATTEMPT_TIMEOUT_MS. */
   readonly timeoutMs?: number | undefined;
+  /** How attempts are signed, instead of `v1`. */
+  readonly signature?: 'v1' | 'v1a' | 'v1 v1a' | undefined;
 }
 
 /** A schedule by its name, or its waits. */

@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import { createSerialQueue, type SerialQueue } from '../core/serial-queue.ts';
+import type { WebhookKeys } from '../core/sign.ts';
 import type { Node, StreamRef } from '../core/types.ts';
 import type { Hint } from '../store/port/hints.ts';
 import type { SettledStream, Settlement } from '../store/port/settlement.ts';
@@ -30,6 +31,8 @@ import { Waiters } from './waiters.ts';
 export interface DispatcherDeps {
   readonly store: Pick<Store, 'log' | 'deliveries' | 'replays' | 'ownership' | 'time' | 'watch'>;
   readonly transport: Pick<Transport, 'prepare' | 'isReady' | 'post'>;
+  /** The keys of streams that are signed as `v1a`. */
+  readonly webhookKeys: WebhookKeys;
   readonly clock: Clock;
   readonly settings: DeliverySettings;
   readonly report: (event: DeliveryReport) => void;
@@ -93,7 +96,7 @@ export class Incarnation {
 
   constructor(deps: IncarnationDeps) {
     this.#deps = deps;
-    const { clock, settings, report, storeRetry, node, store, transport } = deps;
+    const { clock, settings, report, storeRetry, node, store, transport, webhookKeys } = deps;
     const { log, deliveries, time } = store;
     const serialQueue = this.#serialQueue;
     const shared = { clock, settings, report, storeRetry, node, serialQueue, log, deliveries };
@@ -140,6 +143,7 @@ export class Incarnation {
       ...parts,
       time,
       transport,
+      webhookKeys,
       taken: (runner, bodyBytes) => this.#prefetch.taken(runner, bodyBytes),
     });
     this.#dueClaims = createDueClaims({

@@ -1,7 +1,8 @@
 import type { Millis } from '../core/clock.ts';
 import { deliveryBody } from '../core/envelope.ts';
-import { decodeSecret, sign } from '../core/sign.ts';
-import type { Authorization, DeliveredEvent, Stream } from '../core/types.ts';
+import { decodeSecret, sign, signedText, type WebhookKey } from '../core/sign.ts';
+import { needsWebhookKey } from '../core/streams.ts';
+import type { Authorization, DeliveredEvent, SigningSecret, Stream } from '../core/types.ts';
 import type { DeliverySettings } from './settings.ts';
 import { type TokenOwner, tokenOwnerOf } from './http/access-tokens.ts';
 import { basicOf } from './http/token-endpoint.ts';
@@ -15,10 +16,12 @@ export interface RequestTemplate extends RequestNeeds {
   readonly headers: readonly string[];
   /** `undefined` for the default. */
   readonly timeoutMs: number | undefined;
-  /** Newest first. */
+  /** Of the signing secrets, newest first; none with `v1a` alone. */
   readonly keys: readonly SigningKey[];
   /** Name of the header with the authorization. */
   readonly secretHeader: string;
+  /** Signed with the key of the tenant, as `v1a`: for {@link signRequest}. */
+  readonly hasKey: boolean;
   /** Removed from error messages. */
   readonly secrets: readonly string[];
   readonly stream: string;
@@ -49,7 +52,8 @@ export function requestTemplateOf(
     headers: ['content-type', 'application/json', 'user-agent', userAgent, ...header, ...own],
     timeoutMs: delivery?.timeoutMs,
     secretHeader: header[0] ?? 'authorization',
-    keys: signingSecrets.map(({ secret, expiresAt }) => ({ key: decodeSecret(secret), expiresAt })),
+    keys: delivery?.signature === 'v1a' ? [] : signingSecrets.map(signingKeyOf),
+    hasKey: needsWebhookKey(delivery),
     secrets: [...secrets, ...signingSecrets.map(({ secret }) => secret)],
     token,
     stream: id,
@@ -57,26 +61,68 @@ export function requestTemplateOf(
   };
 }
 
+function signingKeyOf({ secret, expiresAt }: SigningSecret): SigningKey {
+  return { key: decodeSecret(secret), expiresAt };
+}
+
+type Sent = Pick<DeliveredEvent, 'id' | 'body' | 'trace'>;
+
 /**
  * Builds the request of docs/http-api.md#webhook-request for one event, signed at `now` with every
  * secret that has not expired by then (Standard Webhooks, Signature scheme).
  */
 export function prepareRequest(
   template: RequestTemplate,
-  event: Pick<DeliveredEvent, 'id' | 'body' | 'trace'>,
+  event: Sent,
   now: Millis,
 ): WebhookRequest {
   const body = deliveryBody(event.body, template.attributePrefix, template.stream);
   const seconds = Math.floor(now / 1000);
-  const keys = template.keys.filter(({ expiresAt }) => expiresAt === undefined || expiresAt > now);
-  const signature = sign(
-    keys.map(({ key }) => key),
-    event.id,
+  const signature = signWithSecrets(template, event.id, seconds, body, now);
+  return requestOf(template, event, { body, seconds, signature });
+}
+
+/** Builds the same, signed with the key of the tenant, and with the secrets for `v1 v1a`. */
+export async function signRequest(
+  template: RequestTemplate,
+  event: Sent,
+  now: Millis,
+  key: WebhookKey,
+): Promise<WebhookRequest> {
+  const body = deliveryBody(event.body, template.attributePrefix, template.stream);
+  const seconds = Math.floor(now / 1000);
+  const own = `v1a,${await key.sign(signedText(event.id, seconds, body))}`;
+  const others = signWithSecrets(template, event.id, seconds, body, now);
+  const signature = others === '' ? own : `${others} ${own}`;
+  const request = requestOf(template, event, { body, seconds, signature });
+  request.headers.push('webhook-key-id', key.kid);
+  return request;
+}
+
+function signWithSecrets(
+  { keys }: RequestTemplate,
+  id: string,
+  seconds: number,
+  body: string,
+  now: Millis,
+): string {
+  const valid = keys.filter(({ expiresAt }) => expiresAt === undefined || expiresAt > now);
+  return sign(
+    valid.map(({ key }) => key),
+    id,
     seconds,
     body,
   );
-  const signed = ['webhook-id', event.id, 'webhook-timestamp', `${seconds}`];
-  const headers = [...template.headers, ...signed, 'webhook-signature', signature];
+}
+
+function requestOf(
+  template: RequestTemplate,
+  event: Sent,
+  signed: { readonly body: string; readonly seconds: number; readonly signature: string },
+): WebhookRequest {
+  const { body, seconds, signature } = signed;
+  const own = ['webhook-id', event.id, 'webhook-timestamp', `${seconds}`];
+  const headers = [...template.headers, ...own, 'webhook-signature', signature];
   if (event.trace !== undefined) headers.push('traceparent', event.trace);
   const { tenant, stream, origin, path, secretHeader, timeoutMs, token } = template;
   return { tenant, stream, origin, path, secretHeader, timeoutMs, token, headers, body };

@@ -1,19 +1,23 @@
 import assert from 'node:assert/strict';
 import type { Clock, Millis } from '../core/clock.ts';
 import { type AttemptResult, hasStoredText, withoutResponseText } from '../core/retry.ts';
+import type { WebhookKeys } from '../core/sign.ts';
 import type { Delivery } from '../core/types.ts';
 import type { StoreTime } from '../store/port/time.ts';
 import type { Backoffs } from './backoffs.ts';
 import { aged, outcomeOf } from './outcome.ts';
 import type { ResponseKind } from './pace.ts';
 import type { DeliveryReport } from './report.ts';
-import { prepareRequest, requestTemplateOf } from './request.ts';
+import { createPreparedKeys, type PreparedKeys } from './prepared-keys.ts';
+import { prepareRequest, requestTemplateOf, signRequest } from './request.ts';
 import type { Scheduler } from './scheduler.ts';
 import type { InFlightAttempt, Runner } from './runner.ts';
 import { type DeliverySettings, leaseMsOf } from './settings.ts';
 import type { Settler } from './settler.ts';
 import type { Slot } from './shares.ts';
+import { postSigned } from './signed-post.ts';
 import { createSlowAttempts, type SlowAttempts } from './slow-attempts.ts';
+import type { StoreRetry } from './store-retry.ts';
 import { createTextTurns, type TextTurns } from './text-turns.ts';
 import type { Transport } from './http/transport.ts';
 
@@ -37,6 +41,9 @@ export interface Sender {
 
 export interface SenderDeps {
   readonly transport: Pick<Transport, 'prepare' | 'isReady' | 'post'>;
+  /** The keys of streams that are signed as `v1a`. */
+  readonly webhookKeys: WebhookKeys;
+  readonly storeRetry: Pick<StoreRetry, 'run'>;
   readonly clock: Clock;
   /** The clock by which events were accepted. */
   readonly time: Pick<StoreTime, 'now'>;
@@ -58,6 +65,7 @@ class WebhookSender implements Sender {
   readonly #deps: SenderDeps;
   readonly #slowAttempts: SlowAttempts;
   readonly #textTurns: TextTurns;
+  readonly #keys: PreparedKeys;
   /** All attempts under way. */
   readonly #underWay = new Set<InFlightAttempt>();
 
@@ -71,6 +79,7 @@ class WebhookSender implements Sender {
       park: (attempt) => this.#park(attempt),
     });
     this.#textTurns = createTextTurns(clock);
+    this.#keys = createPreparedKeys(deps);
   }
 
   beginFresh(runner: Runner, slot: Slot): void {
@@ -103,11 +112,15 @@ class WebhookSender implements Sender {
       // The attempt throws the same error and reports it.
       return true;
     }
-    return transport.prepare(runner.tenant, runner.template.origin, runner.template);
+    const { hasKey, origin } = runner.template;
+    const keyed = hasKey ? this.#keys.prepare(runner.tenant) : true;
+    return keyed === true ? transport.prepare(runner.tenant, origin, runner.template) : keyed;
   }
 
-  isReady({ template }: Runner): boolean {
-    return template === undefined || this.#deps.transport.isReady(template.origin, template);
+  isReady({ tenant, template }: Runner): boolean {
+    if (template === undefined) return true;
+    const isKeyed = !template.hasKey || this.#keys.isReady(tenant);
+    return isKeyed && this.#deps.transport.isReady(template.origin, template);
   }
 
   cutOff(runner: Runner): void {
@@ -147,16 +160,25 @@ class WebhookSender implements Sender {
 
   #post(attempt: InFlightAttempt): Promise<AttemptResult> {
     const { runner, event, at } = attempt;
-    const { settings, transport, report } = this.#deps;
+    const { settings, transport } = this.#deps;
+    // The API accepts no stream for which no request can be built. If there is one, its
+    // deliveries fail visibly, and other streams are not affected.
+    const failed = (error: unknown): AttemptResult => {
+      this.#deps.report({ kind: 'unexpected', error });
+      return { kind: 'error', cause: 'protocol', detail: 'no request' };
+    };
     try {
-      attempt.template = runner.template ??= requestTemplateOf(runner.stream, settings);
-      attempt.request = transport.post(prepareRequest(attempt.template, event, at));
+      const template = (runner.template ??= requestTemplateOf(runner.stream, settings));
+      attempt.template = template;
+      if (template.hasKey) {
+        const key = this.#keys.keyOf(runner.tenant);
+        attempt.request = postSigned(transport, signRequest(template, event, at, key), failed);
+      } else {
+        attempt.request = transport.post(prepareRequest(template, event, at));
+      }
       return attempt.request.ended;
     } catch (error) {
-      // The API accepts no stream for which no request can be built. If there is one, its
-      // deliveries fail visibly, and other streams are not affected.
-      report({ kind: 'unexpected', error });
-      return Promise.resolve({ kind: 'error', cause: 'protocol', detail: 'no request' });
+      return Promise.resolve(failed(error));
     }
   }
 

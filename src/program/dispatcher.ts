@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import { storeAlerts } from '../alerting/store-alerts.ts';
+import { createWebhookKeys, type WebhookKeyDeps } from '../auth/webhook-keys.ts';
 import type { SystemAlerts } from '../alerting/system-alerts.ts';
 import { type Config, limits } from '../config.ts';
 import type { Clock } from '../core/clock.ts';
@@ -16,6 +17,7 @@ export interface ServiceDispatcherDeps {
   readonly version: string;
   readonly nodeId: string;
   readonly transport: Transport;
+  readonly webhookKeyring: WebhookKeyDeps['keyring'];
   /** Receive the reports of the dispatcher. */
   readonly metrics: ServiceMetrics | undefined;
   readonly system: SystemAlerts;
@@ -24,12 +26,15 @@ export interface ServiceDispatcherDeps {
 /** Creates the dispatcher of the settings; its reports go to log, metrics and alerts. */
 export function createServiceDispatcher(
   store: Store,
-  { config, clock, log, version, nodeId, transport, metrics, system }: ServiceDispatcherDeps,
+  deps: ServiceDispatcherDeps,
 ): ReturnType<typeof createDispatcher> {
+  const { config, clock, log, version, nodeId, transport, metrics, system } = deps;
+  const keyring = deps.webhookKeyring;
   const dispatcher = createDispatcher({
     nodeId: config.store.engine === 'postgres' ? nodeId : undefined,
     store,
     transport,
+    webhookKeys: createWebhookKeys({ keyring, keys: store.webhookKeys, clock }),
     clock,
     settings: {
       ...limits.delivery,

@@ -6,8 +6,8 @@ import { openOperator } from '../operator/serve.ts';
 import type { Store } from '../store/port/store.ts';
 import { removeLeaving } from '../upkeep/tenant-removal.ts';
 import { createAlerting } from './alerting.ts';
-import { webhookKeys } from '../auth/key-use.ts';
-import { createKeyringOf } from '../auth/keys.ts';
+import { type Ed25519Jwk, webhookKeys } from '../auth/key-use.ts';
+import { createKeyringOf, type Keyring } from '../auth/keys.ts';
 import { createServiceDispatcher } from './dispatcher.ts';
 import { applyFirstStart, type FirstStartDeps } from './first-start.ts';
 import { freeFormerInspectors } from './inspector.ts';
@@ -141,6 +141,7 @@ function createBackground(
     readonly network: ReturnType<typeof openNetwork>;
     readonly metrics: ServiceMetrics | undefined;
     readonly nodeId: string;
+    readonly webhookKeyring: Keyring<Ed25519Jwk>;
   },
 ): Background {
   const { transport, fetch, lookup } = deps.network;

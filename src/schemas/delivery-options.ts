@@ -63,6 +63,12 @@ export const deliveryOptions = component(
         description: 'Timeout of a request in milliseconds, instead of LEAT_ATTEMPT_TIMEOUT_MS',
       }),
     ),
+    signature: Type.Optional(
+      Type.Union([Type.Literal('v1'), Type.Literal('v1a'), Type.Literal('v1 v1a')], {
+        description:
+          'Signature of a request: v1 with the signing secret (default), v1a with the key of the tenant, or both',
+      }),
+    ),
   },
 );
 

@@ -48,6 +48,7 @@ describe('delivery of an event stream', () => {
     headers: { 'X-Environment': 'test', 'x-b': 'é' },
     concurrency: 8,
     timeout_ms: 30_000,
+    signature: 'v1 v1a',
   };
 
   test('options are shown as they were sent, and absent where nothing is set', async () => {
@@ -57,6 +58,33 @@ describe('delivery of an event stream', () => {
     for (const nothing of [undefined, {}, { headers: {} }]) {
       const fields = nothing === undefined ? {} : { delivery: nothing };
       assert.ok(!Object.hasOwn(await create(fields), 'delivery'));
+    }
+  });
+
+  test('signature: the first stream with v1a makes the key, which is published before the response', async () => {
+    const own = await openApiFixture();
+    try {
+      const kids = async (): Promise<number> => {
+        const { body } = await own.raw('GET', '/.well-known/webhook-keys.json');
+        return (body as unknown as { keys: unknown[] }).keys.length;
+      };
+      const stream = { destination: destination(), delivery: { signature: 'v1' } };
+      const { body } = await own.send('POST', '/event-streams', stream);
+      assert.deepEqual(body.delivery, { signature: 'v1' });
+      assert.equal(await kids(), 0);
+      const delivery = { signature: 'v1a' };
+      await own.send('PATCH', `/event-streams/${body.id}`, { delivery });
+      assert.equal(await kids(), 1);
+      await own.send('POST', '/event-streams', { destination: destination(), delivery });
+      assert.equal(await kids(), 1);
+    } finally {
+      await own.close();
+    }
+  });
+
+  test('signature: other texts than v1, v1a and both in this order are rejected', async () => {
+    for (const signature of ['v2', 'v1a v1', 'v1 v1', '', 'V1', null, ['v1']]) {
+      assert.equal((await send({ delivery: { signature } })).status, 400, String(signature));
     }
   });
 

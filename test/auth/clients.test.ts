@@ -146,7 +146,7 @@ describe('first start', () => {
   });
 
   test('a first start that was interrupted anywhere is completed by the next start', async () => {
-    const steps = ['tenants.create', 'keys.add', 'clients.create', 'grants.create'];
+    const steps = ['tenants.create', 'keys.addFirst', 'clients.create', 'grants.create'];
     for (const step of steps) {
       const fresh = await openMemoryStore();
       await assert.rejects(start({}, breaking(fresh, step)), /power cut/, step);
@@ -317,7 +317,7 @@ describe('renewed bootstrap client', () => {
 describe('interrupted creation of a tenant', () => {
   test('a tenant whose creation was interrupted is completed by renewing its bootstrap client', async () => {
     const options = { name: 'other', domain: 'o.test' };
-    for (const step of ['keys.add', 'clients.create', 'grants.create']) {
+    for (const step of ['keys.addFirst', 'clients.create', 'grants.create']) {
       const fresh = await openMemoryStore();
       const broken = { store: breaking(fresh, step), random, now };
       await assert.rejects(createTenant(broken, options), /power cut/, step);

@@ -36,7 +36,9 @@ async function isValid(token: string): Promise<boolean> {
 
 async function rotate(immediately = false): Promise<string> {
   const { store, tenant, clock } = fixture;
-  return (await rotateKey(store, tenant.id, { now: clock.now(), immediately })).kid;
+  const rotated = await rotateKey(store, tenant.id, { now: clock.now(), immediately });
+  assert.ok(rotated !== 'older_nodes');
+  return rotated.kid;
 }
 
 function revoke(kid: string | undefined): Promise<'revoked' | 'unknown'> {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createPrivateKey, sign, verify } from 'node:crypto';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { type CryptoKey, importJWK } from 'jose';
+import { importJWK } from 'jose';
 import { webhookKeys } from '../../src/auth/key-use.ts';
 import { createFirstKey, revokeKey, rotateKey } from '../../src/auth/keys.ts';
 import { type AuthFixture, openAuthFixture, secondTenant } from './fixture.ts';
@@ -25,15 +25,17 @@ async function signing(): Promise<string> {
   return (await fixture.webhookKeyring.signer(fixture.tenant.id, fixture.clock.now())).kid;
 }
 
-function first(): Promise<void> {
+async function first(): Promise<void> {
   const { store, tenant, clock } = fixture;
-  return createFirstKey(store.webhookKeys, tenant.id, clock.now(), webhookKeys);
+  await createFirstKey(store.webhookKeys, tenant.id, clock.now(), webhookKeys);
 }
 
 async function rotate(immediately = false): Promise<string> {
   const { store, tenant, clock } = fixture;
   const change = { now: clock.now(), immediately, use: webhookKeys };
-  return (await rotateKey(store, tenant.id, change)).kid;
+  const rotated = await rotateKey(store, tenant.id, change);
+  assert.ok(rotated !== 'older_nodes');
+  return rotated.kid;
 }
 
 function revoke(kid: string): Promise<'revoked' | 'unknown'> {
@@ -69,7 +71,8 @@ describe('webhook keys', () => {
     const { key, kid } = await webhookKeyring.signer(tenant.id, clock.now());
     const { keys } = await webhookKeyring.jwks(tenant.id, clock.now());
     const jwk = keys.find((one) => one.kid === kid) ?? assert.fail();
-    const imported = (await importJWK({ ...jwk }, 'EdDSA')) as CryptoKey;
+    const imported = await importJWK({ ...jwk }, 'EdDSA');
+    assert.ok(!(imported instanceof Uint8Array));
     const text = Buffer.from('evt_1.1772357401.{}');
     const signature = sign(null, text, key);
     assert.equal(await crypto.subtle.verify('Ed25519', imported, signature, text), true);

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import type { TestContext } from 'node:test';
+import { webhookKeys as keyUse } from '../../src/auth/key-use.ts';
+import { createKeyringOf } from '../../src/auth/keys.ts';
+import { createWebhookKeys } from '../../src/auth/webhook-keys.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import { withTypes } from '../../src/core/subscription.ts';
@@ -120,6 +123,10 @@ export async function createDeliveryFixture(
   const { id: tenant } = await addTenant(store, 'main');
   const transport = createScriptedTransport(options.respond);
   const reports: DeliveryReport[] = [];
+  const keys = options.through?.(store).webhookKeys ?? store.webhookKeys;
+  const keyring = createKeyringOf(keyUse, { keys, watch: store.watch.bind(store), clock });
+  t.after(keyring.close);
+  const webhookKeys = createWebhookKeys({ keyring, keys, clock });
   let node: Node | undefined;
   const watched: Store = {
     ...store,
@@ -132,6 +139,7 @@ export async function createDeliveryFixture(
     const dispatcher = createDispatcher({
       store: options.through?.(watched) ?? watched,
       transport,
+      webhookKeys,
       clock: options.clock?.(clock) ?? clock,
       settings: { ...settings, ...options.settings },
       report: (report) => reports.push(report),

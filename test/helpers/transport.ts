@@ -1,4 +1,5 @@
 import type { AttemptResult } from '../../src/core/retry.ts';
+import type { WebhookKeys } from '../../src/core/sign.ts';
 import type { Transport, WebhookRequest } from '../../src/delivery/http/transport.ts';
 
 /** A transport that sends nothing: each post ends as the test says, at once or later. */
@@ -33,6 +34,13 @@ export const respondedWith = (status: number, text = '', retryAfter?: string): A
   text,
   retryAfter,
 });
+/** For dispatchers whose streams are all signed as `v1`. */
+export const noKeys: WebhookKeys = {
+  keyOf: () => {
+    throw new Error('no stream of the test is signed as v1a');
+  },
+};
+
 export const ok = respondedWith(204);
 export const timedOut: AttemptResult = { kind: 'error', cause: 'timeout', detail: undefined };
 

@@ -10,6 +10,7 @@ import { createPrng } from './prng.ts';
 import { namesOf } from './names.ts';
 import type { StepOf } from './plan.ts';
 import { storeOf } from './process-store.ts';
+import { noKeys } from '../helpers/transport.ts';
 import { transportOf } from './process-transport.ts';
 import { runUpkeep } from './upkeep.ts';
 import type { Simulation } from './simulation.ts';
@@ -233,6 +234,7 @@ export function startProcess(simulation: Simulation, name: string, ended: () => 
   const dispatcher = createDispatcher({
     store,
     transport,
+    webhookKeys: noKeys,
     clock,
     settings: plan.settings,
     report,

@@ -1,15 +1,16 @@
 import type { Millis } from '../../core/clock.ts';
 import type { SigningKey } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
-import type { KeyStore } from '../port/keys.ts';
+import type { KeyAddition, KeyStore } from '../port/keys.ts';
 import { reportOnce, unlessBroken } from '../rows/broken.ts';
 import type { Seal } from '../seal.ts';
 import { type Place, placeIn } from '../sealed-columns.ts';
 import { type Command, type Commands, Lock, sql } from './command.ts';
 import { verbatim } from './dialect.ts';
 import { openAll, sealerOf, sealingRow } from './sealing.ts';
+import { requireVersion, type VersionDeps } from './versions.ts';
 
-export interface KeyStoreDeps {
+export interface KeyStoreDeps extends VersionDeps {
   readonly commands: Commands;
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
@@ -22,9 +23,10 @@ export type KeyTable = 'signing_keys' | 'webhook_keys';
 
 /** Creates the store of the keys in a table. It seals the private parts at rest. */
 export function createKeyStore(
-  { commands, seal, hint, report }: KeyStoreDeps,
+  { commands, seal, hint, report, liveVersions }: KeyStoreDeps,
   table: KeyTable,
 ): KeyStore {
+  const into = { seal, table, liveVersions };
   const { read, transact } = commands;
   const opening = { commands, seal, report: reportOnce(report) };
   return {
@@ -40,13 +42,14 @@ export function createKeyStore(
       return keys.filter((key) => key !== undefined);
     },
     add: async (key, formerExpiresAt) => {
-      await transact('durable', () => add({ seal, table }, key, formerExpiresAt));
-      hint({ kind: 'keys', tenant: key.tenant });
+      const addition = await transact('durable', () => add(into, key, formerExpiresAt));
+      if (addition === 'added') hint({ kind: 'keys', tenant: key.tenant });
+      return addition;
     },
     addFirst: async (key) => {
-      const isAdded = await transact('durable', () => addFirst({ seal, table }, key));
-      if (isAdded) hint({ kind: 'keys', tenant: key.tenant });
-      return isAdded;
+      const addition = await transact('durable', () => addFirst(into, key));
+      if (addition === 'added') hint({ kind: 'keys', tenant: key.tenant });
+      return addition;
     },
     promote: async (tenant, kid, now) => {
       const isPromoted = await transact('confirmed', () => promote(table, tenant, kid, now));
@@ -95,7 +98,7 @@ function* list(table: KeyTable, tenant: number, now: Millis): Command<KeyRow[]> 
 }
 
 /** Where a key is inserted. */
-interface Insertion {
+interface Insertion extends VersionDeps {
   readonly seal: Seal;
   readonly table: KeyTable;
 }
@@ -108,10 +111,11 @@ function* add(
   into: Insertion,
   key: Omit<SigningKey, 'expiresAt'>,
   formerExpiresAt: Millis,
-): Command<boolean> {
+): Command<KeyAddition> {
   const { tenant, createdAt } = key;
   const table = verbatim(into.table);
   yield* lockKeys(into.table, tenant);
+  if (!(yield* isKnown(into))) return 'older_nodes';
   yield* sql.run`delete from ${table} where tenant = ${tenant} and expires_at <= ${createdAt}`;
   yield* sql.run`
     update ${table} set expires_at =
@@ -120,17 +124,32 @@ function* add(
       select max(number) from ${table}
       where tenant = ${tenant} and signs_from <= ${createdAt}))`;
   yield* insert(into, key);
-  return true;
+  return 'added';
 }
 
 /** Of several nodes that find no key, the lock lets one add its own. */
-function* addFirst(into: Insertion, key: Omit<SigningKey, 'expiresAt'>): Command<boolean> {
+function* addFirst(
+  into: Insertion,
+  key: Omit<SigningKey, 'expiresAt'>,
+): Command<KeyAddition | 'present'> {
   const { tenant, createdAt } = key;
   yield* lockKeys(into.table, tenant);
   const present = yield* list(into.table, tenant, createdAt);
-  if (present.some((row) => opens(into, tenant, row))) return false;
+  if (present.some((row) => opens(into, tenant, row))) return 'present';
+  if (!(yield* isKnown(into))) return 'older_nodes';
   yield* insert(into, key);
-  return true;
+  return 'added';
+}
+
+/** The number of the migration `webhook_keys` of both engines. */
+const webhookVersion = 21;
+
+/**
+ * Keeps programs off the store that do not know the keys of webhooks: they would neither sign with
+ * them nor seal them again when the secret key changes. Returns false while one is running.
+ */
+function* isKnown({ table, liveVersions }: Insertion): Command<boolean> {
+  return table === 'signing_keys' || (yield* requireVersion({ liveVersions }, webhookVersion));
 }
 
 function opens({ seal, table }: Insertion, tenant: number, row: KeyRow): boolean {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { Webhook } from 'standardwebhooks';
+import { noKeys } from '../../helpers/transport.ts';
 import { systemClock } from '../../../src/clock.ts';
 import type { Stream } from '../../../src/core/types.ts';
 import { limits } from '../../../src/config.ts';
@@ -64,6 +65,7 @@ async function createFixture(t: TestContext): Promise<Fixture> {
     const dispatcher = createDispatcher({
       store,
       transport,
+      webhookKeys: noKeys,
       clock: systemClock,
       settings: { ...settings, attemptTimeoutMs: 2000, retryDelaysMs: [20, 40, 80] },
       report: () => undefined,

@@ -84,7 +84,7 @@ function keysOf(engine: Engine, part: Part): void {
       const added = await Promise.all(
         ['a', 'b', 'c'].map((kid) => keys.addFirst(keyOf(fixture, kid))),
       );
-      assert.deepEqual(added.toSorted(), [false, false, true]);
+      assert.deepEqual(added.toSorted(), ['added', 'present', 'present']);
       const [first] = await keys.list(fixture.tenant, start);
       assert.deepEqual([(await kids(fixture)).length, first?.expiresAt], [1, undefined]);
       const hint = { kind: 'keys', tenant: fixture.tenant };
@@ -100,7 +100,7 @@ function keysOf(engine: Engine, part: Part): void {
       await add(fixture, 'b', {}, start + minute);
       await fixture.store[part].revoke(fixture.tenant, 'b');
       fixture.now = start + minute;
-      assert.equal(await fixture.store[part].addFirst(keyOf(fixture, 'c')), true);
+      assert.equal(await fixture.store[part].addFirst(keyOf(fixture, 'c')), 'added');
       assert.deepEqual(await kids(fixture), ['c']);
     });
 
@@ -150,7 +150,7 @@ function keysOf(engine: Engine, part: Part): void {
       await add(fixture, 'a');
       assert.deepEqual(await fixture.store[other].list(fixture.tenant, start), []);
       assert.equal(await fixture.store[other].revoke(fixture.tenant, 'a'), false);
-      assert.equal(await fixture.store[other].addFirst(keyOf(fixture, 'a')), true);
+      assert.equal(await fixture.store[other].addFirst(keyOf(fixture, 'a')), 'added');
     });
 
     test('watch: receives every change of the keys, and nothing else', async (t) => {

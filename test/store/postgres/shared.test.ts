@@ -207,6 +207,26 @@ describe('PostgreSQL: many processes on one database', () => {
     assert.deepEqual(await oldest(), [{ oldest: 19 }]);
   });
 
+  test('a webhook key is refused while an older node is live, and keeps older nodes off afterwards', async (t) => {
+    const { first: store, tenant, connect } = await openShared(t, 1);
+    const client = await connect();
+    await store.ownership.join('node-new', 60_000);
+    await store.ownership.join('node-old', 60_000);
+    await client.query(`update nodes set schema_version = 20 where id = 'node-old'`);
+    const key = { tenant, kid: 'one', privateJwk: '{}', createdAt: start, signsFrom: start };
+    const add = () => store.webhookKeys.add({ ...key, kid: 'two' }, start);
+    assert.equal(await store.webhookKeys.addFirst(key), 'older_nodes');
+    assert.equal(await add(), 'older_nodes');
+    assert.deepEqual(await store.webhookKeys.list(tenant, start), []);
+    assert.equal(await store.keys.addFirst(key), 'added');
+
+    await client.query(`update nodes set lease_until = clock_timestamp() where id = 'node-old'`);
+    assert.equal(await store.webhookKeys.addFirst(key), 'added');
+    assert.equal(await add(), 'added');
+    const { rows } = await client.query('select oldest_that_may_run as oldest from leat_schema');
+    assert.deepEqual(rows, [{ oldest: 21 }]);
+  });
+
   test('a stream that another process is claiming is skipped at once', async (t) => {
     const { first, tenant, connect } = await openShared(t, 1);
     const claiming = newStream(tenant, start);

@@ -1,0 +1,36 @@
+import type { AttemptResult } from '../core/retry.ts';
+import type { PendingRequest, Transport, WebhookRequest } from './http/transport.ts';
+
+/**
+ * Posts a request that is still being signed. An attempt that is cancelled before is not sent.
+ *
+ * @param failed returns the result of an attempt that cannot be signed
+ */
+export function postSigned(
+  transport: Pick<Transport, 'post'>,
+  signing: Promise<WebhookRequest>,
+  failed: (error: unknown) => AttemptResult,
+): PendingRequest {
+  let isCancelled = false;
+  let request: PendingRequest | undefined;
+  const post = async (): Promise<AttemptResult> => {
+    try {
+      const signed = await signing;
+      if (isCancelled) return { kind: 'error', cause: 'cancelled', detail: undefined };
+      request = transport.post(signed);
+    } catch (error) {
+      return failed(error);
+    }
+    return request.ended;
+  };
+  return {
+    ended: post(),
+    get waitedMs() {
+      return request?.waitedMs ?? 0;
+    },
+    cancel: () => {
+      isCancelled = true;
+      request?.cancel();
+    },
+  };
+}
