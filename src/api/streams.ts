@@ -203,21 +203,18 @@ async function patchStream(
   const patch = patchOf(body, params.id, settings);
   await prepareKey(store, tenant.id, patch.delivery, now);
   // Set by the callback, which the store calls once.
-  const decided: { enables: boolean; invalid: Problem | undefined } = {
-    enables: false,
-    invalid: undefined,
-  };
+  const decided = { enables: false };
   const recording = store.recording(entry(params.id));
   const result = await recording.streams.update(tenant.id, params.id, (before, state) => {
     const decision = applyPatch(before, patch, stateOf(state, settings, now));
     decided.enables = before.status === 'disabled' && patch.status === 'enabled';
     if ('after' in decision) return decision;
     if (decision.refused === 'too_many_failures') return { refused: decision.refused };
-    decided.invalid =
-      decision.refused === 'secret_missing' ? secretMissing(patch) : takenHeader(decision.header);
-    return { after: before };
+    // Ends the transaction without an entry in the audit log.
+    throw decision.refused === 'secret_missing'
+      ? secretMissing(patch)
+      : takenHeader(decision.header);
   });
-  if (decided.invalid !== undefined) throw decided.invalid;
   if ('refused' in result) {
     throw result.refused === 'too_many_failures'
       ? tooManyFailures(result.health?.total ?? 0, settings.disableTotal)

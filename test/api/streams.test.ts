@@ -495,6 +495,27 @@ describe('delete', () => {
   });
 });
 
+describe('a change that is rejected', () => {
+  test('a change that lacks the secret of a new endpoint leaves no entry in the audit log', async () => {
+    const { id } = await create();
+    const configuration = {
+      webhook_endpoint: 'https://hooks.example.net/other',
+      webhook_authorization: { method: 'bearer' },
+    };
+    const rejected = await patch(id, { destination: { type: 'webhook', configuration } });
+    assertBad(
+      rejected,
+      /required because the destination changes/,
+      'destination.configuration.webhook_authorization.token',
+    );
+    const { body } = await fixture.send('GET', `/logs?target=${id}`);
+    assert.deepEqual(
+      body.map(({ description }: { description: string }) => description),
+      ['Create an event stream'],
+    );
+  });
+});
+
 describe('the signing secret', () => {
   test('the signing secret can be read, and rotated with an overlap of 24 hours', async () => {
     const { id } = await create();
