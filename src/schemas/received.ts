@@ -44,9 +44,18 @@ const request = closed(
       },
     ),
     body: Type.String({ description: 'The body as it was sent' }),
-    signature: Type.Union([Type.Literal('valid'), Type.Literal('wrong'), Type.Literal('missing')], {
-      description: 'Whether a signature matches a signing secret of the event stream',
-    }),
+    signature: Type.Union(
+      [
+        Type.Literal('valid'),
+        Type.Literal('wrong'),
+        Type.Literal('missing'),
+        Type.Literal('unchecked'),
+      ],
+      {
+        description:
+          'Whether a signature matches a signing secret of the event stream; unchecked: none is of version v1',
+      },
+    ),
     status: Type.Optional(
       Type.Integer({ description: 'Status of the response; absent without one' }),
     ),

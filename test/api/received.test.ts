@@ -157,6 +157,16 @@ describe('GET received', () => {
     assert.deepEqual([received[0].signature, 'status' in received[0]], ['missing', false]);
   });
 
+  test('GET received: a signature of another version than v1 is unchecked', async () => {
+    const id = await createdId();
+    const origin = `https://${id.toLowerCase()}.inspector.invalid`;
+    const headers = ['webhook-id', 'evt_1', 'webhook-timestamp', '1', 'webhook-signature', 'v1a,x'];
+    const request = { tenant: 1, stream: id, origin, path: '/', headers, body: '{}' };
+    fixture.inspector.post({ ...request, secretHeader: 'x' }, unanswered, 1000);
+    const { received } = (await fixture.send('GET', `/event-streams/${id}/received`)).body;
+    assert.equal(received[0].signature, 'unchecked');
+  });
+
   test('GET received requires read:events, and a stream of the tenant', async () => {
     const id = await createdId();
     await assertNeedsScope(fixture, ['GET', `/event-streams/${id}/received`, 'read:events']);
