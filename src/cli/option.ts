@@ -21,6 +21,21 @@ export function wholeNumberOption(min: number, max: number): (text: string) => n
   };
 }
 
+/** Parses a JSON object or `null`. Throws a usage error. */
+export function jsonOption(text: string): object | null {
+  const value = parsedJson(text);
+  if (typeof value === 'object' && !Array.isArray(value)) return value;
+  throw new InvalidArgumentError('A JSON object in quotes, or null.');
+}
+
+function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * Reads the file that an option names, `-` for the standard input. Throws {@link CommandFailed} when
  * it cannot be read.

@@ -20,7 +20,7 @@ import {
 import { usageError } from './errors.ts';
 import { pathOf } from './http/api-client.ts';
 import { writeJson } from './json.ts';
-import { listOption, wholeNumberOption } from './option.ts';
+import { jsonOption, listOption, wholeNumberOption } from './option.ts';
 import { allStreams, findStream, streamIdOf } from './stream.ts';
 import { counted } from './terminal/progress.ts';
 import { type Column, pairLines, shortTime, tableLines } from './terminal/table.ts';
@@ -29,6 +29,7 @@ import type { Paint } from './terminal/terminal.ts';
 interface StreamOptions extends CommonOptions, DestinationOptions {
   readonly name?: string;
   readonly events?: readonly string[];
+  readonly delivery?: object | null;
 }
 
 interface CreateOptions extends StreamOptions {
@@ -87,6 +88,7 @@ function addWriting(streams: Command, deps: CliDeps): void {
     .description('create an event stream')
     .option('--name <name>', 'name of the stream; default: its id')
     .option('--events <types>', 'event types, separated by commas', listOption)
+    .option('--delivery <json>', 'options of delivery: retry, per_second, headers, …', jsonOption)
     .option('--disabled', 'create it disabled: it sends nothing until leat streams enable')
     .option('--start-from <where>', 'first event to send: now (default), an offset or a date')
     .addHelpText(
@@ -102,18 +104,24 @@ function addWriting(streams: Command, deps: CliDeps): void {
       runWithApi(deps, options, (run) => createStream(run, options)),
     );
   withDestinationOptions(withCommonOptions(streams.command('update <stream>')))
-    .description('change the name, the event types or the destination of a stream')
+    .description('change the name, the event types, the destination or the delivery of a stream')
     .option('--name <name>', 'new name')
     .option(
       '--events <types>',
       'event types that replace the present ones, separated by commas',
       listOption,
     )
+    .option(
+      '--delivery <json>',
+      'options of delivery that replace the present ones; null removes them',
+      jsonOption,
+    )
     .addHelpText(
       'after',
       examples(
         'leat streams update crm --events user.created,user.updated',
         'leat streams update crm --endpoint https://crm.example.com/new --bearer-file token.txt',
+        `leat streams update crm --delivery '{"retry": "hours", "per_second": 20}'`,
       ),
     )
     .action((stream: string, options: StreamOptions) =>
@@ -165,11 +173,12 @@ async function listStreams({ api, terminal, json }: ApiRun): Promise<void> {
 }
 
 async function createStream(run: ApiRun, options: CreateOptions): Promise<void> {
-  const { name, events, disabled, startFrom } = options;
+  const { name, events, delivery, disabled, startFrom } = options;
   const body = {
     destination: await newDestination(options, run.terminal),
     name,
     subscriptions: subscriptionsOf(events),
+    delivery: delivery ?? undefined,
     status: disabled === true ? 'disabled' : undefined,
     start_from: startFrom,
   };
@@ -183,16 +192,16 @@ async function createStream(run: ApiRun, options: CreateOptions): Promise<void> 
 }
 
 async function updateStream(run: ApiRun, stream: string, options: StreamOptions): Promise<void> {
-  const { name, events } = options;
+  const { name, events, delivery } = options;
   const destination = await changedDestination(options, run.terminal, () =>
     findStream(run.api, stream),
   );
-  if ((destination ?? name ?? events) === undefined) {
+  if ((destination ?? name ?? events) === undefined && delivery === undefined) {
     throw usageError(
-      'Nothing to change: add --name, --events, --endpoint, --inspect or an authorization.',
+      'Nothing to change: add --name, --events, --delivery, --endpoint, --inspect or an authorization.',
     );
   }
-  const body = { destination, name, subscriptions: subscriptionsOf(events) };
+  const body = { destination, name, subscriptions: subscriptionsOf(events), delivery };
   showStream(run, await patchStream(run, stream, body));
 }
 
@@ -275,6 +284,7 @@ function streamLines(stream: StreamShown, paint: Paint): string[] {
         'Authorization',
         detail === undefined ? authorization.method : `${authorization.method} (${detail})`,
       ],
+      ['Delivery', stream.delivery && JSON.stringify(stream.delivery)],
       ['Created', shortTime(stream.created_at)],
       ['Updated', shortTime(stream.updated_at)],
     ],

@@ -98,6 +98,43 @@ describe('leat streams', { concurrency: 2 }, () => {
     }
   });
 
+  test('leat streams: options of delivery are set, shown, replaced and removed', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    await writeFile(join(shell.home, 'token'), 'secret-of-the-hook');
+    const delivery = '{"retry":"hours","per_second":20}';
+    const words = ['--endpoint', 'https://example.com/hook', '--bearer-file', 'token'];
+    const made = await shell.leat([
+      'streams',
+      'create',
+      '--name',
+      'slow',
+      ...words,
+      '--delivery',
+      delivery,
+    ]);
+    assert.equal(made.code, 0, made.stderr);
+    assert.ok(made.stdout.includes(`\nDelivery       ${delivery}\n`), made.stdout);
+    const update = (json: string) =>
+      shell.leat(['streams', 'update', 'slow', '--delivery', json, '--json']);
+    const other = await update('{"concurrency": 2}');
+    assert.equal(other.code, 0, other.stderr);
+    const replaced = JSON.parse(other.stdout) as StreamBody;
+    assert.deepEqual(replaced.delivery, { concurrency: 2 });
+    const refused = await update('{"retry": "weeks"}');
+    assert.deepEqual(
+      [refused.code, /delivery\.retry/.test(refused.stderr)],
+      [1, true],
+      refused.stderr,
+    );
+    for (const json of ['{"retry"', '1', '[]', '"hours"']) {
+      const { code, stderr } = await update(json);
+      assert.deepEqual([code, /A JSON object in quotes, or null/.test(stderr)], [2, true], stderr);
+    }
+    const removed = JSON.parse((await update('null')).stdout) as StreamBody;
+    assert.equal(removed.delivery, undefined);
+    assert.doesNotMatch((await shell.leat(['streams', 'show', 'slow'])).stdout, /^Delivery/m);
+  });
+
   test('leat streams: update keeps the secret of an unchanged authorization, and reports when it is needed again', async (t) => {
     const shell = await openLoggedInShell(t, leat);
     const id = await createStreamNamed(shell, 'kept');

@@ -159,6 +159,10 @@ eventStreams:
       configuration:
         webhook_endpoint: https://hooks.example.net/shop
         webhook_authorization: { method: bearer, token: kept }
+    delivery:
+      retry: { delays_seconds: [60, 3600] }
+      per_second: 20
+      headers: { X-Environment: test }
   - name: shop-tokens
     status: enabled
     subscriptions: [{ event_type: user.created }]
@@ -223,6 +227,9 @@ eventStreams:
       assert.ok(text.includes(each), each);
     }
 
+    const options = (await streamNamed('shop-events'))?.delivery;
+    assert.deepEqual(options?.['retry'], { delays_seconds: [60, 3600] });
+
     assert.doesNotMatch(await importDefinition(), /Created \[|Deleted \[/);
     assert.deepEqual(await state(), first);
 
@@ -239,7 +246,8 @@ eventStreams:
 
     const response = await fixture.send('GET', `/api/v2/event-streams/${gone.id}`);
     assert.equal(response.status, 404);
-    assert.equal((await streamNamed('shop-events'))?.status, 'disabled');
+    const { status, delivery } = (await streamNamed('shop-events')) ?? {};
+    assert.deepEqual([status, delivery], ['disabled', options]);
     const tokens = (first[streams] as { eventStreams: StreamBody[] }).eventStreams.find(
       ({ name }) => name === 'shop-tokens',
     );

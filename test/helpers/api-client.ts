@@ -19,6 +19,7 @@ export interface StreamBody {
       readonly webhook_authorization: Record<string, string>;
     };
   };
+  readonly delivery?: Readonly<Record<string, unknown>>;
 }
 
 export interface FailureBody {
