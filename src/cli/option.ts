@@ -21,10 +21,15 @@ export function wholeNumberOption(min: number, max: number): (text: string) => n
   };
 }
 
+/** A JSON object or `null`, which commander would take for a missing value. */
+export interface JsonOption {
+  readonly value: object | null;
+}
+
 /** Parses a JSON object or `null`. Throws a usage error. */
-export function jsonOption(text: string): object | null {
+export function jsonOption(text: string): JsonOption {
   const value = parsedJson(text);
-  if (typeof value === 'object' && !Array.isArray(value)) return value;
+  if (typeof value === 'object' && !Array.isArray(value)) return { value };
   throw new InvalidArgumentError('A JSON object in quotes, or null.');
 }
 

@@ -20,7 +20,7 @@ import {
 import { usageError } from './errors.ts';
 import { pathOf } from './http/api-client.ts';
 import { writeJson } from './json.ts';
-import { jsonOption, listOption, wholeNumberOption } from './option.ts';
+import { type JsonOption, jsonOption, listOption, wholeNumberOption } from './option.ts';
 import { allStreams, findStream, streamIdOf } from './stream.ts';
 import { counted } from './terminal/progress.ts';
 import { type Column, pairLines, shortTime, tableLines } from './terminal/table.ts';
@@ -29,7 +29,7 @@ import type { Paint } from './terminal/terminal.ts';
 interface StreamOptions extends CommonOptions, DestinationOptions {
   readonly name?: string;
   readonly events?: readonly string[];
-  readonly delivery?: object | null;
+  readonly delivery?: JsonOption;
 }
 
 interface CreateOptions extends StreamOptions {
@@ -178,7 +178,7 @@ async function createStream(run: ApiRun, options: CreateOptions): Promise<void> 
     destination: await newDestination(options, run.terminal),
     name,
     subscriptions: subscriptionsOf(events),
-    delivery: delivery ?? undefined,
+    delivery: delivery?.value ?? undefined,
     status: disabled === true ? 'disabled' : undefined,
     start_from: startFrom,
   };
@@ -196,12 +196,17 @@ async function updateStream(run: ApiRun, stream: string, options: StreamOptions)
   const destination = await changedDestination(options, run.terminal, () =>
     findStream(run.api, stream),
   );
-  if ((destination ?? name ?? events) === undefined && delivery === undefined) {
+  if ((destination ?? name ?? events ?? delivery) === undefined) {
     throw usageError(
       'Nothing to change: add --name, --events, --delivery, --endpoint, --inspect or an authorization.',
     );
   }
-  const body = { destination, name, subscriptions: subscriptionsOf(events), delivery };
+  const body = {
+    destination,
+    name,
+    subscriptions: subscriptionsOf(events),
+    delivery: delivery?.value,
+  };
   showStream(run, await patchStream(run, stream, body));
 }
 

@@ -40,7 +40,7 @@ async function secret(): Promise<string> {
 }
 
 async function rotate(): Promise<string> {
-  const rotated = fixture.send('POST', `${secretPath()}/rotate`);
+  const rotated = fixture.send('POST', `${secretPath()}/rotate`, { force: true });
   return (await expectBody<{ secret: string }>(200, rotated)).secret;
 }
 

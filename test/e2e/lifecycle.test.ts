@@ -568,7 +568,8 @@ describe('the signing secret', () => {
     const newest = { ...signed(headers), 'webhook-signature': signatures[0] ?? '' };
     assert.ok(new Webhook(second.secret).verify(body, newest));
 
-    const third = await secretBody('POST', stream, '/rotate');
+    // The first secret is still valid.
+    const third = await secretBody('POST', stream, '/rotate', { force: true });
     await publish(leat, type);
     const later = await endpoint.arrival(2);
     assert.throws(() => new Webhook(first.secret).verify(later.body, signed(later.headers)));
@@ -718,9 +719,14 @@ async function testEvent(stream: StreamBody, body: object): Promise<FailureBody>
   return expectBody(202, leat.send('POST', `/api/v2/event-streams/${stream.id}/test`, body));
 }
 
-async function secretBody(method: string, stream: StreamBody, rest: string): Promise<SecretBody> {
+async function secretBody(
+  method: string,
+  stream: StreamBody,
+  rest: string,
+  body?: object,
+): Promise<SecretBody> {
   const path = `/api/v2/event-streams/${stream.id}/signing-secret${rest}`;
-  return expectBody(200, leat.send(method, path));
+  return expectBody(200, leat.send(method, path, body));
 }
 
 async function secretOf(stream: StreamBody): Promise<string> {
