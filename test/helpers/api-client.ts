@@ -75,6 +75,7 @@ export interface StreamOptions {
   readonly types?: readonly string[];
   readonly status?: string;
   readonly authorization?: Record<string, string>;
+  readonly delivery?: object;
 }
 
 /** The body that creates a stream; names and types are fresh by default. */
@@ -83,6 +84,7 @@ export function streamBody(endpoint: string, options: StreamOptions = {}): Recor
     name: options.name ?? freshName(),
     subscriptions: (options.types ?? [freshType()]).map((type) => ({ event_type: type })),
     ...(options.status === undefined ? {} : { status: options.status }),
+    ...(options.delivery === undefined ? {} : { delivery: options.delivery }),
     destination: destination(endpoint, options.authorization),
   };
 }
