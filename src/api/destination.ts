@@ -1,9 +1,12 @@
+import type { Millis } from '../core/clock.ts';
+import { formatTime } from '../core/date.ts';
 import { inspectedBy, inspectorEndpointOf, newInspectorEndpoint } from '../core/inspector.ts';
 import type { AuthorizationPatch, DestinationPatch } from '../core/streams.ts';
 import type { Authorization, Destination } from '../core/types.ts';
 import type { DestinationSent, StreamShown } from '../schemas/streams.ts';
+import { readClientCertificate } from './client-certificate.ts';
 import { formatViolation } from './formats.ts';
-import { badBody, quoted } from './http/problem.ts';
+import { badBody, type Problem, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 
 type EgressSettings = Pick<ApiSettings, 'allowHttpEndpoints' | 'blockedLiteral'>;
@@ -19,6 +22,7 @@ export function destinationOf(
   sent: DestinationSent,
   owner: DestinationOwner,
   settings: EgressSettings,
+  now: Millis,
 ): DestinationPatch {
   const { webhook_endpoint: endpoint, webhook_authorization: authorization } = sent.configuration;
   const reason = endpointViolation(endpoint, settings) ?? inspectorViolation(endpoint, owner);
@@ -30,13 +34,49 @@ export function destinationOf(
     type: sent.type,
     endpoint: endpointFor(endpoint, owner),
     authorization: authorizationOf(authorization, settings),
+    clientCertificate: certificateOf(sent.configuration, now),
   };
 }
 
+const certificateAt = 'destination.configuration.client_certificate';
+
+function certificateOf(
+  { webhook_endpoint: endpoint, client_certificate: sent }: DestinationSent['configuration'],
+  now: Millis,
+): DestinationPatch['clientCertificate'] {
+  if (sent === undefined || sent === null) return sent;
+  if (!/^https:/i.test(endpoint)) {
+    const reason = 'A client certificate needs an https:// endpoint';
+    throw badBody(reason, certificateAt, 'Certificate that is shown to the endpoint in TLS');
+  }
+  const read = readClientCertificate(sent, now);
+  if (!('reason' in read)) return read;
+  throw badBody(read.reason, `${certificateAt}.${read.field}`, certificateTexts[read.field]);
+}
+
+const certificateTexts = {
+  certificate: 'Certificate of the client in PEM, followed by its intermediate certificates',
+  private_key: 'Private key of the certificate in PEM, not encrypted',
+};
+
+/** Returns the error for a certificate without its key. */
+export function keyMissing(): Problem {
+  const reason =
+    'Missing required property: private_key (required because the endpoint or the certificate changes; client_certificate null removes it)';
+  return badBody(reason, `${certificateAt}.private_key`, certificateTexts.private_key);
+}
+
 /** Returns a destination for a response, without its secret. */
-export function showDestination({ type, endpoint, authorization }: Destination): Shown {
-  const webhook_authorization = showAuthorization(authorization);
-  return { type, configuration: { webhook_endpoint: endpoint, webhook_authorization } };
+export function showDestination(destination: Destination): Shown {
+  const { type, endpoint, authorization, clientCertificate } = destination;
+  const configuration = {
+    webhook_endpoint: endpoint,
+    webhook_authorization: showAuthorization(authorization),
+  };
+  if (clientCertificate === undefined) return { type, configuration };
+  const { certificate, expiresAt } = clientCertificate;
+  const client_certificate = { certificate, expires_at: formatTime(expiresAt) };
+  return { type, configuration: { ...configuration, client_certificate } };
 }
 
 type Shown = StreamShown['destination'];

@@ -7,6 +7,7 @@ import { parseOffset } from '../core/offset.ts';
 import { mapInSlices } from '../core/slices.ts';
 import {
   applyPatch,
+  type PatchDecision,
   headerTaken,
   needsWebhookKey,
   type StreamPatch,
@@ -29,7 +30,7 @@ import {
 } from '../schemas/streams.ts';
 import type { Store } from '../store/port/store.ts';
 import { deliveryOptionsOf, showDeliveryOptions } from './delivery-options.ts';
-import { destinationOf, secretField, showDestination } from './destination.ts';
+import { destinationOf, keyMissing, secretField, showDestination } from './destination.ts';
 import type { Log } from '../core/log.ts';
 import { type OperationResponse, type Call, type Operation, operation } from './operation.ts';
 import { offsetOf } from './formats.ts';
@@ -112,7 +113,7 @@ function createStream(deps: StreamDeps): Operation {
     handle: async ({ tenant, body, now, entry }) => {
       const cursor = await startOf(deps.store.log, tenant.id, body.start_from);
       const id = makeId('est_', now, deps.random);
-      const destination = newDestination(body.destination, id, deps);
+      const destination = newDestination(body.destination, id, deps, now);
       const delivery = body.delivery && deliveryOptionsOf(body.delivery, deps.settings);
       const taken = headerTaken(delivery, destination.authorization);
       if (taken !== undefined) throw takenHeader(taken);
@@ -200,7 +201,7 @@ async function patchStream(
   { tenant, params, body, now, entry }: Call<{ id: string }, unknown, StreamPatchSent>,
 ): Promise<OperationResponse> {
   const { store, log, settings } = deps;
-  const patch = patchOf(body, params.id, settings);
+  const patch = patchOf(body, params.id, settings, now);
   await prepareKey(store, tenant.id, patch.delivery, now);
   // Set by the callback, which the store calls once.
   const decided = { enables: false };
@@ -211,9 +212,7 @@ async function patchStream(
     if ('after' in decision) return decision;
     if (decision.refused === 'too_many_failures') return { refused: decision.refused };
     // Ends the transaction without an entry in the audit log.
-    throw decision.refused === 'secret_missing'
-      ? secretMissing(patch)
-      : takenHeader(decision.header);
+    throw problemOf(decision, patch);
   });
   if ('refused' in result) {
     throw result.refused === 'too_many_failures'
@@ -276,21 +275,40 @@ function showStream(shown: Stream): StreamShown {
 }
 
 /** Returns the destination of a new stream; the schema requires its secret. */
-function newDestination(sent: DestinationSent, id: string, { settings }: StreamDeps): Destination {
-  const { authorization, ...rest } = destinationOf(sent, { id, isNew: true }, settings);
-  const complete = withSecret(authorization, undefined);
-  if (complete === undefined) throw new Error('The schema of a create requires the secret.');
-  return { ...rest, authorization: complete };
+function newDestination(
+  sent: DestinationSent,
+  id: string,
+  { settings }: StreamDeps,
+  now: Millis,
+): Destination {
+  const owner = { id, isNew: true };
+  const { type, endpoint, ...secrets } = destinationOf(sent, owner, settings, now);
+  const authorization = withSecret(secrets.authorization, undefined);
+  const { clientCertificate } = secrets;
+  if (authorization === undefined) throw new Error('The schema of a create requires the secret.');
+  if (clientCertificate?.privateKey === undefined) return { type, endpoint, authorization };
+  const { privateKey } = clientCertificate;
+  return {
+    type,
+    endpoint,
+    authorization,
+    clientCertificate: { ...clientCertificate, privateKey },
+  };
 }
 
-function patchOf(sent: StreamPatchSent, id: string, settings: StreamDeps['settings']): StreamPatch {
+function patchOf(
+  sent: StreamPatchSent,
+  id: string,
+  settings: StreamDeps['settings'],
+  now: Millis,
+): StreamPatch {
   if (sent.resume !== undefined && sent.status !== 'enabled') {
     const text = 'Only beside status enabled: whether events of the disabled time are sent';
     throw badBody('resume is allowed only beside status enabled', 'resume', text);
   }
   const { name, status, resume } = sent;
   const destination =
-    sent.destination && destinationOf(sent.destination, { id, isNew: false }, settings);
+    sent.destination && destinationOf(sent.destination, { id, isNew: false }, settings, now);
   const delivery = sent.delivery && (deliveryOptionsOf(sent.delivery, settings) ?? null);
   return { name, status, resume, destination, delivery, types: typesOf(sent.subscriptions) };
 }
@@ -331,6 +349,17 @@ function tooManyFailures(total: number, limit: number): Problem {
 function takenHeader(name: string): Problem {
   const reason = `Header not allowed: ${quoted(name)} (the authorization of the destination sends it)`;
   return badBody(reason, `delivery.headers.${name}`, 'Headers of every request, by name');
+}
+
+function problemOf(
+  decision: Exclude<
+    PatchDecision,
+    { readonly after: Stream } | { readonly refused: 'too_many_failures' }
+  >,
+  patch: StreamPatch,
+): Problem {
+  if (decision.refused === 'header_taken') return takenHeader(decision.header);
+  return decision.refused === 'key_missing' ? keyMissing() : secretMissing(patch);
 }
 
 function secretMissing({ destination }: StreamPatch): Problem {

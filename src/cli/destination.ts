@@ -19,6 +19,9 @@ export interface DestinationOptions {
   readonly oauthSecretFile?: string;
   readonly oauthScope?: string;
   readonly oauthAudience?: string;
+  readonly certificateFile?: string;
+  readonly certificateKeyFile?: string;
+  readonly removeCertificate?: boolean;
 }
 
 type Authorization = DestinationSent['configuration']['webhook_authorization'];
@@ -40,7 +43,9 @@ export function withDestinationOptions(command: Command): Command {
     .option('--oauth-client <id>', 'client id for the token endpoint')
     .option('--oauth-secret-file <file>', 'file with the client secret (- for stdin)')
     .option('--oauth-scope <scopes>', 'scopes of the tokens, separated by spaces')
-    .option('--oauth-audience <audience>', 'API that the tokens are for');
+    .option('--oauth-audience <audience>', 'API that the tokens are for')
+    .option('--certificate-file <file>', 'client certificate and its chain for TLS, in PEM')
+    .option('--certificate-key-file <file>', 'its private key in PEM (- for stdin)');
 }
 
 /** Returns the destination of a new stream. Throws a usage error when an option is missing. */
@@ -53,7 +58,8 @@ export async function newDestination(
     throw usageError('No endpoint: add --endpoint <url>, or --inspect for a receiver inside Leat.');
   }
   const authorization = await authorizationOf(options, terminal);
-  if (authorization !== undefined) return destinationOf(endpoint, authorization);
+  const certificate = await certificateOf(options, terminal);
+  if (authorization !== undefined) return destinationOf(endpoint, authorization, certificate);
   throw usageError(
     'No authorization: add --bearer-file <file>, or --basic-user <name> with ' +
       '--basic-password-file <file>, or --header <name> with --header-value-file <file>, or ' +
@@ -72,12 +78,14 @@ export async function changedDestination(
   present: () => Promise<StreamShown>,
 ): Promise<DestinationSent | undefined> {
   const authorization = await authorizationOf(options, terminal);
+  const certificate = await certificateOf(options, terminal);
   const hasEndpoint = (options.endpoint ?? options.inspect) !== undefined;
-  if (!hasEndpoint && authorization === undefined) return undefined;
+  if (!hasEndpoint && authorization === undefined && certificate === undefined) return undefined;
   const { id, destination } = await present();
   return destinationOf(
     endpointOf(options, inspectorEndpointOf(id)) ?? destination.configuration.webhook_endpoint,
     authorization ?? destination.configuration.webhook_authorization,
+    certificate,
   );
 }
 
@@ -90,9 +98,33 @@ function endpointOf(
   return inspector;
 }
 
-function destinationOf(endpoint: string, authorization: Authorization): DestinationSent {
+type Certificate = DestinationSent['configuration']['client_certificate'];
+
+function destinationOf(
+  endpoint: string,
+  authorization: Authorization,
+  certificate: Certificate,
+): DestinationSent {
   const configuration = { webhook_endpoint: endpoint, webhook_authorization: authorization };
-  return { type: 'webhook', configuration };
+  if (certificate === undefined) return { type: 'webhook', configuration };
+  return { type: 'webhook', configuration: { ...configuration, client_certificate: certificate } };
+}
+
+/** Returns the certificate to send: `undefined` for the present one, null for none. */
+async function certificateOf(
+  { certificateFile, certificateKeyFile, removeCertificate }: DestinationOptions,
+  terminal: Terminal,
+): Promise<Certificate> {
+  requireBoth('--certificate-file', certificateFile, '--certificate-key-file', certificateKeyFile);
+  if (removeCertificate === true) {
+    if (certificateFile === undefined) return null;
+    throw usageError('Choose one of --certificate-file and --remove-certificate.');
+  }
+  if (certificateFile === undefined || certificateKeyFile === undefined) return undefined;
+  return {
+    certificate: await secretOption('--certificate-file', certificateFile, terminal),
+    private_key: await secretOption('--certificate-key-file', certificateKeyFile, terminal),
+  };
 }
 
 async function authorizationOf(

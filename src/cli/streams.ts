@@ -105,6 +105,7 @@ function addWriting(streams: Command, deps: CliDeps): void {
     );
   withDestinationOptions(withCommonOptions(streams.command('update <stream>')))
     .description('change the name, the event types, the destination or the delivery of a stream')
+    .option('--remove-certificate', 'show no client certificate any more')
     .option('--name <name>', 'new name')
     .option(
       '--events <types>',
@@ -122,6 +123,7 @@ function addWriting(streams: Command, deps: CliDeps): void {
         'leat streams update crm --events user.created,user.updated',
         'leat streams update crm --endpoint https://crm.example.com/new --bearer-file token.txt',
         `leat streams update crm --delivery '{"retry": "hours", "per_second": 20}'`,
+        'leat streams update crm --certificate-file client.pem --certificate-key-file client-key.pem',
       ),
     )
     .action((stream: string, options: StreamOptions) =>
@@ -290,6 +292,7 @@ function streamLines(stream: StreamShown, paint: Paint): string[] {
         detail === undefined ? authorization.method : `${authorization.method} (${detail})`,
       ],
       ['Delivery', stream.delivery && JSON.stringify(stream.delivery)],
+      ...certificateLines(stream),
       ['Created', shortTime(stream.created_at)],
       ['Updated', shortTime(stream.updated_at)],
     ],
@@ -297,6 +300,12 @@ function streamLines(stream: StreamShown, paint: Paint): string[] {
   );
   const status = stream.status === 'enabled' ? 'green' : 'yellow';
   return lines.map((line, index) => (index === 2 ? paint(status, line) : line));
+}
+
+function certificateLines({ destination }: StreamShown): [string, string][] {
+  const { client_certificate: certificate } = destination.configuration;
+  if (certificate === undefined) return [];
+  return [['Certificate', `expires ${shortTime(certificate.expires_at)}`]];
 }
 
 const columns: readonly Column<StreamShown>[] = [

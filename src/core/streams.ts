@@ -2,6 +2,7 @@ import type { Millis } from './clock.ts';
 import { sameTypes, typesNow, withTypes } from './subscription.ts';
 import type {
   Authorization,
+  ClientCertificate,
   ClientCredentials,
   DeliveryOptions,
   Destination,
@@ -30,7 +31,14 @@ export interface DestinationPatch {
   readonly type: 'webhook';
   readonly endpoint: string;
   readonly authorization: AuthorizationPatch;
+  /** `undefined` keeps the present one, null removes it. */
+  readonly clientCertificate?: ClientCertificatePatch | null | undefined;
 }
+
+/** A client certificate; a missing key stays as it is. */
+export type ClientCertificatePatch = Omit<ClientCertificate, 'privateKey'> & {
+  readonly privateKey?: string | undefined;
+};
 
 export type AuthorizationPatch =
   | { readonly method: 'basic'; readonly username: string; readonly password?: string | undefined }
@@ -60,7 +68,7 @@ export type PatchDecision =
   | { readonly after: Stream; readonly resume?: 'latest' | 'held' | undefined }
   | { readonly refused: 'too_many_failures' }
   /** The destination changes, so its secret has to be sent again. */
-  | { readonly refused: 'secret_missing' }
+  | { readonly refused: 'secret_missing' | 'key_missing' }
   /** The header of this name would be sent twice. */
   | { readonly refused: 'header_taken'; readonly header: string };
 
@@ -69,7 +77,7 @@ export function applyPatch(before: Stream, patch: StreamPatch, state: StreamStat
   const enables = before.status === 'disabled' && patch.status === 'enabled';
   if (enables && state.health.total >= state.totalLimit) return { refused: 'too_many_failures' };
   const destination = patchDestination(before.destination, patch.destination);
-  if (destination === undefined) return { refused: 'secret_missing' };
+  if ('refused' in destination) return destination;
   const delivery = patch.delivery === undefined ? before.delivery : (patch.delivery ?? undefined);
   const header = headerTaken(delivery, destination.authorization);
   if (header !== undefined) return { refused: 'header_taken', header };
@@ -152,16 +160,37 @@ function patchTypes(
   return withTypes(before.subscriptions, types, head);
 }
 
-/** Returns the new destination; `undefined` when its secret must be sent again and is missing. */
+/** Returns the new destination, or which secret must be sent again and is missing. */
 function patchDestination(
   before: Destination,
   patch: DestinationPatch | undefined,
-): Destination | undefined {
+): Destination | { readonly refused: 'secret_missing' | 'key_missing' } {
   if (patch === undefined) return before;
   const { type, endpoint } = patch;
   const present = endpoint === before.endpoint ? before.authorization : undefined;
   const authorization = withSecret(patch.authorization, present);
-  return authorization && { type, endpoint, authorization };
+  if (authorization === undefined) return { refused: 'secret_missing' };
+  const clientCertificate = withKey(patch.clientCertificate, before, endpoint);
+  if (clientCertificate === 'key_missing') return { refused: clientCertificate };
+  const rest = clientCertificate === undefined ? {} : { clientCertificate };
+  return { type, endpoint, authorization, ...rest };
+}
+
+/**
+ * Returns the certificate with its key: the one sent, else the present one if it and the endpoint are
+ * the same.
+ */
+function withKey(
+  sent: DestinationPatch['clientCertificate'],
+  before: Destination,
+  endpoint: string,
+): ClientCertificate | 'key_missing' | undefined {
+  if (sent === null) return undefined;
+  const present = before.clientCertificate;
+  if (sent?.privateKey !== undefined) return { ...sent, privateKey: sent.privateKey };
+  if (sent === undefined && present === undefined) return undefined;
+  const isSame = sent === undefined || sent.certificate === present?.certificate;
+  return isSame && present !== undefined && endpoint === before.endpoint ? present : 'key_missing';
 }
 
 /**
@@ -215,6 +244,9 @@ function differs(before: Stream, after: Stream): boolean {
 function sameDestination(one: Destination, other: Destination): boolean {
   if (one === other) return true;
   if (one.endpoint !== other.endpoint) return false;
+  const [certificate, otherOne] = [one.clientCertificate, other.clientCertificate];
+  if (certificate?.certificate !== otherOne?.certificate) return false;
+  if (certificate?.privateKey !== otherOne?.privateKey) return false;
   const sent = Object.entries(other.authorization);
   const present: Readonly<Record<string, string | undefined>> = { ...one.authorization };
   return (

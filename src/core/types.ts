@@ -90,6 +90,16 @@ export interface Destination {
   readonly type: 'webhook';
   readonly endpoint: string;
   readonly authorization: Authorization;
+  /** Shown to the endpoint in TLS; absent without one. */
+  readonly clientCertificate?: ClientCertificate | undefined;
+}
+
+/** A certificate of a client with its chain, in PEM. */
+export interface ClientCertificate {
+  readonly certificate: string;
+  readonly privateKey: string;
+  /** When the first certificate of the chain expires. */
+  readonly expiresAt: Millis;
 }
 
 export type Authorization =

@@ -1,10 +1,18 @@
+import { createHash } from 'node:crypto';
 import type { Millis } from '../core/clock.ts';
 import { deliveryBody } from '../core/envelope.ts';
 import { decodeSecret, sign, signedText, type WebhookKey } from '../core/sign.ts';
 import { needsWebhookKey } from '../core/streams.ts';
-import type { Authorization, DeliveredEvent, SigningSecret, Stream } from '../core/types.ts';
+import type {
+  Authorization,
+  ClientCertificate,
+  DeliveredEvent,
+  SigningSecret,
+  Stream,
+} from '../core/types.ts';
 import type { DeliverySettings } from './settings.ts';
 import { type TokenOwner, tokenOwnerOf } from './http/access-tokens.ts';
+import type { ClientIdentity } from './http/connect.ts';
 import { basicOf } from './http/token-endpoint.ts';
 import type { RequestNeeds, WebhookRequest } from './http/transport.ts';
 
@@ -56,6 +64,7 @@ export function requestTemplateOf(
     hasKey: needsWebhookKey(delivery),
     secrets: [...secrets, ...signingSecrets.map(({ secret }) => secret)],
     token,
+    identity: identityOf(tenant, destination.clientCertificate),
     stream: id,
     attributePrefix,
   };
@@ -124,8 +133,19 @@ function requestOf(
   const own = ['webhook-id', event.id, 'webhook-timestamp', `${seconds}`];
   const headers = [...template.headers, ...own, 'webhook-signature', signature];
   if (event.trace !== undefined) headers.push('traceparent', event.trace);
-  const { tenant, stream, origin, path, secretHeader, timeoutMs, token } = template;
-  return { tenant, stream, origin, path, secretHeader, timeoutMs, token, headers, body };
+  const { tenant, stream, origin, path, secretHeader, timeoutMs, token, identity } = template;
+  return {
+    tenant,
+    stream,
+    origin,
+    path,
+    secretHeader,
+    timeoutMs,
+    token,
+    identity,
+    headers,
+    body,
+  };
 }
 
 interface Credentials {
@@ -156,6 +176,16 @@ function credentialsOf(tenant: number, authorization: Authorization): Credential
   const { headerKey, headerValue } = authorization;
   const secrets = [headerValue, ...withoutScheme(headerValue)];
   return { header: [headerKey, headerText(headerValue)], secrets };
+}
+
+/** Returns the identity, which no other tenant shares: what it has shown belongs to a connection. */
+function identityOf(
+  tenant: number,
+  certificate: ClientCertificate | undefined,
+): ClientIdentity | undefined {
+  if (certificate === undefined) return undefined;
+  const named = JSON.stringify([tenant, certificate.certificate, certificate.privateKey]);
+  return { ...certificate, id: createHash('sha256').update(named).digest('base64url') };
 }
 
 /** Returns the credentials after a scheme (RFC 9110 section 11.4): a receiver may show them alone. */

@@ -138,12 +138,57 @@ const endpoint = Type.String({
   description: 'https URL that events are posted to, without user info and fragment',
 });
 
-const destination = <A extends TSchema>(authorization: A) =>
+const certificateText =
+  'Certificate of the client in PEM, followed by its intermediate certificates';
+const certificate = Type.String({ minLength: 1, maxLength: 32_768, description: certificateText });
+const privateKey = Type.String({
+  minLength: 1,
+  maxLength: 16_384,
+  writeOnly: true,
+  examples: ['a secret of yours'],
+  description: 'Private key of the certificate in PEM, not encrypted',
+});
+const certificateUse = 'Certificate that is shown to the endpoint in TLS; null for none';
+/** The shown one may be sent back. */
+const expiresAt = Type.Optional(
+  Type.String({ maxLength: 30, description: 'Read only: when the certificate expires; ignored' }),
+);
+
+const certificateSent = Type.Optional(
+  Type.Union(
+    [closed({ certificate, private_key: privateKey, expires_at: expiresAt }), Type.Null()],
+    { description: certificateUse },
+  ),
+);
+const certificatePatch = Type.Optional(
+  Type.Union(
+    [
+      closed({ certificate, private_key: Type.Optional(privateKey), expires_at: expiresAt }),
+      Type.Null(),
+    ],
+    { description: `${certificateUse}; absent for the present one` },
+  ),
+);
+const certificateShown = Type.Optional(
+  closed(
+    { certificate, expires_at: time },
+    { description: 'Without its key, which is never returned; absent for none' },
+  ),
+);
+
+const destination = <A extends TSchema, C extends TSchema>(
+  authorization: A,
+  clientCertificate: C,
+) =>
   closed(
     {
       type: Type.Literal('webhook', { description: 'Kind of destination: webhook' }),
       configuration: closed(
-        { webhook_endpoint: endpoint, webhook_authorization: authorization },
+        {
+          webhook_endpoint: endpoint,
+          webhook_authorization: authorization,
+          client_certificate: clientCertificate,
+        },
         { description: 'Where and how' },
       ),
     },
@@ -158,7 +203,7 @@ export const stream = component('EventStream', 'An event stream', {
   subscriptions: Type.Array(subscription, { description: subscriptionsText }),
   created_at: time,
   updated_at: time,
-  destination: destination(authorizationShown),
+  destination: destination(authorizationShown, certificateShown),
   delivery: Type.Optional(deliveryOptions),
 });
 
@@ -174,7 +219,7 @@ export const startFromText =
 
 /** Body of a create. */
 export const streamCreate = component('EventStreamCreate', 'A new event stream', {
-  destination: destination(authorizationSent),
+  destination: destination(authorizationSent, certificateSent),
   delivery: Type.Optional(deliveryOptions),
   name: Type.Optional(name),
   subscriptions: Type.Optional(
@@ -192,7 +237,7 @@ export const streamCreate = component('EventStreamCreate', 'A new event stream',
 
 /** Body of an update: any subset. */
 export const streamPatch = component('EventStreamPatch', 'Changes of an event stream', {
-  destination: Type.Optional(destination(authorizationPatch)),
+  destination: Type.Optional(destination(authorizationPatch, certificatePatch)),
   delivery: Type.Optional(
     Type.Union([deliveryOptions, Type.Null()], {
       description: 'Replaces all options of delivery; null removes them',
@@ -241,5 +286,7 @@ export const signingSecret = component(
 );
 
 export type StreamShown = Static<typeof stream>;
-export type DestinationSent = Static<ReturnType<typeof destination<typeof authorizationPatch>>>;
+export type DestinationSent = Static<
+  ReturnType<typeof destination<typeof authorizationPatch, typeof certificatePatch>>
+>;
 export type StreamPatchSent = Static<typeof streamPatch>;

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { trusted } from '../helpers/certificates.ts';
 import { publish, type StreamBody } from '../helpers/api-client.ts';
 import { createStreamNamed, openLoggedInShell, openServer } from './shell.ts';
 
@@ -71,6 +72,17 @@ describe('leat streams', { concurrency: 2 }, () => {
       client_id: 'leat',
       scope: 'a b',
     });
+    await writeFile(join(shell.home, 'cert.pem'), trusted.cert);
+    await writeFile(join(shell.home, 'key.pem'), trusted.key);
+    const files = ['--certificate-file', 'cert.pem', '--certificate-key-file', 'key.pem'];
+    const certified = await create('--bearer-file', 'secret', ...files);
+    const { id, destination } = JSON.parse(certified.stdout) as StreamBody;
+    assert.deepEqual(Object.keys(destination.configuration).at(-1), 'client_certificate');
+    const seen = await shell.leat(['streams', 'show', id]);
+    assert.match(seen.stdout, /Certificate +expires 2126-10-28/);
+    const removed = await shell.leat(['streams', 'update', id, '--remove-certificate', '--json']);
+    assert.equal(removed.code, 0, removed.stderr);
+    assert.doesNotMatch(removed.stdout, /client_certificate/);
     const piped = await shell.leat(
       ['streams', 'create', '--endpoint', 'https://example.com/', '--bearer-file', '-'],
       { input: 'from-stdin' },
@@ -89,6 +101,7 @@ describe('leat streams', { concurrency: 2 }, () => {
       [client, /--token-endpoint is missing: access tokens need/],
       [[...endpoint, ...client.slice(0, 2)], /--oauth-secret-file is missing/],
       [['--oauth-audience', 'a'], /--token-endpoint is missing/],
+      [['--bearer-file', 'secret', ...files.slice(0, 2)], /--certificate-file needs --cert/],
       [['--bearer-file', 'missing'], /--bearer-file: missing cannot be read \(ENOENT\)/],
     ];
     for (const [words, message] of wrong) {

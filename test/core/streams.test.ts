@@ -145,6 +145,46 @@ describe('applyPatch', () => {
   }
 });
 
+describe('a client certificate', () => {
+  const clientCertificate = { certificate: 'c', privateKey: 'k', expiresAt: 9 };
+  const stream = { ...before, destination: { ...before.destination, clientCertificate } };
+  const { type, endpoint, authorization } = before.destination;
+  const withCertificate = (sent: object | null | undefined, to = endpoint) =>
+    applyPatch(
+      stream,
+      { destination: { type, endpoint: to, authorization, clientCertificate: sent as never } },
+      state,
+    );
+  const refused = { refused: 'key_missing' };
+
+  test('a client certificate stays with its key when it is absent or equal', () => {
+    assert.deepEqual(withCertificate(undefined), { after: stream });
+    assert.deepEqual(withCertificate({ certificate: 'c', expiresAt: 9 }), { after: stream });
+    assert.deepEqual(withCertificate(clientCertificate), { after: stream });
+  });
+
+  test('a client certificate needs its key again when it or the endpoint changes', () => {
+    assert.deepEqual(withCertificate({ certificate: 'd', expiresAt: 9 }), refused);
+    const other = 'https://other.example.net/';
+    assert.deepEqual(withCertificate(undefined, other), refused);
+    assert.deepEqual(withCertificate({ certificate: 'c', expiresAt: 9 }, other), refused);
+    const decision = withCertificate(clientCertificate, other);
+    // The authorization has its secret again, so that only the key can be missing.
+    assert.ok('after' in decision);
+    assert.deepEqual(decision.after.destination.clientCertificate, clientCertificate);
+  });
+
+  test('a client certificate is replaced by another pair, and removed by null', () => {
+    const renewed = { certificate: 'c', privateKey: 'l', expiresAt: 9 };
+    const decision = withCertificate(renewed);
+    assert.ok('after' in decision);
+    assert.deepEqual(decision.after.destination.clientCertificate, renewed);
+    const removed = withCertificate(null);
+    assert.ok('after' in removed && removed.after !== stream);
+    assert.equal('clientCertificate' in removed.after.destination, false);
+  });
+});
+
 describe('rotateSecret', () => {
   const dayMs = 86_400_000;
   const second = { secret: 'whsec_2', now, force: false };

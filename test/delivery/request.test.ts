@@ -90,6 +90,31 @@ describe('prepareRequest', () => {
     assert.equal(request.token?.tenant, 1);
   });
 
+  test('the identity of a template differs by tenant, certificate and key', () => {
+    const stream = streamOf();
+    const identityOf = (certificate: string, privateKey: string, tenant = 1) =>
+      requestTemplateOf(
+        {
+          ...stream,
+          tenant,
+          destination: {
+            ...stream.destination,
+            clientCertificate: { certificate, privateKey, expiresAt: 9 },
+          },
+        },
+        settings,
+      ).identity;
+    const ids = [
+      identityOf('a', 'b'),
+      identityOf('a', 'c'),
+      identityOf('d', 'b'),
+      identityOf('a', 'b', 2),
+    ].map((identity) => identity?.id);
+    assert.equal(new Set(ids).size, 4);
+    assert.equal(identityOf('a', 'b')?.id, ids[0]);
+    assert.equal(requestTemplateOf(stream, settings).identity, undefined);
+  });
+
   test('the body is the envelope with the id of the stream', () => {
     const { body } = prepareRequest(requestTemplateOf(streamOf(), settings), event, now);
     assert.equal(body, '{"id":"evt_1","svcstream":"est_1"}');

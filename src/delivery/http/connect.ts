@@ -1,5 +1,6 @@
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
+import type { Millis } from '../../core/clock.ts';
 import { literalAddress } from '../../core/address.ts';
 import { BlockedAddress, guardLookup, type EgressRule } from './egress.ts';
 
@@ -10,6 +11,18 @@ export interface ConnectTarget {
   /** Empty for the port of the protocol. */
   readonly port: string;
   readonly protocol: string;
+  /** Shown to the server when it asks for a certificate; not used without TLS. */
+  readonly identity?: ClientIdentity | undefined;
+}
+
+/** The certificate of a stream. */
+export interface ClientIdentity {
+  /** Differs for different certificates, keys and tenants. */
+  readonly id: string;
+  /** PEM with the chain. */
+  readonly certificate: string;
+  readonly privateKey: string;
+  readonly expiresAt: Millis;
 }
 
 /** Called once, when the connection is ready or has failed. */
@@ -40,7 +53,7 @@ export interface ConnectDeps {
  * @throws {BlockedAddress} at once for a literal address that is blocked
  */
 export function createConnect({ egress, tls }: ConnectDeps): Connect {
-  return ({ hostname, port, protocol }, lookup, connected) => {
+  return ({ hostname, port, protocol, identity }, lookup, connected) => {
     requireAllowed(literalAddress(hostname), egress);
     const isSecure = protocol === 'https:';
     const host = {
@@ -49,7 +62,7 @@ export function createConnect({ egress, tls }: ConnectDeps): Connect {
       lookup: guardLookup(lookup, egress),
     };
     const socket = isSecure
-      ? connectTls({ ...host, ...nameOf(hostname), ...secure, ca: tls?.ca })
+      ? connectTls({ ...host, ...nameOf(hostname), ...secure, ...pairOf(identity), ca: tls?.ca })
       : connectTcp(host);
     let isReported = false;
     const report: Connected = (...args) => {
@@ -70,6 +83,10 @@ export function createConnect({ egress, tls }: ConnectDeps): Connect {
     });
     return socket;
   };
+}
+
+function pairOf(identity: ClientIdentity | undefined): { cert?: string; key?: string } {
+  return identity === undefined ? {} : { cert: identity.certificate, key: identity.privateKey };
 }
 
 function requireAllowed(address: string | undefined, egress: EgressRule): void {

@@ -1,66 +1,67 @@
 /** A connection that is being made, in use, or idle. */
 export interface Connection {
-  readonly origin: string;
+  /** Names what it may be used for: its origin, and the identity that it has shown there. */
+  readonly route: string;
   /** Closes it at once, in any state; resolves when its socket is closed. */
   end(): Promise<void>;
 }
 
-/** The connections of all origins, each used by one request at a time. */
-export interface ConnectionPool<L extends Connection> {
-  /** Returns the idle connection of the origin that was used last, or a new one. */
-  take(origin: string): L;
+/** The connections of all routes, each used by one request at a time. */
+export interface ConnectionPool<L extends Connection, R = void> {
+  /** Returns the idle connection of the route that was used last, or a new one for the request. */
+  take(route: string, request: R): L;
   /** Returns whether {@link take} would return an idle one. */
-  hasIdle(origin: string): boolean;
+  hasIdle(route: string): boolean;
   /** Returns a connection for the next request, unless it was dropped. */
   release(connection: L): void;
   /** Ends a connection. */
   drop(connection: L): void;
   /** Returns how many there are. */
-  count(): { readonly origins: number; readonly connections: number; readonly idle: number };
+  count(): { readonly routes: number; readonly connections: number; readonly idle: number };
   /** Ends all of them. */
   close(): Promise<void>;
 }
 
-export interface ConnectionPoolDeps<L extends Connection> {
-  readonly open: (origin: string) => L;
+export interface ConnectionPoolDeps<L extends Connection, R = void> {
+  readonly open: (route: string, request: R) => L;
   /**
-   * Idle connections over all origins; more are ended, those of the origins known longest first.
+   * Idle connections over all routes; more are ended, those of the routes known longest first.
    */
   readonly idleMax: number;
 }
 
 /**
- * Creates the pool. An origin has as many connections as requests at once, which the slots of the
- * dispatcher bound. An origin without connections is removed.
+ * Creates the pool. A route has as many connections as requests at once, which the slots of the
+ * dispatcher bound. A route without connections is removed.
  */
-export function createConnectionPool<L extends Connection>({
+export function createConnectionPool<L extends Connection, R = void>({
   open,
   idleMax,
-}: ConnectionPoolDeps<L>): ConnectionPool<L> {
-  const origins = new Map<string, Origin<L>>();
+}: ConnectionPoolDeps<L, R>): ConnectionPool<L, R> {
+  const routes = new Map<string, Route<L>>();
   let idleCount = 0;
 
-  const originOf = (name: string): Origin<L> => {
-    const known = origins.get(name);
+  const routeOf = (name: string): Route<L> => {
+    const known = routes.get(name);
     if (known !== undefined) return known;
-    const origin: Origin<L> = { connections: new Set(), idle: [] };
-    origins.set(name, origin);
-    return origin;
+    const route: Route<L> = { connections: new Set(), idle: [] };
+    routes.set(name, route);
+    return route;
   };
   const drop = (connection: L): Promise<void> => {
-    const origin = origins.get(connection.origin);
-    if (origin?.connections.delete(connection) === true) {
-      const at = origin.idle.indexOf(connection);
+    const route = routes.get(connection.route);
+    if (route?.connections.delete(connection) === true) {
+      const at = route.idle.indexOf(connection);
       if (at >= 0) {
-        origin.idle.splice(at, 1);
+        route.idle.splice(at, 1);
         idleCount--;
       }
-      if (origin.connections.size === 0) origins.delete(connection.origin);
+      if (route.connections.size === 0) routes.delete(connection.route);
     }
     return connection.end();
   };
   const dropOneIdle = (): void => {
-    for (const { idle } of origins.values()) {
+    for (const { idle } of routes.values()) {
       const [longestIdle] = idle;
       if (longestIdle === undefined) continue;
       void drop(longestIdle);
@@ -68,38 +69,38 @@ export function createConnectionPool<L extends Connection>({
     }
   };
   return {
-    take: (name) => {
-      const idle = origins.get(name)?.idle.pop();
+    take: (name, request) => {
+      const idle = routes.get(name)?.idle.pop();
       if (idle !== undefined) {
         idleCount--;
         return idle;
       }
-      const connection = open(name);
-      originOf(name).connections.add(connection);
+      const connection = open(name, request);
+      routeOf(name).connections.add(connection);
       return connection;
     },
-    hasIdle: (name) => (origins.get(name)?.idle.length ?? 0) > 0,
+    hasIdle: (name) => (routes.get(name)?.idle.length ?? 0) > 0,
     release: (connection) => {
-      const origin = origins.get(connection.origin);
-      if (origin?.connections.has(connection) !== true) return;
-      origin.idle.push(connection);
+      const route = routes.get(connection.route);
+      if (route?.connections.has(connection) !== true) return;
+      route.idle.push(connection);
       idleCount++;
       if (idleCount > idleMax) dropOneIdle();
     },
     drop: (connection) => void drop(connection),
     count: () => {
-      const all = [...origins.values()];
-      const connections = all.reduce((sum, origin) => sum + origin.connections.size, 0);
-      return { origins: origins.size, connections, idle: idleCount };
+      const all = [...routes.values()];
+      const connections = all.reduce((sum, route) => sum + route.connections.size, 0);
+      return { routes: routes.size, connections, idle: idleCount };
     },
     close: async () => {
-      const connections = [...origins.values()].flatMap((origin) => [...origin.connections]);
+      const connections = [...routes.values()].flatMap((route) => [...route.connections]);
       await Promise.all(connections.map(drop));
     },
   };
 }
 
-interface Origin<L> {
+interface Route<L> {
   readonly connections: Set<L>;
   /** Used from the end, so that surplus connections stay idle and are closed. */
   readonly idle: L[];

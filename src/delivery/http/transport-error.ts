@@ -13,6 +13,11 @@ export class InvalidResponse extends Error {
   override readonly name = 'InvalidResponse';
 }
 
+/** The client certificate of a stream has expired; nothing is sent then. */
+export class CertificateExpired extends Error {
+  override readonly name = 'CertificateExpired';
+}
+
 /**
  * Classifies an error of a socket, of TLS or of undici by docs/http-api.md#attempt-errors. The
  * detail is an error code or a text of ours: messages of errors may quote the receiver.
@@ -26,6 +31,7 @@ export function classifyTransportError(
   }
   const code = codeOf(error);
   if (error instanceof LookupFailed) return errorOf('dns', shown(code));
+  if (error instanceof CertificateExpired) return errorOf('tls', 'client certificate expired');
   if (error instanceof InvalidResponse) return errorOf('protocol', error.message);
   const reason = parserReasonOf(error);
   if (reason === 'Invalid EOF state') return errorOf('reset', closedEarly);

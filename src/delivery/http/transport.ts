@@ -4,10 +4,17 @@ import type { Clock } from '../../core/clock.ts';
 import { isInspectorOrigin } from '../../core/inspector.ts';
 import type { AttemptResult } from '../../core/retry.ts';
 import type { TokenOwner } from './access-tokens.ts';
-import { createConnect, type Connect, type Connected, type ConnectTarget } from './connect.ts';
+import {
+  type ClientIdentity,
+  createConnect,
+  type Connect,
+  type Connected,
+  type ConnectTarget,
+} from './connect.ts';
 import { Timeouts } from './deadlines.ts';
 import type { EgressRule } from './egress.ts';
 import { Exchange, type ExchangeConnection } from './exchange.ts';
+import { CertificateExpired } from './transport-error.ts';
 import { createConnectionPool, type Connection, type ConnectionPool } from './connection-pool.ts';
 import type { Inspector } from './inspector.ts';
 import { giveAddresses } from './lookup-function.ts';
@@ -17,6 +24,8 @@ import { type NameResult, type NameLookups, timedOut } from './name-lookups.ts';
 export interface RequestNeeds {
   /** Whose access tokens authorize them. */
   readonly token?: TokenOwner | undefined;
+  /** Shown to the receiver in TLS; connections are shared only where it is the same. */
+  readonly identity?: ClientIdentity | undefined;
 }
 
 /** The request of a webhook. */
@@ -78,8 +87,8 @@ export interface Transport {
 
 /** A transport over HTTP with persistent connections. */
 export interface HttpTransport extends Transport {
-  /** Returns the number of origins, connections and idle connections. */
-  count(): { readonly origins: number; readonly connections: number; readonly idle: number };
+  /** Returns the number of routes, connections and idle connections. */
+  count(): { readonly routes: number; readonly connections: number; readonly idle: number };
 }
 
 export interface TransportDeps {
@@ -140,19 +149,19 @@ export function createTransport(deps: TransportDeps): HttpTransport {
     exchange?.pause();
     names.find(tenant, name, { first: true, begun, ended: endOnce });
   };
-  const connections: ConnectionPool<HttpConnection> = createConnectionPool({
-    open: (origin) => openConnection(origin, { connect, lookup, connections }),
+  const connections: ConnectionPool<HttpConnection, WebhookRequest> = createConnectionPool({
+    open: (route, request) => openConnection(route, request, { connect, lookup, connections }),
     idleMax: deps.idleConnectionsMax ?? idleConnectionsMax,
   });
   let isClosed = false;
   return {
-    prepare: (tenant, origin) => {
-      if (connections.hasIdle(origin) || isInspectorOrigin(origin)) return true;
+    prepare: (tenant, origin, needs) => {
+      if (connections.hasIdle(routeOf(origin, needs)) || isInspectorOrigin(origin)) return true;
       const name = hostOf(origin);
       return isIP(name) === 0 ? names.prepare(tenant, name) : true;
     },
-    isReady: (origin) => {
-      if (connections.hasIdle(origin) || isInspectorOrigin(origin)) return true;
+    isReady: (origin, needs) => {
+      if (connections.hasIdle(routeOf(origin, needs)) || isInspectorOrigin(origin)) return true;
       const name = hostOf(origin);
       return isIP(name) !== 0 || names.isReady(name);
     },
@@ -162,7 +171,9 @@ export function createTransport(deps: TransportDeps): HttpTransport {
       const exchange = new Exchange({ bodyBytesMax, textBytesMax, deadlines });
       deadlines.add(exchange);
       if (isClosed) exchange.cancel();
-      else if (isInspectorOrigin(request.origin)) inspector.post(request, exchange, timeoutMs);
+      else if (hasExpired(request, clock)) {
+        exchange.onResponseError(undefined, new CertificateExpired());
+      } else if (isInspectorOrigin(request.origin)) inspector.post(request, exchange, timeoutMs);
       else send(request, exchange, connections);
       return exchange;
     },
@@ -194,6 +205,16 @@ type Lookup = (
  */
 const lookupWaitMaxMs = 2000;
 
+/** Returns the route of requests to an origin: those with an identity have connections of their own. */
+function routeOf(origin: string, needs: RequestNeeds | undefined): string {
+  const identity = needs?.identity;
+  return identity === undefined ? origin : `${origin} ${identity.id}`;
+}
+
+function hasExpired({ identity }: RequestNeeds, clock: Pick<Clock, 'now'>): boolean {
+  return identity !== undefined && identity.expiresAt <= clock.now();
+}
+
 /** Returns the host of `scheme://host[:port]`, without the brackets of an IPv6 address. */
 function hostOf(origin: string): string {
   const start = origin.indexOf('//') + 2;
@@ -217,10 +238,10 @@ const headerBytesMax = 16_384;
 function send(
   request: WebhookRequest,
   exchange: Exchange,
-  connections: ConnectionPool<HttpConnection>,
+  connections: ConnectionPool<HttpConnection, WebhookRequest>,
 ): void {
   try {
-    const connection = connections.take(request.origin);
+    const connection = connections.take(routeOf(request.origin, request), request);
     connection.exchange = exchange;
     connection.tenant = request.tenant;
     exchange.connection = connection;
@@ -253,7 +274,8 @@ interface HttpConnection extends Connection, ExchangeConnection {
 }
 
 function openConnection(
-  origin: string,
+  route: string,
+  { origin, identity }: WebhookRequest,
   {
     connect,
     lookup,
@@ -261,7 +283,7 @@ function openConnection(
   }: {
     readonly connect: Connect;
     readonly lookup: Lookup;
-    readonly connections: ConnectionPool<HttpConnection>;
+    readonly connections: ConnectionPool<HttpConnection, WebhookRequest>;
   },
 ): HttpConnection {
   let socket: Socket | undefined;
@@ -272,7 +294,7 @@ function openConnection(
   const client = new Client(origin, {
     connect: (target: ConnectTarget, connected: Connected) => {
       connection.phase = 'connecting';
-      socket = connect(target, lookupFunction, connected);
+      socket = connect({ ...target, identity }, lookupFunction, connected);
       // First, because the next listener may send the request.
       socket.prependOnceListener('connect', () => (connection.phase = 'securing'));
       socket.on('readable', () => connection.exchange?.countWire(socket?.bytesRead ?? 0));
@@ -286,7 +308,7 @@ function openConnection(
     bodyTimeout: 0,
   });
   const connection: HttpConnection = {
-    origin,
+    route,
     client,
     phase: 'connecting',
     exchange: undefined,

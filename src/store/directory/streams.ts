@@ -139,7 +139,11 @@ const deliveryVersion = 19;
 
 /** Returns whether programs before {@link deliveryVersion} would not deliver as the stream says. */
 function isNewer({ delivery, destination }: Pick<Stream, 'delivery' | 'destination'>): boolean {
-  return delivery !== undefined || destination.authorization.method === 'oauth2_client_credentials';
+  return (
+    delivery !== undefined ||
+    destination.authorization.method === 'oauth2_client_credentials' ||
+    destination.clientCertificate !== undefined
+  );
 }
 
 function* create(

@@ -19,7 +19,7 @@ function setUp(idleMax = 100): {
   const opened: NumberedLine[] = [];
   const open = (origin: string): NumberedLine => {
     const line: NumberedLine = {
-      origin,
+      route: origin,
       number: opened.length,
       isEnded: false,
       end: async () => {
@@ -44,14 +44,14 @@ describe('connections', () => {
     assert.equal(connections.take('x').number, 2);
   });
 
-  test('a connection serves one origin', () => {
+  test('a connection serves one route', () => {
     const { connections } = setUp();
     connections.release(connections.take('x'));
     assert.equal(connections.take('y').number, 1);
-    assert.deepEqual(connections.count(), { origins: 2, connections: 2, idle: 1 });
+    assert.deepEqual(connections.count(), { routes: 2, connections: 2, idle: 1 });
   });
 
-  test('a dropped connection is ended and not used again, and its origin is removed', () => {
+  test('a dropped connection is ended and not used again, and its route is removed', () => {
     const { connections } = setUp();
     const [used, idle] = [connections.take('x'), connections.take('x')];
     connections.release(idle);
@@ -59,14 +59,14 @@ describe('connections', () => {
     connections.drop(idle);
     connections.release(idle);
     assert.ok(idle.isEnded);
-    assert.deepEqual(connections.count(), { origins: 1, connections: 1, idle: 0 });
+    assert.deepEqual(connections.count(), { routes: 1, connections: 1, idle: 0 });
     connections.drop(used);
     connections.release(used);
-    assert.deepEqual(connections.count(), { origins: 0, connections: 0, idle: 0 });
+    assert.deepEqual(connections.count(), { routes: 0, connections: 0, idle: 0 });
     assert.equal(connections.take('x').number, 2);
   });
 
-  test('idle connections above the maximum are ended, those of old origins first', () => {
+  test('idle connections above the maximum are ended, those of old routes first', () => {
     const { connections, opened } = setUp(2);
     const taken = ['a', 'b', 'c', 'd'].map((origin) => connections.take(origin));
     for (const line of taken) connections.release(line);
@@ -74,7 +74,7 @@ describe('connections', () => {
       opened.map(({ isEnded }) => isEnded),
       [true, true, false, false],
     );
-    assert.deepEqual(connections.count(), { origins: 2, connections: 2, idle: 2 });
+    assert.deepEqual(connections.count(), { routes: 2, connections: 2, idle: 2 });
   });
 
   test('connections in use are not ended in place of idle ones', () => {
@@ -95,7 +95,7 @@ describe('connections', () => {
     };
     const connections = createConnectionPool<NumberedLine>({ open, idleMax: 1 });
     assert.throws(() => connections.take('nonsense'), TypeError);
-    assert.deepEqual(connections.count(), { origins: 0, connections: 0, idle: 0 });
+    assert.deepEqual(connections.count(), { routes: 0, connections: 0, idle: 0 });
   });
 
   test('close ends all connections', async () => {
@@ -105,7 +105,7 @@ describe('connections', () => {
     connections.take('y');
     await connections.close();
     assert.ok(opened.length === 2 && opened.every(({ isEnded }) => isEnded));
-    assert.deepEqual(connections.count(), { origins: 0, connections: 0, idle: 0 });
+    assert.deepEqual(connections.count(), { routes: 0, connections: 0, idle: 0 });
   });
 
   test('connections are counted correctly after any use, and none is used twice at a time', () => {
@@ -124,18 +124,18 @@ describe('connections', () => {
           for (const { kind, origin, index } of acts) {
             if (kind === 'take') {
               const line = connections.take(origin);
-              assert.ok(!held.includes(line) && !line.isEnded && line.origin === origin);
+              assert.ok(!held.includes(line) && !line.isEnded && line.route === origin);
               held.push(line);
             } else {
               const [line] = held.splice(index, 1);
               if (line !== undefined) connections[kind === 'drop' ? 'drop' : 'release'](line);
             }
             const alive = opened.filter(({ isEnded }) => !isEnded);
-            const { origins, connections: count, idle } = connections.count();
+            const { routes, connections: count, idle } = connections.count();
             assert.equal(count, alive.length);
             assert.equal(idle, alive.length - held.length);
             assert.ok(idle <= idleMax);
-            assert.equal(origins, new Set(alive.map((line) => line.origin)).size);
+            assert.equal(routes, new Set(alive.map((line) => line.route)).size);
           }
         },
       ),

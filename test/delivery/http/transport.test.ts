@@ -96,7 +96,7 @@ describe('connections', () => {
     }
     assert.equal(receiver.connections, 20);
     assert.equal(receiver.requests.length, 105);
-    assert.deepEqual(transport.count(), { origins: 1, connections: 20, idle: 20 });
+    assert.deepEqual(transport.count(), { routes: 1, connections: 20, idle: 20 });
   });
 
   test('a connection carries one request at a time', async (t) => {
@@ -117,7 +117,7 @@ describe('connections', () => {
     }
     assert.equal(receiver.connections, 10);
     await waitFor('no connection to be left', () => transport.count().connections === 0);
-    assert.equal(transport.count().origins, 0);
+    assert.equal(transport.count().routes, 0);
   });
 
   test('an idle connection that the receiver closed costs no attempt', async (t) => {
@@ -147,7 +147,7 @@ describe('connections', () => {
     assert.equal(receiver.connections, 2);
   });
 
-  test('closed connections of 2,000 origins leave nothing behind', async (t) => {
+  test('closed connections of 2,000 routes leave nothing behind', async (t) => {
     const receiver = await receiverOf(t, { host: '0.0.0.0' });
     const { send, transport } = createSender(t, { idleConnectionsMax: 50 });
     const originOf = (n: number): string =>
@@ -155,12 +155,12 @@ describe('connections', () => {
     for (let first = 0; first < 2000; first += 50) {
       const posts = Array.from({ length: 50 }, (_, n) => send(originOf(first + n)));
       assert.ok((await Promise.all(posts)).every(({ kind }) => kind === 'response'));
-      const { origins, idle } = transport.count();
-      assert.ok(idle <= 50 && origins <= 50, `${idle} idle connections of ${origins} origins`);
+      const { routes, idle } = transport.count();
+      assert.ok(idle <= 50 && routes <= 50, `${idle} idle connections of ${routes} routes`);
     }
     assert.equal(receiver.requests.length, 2000);
     await transport.close();
-    assert.deepEqual(transport.count(), { origins: 0, connections: 0, idle: 0 });
+    assert.deepEqual(transport.count(), { routes: 0, connections: 0, idle: 0 });
     await waitFor('the connections to be closed', () => receiver.open === 0);
   });
 });
@@ -229,7 +229,7 @@ describe('the time of an attempt', () => {
     const results = [1, 2, 3].map((n) => send(`http://n${n}.example:${receiver.port}`));
     await clock.advance(timeoutMs);
     assert.deepEqual(await Promise.all(results), [timedOut, timedOut, timedOut]);
-    assert.deepEqual(transport.count(), { origins: 0, connections: 0, idle: 0 });
+    assert.deepEqual(transport.count(), { routes: 0, connections: 0, idle: 0 });
   });
 });
 
@@ -297,7 +297,7 @@ describe('closing', () => {
     await waitFor('the connections to be closed', () => receiver.open === 0);
     assert.deepEqual(await send(receiver.origin), cancelled);
     assert.equal(clock.pending, 0);
-    assert.deepEqual(transport.count(), { origins: 0, connections: 0, idle: 0 });
+    assert.deepEqual(transport.count(), { routes: 0, connections: 0, idle: 0 });
     await transport.close();
   });
 });
