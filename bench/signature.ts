@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import type { Bench } from './bench.ts';
 import { startReceiver } from './child.ts';
 import { drainEvents, drainOnce } from './drain.ts';
@@ -15,7 +16,9 @@ export const signature: Bench = {
       drainOnce(receiver, { events, progress, delivery: { signature: scheme } });
     try {
       const rounds = await alternate(options.rounds, drain('v1a'), drain('v1'), progress);
-      return [rateFigure('signature', rounds, { least: 0.9, goal: 1 })];
+      // A signature takes 45 µs of another core. Two cores are busy with Leat and the receiver.
+      const limit = availableParallelism() < 4 ? undefined : { least: 0.9, goal: 1 };
+      return [rateFigure('signature', rounds, limit)];
     } finally {
       await receiver.end();
     }
