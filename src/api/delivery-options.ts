@@ -1,4 +1,5 @@
 import { isReservedHeader } from './destination.ts';
+import { filterOf } from './filter.ts';
 import { badBody, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
 import type { DeliveryOptions, RetryOption } from '../core/types.ts';
@@ -29,10 +30,26 @@ export function deliveryOptionsOf(
   return Object.keys(options).length === 0 ? undefined : options;
 }
 
-/** Returns the options for a response. */
-export function showDeliveryOptions(options: DeliveryOptions): DeliveryOptionsSent {
-  const { retry, perSecond, headers, concurrency, timeoutMs, signature } = options;
+/**
+ * Returns the filter as JSON text: null where the options have none, `undefined` where they are not
+ * sent. Throws 400.
+ */
+export function filterTextOf(
+  sent: DeliveryOptionsSent | null | undefined,
+): string | null | undefined {
+  if (sent === undefined) return undefined;
+  return sent?.filter === undefined ? null : filterOf(sent.filter, 'delivery.filter').json;
+}
+
+/** Returns the options and the filter for a response; `undefined` where nothing is set. */
+export function showDelivery(
+  options: DeliveryOptions | undefined,
+  filter: string | undefined,
+): DeliveryOptionsSent | undefined {
+  if (options === undefined && filter === undefined) return undefined;
+  const { retry, perSecond, headers, concurrency, timeoutMs, signature } = options ?? {};
   return {
+    ...(filter === undefined ? {} : { filter: JSON.parse(filter) as object }),
     ...(retry === undefined ? {} : { retry: showRetry(retry) }),
     ...(perSecond === undefined ? {} : { per_second: perSecond }),
     ...(headers === undefined ? {} : { headers }),

@@ -10,6 +10,7 @@ import { clientOperations } from './clients.ts';
 import { deliveryOperations } from './deliveries.ts';
 import type { EventBodies } from './event-bodies.ts';
 import { eventOperations } from './events.ts';
+import { filterTestOperations } from './filter-test.ts';
 import { grantOperations } from './grants.ts';
 import type { Operation } from './operation.ts';
 import { pullOperations } from './pull.ts';
@@ -45,6 +46,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...signingSecretOperations(deps),
     ...testOperations(deps),
     ...receivedOperations(deps),
+    ...filterTestOperations(deps),
     ...statsOperations(deps),
     ...deliveryOperations(deps),
     ...replayOperations(deps),

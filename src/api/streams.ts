@@ -2,6 +2,7 @@ import { webhookKeys } from '../auth/key-use.ts';
 import { createFirstKey } from '../auth/keys.ts';
 import type { Clock, Millis, RandomBytes } from '../core/clock.ts';
 import { formatTime, parseTime } from '../core/date.ts';
+import { filtersMax } from '../core/filter.ts';
 import { makeId } from '../core/ids.ts';
 import { parseOffset } from '../core/offset.ts';
 import { mapInSlices } from '../core/slices.ts';
@@ -14,7 +15,7 @@ import {
   type StreamState,
   withSecret,
 } from '../core/streams.ts';
-import { typesNow } from '../core/subscription.ts';
+import { selectionNow } from '../core/subscription.ts';
 import type { DeliveryOptions, Destination, Offset, Stream } from '../core/types.ts';
 import { compile, streamId, streamParams } from '../schemas/schema.ts';
 import {
@@ -29,7 +30,7 @@ import {
   type StreamShown,
 } from '../schemas/streams.ts';
 import type { Store } from '../store/port/store.ts';
-import { deliveryOptionsOf, showDeliveryOptions } from './delivery-options.ts';
+import { deliveryOptionsOf, filterTextOf, showDelivery } from './delivery-options.ts';
 import { destinationOf, keyMissing, secretField, showDestination } from './destination.ts';
 import type { Log } from '../core/log.ts';
 import { type OperationResponse, type Call, type Operation, operation } from './operation.ts';
@@ -125,6 +126,7 @@ function createStream(deps: StreamDeps): Operation {
           name: body.name ?? id,
           status: body.status ?? 'enabled',
           types: typesOf(body.subscriptions) ?? [],
+          filter: filterTextOf(body.delivery) ?? undefined,
           cursor,
           destination,
           delivery,
@@ -262,15 +264,17 @@ function deleteStream(deps: StreamDeps): Operation {
 }
 
 function showStream(shown: Stream): StreamShown {
+  const { types, filter } = selectionNow(shown.subscriptions);
+  const delivery = showDelivery(shown.delivery, filter);
   return {
     id: shown.id,
     status: shown.status,
     name: shown.name,
-    subscriptions: typesNow(shown.subscriptions).map((type) => ({ event_type: type })),
+    subscriptions: types.map((type) => ({ event_type: type })),
     created_at: formatTime(shown.createdAt),
     updated_at: formatTime(shown.updatedAt),
     destination: showDestination(shown.destination),
-    ...(shown.delivery === undefined ? {} : { delivery: showDeliveryOptions(shown.delivery) }),
+    ...(delivery === undefined ? {} : { delivery }),
   };
 }
 
@@ -310,7 +314,9 @@ function patchOf(
   const destination =
     sent.destination && destinationOf(sent.destination, { id, isNew: false }, settings, now);
   const delivery = sent.delivery && (deliveryOptionsOf(sent.delivery, settings) ?? null);
-  return { name, status, resume, destination, delivery, types: typesOf(sent.subscriptions) };
+  const filter = filterTextOf(sent.delivery);
+  const types = typesOf(sent.subscriptions);
+  return { name, status, resume, destination, delivery, types, filter };
 }
 
 function typesOf(
@@ -333,6 +339,11 @@ const conflicts = {
     conflict(
       'Nodes of an older version are running, which would not deliver as this event stream says. Update all nodes, then repeat the request.',
       'older_nodes',
+    ),
+  too_many_filters: () =>
+    conflict(
+      `The tenant has ${filtersMax} event streams with a filter. Remove the filter of another one, or subscribe to fewer types instead.`,
+      'too_many_filters',
     ),
   name_taken: () => conflict('Event stream name already in use.', 'stream_name_in_use'),
   too_many: () =>

@@ -17,6 +17,8 @@ import {
   valueDepthMax,
 } from './filter-values.ts';
 
+/** Streams with a filter, of a tenant. */
+export const filtersMax = 1000;
 /** Bytes of a filter as JSON. */
 const filterBytesMax = 16_384;
 /** Comparisons of a filter. */

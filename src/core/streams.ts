@@ -1,5 +1,5 @@
 import type { Millis } from './clock.ts';
-import { sameTypes, typesNow, withTypes } from './subscription.ts';
+import { sameSelection, selectionNow, withSelection } from './subscription.ts';
 import type {
   Authorization,
   ClientCertificate,
@@ -8,6 +8,7 @@ import type {
   Destination,
   Health,
   Offset,
+  Selection,
   SigningSecret,
   Stream,
   StreamStatus,
@@ -19,6 +20,8 @@ export interface StreamPatch {
   readonly name?: string | undefined;
   readonly status?: StreamStatus | undefined;
   readonly types?: readonly string[] | undefined;
+  /** A condition as JSON text; null removes it. */
+  readonly filter?: string | null | undefined;
   readonly destination?: DestinationPatch | undefined;
   /** Replaces all options; null removes them. */
   readonly delivery?: DeliveryOptions | null | undefined;
@@ -85,7 +88,7 @@ export function applyPatch(before: Stream, patch: StreamPatch, state: StreamStat
     ...before,
     name: patch.name ?? before.name,
     status: patch.status ?? before.status,
-    subscriptions: patchTypes(before, patch.types, state.head),
+    subscriptions: patchSelection(before, patch, state.head),
     destination,
     delivery,
     updatedAt: state.now,
@@ -150,14 +153,18 @@ export function previousExpiresAt(
   return expiresAt !== undefined && expiresAt > now ? expiresAt : undefined;
 }
 
-function patchTypes(
+function patchSelection(
   before: Stream,
-  types: readonly string[] | undefined,
+  { types, filter }: Pick<StreamPatch, 'types' | 'filter'>,
   head: Offset,
 ): Stream['subscriptions'] {
-  const present = typesNow(before.subscriptions);
-  if (types === undefined || sameTypes(types, present)) return before.subscriptions;
-  return withTypes(before.subscriptions, types, head);
+  const present = selectionNow(before.subscriptions);
+  const wanted: Selection = {
+    types: types ?? present.types,
+    filter: filter === undefined ? present.filter : (filter ?? undefined),
+  };
+  if (sameSelection(wanted, present)) return before.subscriptions;
+  return withSelection(before.subscriptions, wanted, head);
 }
 
 /** Returns the new destination, or which secret must be sent again and is missing. */

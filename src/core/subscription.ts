@@ -1,8 +1,7 @@
-import type { Offset, Subscription } from './types.ts';
+import type { Offset, Selection, Subscription } from './types.ts';
 
-/** The event types that apply to a range of the log. */
-export interface SubscriptionSpan {
-  readonly types: readonly string[];
+/** The selection that applies to a range of the log. */
+export interface SubscriptionSpan extends Selection {
   /** Last offset of the range; `undefined` when it has no end. */
   readonly upTo: Offset | undefined;
 }
@@ -11,23 +10,27 @@ export interface SubscriptionSpan {
  * Returns the subscriptions of a new stream. They start at -1, so that they differ from a change that
  * was made while the log was empty, which starts at 0.
  */
-export function firstSubscription(types: readonly string[]): Subscription[] {
-  return [{ after: -1, types }];
+export function firstSubscription(selection: Selection): Subscription[] {
+  return [{ after: -1, ...parts(selection) }];
 }
 
-/** Returns the event types that apply at `offset`, and the last offset for which they apply. */
+/** Returns the selection that applies at `offset`, and the last offset for which it applies. */
 export function spanAt(subscriptions: readonly Subscription[], offset: Offset): SubscriptionSpan {
   const index = subscriptions.findLastIndex((subscription) => subscription.after < offset);
-  return {
-    types: subscriptions[index]?.types ?? [],
-    upTo: subscriptions[index + 1]?.after,
-  };
+  return { ...parts(subscriptions[index] ?? nothing), upTo: subscriptions[index + 1]?.after };
+}
+
+const nothing: Selection = { types: [] };
+
+/** Returns a selection without further fields, and without an absent filter. */
+function parts({ types, filter }: Selection): Selection {
+  return filter === undefined ? { types } : { types, filter };
 }
 
 /**
- * Returns the offset of the first change of types that the cursor has not passed; `undefined` when
+ * Returns the offset of the first change that the cursor has not passed; `undefined` when
  * there is none. A node that does not know the last change may move the cursor no further: it
- * filtered the events after that offset by the former types.
+ * filtered the events after that offset by the former selection.
  */
 export function firstChangeFrom(
   subscriptions: readonly Subscription[],
@@ -44,31 +47,35 @@ export function differWithin(
 ): boolean {
   for (let offset = after + 1; offset <= upTo;) {
     const [span, otherSpan] = [spanAt(one, offset), spanAt(other, offset)];
-    if (!sameTypes(span.types, otherSpan.types)) return true;
+    if (!sameSelection(span, otherSpan)) return true;
     offset = Math.min(span.upTo ?? upTo, otherSpan.upTo ?? upTo) + 1;
   }
   return false;
 }
 
-/** Returns whether two lists of types are equal, including order and repeats. */
-export function sameTypes(one: readonly string[], other: readonly string[]): boolean {
-  return one.length === other.length && one.every((type, index) => type === other[index]);
+/** Returns whether two selections are equal, including order and repeats of their types. */
+export function sameSelection(one: Selection, other: Selection): boolean {
+  return (
+    one.types.length === other.types.length &&
+    one.types.every((type, index) => type === other.types[index]) &&
+    one.filter === other.filter
+  );
 }
 
-/** Returns the types of the next event. */
-export function typesNow(subscriptions: readonly Subscription[]): readonly string[] {
-  return subscriptions.at(-1)?.types ?? [];
+/** Returns the selection of the next event. */
+export function selectionNow(subscriptions: readonly Subscription[]): Selection {
+  return parts(subscriptions.at(-1) ?? nothing);
 }
 
-/** Returns the subscriptions with new types for the events after `head`. */
-export function withTypes(
+/** Returns the subscriptions with a new selection for the events after `head`. */
+export function withSelection(
   subscriptions: readonly Subscription[],
-  types: readonly string[],
+  selection: Selection,
   head: Offset,
 ): Subscription[] {
   // A former change at the same offset never applied to any event.
   const effective = subscriptions.filter((subscription) => subscription.after < head);
-  return [...effective, { after: head, types }];
+  return [...effective, { after: head, ...parts(selection) }];
 }
 
 /** Drops the subscriptions that apply to no event after `cursor`. */

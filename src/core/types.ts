@@ -1,8 +1,8 @@
 /**
  * The nouns of Leat. Read this file first, then `store/port/store.ts`, then `delivery/`.
  *
- * A tenant has one append-only log of events. An event stream is a cursor on that log with a filter
- * (its subscriptions) and a destination. A successful delivery has no row of its own; only exceptions
+ * A tenant has one append-only log of events. An event stream is a cursor on that log with
+ * subscriptions and a destination. A successful delivery has no row of its own; only exceptions
  * (retries, failures, redeliveries, tests) become a {@link Delivery}.
  */
 import type { Millis } from './clock.ts';
@@ -78,12 +78,18 @@ export interface Stream {
   readonly updatedAt: Millis;
 }
 
-/** Event types that apply to the events after an offset, up to the `after` of the next item. */
-export interface Subscription {
-  /** The head of the log at the change; -1 for the subscriptions of a new stream. */
-  readonly after: Offset;
+/** The events of a log that a stream receives: of one of these types, and matching the filter. */
+export interface Selection {
   /** As sent by the client, with order and repeats. */
   readonly types: readonly string[];
+  /** A condition as JSON text, see `filter.ts`; absent without one. */
+  readonly filter?: string | undefined;
+}
+
+/** A selection for the events after an offset, up to the `after` of the next item. */
+export interface Subscription extends Selection {
+  /** The head of the log at the change; -1 for the subscriptions of a new stream. */
+  readonly after: Offset;
 }
 
 export interface Destination {

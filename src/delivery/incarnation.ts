@@ -12,6 +12,7 @@ import { createLease, type Lease } from './lease.ts';
 import { rowsAdded } from './outcome.ts';
 import { createOwnership, type Ownership } from './ownership.ts';
 import { createDueClaims, type DueClaims } from './prefetch/due-claims.ts';
+import { EventFilters } from './prefetch/event-filters.ts';
 import { createDueTimer, type DueTimer } from './prefetch/due-timer.ts';
 import { createPoll, type Poll } from './prefetch/poll.ts';
 import { createPrefetch, type Prefetch } from './prefetch/prefetch.ts';
@@ -80,6 +81,7 @@ export class Incarnation {
   readonly #waiters = new Waiters();
   /** For commands to the store that must not overlap. */
   readonly #serialQueue: SerialQueue = createSerialQueue();
+  readonly #filters: EventFilters;
   readonly #lease: Lease;
   readonly #scheduler: Scheduler;
   readonly #settler: Settler;
@@ -128,8 +130,9 @@ export class Incarnation {
     this.#backoffs = createBackoffs({ ...shared, passed });
     this.#rates = createRates({ clock, passed });
     const scheduler = this.#scheduler;
+    this.#filters = new EventFilters(clock);
     this.#dueTimer = createDueTimer({ clock, scheduler });
-    this.#prefetch = createPrefetch({ ...shared, scheduler, isShared });
+    this.#prefetch = createPrefetch({ ...shared, scheduler, isShared, filters: this.#filters });
     const parts = {
       ...shared,
       scheduler,
@@ -156,6 +159,7 @@ export class Incarnation {
     this.#replays = createReplays({
       ...parts,
       store: store.replays,
+      filters: this.#filters,
       note: (runner, inMs) => this.#dueTimer.note(runner, inMs),
       lost: (runner) => this.#ownership.refresh(runner),
     });
@@ -257,6 +261,7 @@ export class Incarnation {
     this.#scheduler.close();
     this.#poll.close();
     this.#prefetch.close();
+    this.#filters.close();
     this.#dueTimer.close();
     this.#backoffs.close();
     this.#rates.close();

@@ -1,8 +1,16 @@
 import type { Clock } from '../core/clock.ts';
 import { sleep } from '../core/sleep.ts';
 import type { SerialQueue } from '../core/serial-queue.ts';
-import type { MaterializeResult, MaterializeRequest, ReplayStore } from '../store/port/replays.ts';
+import type { LogStore } from '../store/port/log.ts';
+import type {
+  FilteredStretch,
+  MaterializeResult,
+  MaterializeRequest,
+  ReplayStore,
+  UnfilteredStretch,
+} from '../store/port/replays.ts';
 import { FairQueue, type Offer } from './fair-queue.ts';
+import { type EventFilters, filteredPage } from './prefetch/event-filters.ts';
 import type { StoreRetry } from './store-retry.ts';
 import type { Scheduler } from './scheduler.ts';
 import type { PaceLimits } from './pace.ts';
@@ -26,6 +34,8 @@ export interface Replays {
 
 export interface ReplayDeps {
   readonly store: Pick<ReplayStore, 'materialize'>;
+  readonly log: Pick<LogStore, 'page'>;
+  readonly filters: Pick<EventFilters, 'select'>;
   readonly clock: Clock;
   readonly serialQueue: SerialQueue;
   readonly storeRetry: StoreRetry;
@@ -102,23 +112,55 @@ class FairReplays implements Replays {
 
   async #continue(runner: Runner): Promise<void> {
     const { clock, serialQueue, scheduler } = this.#deps;
-    const more = await serialQueue(() => this.#materialize(runner));
+    let step = await serialQueue(() => this.#materialize(runner));
+    if (step.unfiltered !== undefined) {
+      // Outside of the queue: settlements do not wait for filters.
+      const filtered = await this.#filter(runner, step.unfiltered);
+      step = await serialQueue(() => this.#materialize(runner, filtered));
+    }
     runner.isMaterializing = false;
-    if (more) this.enqueue(runner);
+    // A filter that changed meanwhile needs another try.
+    if (step.more || step.unfiltered !== undefined) this.enqueue(runner);
     // Lets other work of the process run: an engine may be synchronous.
     await sleep(clock, 0);
     this.#isMaterializing = false;
     scheduler.dispatch();
   }
 
-  /** Makes rows for the replay of a runner; returns whether a further step may find more at once. */
-  async #materialize(runner: Runner): Promise<boolean> {
+  /** Reads and filters as much of a stretch as can be sent at once. */
+  async #filter(
+    runner: Runner,
+    { after, upTo, types, filter: text }: UnfilteredStretch,
+  ): Promise<FilteredStretch> {
+    const { log, storeRetry, filters, settings } = this.#deps;
+    const { tenant } = runner;
+    const filter = runner.filterOf(text);
+    const query = { after, upTo, types, ...filteredPage };
+    const page = await storeRetry.run(() => log.page(tenant, query));
+    const eventsMax = Math.max(1, runner.freeReplaySlots(settings));
+    const isOver = (): boolean => this.#isClosed || runner.state === 'gone';
+    const selected = filter && (await filters.select({ tenant, filter, eventsMax, isOver }, page));
+    const { events, scannedTo } = selected ?? page;
+    return { after, upTo: scannedTo, filter: text, offsets: events.map(({ offset }) => offset) };
+  }
+
+  /** Makes rows for the replay of a runner. */
+  async #materialize(
+    runner: Runner,
+    filtered?: FilteredStretch,
+  ): Promise<Pick<MaterializeResult, 'more' | 'unfiltered'>> {
     const { settings, store, storeRetry, scheduler, note } = this.#deps;
     const { replay } = runner;
     const take = runner.freeReplaySlots(settings);
-    if (this.#isClosed || take <= 0 || replay === undefined) return false;
+    if (this.#isClosed || take <= 0 || replay === undefined) return { more: false };
     const waitingMax = replaySlots(runner.slots(settings));
-    const request: MaterializeRequest = { ...runner.cursorUpdate(), replay, take, waitingMax };
+    const request: MaterializeRequest = {
+      ...runner.cursorUpdate(),
+      replay,
+      take,
+      waitingMax,
+      filtered,
+    };
     let tries = 0;
     const result = await storeRetry.run(() => {
       tries += 1;
@@ -128,7 +170,7 @@ class FairReplays implements Replays {
     // A try before may have succeeded and its result have been lost: its rows exist.
     if (result.materialized > 0 || tries > 1) note(runner, 0);
     scheduler.dispatch();
-    return result.more;
+    return result;
   }
 
   #apply(runner: Runner, request: MaterializeRequest, result: MaterializeResult): void {

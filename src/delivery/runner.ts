@@ -1,4 +1,6 @@
 import type { Millis } from '../core/clock.ts';
+import { storedFilter } from '../core/filter.ts';
+import type { Filter } from '../core/filter-program.ts';
 import { differWithin } from '../core/subscription.ts';
 import type {
   DeliveredEvent,
@@ -88,6 +90,10 @@ export class Runner {
   scannedTo: Offset;
   /** At the head of the log: the tail passes this runner each event that matches. */
   following = false;
+  /** While it follows: the filter of the events that are appended; absent without one. */
+  filter: Filter | undefined;
+  #filterText: string | undefined;
+  #filter: Filter | undefined;
   /** A page is being read for it, or will be. */
   reading = false;
   /**
@@ -265,6 +271,14 @@ export class Runner {
     const cursor = this.unsettled === 0 ? this.cursor() : this.window.durable;
     const { tenant, id: stream, epoch, run } = this;
     return { tenant, stream, epoch, run, version: this.stream.version, cursor };
+  }
+
+  /** Returns a filter of its subscriptions, given as text; it is parsed once while it stays. */
+  filterOf(text: string | undefined): Filter | undefined {
+    if (text === undefined) return undefined;
+    if (this.#filterText !== text) this.#filter = storedFilter(text);
+    this.#filterText = text;
+    return this.#filter;
   }
 
   /** Leaves the head of the log; events that are appended from now on are not scanned. */

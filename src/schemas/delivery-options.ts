@@ -9,6 +9,15 @@ const headerValue = Type.String({
   description: 'Value of a header: printable characters, no blank at its ends',
 });
 
+/** A condition over the envelope of an event; `core/filter.ts` checks it. */
+export const filter = Type.Object(
+  {},
+  {
+    examples: [{ 'data.object.app_metadata.plan': { $in: ['pro', 'team'] } }],
+    description: 'Condition over the envelope of an event: events that do not match are passed',
+  },
+);
+
 /** The member `delivery` of an event stream. */
 export const deliveryOptions = component(
   'EventStreamDelivery',
@@ -56,6 +65,7 @@ export const deliveryOptions = component(
         description: 'Requests at once, at most LEAT_STREAM_CONCURRENCY',
       }),
     ),
+    filter: Type.Optional(filter),
     timeout_ms: Type.Optional(
       Type.Integer({
         minimum: 1000,

@@ -17,6 +17,7 @@ const before: Stream = {
     endpoint: 'https://hooks.example.net/leat',
     authorization: { method: 'bearer', token: 'secret' },
   },
+  delivery: undefined,
   signingSecrets: [{ secret: 'whsec_1', createdAt: created, expiresAt: undefined }],
   version: 4,
   createdAt: created,

@@ -5,10 +5,11 @@ import {
   differWithin,
   firstChangeFrom,
   firstSubscription,
+  sameSelection,
+  selectionNow,
   spanAt,
-  typesNow,
   withoutPassed,
-  withTypes,
+  withSelection,
 } from '../../src/core/subscription.ts';
 import type { Subscription } from '../../src/core/types.ts';
 
@@ -32,19 +33,42 @@ describe('spanAt', () => {
   });
 });
 
-describe('withTypes', () => {
-  test('the former types apply up to the head', () => {
-    const next = withTypes(changes, ['d.d'], 30);
+describe('withSelection', () => {
+  test('the former selection applies up to the head', () => {
+    const next = withSelection(changes, { types: ['d.d'] }, 30);
     assert.deepEqual(next, [...changes, { after: 30, types: ['d.d'] }]);
-    assert.deepEqual(typesNow(next), ['d.d']);
+    assert.deepEqual(selectionNow(next), { types: ['d.d'] });
   });
 
   test('a change replaces a former one at the same offset', () => {
-    assert.deepEqual(withTypes(changes, ['d.d'], 20), [
+    assert.deepEqual(withSelection(changes, { types: ['d.d'] }, 20), [
       ...changes.slice(0, 2),
       { after: 20, types: ['d.d'] },
     ]);
-    assert.deepEqual(withTypes([{ after: 0, types: ['a.a'] }], [], 0), [{ after: 0, types: [] }]);
+    assert.deepEqual(withSelection([{ after: 0, types: ['a.a'] }], { types: [] }, 0), [
+      { after: 0, types: [] },
+    ]);
+  });
+});
+
+describe('filters of subscriptions', () => {
+  const filter = '{"data.object.plan":"pro"}';
+
+  test('a filter applies to the events of its span', () => {
+    const changed = withSelection(changes, { types: ['c.c'], filter }, 30);
+    assert.deepEqual(spanAt(changed, 30), { types: ['c.c'], upTo: 30 });
+    assert.deepEqual(spanAt(changed, 31), { types: ['c.c'], filter, upTo: undefined });
+    assert.deepEqual(selectionNow(changed), { types: ['c.c'], filter });
+  });
+
+  test('selections with the same types and another filter are not the same', () => {
+    const types = ['a.a'];
+    assert.equal(sameSelection({ types, filter }, { types, filter }), true);
+    assert.equal(sameSelection({ types, filter }, { types }), false);
+    assert.equal(sameSelection({ types }, { types, filter: undefined }), true);
+    const changed = withSelection(changes, { types: ['c.c'], filter }, 30);
+    assert.equal(differWithin(changes, changed, { after: 0, upTo: 30 }), false);
+    assert.equal(differWithin(changes, changed, { after: 0, upTo: 31 }), true);
   });
 });
 
@@ -57,9 +81,9 @@ describe('firstChangeFrom', () => {
   });
 
   test('the subscriptions of a new stream are not a change, one made in an empty log is', () => {
-    const first = firstSubscription(['a.a']);
+    const first = firstSubscription({ types: ['a.a'] });
     assert.equal(firstChangeFrom(first, 0), undefined);
-    assert.equal(firstChangeFrom(withTypes(first, ['b.b'], 0), 0), 0);
+    assert.equal(firstChangeFrom(withSelection(first, { types: ['b.b'] }, 0), 0), 0);
   });
 });
 

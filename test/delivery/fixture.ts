@@ -6,7 +6,7 @@ import { createKeyringOf } from '../../src/auth/keys.ts';
 import { createWebhookKeys } from '../../src/auth/webhook-keys.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
-import { withTypes } from '../../src/core/subscription.ts';
+import { selectionNow, withSelection } from '../../src/core/subscription.ts';
 import type { NewEvent, Stream, Node } from '../../src/core/types.ts';
 import { createDispatcher, type Dispatcher } from '../../src/delivery/dispatcher.ts';
 import type { DeliveryReport } from '../../src/delivery/report.ts';
@@ -80,10 +80,10 @@ export interface DeliveryFixture {
   publishTo(tenant: number, count: number, type: string, bytes?: number): Promise<void>;
   /** Appends events of the default type of the streams; returns their ids. */
   publishMany(count: number): Promise<string[]>;
-  addStream(options?: Partial<Stream> & { types?: string[] }): Promise<Stream>;
+  addStream(options?: Partial<Stream> & { types?: string[]; filter?: string }): Promise<Stream>;
   update(
     stream: Stream,
-    change: Partial<Stream> & { types?: string[] },
+    change: Partial<Stream> & { types?: string[]; filter?: string },
     resume?: 'latest' | 'held',
   ): Promise<Stream>;
   /** Returns the ids of the events that were sent, in the order of the attempts. */
@@ -220,8 +220,11 @@ export async function createDeliveryFixture(
     },
     update: async (stream, change, resume) => {
       const result = await store.streams.update(tenant, stream.id, (before, { head }) => {
-        const { types, ...rest } = change;
-        const subscriptions = types && withTypes(before.subscriptions, types, head);
+        const { types, filter, ...rest } = change;
+        const isNew = types !== undefined || filter !== undefined;
+        const present = selectionNow(before.subscriptions);
+        const selection = { types: types ?? present.types, filter: filter ?? present.filter };
+        const subscriptions = isNew && withSelection(before.subscriptions, selection, head);
         return { after: { ...before, ...(subscriptions && { subscriptions }), ...rest }, resume };
       });
       assert.ok('updated' in result);

@@ -36,6 +36,7 @@ const operations: readonly (readonly [string, string, readonly string[]])[] = [
   ['DELETE', `/event-streams/${noStream}/replay/${noReplay}`, ['update:event_deliveries']],
   ['GET', `/event-streams/${noStream}/signing-secret`, ['update:event_streams']],
   ['POST', `/event-streams/${noStream}/signing-secret/rotate`, ['update:event_streams']],
+  ['POST', `/event-streams/${noStream}/filter/test`, ['read:events']],
   ['POST', '/events', ['create:events']],
   ['POST', '/users', ['create:users']],
   ['GET', '/users', ['read:users']],

@@ -231,8 +231,8 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'queues that are filled without a bound',
     file: 'delivery/prefetch/prefetch.ts',
-    before: 'if (runner.queue.length < this.#queueMax(runner) && this.#room(runner) > 0) {',
-    after: 'if (runner.queue.length >= 0) {',
+    before: 'runner.queue.length < this.#queueMax(runner) && this.#room(runner) > 0) {',
+    after: 'runner.queue.length >= 0) {',
   },
   {
     name: 'attempts that go on while no result can be recorded',

@@ -1,8 +1,10 @@
 import { Counts } from '../../core/counts.ts';
-import { spanAt, typesNow } from '../../core/subscription.ts';
+import { selectionNow, spanAt } from '../../core/subscription.ts';
 import type { LogEvent, Offset } from '../../core/types.ts';
 import type { LogPage } from '../../store/port/log.ts';
 import { type CatchUp, createCatchUp } from './catch-up.ts';
+import type { EventFilters } from './event-filters.ts';
+import { createFilteredPages } from './filtered-pages.ts';
 import type { PaceLimits } from '../pace.ts';
 import { createPageReader, type PageReader, type PageReaderDeps } from './page-reader.ts';
 import type { Scheduler } from '../scheduler.ts';
@@ -41,6 +43,7 @@ export interface Prefetch {
 export interface PrefetchDeps extends Pick<PageReaderDeps, 'log' | 'clock' | 'storeRetry'> {
   readonly scheduler: Pick<Scheduler, 'enqueue' | 'dispatch'>;
   readonly settings: Pick<DeliverySettings, 'pageEvents' | 'pageBytes'> & PaceLimits;
+  readonly filters: Pick<EventFilters, 'test' | 'select'>;
   /** Whether several tenants have streams on this node. */
   readonly isShared: () => boolean;
 }
@@ -58,6 +61,7 @@ export function createPrefetch(deps: PrefetchDeps): Prefetch {
 class LogPrefetch implements Prefetch {
   readonly #deps: PrefetchDeps;
   readonly #reader: PageReader;
+  readonly #filteredReader: PageReader;
   readonly #catchUp: CatchUp;
   #readers = new Set<Runner>();
   /** Characters of queued bodies, by tenant. */
@@ -65,11 +69,13 @@ class LogPrefetch implements Prefetch {
 
   constructor(deps: PrefetchDeps) {
     this.#deps = deps;
-    this.#reader = createPageReader({
+    const reading: PageReaderDeps = {
       ...deps,
       pageBytes: (runner) => this.#pageBytes(runner),
       read: (runner, page) => this.#takePage(runner, page),
-    });
+    };
+    this.#reader = createPageReader(reading);
+    this.#filteredReader = createFilteredPages({ ...reading, filters: deps.filters });
     this.#catchUp = createCatchUp({
       ...deps,
       push: (tail, events) => this.#push(tail, events),
@@ -79,7 +85,7 @@ class LogPrefetch implements Prefetch {
   }
 
   get reads(): number {
-    return this.#reader.reads + this.#catchUp.reads;
+    return this.#reader.reads + this.#filteredReader.reads + this.#catchUp.reads;
   }
 
   get queuedBytes(): number {
@@ -127,8 +133,9 @@ class LogPrefetch implements Prefetch {
     if (changedAt > tail.head) this.skipped(tail, changedAt);
     while (this.#needsMore(runner)) {
       if (runner.scannedTo >= tail.head) return follow(runner);
-      const { types, upTo } = spanAt(runner.stream.subscriptions, runner.scannedTo + 1);
+      const { types, filter, upTo } = spanAt(runner.stream.subscriptions, runner.scannedTo + 1);
       if (types.length === 0) runner.scannedTo = Math.min(upTo ?? tail.head, tail.head);
+      else if (filter !== undefined) return this.#filteredReader.request(runner);
       else if (!tail.covers(runner.scannedTo)) return this.#reader.request(runner);
       else this.#take(runner, tail.read(runner.scannedTo, upTo, types, this.#pageBytes(runner)));
     }
@@ -154,6 +161,7 @@ class LogPrefetch implements Prefetch {
 
   close(): void {
     this.#reader.close();
+    this.#filteredReader.close();
     this.#catchUp.close();
   }
 
@@ -189,9 +197,15 @@ class LogPrefetch implements Prefetch {
     return Math.min(pageEvents, 2 * runner.slots(settings));
   }
 
-  /** Returns false without room in the queue: the runner leaves the head of the log then. */
+  /**
+   * Returns false without room in the queue, or without time for its filter: the runner leaves the
+   * head of the log then.
+   */
   #offer(runner: Runner, event: LogEvent): boolean {
-    if (runner.queue.length < this.#queueMax(runner) && this.#room(runner) > 0) {
+    const { filter } = runner;
+    const matches = filter === undefined || this.#deps.filters.test(runner.tenant, filter, event);
+    if (matches === false) return true;
+    if (matches && runner.queue.length < this.#queueMax(runner) && this.#room(runner) > 0) {
       this.#enqueue(runner, event);
       return true;
     }
@@ -225,6 +239,8 @@ class LogPrefetch implements Prefetch {
 }
 
 function follow(runner: Runner): void {
+  const { types, filter } = selectionNow(runner.stream.subscriptions);
   runner.following = true;
-  runner.tail.join(runner, typesNow(runner.stream.subscriptions));
+  runner.filter = runner.filterOf(filter);
+  runner.tail.join(runner, types);
 }

@@ -21,7 +21,7 @@ import {
   sentBefore,
 } from '../rules/replay.ts';
 import { type Command, type Commands, sql, type Statement, together } from './command.ts';
-import { type Fragment, oneOf, postgresOnly, verbatim } from './dialect.ts';
+import { Fragment, oneOf, piece, postgresOnly, verbatim } from './dialect.ts';
 import { horizonOf } from './horizon.ts';
 import type { Runs, Stretch } from './runs.ts';
 
@@ -147,6 +147,7 @@ function* materialize(runs: Runs, request: MaterializeRequest): Command<Material
     yield* write({ ...replay, status: step.status }, now);
     return { ...nothing, result: 'over' };
   }
+  if (step.step === 'filter') return { ...nothing, unfiltered: step };
   const { upTo, inDays } = yield* runs.stretch(tenant, step);
   const read = { ...step, upTo };
   const offsets = yield* addRows(run, replay, read, { inDays, now });
@@ -191,10 +192,10 @@ const dayOfEvent = postgresOnly`, e.published_at / ${dayMs}`;
 function* addRows(
   { tenant, stream, key }: Run,
   replay: StoredReplay,
-  { after, upTo, types, take }: Extract<MaterializeStep, { step: 'read' }>,
+  { after, upTo, types, take, offsets }: Extract<MaterializeStep, { step: 'read' }>,
   { inDays, now }: Pick<Stretch, 'inDays'> & { readonly now: Millis },
 ): Command<Offset[]> {
-  if (types.length === 0) return [];
+  if (types.length === 0 || offsets?.length === 0) return [];
   const rows = yield* sql.all<{ offset: Offset }>`
     insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
       due_at ${dayColumn})
@@ -202,7 +203,7 @@ function* addRows(
       ${dayOfEvent}
     from events e
     where e.tenant = ${tenant} and e."offset" > ${after} and e."offset" <= ${upTo} ${inDays}
-      and e.type ${oneOf(types)}
+      and e.type ${oneOf(types)} ${amongOffsets(offsets)}
       and not exists (
         select 1 from deliveries d
         where d.tenant = e.tenant and d.stream = ${stream} and d.event_id = e.id)
@@ -213,6 +214,14 @@ function* addRows(
     order by e."offset" limit ${take}
     returning "offset"`;
   return rows.map(({ offset }) => offset).toSorted((one, other) => one - other);
+}
+
+function amongOffsets(offsets: readonly Offset[] | undefined): Fragment {
+  if (offsets === undefined) return verbatim('');
+  return new Fragment({
+    sqlite: piece`and e."offset" in (select value from json_each(${JSON.stringify(offsets)}))`,
+    postgres: piece`and e."offset" = any(${offsets}::bigint[])`,
+  });
 }
 
 /**

@@ -1,7 +1,11 @@
+import { storedFilter } from '../../core/filter.ts';
+import type { Json } from '../../core/filter-values.ts';
+import { runInSlices } from '../../core/slices.ts';
 import { spanAt } from '../../core/subscription.ts';
 import type { Offset } from '../../core/types.ts';
 import type { PassedOver } from '../rules/enable.ts';
-import { type Command, type Commands, sql } from './command.ts';
+import type { BoundedRows } from '../rows/bounded.ts';
+import { type Command, type Commands, PageRead, sql } from './command.ts';
 import { oneOf, oneOfNumbers } from './dialect.ts';
 import type { Runs } from './runs.ts';
 
@@ -16,17 +20,74 @@ export interface SkippedDeps {
 
 /**
  * Counts retained events that enabling a stream passed over, that it wanted and that have no row.
- * Behind the head only pruning changes the log, so the count runs after the commit, in steps.
+ * Behind the head only pruning changes the log, so the count runs after the commit, in steps. At
+ * most {@link filteredMax} events are filtered; then the count is a lower bound.
  */
 export async function countSkipped(deps: SkippedDeps, passedOver: PassedOver): Promise<number> {
   let skipped = 0;
-  for (let from = passedOver.from; from <= passedOver.upTo;) {
-    const { count, upTo } = await deps.commands.read(countFrom(deps, passedOver, from));
-    skipped += count;
-    from = upTo + 1;
+  let filtered = 0;
+  for (let from = passedOver.from; from <= passedOver.upTo && filtered < filteredMax;) {
+    const { filter } = spanAt(passedOver.subscriptions, from);
+    const step =
+      filter === undefined
+        ? await deps.commands.read(countFrom(deps, passedOver, from))
+        : await countMatching(deps, passedOver, from, filter);
+    skipped += step.count;
+    filtered += step.filtered ?? 0;
+    from = step.upTo + 1;
     await new Promise<void>(deps.defer);
   }
   return skipped;
+}
+
+/** Events that are filtered to be counted. */
+const filteredMax = 10_000;
+
+interface Counted {
+  readonly count: number;
+  /** Events that were filtered. */
+  readonly filtered?: number;
+  readonly upTo: Offset;
+}
+
+/** Does the same as {@link countFrom} for events that the stream wanted by a filter. */
+async function countMatching(
+  { commands, runs, countMax }: SkippedDeps,
+  { tenant, upTo: end, subscriptions, withRow }: PassedOver,
+  from: Offset,
+  text: string,
+): Promise<Counted> {
+  const span = spanAt(subscriptions, from);
+  const last = Math.min(end, span.upTo ?? end, from + countMax - 1);
+  const filter = storedFilter(text);
+  const { rows, hasMore, upTo } = await commands.read(bodies());
+  let count = 0;
+  for (const { body } of rows) {
+    if (await runInSlices(filter.matches(JSON.parse(body) as Json))) count += 1;
+  }
+  return { count, filtered: rows.length, upTo: hasMore ? (rows.at(-1)?.offset ?? upTo) : upTo };
+
+  function* bodies(): Command<BoundedRows<BodyRow> & { readonly upTo: Offset }> {
+    const stretch = yield* runs.stretch(tenant, { after: from - 1, upTo: last });
+    const page = yield* new PageRead<BodyRow>({
+      take: 256,
+      bytesMax: 512 * 1024,
+      columns: ['body'],
+      order: '"offset"',
+      rowsAfter: (read, limit) => sql.all`
+        select "offset", body from events
+        where tenant = ${tenant} and "offset" between ${(read.at(-1)?.offset ?? from - 1) + 1}
+            and ${stretch.upTo} ${stretch.inDays}
+          and type ${oneOf(span.types)} and not "offset" ${oneOfNumbers(withRow)}
+        order by "offset" limit ${limit}`,
+    });
+    return { ...page, upTo: stretch.upTo };
+  }
+}
+
+interface BodyRow {
+  readonly offset: Offset;
+  readonly body: string;
 }
 
 /** Counts those of one step, whose events the stream wanted by one subscription. */
@@ -34,7 +95,7 @@ function* countFrom(
   { runs, countMax }: SkippedDeps,
   { tenant, upTo: end, subscriptions, withRow }: PassedOver,
   from: Offset,
-): Command<{ readonly count: number; readonly upTo: Offset }> {
+): Command<Counted> {
   const span = spanAt(subscriptions, from);
   const last = Math.min(end, span.upTo ?? end, from + countMax - 1);
   const { upTo, inDays } = yield* runs.stretch(tenant, { after: from - 1, upTo: last });

@@ -1,5 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
-import { firstSubscription, withoutPassed } from '../../core/subscription.ts';
+import { filtersMax } from '../../core/filter.ts';
+import { firstSubscription, selectionNow, withoutPassed } from '../../core/subscription.ts';
 import type { Health, Offset, Stream, Subscription } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { ChangeRefused, StreamDecision, StreamPage, StreamStore } from '../port/streams.ts';
@@ -134,8 +135,9 @@ function* stats(
   return rows.map((row) => ({ ...row }));
 }
 
-/** The number of the migration `delivery_options` of both engines. */
+/** The numbers of the migrations `delivery_options` and `filters` of both engines. */
 const deliveryVersion = 19;
+const filterVersion = 22;
 
 /** Returns whether programs before {@link deliveryVersion} would not deliver as the stream says. */
 function isNewer({ delivery, destination }: Pick<Stream, 'delivery' | 'destination'>): boolean {
@@ -148,7 +150,7 @@ function isNewer({ delivery, destination }: Pick<Stream, 'delivery' | 'destinati
 
 function* create(
   deps: StreamDeps,
-  { types, cursor, ...stream }: Parameters<StreamStore['create']>[0],
+  { types, filter, cursor, ...stream }: Parameters<StreamStore['create']>[0],
   rules: Parameters<StreamStore['create']>[1],
 ): Command<Awaited<ReturnType<StreamStore['create']>>> {
   const { tenant } = stream;
@@ -161,16 +163,22 @@ function* create(
     sealingRow(),
   );
   if ((row?.count ?? 0) >= rules.streamsMax) return { refused: 'too_many' };
-  const created: Stream = { ...stream, subscriptions: firstSubscription(types), version: 1 };
+  const refused = filter === undefined ? undefined : yield* filterRefused(deps, tenant);
+  if (refused !== undefined) return { refused };
+  const created: Stream = {
+    ...stream,
+    subscriptions: firstSubscription({ types, filter }),
+    version: 1,
+  };
   const { destination, signingSecrets } = sealedOf(created, sealerOf(deps.seal, sealing));
   yield* together(
     keepLog(tenant),
     sql.run`
-      insert into streams (tenant, id, name, status, subscriptions, destination, delivery,
+      insert into streams (tenant, id, name, status, subscriptions, filtered, destination, delivery,
         signing_secrets, version, created_at, updated_at)
       values (${tenant}, ${created.id}, ${created.name}, ${created.status},
-        ${JSON.stringify(created.subscriptions)}, ${destination}, ${deliveryText(created)},
-        ${signingSecrets}, ${created.version}, ${created.createdAt}, ${created.updatedAt})`,
+        ${JSON.stringify(created.subscriptions)}, ${isFiltered(created)}, ${destination},
+        ${deliveryText(created)}, ${signingSecrets}, ${created.version}, ${created.createdAt}, ${created.updatedAt})`,
     sql.run`
       insert into runs (tenant, stream, cursor, run, consecutive_failures, total_failures, epoch)
       select id, ${created.id}, ${firstCursor(cursor)}, 1, 0, 0, 0
@@ -181,6 +189,25 @@ function* create(
 
 function deliveryText({ delivery }: Pick<Stream, 'delivery'>): string | null {
   return delivery === undefined ? null : JSON.stringify(delivery);
+}
+
+function isFiltered({ subscriptions }: Pick<Stream, 'subscriptions'>): 0 | 1 {
+  return selectionNow(subscriptions).filter === undefined ? 0 : 1;
+}
+
+/**
+ * Returns why a tenant may not have another stream with a filter; until the commit no other command
+ * adds one.
+ */
+function* filterRefused(
+  deps: StreamDeps,
+  tenant: number,
+): Command<'older_nodes' | 'too_many_filters' | undefined> {
+  yield* new Lock(`streams ${tenant}`);
+  const row = yield* sql.get<{ count: number }>`
+    select count(*) as count from streams where tenant = ${tenant} and filtered = 1`;
+  if ((row?.count ?? 0) >= filtersMax) return 'too_many_filters';
+  return (yield* requireVersion(deps, filterVersion)) ? undefined : 'older_nodes';
 }
 
 type Sealer = ReturnType<typeof sealerOf>;
@@ -247,6 +274,9 @@ function* update<R extends string>(
   if (isNewer(wanted) && !isNewer(before)) {
     if (!(yield* requireVersion(deps, deliveryVersion))) return { refused: 'older_nodes' };
   }
+  const refused =
+    isFiltered(wanted) > isFiltered(before) ? yield* filterRefused(deps, tenant) : undefined;
+  if (refused !== undefined) return { refused };
   const { resume } = decision;
   const { runAfter, ...enabling } = yield* switched(runs, run, wanted, { resume, head, now });
   if (runAfter !== run) yield* runs.write(runAfter);
@@ -301,7 +331,7 @@ function writeStream(stream: Stream, sealer: Sealer): Statement<number> {
   const { destination, signingSecrets } = sealedOf(stream, sealer);
   return sql.run`
     update streams set name = ${stream.name}, status = ${stream.status},
-      subscriptions = ${JSON.stringify(stream.subscriptions)},
+      subscriptions = ${JSON.stringify(stream.subscriptions)}, filtered = ${isFiltered(stream)},
       destination = ${destination}, delivery = ${deliveryText(stream)},
       signing_secrets = ${signingSecrets},
       version = ${stream.version}, updated_at = ${stream.updatedAt},

@@ -194,6 +194,7 @@ export const migratedTables: readonly Table[] = [
       text('subscriptions'),
       bytes('destination'),
       text('delivery'),
+      integer('filtered'),
       bytes('signing_secrets'),
       integer('version'),
       integer('created_at'),

@@ -55,6 +55,23 @@ export interface MaterializeRequest extends CursorRaise {
   readonly take: number;
   /** …and maximum deliveries of the replay that wait or are in progress afterwards. */
   readonly waitingMax: number;
+  /** The result of filtering the stretch that a former result named. */
+  readonly filtered?: FilteredStretch | undefined;
+}
+
+/** A stretch of the log whose events have to be filtered before they become deliveries. */
+export interface UnfilteredStretch {
+  readonly after: Offset;
+  readonly upTo: Offset;
+  readonly types: readonly string[];
+  /** The filter of the stream now, as JSON text. */
+  readonly filter: string;
+}
+
+/** A stretch that was filtered. */
+export interface FilteredStretch extends Omit<UnfilteredStretch, 'types'> {
+  /** Offsets of the matching events of the types, in order. */
+  readonly offsets: readonly Offset[];
 }
 
 /** The result of a {@link MaterializeRequest}. */
@@ -70,4 +87,9 @@ export interface MaterializeResult {
   readonly materialized: number;
   /** Whether the next step along the range may find more at once. */
   readonly more: boolean;
+  /**
+   * The stream has a filter: nothing was added, and this stretch has to be filtered first. The store
+   * does not evaluate filters itself, because SQLite could not pause within its transaction.
+   */
+  readonly unfiltered?: UnfilteredStretch | undefined;
 }

@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import type { Stream, Offset, Health } from '../../core/types.ts';
+import type { Stream, Offset, Health, Selection } from '../../core/types.ts';
 import type { Page } from './page.ts';
 
 /** A page of streams; `broken` are ids of those within it whose secrets do not open. */
@@ -11,15 +11,19 @@ export interface StreamStore {
   /**
    * Creates the stream with its cursor at the head of the log, or at the earlier `cursor`: then the
    * retained events after that are sent. Durable when it resolves. `older_nodes`: it has options of
-   * delivery, which a running node would not heed.
+   * delivery or a filter, which a running node would not heed. `too_many_filters`: the tenant has
+   * 1,000 streams with a filter.
    */
   create(
-    stream: Omit<Stream, 'subscriptions' | 'version'> & {
-      readonly types: readonly string[];
-      readonly cursor?: Offset | undefined;
-    },
+    stream: Omit<Stream, 'subscriptions' | 'version'> &
+      Selection & {
+        readonly cursor?: Offset | undefined;
+      },
     rules: { readonly streamsMax: number },
-  ): Promise<{ created: Stream } | { refused: 'name_taken' | 'too_many' | 'older_nodes' }>;
+  ): Promise<
+    | { created: Stream }
+    | { refused: 'name_taken' | 'too_many' | 'too_many_filters' | 'older_nodes' }
+  >;
   get(tenant: number, id: string): Promise<Stream | undefined>;
   /** Returns streams, oldest first, after the stream with the id `after`. */
   list(
@@ -56,7 +60,7 @@ export interface StreamStore {
  * its options of delivery, or `decide` refused it.
  */
 export interface ChangeRefused<R extends string> {
-  readonly refused: 'unknown' | 'name_taken' | 'older_nodes' | R;
+  readonly refused: 'unknown' | 'name_taken' | 'too_many_filters' | 'older_nodes' | R;
   readonly health?: Health;
 }
 

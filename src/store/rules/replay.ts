@@ -1,7 +1,12 @@
 import type { Millis } from '../../core/clock.ts';
-import { typesNow } from '../../core/subscription.ts';
+import { selectionNow } from '../../core/subscription.ts';
 import type { Offset, Subscription } from '../../core/types.ts';
-import type { MaterializeResult, MaterializeRequest, NewReplay } from '../port/replays.ts';
+import type {
+  MaterializeResult,
+  MaterializeRequest,
+  NewReplay,
+  UnfilteredStretch,
+} from '../port/replays.ts';
 import type { StoredReplay } from '../rows/replays.ts';
 
 /** The rules for going through the range of a replay. */
@@ -70,7 +75,10 @@ export type MaterializeStep =
       readonly types: readonly string[];
       /** Maximum events to take. */
       readonly take: number;
+      /** Events to take, where they were filtered. */
+      readonly offsets?: readonly Offset[] | undefined;
     }
+  | ({ readonly step: 'filter' } & UnfilteredStretch)
   | { readonly step: 'end'; readonly status: 'done' | 'failed' }
   | { readonly step: 'wait' };
 
@@ -96,11 +104,16 @@ export function nextMaterializeStep(
   const after = Math.max(position, state.prunedTo);
   const readable = Math.min(to, state.cursor);
   if (take <= 0 || readable <= after) return { step: 'wait' };
-  const types = typesNow(state.subscriptions).filter(
-    (type) => replay.types === undefined || replay.types.includes(type),
-  );
+  const { types: wanted, filter } = selectionNow(state.subscriptions);
+  const types = wanted.filter((type) => replay.types === undefined || replay.types.includes(type));
   const upTo = types.length === 0 ? readable : Math.min(readable, after + scanMax);
-  return { step: 'read', after, upTo, types, take };
+  if (filter === undefined || types.length === 0) return { step: 'read', after, upTo, types, take };
+  const { filtered } = request;
+  const isFiltered =
+    filtered?.filter === filter && filtered.after <= after && filtered.upTo > after;
+  if (!isFiltered) return { step: 'filter', after, upTo, types, filter };
+  const { offsets } = filtered;
+  return { step: 'read', after, upTo: Math.min(upTo, filtered.upTo), types, take, offsets };
 }
 
 /** Returns the state after a stretch was read: the added rows are of these events, in order. */

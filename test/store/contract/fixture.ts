@@ -50,7 +50,7 @@ export interface Fixture {
   readonly hints: Hint[];
   /** Appends one event of each type; returns them as a delivery has them. */
   publish(...types: string[]): Promise<LoggedEvent[]>;
-  addStream(options?: Partial<Stream> & { types?: string[] }): Promise<Stream>;
+  addStream(options?: Partial<Stream> & { types?: string[]; filter?: string }): Promise<Stream>;
   /** Makes this fixture's node the owner of every free stream, and returns the requested one. */
   own(stream: Stream): Promise<OwnedStream>;
   /** Ends the lease of this fixture's node, so that no call waits for it to see a change. */
@@ -180,7 +180,7 @@ export function newEvent(options: Partial<NewEvent> = {}): NewEvent {
 export function newStream(
   tenant: number,
   now: number,
-  options: Partial<Stream> & { types?: readonly string[] } = {},
+  options: Partial<Stream> & { types?: readonly string[]; filter?: string } = {},
 ): Parameters<Store['streams']['create']>[0] {
   const id = options.id ?? newId('est');
   return {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { withTypes } from '../../../src/core/subscription.ts';
+import { withSelection } from '../../../src/core/subscription.ts';
 import type { ClaimFilter, OwnedStream } from '../../../src/store/port/ownership.ts';
 import type { Node } from '../../../src/core/types.ts';
 import type { Engine } from './engine.ts';
@@ -467,7 +467,10 @@ function unseenChangeContract(engine: Engine): void {
     const owned = await fixture.own(stream);
     await fixture.publish('user.created', 'a.a');
     await fixture.store.streams.update(fixture.tenant, stream.id, (before, { head }) => ({
-      after: { ...before, subscriptions: withTypes(before.subscriptions, ['a.a'], head) },
+      after: {
+        ...before,
+        subscriptions: withSelection(before.subscriptions, { types: ['a.a'] }, head),
+      },
     }));
     await fixture.publish('a.a', 'user.created');
     return owned;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { withSelection } from '../../../src/core/subscription.ts';
 import type { Replay, Stream } from '../../../src/core/types.ts';
 import type { OwnedStream } from '../../../src/store/port/ownership.ts';
 import type {
@@ -28,6 +29,7 @@ import {
 export function replaysContract(engine: Engine): void {
   describe(`${engine.name}: replays.create`, () => createContract(engine));
   describe(`${engine.name}: replays.materialize`, () => materializeContract(engine));
+  describe(`${engine.name}: a replay of a stream with a filter`, () => filteredContract(engine));
   describe(`${engine.name}: deliveries of a replay`, () => deliveryContract(engine));
   describe(`${engine.name}: a replay of a disabled stream`, () => pauseContract(engine));
   describe(`${engine.name}: replays.cancel`, () => cancelContract(engine));
@@ -414,6 +416,70 @@ function materializeContract(engine: Engine): void {
 }
 
 const fourTimes = Array.from({ length: 4 }, () => 'user.created');
+
+function filteredContract(engine: Engine): void {
+  const filter = '{"id":"x"}';
+
+  const withFilter = async (fixture: Fixture, count: number) => {
+    const past = await withPast(fixture, count);
+    const result = await fixture.store.streams.update(
+      fixture.tenant,
+      past.stream.id,
+      (before, { head }) => ({
+        after: {
+          ...before,
+          subscriptions: withSelection(
+            before.subscriptions,
+            { types: ['user.created'], filter },
+            head,
+          ),
+        },
+      }),
+    );
+    assert.ok('updated' in result);
+    return past;
+  };
+
+  test('materialize: returns the stretch to filter, and adds the events that match', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withFilter(fixture, 6);
+    const replay = await begin(fixture, stream);
+    const unfiltered = { after: 0, upTo: 6, types: ['user.created'], filter };
+    const first = await materialize(fixture, owned, replay);
+    assert.partialDeepStrictEqual(first, { result: 'running', materialized: 0, unfiltered });
+    const part = { after: 0, upTo: 4, filter, offsets: [2, 3] };
+    const second = await materialize(fixture, owned, replay, { filtered: part });
+    assert.partialDeepStrictEqual(second, { result: 'running', materialized: 2, more: true });
+    assert.deepEqual(await claimedIds(fixture, owned), idsOf(events.slice(1, 3)));
+    const third = await materialize(fixture, owned, replay, { filtered: part });
+    assert.partialDeepStrictEqual(third, { materialized: 0, unfiltered: { after: 4, upTo: 6 } });
+    const last = { after: 4, upTo: 6, filter, offsets: [] };
+    const fourth = await materialize(fixture, owned, replay, { filtered: last });
+    assert.partialDeepStrictEqual(fourth, { result: 'running', materialized: 0, more: false });
+  });
+
+  test('materialize: a stretch that was filtered by a former filter is filtered again', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { stream, owned } = await withFilter(fixture, 3);
+    const replay = await begin(fixture, stream);
+    const stale = { after: 0, upTo: 3, filter: '{}', offsets: [1, 2, 3] };
+    const result = await materialize(fixture, owned, replay, { filtered: stale });
+    assert.partialDeepStrictEqual(result, { materialized: 0, unfiltered: { filter } });
+    assert.deepEqual(await claimedIds(fixture, owned), []);
+  });
+
+  test('materialize: takes no more of the matching events than it may, and continues after them', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withFilter(fixture, 6);
+    const replay = await begin(fixture, stream);
+    const filtered = { after: 0, upTo: 6, filter, offsets: [1, 3, 5] };
+    const result = await materialize(fixture, owned, replay, { filtered, take: 2 });
+    assert.partialDeepStrictEqual(result, { materialized: 2, more: false });
+    assert.deepEqual(await claimedIds(fixture, owned), [events[0]?.id, events[2]?.id]);
+    const next = await materialize(fixture, owned, replay);
+    assert.deepEqual(next.unfiltered?.after, 3);
+  });
+}
 
 function deliveryContract(engine: Engine): void {
   async function replaying(fixture: Fixture, count: number) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { withTypes } from '../../../src/core/subscription.ts';
+import { withSelection } from '../../../src/core/subscription.ts';
 import type { Stream } from '../../../src/core/types.ts';
 import type { StreamDecision } from '../../../src/store/port/streams.ts';
 import type { Engine } from './engine.ts';
@@ -17,6 +17,7 @@ import {
   start,
   type Fixture,
   waitRule,
+  newEvent,
 } from './fixture.ts';
 
 export function streamsContract(engine: Engine): void {
@@ -321,7 +322,7 @@ function subscriptionsContract(engine: Engine): void {
   ): Promise<Stream> => {
     const head = await fixture.store.log.head(fixture.tenant);
     return changed(fixture, stream, {
-      subscriptions: withTypes(stream.subscriptions, types, head),
+      subscriptions: withSelection(stream.subscriptions, { types }, head),
     });
   };
 
@@ -465,13 +466,36 @@ function enableContract(engine: Engine): void {
   test('enabling: passed-over events are counted by the subscriptions in force at their time', async (t) => {
     const fixture = await createFixture(engine, t);
     const stream = await disabledWith(fixture, 'user.created', 'order.paid');
-    const subscriptions = withTypes(stream.subscriptions, ['order.paid'], 4);
+    const subscriptions = withSelection(stream.subscriptions, { types: ['order.paid'] }, 4);
     await change(fixture, stream, { subscriptions });
     await fixture.publish('user.created', 'order.paid', 'order.paid');
     const result = await change(fixture, stream, { status: 'enabled' });
     assert.ok('updated' in result);
     assert.equal(result.skipped, 3);
     assert.deepEqual(result.updated.subscriptions, [{ after: 4, types: ['order.paid'] }]);
+  });
+
+  test('enabling: passed-over events are counted by the filters in force at their time', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream({ filter: '{"data.n":{"$gte":250}}' });
+    await change(fixture, stream, { status: 'disabled' });
+    const append = (count: number): Promise<unknown> =>
+      fixture.store.log.append(
+        fixture.tenant,
+        Array.from({ length: count }, (_, n) => {
+          const type = n % 100 === 0 ? 'order.paid' : 'user.created';
+          return newEvent({ type, body: JSON.stringify({ data: { n } }) });
+        }),
+      );
+    await append(300);
+    const selection = { types: ['user.created'], filter: '{"data.n":{"$lt":3}}' };
+    const subscriptions = withSelection(stream.subscriptions, selection, 300);
+    await change(fixture, stream, { subscriptions });
+    await append(10);
+    const result = await change(fixture, stream, { status: 'enabled' });
+    assert.ok('updated' in result);
+    assert.equal(result.skipped, 50 + 2);
+    assert.deepEqual(result.updated.subscriptions, [{ after: 300, ...selection }]);
   });
 
   test('enabling: pruned events do not count as passed over', async (t) => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import pg from 'pg';
+import { withSelection } from '../../../src/core/subscription.ts';
 import { StoreUnavailable } from '../../../src/core/errors.ts';
 import { type LogEvent, managementApiId } from '../../../src/core/types.ts';
 import type { Hint } from '../../../src/store/port/hints.ts';
@@ -159,6 +160,34 @@ describe('PostgreSQL: many processes on one database', () => {
     const ids = claimed.flat().map(({ stream }) => stream.id);
     assert.equal(ids.length, 40);
     assert.equal(new Set(ids).size, 40);
+  });
+
+  test('a filter waits until no node of an older version runs, and keeps such nodes off then', async (t) => {
+    const { first: store, tenant, connect } = await openShared(t, 1);
+    const client = await connect();
+    await store.ownership.join('node-new', 60_000);
+    await store.ownership.join('node-old', 60_000);
+    await client.query(`update nodes set schema_version = 19 where id = 'node-old'`);
+    const filter = '{"data.object.plan":"pro"}';
+    const plain = newStream(tenant, start);
+    await store.streams.create(plain, { streamsMax: 9 });
+    const select = () =>
+      store.streams.update(tenant, plain.id, (found, { head }) => ({
+        after: {
+          ...found,
+          subscriptions: withSelection(found.subscriptions, { types: ['a.b'], filter }, head),
+        },
+      }));
+    const refused = { refused: 'older_nodes' };
+    const stream = newStream(tenant, start, { filter });
+    assert.deepEqual(await store.streams.create(stream, { streamsMax: 9 }), refused);
+    assert.deepEqual(await select(), refused);
+
+    await client.query(`update nodes set schema_version = 22 where id = 'node-old'`);
+    assert.ok('updated' in (await select()));
+    assert.ok('created' in (await store.streams.create(stream, { streamsMax: 9 })));
+    const schema = await client.query('select oldest_that_may_run as oldest from leat_schema');
+    assert.deepEqual(schema.rows, [{ oldest: 22 }]);
   });
 
   test('delivery options and client credentials wait until no node of an older version runs, and keep such nodes off then', async (t) => {
