@@ -63,7 +63,7 @@ describe('the inspector', () => {
         },
       ],
     );
-    assert.deepEqual(transport.count(), { origins: 0, connections: 0, idle: 0 });
+    assert.deepEqual(transport.count(), { routes: 0, connections: 0, idle: 0 });
   });
 
   test('the inspector hides the header of a custom authorization and reads others as UTF-8', async (t) => {
