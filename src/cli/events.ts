@@ -90,16 +90,20 @@ async function publishOne(
 }
 
 /** Parses the JSON in an option, in the file it names by `@file`, or for `-` in the standard input. */
-export async function dataOf(text: string, terminal: Terminal): Promise<unknown> {
+export async function dataOf(
+  text: string,
+  terminal: Terminal,
+  option = '--data',
+): Promise<unknown> {
   const json =
     text === '-' || text.startsWith('@')
-      ? await fileOption('--data', text === '-' ? '-' : text.slice(1), terminal)
+      ? await fileOption(option, text === '-' ? '-' : text.slice(1), terminal)
       : text;
   try {
     return readJson(json);
   } catch (error) {
     const reason = error instanceof Error ? printable(error.message) : '';
-    throw usageError(`--data is not JSON: ${reason}`);
+    throw usageError(`${option} is not JSON: ${reason}`);
   }
 }
 

@@ -18,6 +18,7 @@ import {
   withDestinationOptions,
 } from './destination.ts';
 import { usageError } from './errors.ts';
+import { addFilterTest } from './filter.ts';
 import { pathOf } from './http/api-client.ts';
 import { writeJson } from './json.ts';
 import { type JsonOption, jsonOption, listOption, wholeNumberOption } from './option.ts';
@@ -46,6 +47,7 @@ interface SecretOptions extends CommonOptions {
 /** `leat streams …` */
 export function addStreamCommands(streams: Command, deps: CliDeps): void {
   addReading(streams, deps);
+  addFilterTest(streams, deps);
   addWriting(streams, deps);
   addEnabling(streams, deps);
 }

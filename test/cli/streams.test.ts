@@ -49,6 +49,24 @@ describe('leat streams', { concurrency: 2 }, () => {
     assert.equal((await shell.leat(['streams', 'show', stream.id])).code, 4);
   });
 
+  test('leat streams: tries a filter, and the present one of a stream', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    await writeFile(join(shell.home, 'token'), 'secret-of-the-hook\n');
+    await writeFile(join(shell.home, 'events.json'), '[{"data": {"n": 2}}, {"data": {"n": 3}}]');
+    const words = ['--endpoint', 'https://example.com/hook', '--bearer-file', 'token'];
+    const made = await shell.leat(['streams', 'create', '--name', 'picky', ...words]);
+    assert.equal(made.code, 0, made.stderr);
+    const tried = (...options: string[]) =>
+      shell.leat(['streams', 'filter-test', 'picky', '--events', '@events.json', ...options]);
+    const one = await tried('--filter', '{"data.n": {"$gte": 3}}');
+    assert.equal(one.stdout, '1 of 2 events match.\n{"data":{"n":3}}\n');
+    const none = await tried();
+    assert.equal(none.code, 2);
+    assert.match(none.stderr, /The stream has no filter: add --filter/);
+    await shell.leat(['streams', 'update', 'picky', '--delivery', '{"filter": {"data.n": 2}}']);
+    assert.equal((await tried()).stdout, '1 of 2 events match.\n{"data":{"n":2}}\n');
+  });
+
   test('leat streams: accepts each authorization method, with secrets from files only', async (t) => {
     const shell = await openLoggedInShell(t, leat);
     await writeFile(join(shell.home, 'secret'), 'a-secret');
