@@ -30,7 +30,7 @@ describe('exit codes', { concurrency: 2 }, () => {
       /Service, on this machine:[^]*Data, over HTTP:[^]*Operations, over HTTP:/,
     );
     const own = await shell.leat(['streams', 'create', '--help']);
-    assert.match(own.stdout, /\nExamples:\n {2}leat streams create --name crm /);
+    assert.match(own.stdout, /\nExamples:\n {2}leat streams create --name first /);
   });
 
   test('a missing scope ends with 3, and the suggested grant works', async (t) => {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fetchToken, freePort, createTempStore, spawnLeat, waitFor } from '../helpers/leat.ts';
 
-test('leat start shows the addresses, the client once, and three first requests', async (t) => {
+test('leat start shows the addresses, the client once, and four first requests', async (t) => {
   const tempStore = await createTempStore();
   t.after(tempStore.remove);
   const start = async (): Promise<{ url: string; output: string; end: () => Promise<unknown> }> => {
@@ -33,7 +33,7 @@ test('leat start shows the addresses, the client once, and three first requests'
   for (const text of [`${first.url}/api/v2`, `${first.url}/oauth/token`, `client_id=${id}`, file]) {
     assert.ok(first.output.includes(text), `${text} is not in:\n${first.output}`);
   }
-  assert.equal(first.output.match(/\bcurl /g)?.length, 4);
+  assert.equal(first.output.match(/\bcurl /g)?.length, 5);
   assert.ok(!first.output.includes(secret), 'the secret is in the file only');
   const token = await fetchToken(first.url, { id, secret });
   const headers = { authorization: `Bearer ${token}` };

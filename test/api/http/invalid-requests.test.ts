@@ -67,7 +67,7 @@ describe('a request that is not served', () => {
         messageText(`CONNECT ${target} HTTP/1.1`, [host]),
       );
       assert.equal(response.status, 405);
-      assert.equal(response.headers['allow'], 'DELETE, GET, HEAD, PATCH, POST');
+      assert.equal(response.headers['allow'], 'DELETE, GET, HEAD, PATCH, POST, PUT');
       assert.equal(response.headers['connection'], 'close');
       assert.ok('x-ratelimit-remaining' in response.headers);
       const error = 'Method Not Allowed';

@@ -49,6 +49,8 @@ function statements(): { readonly location: string; readonly sql: string }[] {
 /** Returns what a value of a template is in the statement: a fragment has a text of its own. */
 function inSqlite(value: string): string {
   if (value.startsWith('oneOf(')) return 'in (select value from json_each(?))';
+  if (value.startsWith('amongOffsets('))
+    return 'and e."offset" in (select value from json_each(?))';
   if (value === 'byEvent') return 'indexed by deliveries_event';
   const isEmpty =
     /^(?:entryAt\(|forUpdate$|newDays\(|daysOf\(|dayColumns?$|dayOfEvent$|inDays$|columns$)/;
