@@ -240,12 +240,7 @@ class StreamOwnership implements Ownership {
     if (this.#isClosed || take <= 0) return this.#sweep.end();
     this.#lastClaim += 1;
     const among = this.#sweep.next();
-    const request = {
-      claim: this.#lastClaim,
-      take,
-      longestWaitMs: longestWaitMs(settings, undefined),
-      among,
-    };
+    const request = { claim: this.#lastClaim, take, longestWaitMs: longestWaitMs(settings), among };
     const { term } = lease;
     const claimed = await storeRetry.run(() => ownership.claim(node, request));
     await this.#openTails(claimed);
@@ -318,7 +313,7 @@ class StreamOwnership implements Ownership {
 
   async #refreshSome(): Promise<void> {
     const { ownership, node, clock, storeRetry, settings } = this.#deps;
-    const rule = { longestWaitMs: longestWaitMs(settings, undefined) };
+    const rule = { longestWaitMs: longestWaitMs(settings) };
     this.#refreshIsPlanned = false;
     const some = [...this.#stale].slice(0, batchSize);
     const changes = some.map((runner) => runner.changes);

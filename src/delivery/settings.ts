@@ -1,4 +1,4 @@
-import { longestDelayMs, retryAfterMaxMs } from '../core/retry-schedule.ts';
+import { retryAfterMaxMs } from '../core/retry-schedule.ts';
 import type { DeliveryOptions, HealthLimits } from '../core/types.ts';
 
 /**
@@ -71,18 +71,13 @@ export function leaseMsOf(
 const setBackMs = 60_000;
 
 /**
- * Returns the longest wait of a row of a stream, for a retry or for the end of an attempt. A row that
- * waits longer was written while the clock of the store was ahead, or with other settings.
+ * Returns the longest wait of a row with these settings, for a retry or for the end of an attempt; a
+ * stream with a schedule of its own has longer ones, see `waitRuleOf`. A row that waits longer was
+ * written while the clock of the store was ahead, or with other settings.
  */
 export function longestWaitMs(
   settings: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'>,
-  delivery: DeliveryOptions | undefined,
 ): number {
-  const waits = [
-    leaseMsOf(settings, delivery),
-    retryAfterMaxMs,
-    longestDelayMs(delivery),
-    ...settings.retryDelaysMs,
-  ];
+  const waits = [leaseMsOf(settings, undefined), retryAfterMaxMs, ...settings.retryDelaysMs];
   return Math.max(...waits) + setBackMs;
 }

@@ -71,7 +71,7 @@ export async function play(
   };
   const stretch = stretchOf(plan);
   // A row with a longer wait is due at once.
-  const waitMaxMs = longestWaitMs(plan.settings, undefined);
+  const waitMaxMs = longestWaitMs(plan.settings);
   let isCalm = false;
   let pausedUntilMs = 0;
   let defaultBehaviour: ReceiverBehaviour = 'healthy';

@@ -4,6 +4,7 @@ import { disabledMessage } from '../../core/health.ts';
 import type { Delivery } from '../../core/types.ts';
 import type { SerialQueue } from '../../core/serial-queue.ts';
 import type { DeliveryStore, DueRows, DueRequest } from '../../store/port/deliveries.ts';
+import { waitRuleOf } from '../../store/port/time.ts';
 import type { Lease } from '../lease.ts';
 import type { StoreRetry } from '../store-retry.ts';
 import type { Scheduler } from '../scheduler.ts';
@@ -186,10 +187,7 @@ function takeSlot(runner: Runner): Slot {
 
 function requestOf(runner: Runner, settings: DueClaimsDeps['settings']): DueRequest {
   const { tenant, id: stream, epoch } = runner;
-  const { delivery } = runner.stream;
-  const rules = {
-    leaseMs: leaseMsOf(settings, delivery),
-    longestWaitMs: longestWaitMs(settings, delivery),
-  };
-  return { tenant, stream, epoch, take: slotsOf(runner), ...rules };
+  const leaseMs = leaseMsOf(settings, runner.stream.delivery);
+  const rule = waitRuleOf(runner.stream, { longestWaitMs: longestWaitMs(settings) });
+  return { tenant, stream, epoch, take: slotsOf(runner), leaseMs, ...rule };
 }

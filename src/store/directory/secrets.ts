@@ -22,6 +22,7 @@ import {
 } from './command.ts';
 import { type Bindable, forUpdate, Fragment, verbatim } from './dialect.ts';
 import { presentCheck, sealingRow } from './sealing.ts';
+import { keepOff } from './versions.ts';
 
 export interface SecretDeps {
   readonly commands: Commands;
@@ -91,9 +92,7 @@ const boundVersion = 17;
 
 /** Keeps programs that cannot open bound seals off the store, if they are not already. */
 export function* requireBound(): Command<void> {
-  yield* sql.run`
-    update leat_schema set oldest_that_may_run = ${boundVersion}
-    where oldest_that_may_run < ${boundVersion}`;
+  yield* keepOff(boundVersion);
 }
 
 function* begin(deps: SecretDeps, target: string): Command<RotationStart> {

@@ -1,4 +1,4 @@
-import { type Command, sql } from './command.ts';
+import { type Command, sql, type Statement } from './command.ts';
 
 export interface VersionDeps {
   /**
@@ -20,10 +20,15 @@ export function* requireVersion(
     select oldest_that_may_run as oldest from leat_schema`;
   if (schema !== undefined && schema.oldest >= version) return true;
   if ((yield* liveVersions()).some((live) => live < version)) return false;
-  yield* sql.run`
+  yield* keepOff(version);
+  return true;
+}
+
+/** Keeps programs without the migration of this number off the store, if they are not already. */
+export function keepOff(version: number): Statement<number> {
+  return sql.run`
     update leat_schema set oldest_that_may_run = ${version}
     where oldest_that_may_run < ${version}`;
-  return true;
 }
 
 // oxlint-disable-next-line require-yield -- A command without statements.

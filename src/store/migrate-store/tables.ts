@@ -43,6 +43,17 @@ function columnOf(name: string, kind: Kind, source?: string): TableColumn {
   return source === undefined ? { name, kind } : { name, kind, source };
 }
 
+/** Of keys that sign tokens, and of those that sign webhooks. */
+const columnsOfKeys: readonly TableColumn[] = [
+  integer('number'),
+  integer('tenant'),
+  text('kid'),
+  bytes('private_jwk'),
+  integer('created_at'),
+  integer('signs_from'),
+  integer('expires_at'),
+];
+
 /** `key_check` comes last: a store without it was never completed. */
 export const migratedTables: readonly Table[] = [
   {
@@ -67,29 +78,13 @@ export const migratedTables: readonly Table[] = [
     name: 'signing_keys',
     keyColumns: 1,
     identity: 'number',
-    columns: [
-      integer('number'),
-      integer('tenant'),
-      text('kid'),
-      bytes('private_jwk'),
-      integer('created_at'),
-      integer('signs_from'),
-      integer('expires_at'),
-    ],
+    columns: columnsOfKeys,
   },
   {
     name: 'webhook_keys',
     keyColumns: 1,
     identity: 'number',
-    columns: [
-      integer('number'),
-      integer('tenant'),
-      text('kid'),
-      bytes('private_jwk'),
-      integer('created_at'),
-      integer('signs_from'),
-      integer('expires_at'),
-    ],
+    columns: columnsOfKeys,
   },
   {
     name: 'clients',

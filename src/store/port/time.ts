@@ -1,4 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
+import { longestDelayMs } from '../../core/retry-schedule.ts';
+import type { Stream } from '../../core/types.ts';
 
 /**
  * The clock of stored instants: of the server on PostgreSQL, and of this process on SQLite, there
@@ -35,6 +37,13 @@ export function isSkewed(skewMs: number): boolean {
  */
 export interface WaitRule {
   readonly longestWaitMs: number;
+}
+
+/** Returns the rule for the rows of a stream, whose retries may wait longer than those of others. */
+export function waitRuleOf({ delivery }: Pick<Stream, 'delivery'>, rule: WaitRule): WaitRule {
+  const longestMs = longestDelayMs(delivery);
+  if (longestMs === 0) return rule;
+  return { longestWaitMs: Math.max(rule.longestWaitMs, longestMs + skewMaxMs) };
 }
 
 /** Returns the time until a row is due, by {@link WaitRule}; 0 when it is due now. */

@@ -8,8 +8,8 @@ import type {
   OwnedStream,
   OwnershipStore,
 } from '../port/ownership.ts';
-import { isSkewed, skewMaxMs, type WaitRule } from '../port/time.ts';
-import { nextDueInMs, ruleOf } from '../rules/due.ts';
+import { isSkewed, skewMaxMs, type WaitRule, waitRuleOf } from '../port/time.ts';
+import { nextDueInMs } from '../rules/due.ts';
 import type { Seal } from '../seal.ts';
 import { failWaiting } from '../directory/disabling.ts';
 import { currentKeyCheck, type KeyCheckRow } from '../key-check.ts';
@@ -363,7 +363,11 @@ async function ownedStreams(
       run: row.run,
       cursor: row.cursor,
       waiting: row.waiting,
-      nextDueInMs: nextDueInMs([row.next_due_at, row.last_due_at], row.now, ruleOf(stream, rule)),
+      nextDueInMs: nextDueInMs(
+        [row.next_due_at, row.last_due_at],
+        row.now,
+        waitRuleOf(stream, rule),
+      ),
       replay: row.replay ?? undefined,
       rowsAbove: (row.above ?? []).map(Number),
     };

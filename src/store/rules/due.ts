@@ -1,14 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
-import { longestDelayMs } from '../../core/retry-schedule.ts';
-import type { DeliveryKind, Stream } from '../../core/types.ts';
-import { dueInMs, skewMaxMs, type WaitRule } from '../port/time.ts';
-
-/** Returns the rule for the rows of a stream, whose retries may wait longer than those of others. */
-export function ruleOf({ delivery }: Pick<Stream, 'delivery'>, rule: WaitRule): WaitRule {
-  const longestMs = longestDelayMs(delivery);
-  if (longestMs === 0) return rule;
-  return { longestWaitMs: Math.max(rule.longestWaitMs, longestMs + skewMaxMs) };
-}
+import type { DeliveryKind } from '../../core/types.ts';
+import { dueInMs, type WaitRule } from '../port/time.ts';
 
 /** The rules for claiming a row. */
 interface DueRow {

@@ -1,7 +1,7 @@
 import type { Clock, Millis } from '../../core/clock.ts';
 import type { Offset, Stream, Node, StreamRef } from '../../core/types.ts';
-import { nextDueInMs, ruleOf } from '../rules/due.ts';
-import type { StoreTime, WaitRule } from '../port/time.ts';
+import { nextDueInMs } from '../rules/due.ts';
+import { type StoreTime, type WaitRule, waitRuleOf } from '../port/time.ts';
 import type { Seal } from '../seal.ts';
 import { failWaiting } from '../directory/disabling.ts';
 import { readStream } from '../directory/streams.ts';
@@ -268,7 +268,7 @@ function ownedStream({ db, time }: Deps, run: Run, stream: Stream, rule: WaitRul
     nextDueInMs: nextDueInMs(
       [due?.next_due_at, due?.last_due_at],
       time.now(),
-      ruleOf(stream, rule),
+      waitRuleOf(stream, rule),
     ),
     replay: replay?.id,
     rowsAbove: above.map((row) => row.offset),
