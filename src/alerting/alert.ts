@@ -6,7 +6,13 @@ export type StreamAlertKind = 'delivery_failures' | 'stream_disabled' | 'thresho
 
 /** Kinds of {@link SystemAlert}; docs/monitoring.md explains each. */
 export type SystemAlertKind =
-  'clock_skew' | 'clock_step' | 'lag_near' | 'lag_disabled' | 'store_went_back';
+  | 'certificate_expired'
+  | 'certificate_near'
+  | 'clock_skew'
+  | 'clock_step'
+  | 'lag_near'
+  | 'lag_disabled'
+  | 'store_went_back';
 
 /** A message to the operator; it has no secret and no event data. */
 export type Alert = StreamAlert | SystemAlert;

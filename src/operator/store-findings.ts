@@ -1,3 +1,6 @@
+import { certificateWarningMs } from '../core/client-certificate.ts';
+import type { Millis } from '../core/clock.ts';
+import { formatTime } from '../core/date.ts';
 import { inspectedBy } from '../core/inspector.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
 import type { Destination } from '../core/types.ts';
@@ -25,13 +28,14 @@ export async function storeFindings(deps: CommandDeps, _args: Args, call: Call):
   const { store } = deps;
   await store.ping();
   const size = await store.overview.size();
-  const { hosts, broken } = await streamsRead(store, call.signal);
+  const { hosts, broken, expiries } = await streamsRead(store, call.signal);
   const report: StoreReport = {
     bytes: size.bytes,
     findings: [
       await engineFinding(deps),
       await secretsFinding(store),
       ...brokenFindings(broken),
+      ...certificateFindings(expiries, deps.clock.now()),
       await nodesFinding(store),
       spaceFinding(size),
       ...(await leavingFindings(store)),
@@ -79,6 +83,28 @@ function brokenFindings(broken: readonly string[]): Finding[] {
       'secrets',
       `those of stream ${first}${others} do not open, so it is not delivered`,
       'delete the stream and create it again, or restore its row: docs/secrets.md',
+    ),
+  ];
+}
+
+/** When the client certificate of a stream expires. */
+interface Expiry {
+  readonly id: string;
+  readonly at: Millis;
+}
+
+function certificateFindings(expiries: readonly Expiry[], now: Millis): Finding[] {
+  const near = expiries.filter(({ at }) => at <= now + certificateWarningMs);
+  const [first, ...others] = near.toSorted((one, other) => one.at - other.at);
+  if (first === undefined) return [];
+  const which = `that of stream ${first.id}`;
+  const when = first.at <= now ? 'expired at' : 'expires at';
+  const rest = others.length === 0 ? '' : `; ${countText(others.length)} more expire soon`;
+  return [
+    warn(
+      'client certificates',
+      `${which} ${when} ${formatTime(first.at)}${rest}`,
+      `leat streams update ${first.id} --certificate-file <file> --certificate-key-file <file>`,
     ),
   ];
 }
@@ -153,14 +179,18 @@ function urlsOf({ endpoint, authorization }: Destination): readonly string[] {
   return 'tokenEndpoint' in authorization ? [endpoint, authorization.tokenEndpoint] : [endpoint];
 }
 
-/**
- * Returns the hosts of enabled streams, and ids of streams whose secrets do not open, among the first
- * {@link streamsReadMax}.
- */
-async function streamsRead(
-  store: Store,
-  signal: AbortSignal,
-): Promise<{ readonly hosts: string[]; readonly broken: readonly string[] }> {
+interface StreamsRead {
+  /** Hosts of enabled streams. */
+  readonly hosts: readonly string[];
+  /** Ids of streams whose secrets do not open. */
+  readonly broken: readonly string[];
+  /** Of the client certificates of enabled streams. */
+  readonly expiries: readonly Expiry[];
+}
+
+/** Reads the first {@link streamsReadMax} streams, or fewer once they have {@link hostsMax} hosts. */
+async function streamsRead(store: Store, signal: AbortSignal): Promise<StreamsRead> {
+  const expiries: Expiry[] = [];
   const broken: string[] = [];
   const hosts = new Set<string>();
   let read = 0;
@@ -169,8 +199,10 @@ async function streamsRead(
     do {
       signal.throwIfAborted();
       const page = await store.streams.list(id, { after, take: 100 });
-      for (const { status, destination } of page.items) {
+      for (const { id: stream, status, destination } of page.items) {
         if (status !== 'enabled') continue;
+        const expiresAt = destination.clientCertificate?.expiresAt;
+        if (expiresAt !== undefined) expiries.push({ id: stream, at: expiresAt });
         for (const url of urlsOf(destination)) {
           // Nothing is sent to the host of an inspector.
           if (inspectedBy(url) === undefined) hosts.add(new URL(url).hostname);
@@ -182,5 +214,5 @@ async function streamsRead(
       await yieldToEventLoop();
     } while (after !== undefined && read < streamsReadMax && hosts.size < hostsMax);
   }
-  return { hosts: [...hosts].slice(0, hostsMax), broken };
+  return { hosts: [...hosts].slice(0, hostsMax), broken, expiries };
 }

@@ -1,4 +1,5 @@
 import { dayMs } from '../core/units.ts';
+import { drain } from './drain.ts';
 import { decideLag, lagFloorOf } from './lag-action.ts';
 import type { Store } from '../store/port/store.ts';
 import type { LaggingStream } from '../store/port/upkeep.ts';
@@ -27,7 +28,7 @@ export function watchLag(deps: LagDeps): () => Promise<number> {
   const raise = (report: Report): void =>
     alerts.raise(alertOf(report, settings.lagMaxMs), () => stored.push(report));
   return async () => {
-    await noteStored(deps, stored);
+    await drain(stored, ({ stream, percent }) => store.upkeep.noteLag(stream, percent));
     const olderThanMs = lagFloorOf(settings.lagMaxMs);
     const { streams, next } = await store.upkeep.lagging({ olderThanMs, after });
     let changed = 0;
@@ -42,14 +43,6 @@ interface Report {
   readonly stream: LaggingStream;
   /** Percentage of the bound; 0 when the stream was disabled. */
   readonly percent: number;
-}
-
-/** Records the stored reports and removes them from the list. */
-async function noteStored({ store }: LagDeps, stored: Report[]): Promise<void> {
-  for (let report = stored[0]; report !== undefined; report = stored[0]) {
-    await store.upkeep.noteLag(report.stream, report.percent);
-    stored.shift();
-  }
 }
 
 /** Returns 1 when something was reported or changed, else 0. */

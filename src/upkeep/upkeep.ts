@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import type { Store } from '../store/port/store.ts';
+import { watchCertificates } from './certificates.ts';
 import { watchLag } from './lag.ts';
 import { sleep } from '../core/sleep.ts';
 import type { SystemAlerts } from '../alerting/system-alerts.ts';
@@ -60,7 +61,7 @@ interface Job {
 
 export function createUpkeep(deps: UpkeepDeps): Upkeep {
   const { store, clock, settings, leader, mayWork, report } = deps;
-  const lag = watchLag(deps);
+  const steps = { lag: watchLag(deps), certificates: watchCertificates(deps) };
   const tenants = createTenantTurns(deps);
 
   const runRound = async (signal: AbortSignal): Promise<void> => {
@@ -69,7 +70,7 @@ export function createUpkeep(deps: UpkeepDeps): Upkeep {
     if (lease === undefined) return;
     const mayContinue = async (): Promise<boolean> => !signal.aborted && mayWork() && lease.renew();
     await store.upkeep.prepare().catch((error: unknown) => report(error, 'prepare'));
-    await runJobs(deps, await jobsOf(deps, lag, tenants), mayContinue, signal);
+    await runJobs(deps, await jobsOf(deps, steps, tenants), mayContinue, signal);
     await runJobs(deps, laterJobsOf(deps), mayContinue, signal);
   };
 
@@ -112,7 +113,7 @@ type Jobs = readonly Job[];
 
 async function jobsOf(
   deps: UpkeepDeps,
-  lag: () => Promise<number>,
+  { lag, certificates }: Readonly<Record<'lag' | 'certificates', Job['step']>>,
   tenants: TenantTurns,
 ): Promise<Jobs[]> {
   const { store, settings } = deps;
@@ -121,7 +122,10 @@ async function jobsOf(
   const attempts = { olderThanMs: settings.attemptRetentionMs, take };
   const entries = { olderThanMs: settings.logRetentionMs, take };
   return [
-    [{ name: 'lag', step: lag }],
+    [
+      { name: 'lag', step: lag },
+      { name: 'certificates', step: certificates },
+    ],
     [{ name: 'history', step: () => store.deliveries.pruneAttempts(attempts) }],
     // The record of a replay has the retention of the events that it sent.
     [{ name: 'replays', step: () => store.replays.prune(events) }],

@@ -12,7 +12,10 @@ import {
   type TempStore,
   type Running,
   storeEnvironment,
+  waitFor,
 } from '../helpers/leat.ts';
+import { trusted } from '../helpers/certificates.ts';
+import { testKey, withStore } from '../helpers/secrets.ts';
 import { query, sharedPostgres } from '../helpers/postgres.ts';
 import { createStream, publish } from '../helpers/traffic.ts';
 
@@ -103,6 +106,40 @@ describe('leat doctor', () => {
     assert.ok(findings.some(({ check }) => check === 'nodes'));
     assert.equal((await again.send('DELETE', `/api/v2/event-streams/${id}`)).status, 204);
     assert.equal((await doctor(tempStore)).findings.filter(isBroken).length, 0);
+  });
+
+  test('a client certificate that has expired is an alert, and a finding until it is replaced', async (t) => {
+    const { tempStore, leat } = await running(t);
+    const id = await createStream(leat, 'https://127.0.0.1:9', 'mutual');
+    await leat.stop();
+    const setExpiry = (expiresAt: number): Promise<void> =>
+      withStore(`sqlite:${tempStore.file}`, [testKey(7)], async ({ streams, tenants }) => {
+        const [tenant] = await tenants.list();
+        const clientCertificate = { certificate: trusted.cert, privateKey: trusted.key, expiresAt };
+        const result = await streams.update(tenant?.id ?? 0, id, (before) => ({
+          after: { ...before, destination: { ...before.destination, clientCertificate } },
+        }));
+        assert.ok('updated' in result);
+      });
+    const found = async (): Promise<string[]> => {
+      const { findings } = await doctor(tempStore);
+      return findings
+        .filter(({ check }) => check === 'client certificates')
+        .map(({ level, said, next }) => `${level} ${said}: ${next}`);
+    };
+    await setExpiry(Date.parse('2026-01-02T03:04:05Z'));
+    assert.deepEqual(await found(), [
+      `warn that of stream ${id} expired at 2026-01-02T03:04:05.000Z: ` +
+        `leat streams update ${id} --certificate-file <file> --certificate-key-file <file>`,
+    ]);
+    const again = await startLeat(tempStore);
+    t.after(() => again.kill());
+    const text = 'mutual: its client certificate expired at 2026-01-02T03:04:05.000Z';
+    await waitFor('the alert', () => again.output().includes(text));
+    assert.match(again.output(), /"alert":"certificate_expired"/);
+    await again.stop();
+    await setExpiry(Date.parse('2126-01-02T03:04:05Z'));
+    assert.deepEqual(await found(), []);
   });
 
   test('--test-alert sends a test alert and reports a failure to send it', async (t) => {

@@ -100,6 +100,8 @@ export function upkeepStore(
     shrink: exclusive('shrink', upkeep.shrink),
     lagging: exclusive('lagging', upkeep.lagging),
     noteLag: exclusive('noteLag', upkeep.noteLag),
+    expiringCertificates: exclusive('expiringCertificates', upkeep.expiringCertificates),
+    noteCertificate: exclusive('noteCertificate', upkeep.noteCertificate),
     disableLagging: exclusive('disableLagging', upkeep.disableLagging, (isDisabled, { stream }) => {
       if (isDisabled) oracle.disabledForLag(stream);
     }),

@@ -1,6 +1,7 @@
 import { deliveriesContract } from './contract/deliveries.ts';
 import { logContract } from './contract/log.ts';
 import { alertStateContract } from './contract/alert-state.ts';
+import { certificatesContract } from './contract/certificates.ts';
 import { ownershipContract } from './contract/ownership.ts';
 import { overviewContract } from './contract/overview.ts';
 import { replaysContract } from './contract/replays.ts';
@@ -15,4 +16,5 @@ ownershipContract(postgres);
 settleContract(postgres);
 replaysContract(postgres);
 alertStateContract(postgres);
+certificatesContract(postgres);
 overviewContract(postgres);

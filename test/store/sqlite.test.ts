@@ -1,6 +1,7 @@
 import { deliveriesContract } from './contract/deliveries.ts';
 import { logContract } from './contract/log.ts';
 import { alertStateContract } from './contract/alert-state.ts';
+import { certificatesContract } from './contract/certificates.ts';
 import { ownershipContract } from './contract/ownership.ts';
 import { overviewContract } from './contract/overview.ts';
 import { replaysContract } from './contract/replays.ts';
@@ -15,6 +16,7 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   ownershipContract(engine);
   settleContract(engine);
   alertStateContract(engine);
+  certificatesContract(engine);
   overviewContract(engine);
   replaysContract(engine);
 }

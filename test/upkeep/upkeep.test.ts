@@ -432,3 +432,110 @@ test('a lag that falls is reported again when it grows', async (t) => {
     ['lag_near', 'lag_near'],
   );
 });
+
+/** Adds a stream whose client certificate expires after these days. */
+async function addCertificate(
+  { store, clock }: Fixture,
+  tenant: number,
+  days: number,
+): Promise<Parameters<Store['streams']['create']>[0]> {
+  const stream = newStream(tenant, clock.now(), { name: 'crm' });
+  const { destination } = stream;
+  const clientCertificate = {
+    certificate: 'certificate',
+    privateKey: 'key',
+    expiresAt: clock.now() + days * dayMs,
+  };
+  const created = { ...stream, destination: { ...destination, clientCertificate } };
+  await store.streams.create(created, { streamsMax: 9 });
+  return created;
+}
+
+test('a client certificate is reported once 14 days before it expires, and once when it has expired', async (t) => {
+  const fixture = await openFixture(t);
+  const { store, clock, alerts, round } = fixture;
+  const { id: tenant } = await addTenant(store, 'main');
+  const stream = await addCertificate(fixture, tenant, 20);
+  const startedAt = clock.now();
+  const seen: [number, RaisedAlert][] = [];
+  for (let day = 1; day <= 30; day += 1) {
+    await clock.advance(dayMs);
+    await round();
+    await round();
+    for (const alert of alerts.splice(0)) seen.push([day, alert]);
+  }
+  const expiry = new Date(startedAt + 20 * dayMs).toISOString();
+  const [expiresAt, subject] = [
+    startedAt + 20 * dayMs,
+    { tenant, stream: { id: stream.id, name: 'crm' } },
+  ];
+  const remedy =
+    'replace it with leat streams update, --certificate-file and --certificate-key-file';
+  assert.deepEqual(seen, [
+    [
+      6,
+      {
+        ...subject,
+        key: `certificate ${stream.id} ${expiresAt} near`,
+        kind: 'certificate_near',
+        sentence: `its client certificate expires at ${expiry}, in 14 days: ${remedy}`,
+        fields: { expires_at: expiry, days_left: 14 },
+      },
+    ],
+    [
+      20,
+      {
+        ...subject,
+        key: `certificate ${stream.id} ${expiresAt} expired`,
+        kind: 'certificate_expired',
+        sentence: `its client certificate expired at ${expiry}, so all attempts fail: ${remedy}`,
+        fields: { expires_at: expiry },
+      },
+    ],
+  ]);
+});
+
+test('a client certificate that is replaced in time is not reported as expired, and the new one is', async (t) => {
+  const fixture = await openFixture(t);
+  const { store, clock, alerts, round } = fixture;
+  const { id: tenant } = await addTenant(store, 'main');
+  const { id } = await addCertificate(fixture, tenant, 1);
+  const seen: unknown[] = [];
+  for (let day = 0; day <= 12; day += 1) {
+    if (day === 1) {
+      await store.streams.update(tenant, id, (before) => {
+        const { clientCertificate } = before.destination;
+        assert.ok(clientCertificate);
+        const renewed = { ...clientCertificate, expiresAt: clock.now() + 10 * dayMs };
+        return {
+          after: { ...before, destination: { ...before.destination, clientCertificate: renewed } },
+        };
+      });
+    }
+    await round();
+    await round();
+    for (const { kind, fields } of alerts.splice(0)) seen.push([day, kind, fields['days_left']]);
+    await clock.advance(dayMs);
+  }
+  assert.deepEqual(seen, [
+    [0, 'certificate_near', 1],
+    [1, 'certificate_near', 10],
+    [11, 'certificate_expired', undefined],
+  ]);
+});
+
+test('an alert about a client certificate is raised again until it is in the store, and no more afterwards', async (t) => {
+  const fixture = await openFixture(t);
+  const { store, alerts, round } = fixture;
+  const { id: tenant } = await addTenant(store, 'main');
+  await addCertificate(fixture, tenant, 0);
+  // Like processes that end before their monitor has stored it.
+  const unstored = { alerts: { raise: (alert: RaisedAlert) => alerts.push(alert) } };
+  await round(unstored);
+  await round(unstored);
+  for (let count = 0; count < 3; count += 1) await round();
+  assert.deepEqual(
+    alerts.map(({ kind }) => kind),
+    ['certificate_expired', 'certificate_expired', 'certificate_expired'],
+  );
+});

@@ -5,6 +5,7 @@ import type { Seal } from '../seal.ts';
 import { createAlertStateStore } from './alert-state.ts';
 import { createApiStore } from './apis.ts';
 import { createAuditLogStore } from './audit-log.ts';
+import { createCertificateStore } from './certificates.ts';
 import { createClientStore } from './clients.ts';
 import type { Commands } from './command.ts';
 import { createDeliveryStore } from './deliveries.ts';
@@ -65,7 +66,7 @@ export function createDirectory(deps: DirectoryDeps) {
     overview: createOverviewStore(deps),
     streams: createStreamStore(deps),
     replays: createReplayStore(deps),
-    upkeep: createLagStore(deps),
+    upkeep: { ...createLagStore(deps), ...createCertificateStore(deps) },
     deliveries: { ...createDeliveryStore(deps), ...createFailureStore(deps) },
   };
 }

@@ -135,17 +135,19 @@ function* stats(
   return rows.map((row) => ({ ...row }));
 }
 
-/** The numbers of the migrations `delivery_options` and `filters` of both engines. */
+/** The numbers of migrations of both engines: `delivery_options`, `filters` and `certificates`. */
 const deliveryVersion = 19;
 const filterVersion = 22;
+const certificateVersion = 23;
 
-/** Returns whether programs before {@link deliveryVersion} would not deliver as the stream says. */
-function isNewer({ delivery, destination }: Pick<Stream, 'delivery' | 'destination'>): boolean {
-  return (
-    delivery !== undefined ||
-    destination.authorization.method === 'oauth2_client_credentials' ||
-    destination.clientCertificate !== undefined
-  );
+/**
+ * Returns the migration without which programs would not deliver as the stream says, or not know when
+ * its certificate expires; 0 for none.
+ */
+function versionFor({ delivery, destination }: Pick<Stream, 'delivery' | 'destination'>): number {
+  if (destination.clientCertificate !== undefined) return certificateVersion;
+  const { method } = destination.authorization;
+  return delivery !== undefined || method === 'oauth2_client_credentials' ? deliveryVersion : 0;
 }
 
 function* create(
@@ -155,9 +157,8 @@ function* create(
 ): Command<Awaited<ReturnType<StreamStore['create']>>> {
   const { tenant } = stream;
   if (yield* isTaken(stream)) return { refused: 'name_taken' };
-  if (isNewer(stream) && !(yield* requireVersion(deps, deliveryVersion))) {
-    return { refused: 'older_nodes' };
-  }
+  const version = versionFor(stream);
+  if (version > 0 && !(yield* requireVersion(deps, version))) return { refused: 'older_nodes' };
   const [row, sealing] = yield* together(
     sql.get<{ count: number }>`select count(*) as count from streams where tenant = ${tenant}`,
     sealingRow(),
@@ -174,11 +175,12 @@ function* create(
   yield* together(
     keepLog(tenant),
     sql.run`
-      insert into streams (tenant, id, name, status, subscriptions, filtered, destination, delivery,
-        signing_secrets, version, created_at, updated_at)
+      insert into streams (tenant, id, name, status, subscriptions, filtered, destination,
+        certificate_expires_at, delivery, signing_secrets, version, created_at, updated_at)
       values (${tenant}, ${created.id}, ${created.name}, ${created.status},
         ${JSON.stringify(created.subscriptions)}, ${isFiltered(created)}, ${destination},
-        ${deliveryText(created)}, ${signingSecrets}, ${created.version}, ${created.createdAt}, ${created.updatedAt})`,
+        ${certificateExpiry(created)}, ${deliveryText(created)}, ${signingSecrets},
+        ${created.version}, ${created.createdAt}, ${created.updatedAt})`,
     sql.run`
       insert into runs (tenant, stream, cursor, run, consecutive_failures, total_failures, epoch)
       select id, ${created.id}, ${firstCursor(cursor)}, 1, 0, 0, 0
@@ -189,6 +191,11 @@ function* create(
 
 function deliveryText({ delivery }: Pick<Stream, 'delivery'>): string | null {
   return delivery === undefined ? null : JSON.stringify(delivery);
+}
+
+/** Returns when the certificate expires, for the column outside of the sealed destination. */
+function certificateExpiry({ destination }: Pick<Stream, 'destination'>): Millis | null {
+  return destination.clientCertificate?.expiresAt ?? null;
 }
 
 function isFiltered({ subscriptions }: Pick<Stream, 'subscriptions'>): 0 | 1 {
@@ -271,8 +278,9 @@ function* update<R extends string>(
   if (decision.after === before) return { updated: before, changed: false, ...noSwitch };
   const wanted: Stream = { ...decision.after, tenant, id, createdAt: before.createdAt };
   if (wanted.name !== before.name && (yield* isTaken(wanted))) return { refused: 'name_taken' };
-  if (isNewer(wanted) && !isNewer(before)) {
-    if (!(yield* requireVersion(deps, deliveryVersion))) return { refused: 'older_nodes' };
+  const version = versionFor(wanted);
+  if (version > versionFor(before) && !(yield* requireVersion(deps, version))) {
+    return { refused: 'older_nodes' };
   }
   const refused =
     isFiltered(wanted) > isFiltered(before) ? yield* filterRefused(deps, tenant) : undefined;
@@ -329,10 +337,14 @@ function* passedOverBy(
 
 function writeStream(stream: Stream, sealer: Sealer): Statement<number> {
   const { destination, signingSecrets } = sealedOf(stream, sealer);
+  const expiresAt = certificateExpiry(stream);
   return sql.run`
     update streams set name = ${stream.name}, status = ${stream.status},
       subscriptions = ${JSON.stringify(stream.subscriptions)}, filtered = ${isFiltered(stream)},
       destination = ${destination}, delivery = ${deliveryText(stream)},
+      certificate_expires_at = ${expiresAt},
+      certificate_reported = case when certificate_expires_at = ${expiresAt}
+        then certificate_reported end,
       signing_secrets = ${signingSecrets},
       version = ${stream.version}, updated_at = ${stream.updatedAt},
       disabled_reason = case when cast(${stream.status} as text) = 'enabled' then null

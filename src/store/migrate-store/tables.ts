@@ -188,6 +188,8 @@ export const migratedTables: readonly Table[] = [
       text('status'),
       text('subscriptions'),
       bytes('destination'),
+      integer('certificate_expires_at'),
+      text('certificate_reported'),
       text('delivery'),
       integer('filtered'),
       bytes('signing_secrets'),

@@ -1,3 +1,4 @@
+import type { Millis } from '../../core/clock.ts';
 import type { Offset, StreamStatus } from '../../core/types.ts';
 
 /**
@@ -62,6 +63,29 @@ export interface UpkeepStore {
    * until {@link UpkeepStore.noteLag} records that its alert is stored.
    */
   disableLagging(stream: LaggingStream): Promise<boolean>;
+  /**
+   * Returns client certificates that have expired, or expire within `withinMs`, and are not yet recorded
+   * as reported; those that expire first come first.
+   */
+  expiringCertificates(query: {
+    readonly withinMs: number;
+    readonly take: number;
+  }): Promise<readonly ExpiringCertificate[]>;
+  /** Records what was reported of a certificate. Does nothing if another one was stored since. */
+  noteCertificate(certificate: ExpiringCertificate, reported: CertificateReport): Promise<void>;
+}
+
+/** What was reported of a certificate: that it expires soon, or that it has expired. */
+export type CertificateReport = 'near' | 'expired';
+
+/** The client certificate of a stream. */
+export interface ExpiringCertificate {
+  readonly tenant: number;
+  readonly stream: string;
+  readonly name: string;
+  readonly expiresAt: Millis;
+  /** Until then, by the store's clock; 0 or less once it has expired. */
+  readonly leftMs: number;
 }
 
 /** The bounds of a step of upkeep. */

@@ -4,6 +4,7 @@ import type { Database, Queries } from './database.ts';
 import { makeDaysAhead } from './partitions.ts';
 import { createEventDayDropper } from './event-days.ts';
 import { type Command, sql } from '../directory/command.ts';
+import type { Directory } from '../directory/directory.ts';
 import { horizonOf } from '../directory/horizon.ts';
 import { createBodyWalk, createWalk, type WalkedPage } from '../directory/kept.ts';
 import { run } from './commands.ts';
@@ -17,7 +18,7 @@ const slackMs = hourMs;
  * Keeps a database within its retention. The state of its steps is in memory of this process.
  * Written apart from SQLite because one of many nodes leads, and old days are removed as a whole.
  */
-export function createUpkeepStore(deps: DayDeps): Omit<UpkeepStore, 'lagging' | 'disableLagging'> {
+export function createUpkeepStore(deps: DayDeps): Omit<UpkeepStore, keyof Directory['upkeep']> {
   const { db, identity } = deps;
   return {
     lead: (leader, leaseMs) => lead(db, leader, leaseMs),

@@ -3,6 +3,7 @@ import type { Millis } from '../../core/clock.ts';
 import type { UpkeepStore } from '../port/upkeep.ts';
 import { type Command, sql } from '../directory/command.ts';
 import { oneOfNumbers } from '../directory/dialect.ts';
+import type { Directory } from '../directory/directory.ts';
 import { horizonOf } from '../directory/horizon.ts';
 import { createBodyWalk, createWalk, type WalkedPage } from '../directory/kept.ts';
 import { run } from './commands.ts';
@@ -15,7 +16,7 @@ import { doInStep, type UpkeepDeps } from './upkeep-step.ts';
  */
 export function createUpkeepStore(
   deps: UpkeepDeps & { readonly connection: DatabaseSync },
-): Omit<UpkeepStore, 'lagging' | 'disableLagging'> {
+): Omit<UpkeepStore, keyof Directory['upkeep']> {
   const { db, connection, clock } = deps;
   return {
     lead: () => Promise.resolve(true),

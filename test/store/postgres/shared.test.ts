@@ -236,6 +236,35 @@ describe('PostgreSQL: many processes on one database', () => {
     assert.deepEqual(await oldest(), [{ oldest: 19 }]);
   });
 
+  test('a client certificate waits until no node of an older version runs, and keeps such nodes off then', async (t) => {
+    const { first: store, tenant, connect } = await openShared(t, 1);
+    const client = await connect();
+    await store.ownership.join('node-new', 60_000);
+    await store.ownership.join('node-old', 60_000);
+    await client.query(`update nodes set schema_version = 22 where id = 'node-old'`);
+    const plain = newStream(tenant, start);
+    await store.streams.create(plain, { streamsMax: 9 });
+    const clientCertificate = { certificate: 'certificate', privateKey: 'key', expiresAt: start };
+    const destination = { ...plain.destination, clientCertificate };
+    const add = () =>
+      store.streams.create(newStream(tenant, start, { destination }), { streamsMax: 9 });
+    const show = () =>
+      store.streams.update(tenant, plain.id, (found) => ({ after: { ...found, destination } }));
+    assert.deepEqual(await add(), { refused: 'older_nodes' });
+    const refused = await show();
+    assert.ok('refused' in refused && refused.refused === 'older_nodes');
+    assert.equal(
+      (await store.streams.get(tenant, plain.id))?.destination.clientCertificate,
+      undefined,
+    );
+
+    await client.query(`update nodes set lease_until = clock_timestamp() where id = 'node-old'`);
+    assert.ok('updated' in (await show()));
+    assert.ok('created' in (await add()));
+    const { rows } = await client.query('select oldest_that_may_run as oldest from leat_schema');
+    assert.deepEqual(rows, [{ oldest: 23 }]);
+  });
+
   test('a webhook key is refused while an older node is live, and keeps older nodes off afterwards', async (t) => {
     const { first: store, tenant, connect } = await openShared(t, 1);
     const client = await connect();
