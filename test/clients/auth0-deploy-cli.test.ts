@@ -3,6 +3,7 @@ import { readdir, readFile, unlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { trusted } from '../helpers/certificates.ts';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
 import {
   expectBody,
@@ -163,6 +164,16 @@ eventStreams:
       retry: { delays_seconds: [60, 3600] }
       per_second: 20
       headers: { X-Environment: test }
+      concurrency: 2
+      timeout_ms: 5000
+      signature: v1 v1a
+      filter:
+        type: user.created
+        data.object.email_verified: true
+        data.object.plan: { $in: [pro, team] }
+        $or:
+          - data.object.email: { $endsWith: '@example.com' }
+          - data.object.logins: { $gte: 5 }
   - name: shop-tokens
     status: enabled
     subscriptions: [{ event_type: user.created }]
@@ -176,6 +187,17 @@ eventStreams:
           client_id: shop
           client_secret: planted-client-secret
           scope: hooks
+  - name: shop-mutual
+    status: enabled
+    subscriptions: [{ event_type: user.created }]
+    destination:
+      type: webhook
+      configuration:
+        webhook_endpoint: https://hooks.example.net/shop
+        webhook_authorization: { method: bearer, token: kept }
+        client_certificate:
+          certificate: ${JSON.stringify(trusted.cert)}
+          private_key: ${JSON.stringify(trusted.key)}
 `;
 
   /** Returns all that is stored of the four resources. */
@@ -228,7 +250,25 @@ eventStreams:
     }
 
     const options = (await streamNamed('shop-events'))?.delivery;
-    assert.deepEqual(options?.['retry'], { delays_seconds: [60, 3600] });
+    assert.deepEqual(options, {
+      retry: { delays_seconds: [60, 3600] },
+      per_second: 20,
+      headers: { 'X-Environment': 'test' },
+      concurrency: 2,
+      timeout_ms: 5000,
+      signature: 'v1 v1a',
+      filter: {
+        type: 'user.created',
+        'data.object.email_verified': true,
+        'data.object.plan': { $in: ['pro', 'team'] },
+        $or: [
+          { 'data.object.email': { $endsWith: '@example.com' } },
+          { 'data.object.logins': { $gte: 5 } },
+        ],
+      },
+    });
+    const { destination: mutual } = (await streamNamed('shop-mutual')) ?? {};
+    assert.equal(mutual?.configuration.client_certificate?.certificate, trusted.cert);
 
     assert.doesNotMatch(await importDefinition(), /Created \[|Deleted \[/);
     assert.deepEqual(await state(), first);
@@ -248,14 +288,14 @@ eventStreams:
     assert.equal(response.status, 404);
     const { status, delivery } = (await streamNamed('shop-events')) ?? {};
     assert.deepEqual([status, delivery], ['disabled', options]);
-    const tokens = (first[streams] as { eventStreams: StreamBody[] }).eventStreams.find(
-      ({ name }) => name === 'shop-tokens',
-    );
-    assert.deepEqual(
-      (await streamNamed('shop-tokens'))?.destination,
-      tokens?.destination,
-      'the export without the secret changed nothing',
-    );
+    const original = (first[streams] as { eventStreams: StreamBody[] }).eventStreams;
+    for (const name of ['shop-tokens', 'shop-mutual']) {
+      assert.deepEqual(
+        (await streamNamed(name))?.destination,
+        original.find((stream) => stream.name === name)?.destination,
+        'the export without the secret changed nothing',
+      );
+    }
     const { updated_at } = await readStream(fixture, kept.id);
     assert.deepEqual(await readStream(fixture, kept.id), { ...kept, updated_at });
     const { destination, subscriptions } = await readStream(fixture, changed.id);
@@ -277,7 +317,10 @@ eventStreams:
   /** Returns the export without `gone`, with `changed` and `shop-events` changed, and with `made`. */
   function editedStreams(written: string, url: string): string {
     const [head = '', streams = '', tail = ''] = written.split(/^(eventStreams:\n(?:[ -].*\n)*)/m);
-    assert.ok(!/est_|first|created_at|planted-/.test(streams) && !written.includes(token), written);
+    assert.ok(
+      !/est_|first|created_at|planted-|PRIVATE KEY/.test(streams) && !written.includes(token),
+      written,
+    );
     const [, ...items] = streams.split(/^(?= {2}- name: )/m);
     const named = (name: string): string => {
       const item = items.find((each) => each.startsWith(`  - name: ${name}\n`));
@@ -291,7 +334,7 @@ eventStreams:
       .replace('name: kept', 'name: made')
       .replace(/token: .*/, "token: '##MADE_TOKEN##'");
     const disabled = named('shop-events').replace('status: enabled', 'status: disabled');
-    const same = named('kept') + named('shop-tokens');
+    const same = named('kept') + named('shop-tokens') + named('shop-mutual');
     return `${head}eventStreams:\n${same}${edited}${disabled}${made}${tail}`;
   }
 });

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { Management, ManagementClient, ManagementError } from 'auth0';
+import { trusted } from '../helpers/certificates.ts';
 import { startEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
 import { startLeat, waitFor } from '../helpers/leat.ts';
 import { throughPort, startPostgres } from '../helpers/postgres.ts';
@@ -60,6 +62,15 @@ function streamRequest(
   }) as unknown as Management.CreateEventStreamWebHookRequestContent;
 }
 
+/** Adds fields that the types of the package do not have. */
+function withFields<T extends object>(request: T, fields: object): T {
+  return { ...request, ...fields };
+}
+
+function deliveryOf(stream: object): unknown {
+  return (stream as { readonly delivery?: unknown }).delivery;
+}
+
 async function createStream(
   url: string,
   options: Parameters<typeof streamBody>[1] = {},
@@ -68,6 +79,8 @@ async function createStream(
   assert.ok(stream.id !== undefined);
   return { ...stream, id: stream.id };
 }
+
+const trustedExpiresAt = new Date(new X509Certificate(trusted.cert).validTo).toISOString();
 
 const connection = 'Username-Password-Authentication';
 
@@ -112,6 +125,92 @@ describe('event streams', () => {
       (error) => error instanceof Management.NotFoundError,
     );
     assert.equal(await client.eventStreams.delete(created.id), undefined);
+  });
+
+  test('delivery options that the package does not know reach Leat, and are returned, changed and removed', async () => {
+    const delivery = {
+      retry: { delays_seconds: [5, 60], retry_4xx: [408, 429] },
+      filter: {
+        type: 'user.created',
+        'data.object.app_metadata.plan': { $in: ['pro', 'team'] },
+        $or: [{ 'data.object.logins': { $gte: 5 } }, { 'data.object.email': null }],
+      },
+      per_second: 0.5,
+      headers: { 'X-Environment': 'test', 'x-lower_case': '1' },
+      concurrency: 2,
+      timeout_ms: 5000,
+      signature: 'v1 v1a',
+    };
+    const request = streamRequest('https://hooks.example.net/');
+    const created = await client.eventStreams.create(withFields(request, { delivery }));
+    const { id = '' } = created;
+    assert.deepEqual(deliveryOf(created), delivery);
+    assert.deepEqual(await client.eventStreams.get(id), created);
+    const listed = await all(await client.eventStreams.list({ take: 100 }));
+    assert.deepEqual(
+      listed.find((stream) => stream.id === id),
+      created,
+    );
+
+    const renamed = await client.eventStreams.update(id, { name: freshName() });
+    assert.deepEqual(deliveryOf(renamed), delivery);
+    const other = { retry: 'days', concurrency: 1 };
+    const changed = await client.eventStreams.update(id, withFields({}, { delivery: other }));
+    assert.deepEqual(deliveryOf(changed), other);
+    const removed = await client.eventStreams.update(id, withFields({}, { delivery: null }));
+    assert.ok(!('delivery' in removed));
+    assert.ok(!('delivery' in (await client.eventStreams.get(id))));
+    await assert.rejects(
+      async () => client.eventStreams.update(id, withFields({}, { delivery: { unknown: 1 } })),
+      (error) => isRefusal(error, Management.BadRequestError, 400, 'invalid_body'),
+    );
+    await client.eventStreams.delete(id);
+    await assert.rejects(
+      async () => client.eventStreams.get(id),
+      (error) => error instanceof Management.NotFoundError,
+    );
+  });
+
+  test('client credentials and a client certificate reach Leat, and are returned without their secrets', async () => {
+    const webhook_endpoint = 'https://hooks.example.net/';
+    const authorization = {
+      method: 'oauth2_client_credentials',
+      token_endpoint: 'https://login.example.net/token',
+      client_id: 'leat',
+      scope: 'hooks',
+      audience: 'urn:hooks',
+    };
+    const certificate = { certificate: trusted.cert, private_key: trusted.key };
+    const destinationWith = (secret: object, client_certificate: object | null) => ({
+      type: 'webhook',
+      configuration: {
+        webhook_endpoint,
+        webhook_authorization: { ...authorization, ...secret },
+        client_certificate,
+      },
+    });
+    const destination = destinationWith({ client_secret: 'planted-secret' }, certificate);
+    const request = streamRequest(webhook_endpoint);
+    const created = await client.eventStreams.create(withFields(request, { destination }));
+    const { id = '' } = created;
+    assert.deepEqual(
+      created.destination,
+      destinationWith({}, { certificate: trusted.cert, expires_at: trustedExpiresAt }),
+    );
+    assert.doesNotMatch(JSON.stringify(created), /planted-secret|PRIVATE KEY/);
+    assert.deepEqual(await client.eventStreams.get(id), created);
+
+    // What was read can be sent back: the secrets stay.
+    const sentBack = withFields({}, { destination: created.destination });
+    const same = await client.eventStreams.update(id, sentBack);
+    assert.deepEqual(same, created);
+    const without = withFields({}, { destination: destinationWith({}, null) });
+    const changed = await client.eventStreams.update(id, without);
+    assert.deepEqual(changed.destination, {
+      type: 'webhook',
+      configuration: { webhook_endpoint, webhook_authorization: authorization },
+    });
+    await client.eventStreams.delete(id);
   });
 
   test('event streams are listed over several pages', async () => {

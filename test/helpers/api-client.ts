@@ -17,6 +17,7 @@ export interface StreamBody {
     readonly configuration: {
       readonly webhook_endpoint: string;
       readonly webhook_authorization: Record<string, string>;
+      readonly client_certificate?: { readonly certificate: string; readonly expires_at: string };
     };
   };
   readonly delivery?: Readonly<Record<string, unknown>>;
