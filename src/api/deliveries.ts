@@ -10,6 +10,7 @@ import {
   delivery,
   deliveryParams,
   redelivery,
+  retryNow,
   type DeliveriesQuery,
 } from '../schemas/deliveries.ts';
 import type { FailureFilter } from '../store/port/deliveries.ts';
@@ -31,7 +32,13 @@ const shared = { tag: 'Deliveries', lifecycle: 'Generally Available' } as const;
 
 /** Creates the operations of failures and redelivery (docs/http-api.md#failures-and-redelivery). */
 export function deliveryOperations(deps: DeliveryDeps): Operation[] {
-  return [listFailures(deps), readFailure(deps), redeliverOne(deps), redeliverMany(deps)];
+  return [
+    listFailures(deps),
+    readFailure(deps),
+    redeliverOne(deps),
+    redeliverMany(deps),
+    retryWaiting(deps),
+  ];
 }
 
 function listFailures({ store, settings }: DeliveryDeps): Operation {
@@ -138,6 +145,31 @@ function redeliverMany({ store }: DeliveryDeps): Operation {
         await recording.deliveries.redeliverMany(tenant.id, params.id, filter);
       }
       return { body };
+    },
+  });
+}
+
+function retryWaiting({ store }: DeliveryDeps): Operation {
+  return operation({
+    ...shared,
+    lifecycle: 'Early Access',
+    extension: true,
+    operationId: 'retryEventDeliveriesNow',
+    method: 'POST',
+    path: '/event-streams/:id/retry-now',
+    summary: 'Retry now what waits for a retry',
+    description:
+      'Makes every delivery of the stream that waits for a retry due; their cycles go on.',
+    scopes: ['update:event_deliveries'],
+    params: streamParams,
+    body: { schema: emptyBody, required: false },
+    success: 202,
+    response: retryNow,
+    errors: [404],
+    handle: async ({ tenant, params, entry }) => {
+      await streamOf(store, tenant.id, params.id);
+      const recording = store.recording(entry(params.id));
+      return { body: { due: await recording.deliveries.retryNow(tenant.id, params.id) } };
     },
   });
 }

@@ -21,6 +21,7 @@ import { usageError } from './errors.ts';
 import { addFilterTest } from './filter.ts';
 import { pathOf } from './http/api-client.ts';
 import { writeJson } from './json.ts';
+import { addRetryNow } from './retry-now.ts';
 import { type JsonOption, jsonOption, listOption, wholeNumberOption } from './option.ts';
 import { allStreams, findStream, streamIdOf } from './stream.ts';
 import { counted } from './terminal/progress.ts';
@@ -50,6 +51,7 @@ export function addStreamCommands(streams: Command, deps: CliDeps): void {
   addFilterTest(streams, deps);
   addWriting(streams, deps);
   addEnabling(streams, deps);
+  addRetryNow(streams, deps);
 }
 
 function addReading(streams: Command, deps: CliDeps): void {

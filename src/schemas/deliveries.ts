@@ -71,6 +71,11 @@ export const redelivery = component('Redelivery', 'Failures to send again', {
   event_types: Type.Optional(Type.Array(eventType, { description: 'Event types' })),
 });
 
+/** Response to making waiting retries due. */
+export const retryNow = closed({
+  due: Type.Integer({ description: 'Deliveries that waited for a retry, and are due now' }),
+});
+
 /** Body of a test event. */
 export const testEvent = component('TestEvent', 'A test event', {
   event_type: eventType,

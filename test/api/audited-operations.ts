@@ -1,5 +1,5 @@
 import type { ApiFixture } from './fixture.ts';
-import { failed, type Fixture } from '../store/contract/fixture.ts';
+import { failed, type Fixture, retry } from '../store/contract/fixture.ts';
 
 /** A request to each operation that the audit log records, in an order in which all succeed. */
 export interface AuditedRequest {
@@ -53,7 +53,7 @@ export async function callAll(
     replay: '',
   };
   for (const [operationId, next] of Object.entries(requests(secret))) {
-    if (operationId === 'redeliverEvent') made.failure = await failTwo(storeFixture, made.stream);
+    if (operationId === 'redeliverEvent') made.failure = await failSome(storeFixture, made.stream);
     const { made: note, targets, ...request } = next(made);
     const headers = {
       'user-agent': `Terraform/1.2 ${secret('user-agent')}`,
@@ -70,16 +70,20 @@ export async function callAll(
   }
 }
 
-/** Publishes two events whose deliveries to the stream fail; returns the id of one of them. */
-async function failTwo(storeFixture: Fixture, stream: string): Promise<string> {
+/**
+ * Publishes events to the stream: deliveries of two fail, and one waits for a retry. Returns the id of a
+ * failure.
+ */
+async function failSome(storeFixture: Fixture, stream: string): Promise<string> {
   const found = await storeFixture.store.streams.get(storeFixture.tenant, stream);
   if (found === undefined) throw new Error('no stream');
-  const [event, other] = await storeFixture.publish('user.created', 'user.created');
-  if (event === undefined || other === undefined) throw new Error('no event');
+  const types = Array<string>(3).fill('user.created');
+  const [event, other, waits] = await storeFixture.publish(...types);
+  if (!event || !other || !waits) throw new Error('no event');
   const owned = await storeFixture.own(found);
   await storeFixture.settle(owned, {
-    cursor: other.offset,
-    outcomes: [failed(event), failed(other)],
+    cursor: waits.offset,
+    outcomes: [failed(event), failed(other), retry(waits, { delayMs: 3_600_000 })],
   });
   await storeFixture.retire();
   return event.id;
@@ -157,6 +161,11 @@ function streamRequests(secret: Secret): Record<string, Next> {
       method: 'POST',
       path: `${path(made)}/redeliver`,
       body: { event_types: ['user.created'] },
+      targets: () => [made.stream],
+    }),
+    retryEventDeliveriesNow: (made) => ({
+      method: 'POST',
+      path: `${path(made)}/retry-now`,
       targets: () => [made.stream],
     }),
     startReplay: (made) => ({

@@ -8,6 +8,7 @@ import {
   failed,
   newEvent,
   fixtureOf,
+  retry,
   start,
   type Fixture,
 } from '../store/contract/fixture.ts';
@@ -230,6 +231,33 @@ describe('redelivery of one', () => {
     const { path, ids } = await failing('a.b');
     const response = await fixture.send('POST', `${path}/redeliver/${ids[0]}`, { statuses: [] });
     assert.equal(response.body.errorCode, 'invalid_body');
+  });
+});
+
+describe('retry now', () => {
+  test('retry now: makes what waits for a retry due, and returns the number', async () => {
+    const { stream, owned, path } = await failing('a.b');
+    const [waits] = await storeFixture.publish('a.b');
+    assert.ok(waits);
+    storeFixture.now = Math.max(storeFixture.now, fixture.auth.clock.now());
+    await storeFixture.settle(owned, { outcomes: [retry(waits, { delayMs: 30_000 })] });
+    const response = await fixture.send('POST', `${path}/retry-now`);
+    assert.deepEqual([response.status, response.body], [202, { due: 1 }]);
+    const again = await fixture.send('POST', `${path}/retry-now`, {});
+    assert.deepEqual([again.status, again.body], [202, { due: 0 }]);
+    const { rows } = await claimDue(storeFixture, owned);
+    assert.deepEqual(
+      rows.map(({ event }) => event.id),
+      [waits.id],
+    );
+    assert.equal((await storeFixture.health(stream)).total, 1);
+  });
+
+  test('retry now: accepts no fields, and returns 404 for an unknown stream', async () => {
+    const { path } = await failing();
+    assert.equal((await fixture.send('POST', `${path}/retry-now`, { all: true })).status, 400);
+    const unknown = '/event-streams/est_AAAAAAAAAAAAAAAAAAAAAA/retry-now';
+    assert.equal((await fixture.send('POST', unknown)).status, 404);
   });
 });
 

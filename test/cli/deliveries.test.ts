@@ -12,6 +12,7 @@ import {
   type StreamBody,
 } from '../helpers/api-client.ts';
 import { startEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
+import { waitFor } from '../helpers/wait.ts';
 import { openLoggedInShell, openServer, type Shell } from './shell.ts';
 
 /** A stream whose endpoint fails, and the events that failed. */
@@ -41,6 +42,26 @@ describe('failure commands', { concurrency: 2 }, () => {
     await waitForStats(leat, stream, { delivered: 0, failed: count });
     return { shell, endpoint, stream, type, events };
   };
+
+  test('leat streams retry-now: sends what waits for a retry', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const endpoint = await startEndpoint(text(503, 'busy'));
+    t.after(() => endpoint.close());
+    const type = freshType();
+    const delivery = { retry: { delays_seconds: [3600] } };
+    const { id: stream } = await createStream(leat, endpoint.url, { types: [type], delivery });
+    await publishAll(leat, [{ type, data: {} }]);
+    await endpoint.arrival(1);
+    endpoint.respondWith(204);
+    const retryNow = ['streams', 'retry-now', stream];
+    await waitFor('a delivery that waits', async () => {
+      const { stdout } = await shell.leat(retryNow);
+      return stdout === '1 delivery that waited for its retry is due now.\n';
+    });
+    await waitForStats(leat, stream, { delivered: 1, failed: 0 });
+    assert.equal((await shell.leat(retryNow)).stdout, 'No delivery waits for a retry.\n');
+    assert.equal((await shell.leat([...retryNow, '--json'])).stdout, '{"due":0}\n');
+  });
 
   test('leat deliveries list: shows the failures of all pages, newest first', async (t) => {
     const { shell, stream, type, events } = await createFailures(t, 130);

@@ -116,6 +116,8 @@ export function storeOf(
           simulation.note(name, `claims rows: ${rows.map(simulation.label).join(', ')}`);
       }),
       settle: exclusive('settle', settle),
+      releaseWaiting: exclusive('releaseWaiting', deliveries.releaseWaiting),
+      bringForward: exclusive('bringForward', deliveries.bringForward),
       pruneAttempts: exclusive('pruneAttempts', deliveries.pruneAttempts, (_, { olderThanMs }) => {
         oracle.results.historyPruned(now() - olderThanMs);
         oracle.tables.checkKept();

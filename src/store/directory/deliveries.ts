@@ -1,22 +1,31 @@
+import { yieldToEventLoop } from '../../core/slices.ts';
 import type { DeliveryStore } from '../port/deliveries.ts';
 import type { Hint } from '../port/hints.ts';
 import { type Command, type Commands, sql, together } from './command.ts';
 import { dayColumns, newDays } from './history.ts';
+import type { Targeted } from './recording.ts';
 import { redeliver, redeliverMany } from './redelivery.ts';
+import type { ReplayDeps } from './replays.ts';
 import type { Runs } from './runs.ts';
+import { bringForward, makeWaitingDue, releaseWaiting, stepMax } from './waiting.ts';
 
 export interface DeliveryDeps {
   readonly commands: Commands;
   readonly runs: Runs;
   readonly hint: (hint: Hint) => void;
+  readonly transactJoined: ReplayDeps['transactJoined'];
 }
 
-/** Creates the commands that make deliveries due on request. */
+/** Creates the commands that make deliveries due on request, and before their time. */
 export function createDeliveryStore({
   commands: { transact },
   runs,
   hint,
-}: DeliveryDeps): Pick<DeliveryStore, 'redeliver' | 'redeliverMany' | 'addTest'> {
+  transactJoined,
+}: DeliveryDeps): Omit<
+  DeliveryStore,
+  'listFailures' | 'failure' | 'claimDue' | 'settle' | 'pruneAttempts'
+> {
   return {
     redeliver: async (tenant, stream, eventId) => {
       const result = await transact('durable', () => redeliver(runs, tenant, stream, eventId));
@@ -28,12 +37,29 @@ export function createDeliveryStore({
       if (count > 0) hint({ kind: 'stream', tenant, stream });
       return count;
     },
+    retryNow: async (tenant, stream) => {
+      let due = await transact('durable', () => makeWaitingDue(runs, tenant, stream));
+      for (let last = due; last === stepMax; due += last) {
+        // A synchronous engine does not yield by itself.
+        await yieldToEventLoop();
+        last = (await transact('durable', () => goOn(makeWaitingDue(runs, tenant, stream)))).count;
+      }
+      if (due > 0) hint({ kind: 'stream', tenant, stream });
+      return due;
+    },
+    releaseWaiting: (request) => transactJoined(() => releaseWaiting(runs, request)),
+    bringForward: (request) => transactJoined(() => bringForward(runs, request)),
     addTest: async (tenant, stream, event) => {
       const result = await transact('durable', () => addTest(runs, tenant, stream, event));
       if (result === 'accepted') hint({ kind: 'stream', tenant, stream });
       return result;
     },
   };
+}
+
+/** Returns a further step of a change, of which the first one recorded the entry (see recording.ts). */
+function* goOn(step: Command<number>): Command<Targeted & { readonly count: number }> {
+  return { targets: [], count: yield* step };
 }
 
 /** A test starts as a row: due now, with its body, and never in the log. */

@@ -83,6 +83,6 @@ export interface RecordingStore {
   >;
   readonly users: Pick<UserStore, 'create' | 'update' | 'delete'>;
   readonly streams: Pick<StreamStore, 'create' | 'update' | 'delete'>;
-  readonly deliveries: Pick<DeliveryStore, 'redeliver' | 'redeliverMany' | 'addTest'>;
+  readonly deliveries: Pick<DeliveryStore, 'redeliver' | 'redeliverMany' | 'retryNow' | 'addTest'>;
   readonly replays: Pick<ReplayStore, 'create' | 'cancel'>;
 }

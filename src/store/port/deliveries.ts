@@ -1,5 +1,13 @@
 import type { Millis } from '../../core/clock.ts';
-import type { Failure, HealthLimits, NewEvent, Node, Delivery } from '../../core/types.ts';
+import type {
+  Delivery,
+  Failure,
+  HealthLimits,
+  NewEvent,
+  Node,
+  Offset,
+  StreamRef,
+} from '../../core/types.ts';
 import type { Page } from './page.ts';
 import type { SettledStream, Settlement } from './settlement.ts';
 import type { WaitRule } from './time.ts';
@@ -22,6 +30,24 @@ export interface DeliveryStore {
   ): Promise<'accepted' | 'retrying' | 'delivered' | 'unknown'>;
   /** Does the same for every failed row that matches, and returns how many. */
   redeliverMany(tenant: number, stream: string, filter: FailureFilter): Promise<number>;
+  /**
+   * Makes every delivery of the stream that waits for a retry due now, and returns how many. Takes
+   * several transactions where thousands wait.
+   */
+  retryNow(tenant: number, stream: string): Promise<number>;
+  /**
+   * Makes deliveries that wait for a retry due now for the owner of their stream, those that are due
+   * next first, at most `take`. Returns how many; 0 for a caller that lost the stream.
+   */
+  releaseWaiting(request: OwnedWaiting & { readonly take: number }): Promise<number>;
+  /**
+   * Makes one delivery of an event due before its time for the owner of its stream: the first after
+   * this offset that waits for a retry, redeliveries excepted. `undefined` when there is none, and for
+   * a caller that lost the stream.
+   */
+  bringForward(
+    request: OwnedWaiting & { readonly after: Offset },
+  ): Promise<BroughtForward | undefined>;
   /** Adds a test delivery, due now, which never enters the log. */
   addTest(
     tenant: number,
@@ -50,6 +76,19 @@ export interface DeliveryStore {
    * ended longer ago than `olderThanMs`. Entries of open deliveries are kept.
    */
   pruneAttempts(query: StepQuery): Promise<number>;
+}
+
+/** The waiting deliveries of a stream, as its owner names them. */
+export interface OwnedWaiting extends StreamRef {
+  readonly epoch: number;
+}
+
+/** A delivery that is due before its time. */
+export interface BroughtForward {
+  readonly eventId: string;
+  readonly offset: Offset;
+  /** How long it would still have waited. */
+  readonly waitMs: number;
 }
 
 export interface FailureFilter {

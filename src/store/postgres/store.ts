@@ -227,7 +227,7 @@ function directoryOf(pools: Pools, deps: PartDeps): Directory & Pick<Store, 'rec
   const { clients, apis, grants, roles, users, streams, deliveries, replays, auditLog, ...others } =
     createDirectory(commands);
   const lists = over('lists');
-  const { materialize } = over('delivering').replays;
+  const delivering = over('delivering');
   return {
     ...others,
     recording: (entry) => createRecordingDirectory(commands, entry),
@@ -241,8 +241,12 @@ function directoryOf(pools: Pools, deps: PartDeps): Directory & Pick<Store, 'rec
     },
     users: { ...users, ...pick(lists.users, 'list', 'listFrom') },
     streams: { ...streams, ...pick(lists.streams, 'list', 'stats') },
-    replays: { ...replays, materialize },
-    deliveries: { ...deliveries, ...pick(lists.deliveries, 'listFailures') },
+    replays: { ...replays, ...pick(delivering.replays, 'materialize') },
+    deliveries: {
+      ...deliveries,
+      ...pick(delivering.deliveries, 'releaseWaiting', 'bringForward'),
+      ...pick(lists.deliveries, 'listFailures'),
+    },
     auditLog: { ...auditLog, ...pick(lists.auditLog, 'list', 'listNumbered') },
   };
 }

@@ -283,8 +283,10 @@ type ChangeName = {
   [Part in keyof RecordingStore]: `${Part}.${keyof RecordingStore[Part] & string}`;
 }[keyof RecordingStore];
 
-/** In this order each one is possible after those before it. `redeliverMany` has a test of its own. */
-const changes: Readonly<Record<Exclude<ChangeName, 'deliveries.redeliverMany'>, Change>> = {
+/** In this order each one is possible after those before it. Some have a test of their own. */
+const changes: Readonly<
+  Record<Exclude<ChangeName, 'deliveries.redeliverMany' | 'deliveries.retryNow'>, Change>
+> = {
   'clients.create': {
     make: ({ clients }, { tenant }) => clients.create(newClient(tenant, 'added')),
     refused: ({ clients }, { tenant }) => clients.create(newClient(tenant, 'added')),

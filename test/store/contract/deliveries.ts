@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import type { Stream } from '../../../src/core/types.ts';
 import type { FailureFilter } from '../../../src/store/port/deliveries.ts';
 import type { Engine } from './engine.ts';
+import { waitingContract } from './waiting.ts';
 import {
   addTenant,
   claimDue,
@@ -26,6 +27,7 @@ export function deliveriesContract(engine: Engine): void {
   describe(`${engine.name}: deliveries.failure`, () => failureContract(engine));
   describe(`${engine.name}: deliveries.redeliver`, () => redeliverContract(engine));
   describe(`${engine.name}: deliveries.redeliverMany`, () => redeliverManyContract(engine));
+  describe(`${engine.name}: deliveries.retryNow`, () => waitingContract(engine));
   describe(`${engine.name}: deliveries.addTest`, () => testContract(engine));
   describe(`${engine.name}: deliveries.claimDue`, () => claimContract(engine));
   describe(`${engine.name}: deliveries.pruneAttempts`, () => pruneContract(engine));

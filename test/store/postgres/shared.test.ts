@@ -316,6 +316,7 @@ describe('PostgreSQL: many processes on one database', () => {
       () => store.replays.cancel(tenant, id, 'rpl_1'),
       () => store.deliveries.redeliver(tenant, id, 'evt_1'),
       () => store.deliveries.redeliverMany(tenant, id, {}),
+      () => store.deliveries.retryNow(tenant, id),
     ];
     for (const command of commands) {
       const rejected = assert.rejects(command(), StoreUnavailable);

@@ -1,0 +1,68 @@
+import type { Millis } from '../../core/clock.ts';
+import type { Offset } from '../../core/types.ts';
+import type { BroughtForward, OwnedWaiting } from '../port/deliveries.ts';
+import type { Run } from '../rows/runs.ts';
+import { type Command, sql, together } from './command.ts';
+import type { Runs } from './runs.ts';
+
+/** Maximum deliveries that one step of {@link makeWaitingDue} makes due: some milliseconds. */
+export const stepMax = 1000;
+
+/**
+ * Makes waiting retries of a stream due, those that are due next first, at most {@link stepMax}.
+ * Returns how many. See {@link DeliveryStore.retryNow}.
+ */
+export function* makeWaitingDue(runs: Runs, tenant: number, stream: string): Command<number> {
+  const [run, now] = yield* together(runs.lock(tenant, stream), runs.now());
+  if (run === undefined) return 0;
+  const due = yield* makeDue(run, stepMax, now);
+  if (due > 0) yield* runs.noteDue(run);
+  return due;
+}
+
+/** Does the same for the owner of the stream; see {@link DeliveryStore.releaseWaiting}. */
+export function* releaseWaiting(
+  runs: Runs,
+  { take, ...owned }: OwnedWaiting & { readonly take: number },
+): Command<number> {
+  const [run, now] = yield* together(runs.lock(owned.tenant, owned.stream), runs.now());
+  return isOwner(run, owned) ? yield* makeDue(run, take, now) : 0;
+}
+
+/** Makes one delivery due before its time; see {@link DeliveryStore.bringForward}. */
+export function* bringForward(
+  runs: Runs,
+  { after, ...owned }: OwnedWaiting & { readonly after: Offset },
+): Command<BroughtForward | undefined> {
+  const { tenant, stream } = owned;
+  const [run, now] = yield* together(runs.lock(tenant, stream), runs.now());
+  if (!isOwner(run, owned) || run.status === 'disabled') return undefined;
+  const next = yield* sql.get<{ id: string; offset: Offset; due_at: Millis }>`
+    select event_id as id, "offset", due_at from deliveries
+    where tenant = ${tenant} and stream = ${stream} and "offset" > ${after}
+      and state = 'retrying' and due_at > ${now} and kind <> 'redelivery'
+    order by "offset" limit 1`;
+  if (next === undefined) return undefined;
+  yield* sql.run`
+    update deliveries set due_at = ${now}
+    where tenant = ${tenant} and stream = ${stream} and event_id = ${next.id}`;
+  return { eventId: next.id, offset: next.offset, waitMs: next.due_at - now };
+}
+
+function isOwner(run: Run | undefined, { epoch }: OwnedWaiting): run is Run {
+  return run?.epoch === epoch && run.owner !== null;
+}
+
+/**
+ * Lets the next attempts of waiting deliveries begin now, those of the oldest cycles first. A disabled
+ * stream is sent redeliveries only.
+ */
+function makeDue({ tenant, stream, status }: Run, take: number, now: Millis) {
+  return sql.run`
+    update deliveries set due_at = case when cycle_at < ${now} then cycle_at else ${now} end
+    where tenant = ${tenant} and stream = ${stream} and event_id in (
+      select event_id from deliveries
+      where tenant = ${tenant} and stream = ${stream} and state = 'retrying' and due_at > ${now}
+        and (${status === 'enabled'} or kind = 'redelivery')
+      order by due_at, event_id limit ${take})`;
+}
