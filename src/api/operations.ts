@@ -1,3 +1,5 @@
+import type { Ed25519Jwk } from '../auth/key-use.ts';
+import type { Keyring } from '../auth/keys.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { InspectorMemory } from '../core/inspector.ts';
 import type { Log } from '../core/log.ts';
@@ -28,11 +30,12 @@ import { userOperations } from './users.ts';
 /** Dependencies of the handlers of operations. */
 export interface OperationDeps {
   readonly store: Store;
-  readonly clock: Pick<Clock, 'after'>;
+  readonly clock: Pick<Clock, 'after' | 'now'>;
   readonly random: RandomBytes;
   readonly log: Pick<Log, 'error' | 'warn'>;
   readonly settings: ApiSettings;
   readonly inspector: InspectorMemory;
+  readonly webhookKeyring: Pick<Keyring<Ed25519Jwk>, 'jwks'>;
   /** The name of this node; absent where no other node can have the store. */
   readonly nodeId: string | undefined;
   readonly pulls: Pulls;

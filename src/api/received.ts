@@ -1,3 +1,5 @@
+import type { Ed25519Jwk } from '../auth/key-use.ts';
+import type { Keyring } from '../auth/keys.ts';
 import type { Clock } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
 import {
@@ -8,9 +10,9 @@ import {
   type InspectorMemory,
   usualAnswer,
 } from '../core/inspector.ts';
-import { verify } from '../core/sign.ts';
 import { sleep } from '../core/sleep.ts';
-import type { Stream, StreamRef } from '../core/types.ts';
+import type { StreamRef } from '../core/types.ts';
+import { hasAsymmetric, publicKeysOf, type VerificationKeys, verify } from '../core/verify.ts';
 import { answer, answerSent, received, type ReceivedShown } from '../schemas/received.ts';
 import { streamParams } from '../schemas/schema.ts';
 import type { Store } from '../store/port/store.ts';
@@ -20,8 +22,9 @@ import { conflict, Problem } from './http/problem.ts';
 
 export interface ReceivedDeps {
   readonly store: Pick<Store, 'streams' | 'ownership' | 'auditLog'>;
-  readonly clock: Pick<Clock, 'after'>;
+  readonly clock: Pick<Clock, 'after' | 'now'>;
   readonly inspector: InspectorMemory;
+  readonly webhookKeyring: Pick<Keyring<Ed25519Jwk>, 'jwks'>;
   /** The name of this node; absent where no other node can have the store. */
   readonly nodeId: string | undefined;
 }
@@ -56,7 +59,16 @@ function readReceived(deps: ReceivedDeps): Operation {
       const ref = { tenant: tenant.id, stream: stream.id };
       await requireHere(deps, ref);
       const { requests, answer: set } = deps.inspector.read(ref);
-      const shown = requests.map((request) => showRequest(request, stream));
+      const read = requests.map((request) => ({ request, headers: headersOf(request) }));
+      const isAsymmetric = read.some(({ headers }) => hasAsymmetric(headers['webhook-signature']));
+      const jwks = isAsymmetric
+        ? await deps.webhookKeyring.jwks(tenant.id, deps.clock.now())
+        : undefined;
+      const keys = {
+        secrets: stream.signingSecrets.map(({ secret }) => secret),
+        publicKeys: publicKeysOf(jwks),
+      };
+      const shown = read.map((each) => showRequest(each, keys));
       return { body: { received: shown, answer: showAnswer(set) } };
     },
   });
@@ -135,16 +147,21 @@ function notInspected(id: string): Problem {
 
 type RequestShown = ReceivedShown['received'][number];
 
-function showRequest(request: InspectedRequest, stream: Stream): RequestShown {
+interface ReadRequest {
+  readonly request: InspectedRequest;
+  /** By name, in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+function showRequest({ request, headers }: ReadRequest, keys: VerificationKeys): RequestShown {
   const { receivedAt, path, body, result } = request;
-  const headers = headersOf(request);
   const shown = {
     received_at: formatTime(receivedAt),
     method: 'POST',
     path,
     headers,
     body,
-    signature: signatureOf(headers, body, stream, Math.floor(receivedAt / 1000)),
+    signature: signatureOf(headers, body, keys, Math.floor(receivedAt / 1000)),
   } as const;
   if (result === undefined) return shown;
   return result.kind === 'response'
@@ -159,24 +176,23 @@ function headersOf({ headers }: InspectedRequest): Record<string, string> {
   return Object.fromEntries(entries);
 }
 
-/** Verifies a signature as a receiver does, with the secrets that the stream has now. */
+/** Verifies the signatures as a receiver does, with the secrets and keys that are valid now. */
 function signatureOf(
   headers: Readonly<Record<string, string>>,
   body: string,
-  { signingSecrets }: Stream,
+  keys: VerificationKeys,
   receivedAtSeconds: number,
 ): RequestShown['signature'] {
   const sent = {
     id: headers['webhook-id'],
     timestamp: headers['webhook-timestamp'],
     signature: headers['webhook-signature'],
+    keyId: headers['webhook-key-id'],
   };
-  const bytes = Buffer.from(body);
-  const checks = signingSecrets.map(({ secret }) => verify(secret, sent, bytes, receivedAtSeconds));
-  if (checks.includes('valid')) return 'valid';
-  const isOther = sent.signature !== undefined && !/(?:^| )v1,/.test(sent.signature);
-  if (isOther) return 'unchecked';
-  return checks.includes('missing') ? 'missing' : 'wrong';
+  const check = verify(keys, sent, Buffer.from(body), receivedAtSeconds);
+  if (check === 'unknown key') return 'unknown_key';
+  // It was sent and received at about the same time, by the same clock.
+  return check === 'too old' || check === 'too new' ? 'wrong' : check;
 }
 
 function showAnswer(set: InspectorAnswer | undefined): ReceivedShown['answer'] {

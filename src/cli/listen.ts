@@ -2,10 +2,12 @@ import { type IncomingMessage, createServer, type Server, type ServerResponse } 
 import type { Command } from 'commander';
 import { formatTime } from '../core/date.ts';
 import { printable } from '../core/setting.ts';
-import { isSecret, type SignatureCheck, verify } from '../core/sign.ts';
+import { isSecret } from '../core/sign.ts';
 import { sleep } from '../core/sleep.ts';
 import { MIB } from '../core/units.ts';
+import type { SignatureCheck } from '../core/verify.ts';
 import {
+  type ApiRun,
   type CliDeps,
   type CommonOptions,
   examples,
@@ -18,6 +20,7 @@ import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { pathOf } from './http/api-client.ts';
 import { indented, readJson, writeJson } from './json.ts';
 import { secretOption, wholeNumberOption } from './option.ts';
+import { type CheckSignature, createSignatureCheck } from './signature-check.ts';
 import { streamIdOf } from './stream.ts';
 import type { Paint } from './terminal/terminal.ts';
 
@@ -47,7 +50,10 @@ export function addListenCommand(program: Command, deps: CliDeps): void {
       8090,
     )
     .option('--host <address>', 'address to listen on', '127.0.0.1')
-    .option('--stream <stream>', 'check signatures with the secret of this stream')
+    .option(
+      '--stream <stream>',
+      'check signatures of this stream: its secret, the keys of the tenant',
+    )
     .option('--secret <whsec>', 'check signatures with this secret; other users can see it')
     .option('--secret-file <file>', 'check signatures with the secret in a file (- for stdin)')
     .option(
@@ -73,9 +79,14 @@ export function addListenCommand(program: Command, deps: CliDeps): void {
     )
     .action((options: ListenOptions) =>
       options.stream === undefined
-        ? run(deps, options, async (local) =>
-            listen(local, options, await secretOf(local, options)),
-          )
+        ? run(deps, options, async (local) => {
+            const secret = await secretOf(local, options);
+            return listen(
+              local,
+              options,
+              secret === undefined ? undefined : checkOf(local, secret),
+            );
+          })
         : runWithApi(deps, options, async (online) => {
             const id = await streamIdOf(online.api, options.stream ?? '');
             const path = pathOf`/event-streams/${id}/signing-secret`;
@@ -83,7 +94,7 @@ export function addListenCommand(program: Command, deps: CliDeps): void {
             const { secret } = Object(body) as { readonly secret?: unknown };
             // Without a secret every request would count as genuine.
             if (typeof secret === 'string' && isSecret(secret))
-              return listen(online, options, secret);
+              return listen(online, options, checkOf(online, secret, online.api));
             const message = `${online.api.url} did not return the secret of the stream: add --secret-file <file>.`;
             throw new CommandFailed(exitCodes.failed, message);
           }),
@@ -100,18 +111,26 @@ async function secretOf({ terminal }: Run, options: ListenOptions): Promise<stri
   );
 }
 
-async function listen(local: Run, options: ListenOptions, secret?: string): Promise<void> {
+function checkOf({ clock, terminal }: Run, secret: string, api?: ApiRun['api']): CheckSignature {
+  return createSignatureCheck({ secret, api, clock, note: (text) => terminal.note(text) });
+}
+
+async function listen(local: Run, options: ListenOptions, check?: CheckSignature): Promise<void> {
   const { terminal, signal } = local;
   let received = 0;
   await new Promise<void>((resolve, reject) => {
     const server = createServer((request, response) => {
       const number = ++received;
-      const ended = receive(local, { request, response }, { options, secret, number });
+      const ended = receive(
+        local,
+        { request, response },
+        { options, checkSignature: check, number },
+      );
       void ended.then(() => number === options.count && resolve(close(server)), reject);
     });
     server.on('error', (error) => reject(cannotListen(options, error)));
     server.listen(options.port, options.host, () => {
-      terminal.note(hints(server, secret).join('\n'));
+      terminal.note(hints(server, check !== undefined).join('\n'));
     });
     signal.addEventListener('abort', () => close(server));
   });
@@ -130,11 +149,11 @@ function cannotListen({ host, port }: ListenOptions, error: Error): unknown {
   return new CommandFailed(exitCodes.failed, message, { cause: error });
 }
 
-function hints(server: Server, secret: string | undefined): string[] {
+function hints(server: Server, isChecked: boolean): string[] {
   const bound = server.address();
   if (typeof bound !== 'object' || bound === null) return [];
   const address = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
-  const signatures = secret === undefined ? [] : ['Signatures are checked.'];
+  const signatures = isChecked ? ['Signatures are checked.'] : [];
   return [
     `Listening on http://${address}:${bound.port}/; Ctrl-C ends it.`,
     ...signatures,
@@ -144,7 +163,7 @@ function hints(server: Server, secret: string | undefined): string[] {
 
 interface ReceiveContext {
   readonly options: ListenOptions;
-  readonly secret: string | undefined;
+  readonly checkSignature: CheckSignature | undefined;
   /** 1-indexed. */
   readonly number: number;
 }
@@ -152,7 +171,7 @@ interface ReceiveContext {
 async function receive(
   { terminal, clock, json, signal }: Run,
   { request, response }: { request: IncomingMessage; response: ServerResponse },
-  { options, secret, number }: ReceiveContext,
+  { options, checkSignature, number }: ReceiveContext,
 ): Promise<void> {
   const body = await bodyOf(request);
   if (body === 'cut off') return terminal.note('The sender aborted a request.');
@@ -160,8 +179,7 @@ async function receive(
     response.writeHead(413, { connection: 'close' }).end();
     return terminal.note('Rejected a request of more than 1 MiB.');
   }
-  const check =
-    secret === undefined ? undefined : checkSignature(secret, request, body, clock.now());
+  const check = await checkSignature?.(request, body);
   const status = statusOf(options, number, check);
   const time = formatTime(clock.now());
   const event = eventOf(body);
@@ -205,24 +223,6 @@ async function bodyOf(request: IncomingMessage): Promise<Buffer | 'too large' | 
     return 'cut off';
   }
   return Buffer.concat(chunks);
-}
-
-function checkSignature(
-  secret: string,
-  request: IncomingMessage,
-  body: Buffer,
-  now: number,
-): SignatureCheck {
-  const header = (name: string): string | undefined => {
-    const value = request.headers[name];
-    return typeof value === 'string' ? value : undefined;
-  };
-  const headers = {
-    id: header('webhook-id'),
-    timestamp: header('webhook-timestamp'),
-    signature: header('webhook-signature'),
-  };
-  return verify(secret, headers, body, Math.floor(now / 1000));
 }
 
 /**

@@ -54,7 +54,7 @@ export function requestLines(request: RequestShown, paint: Paint): string[] {
   const facts = pairLines(
     [
       ['Received', shortTime(receivedAt)],
-      ['Signature', signature],
+      ['Signature', signature.replace('_', ' ')],
       ['Response', request.error ?? String(request.status ?? 'under way')],
     ],
     paint,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac } from 'node:crypto';
 import type { RandomBytes } from './clock.ts';
 
 /**
@@ -46,51 +46,6 @@ export interface WebhookKeys {
    * first key of a tenant.
    */
   keyOf(tenant: number): WebhookKey | Promise<WebhookKey>;
-}
-
-/** The signature headers of a webhook. */
-export interface SignatureHeaders {
-  /** `webhook-id` */
-  readonly id: string | undefined;
-  /** `webhook-timestamp` */
-  readonly timestamp: string | undefined;
-  /** `webhook-signature` */
-  readonly signature: string | undefined;
-}
-
-/** The result of a verification; only a `valid` webhook is authentic. */
-export type SignatureCheck = 'valid' | 'missing' | 'wrong' | 'too old' | 'too new';
-
-const toleranceSeconds = 300;
-
-/**
- * Verifies the signature of a received webhook (Standard Webhooks, Verifying signatures): one of its
- * values must match the secret, and its timestamp may differ from `nowSeconds` by at most 5 minutes.
- * Takes the same time for every wrong signature.
- *
- * @param secret `whsec_…`
- * @param body the received bytes, unchanged
- */
-export function verify(
-  secret: string,
-  { id, timestamp, signature }: SignatureHeaders,
-  body: Uint8Array,
-  nowSeconds: number,
-): SignatureCheck {
-  if (id === undefined || timestamp === undefined || signature === undefined) return 'missing';
-  const expected = createHmac('sha256', decodeSecret(secret))
-    .update(`${id}.${timestamp}.`)
-    .update(body)
-    .digest();
-  const values = signature.split(' ').filter((value) => value.startsWith('v1,'));
-  const matches = values.filter((value) => {
-    const received = Buffer.from(value.slice('v1,'.length), 'base64');
-    return received.length === expected.length && timingSafeEqual(received, expected);
-  });
-  if (matches.length === 0 || !/^[0-9]{1,12}$/.test(timestamp)) return 'wrong';
-  const aheadSeconds = Number(timestamp) - nowSeconds;
-  if (aheadSeconds < -toleranceSeconds) return 'too old';
-  return aheadSeconds > toleranceSeconds ? 'too new' : 'valid';
 }
 
 /** Returns whether a text is a signing secret: `whsec_` and the base64 of 32 bytes. */

@@ -49,11 +49,12 @@ const request = closed(
         Type.Literal('valid'),
         Type.Literal('wrong'),
         Type.Literal('missing'),
+        Type.Literal('unknown_key'),
         Type.Literal('unchecked'),
       ],
       {
         description:
-          'Whether a signature matches a signing secret of the event stream; unchecked: none is of version v1',
+          'Whether a signature matches a signing secret of the event stream (v1) or the key of the tenant that webhook-key-id names (v1a); unknown_key: it names none that is published; unchecked: none is of these versions',
       },
     ),
     status: Type.Optional(

@@ -157,14 +157,18 @@ describe('GET received', () => {
     assert.deepEqual([received[0].signature, 'status' in received[0]], ['missing', false]);
   });
 
-  test('GET received: a signature of another version than v1 is unchecked', async () => {
+  test('GET received: a signature of an unknown version is unchecked, and v1a needs a published key', async () => {
     const id = await createdId();
     const origin = `https://${id.toLowerCase()}.inspector.invalid`;
-    const headers = ['webhook-id', 'evt_1', 'webhook-timestamp', '1', 'webhook-signature', 'v1a,x'];
-    const request = { tenant: 1, stream: id, origin, path: '/', headers, body: '{}' };
-    fixture.inspector.post({ ...request, secretHeader: 'x' }, unanswered, 1000);
+    const signed = ['webhook-id', 'evt_1', 'webhook-timestamp', '1', 'webhook-signature'];
+    for (const more of [['v2,x'], ['v1a,x'], ['v1a,x', 'webhook-key-id', 'none']]) {
+      const headers = [...signed, ...more];
+      const request = { tenant: 1, stream: id, origin, path: '/', headers, body: '{}' };
+      fixture.inspector.post({ ...request, secretHeader: 'x' }, unanswered, 1000);
+    }
     const { received } = (await fixture.send('GET', `/event-streams/${id}/received`)).body;
-    assert.equal(received[0].signature, 'unchecked');
+    const signatures = received.map(({ signature }: { signature: string }) => signature);
+    assert.deepEqual(signatures, ['unknown_key', 'unknown_key', 'unchecked']);
   });
 
   test('GET received requires read:events, and a stream of the tenant', async () => {

@@ -3,7 +3,7 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
-import { decodeSecret, isSecret, makeSecret, sign, verify } from '../../src/core/sign.ts';
+import { decodeSecret, isSecret, makeSecret, sign } from '../../src/core/sign.ts';
 
 const id = 'evt_U4ud8Fhhe4deS4F3cw9KTA';
 /** The current time, because the reference library rejects a time five minutes off. */
@@ -106,48 +106,9 @@ describe('signing secret', () => {
       );
     });
   }
-});
-
-describe('verify', () => {
-  const secret = makeSecret(randomBytes);
-  const body = Buffer.from('{"a":"é"}');
-  const headers = {
-    id,
-    timestamp: String(timestamp),
-    signature: sign([secret], id, timestamp, body.toString()),
-  };
-  const check = (changes: object = {}, now = timestamp) =>
-    verify(secret, { ...headers, ...changes }, body, now);
-
-  test('verify: accepts a signature of its secret, also among others', () => {
-    assert.equal(check(), 'valid');
-    assert.equal(check({ signature: `v1,AAAA v2,x ${headers.signature}` }), 'valid');
-  });
-
-  test('verify: rejects another secret, id, time or body', () => {
-    assert.equal(
-      check({ signature: sign([makeSecret(randomBytes)], id, timestamp, '{}') }),
-      'wrong',
-    );
-    assert.equal(check({ id: 'evt_other' }), 'wrong');
-    assert.equal(check({ timestamp: String(timestamp + 1) }), 'wrong');
-    assert.equal(verify(secret, headers, Buffer.from('{"a":"e"}'), timestamp), 'wrong');
-    for (const signature of ['', 'v1,', 'v1', 'x', headers.signature.replace('v1', 'v2')]) {
-      assert.equal(check({ signature }), 'wrong', signature);
-    }
-  });
-
-  test('verify: rejects a time more than five minutes off, and missing headers', () => {
-    assert.equal(check({}, timestamp + 300), 'valid');
-    assert.equal(check({}, timestamp + 301), 'too old');
-    assert.equal(check({}, timestamp - 300), 'valid');
-    assert.equal(check({}, timestamp - 301), 'too new');
-    for (const name of ['id', 'timestamp', 'signature']) {
-      assert.equal(check({ [name]: undefined }), 'missing');
-    }
-  });
 
   test('isSecret: true only for a signing secret', () => {
+    const secret = makeSecret(randomBytes);
     assert.equal(isSecret(secret), true);
     for (const text of ['', 'whsec_', 'whsec_AAAA', secret.slice(6), `${secret}=`]) {
       assert.equal(isSecret(text), false, text);

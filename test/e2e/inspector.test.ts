@@ -3,7 +3,14 @@ import { describe, test, type TestContext } from 'node:test';
 import { startCluster } from '../helpers/cluster.ts';
 import { startDns } from '../helpers/dns.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
-import { createTempStore, startLeat, waitFor, type Running } from '../helpers/leat.ts';
+import {
+  createTempStore,
+  runLeat,
+  type Running,
+  startLeat,
+  storeEnvironment,
+  waitFor,
+} from '../helpers/leat.ts';
 import {
   createStream,
   destination,
@@ -207,4 +214,38 @@ describe('nodes and the inspector of a stream', () => {
     });
     assert.deepEqual(taken.received, []);
   });
+});
+
+test('the inspector verifies each version of signature with the secrets and keys of now', async (t) => {
+  const tempStore = await createTempStore();
+  t.after(() => tempStore.remove());
+  const leat = await startLeat(tempStore);
+  t.after(() => leat.kill());
+  const type = freshType();
+  const { id } = await createStream(leat, newInspector, { types: [type] });
+  const versions = ['v1', 'v1a', 'v1 v1a'];
+  for (const [index, signature] of versions.entries()) {
+    await patchStream(leat, id, { delivery: { signature } });
+    await publish(leat, type);
+    await waitForReceived(leat, id, index + 1);
+  }
+  const results = async (): Promise<unknown[]> =>
+    (await waitForReceived(leat, id, versions.length)).map(({ headers, signature }) => [
+      (headers['webhook-signature'] ?? '').replaceAll(/,\S+/g, ''),
+      signature,
+    ]);
+  assert.deepEqual(
+    await results(),
+    versions.map((version) => [version, 'valid']),
+  );
+
+  const [, request] = await waitForReceived(leat, id, versions.length);
+  const kid = request?.headers['webhook-key-id'] ?? '';
+  const revoked = await runLeat(['keys', 'revoke', kid], storeEnvironment(tempStore));
+  assert.equal(revoked.code, 0, revoked.output);
+  assert.deepEqual(await results(), [
+    ['v1', 'valid'],
+    ['v1a', 'unknown_key'],
+    ['v1 v1a', 'valid'],
+  ]);
 });

@@ -99,6 +99,7 @@ const ENGINE_SHARED = [
 const rules: readonly Rule[] = [
   // Hashing does no I/O: signatures and ids derived from a key stay pure.
   { files: 'core/sign.ts', own: ['core/'], builtins: [...ASSERT, 'node:crypto'] },
+  { files: 'core/verify.ts', own: ['core/'], builtins: [...ASSERT, 'node:crypto'] },
   { files: 'core/ids.ts', own: ['core/'], builtins: [...ASSERT, 'node:crypto'] },
   { files: 'core/', builtins: ASSERT },
   { files: 'schemas/', types: ['core/'], packages: ['typebox'], builtins: [] },

@@ -14,6 +14,8 @@ export interface ApiClient {
    * server's message and what to do next.
    */
   send(request: ApiRequest): Promise<ApiResponse>;
+  /** Returns the JSON at a public path of the server, without a token; throws as `send` does. */
+  readPublic(path: string): Promise<unknown>;
   /** Sends a request whose response has no end of its own; see {@link HttpRequest}. */
   open(request: ApiStreamRequest): Promise<StreamedResponse>;
 }
@@ -65,6 +67,11 @@ export function createApiClient(session: Session, deps: RetryDeps): ApiClient {
       const response = repeatable ? await sendWithRetry(send, deps) : await send();
       if (response.status < 200 || response.status > 299) throw failureOf(response);
       return { ...response, body: bodyOf(response.text, http.url) };
+    },
+    readPublic: async (path) => {
+      const response = await http.send({ method: 'GET', path, headers: {} });
+      if (response.status !== 200) throw failureOf(response);
+      return bodyOf(response.text, http.url);
     },
     open: async (request) => {
       const { silenceMsMax } = request;
