@@ -45,7 +45,8 @@ export interface AccessTokens {
   find(owner: TokenOwner): TokenResult | Promise<TokenResult>;
   /**
    * Returns another token than the one that a receiver has refused. Fetches at most one a minute for
-   * refusals; `undefined` when it must not. Without success the refused one is not used any more.
+   * refusals of a token that has not expired; `undefined` when it must not. Without success the refused
+   * one is not used any more.
    */
   replace(owner: TokenOwner, refused: string): TokenResult | Promise<TokenResult> | undefined;
   /** The newest tokens of the owner, which texts of receivers may hold. The same list until it changes. */
@@ -124,10 +125,11 @@ class SharedTokens implements AccessTokens {
   replace(owner: TokenOwner, refused: string): TokenResult | Promise<TokenResult> | undefined {
     const { clock, limits } = this.#deps;
     const entry = this.#entryOf(owner);
-    if (entry.present?.token !== refused) return this.find(owner);
-    if (entry.fetching !== undefined) return entry.fetching;
     const nowMs = clock.elapsedMs();
-    const { replacedMs } = entry;
+    const { present, replacedMs } = entry;
+    // An expired token is replaced in any case.
+    if (present?.token !== refused || nowMs >= present.endsMs) return this.find(owner);
+    if (entry.fetching !== undefined) return entry.fetching;
     if (replacedMs !== undefined && nowMs - replacedMs < limits.replaceMs) return undefined;
     entry.replacedMs = nowMs;
     return this.#replace(entry, refused);

@@ -169,6 +169,22 @@ describe('a token that a receiver refuses', () => {
     assert.equal(fetches.length, 3);
   });
 
+  test('is replaced within the minute when it has expired since', async () => {
+    const { clock, fetches, tokens } = createFixture();
+    void tokens.prepare(owner);
+    await fetches[0]?.end(tokenOf('one', 20_000));
+    void tokens.replace(owner, 'one');
+    await fetches[1]?.end(tokenOf('two', 20_000));
+    await clock.advance(19_999);
+    assert.equal(tokens.replace(owner, 'two'), undefined);
+    await clock.advance(1);
+    const replaced = tokens.replace(owner, 'two');
+    await fetches[2]?.end(tokenOf('three', 20_000));
+    assert.deepEqual(await replaced, { kind: 'token', token: 'three' });
+    assert.equal(fetches.length, 3);
+    assert.equal(tokens.replace(owner, 'three'), undefined);
+  });
+
   test('is not used any more when no other can be fetched', async () => {
     const { clock, fetches, tokens } = createFixture();
     void tokens.prepare(owner);
