@@ -27,6 +27,7 @@ const operations: readonly (readonly [string, string, readonly string[]])[] = [
   ['GET', `/event-streams/${noStream}/deliveries/${noEvent}`, ['read:event_deliveries']],
   ['POST', `/event-streams/${noStream}/redeliver/${noEvent}`, ['update:event_deliveries']],
   ['POST', `/event-streams/${noStream}/redeliver`, ['update:event_deliveries']],
+  ['POST', `/event-streams/${noStream}/retry-now`, ['update:event_deliveries']],
   ['POST', `/event-streams/${noStream}/test`, ['update:event_streams']],
   ['GET', `/event-streams/${noStream}/received`, ['read:events']],
   ['PUT', `/event-streams/${noStream}/received/answer`, ['update:event_streams']],
