@@ -15,6 +15,7 @@ import { eventOperations } from './events.ts';
 import { filterTestOperations } from './filter-test.ts';
 import { grantOperations } from './grants.ts';
 import type { Operation } from './operation.ts';
+import { pauseOperations } from './pauses.ts';
 import { pullOperations } from './pull.ts';
 import { receivedOperations } from './received.ts';
 import { replayOperations } from './replays.ts';
@@ -50,6 +51,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...testOperations(deps),
     ...receivedOperations(deps),
     ...filterTestOperations(deps),
+    ...pauseOperations(deps),
     ...statsOperations(deps),
     ...deliveryOperations(deps),
     ...replayOperations(deps),

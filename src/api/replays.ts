@@ -133,7 +133,11 @@ async function rangeOf(
   return { from: (await log.firstSince(tenant, window.from)) - 1, to };
 }
 
-async function showReplay(log: ReplayDeps['store']['log'], shown: Replay): Promise<ReplayShown> {
+/** Returns a replay with its start as an offset. */
+export async function showReplay(
+  log: ReplayDeps['store']['log'],
+  shown: Replay,
+): Promise<ReplayShown> {
   const { tenant, id, status, matched, sent, failed, createdAt, finishedAt } = shown;
   return {
     id,

@@ -136,7 +136,7 @@ function createStream(deps: StreamDeps): Operation {
         },
         { streamsMax: deps.settings.maxStreams },
       );
-      if ('refused' in result) throw conflicts[result.refused]();
+      if ('refused' in result) throw streamConflicts[result.refused]();
       return { body: showStream(result.created) };
     },
   });
@@ -219,7 +219,7 @@ async function patchStream(
   if ('refused' in result) {
     throw result.refused === 'too_many_failures'
       ? tooManyFailures(result.health?.total ?? 0, settings.disableTotal)
-      : conflicts[result.refused]();
+      : streamConflicts[result.refused]();
   }
   if (result.held === 'pruned') {
     log.warn(
@@ -241,7 +241,7 @@ async function prepareKey(
 ): Promise<void> {
   if (!needsWebhookKey(delivery)) return;
   const addition = await createFirstKey(keys, tenant, now, webhookKeys);
-  if (addition === 'older_nodes') throw conflicts.older_nodes();
+  if (addition === 'older_nodes') throw streamConflicts.older_nodes();
 }
 
 function deleteStream(deps: StreamDeps): Operation {
@@ -333,7 +333,8 @@ function stateOf(
   return { ...state, totalLimit: disableTotal, now };
 }
 
-const conflicts = {
+/** Why the store refuses a change of a stream. */
+export const streamConflicts = {
   unknown: noStream,
   older_nodes: () =>
     conflict(

@@ -70,12 +70,21 @@ export interface Stream {
   readonly destination: Destination;
   /** Absent where nothing is set. */
   readonly delivery?: DeliveryOptions | undefined;
+  /** Absent unless it is paused. */
+  readonly paused?: Pause | undefined;
   /** Newest first, one or two. */
   readonly signingSecrets: readonly SigningSecret[];
   /** Rises with every change. */
   readonly version: number;
   readonly createdAt: Millis;
   readonly updatedAt: Millis;
+}
+
+/** While a stream is paused, it sends redeliveries and test events only. */
+export interface Pause {
+  readonly at: Millis;
+  /** As sent by the client; absent without one. */
+  readonly reason?: string | undefined;
 }
 
 /** The events of a log that a stream receives: of one of these types, and matching the filter. */

@@ -57,7 +57,7 @@ export interface DispatcherState {
   readonly unsettled: number;
   /** Streams that have something to send and wait for a slot of the node. */
   readonly waiting: number;
-  /** Streams whose position is not the head of their log. */
+  /** Streams that send and whose position is not the head of their log. */
   readonly behind: number;
   /** Characters of bodies in the queues of the streams. */
   readonly queuedBytes: number;
@@ -357,6 +357,6 @@ export class Incarnation {
 
 function countBehind(runners: Iterable<Runner>): number {
   let behind = 0;
-  for (const runner of runners) if (runner.enabled && !runner.following) behind += 1;
+  for (const runner of runners) if (runner.sends && !runner.following) behind += 1;
   return behind;
 }

@@ -172,6 +172,11 @@ export class Runner {
     return this.stream.status === 'enabled';
   }
 
+  /** Whether it sends what it has; otherwise redeliveries only, and tests while it is enabled. */
+  get sends(): boolean {
+    return this.enabled && this.stream.paused === undefined;
+  }
+
   /** Every matching event up to here has been taken. */
   get position(): Offset {
     const first = this.queue.at(0);
@@ -230,7 +235,7 @@ export class Runner {
     // The next batch gathers while one is recorded; otherwise each commit would be a pause.
     const gathering = Math.max(streamConcurrency, Math.min(this.recording, settleMax));
     return (
-      this.enabled &&
+      this.sends &&
       this.window.settledAbove <= parkAfterEvents + gathering &&
       this.rows + this.rowsPending < disable.consecutive
     );
@@ -245,7 +250,7 @@ export class Runner {
     const mayBegin = this.state === 'active' && !this.leaving && !this.isBackingOff;
     const hasWork = !this.following || this.queue.length > 0 || this.dueWaits;
     const isMixed = this.pendingReplay !== this.replay && this.replayPending > 0;
-    if (this.replay === undefined || !mayBegin || !this.enabled || hasWork || isMixed) return 0;
+    if (this.replay === undefined || !mayBegin || !this.sends || hasWork || isMixed) return 0;
     const slots = this.slots(limits);
     return Math.min(slots - this.inFlight, replaySlots(slots) - this.replayPending);
   }

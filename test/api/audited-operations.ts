@@ -130,6 +130,17 @@ function streamRequests(secret: Secret): Record<string, Next> {
       },
       targets: () => [made.stream],
     }),
+    pauseEventStream: (made) => ({
+      method: 'POST',
+      path: `${path(made)}/pause`,
+      body: { reason: secret('reason') },
+      targets: () => [made.stream],
+    }),
+    resumeEventStream: (made) => ({
+      method: 'POST',
+      path: `${path(made)}/resume`,
+      targets: () => [made.stream],
+    }),
     setReceivedAnswer: (made) => ({
       method: 'PUT',
       path: `${path(made)}/received/answer`,

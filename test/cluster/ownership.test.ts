@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { nodesOf, settled, startCluster } from '../helpers/cluster.ts';
 import { runLeat, type Running, secretKey } from '../helpers/leat.ts';
 import { rounds } from '../helpers/rounds.ts';
-import { createStream, publish, startCountingReceiver } from '../helpers/traffic.ts';
+import { createStream, eventType, publish, startCountingReceiver } from '../helpers/traffic.ts';
 
 describe('nodes on one PostgreSQL', () => {
   test('ten nodes that start at once on an empty database create one schema and one tenant', async (t) => {
@@ -113,6 +113,42 @@ describe('nodes on one PostgreSQL', () => {
       assert.equal(wanted.length, 1);
       await receiver.waitForAll('an event of the enabled time', ['changing'], wanted);
       assert.equal(receiver.total(), before + 1, 'nothing of the disabled time was sent');
+    }
+  });
+
+  test('after the response to a pause at any node no attempt begins, until it is resumed', async (t) => {
+    const cluster = await startCluster(t);
+    const receiver = await startCountingReceiver(t);
+    const [one, two] = [await cluster.start(), await cluster.start()];
+    const names = ['first', 'second'];
+    const ids: string[] = [];
+    for (const name of names) ids.push(await createStream(one, receiver.url, name));
+    await settled(one, [1, 1]);
+    const post = async (node: Running, path: string, body: object = {}) => {
+      const response = await node.send('POST', `/api/v2/event-streams/${path}`, body);
+      return (await response.json()) as { id: string; state: string };
+    };
+    const all: string[] = [];
+    const testAll = async (node: Running): Promise<void> => {
+      for (const [index, id] of ids.entries()) {
+        const tested = await post(node, `${id}/test`, { event_type: eventType });
+        await receiver.waitForAll('a test event', names.slice(index, index + 1), [tested.id]);
+      }
+    };
+    for (let round = 0; round < rounds({ few: 3, all: 10 }); round++) {
+      const [node, other] = round % 2 === 0 ? [one, two] : [two, one];
+      const publishing = publish(other, 100);
+      for (const id of ids) assert.equal((await post(node, `${id}/pause`)).state, 'paused');
+      all.push(...(await publishing));
+      // Test events are sent: what was under way before has arrived by then.
+      await testAll(node);
+      const before = receiver.total();
+      all.push(...(await publish(node, 50)), ...(await publish(other, 50)));
+      await testAll(other);
+      assert.equal(receiver.total(), before + 2, 'the test events only');
+      for (const id of ids) assert.notEqual((await post(other, `${id}/resume`)).state, 'paused');
+      assert.equal(all.length, 200 * (round + 1));
+      await receiver.waitForAll('everything that waited', names, all);
     }
   });
 });

@@ -279,4 +279,66 @@ export const deliveryMutants: readonly Mutant[] = [
     after: '',
     killedBy: append('append: a refused last part leaves nothing'),
   },
+  {
+    name: 'retries of a paused stream that are claimed',
+    file: 'store/rules/pause.ts',
+    before: 'return { all: tests && pausedAt === null, tests };',
+    after: 'return { all: tests || pausedAt === null, tests };',
+    killedBy: {
+      file: 'test/store/sqlite.test.ts',
+      title:
+        'claimDue: a paused stream returns redeliveries and tests only, and the rest once it is resumed',
+    },
+  },
+  {
+    name: 'a cycle that counts the pauses that ended',
+    file: 'store/rules/pause.ts',
+    before: 'return pausedAt === null ? pausedMs : pausedMs + Math.max(0, now - pausedAt);',
+    after: 'return pausedAt === null ? 0 : Math.max(0, now - pausedAt);',
+    killedBy: {
+      file: 'test/store/sqlite.test.ts',
+      title: 'pauses that ended do not count: the cycle ends that much later',
+    },
+  },
+  {
+    name: 'a cycle that counts the present pause',
+    file: 'store/rules/pause.ts',
+    before:
+      'run.pausedAt === null ? run : { ...run, pausedAt: null, pausedMs: pausedFor(run, now) };',
+    after: 'run.pausedAt === null ? run : { ...run, pausedAt: null };',
+    killedBy: {
+      file: 'test/delivery/pauses.test.ts',
+      title: 'a cycle of 72 h does not count a pause of 60 h',
+    },
+  },
+  {
+    name: 'cycles that begin after a pause and are longer',
+    file: 'store/rules/settlement.ts',
+    before: 'const cycleAt = row?.cycleAt ?? now - pausedMs;',
+    after: 'const cycleAt = row?.cycleAt ?? now;',
+    killedBy: {
+      file: 'test/store/sqlite.test.ts',
+      title: 'a cycle that begins after a pause, or during one, is no longer than others',
+    },
+  },
+  {
+    name: 'a paused stream that takes events of the log',
+    file: 'delivery/runner.ts',
+    before: 'return this.enabled && this.stream.paused === undefined;',
+    after: 'return this.enabled || this.stream.paused !== undefined;',
+    killedBy: {
+      file: 'test/delivery/pauses.test.ts',
+      title: 'events of the pause wait, and are sent in order once it is resumed',
+    },
+  },
+  {
+    name: 'a claimed retry that is sent after the pause began',
+    file: 'delivery/prefetch/due-claims.ts',
+    before: `if (!runner.sends && row.kind === 'first') return`,
+    after: `if (!runner.enabled && row.kind === 'first') return`,
+    killedBy: {
+      file: 'test/delivery/pauses.test.ts',
+      title: 'a retry that was claimed when the pause began waits',
+    },
+  },
 ];

@@ -695,7 +695,10 @@ function fillAccess(file: string): void {
     put('role_users', 1, `role ${key}`, 'user 1');
     put('alert_states', index + 1, start, text);
   }
-  db.exec(`update streams set disabled_at = ${start}, disabled_reason = 'lag', lag_reported = 50;
+  db.exec(`update streams set disabled_at = ${start}, disabled_reason = 'lag', lag_reported = 50,
+      disabled_since = ${start}, disabled_code = 'timeout', pause_reason = 'kept';
+    update runs set paused_ms = 7, last_delivered_at = ${start}, last_failed_at = ${start},
+      last_error_code = 'http_503';
     update deliveries set trace = 'kept'`);
   for (const table of ['signing_keys', 'webhook_keys']) {
     db.exec(`delete from ${table} where number = (select max(number) from ${table})`);

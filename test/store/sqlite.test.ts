@@ -4,6 +4,7 @@ import { alertStateContract } from './contract/alert-state.ts';
 import { certificatesContract } from './contract/certificates.ts';
 import { ownershipContract } from './contract/ownership.ts';
 import { overviewContract } from './contract/overview.ts';
+import { pausesContract } from './contract/pauses.ts';
 import { replaysContract } from './contract/replays.ts';
 import { settleContract } from './contract/settle.ts';
 import { streamsContract } from './contract/streams.ts';
@@ -18,5 +19,6 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   alertStateContract(engine);
   certificatesContract(engine);
   overviewContract(engine);
+  pausesContract(engine);
   replaysContract(engine);
 }

@@ -147,6 +147,8 @@ class GatheredClaims implements DueClaims {
     }
     if (row.kind === 'replay' && isInterrupted(runner, claimed)) return this.#release(runner, 1);
     if (!runner.enabled && row.kind !== 'redelivery') return this.#fail(runner, row);
+    // Paused after the claim: the row waits for the end of its lease, and for the end of the pause.
+    if (!runner.sends && row.kind === 'first') return this.#release(runner, 1);
     begin(runner, row, takeSlot(runner));
   }
 
@@ -166,11 +168,11 @@ class GatheredClaims implements DueClaims {
 }
 
 /**
- * Returns whether the replay was interrupted after the claim. If the stream was disabled, the row
- * waits for the end of its lease; if the replay was cancelled, the row does not exist any more.
+ * Returns whether the replay was interrupted after the claim. If the stream was disabled or paused,
+ * the row waits for the end of its lease; if the replay was cancelled, the row does not exist any more.
  */
 function isInterrupted(runner: Runner, { replay }: Claimed): boolean {
-  return !runner.enabled || runner.replay !== replay;
+  return !runner.sends || runner.replay !== replay;
 }
 
 /** Returns how many reserved slots have no row yet. */

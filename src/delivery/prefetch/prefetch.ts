@@ -33,7 +33,7 @@ export interface Prefetch {
   fill(runner: Runner): void;
   /** Notes that an event was taken from the runner's queue. */
   taken(runner: Runner, bodyBytes: number): void;
-  /** Empties the queue of a runner: its events are read again, or the stream is disabled. */
+  /** Empties the queue of a runner: its events are read again, or the stream does not send. */
   empty(runner: Runner): void;
   /** Returns the runners that have read pages of the store since the last call. */
   takeReaders(): Set<Runner>;
@@ -183,8 +183,8 @@ class LogPrefetch implements Prefetch {
 
   /** Returns whether to read on: with half a queue left, or with none where memory is short. */
   #needsMore(runner: Runner): boolean {
-    const { state, enabled, following, reading, queue } = runner;
-    if (state !== 'active' || !enabled || following || reading) return false;
+    const { state, sends, following, reading, queue } = runner;
+    if (state !== 'active' || !sends || following || reading) return false;
     const left = this.#room(runner) > smallPageBytes ? this.#queueMax(runner) / 2 : 0;
     return queue.length <= left;
   }

@@ -92,6 +92,8 @@ function* disableLagging(runs: Runs, { tenant, stream, cursor }: LaggingStream):
     runs.write({ ...run, health }),
     sql.run`
       update streams set status = 'disabled', disabled_reason = 'lag', lag_at = ${now},
+        disabled_since = ${now}, disabled_code = (
+          select last_error_code from runs where tenant = ${tenant} and stream = ${stream}),
         version = version + 1, updated_at = ${now}
       where tenant = ${tenant} and id = ${stream}`,
     runs.noteChange(run),

@@ -11,6 +11,7 @@ import type {
 import type { StepQuery } from '../port/upkeep.ts';
 import { replayOf, type ReplayRow, type StoredReplay, storedReplayOf } from '../rows/replays.ts';
 import type { Run } from '../rows/runs.ts';
+import { claimable } from '../rules/pause.ts';
 import {
   acceptedReplay,
   afterRead,
@@ -161,11 +162,8 @@ function* materialize(runs: Runs, request: MaterializeRequest): Command<Material
  * On PostgreSQL upkeep waits for it before it copies a body that is pruned later for the row that
  * needs it.
  */
-function* stateOf(
-  runs: Runs,
-  { tenant, stream, status, cursor }: Run,
-  replay: StoredReplay,
-): Command<MaterializeState> {
+function* stateOf(runs: Runs, run: Run, replay: StoredReplay): Command<MaterializeState> {
+  const { tenant, stream, cursor } = run;
   const [oldest, row] = yield* together(
     runs.oldestAfter(tenant, replay.position),
     sql.get<{ subscriptions: string; waiting: number }>`
@@ -177,7 +175,7 @@ function* stateOf(
   );
   return {
     cursor,
-    enabled: status === 'enabled',
+    sends: claimable(run).all,
     subscriptions: JSON.parse(row?.subscriptions ?? '[]') as Subscription[],
     waiting: row?.waiting ?? 0,
     prunedTo: oldest - 1,

@@ -1,7 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import { filtersMax } from '../../core/filter.ts';
 import { firstSubscription, selectionNow, withoutPassed } from '../../core/subscription.ts';
-import type { Health, Offset, Stream, Subscription } from '../../core/types.ts';
+import type { Health, Offset, Pause, Stream } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { ChangeRefused, StreamDecision, StreamPage, StreamStore } from '../port/streams.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
@@ -14,20 +14,17 @@ import {
   streamsOf,
   typeNamesBytes,
 } from '../rows/streams.ts';
-import {
-  type Changed,
-  enabledAfter,
-  type Enabling,
-  noSwitch,
-  type PassedOver,
-} from '../rules/enable.ts';
+import { type Changed, enabledAfter, type Enabling, noSwitch } from '../rules/enable.ts';
+import { resumedAt } from '../rules/pause.ts';
 import type { Seal } from '../seal.ts';
 import { type Command, Lock, PageRead, sql, type Statement, together } from './command.ts';
 import { failWaiting } from './disabling.ts';
 import { forShare, Fragment, piece, verbatim } from './dialect.ts';
+import { passedOverBy } from './passed-over.ts';
 import type { Runs } from './runs.ts';
 import { openAll, sealerOf, sealingRow } from './sealing.ts';
 import { countSkipped, type SkippedDeps } from './skipped.ts';
+import { createStreamFacts } from './stream-facts.ts';
 import { requireVersion, type VersionDeps } from './versions.ts';
 
 export interface StreamDeps extends SkippedDeps, VersionDeps {
@@ -51,6 +48,7 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
     get: (tenant, id) => read(readStream(tenant, id, (row) => streamOf(seal, row))),
     list: (tenant, page) => list({ ...deps, report }, tenant, page),
     health: (tenant, id) => read(health(tenant, id)),
+    facts: createStreamFacts(deps),
     update: async (tenant, id, decide) => {
       const result = await transact('confirmed', () => update(deps, { tenant, id, decide }));
       if (!('updated' in result)) return result;
@@ -78,7 +76,7 @@ export function* readStream(
 }
 
 const columns = verbatim(
-  'tenant, id, name, status, subscriptions, destination, delivery, signing_secrets, version, created_at, updated_at',
+  'tenant, id, name, status, subscriptions, destination, delivery, paused_at, pause_reason, signing_secrets, version, created_at, updated_at',
 );
 
 function streamRow(tenant: number, id: string): Statement<StreamRow | undefined> {
@@ -135,20 +133,26 @@ function* stats(
   return rows.map((row) => ({ ...row }));
 }
 
-/** The numbers of migrations of both engines: `delivery_options`, `filters` and `certificates`. */
+/**
+ * The numbers of migrations of both engines: `delivery_options`, `filters`, `certificates` and `pauses`.
+ */
 const deliveryVersion = 19;
 const filterVersion = 22;
 const certificateVersion = 23;
+const pauseVersion = 24;
 
 /**
  * Returns the migration without which programs would not deliver as the stream says, or not know when
  * its certificate expires; 0 for none.
  */
-function versionFor({ delivery, destination }: Pick<Stream, 'delivery' | 'destination'>): number {
+function versionFor({ delivery, destination, paused }: VersionedStream): number {
+  if (paused !== undefined) return pauseVersion;
   if (destination.clientCertificate !== undefined) return certificateVersion;
   const { method } = destination.authorization;
   return delivery !== undefined || method === 'oauth2_client_credentials' ? deliveryVersion : 0;
 }
+
+type VersionedStream = Pick<Stream, 'delivery' | 'destination' | 'paused'>;
 
 function* create(
   deps: StreamDeps,
@@ -276,7 +280,10 @@ function* update<R extends string>(
   const decision = decide(before, { health: run.health, head });
   if ('refused' in decision) return { refused: decision.refused, health: run.health };
   if (decision.after === before) return { updated: before, changed: false, ...noSwitch };
-  const wanted: Stream = { ...decision.after, tenant, id, createdAt: before.createdAt };
+  const { paused: pause, ...after } = decision.after;
+  const paused = pause && pausedAfter(before, pause, now);
+  const same = { tenant, id, createdAt: before.createdAt };
+  const wanted: Stream = { ...after, ...same, ...(paused && { paused }) };
   if (wanted.name !== before.name && (yield* isTaken(wanted))) return { refused: 'name_taken' };
   const version = versionFor(wanted);
   if (version > versionFor(before) && !(yield* requireVersion(deps, version))) {
@@ -286,12 +293,19 @@ function* update<R extends string>(
     isFiltered(wanted) > isFiltered(before) ? yield* filterRefused(deps, tenant) : undefined;
   if (refused !== undefined) return { refused };
   const { resume } = decision;
-  const { runAfter, ...enabling } = yield* switched(runs, run, wanted, { resume, head, now });
+  const present = paused === undefined ? resumedAt(run, now) : run;
+  const { runAfter, ...enabling } = yield* switched(runs, present, wanted, { resume, head, now });
   if (runAfter !== run) yield* runs.write(runAfter);
   const subscriptions = withoutPassed(wanted.subscriptions, runAfter.cursor);
   const updated = { ...wanted, subscriptions, version: before.version + 1 };
-  yield* together(writeStream(updated, sealerOf(seal, sealing)), runs.noteChange(run));
+  yield* together(writeStream(updated, sealerOf(seal, sealing), now), runs.noteChange(run));
   return { updated, changed: true, ...enabling };
+}
+
+/** Returns the pause after a change: a new one begins now, by the clock of the store. */
+function pausedAfter({ paused: present }: Stream, { reason }: Pause, now: Millis): Pause {
+  const at = present?.at ?? now;
+  return reason === undefined ? { at } : { at, reason };
 }
 
 /** Returns the effect of a change of status on the run, which is the same object without one. */
@@ -318,24 +332,7 @@ function* switched(
   return { runAfter: enabledAfter(run, cursor), held, passedOver: undefined };
 }
 
-/** Read in the transaction that enables the stream, because rows change afterwards. */
-function* passedOverBy(
-  runs: Runs,
-  { tenant, stream, cursor }: Run,
-  subscriptions: readonly Subscription[],
-  head: Offset,
-): Command<PassedOver> {
-  const [rows, from] = yield* together(
-    sql.all<{ offset: Offset }>`
-      select "offset" from deliveries
-      where tenant = ${tenant} and stream = ${stream} and "offset" > ${cursor}`,
-    runs.oldestAfter(tenant, cursor),
-  );
-  const withRow = rows.map(({ offset }) => offset);
-  return { tenant, from, upTo: head, subscriptions, withRow };
-}
-
-function writeStream(stream: Stream, sealer: Sealer): Statement<number> {
+function writeStream(stream: Stream, sealer: Sealer, now: Millis): Statement<number> {
   const { destination, signingSecrets } = sealedOf(stream, sealer);
   const expiresAt = certificateExpiry(stream);
   return sql.run`
@@ -347,8 +344,15 @@ function writeStream(stream: Stream, sealer: Sealer): Statement<number> {
         then certificate_reported end,
       signing_secrets = ${signingSecrets},
       version = ${stream.version}, updated_at = ${stream.updatedAt},
+      paused_at = ${stream.paused?.at}, pause_reason = ${stream.paused?.reason},
       disabled_reason = case when cast(${stream.status} as text) = 'enabled' then null
-        else disabled_reason end,
+        when status = 'enabled' then 'by_hand' else disabled_reason end,
+      disabled_since = case when cast(${stream.status} as text) = 'enabled' then null
+        when status = 'enabled' then ${now} else disabled_since end,
+      disabled_code = case when cast(${stream.status} as text) = 'enabled' then null
+        when status = 'enabled' then (
+          select last_error_code from runs where tenant = streams.tenant and stream = streams.id)
+        else disabled_code end,
       -- A stream that is enabled far behind is warned about before it is disabled for that.
       lag_reported = case when cast(${stream.status} as text) <> status then 0
         else lag_reported end

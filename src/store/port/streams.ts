@@ -31,12 +31,13 @@ export interface StreamStore {
     page: { after: string | undefined; take: number; bytesMax?: number | undefined },
   ): Promise<StreamPage>;
   health(tenant: number, id: string): Promise<Health | undefined>;
+  facts(tenant: number, id: string): Promise<StreamFacts | undefined>;
   /**
    * Applies a change. `decide` receives the stream, its health and the head of the log. Disabling
    * by hand turns waiting retries and untried tests into failures, as `DeliveryStore.settle` does
    * at a threshold. Enabling sets consecutive to 0, raises `run`, and with `latest` moves the
    * cursor to the head. Returns `skipped`, the number of retained matching events that enabling
-   * passed over.
+   * passed over. A pause begins and ends by the clock of the store, and leaves the status as it is.
    */
   update<R extends string = never>(
     tenant: number,
@@ -55,9 +56,44 @@ export interface StreamStore {
   ): Promise<{ hour: Millis; delivered: number; failed: number }[]>;
 }
 
+/** What the store knows of a stream beyond its configuration. */
+export interface StreamFacts {
+  /** The time of the store. */
+  readonly now: Millis;
+  readonly health: Health;
+  /** Of a disabled stream; absent where a program before recorded nothing. */
+  readonly disabled: {
+    readonly reason: DisabledReason | undefined;
+    readonly since: Millis | undefined;
+    /** Error code of the last failed attempt before. */
+    readonly code: string | undefined;
+  };
+  readonly waiting: WaitingEvents;
+  /** Deliveries that wait for an attempt. */
+  readonly retrying: number;
+  readonly parked: number;
+  /** When the first of the deliveries is due that may be sent now. */
+  readonly nextDueAt: Millis | undefined;
+  readonly lastDeliveredAt: Millis | undefined;
+  readonly lastFailedAt: Millis | undefined;
+  /** Id of the replay that is running or paused. */
+  readonly replay: string | undefined;
+}
+
+export type DisabledReason = 'consecutive_failures' | 'open_failures' | 'lag' | 'by_hand';
+
+/** Events of the types of a stream after its cursor that have no row, among the first 10,000 events. */
+export interface WaitingEvents {
+  readonly count: number;
+  /** There are more than 10,000 events after the cursor. */
+  readonly atLeast: boolean;
+  /** When the first of them was accepted. */
+  readonly oldestAt: Millis | undefined;
+}
+
 /**
  * Nothing was changed: there is no such stream, another one has the name, a running node would not heed
- * its options of delivery, or `decide` refused it.
+ * its options of delivery or its pause, or `decide` refused it.
  */
 export interface ChangeRefused<R extends string> {
   readonly refused: 'unknown' | 'name_taken' | 'too_many_filters' | 'older_nodes' | R;

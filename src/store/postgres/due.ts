@@ -71,7 +71,7 @@ interface DueRow extends EventColumns, BodyLocation {
 /**
  * Reads per stream the oldest rows first, those of a replay apart from all others, and one more
  * than requested, which shows when the next is due. Of a disabled stream only redeliveries,
- * whatever other rows its last attempts left. Rows of a replay have an index of their own, so they
+ * whatever other rows its last attempts left, and of a paused one also tests. Rows of a replay have an index of their own, so they
  * are found however many others wait. So are rows that wait longer than the rule of their request
  * allows.
  */
@@ -92,17 +92,19 @@ async function dueRows(
     cross join lateral (
       (select * from deliveries
         where tenant = requested.tenant and stream = requested.stream and due_at <= requested.latest
-          and kind <> 'replay' and (s.status = 'enabled' or kind = 'redelivery')
+          and kind <> 'replay' and (s.status = 'enabled' and (s.paused_at is null or kind = 'test')
+            or kind = 'redelivery')
         order by due_at, event_id limit requested.take + 1)
       union all
       (select * from deliveries
         where tenant = requested.tenant and stream = requested.stream and due_at <= requested.latest
-          and kind = 'replay' and s.status = 'enabled'
+          and kind = 'replay' and s.status = 'enabled' and s.paused_at is null
         order by due_at, event_id limit requested.take + 1)
       union all
       (select * from deliveries
         where tenant = requested.tenant and stream = requested.stream and due_at > requested.latest
-          and (s.status = 'enabled' or kind = 'redelivery')
+          and (s.status = 'enabled' and (s.paused_at is null or kind = 'test')
+            or kind = 'redelivery')
         order by due_at, event_id limit requested.take + 1)
     ) as d
     order by d.due_at, d.event_id`;

@@ -335,7 +335,7 @@ async function ownedStreams(
   if (refs.length === 0) return [];
   const rows = await tx.all<OwnedRow>`
     select s.tenant, s.id, s.name, s.status, s.subscriptions, s.destination, s.delivery,
-      s.signing_secrets, s.version, s.created_at, s.updated_at, t.name as tenant_name, r.epoch, r.run, r.cursor,
+      s.signing_secrets, s.paused_at, s.pause_reason, s.version, s.created_at, s.updated_at, t.name as tenant_name, r.epoch, r.run, r.cursor,
       d.waiting, d.next_due_at, d.last_due_at, leat_now() as now, d.above, (
         select id from replays p
         where p.tenant = r.tenant and p.stream = r.stream and p.status = 'running') as replay
@@ -346,8 +346,12 @@ async function ownedStreams(
     join tenants t on t.id = r.tenant
     cross join lateral (
       select count(*) filter (where due_at is not null and kind in ('first', 'test')) as waiting,
-        min(due_at) filter (where kind <> 'replay' or s.status = 'enabled') as next_due_at,
-        max(due_at) filter (where kind <> 'replay' or s.status = 'enabled') as last_due_at,
+        min(due_at) filter (where case
+          when s.status <> 'enabled' then kind <> 'replay'
+          else s.paused_at is null or kind in ('redelivery', 'test') end) as next_due_at,
+        max(due_at) filter (where case
+          when s.status <> 'enabled' then kind <> 'replay'
+          else s.paused_at is null or kind in ('redelivery', 'test') end) as last_due_at,
         array_agg("offset" order by "offset") filter (where "offset" > r.cursor) as above
       from deliveries where tenant = r.tenant and stream = r.stream
     ) as d

@@ -11,7 +11,9 @@ import {
   endsWithStream,
   isEnabled,
   newBatchState,
+  noteFailed,
 } from '../rules/settlement.ts';
+import { pausedFor } from '../rules/pause.ts';
 import { disabledAt } from '../directory/disabling.ts';
 import type { Entry } from './attempts.ts';
 import type { Queries } from './database.ts';
@@ -37,10 +39,13 @@ export async function recordOutcomes(
 ): Promise<PendingWrites> {
   const writes: PendingWrites = { ...newBatchState(run), entries: [], changed: new Map() };
   const { changed, entries } = writes;
+  const pausedMs = pausedFor(run, now);
   for (const outcome of settlement.outcomes) {
     const known = changed.get(outcome.event.id) ?? rows?.get(outcome.event.id);
     const before = known?.after === 'removed' ? undefined : known;
-    const transition = applyOutcome(outcome, before && rowIn(before), !isEnabled(writes), now);
+    const present = before && rowIn(before);
+    const transition = applyOutcome(outcome, present, !isEnabled(writes), now, pausedMs);
+    noteFailed(writes, transition, now);
     const { history, row } = transition;
     if (history !== undefined) entries.push({ run, event: outcome.event, attempt: history });
     // A late entry of a delivery that has ended widens the days of its history as well.

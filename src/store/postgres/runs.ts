@@ -30,7 +30,7 @@ export async function lockRuns(
       order by tenant, stream for no key update`,
     tx.all<RunRow & Pick<Run, 'subscriptions'>>`
       select r.key, r.tenant, r.stream, r.cursor, r.run, r.consecutive_failures, r.total_failures,
-        r.owner, r.epoch, s.status, s.version, s.subscriptions
+        r.owner, r.epoch, r.paused_ms, s.status, s.version, s.subscriptions, s.paused_at
       from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
       where (r.tenant, r.stream) in (select * from unnest(${tenants}::int[], ${streams}::text[]))`,
   ]);
@@ -52,14 +52,22 @@ export async function writeRuns(tx: Queries, runs: readonly AnyRun[]): Promise<v
   if (runs.length === 0) return;
   await tx.run`
     update runs set cursor = u.cursor, run = u.run, consecutive_failures = u.consecutive,
-      total_failures = u.total
+      total_failures = u.total, paused_ms = u.paused_ms,
+      last_delivered_at = coalesce(u.delivered_at, last_delivered_at),
+      last_failed_at = coalesce(u.failed_at, last_failed_at),
+      last_error_code = coalesce(u.error_code, last_error_code)
     from unnest(${numbers(runs.map(({ tenant }) => tenant))}::int[],
       ${runs.map(({ stream }) => stream)}::text[],
       ${numbers(runs.map(({ cursor }) => cursor))}::bigint[],
       ${numbers(runs.map(({ run }) => run))}::int[],
       ${numbers(runs.map(({ health }) => health.consecutive))}::int[],
-      ${numbers(runs.map(({ health }) => health.total))}::int[])
-      as u(tenant, stream, cursor, run, consecutive, total)
+      ${numbers(runs.map(({ health }) => health.total))}::int[],
+      ${numbers(runs.map(({ pausedMs }) => pausedMs))}::bigint[],
+      ${numbers(runs.map(({ deliveredAt }) => deliveredAt))}::bigint[],
+      ${numbers(runs.map(({ failed }) => failed?.at))}::bigint[],
+      ${runs.map(({ failed }) => failed?.code)}::text[])
+      as u(tenant, stream, cursor, run, consecutive, total, paused_ms, delivered_at, failed_at,
+        error_code)
     where runs.tenant = u.tenant and runs.stream = u.stream`;
 }
 

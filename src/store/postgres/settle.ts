@@ -5,7 +5,7 @@ import type { DeliveryStore } from '../port/deliveries.ts';
 import type { Hint } from '../port/hints.ts';
 import type { SettledStream, Settlement } from '../port/settlement.ts';
 import { record } from '../directory/audit-log.ts';
-import { disabledEntry } from '../rules/audit-log.ts';
+import { disabledEntry, disabledReasons } from '../rules/audit-log.ts';
 import { type BatchState, lost, recorded, runAfter, emitDisabled } from '../rules/settlement.ts';
 import { addAttempts } from './attempts.ts';
 import { run as runCommand } from './commands.ts';
@@ -73,7 +73,7 @@ async function settle(
       batch.rows.get(streamKeyOf(run)),
       batch,
     );
-    const after = runAfter(writes, settlement, cursorMax(run, settlement.version));
+    const after = runAfter(writes, settlement, cursorMax(run, settlement.version), batch.now);
     if (after !== run) changed.push(after);
     all.push(writes);
     settled.push(recorded(after, writes.disabledBy));
@@ -116,7 +116,6 @@ async function write(
   const removed = rows.filter(({ after }) => after === 'removed');
   const written = rows.filter(({ after }) => after !== 'removed');
   const disabled = all.filter(({ disabledBy }) => disabledBy !== undefined);
-  const disabledRuns = disabled.map(({ run }) => run);
   const stats = all.map(({ run: { tenant, stream }, delivered, failed }) => ({
     tenant,
     stream,
@@ -128,21 +127,29 @@ async function write(
     removeRows(tx, removed),
     writeRows(tx, written),
     writeRuns(tx, runs),
-    disable(tx, disabledRuns, now),
+    disable(tx, disabled, now),
     recordDisabled(tx, disabled),
     addStats(tx, stats, now),
     addProgress(tx, all),
   ]);
 }
 
-async function disable(tx: Queries, runs: readonly Run[], now: Millis): Promise<void> {
-  if (runs.length === 0) return;
+async function disable(
+  tx: Queries,
+  disabled: readonly BatchState<Run>[],
+  now: Millis,
+): Promise<void> {
+  if (disabled.length === 0) return;
+  const runs = disabled.map(({ run }) => run);
+  const reasons = disabled.map(({ disabledBy }) => disabledBy && disabledReasons[disabledBy]);
   await tx.run`
-    update streams set status = 'disabled', version = version + 1, updated_at = ${now},
-      disabled_at = ${now}
-    where (tenant, id) in (select * from unnest(
-      ${numbers(runs.map(({ tenant }) => tenant))}::int[],
-      ${runs.map(({ stream }) => stream)}::text[]))`;
+    update streams s set status = 'disabled', version = s.version + 1, updated_at = ${now},
+      disabled_at = ${now}, disabled_since = ${now}, disabled_reason = u.reason,
+      disabled_code = r.last_error_code
+    from unnest(${numbers(runs.map(({ tenant }) => tenant))}::int[],
+      ${runs.map(({ stream }) => stream)}::text[], ${reasons}::text[]) as u(tenant, stream, reason)
+    join runs r on r.tenant = u.tenant and r.stream = u.stream
+    where s.tenant = u.tenant and s.id = u.stream`;
   await noteChanges(tx, runs);
 }
 

@@ -1,3 +1,5 @@
+import type { Millis } from '../../core/clock.ts';
+import type { ErrorCode } from '../../core/error-code.ts';
 import type { Health, Offset, StreamStatus } from '../../core/types.ts';
 
 /**
@@ -15,10 +17,19 @@ export interface Run {
   readonly epoch: number;
   readonly status: StreamStatus;
   readonly version: number;
+  /** Since when the stream is paused. */
+  readonly pausedAt: Millis | null;
+  /** The total of its pauses that ended. */
+  readonly pausedMs: number;
+  /** Set where a batch has such results: of its last success, and of its last failed attempt. */
+  readonly deliveredAt?: Millis | undefined;
+  readonly failed?: { readonly at: Millis; readonly code: ErrorCode } | undefined;
 }
 
 /** The columns of a run. */
-export interface RunRow extends Omit<Run, 'health'> {
+export interface RunRow extends Omit<Run, 'health' | 'pausedAt' | 'pausedMs'> {
+  readonly paused_at: Millis | null;
+  readonly paused_ms: number;
   readonly consecutive_failures: number;
   readonly total_failures: number;
 }
@@ -27,7 +38,11 @@ export interface RunRow extends Omit<Run, 'health'> {
 export function runOf<Row extends RunRow>({
   consecutive_failures: consecutive,
   total_failures: total,
+  paused_at: pausedAt,
+  paused_ms: pausedMs,
   ...same
-}: Row): Omit<Row, 'consecutive_failures' | 'total_failures'> & Pick<Run, 'health'> {
-  return { ...same, health: { consecutive, total } };
+}: Row): Omit<Row, Renamed> & Pick<Run, 'health' | 'pausedAt' | 'pausedMs'> {
+  return { ...same, health: { consecutive, total }, pausedAt, pausedMs };
 }
+
+type Renamed = 'consecutive_failures' | 'total_failures' | 'paused_at' | 'paused_ms';

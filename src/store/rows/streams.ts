@@ -22,6 +22,8 @@ export interface StreamRow {
   readonly destination: Uint8Array;
   /** JSON. */
   readonly delivery: string | null;
+  readonly paused_at: Millis | null;
+  readonly pause_reason: string | null;
   readonly signing_secrets: Uint8Array;
   readonly version: number;
   readonly created_at: Millis;
@@ -40,11 +42,17 @@ export function streamOf(seal: Seal, row: StreamRow): Stream {
     subscriptions: JSON.parse(row.subscriptions) as Subscription[],
     destination: open('destination') as Destination,
     ...(row.delivery === null ? {} : { delivery: JSON.parse(row.delivery) as DeliveryOptions }),
+    ...pausedOf(row),
     signingSecrets: (open('signing_secrets') as StoredSecret[]).map(secretOf),
     version: row.version,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };
+}
+
+function pausedOf({ paused_at: at, pause_reason: reason }: StreamRow): Pick<Stream, 'paused'> {
+  if (at === null) return {};
+  return { paused: reason === null ? { at } : { at, reason } };
 }
 
 /** Does the same, but returns `undefined` for a stream whose secrets do not open, and reports it. */

@@ -55,7 +55,8 @@ export function acceptedReplay(
 export interface MaterializeState {
   /** Of the stream, as it is now. */
   readonly cursor: Offset;
-  readonly enabled: boolean;
+  /** Whether the stream is enabled and not paused. */
+  readonly sends: boolean;
   readonly subscriptions: readonly Subscription[];
   /** Deliveries of the replay that wait or are in progress. */
   readonly waiting: number;
@@ -95,7 +96,7 @@ export function nextMaterializeStep(
 ): MaterializeStep {
   const { position, to } = replay;
   const isRead = position >= to;
-  if (!state.enabled) return { step: 'wait' };
+  if (!state.sends) return { step: 'wait' };
   if (isRead || state.prunedTo >= to) {
     if (state.waiting > 0) return { step: 'wait' };
     return { step: 'end', status: isRead ? 'done' : 'failed' };

@@ -1,4 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
+import { errorCodeOf } from '../../core/error-code.ts';
 import { nextHealth, reachedLimit } from '../../core/health.ts';
 import type {
   Attempt,
@@ -20,7 +21,10 @@ export interface DeliveryRow {
   readonly dueAt: Millis | undefined;
   /** Set when it is an open failure record, also while that is redelivered. */
   readonly failedAt: Millis | undefined;
-  /** When its cycle began; `undefined` in rows of programs that did not record it. */
+  /**
+   * When its cycle began, less the pauses of the stream before; `undefined` in rows of programs that did
+   * not record it.
+   */
   readonly cycleAt: Millis | undefined;
 }
 
@@ -39,13 +43,15 @@ export interface Transition {
 
 /**
  * Returns what every engine records for an outcome. `row` is the present one; it is not needed for
- * a success without a row. `isDisabled` is about the stream.
+ * a success without a row. `isDisabled` is about the stream; `pausedMs` is how long it has been paused in
+ * total, which its cycles do not count.
  */
 export function applyOutcome(
   outcome: Outcome,
   row: Pick<DeliveryRow, 'kind' | 'state' | 'failedAt' | 'cycleAt'> | undefined,
   isDisabled: boolean,
   now: Millis,
+  pausedMs = 0,
 ): Transition {
   const wasOpen = row?.failedAt !== undefined;
   // Each row of a replay counts once; one that is a failure has been counted.
@@ -66,7 +72,7 @@ export function applyOutcome(
   const isOver = row === undefined ? outcome.hasRow : row.state === 'failed';
   if (isOver) return { history, row: 'unchanged', ended: undefined, wasOpen, isReplayed };
   const { attempt } = outcome;
-  const cycleAt = row?.cycleAt ?? now;
+  const cycleAt = row?.cycleAt ?? now - pausedMs;
   const becomes = (state: DeliveryState, next: number, dueAt?: Millis): DeliveryRow => {
     const isOpen = state === 'failed' || outcome.kind === 'redelivery';
     const failedAt = row?.failedAt ?? (isOpen ? now : undefined);
@@ -77,12 +83,16 @@ export function applyOutcome(
     return { history, row: parked, ended: undefined, wasOpen, isReplayed };
   }
   const { cycleMaxMs = Infinity } = outcome;
-  const isOverdue = now >= cycleAt + cycleMaxMs;
+  const cycleEnd = cycleAt + pausedMs + cycleMaxMs;
   // A disabled stream is sent redeliveries only: other retries end as failures, or pause.
-  if (outcome.result === 'failed' || isOverdue || (isDisabled && endsWithStream(outcome.kind))) {
+  if (
+    outcome.result === 'failed' ||
+    now >= cycleEnd ||
+    (isDisabled && endsWithStream(outcome.kind))
+  ) {
     return { history, row: becomes('failed', attempt), ended: 'failed', wasOpen, isReplayed };
   }
-  const dueAt = Math.min(now + outcome.delayMs, cycleAt + cycleMaxMs);
+  const dueAt = Math.min(now + outcome.delayMs, cycleEnd);
   const retrying = becomes('retrying', attempt + 1, Math.ceil(dueAt));
   return { history, row: retrying, ended: undefined, wasOpen, isReplayed };
 }
@@ -106,6 +116,8 @@ export interface BatchState<R extends Run = Run> {
   /** Before the batch. */
   readonly run: R;
   health: Health;
+  /** The last failed attempt. */
+  lastFailed: Run['failed'];
   /** Deliveries that ended. */
   delivered: number;
   failed: number;
@@ -117,12 +129,26 @@ export interface BatchState<R extends Run = Run> {
 
 export function newBatchState<R extends Run>(run: R): BatchState<R> {
   const replayed = { sent: 0, failed: 0 };
-  return { run, health: run.health, delivered: 0, failed: 0, replayed, disabledBy: undefined };
+  return {
+    run,
+    health: run.health,
+    lastFailed: undefined,
+    delivered: 0,
+    failed: 0,
+    replayed,
+    disabledBy: undefined,
+  };
 }
 
 /** Returns whether the stream is enabled after the outcomes so far. */
 export function isEnabled({ run, disabledBy }: BatchState): boolean {
   return run.status === 'enabled' && disabledBy === undefined;
+}
+
+/** Notes the attempt of an outcome if it failed. */
+export function noteFailed(state: BatchState, { history }: Transition, now: Millis): void {
+  if (history?.outcome !== 'failed') return;
+  state.lastFailed = { at: now, code: errorCodeOf(history) };
 }
 
 /** Counts the end of a delivery, if it is one; returns true when that disables the stream. */
@@ -147,13 +173,17 @@ export function countEnd(
  * @param cursorMax how far a node that works with the settlement's version may raise the cursor
  */
 export function runAfter<R extends Run>(
-  { run, health }: BatchState<R>,
+  { run, health, delivered, lastFailed }: BatchState<R>,
   settlement: Settlement,
   cursorMax: Offset,
+  now: Millis,
 ): R {
   const settledTo = Math.min(settlement.cursor, cursorMax);
   const cursor = settlement.run === run.run ? Math.max(run.cursor, settledTo) : run.cursor;
-  return cursor === run.cursor && health === run.health ? run : { ...run, cursor, health };
+  const isSame = cursor === run.cursor && health === run.health && lastFailed === undefined;
+  if (isSame) return run;
+  const deliveredAt = delivered > 0 ? now : undefined;
+  return { ...run, cursor, health, deliveredAt, failed: lastFailed };
 }
 
 /** The result for a stream that the node does not own any more. */

@@ -1,6 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Delivery, DeliveryKind } from '../../core/types.ts';
 import { chooseDue } from '../rules/due.ts';
+import { claimable } from '../rules/pause.ts';
 import type { DueRows, DueRequest } from '../port/deliveries.ts';
 import type { Run } from '../rows/runs.ts';
 import type { Database } from './database.ts';
@@ -43,22 +44,24 @@ interface Bounds {
 
 /**
  * Reads the oldest rows first; of a disabled stream only redeliveries, whatever other rows its last
- * attempts left.
+ * attempts left, and of a paused one also tests.
  */
 function dueRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] {
+  const { all, tests } = claimable(run);
   return db.all<DueRow>`
     select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at,
       coalesce(d.body, k.body, e.body) as body, coalesce(d.trace, k.trace, e.trace) as trace
     from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
       left join kept_events k on k.tenant = d.tenant and k.offset = d.offset
     where d.tenant = ${run.tenant} and d.stream = ${run.stream} and d.due_at <= ${latest}
-      and d.kind <> 'replay' and (${run.status === 'enabled'} or d.kind = 'redelivery')
+      and d.kind <> 'replay'
+      and (${all} or d.kind = 'redelivery' or ${tests} and d.kind = 'test')
     order by d.due_at, d.event_id limit ${take}`;
 }
 
 /** Reads rows of a replay, by an index of their own however many others wait. */
 function replayRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] {
-  if (run.status === 'disabled') return [];
+  if (!claimable(run).all) return [];
   return db.all<DueRow>`
     select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at,
       coalesce(d.body, k.body, e.body) as body, coalesce(d.trace, k.trace, e.trace) as trace
@@ -71,13 +74,14 @@ function replayRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] 
 
 /** Reads rows of all kinds that were written while the clock was ahead. */
 function lateRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] {
+  const { all, tests } = claimable(run);
   return db.all<DueRow>`
     select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at,
       coalesce(d.body, k.body, e.body) as body, coalesce(d.trace, k.trace, e.trace) as trace
     from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
       left join kept_events k on k.tenant = d.tenant and k.offset = d.offset
     where d.tenant = ${run.tenant} and d.stream = ${run.stream} and d.due_at > ${latest}
-      and (${run.status === 'enabled'} or d.kind = 'redelivery')
+      and (${all} or d.kind = 'redelivery' or ${tests} and d.kind = 'test')
     order by d.due_at, d.event_id limit ${take}`;
 }
 

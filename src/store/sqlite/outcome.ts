@@ -8,7 +8,9 @@ import {
   countEnd,
   type DeliveryRow,
   isEnabled,
+  noteFailed,
 } from '../rules/settlement.ts';
+import { pausedFor } from '../rules/pause.ts';
 import type { Run } from '../rows/runs.ts';
 import { addAttempt } from './attempts.ts';
 import type { Database } from './database.ts';
@@ -25,8 +27,9 @@ export function recordOutcome(
   const { run } = state;
   const hasNoRow = outcome.result === 'delivered' && !outcome.hasRow;
   const before = hasNoRow ? undefined : readRow(db, run, outcome);
-  const transition = applyOutcome(outcome, before, !isEnabled(state), now);
+  const transition = applyOutcome(outcome, before, !isEnabled(state), now, pausedFor(run, now));
   const { history, row } = transition;
+  noteFailed(state, transition, now);
   if (history !== undefined) addAttempt(db, run.key, outcome.event, history);
   if (row === 'removed') removeRow(db, run, outcome);
   else if (row !== 'unchanged') writeRow(db, run, outcome, row);

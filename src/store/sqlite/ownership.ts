@@ -13,6 +13,7 @@ import type {
   OwnedStream,
   OwnershipStore,
 } from '../port/ownership.ts';
+import { claimable } from '../rules/pause.ts';
 import type { Run } from '../rows/runs.ts';
 import { openedStream, type StreamRow } from '../rows/streams.ts';
 import { run as runCommand } from './commands.ts';
@@ -245,11 +246,16 @@ function ownedNow(deps: Deps, node: Node, ref: StreamRef, rule: WaitRule): Owned
 
 function ownedStream({ db, time }: Deps, run: Run, stream: Stream, rule: WaitRule): OwnedStream {
   const { tenant, epoch, cursor } = run;
+  const { all, tests } = claimable(run);
+  const isPaused = tests && !all;
+  const isDisabled = !tests;
   const name = db.get<{ name: string }>`select name from tenants where id = ${tenant}`;
   const due = db.get<{ waiting: number; next_due_at: Millis | null; last_due_at: Millis | null }>`
     select count(*) filter (where kind in ('first', 'test')) as waiting,
-      min(due_at) filter (where kind <> 'replay' or ${run.status === 'enabled'}) as next_due_at,
-      max(due_at) filter (where kind <> 'replay' or ${run.status === 'enabled'}) as last_due_at
+      min(due_at) filter (where ${all} or ${isPaused} and kind in ('redelivery', 'test')
+        or ${isDisabled} and kind <> 'replay') as next_due_at,
+      max(due_at) filter (where ${all} or ${isPaused} and kind in ('redelivery', 'test')
+        or ${isDisabled} and kind <> 'replay') as last_due_at
     from deliveries
     where tenant = ${tenant} and stream = ${run.stream} and due_at is not null`;
   const above = db.all<{ offset: Offset }>`

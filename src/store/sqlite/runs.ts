@@ -8,7 +8,7 @@ import type { Database } from './database.ts';
 export function readRun(db: Database, tenant: number, stream: string): Run | undefined {
   const row = db.get<RunRow>`
     select runs.key, runs.tenant, runs.stream, runs.cursor, runs.run, runs.consecutive_failures, runs.total_failures,
-      runs.owner, runs.epoch, streams.status, streams.version
+      runs.owner, runs.epoch, runs.paused_ms, streams.status, streams.version, streams.paused_at
     from runs join streams on streams.tenant = runs.tenant and streams.id = runs.stream
     where runs.tenant = ${tenant} and runs.stream = ${stream}`;
   return row && runOf(row);
@@ -18,7 +18,13 @@ export function readRun(db: Database, tenant: number, stream: string): Run | und
 export function writeRun(db: Database, run: Run): void {
   db.run`
     update runs set cursor = ${run.cursor}, run = ${run.run},
-      consecutive_failures = ${run.health.consecutive}, total_failures = ${run.health.total}
+      consecutive_failures = ${run.health.consecutive}, total_failures = ${run.health.total},
+      paused_ms = ${run.pausedMs},
+      last_delivered_at = coalesce(${run.deliveredAt}, last_delivered_at)
+    where key = ${run.key}`;
+  if (run.failed === undefined) return;
+  db.run`
+    update runs set last_failed_at = ${run.failed.at}, last_error_code = ${run.failed.code}
     where key = ${run.key}`;
 }
 

@@ -5,7 +5,7 @@ import type { Hint } from '../port/hints.ts';
 import type { SettledStream, Settlement } from '../port/settlement.ts';
 import type { StoreTime } from '../port/time.ts';
 import { record } from '../directory/audit-log.ts';
-import { disabledEntry } from '../rules/audit-log.ts';
+import { disabledEntry, disabledReasons } from '../rules/audit-log.ts';
 import { lost, newBatchState, recorded, runAfter, emitDisabled } from '../rules/settlement.ts';
 import type { Run } from '../rows/runs.ts';
 import { run as runCommand } from './commands.ts';
@@ -70,14 +70,16 @@ function settleOne(
   if (run === undefined) return lost;
   const state = newBatchState(run);
   for (const outcome of settlement.outcomes) recordOutcome(db, state, outcome, rules);
-  const after = runAfter(state, settlement, cursorMax(db, run, settlement.version));
+  const after = runAfter(state, settlement, cursorMax(db, run, settlement.version), rules.now);
   if (after !== run) writeRun(db, after);
   addStats(db, run, state, rules.now);
   addProgress(db, run, state.replayed);
   if (state.disabledBy !== undefined) {
     db.run`
       update streams set status = 'disabled', version = version + 1, updated_at = ${rules.now},
-        disabled_at = ${rules.now}
+        disabled_at = ${rules.now}, disabled_since = ${rules.now},
+        disabled_reason = ${disabledReasons[state.disabledBy]},
+        disabled_code = (select last_error_code from runs where key = ${run.key})
       where tenant = ${run.tenant} and id = ${run.stream}`;
     noteChange(db, run);
     runCommand(db, record(disabledEntry(run, state.disabledBy)));

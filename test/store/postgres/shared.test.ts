@@ -190,6 +190,28 @@ describe('PostgreSQL: many processes on one database', () => {
     assert.deepEqual(schema.rows, [{ oldest: 22 }]);
   });
 
+  test('a pause waits until no node of an older version runs, and keeps such nodes off then', async (t) => {
+    const { first: store, tenant, connect } = await openShared(t, 1);
+    const client = await connect();
+    await store.ownership.join('node-new', 60_000);
+    await store.ownership.join('node-old', 60_000);
+    await client.query(`update nodes set schema_version = 23 where id = 'node-old'`);
+    const stream = newStream(tenant, start);
+    await store.streams.create(stream, { streamsMax: 9 });
+    const pause = () =>
+      store.streams.update(tenant, stream.id, (found) => ({
+        after: { ...found, paused: { at: start } },
+      }));
+    const update = await pause();
+    assert.ok('refused' in update && update.refused === 'older_nodes');
+    assert.equal((await store.streams.get(tenant, stream.id))?.paused, undefined);
+
+    await client.query(`update nodes set lease_until = clock_timestamp() where id = 'node-old'`);
+    assert.ok('updated' in (await pause()));
+    const { rows } = await client.query('select oldest_that_may_run as oldest from leat_schema');
+    assert.deepEqual(rows, [{ oldest: 24 }]);
+  });
+
   test('delivery options and client credentials wait until no node of an older version runs, and keep such nodes off then', async (t) => {
     const { first: store, tenant, connect } = await openShared(t, 1);
     const client = await connect();
