@@ -3,13 +3,14 @@ import { createSerialQueue, type SerialQueue } from '../core/serial-queue.ts';
 import type { WebhookKeys } from '../core/sign.ts';
 import type { Node, StreamRef } from '../core/types.ts';
 import type { Hint } from '../store/port/hints.ts';
-import type { SettledStream, Settlement } from '../store/port/settlement.ts';
+import type { Outcome, SettledStream, Settlement } from '../store/port/settlement.ts';
 import type { Store } from '../store/port/store.ts';
 import { createBackoffs, type Backoffs } from './backoffs.ts';
 import { type Backlog, backlogOf } from './backlog.ts';
 import type { Transport } from './http/transport.ts';
 import { createLease, type Lease } from './lease.ts';
 import { rowsAdded } from './outcome.ts';
+import { createOutages, type Outages } from './outages.ts';
 import { createOwnership, type Ownership } from './ownership.ts';
 import { createDueClaims, type DueClaims } from './prefetch/due-claims.ts';
 import { EventFilters } from './prefetch/event-filters.ts';
@@ -87,6 +88,7 @@ export class Incarnation {
   readonly #settler: Settler;
   readonly #backoffs: Backoffs;
   readonly #rates: Rates;
+  readonly #outages: Outages;
   readonly #dueTimer: DueTimer;
   readonly #prefetch: Prefetch;
   readonly #sender: Sender;
@@ -100,8 +102,8 @@ export class Incarnation {
     this.#deps = deps;
     const { clock, settings, report, storeRetry, node, store, transport, webhookKeys } = deps;
     const { log, deliveries, time } = store;
-    const serialQueue = this.#serialQueue;
-    const shared = { clock, settings, report, storeRetry, node, serialQueue, log, deliveries };
+    const queued = { storeRetry, serialQueue: this.#serialQueue };
+    const shared = { clock, settings, report, node, log, deliveries, ...queued };
     const isShared = (): boolean => this.#ownership.isShared;
 
     this.#lease = createLease({
@@ -132,6 +134,7 @@ export class Incarnation {
     const scheduler = this.#scheduler;
     this.#filters = new EventFilters(clock);
     this.#dueTimer = createDueTimer({ clock, scheduler });
+    this.#outages = createOutages({ ...shared, scheduler, dueTimer: this.#dueTimer });
     this.#prefetch = createPrefetch({ ...shared, scheduler, isShared, filters: this.#filters });
     const parts = {
       ...shared,
@@ -139,6 +142,7 @@ export class Incarnation {
       lease: this.#lease,
       settler: this.#settler,
       backoffs: this.#backoffs,
+      outages: this.#outages,
       dueTimer: this.#dueTimer,
       prefetch: this.#prefetch,
     };
@@ -152,7 +156,6 @@ export class Incarnation {
     this.#dueClaims = createDueClaims({
       ...parts,
       begin: (runner, row, slot) => this.#sender.beginDue(runner, row, slot),
-      note: (runner, inMs) => this.#dueTimer.note(runner, inMs),
       unused: (runner, slots) => this.#rates.returned(runner, slots),
       exhausted: (runner) => this.#ownership.releaseIfIdle(runner),
     });
@@ -160,7 +163,6 @@ export class Incarnation {
       ...parts,
       store: store.replays,
       filters: this.#filters,
-      note: (runner, inMs) => this.#dueTimer.note(runner, inMs),
       lost: (runner) => this.#ownership.refresh(runner),
     });
     const senders = { sender: this.#sender, dueClaims: this.#dueClaims, replays: this.#replays };
@@ -253,6 +255,7 @@ export class Incarnation {
       this.#settler.unsettled === 0 &&
       this.#prefetch.reads === 0 &&
       !this.#replays.isBusy &&
+      !this.#outages.isBusy &&
       !this.#ownership.isBusy
     );
   }
@@ -265,6 +268,7 @@ export class Incarnation {
     this.#dueTimer.close();
     this.#backoffs.close();
     this.#rates.close();
+    this.#outages.close();
     this.#dueClaims.close();
     this.#replays.close();
     this.#ownership.close();
@@ -341,8 +345,10 @@ export class Incarnation {
     runner.settled(outcomes.length, rows, durable);
     for (const outcome of outcomes) {
       if (outcome.kind === 'replay') runner.replayPending -= 1;
+      if (endsReplayed(outcome)) runner.replayRows = Math.max(0, runner.replayRows - 1);
       if (outcome.result === 'retry') this.#dueTimer.note(runner, outcome.delayMs);
     }
+    runner.outage?.settled(outcomes, settled.openFailures);
     if (settled.disabled !== undefined) {
       const { reason, ...health } = settled.disabled;
       this.#deps.report({ kind: 'stream_disabled', tenant, stream, health, reason });
@@ -353,6 +359,11 @@ export class Incarnation {
     this.#replays.enqueue(runner);
     this.#ownership.releaseIfIdle(runner);
   }
+}
+
+/** Returns whether a row of a replay does not wait any more after this outcome. */
+function endsReplayed({ kind, result }: Outcome): boolean {
+  return kind === 'replay' && (result === 'delivered' || result === 'failed');
 }
 
 function countBehind(runners: Iterable<Runner>): number {

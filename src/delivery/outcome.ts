@@ -10,7 +10,10 @@ export function outcomeOf(
   attempt: Pick<
     InFlightAttempt,
     'event' | 'kind' | 'attempt' | 'hasRow' | 'startedMs' | 'template' | 'request'
-  > & { readonly runner: { readonly stream: Pick<Stream, 'delivery'> } },
+  > & {
+    readonly runner: { readonly stream: Pick<Stream, 'delivery'> };
+    readonly trialDueMs?: number | undefined;
+  },
   result: AttemptResult,
   ended: { readonly now: Millis; readonly elapsedMs: number },
   defaults: DefaultSchedule,
@@ -21,19 +24,35 @@ export function outcomeOf(
   const { delaysMs: retryDelaysMs, retry4xx, retryAfterMaxMs, cycleMaxMs } = schedule;
   const spreadBy = schedule.isSpread ? event.id : undefined;
   const rules = { retryDelaysMs, retry4xx, retryAfterMaxMs, spreadBy, secrets, now: ended.now };
-  const decision = decide(result, attempt.attempt, rules);
+  const trial = trialOf(attempt, ended.elapsedMs);
+  const before = trial === undefined ? attempt.attempt : trial.attempt;
+  const decision = decide(result, before, rules);
+  const isAgain = decision.result === 'retry';
   const agoMs = ended.elapsedMs - attempt.startedMs;
   return {
     ...decision,
-    ...(decision.result === 'retry' && cycleMaxMs !== undefined ? { cycleMaxMs } : {}),
+    ...(isAgain && trial ? { delayMs: trial.leftMs } : {}),
+    ...(isAgain && cycleMaxMs !== undefined ? { cycleMaxMs } : {}),
     event,
     kind,
-    attempt: attempt.attempt,
+    attempt: isAgain ? before : attempt.attempt,
     hasRow: attempt.hasRow,
     agoMs,
     // To the microsecond: the clock is no more precise.
     durationMs: Math.round(agoMs * 1000) / 1000,
   };
+}
+
+/**
+ * Returns how a trial that fails leaves the schedule as it was: the attempt before it, and what is left
+ * of the wait after that one.
+ */
+function trialOf(
+  { attempt, trialDueMs }: { readonly attempt: number; readonly trialDueMs?: number | undefined },
+  elapsedMs: number,
+): { readonly attempt: number; readonly leftMs: number } | undefined {
+  if (trialDueMs === undefined) return undefined;
+  return { attempt: Math.max(1, attempt - 1), leftMs: Math.max(0, trialDueMs - elapsedMs) };
 }
 
 /**

@@ -9,6 +9,7 @@ import type { Node, StreamRef } from '../core/types.ts';
 import type { SerialQueue } from '../core/serial-queue.ts';
 import type { Backoffs } from './backoffs.ts';
 import { ClaimSweep } from './prefetch/claim-sweep.ts';
+import type { Outages } from './outages.ts';
 import type { DueClaims } from './prefetch/due-claims.ts';
 import type { DueTimer } from './prefetch/due-timer.ts';
 import type { Prefetch } from './prefetch/prefetch.ts';
@@ -83,6 +84,7 @@ export interface OwnershipDeps {
   readonly prefetch: Pick<Prefetch, 'fill' | 'empty'>;
   readonly dueTimer: Pick<DueTimer, 'note' | 'forget'>;
   readonly backoffs: Pick<Backoffs, 'end'>;
+  readonly outages: Pick<Outages, 'read' | 'forget'>;
   readonly dueClaims: Pick<DueClaims, 'resume'>;
   readonly replays: Pick<Replays, 'enqueue'>;
   readonly sender: Pick<Sender, 'cutOff'>;
@@ -294,8 +296,9 @@ class StreamOwnership implements Ownership {
   }
 
   #wake(runner: Runner, { nextDueInMs }: OwnedStream): void {
-    const { dueTimer, dueClaims, prefetch, replays, scheduler } = this.#deps;
+    const { dueTimer, outages, dueClaims, prefetch, replays, scheduler } = this.#deps;
     runner.state = 'active';
+    outages.read(runner);
     dueTimer.note(runner, nextDueInMs);
     dueClaims.resume(runner);
     prefetch.fill(runner);
@@ -358,7 +361,7 @@ class StreamOwnership implements Ownership {
   // Releasing
 
   #forget(runner: Runner): void {
-    const { prefetch, dueTimer, backoffs, dueClaims, report } = this.#deps;
+    const { prefetch, dueTimer, backoffs, outages, dueClaims, report } = this.#deps;
     runner.state = 'gone';
     runner.changes += 1;
     runner.unfollow();
@@ -369,6 +372,7 @@ class StreamOwnership implements Ownership {
     prefetch.empty(runner);
     dueTimer.forget(runner);
     backoffs.end(runner);
+    outages.forget(runner);
     dueClaims.resume(runner);
     report({ kind: 'stream_lost', tenant: runner.tenant, stream: runner.id });
   }

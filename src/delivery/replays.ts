@@ -13,8 +13,8 @@ import { FairQueue, type Offer } from './fair-queue.ts';
 import { type EventFilters, filteredPage } from './prefetch/event-filters.ts';
 import type { StoreRetry } from './store-retry.ts';
 import type { Scheduler } from './scheduler.ts';
-import type { PaceLimits } from './pace.ts';
-import { replaySlots, type Runner } from './runner.ts';
+import type { DueTimer } from './prefetch/due-timer.ts';
+import type { Runner, RunnerLimits } from './runner.ts';
 
 /** Streams without free slots that are skipped per call. */
 const offersAtOnce = 8;
@@ -39,10 +39,9 @@ export interface ReplayDeps {
   readonly clock: Clock;
   readonly serialQueue: SerialQueue;
   readonly storeRetry: StoreRetry;
-  readonly settings: PaceLimits;
+  readonly settings: RunnerLimits;
   readonly scheduler: Pick<Scheduler, 'dispatch' | 'hasSpare'>;
-  /** The runner has rows that are due in `inMs`. */
-  readonly note: (runner: Runner, inMs: number) => void;
+  readonly dueTimer: Pick<DueTimer, 'note'>;
   /** Another node owns the stream, as the store reports. */
   readonly lost: (runner: Runner) => void;
 }
@@ -149,11 +148,11 @@ class FairReplays implements Replays {
     runner: Runner,
     filtered?: FilteredStretch,
   ): Promise<Pick<MaterializeResult, 'more' | 'unfiltered'>> {
-    const { settings, store, storeRetry, scheduler, note } = this.#deps;
+    const { settings, store, storeRetry, scheduler, dueTimer } = this.#deps;
     const { replay } = runner;
     const take = runner.freeReplaySlots(settings);
     if (this.#isClosed || take <= 0 || replay === undefined) return { more: false };
-    const waitingMax = replaySlots(runner.slots(settings));
+    const waitingMax = runner.replayWaitingMax(settings);
     const request: MaterializeRequest = {
       ...runner.cursorUpdate(),
       replay,
@@ -168,13 +167,14 @@ class FairReplays implements Replays {
     });
     if (runner.state !== 'gone') this.#apply(runner, request, result);
     // A try before may have succeeded and its result have been lost: its rows exist.
-    if (result.materialized > 0 || tries > 1) note(runner, 0);
+    if (result.materialized > 0 || tries > 1) dueTimer.note(runner, 0);
     scheduler.dispatch();
     return result;
   }
 
   #apply(runner: Runner, request: MaterializeRequest, result: MaterializeResult): void {
     runner.window.commit(Math.min(request.cursor, result.cursor));
+    runner.replayRows += result.materialized;
     if (result.result === 'lost') this.#deps.lost(runner);
     if (result.result === 'over' && runner.replay === request.replay) runner.replay = undefined;
   }

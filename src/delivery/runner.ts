@@ -14,6 +14,7 @@ import type { CursorRaise, OwnedStream } from '../store/port/ownership.ts';
 import type { PendingRequest } from './http/transport.ts';
 import { Deque } from '../log/deque.ts';
 import type { DeliverySettings } from './settings.ts';
+import { Outage } from './outage.ts';
 import { Pace, type PaceLimits } from './pace.ts';
 import type { RequestTemplate } from './request.ts';
 import type { Expectation, Slot } from './shares.ts';
@@ -39,6 +40,8 @@ export interface InFlightAttempt extends WindowEntry {
   readonly at: Millis;
   /** Monotonic start; the wait for a name lookup is added when the attempt ends. */
   startedMs: number;
+  /** When the schedule lets this attempt begin, by the monotonic clock; set where it came before. */
+  readonly trialDueMs: number | undefined;
   /** Whether `deliveries` has a row for it, or will have with the next batch. */
   hasRow: boolean;
   /** The template that it was sent with; the stream's secrets may have changed since. */
@@ -105,6 +108,8 @@ export class Runner {
   rows: number;
   /** …and the change to them by outcomes that are not in the store yet. */
   rowsPending = 0;
+  /** Rows of replays that wait or are in progress, in the store. */
+  replayRows: number;
   /** Outcomes that are not in the store yet. */
   unsettled = 0;
   /** Those of them in the batch that is being recorded. */
@@ -134,6 +139,8 @@ export class Runner {
   readonly pace = new Pace();
   /** Its receiver does not respond, so no attempt begins for a while. */
   isBackingOff = false;
+  /** Whether its receiver is down; absent without a schedule of its own. */
+  outage: Outage | undefined;
   /** Its attempts of the last second reach the limit of the stream. */
   isRateLimited = false;
   freshInFlight = 0;
@@ -159,6 +166,8 @@ export class Runner {
     this.window = new Window(owned.cursor);
     this.scannedTo = owned.cursor;
     this.rows = owned.waiting;
+    this.replayRows = owned.waitingReplays;
+    this.outage = outageOf(owned);
     this.#rowsAbove = setOf(owned.rowsAbove);
     this.replay = owned.replay;
   }
@@ -166,6 +175,11 @@ export class Runner {
   /** Slots that it uses. */
   get inFlight(): number {
     return this.freshInFlight + this.dueInFlight;
+  }
+
+  /** Deliveries that wait or are in progress with a row, redeliveries excepted. */
+  get waiting(): number {
+    return this.rows + this.rowsPending + this.replayRows;
   }
 
   get enabled(): boolean {
@@ -228,7 +242,8 @@ export class Runner {
    * Returns whether it may take another event of the log. Besides the slots there are two bounds.
    * Events that settled above the durable cursor would be sent again after a crash. And a stream
    * whose deliveries all fail must be disabled before its whole backlog has failed: no more events
-   * wait for a retry than bring it to the limit.
+   * wait for a retry than bring it to the limit. With a schedule of its own it stops by the rules of
+   * `outage.ts` instead.
    */
   takesFresh(limits: RunnerLimits): boolean {
     const { parkAfterEvents, streamConcurrency, settleMax, disable } = limits;
@@ -237,7 +252,7 @@ export class Runner {
     return (
       this.sends &&
       this.window.settledAbove <= parkAfterEvents + gathering &&
-      this.rows + this.rowsPending < disable.consecutive
+      (this.outage?.takesFresh ?? this.rows + this.rowsPending < disable.consecutive)
     );
   }
 
@@ -251,8 +266,21 @@ export class Runner {
     const hasWork = !this.following || this.queue.length > 0 || this.dueWaits;
     const isMixed = this.pendingReplay !== this.replay && this.replayPending > 0;
     if (this.replay === undefined || !mayBegin || !this.sends || hasWork || isMixed) return 0;
+    if (this.outage?.state === 'down') return 0;
     const slots = this.slots(limits);
     return Math.min(slots - this.inFlight, replaySlots(slots) - this.replayPending);
+  }
+
+  /**
+   * Returns how many deliveries of its replay may wait or be in progress. By a long schedule they may
+   * wait for days without ending the replay: then as many as do not bring the stream to its limit.
+   */
+  replayWaitingMax(limits: RunnerLimits): number {
+    const slots = this.slots(limits);
+    const least = replaySlots(slots);
+    if (this.outage === undefined) return least;
+    const { waiting, open } = this.outage.undelivered(this.waiting - this.replayRows);
+    return Math.max(least, limits.disable.total - slots - waiting - open);
   }
 
   /** Returns the cursor to which everything is settled by now. */
@@ -307,9 +335,11 @@ export class Runner {
     if (owned.stream.version !== this.stream.version) this.template = undefined;
     const { perSecond } = owned.stream.delivery ?? {};
     if (perSecond !== this.stream.delivery?.perSecond) this.isRateLimited = false;
+    this.#updateOutage(owned);
     this.stream = owned.stream;
     this.tenantName = owned.tenantName;
     this.rows = owned.waiting;
+    this.replayRows = owned.waitingReplays;
     this.#rowsAbove = setOf(owned.rowsAbove);
     this.replay = owned.replay;
     if (owned.run === this.run) return;
@@ -318,11 +348,22 @@ export class Runner {
     this.window = this.window.reopened(owned.cursor);
     this.scannedTo = Math.max(owned.cursor, this.scannedTo);
   }
+
+  /** A change of the stream may be a new endpoint, or a new schedule. */
+  #updateOutage(owned: OwnedStream): void {
+    if (owned.stream.delivery?.retry === undefined) this.outage = undefined;
+    else if (this.outage === undefined) this.outage = outageOf(owned);
+    else this.outage.update(owned, owned.stream.version !== this.stream.version);
+  }
 }
 
 /** Returns how many slots of a stream its replay may use; the rest stays free for fresh events. */
-export function replaySlots(streamConcurrency: number): number {
+function replaySlots(streamConcurrency: number): number {
   return streamConcurrency === 1 ? 1 : streamConcurrency - Math.ceil(streamConcurrency / 4);
+}
+
+function outageOf(owned: OwnedStream): Outage | undefined {
+  return owned.stream.delivery?.retry === undefined ? undefined : new Outage(owned);
 }
 
 function setOf(offsets: readonly Offset[]): ReadonlySet<Offset> | undefined {

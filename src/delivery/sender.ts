@@ -6,6 +6,7 @@ import type { Delivery } from '../core/types.ts';
 import type { StoreTime } from '../store/port/time.ts';
 import type { Backoffs } from './backoffs.ts';
 import { aged, outcomeOf } from './outcome.ts';
+import type { Outages } from './outages.ts';
 import type { ResponseKind } from './pace.ts';
 import type { DeliveryReport } from './report.ts';
 import { createPreparedKeys, type PreparedKeys } from './prepared-keys.ts';
@@ -51,6 +52,7 @@ export interface SenderDeps {
   readonly settler: Pick<Settler, 'add'>;
   readonly scheduler: Pick<Scheduler, 'resize' | 'markSlow' | 'release' | 'enqueue' | 'dispatch'>;
   readonly backoffs: Pick<Backoffs, 'begin' | 'end'>;
+  readonly outages: Pick<Outages, 'ended'>;
   /** The runner's queue has become shorter. */
   readonly taken: (runner: Runner, bodyBytes: number) => void;
   readonly report: (event: DeliveryReport) => void;
@@ -87,9 +89,10 @@ class WebhookSender implements Sender {
     assert(event !== undefined, 'a slot is given to a runner that has something to send');
     runner.freshInFlight += 1;
     const { publishedAt } = event;
-    const begun = { event, publishedAt, kind: 'first', attempt: 1 } as const;
+    const begun = { event, publishedAt, kind: 'first', attempt: 1, trialDueMs: undefined } as const;
     const attempt = this.#begin(runner, { ...begun, fresh: true, hasRow: false, slot });
     runner.window.take(attempt);
+    runner.outage?.eventTaken();
     this.#deps.taken(runner, event.body.length);
   }
 
@@ -101,7 +104,9 @@ class WebhookSender implements Sender {
     const publishedAt = runner.retriesPublishedAt?.get(event.id);
     runner.retriesPublishedAt?.delete(event.id);
     this.#deps.scheduler.resize(slot, Buffer.byteLength(event.body));
-    this.#begin(runner, { event, publishedAt, kind, attempt, fresh: false, hasRow: true, slot });
+    const trialDueMs = runner.outage?.takeTrial(event.id);
+    const begun = { event, publishedAt, kind, attempt, trialDueMs };
+    this.#begin(runner, { ...begun, fresh: false, hasRow: true, slot });
   }
 
   prepare(runner: Runner): true | Promise<void> {
@@ -140,6 +145,7 @@ class WebhookSender implements Sender {
       kind: begun.kind,
       attempt: begun.attempt,
       fresh: begun.fresh,
+      trialDueMs: begun.trialDueMs,
       hasRow: begun.hasRow,
       offset: begun.fresh ? (begun.event.offset ?? 0) : 0,
       publishedAt: begun.publishedAt,
@@ -248,7 +254,7 @@ class WebhookSender implements Sender {
   }
 
   #settle(attempt: InFlightAttempt, result: AttemptResult, ended: Ended): void {
-    const { clock, time, settings, settler, report } = this.#deps;
+    const { clock, time, settings, settler, outages, report } = this.#deps;
     const { runner } = attempt;
     const outcome = outcomeOf(attempt, result, ended, settings);
     if (attempt.fresh) {
@@ -260,6 +266,7 @@ class WebhookSender implements Sender {
       (runner.retriesPublishedAt ??= new Map()).set(event.id, publishedAt);
     }
     settler.add(runner, aged(outcome, clock.elapsedMs() - ended.elapsedMs));
+    outages.ended(runner, outcome, attempt.trialDueMs !== undefined);
     const sincePublishedMs = publishedAt === undefined ? undefined : time.now() - publishedAt;
     report(reportOf(runner, outcome, sincePublishedMs));
   }
@@ -267,7 +274,7 @@ class WebhookSender implements Sender {
 
 type Begun = Pick<
   InFlightAttempt,
-  'event' | 'publishedAt' | 'kind' | 'attempt' | 'fresh' | 'hasRow' | 'slot'
+  'event' | 'publishedAt' | 'kind' | 'attempt' | 'trialDueMs' | 'fresh' | 'hasRow' | 'slot'
 >;
 
 /** When the response of an attempt had arrived, or its error. */

@@ -15,6 +15,8 @@ function ownedOf(options: Partial<OwnedStream> = {}): OwnedStream {
     run: 1,
     cursor: 10,
     waiting: 0,
+    waitingReplays: 0,
+    openFailures: 0,
     nextDueInMs: undefined,
     replay: undefined,
     rowsAbove: [],

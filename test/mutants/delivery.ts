@@ -5,6 +5,11 @@ const append = (title: string): KillingTest => ({
   title,
 });
 
+const outages = (title: string): KillingTest => ({
+  file: 'test/delivery/outages.test.ts',
+  title,
+});
+
 /** Mutants of the rules of delivery, of the queues of a node, and of what SQLite records. */
 export const deliveryMutants: readonly Mutant[] = [
   {
@@ -192,6 +197,45 @@ export const deliveryMutants: readonly Mutant[] = [
       title:
         'the more streams of a tenant do not respond, the fewer attempts each begins; other tenants do not count',
     },
+  },
+  {
+    name: 'a trial that uses up an attempt of the schedule',
+    file: 'delivery/outcome.ts',
+    before: 'return { attempt: Math.max(1, attempt - 1), leftMs:',
+    after: 'return { attempt, leftMs:',
+    killedBy: outages('what is tried each minute uses up no attempt of the schedule'),
+  },
+  {
+    name: 'trials that never leave the oldest delivery',
+    file: 'delivery/outages.ts',
+    before: 'outage.triedTo = found?.offset ?? 0;',
+    after: '',
+    killedBy: outages(
+      'a receiver that is back is found although events that always fail are tried first',
+    ),
+  },
+  {
+    name: 'successes that do not end a row of deliveries that began to wait',
+    file: 'delivery/outage.ts',
+    before: 'this.begun = 0;',
+    after: '',
+    killedBy: outages('they stop neither the others nor the stream, however many wait'),
+  },
+  {
+    name: 'a release that goes on without a success',
+    file: 'delivery/outages.ts',
+    before: 'if (outage.hasSucceeded) {',
+    after: "if (outage.state === 'releasing') {",
+    killedBy: outages(
+      'a receiver that accepts one request and no more uses up the schedules of few',
+    ),
+  },
+  {
+    name: 'a replay with as many waiting deliveries as slots',
+    file: 'delivery/runner.ts',
+    before: 'return Math.max(least, limits.disable.total - slots - waiting - open);',
+    after: 'return least;',
+    killedBy: outages('a replay is not held up by more of them than it has slots'),
   },
   {
     name: 'bodies under way that are not counted',

@@ -11,6 +11,7 @@ import type { Scheduler } from '../scheduler.ts';
 import type { Claimed, Runner } from '../runner.ts';
 import { type DeliverySettings, leaseMsOf, longestWaitMs } from '../settings.ts';
 import type { Settler } from '../settler.ts';
+import type { DueTimer } from './due-timer.ts';
 import type { Slot } from '../shares.ts';
 
 /** The shortest interval between two claims, so that many runners share one. */
@@ -35,8 +36,7 @@ export interface DueClaimsDeps {
   readonly settings: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'>;
   readonly lease: Pick<Lease, 'isHeld'>;
   readonly begin: (runner: Runner, row: Delivery, slot: Slot) => void;
-  /** The runner's next row is due in `inMs`. */
-  readonly note: (runner: Runner, inMs: number | undefined) => void;
+  readonly dueTimer: Pick<DueTimer, 'note'>;
   /** Of the slots granted to the runner so many are free again, as there are no more rows. */
   readonly unused: (runner: Runner, slots: number) => void;
   /** There was nothing to claim. */
@@ -128,7 +128,7 @@ class GatheredClaims implements DueClaims {
   #distribute(runner: Runner, slots: number, claimedMs: number, due: DueRows | undefined): void {
     const rows = due?.rows ?? [];
     this.#release(runner, slots - rows.length);
-    this.#deps.note(runner, due?.nextDueInMs);
+    this.#deps.dueTimer.note(runner, due?.nextDueInMs);
     const { replay } = runner;
     for (const row of rows) this.#begin(runner, { row, claimedMs, replay });
     this.#deps.scheduler.enqueue(runner);

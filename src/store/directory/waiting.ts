@@ -1,8 +1,8 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Offset } from '../../core/types.ts';
-import type { BroughtForward, OwnedWaiting } from '../port/deliveries.ts';
+import type { BroughtForward, OwnedWaiting, Released, ReleaseRequest } from '../port/deliveries.ts';
 import type { Run } from '../rows/runs.ts';
-import { type Command, sql, together } from './command.ts';
+import { type Command, sql, type Statement, together } from './command.ts';
 import type { Runs } from './runs.ts';
 
 /** Maximum deliveries that one step of {@link makeWaitingDue} makes due: some milliseconds. */
@@ -15,18 +15,29 @@ export const stepMax = 1000;
 export function* makeWaitingDue(runs: Runs, tenant: number, stream: string): Command<number> {
   const [run, now] = yield* together(runs.lock(tenant, stream), runs.now());
   if (run === undefined) return 0;
-  const due = yield* makeDue(run, stepMax, now);
+  const due = yield* makeDue(run, now);
   if (due > 0) yield* runs.noteDue(run);
   return due;
 }
 
-/** Does the same for the owner of the stream; see {@link DeliveryStore.releaseWaiting}. */
+/** Makes waiting retries of a range due, for the owner; see {@link DeliveryStore.releaseWaiting}. */
 export function* releaseWaiting(
   runs: Runs,
-  { take, ...owned }: OwnedWaiting & { readonly take: number },
-): Command<number> {
-  const [run, now] = yield* together(runs.lock(owned.tenant, owned.stream), runs.now());
-  return isOwner(run, owned) ? yield* makeDue(run, take, now) : 0;
+  { after, upTo, take, ...owned }: ReleaseRequest,
+): Command<Released> {
+  const { tenant, stream } = owned;
+  const [run, now] = yield* together(runs.lock(tenant, stream), runs.now());
+  if (!isOwner(run, owned) || run.status === 'disabled') return { due: 0, upTo };
+  const released = yield* sql.all<{ offset: Offset }>`
+    update deliveries set due_at = ${now}
+    where tenant = ${tenant} and stream = ${stream} and event_id in (
+      select event_id from deliveries
+      where tenant = ${tenant} and stream = ${stream} and "offset" > ${after}
+        and "offset" <= ${upTo} and state = 'retrying' and due_at > ${now}
+      order by "offset" limit ${take})
+    returning "offset"`;
+  const last = released.reduce((latest, { offset }) => Math.max(latest, offset), after);
+  return { due: released.length, upTo: released.length < take ? upTo : last };
 }
 
 /** Makes one delivery due before its time; see {@link DeliveryStore.bringForward}. */
@@ -57,12 +68,12 @@ function isOwner(run: Run | undefined, { epoch }: OwnedWaiting): run is Run {
  * Lets the next attempts of waiting deliveries begin now, those of the oldest cycles first. A disabled
  * stream is sent redeliveries only.
  */
-function makeDue({ tenant, stream, status }: Run, take: number, now: Millis) {
+function makeDue({ tenant, stream, status }: Run, now: Millis): Statement<number> {
   return sql.run`
     update deliveries set due_at = case when cycle_at < ${now} then cycle_at else ${now} end
     where tenant = ${tenant} and stream = ${stream} and event_id in (
       select event_id from deliveries
       where tenant = ${tenant} and stream = ${stream} and state = 'retrying' and due_at > ${now}
         and (${status === 'enabled'} or kind = 'redelivery')
-      order by due_at, event_id limit ${take})`;
+      order by due_at, event_id limit ${stepMax})`;
 }

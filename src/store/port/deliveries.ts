@@ -36,10 +36,10 @@ export interface DeliveryStore {
    */
   retryNow(tenant: number, stream: string): Promise<number>;
   /**
-   * Makes deliveries that wait for a retry due now for the owner of their stream, those that are due
-   * next first, at most `take`. Returns how many; 0 for a caller that lost the stream.
+   * Makes deliveries of a range of the log that wait for a retry due now for the owner of their stream,
+   * in the order of the log, at most `take`. None are for a caller that lost the stream.
    */
-  releaseWaiting(request: OwnedWaiting & { readonly take: number }): Promise<number>;
+  releaseWaiting(request: ReleaseRequest): Promise<Released>;
   /**
    * Makes one delivery of an event due before its time for the owner of its stream: the first after
    * this offset that waits for a retry, redeliveries excepted. `undefined` when there is none, and for
@@ -81,6 +81,22 @@ export interface DeliveryStore {
 /** The waiting deliveries of a stream, as its owner names them. */
 export interface OwnedWaiting extends StreamRef {
   readonly epoch: number;
+}
+
+/** The request of a stream's owner for the deliveries of a range. */
+export interface ReleaseRequest extends OwnedWaiting {
+  /** The range begins after it… */
+  readonly after: Offset;
+  /** …and ends here. */
+  readonly upTo: Offset;
+  readonly take: number;
+}
+
+/** Deliveries that are due now. */
+export interface Released {
+  readonly due: number;
+  /** Nothing of the range up to here waits any more; the end of the range when less were due than requested. */
+  readonly upTo: Offset;
 }
 
 /** A delivery that is due before its time. */

@@ -137,6 +137,10 @@ export interface OwnedStream {
   readonly cursor: Offset;
   /** First and test deliveries that wait for a retry or are in progress with a row. */
   readonly waiting: number;
+  /** Deliveries of replays that wait, for a retry or for their first attempt, or are in progress. */
+  readonly waitingReplays: number;
+  /** Open failure records. */
+  readonly openFailures: number;
   /**
    * Time until the first of the stream's rows is due; rows of a replay pause while it is disabled.
    */

@@ -50,6 +50,8 @@ export interface SettledStream {
   readonly version: number;
   /** The present cursor; 0 when lost. */
   readonly cursor: Offset;
+  /** Open failure records now; 0 when lost. */
+  readonly openFailures: number;
   /** Set when this batch disabled the stream. */
   readonly disabled: (Health & { readonly reason: 'consecutive' | 'total' }) | undefined;
 }

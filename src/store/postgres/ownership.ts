@@ -319,6 +319,8 @@ interface OwnedRow extends StreamRow {
   readonly run: number;
   readonly cursor: Offset;
   readonly waiting: number;
+  readonly replays: number;
+  readonly total_failures: number;
   readonly next_due_at: Millis | null;
   readonly last_due_at: Millis | null;
   readonly now: Millis;
@@ -336,7 +338,7 @@ async function ownedStreams(
   const rows = await tx.all<OwnedRow>`
     select s.tenant, s.id, s.name, s.status, s.subscriptions, s.destination, s.delivery,
       s.signing_secrets, s.paused_at, s.pause_reason, s.version, s.created_at, s.updated_at, t.name as tenant_name, r.epoch, r.run, r.cursor,
-      d.waiting, d.next_due_at, d.last_due_at, leat_now() as now, d.above, (
+      r.total_failures, d.waiting, d.replays, d.next_due_at, d.last_due_at, leat_now() as now, d.above, (
         select id from replays p
         where p.tenant = r.tenant and p.stream = r.stream and p.status = 'running') as replay
     from unnest(${numbers(refs.map(({ tenant }) => tenant))}::int[],
@@ -346,6 +348,7 @@ async function ownedStreams(
     join tenants t on t.id = r.tenant
     cross join lateral (
       select count(*) filter (where due_at is not null and kind in ('first', 'test')) as waiting,
+        count(*) filter (where due_at is not null and kind = 'replay') as replays,
         min(due_at) filter (where case
           when s.status <> 'enabled' then kind <> 'replay'
           else s.paused_at is null or kind in ('redelivery', 'test') end) as next_due_at,
@@ -367,6 +370,8 @@ async function ownedStreams(
       run: row.run,
       cursor: row.cursor,
       waiting: row.waiting,
+      waitingReplays: row.replays,
+      openFailures: row.total_failures,
       nextDueInMs: nextDueInMs(
         [row.next_due_at, row.last_due_at],
         row.now,

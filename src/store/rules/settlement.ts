@@ -191,6 +191,7 @@ export const lost: SettledStream = {
   result: 'lost',
   version: 0,
   cursor: 0,
+  openFailures: 0,
   disabled: undefined,
 };
 
@@ -199,9 +200,10 @@ export function recorded(
   { version, cursor, health }: Run,
   disabledBy: BatchState['disabledBy'],
 ): SettledStream {
-  if (disabledBy === undefined) return { result: 'recorded', version, cursor, disabled: undefined };
+  const after = { result: 'recorded', cursor, openFailures: health.total } as const;
+  if (disabledBy === undefined) return { ...after, version, disabled: undefined };
   const disabled = { ...health, reason: disabledBy };
-  return { result: 'recorded', version: version + 1, cursor, disabled };
+  return { ...after, version: version + 1, disabled };
 }
 
 /** Emits a hint for each stream that a batch disabled. */

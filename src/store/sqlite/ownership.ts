@@ -244,14 +244,22 @@ function ownedNow(deps: Deps, node: Node, ref: StreamRef, rule: WaitRule): Owned
   return ownedStream(deps, run, stream, rule);
 }
 
+interface DueRow {
+  readonly waiting: number;
+  readonly replays: number;
+  readonly next_due_at: Millis | null;
+  readonly last_due_at: Millis | null;
+}
+
 function ownedStream({ db, time }: Deps, run: Run, stream: Stream, rule: WaitRule): OwnedStream {
   const { tenant, epoch, cursor } = run;
   const { all, tests } = claimable(run);
   const isPaused = tests && !all;
   const isDisabled = !tests;
   const name = db.get<{ name: string }>`select name from tenants where id = ${tenant}`;
-  const due = db.get<{ waiting: number; next_due_at: Millis | null; last_due_at: Millis | null }>`
+  const due = db.get<DueRow>`
     select count(*) filter (where kind in ('first', 'test')) as waiting,
+      count(*) filter (where kind = 'replay') as replays,
       min(due_at) filter (where ${all} or ${isPaused} and kind in ('redelivery', 'test')
         or ${isDisabled} and kind <> 'replay') as next_due_at,
       max(due_at) filter (where ${all} or ${isPaused} and kind in ('redelivery', 'test')
@@ -271,6 +279,8 @@ function ownedStream({ db, time }: Deps, run: Run, stream: Stream, rule: WaitRul
     run: run.run,
     cursor,
     waiting: due?.waiting ?? 0,
+    waitingReplays: due?.replays ?? 0,
+    openFailures: run.health.total,
     nextDueInMs: nextDueInMs(
       [due?.next_due_at, due?.last_due_at],
       time.now(),

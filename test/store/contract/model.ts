@@ -140,13 +140,15 @@ export function settle(
   const atLimit = reason === 'consecutive' || health.total >= given.limits.total;
   const { cursor } = stream;
   if (!wasEnabled || !rose || !atLimit) {
-    return { result: 'recorded', version, cursor, disabled: undefined };
+    const openFailures = health.total;
+    return { result: 'recorded', version, cursor, openFailures, disabled: undefined };
   }
   disable(stream, given.now);
   return {
     result: 'recorded',
     version: stream.version,
     cursor,
+    openFailures: healthOf(stream).total,
     disabled: { ...healthOf(stream), reason },
   };
 }
@@ -300,6 +302,8 @@ export function runOf(stream: ModelStream, now: number, rule: WaitRule) {
     run,
     cursor,
     waiting: waiting.filter(({ kind }) => endsWithStream(kind)).length,
+    waitingReplays: waiting.filter(({ kind }) => kind === 'replay').length,
+    openFailures: openRows(stream).length,
     nextDueInMs: firstOf(
       waiting.filter(({ kind }) => stream.enabled || kind !== 'replay'),
       now,

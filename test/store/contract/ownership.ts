@@ -78,6 +78,8 @@ function claimContract(engine: Engine): void {
       run: 1,
       cursor: 0,
       waiting: 0,
+      waitingReplays: 0,
+      openFailures: 0,
       nextDueInMs: undefined,
       replay: undefined,
       rowsAbove: [],

@@ -612,6 +612,7 @@ function deliveryContract(engine: Engine): void {
     const refs = [{ tenant: fixture.tenant, stream: stream.id }];
     const [owned] = await fixture.store.ownership.owned(await fixture.node(), refs, waitRule);
     assert.deepEqual([owned?.waiting, owned?.rowsAbove, owned?.nextDueInMs], [0, [], 0]);
+    assert.equal(owned?.waitingReplays, 3);
   });
 
   test('replay deliveries: continue with the next owner, those in progress at once', async (t) => {

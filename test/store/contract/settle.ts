@@ -57,6 +57,7 @@ function outcomesContract(engine: Engine): void {
       result: 'recorded',
       version: 1,
       cursor: 1,
+      openFailures: 0,
       disabled: undefined,
     });
     assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
@@ -335,7 +336,8 @@ function fencingContract(engine: Engine): void {
     const settlement = settlementOf(owned, { outcomes: [failed(at(events, 0))] });
     await fixture.settleMany([settlement], 1);
     const settled = await fixture.settleMany([settlement], 1);
-    assert.deepEqual(settled, [{ result: 'recorded', version: 1, cursor: 0, disabled: undefined }]);
+    const recorded = { result: 'recorded', version: 1, cursor: 0, openFailures: 1 };
+    assert.deepEqual(settled, [{ ...recorded, disabled: undefined }]);
     assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
     const [failure] = await failuresOf(fixture, stream);
     assert.equal(failure?.attempts.length, 1);
@@ -366,7 +368,8 @@ function fencingContract(engine: Engine): void {
     await fixture.node();
     await fixture.store.ownership.join('node-a', leaseMs);
     const settled = await fixture.settle(owned, { cursor: 1, outcomes: [failed(at(events, 0))] });
-    assert.deepEqual(settled, { result: 'lost', version: 0, cursor: 0, disabled: undefined });
+    const lost = { result: 'lost', version: 0, cursor: 0, openFailures: 0, disabled: undefined };
+    assert.deepEqual(settled, lost);
     assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
   });
 
@@ -475,6 +478,7 @@ function disablingContract(engine: Engine): void {
       result: 'recorded',
       version: 2,
       cursor: 0,
+      openFailures: 3,
       disabled: { consecutive: 3, total: 3, reason: 'consecutive' },
     });
     const now = await fixture.store.streams.get(fixture.tenant, stream.id);

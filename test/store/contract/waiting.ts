@@ -98,20 +98,23 @@ export function waitingContract(engine: Engine): void {
     assert.equal((await store.auditLog.get(tenant, entry.id))?.count, 1);
   });
 
-  test('releaseWaiting: makes those due that are due next, for the owner only', async (t) => {
+  test('releaseWaiting: makes those of a range due in the order of the log, for the owner only', async (t) => {
     const fixture = await createFixture(engine, t);
     const { deliveries } = fixture.store;
     const { stream, owned, events } = await withWaiting(fixture, 5);
     const { tenant, id } = stream;
-    const request = { tenant, stream: id, epoch: owned.epoch, take: 2 };
-    assert.equal(await deliveries.releaseWaiting({ ...request, epoch: owned.epoch - 1 }), 0);
+    const request = { tenant, stream: id, epoch: owned.epoch, after: 0, upTo: 4, take: 2 };
+    const stale = { ...request, epoch: owned.epoch - 1 };
+    assert.deepEqual(await deliveries.releaseWaiting(stale), { due: 0, upTo: 4 });
     fixture.hints.length = 0;
-    assert.equal(await deliveries.releaseWaiting(request), 2);
+    assert.deepEqual(await deliveries.releaseWaiting(request), { due: 2, upTo: 2 });
     assert.deepEqual(fixture.hints, [], 'the caller knows');
-    const ids = await claimedIds(fixture, owned);
-    assert.deepEqual(new Set(ids), new Set(events.slice(3).map((event) => event.id)));
-    assert.equal(await deliveries.releaseWaiting({ ...request, take: 100 }), 3);
-    assert.equal(await deliveries.releaseWaiting(request), 0);
+    const idsOf = (some: readonly LoggedEvent[]) => new Set(some.map((event) => event.id));
+    assert.deepEqual(new Set(await claimedIds(fixture, owned)), idsOf(events.slice(0, 2)));
+    const rest = { ...request, after: 2, take: 100 };
+    assert.deepEqual(await deliveries.releaseWaiting(rest), { due: 2, upTo: 4 });
+    assert.deepEqual(new Set(await claimedIds(fixture, owned)), idsOf(events.slice(2, 4)));
+    assert.deepEqual(await deliveries.releaseWaiting(request), { due: 0, upTo: 4 }, 'all run');
   });
 
   test('bringForward: makes one waiting delivery after another due, in the order of the log', async (t) => {
