@@ -32,7 +32,7 @@ export interface ModelStream {
   readonly rows: Map<string, ModelRow>;
   /** Outcomes per event, oldest first. */
   readonly history: Map<string, string[]>;
-  /** When the first entry of a history was written, by the offset of its event. */
+  /** The earliest instant in a history, by the offset of its event. */
   readonly firstAt: Map<number, number>;
   /** By id, in the order of their creation. */
   readonly replays: Map<string, ModelReplay>;
@@ -120,7 +120,9 @@ function remember(
 ): void {
   stream.history.set(id, [...(stream.history.get(id) ?? []), outcome]);
   stream.entries += 1;
-  if (offset !== undefined && !stream.firstAt.has(offset)) stream.firstAt.set(offset, now);
+  if (offset === undefined) return;
+  // Not the first entry: the clock may have been set back since.
+  stream.firstAt.set(offset, Math.min(stream.firstAt.get(offset) ?? now, now));
 }
 
 /** One settlement of one outcome. */

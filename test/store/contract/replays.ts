@@ -295,6 +295,20 @@ function materializeContract(engine: Engine): void {
     assert.equal((await materialize(fixture, { ...owned, cursor: 2 }, replay)).materialized, 2);
   });
 
+  test('materialize: sends events whose earliest attempt is from before it was accepted, also when the clock was set back after another', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const [event] = await fixture.publish('user.created');
+    assert.ok(event);
+    fixture.now = muchLater;
+    await fixture.settle(owned, { outcomes: [delivered(event)] });
+    fixture.now = start;
+    const replay = await begin(fixture, stream);
+    await fixture.settle(owned, { cursor: 1, outcomes: [delivered(event)] });
+    assert.equal((await materialize(fixture, { ...owned, cursor: 1 }, replay)).materialized, 1);
+  });
+
   test('materialize: skips events that were first sent after it was accepted', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withPast(fixture, 1);
