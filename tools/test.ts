@@ -1,10 +1,16 @@
 import { spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
+import { once } from 'node:events';
+import { globSync } from 'node:fs';
+import { finished } from 'node:stream/promises';
+import { run } from 'node:test';
+import { spec } from 'node:test/reporters';
 import { bundleProgram } from './bundle.ts';
+import { filesInOrder } from './test-order.ts';
 
 /**
  * `npm run test:only -- [--seed N] [files or options of node --test]`: runs files and tests in random
- * order. Prints the seed before and after, and the command that repeats the order. Tests that start
+ * order, without arguments the longest files first. Prints the seed before and after, and the command that repeats the order. Tests that start
  * the program start a bundle of the current sources. A file that leaves a handle open fails.
  */
 const compiled = 'node_modules/.cache/compiled';
@@ -17,33 +23,50 @@ const filesAtOnce = 4;
 const hangMs = 20 * 60_000;
 
 const { seed, rest } = readArguments(process.argv.slice(2));
-const namesFiles = rest.some((word) => !word.startsWith('-'));
 const repeat = `repeat this order with: npm run test:only -- --seed ${seed} ${rest.join(' ')}`;
 console.log(`Seed ${seed}; ${repeat}`);
 const program = await bundleProgram(bundled);
-const child = spawn(
-  process.execPath,
-  [
-    // Not --test-force-exit: it drops results that a file has not yet written.
-    `--import=${openHandles}`,
-    '--test',
-    `--test-random-seed=${seed}`,
-    `--test-concurrency=${filesAtOnce}`,
-    `--test-timeout=${hangMs}`,
-    '--test-reporter=spec',
-    ...rest,
-    ...(namesFiles ? [] : [everyTest]),
-  ],
-  {
-    stdio: 'inherit',
-    env: { NODE_COMPILE_CACHE: compiled, LEAT_TEST_PROGRAM: program, ...process.env },
-  },
-);
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal));
-child.on('close', (code) => {
-  console.log(`Seed ${seed}; ${repeat}`);
-  process.exitCode = code ?? 1;
+Object.assign(process.env, {
+  NODE_COMPILE_CACHE: compiled,
+  LEAT_TEST_PROGRAM: program,
+  ...process.env,
 });
+const flags = [`--import=${openHandles}`, `--test-random-seed=${seed}`];
+await (rest.length === 0 ? runEveryFile() : runAsRequested());
+console.log(`Seed ${seed}; ${repeat}`);
+
+/** Not by `node --test`, which has no order of files but random or by name. */
+async function runEveryFile(): Promise<void> {
+  const files = filesInOrder(globSync(everyTest), seed);
+  const results = run({ files, concurrency: filesAtOnce, timeout: hangMs, execArgv: flags });
+  results.on('test:fail', ({ todo }) => {
+    if (todo === undefined) process.exitCode = 1;
+  });
+  const report = results.compose(new spec());
+  report.pipe(process.stdout, { end: false });
+  await finished(report);
+}
+
+async function runAsRequested(): Promise<void> {
+  const namesFiles = rest.some((word) => !word.startsWith('-'));
+  const child = spawn(
+    process.execPath,
+    [
+      // Not --test-force-exit: it drops results that a file has not yet written.
+      ...flags,
+      '--test',
+      `--test-concurrency=${filesAtOnce}`,
+      `--test-timeout=${hangMs}`,
+      '--test-reporter=spec',
+      ...rest,
+      ...(namesFiles ? [] : [everyTest]),
+    ],
+    { stdio: 'inherit' },
+  );
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal));
+  const [code] = (await once(child, 'close')) as [number | null];
+  process.exitCode = code ?? 1;
+}
 
 function readArguments(words: readonly string[]): { seed: number; rest: string[] } {
   const at = words.indexOf('--seed');

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { createHmac, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { createStream, expectBody, freshType, publish } from '../helpers/api-client.ts';
 import { type Arrival, type Endpoint, startEndpoint } from '../helpers/endpoint.ts';
@@ -20,6 +22,11 @@ interface Program {
   readonly command: readonly string[];
   /** Exits with 0 where the program can run, and is not run otherwise. */
   readonly present: readonly string[];
+  /** Compiles the program into a folder once: each run would compile it again for a second or two. */
+  readonly compile?: (into: string) => {
+    readonly compiler: readonly string[];
+    readonly compiled: readonly string[];
+  };
 }
 
 const programs: readonly Program[] = [
@@ -33,12 +40,34 @@ const programs: readonly Program[] = [
     command: ['python3', 'verify.py'],
     present: ['python3', '-c', 'import cryptography'],
   },
-  { language: 'Go', command: ['go', 'run', 'verify.go'], present: ['go', 'version'] },
+  {
+    language: 'Go',
+    command: ['go', 'run', 'verify.go'],
+    present: ['go', 'version'],
+    compile: (into) => ({
+      compiler: ['go', 'build', '-o', `${into}/verify`, 'verify.go'],
+      compiled: [`${into}/verify`],
+    }),
+  },
   // Single-file programs with records: from Java 17 on.
   {
     language: 'Java',
     command: ['java', 'Verify.java'],
     present: ['java', '--source', '17', '--version'],
+    compile: (into) => ({
+      // Also where `java Verify.java` runs without a `javac`.
+      compiler: [
+        'java',
+        '-m',
+        'jdk.compiler/com.sun.tools.javac.Main',
+        '-encoding',
+        'UTF-8',
+        '-d',
+        into,
+        'Verify.java',
+      ],
+      compiled: ['java', '-cp', into, 'Verify'],
+    }),
   },
   {
     language: 'PHP',
@@ -119,7 +148,27 @@ function signedAgo(ageSeconds: number): Omit<Given, 'scheme'> {
   return { ...delivered, timestamp, signature: `v1,${v1} v1a,${v1a}`, keysUrl: forged.url };
 }
 
-async function run({ command }: Program, given: Given): Promise<{ code: unknown; output: string }> {
+const environment = {
+  PATH: process.env['PATH'],
+  HOME: process.env['HOME'],
+  GOCACHE: `${tmpdir()}/leat-go`,
+  PYTHONDONTWRITEBYTECODE: '1',
+};
+
+/** Returns the command that runs the program most quickly. */
+function quickest(program: Program, into: string): readonly string[] {
+  const { compiler, compiled } = program.compile?.(into) ?? {};
+  const [name, ...args] = compiler ?? [];
+  if (name === undefined || compiled === undefined) return program.command;
+  const { status } = spawnSync(name, args, { cwd: folder, env: environment, stdio: 'inherit' });
+  assert.equal(status, 0, `${name} has failed`);
+  return compiled;
+}
+
+async function run(
+  command: readonly string[],
+  given: Given,
+): Promise<{ code: unknown; output: string }> {
   const [program = '', ...args] = command;
   const headers = [given.id, given.timestamp, given.signature];
   if (given.scheme === 'v1a') headers.push(given.keyId);
@@ -127,10 +176,7 @@ async function run({ command }: Program, given: Given): Promise<{ code: unknown;
     cwd: folder,
     stdio: ['pipe', 'pipe', 'pipe'],
     env: {
-      PATH: process.env['PATH'],
-      HOME: process.env['HOME'],
-      GOCACHE: `${tmpdir()}/leat-go`,
-      PYTHONDONTWRITEBYTECODE: '1',
+      ...environment,
       ...(given.scheme === 'v1'
         ? { WEBHOOK_SECRET: given.secret }
         : { WEBHOOK_KEYS: given.keysUrl }),
@@ -178,20 +224,32 @@ describe('verifying programs', () => {
         : `${language} with what its program needs is not on this machine`;
 
     describe(`verifying program in ${language}`, { skip }, () => {
+      let command: readonly string[] = program.command;
+      let into = '';
+      before(async () => {
+        into = await mkdtemp(join(tmpdir(), 'leat-verify-'));
+        command = quickest(program, into);
+      });
+      after(() => rm(into, { recursive: true, force: true }));
+
       for (const scheme of ['v1', 'v1a'] as const) {
-        const accepts = async (given: Omit<Given, 'scheme'>): Promise<void> => {
-          const { code, output } = await run(program, { ...given, scheme });
+        const accepts = async (
+          given: Omit<Given, 'scheme'>,
+          by: readonly string[] = command,
+        ): Promise<void> => {
+          const { code, output } = await run(by, { ...given, scheme });
           assert.deepEqual([code, output.trim()], [0, 'genuine']);
         };
         const refuses = async (given: Omit<Given, 'scheme'>): Promise<void> => {
-          const { code, output } = await run(program, { ...given, scheme });
+          const { code, output } = await run(command, { ...given, scheme });
           assert.match(output, /^refused$/m);
           assert.equal(code, 1);
         };
 
         test(`${language}, ${scheme}: accepts a delivery of Leat`, async () => {
           assert.match(delivered.signature, /^v1,\S{44} v1a,\S{88}$/);
-          await accepts(delivered);
+          // As docs/receivers.md runs it.
+          await accepts(delivered, program.command);
           await accepts(signedAgo(240));
         });
 
@@ -214,7 +272,7 @@ describe('verifying programs', () => {
       }
 
       test(`${language}, v1a: refuses a key that is not published`, async () => {
-        const { code } = await run(program, { ...delivered, scheme: 'v1a', keyId: 'unknown' });
+        const { code } = await run(command, { ...delivered, scheme: 'v1a', keyId: 'unknown' });
         assert.equal(code, 1);
       });
     });

@@ -199,7 +199,7 @@ function serverOf(installation: Installation, port: number, started: Running): P
       databases += 1;
       const name = `test_${databases}`;
       const template = copied === undefined ? 'template0' : new URL(copied).pathname.slice(1);
-      await query(url(), `create database ${name} template ${template} strategy wal_log`);
+      await query(url(), `create database ${name} template ${template} strategy file_copy`);
       return url(name);
     },
     dropDatabase: async (database) => {
