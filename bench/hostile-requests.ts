@@ -230,8 +230,8 @@ async function publishDelays(to: {
   return delays;
 }
 
-/** Reads the longest hold of the event loop since the last reading. */
-function createProbe(pid: number, file: string): { longest(): Promise<Holds> } {
+/** Reads the longest hold of the event loop of a server with `loop-probe.ts` since the last reading. */
+export function createProbe(pid: number, file: string): { longest(): Promise<Holds> } {
   return {
     longest: async () => {
       await rm(file, { force: true });

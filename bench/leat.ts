@@ -74,7 +74,11 @@ export async function addStream(
   store: Store,
   port: number,
   options: Pick<Stream, 'name'> &
-    Partial<Pick<Stream, 'status' | 'delivery'>> & { types?: readonly string[] },
+    Partial<Pick<Stream, 'status' | 'delivery'>> & {
+      types?: readonly string[];
+      /** As JSON. */
+      filter?: string;
+    },
 ): Promise<string> {
   const now = systemClock.now();
   const result = await store.streams.create(
@@ -84,6 +88,7 @@ export async function addStream(
       name: options.name,
       status: options.status ?? 'enabled',
       types: options.types ?? ['order.paid'],
+      filter: options.filter,
       destination: {
         type: 'webhook',
         endpoint: `http://127.0.0.1:${port}/`,

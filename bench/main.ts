@@ -10,6 +10,7 @@ import { backlog } from './backlog.ts';
 import type { Bench, Figure, RunOptions } from './bench.ts';
 import { drainPostgres } from './drain-postgres.ts';
 import { drain } from './drain.ts';
+import { filter } from './filter.ts';
 import { hostileRequests } from './hostile-requests.ts';
 import { idle } from './idle.ts';
 import { isolation } from './isolation.ts';
@@ -34,6 +35,7 @@ const benches: readonly Bench[] = [
   publishOne,
   publishHundred,
   fanOut,
+  filter,
   backlog,
   isolation,
   hostileRequests,
@@ -57,7 +59,7 @@ const program = new Command('bench')
   .option('--rounds <count>', 'how often each side is measured', count, 5)
   .option(
     '--cases <text>',
-    'measures the cases of isolation and hostile-requests with this in their names only',
+    'measures the cases of isolation, hostile-requests and filter with this in their names only',
   )
   .option(
     '--events <count>',

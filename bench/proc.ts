@@ -32,6 +32,11 @@ async function megabytesOf(pid: number, field: 'VmRSS' | 'VmHWM'): Promise<numbe
   return Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1]) / 1024;
 }
 
+/** Returns the processor time of a process and its children so far, in seconds. */
+export async function cpuSeconds(pid: number): Promise<number> {
+  return (await familyTicks(pid)) / ticksPerSecond;
+}
+
 /** The process that started this one. */
 export async function parentOf(pid: number): Promise<number> {
   return Number((await statOf(pid))[1]);
