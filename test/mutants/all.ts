@@ -2,6 +2,7 @@ import { simulationMutants } from '../simulation/mutations.ts';
 import { accessMutants } from './access.ts';
 import { deliveryMutants } from './delivery.ts';
 import type { Mutant } from './mutant.ts';
+import { optionMutants } from './options.ts';
 import { postgresMutants } from './postgres.ts';
 
 export const mutants: readonly Mutant[] = [
@@ -9,6 +10,7 @@ export const mutants: readonly Mutant[] = [
   ...deliveryMutants,
   ...postgresMutants,
   ...accessMutants,
+  ...optionMutants,
 ];
 
 /** Returns the mutant of that name. Throws when there is none. */
