@@ -82,6 +82,13 @@ export const filterCases: readonly FilterCase[] = [
     object: `{"list":[${items(`"${'y'.repeat(240)}"`, eventBytes - 100)}]}`,
   },
   {
+    name: 'long texts',
+    condition: (stream) => ({
+      $or: many(conditions, (index) => ({ 'data.object.list': { $in: [`${stream}`, index] } })),
+    }),
+    object: `{"list":[${items(`"${'z'.repeat(4100)}"`, eventBytes - 100)}]}`,
+  },
+  {
     name: 'one condition',
     condition: (stream) => ({ 'data.object.missing': stream }),
     object: `{"list":[${items('{}', eventBytes - 100)}]}`,

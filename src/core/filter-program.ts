@@ -29,6 +29,8 @@ const workOfSlice = 200_000;
 
 /** The work of a step besides that of its comparison. */
 const workOfStep = 4;
+/** The work of a name or an index on the way to a value. */
+const workOfName = 3;
 
 /**
  * A condition as a list of comparisons with jumps, so that an evaluation can pause after each of them
@@ -59,7 +61,7 @@ export class Filter {
     while (at >= 0 && work.left > 0) {
       const step = this.#steps[at];
       if (step === undefined) throw new RangeError(`No step ${at} of a filter.`);
-      work.left -= workOfStep + step.names.length;
+      work.left -= workOfStep + workOfName * step.names.length;
       at = step.test(valueAt(envelope, step.names), work) ? step.ifTrue : step.ifFalse;
     }
     return at;

@@ -71,7 +71,7 @@ export class ValueSet {
 
   /** Returns whether a value of an event is one of them; `undefined` is not. */
   has(value: Json | undefined, work: Work): boolean {
-    if (typeof value === 'string') return this.#scalars.has(readText(value));
+    if (typeof value === 'string') return this.#hasText(value, work);
     if (typeof value !== 'object' || value === null) {
       return value !== undefined && this.#scalars.has(value);
     }
@@ -79,7 +79,15 @@ export class ValueSet {
     const text = comparableText(value, { room: this.#longest, depth: valueDepthMax, work });
     return text !== undefined && this.#texts.has(text);
   }
+
+  #hasText(text: string, work: Work): boolean {
+    // A part of a text has no hash yet: it takes a microsecond.
+    if (text.length > charactersRead) work.left -= workOfLongText;
+    return this.#scalars.has(readText(text));
+  }
 }
+
+const workOfLongText = charactersRead / 32;
 
 /** The limits of a text. */
 interface Bounds {

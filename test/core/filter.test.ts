@@ -217,6 +217,22 @@ describe('hostile events', () => {
     assert.ok(pauses > 5, `${pauses} pauses`);
   });
 
+  test('the work of an evaluation grows with the texts that it compares', () => {
+    const workOf = (condition: object, list: readonly string[]): number => {
+      const filter = filterOf(condition);
+      const work = { left: 1e9 };
+      filter.evaluate({ list }, filter.start, work);
+      return 1e9 - work.left;
+    };
+    const texts = Array<string>(1000).fill('y'.repeat(240));
+    for (const operator of ['$startsWith', '$endsWith', '$gt']) {
+      const work = workOf({ list: { [operator]: `z${'y'.repeat(149)}` } }, texts);
+      assert.ok(work > 1000 * 50, `${operator}: ${work}`);
+    }
+    const long = Array<string>(60).fill('z'.repeat(4100));
+    assert.ok(workOf({ list: { $in: ['a', 'b'] } }, long) > 60 * 100);
+  });
+
   test('a usual evaluation does not pause', () => {
     const work = { left: 200 };
     const filter = filterOf(example);

@@ -43,6 +43,13 @@ export const optionMutants: readonly Mutant[] = [
     ),
   },
   {
+    name: 'texts whose comparison is not counted as work',
+    file: 'core/filter-comparisons.ts',
+    before: 'Math.min(value.length, operand.length) / 3',
+    after: '1',
+    killedBy: by('core/filter', 'the work of an evaluation grows with the texts that it compares'),
+  },
+  {
     name: 'strings that are compared to their end',
     file: 'core/filter-values.ts',
     before: 'return text.length <= charactersRead ? text : text.slice(0, charactersRead);',
@@ -52,7 +59,7 @@ export const optionMutants: readonly Mutant[] = [
   {
     name: 'filters whose work of a turn has no bound',
     file: 'delivery/prefetch/event-filters.ts',
-    before: 'const workOfTurn = 300_000;',
+    before: 'const workOfTurn = 200_000;',
     after: 'const workOfTurn = Infinity;',
     killedBy: by(
       'delivery/filters',
