@@ -150,6 +150,7 @@ class TimedOutages implements Outages {
     const { clock, scheduler, dueTimer } = this.#deps;
     await this.#enqueue(async () => {
       if (!mayTry(runner, outage)) return;
+      outage.trial = undefined;
       const found =
         (await this.#bringForward(runner, outage.triedTo)) ??
         (runner.queue.length === 0 ? await this.#bringForward(runner, 0) : undefined);
@@ -219,10 +220,14 @@ class TimedOutages implements Outages {
   }
 }
 
-/** Returns whether a trial may begin; none does while the last one has not begun. */
+/**
+ * Returns whether a trial may begin; none does while the last one waits for a slot. One whose delivery
+ * is gone, as after the end of its replay, does not.
+ */
 function mayTry(runner: Runner, outage: Outage): boolean {
   const mayBegin = runner.state === 'active' && runner.sends && !runner.leaving;
-  const isTrying = outage.trial !== undefined || outage.mayTryEvent;
+  const isClaiming = runner.dueWaits || runner.dueInFlight > 0;
+  const isTrying = outage.trial === undefined ? outage.mayTryEvent : isClaiming;
   const isOut = outage.state === 'down' || outage.state === 'suspected';
   return isOut && mayBegin && !isTrying && !runner.isBackingOff;
 }

@@ -246,6 +246,34 @@ describe('a receiver that is down', () => {
   });
 });
 
+describe('a replay while its receiver is down', () => {
+  test('cancelling it ends the trial of a delivery of it, and others follow', async (t) => {
+    const outage = await outageOf(t, {
+      disable: { consecutive: 10, total: 5 },
+      delivery: { ...slow, perSecond: 0.1 },
+    });
+    const { store, tenant, stream, clock } = outage;
+    outage.isDown = false;
+    const [first] = await outage.publishMany(1);
+    await clock.advance(minuteMs);
+    outage.isDown = true;
+    const replay = { tenant, stream: stream.id, id: newId('rpl') };
+    await store.replays.create({ ...replay, from: 0, to: 1, types: undefined });
+    await clock.advance(minuteMs - 1000);
+    // Takes the only attempt of the next ten seconds: the trial has to wait.
+    await store.deliveries.addTest(tenant, stream.id, newEvent({ time: clock.now() }));
+    await clock.advance(2000);
+    assert.deepEqual(outage.sent().slice(0, 2), [first, first]);
+    await store.replays.cancel(tenant, stream.id, replay.id);
+    await clock.advance(2 * minuteMs);
+    outage.isDown = false;
+    const before = outage.arrived.length;
+    const ids = await outage.publishMany(1);
+    await clock.advance(3 * minuteMs);
+    assert.deepEqual(outage.arrived.slice(before), ids);
+  });
+});
+
 describe('events that always fail', () => {
   test('they stop neither the others nor the stream, however many wait', async (t) => {
     const outage = await outageOf(t, { delivery: { retry: 'days' } });
