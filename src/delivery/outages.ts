@@ -4,6 +4,7 @@ import type { DeliveryStore } from '../store/port/deliveries.ts';
 import type { Outcome } from '../store/port/settlement.ts';
 import { isDown, type Outage } from './outage.ts';
 import type { DueTimer } from './prefetch/due-timer.ts';
+import type { DeliveryReport } from './report.ts';
 import type { Runner, RunnerLimits } from './runner.ts';
 import type { Scheduler } from './scheduler.ts';
 import type { StoreRetry } from './store-retry.ts';
@@ -42,6 +43,7 @@ export interface OutageDeps {
   readonly storeRetry: Pick<StoreRetry, 'run'>;
   readonly dueTimer: Pick<DueTimer, 'note'>;
   readonly scheduler: Pick<Scheduler, 'enqueue' | 'dispatch'>;
+  readonly report: (event: DeliveryReport) => void;
 }
 
 /** See {@link Outages}. */
@@ -99,6 +101,7 @@ class TimedOutages implements Outages {
   #stop(runner: Runner, outage: Outage): void {
     if (outage.state === 'down') return;
     outage.state = 'down';
+    this.#report(runner, 'receiver_down');
     this.#plan(runner);
   }
 
@@ -107,6 +110,10 @@ class TimedOutages implements Outages {
     this.#pending += 1;
     await this.#deps.serialQueue(command);
     this.#pending -= 1;
+  }
+
+  #report({ tenant, id: stream }: Runner, kind: 'receiver_down' | 'receiver_up'): void {
+    this.#deps.report({ kind, tenant, stream });
   }
 
   // Trials
@@ -181,6 +188,7 @@ class TimedOutages implements Outages {
 
   #succeeded(runner: Runner, outage: Outage): void {
     if (outage.state === 'releasing') return this.#goOn(runner, outage);
+    if (outage.state === 'down') this.#report(runner, 'receiver_up');
     outage.beginRelease();
     this.#plan(runner);
     void this.#release(runner, outage);

@@ -13,6 +13,10 @@ export type DeliveryReport =
       readonly health: Health;
       readonly reason: 'consecutive' | 'total';
     })
+  /** The receiver of a stream with a schedule of its own is down: fresh events wait in the log… */
+  | (StreamReport & { readonly kind: 'receiver_down' })
+  /** …until it takes a delivery again. */
+  | (StreamReport & { readonly kind: 'receiver_up' })
   /** The node owns the stream and sends from `cursor` on. */
   | (StreamReport & { readonly kind: 'stream_owned'; readonly cursor: Offset })
   /**

@@ -197,6 +197,8 @@ function createReporting(factory: MetricFactory): (report: DeliveryReport) => vo
       case 'unexpected':
         return unexpected.inc();
       case 'store_recovered':
+      case 'receiver_down':
+      case 'receiver_up':
       case 'stream_owned':
       case 'stream_lost':
     }

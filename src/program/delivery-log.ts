@@ -21,6 +21,16 @@ export function logReport(log: Log, report: DeliveryReport): void {
       log.error({ tenant, stream, reason, ...health }, 'event stream disabled');
       return;
     }
+    case 'receiver_down': {
+      const { tenant, stream } = report;
+      log.warn({ tenant, stream }, 'the receiver of an event stream is down; fresh events wait');
+      return;
+    }
+    case 'receiver_up': {
+      const { tenant, stream } = report;
+      log.info({ tenant, stream }, 'the receiver of an event stream takes events again');
+      return;
+    }
     case 'store_unavailable':
       log.error({ err: report.error }, 'the store is unavailable; deliveries wait');
       return;

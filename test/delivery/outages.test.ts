@@ -78,6 +78,8 @@ describe('a receiver that is down', () => {
     assert.equal(outage.arrived.length, 30);
     assert.deepEqual(await healthOf(outage), { consecutive: 0, total: 0 });
     assert.equal(await outage.cursor(outage.stream), 30);
+    assert.equal(outage.reported('receiver_down').length, 1);
+    assert.equal(outage.reported('receiver_up').length, 1);
   });
 
   test('what is tried each minute uses up no attempt of the schedule', async (t) => {

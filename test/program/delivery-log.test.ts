@@ -54,6 +54,20 @@ test('a delivered or retried attempt is logged at level debug', () => {
   );
 });
 
+test('a receiver that is down is logged as a warning, its return as information', () => {
+  const { log, entries } = createLog();
+  const about = { tenant: 1, stream: 'est_1' };
+  logReport(log, { kind: 'receiver_down', ...about });
+  logReport(log, { kind: 'receiver_up', ...about });
+  assert.deepEqual(
+    entries.map(({ level, fields }) => [level, fields]),
+    [
+      ['warn', about],
+      ['info', about],
+    ],
+  );
+});
+
 test('a disabled stream is logged as an error that names the limit', () => {
   const { log, entries } = createLog();
   const health = { consecutive: 500, total: 700 };
