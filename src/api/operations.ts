@@ -23,6 +23,7 @@ import { roleMemberOperations } from './role-members.ts';
 import { roleOperations } from './roles.ts';
 import type { ApiSettings } from './settings.ts';
 import { signingSecretOperations } from './signing-secret.ts';
+import { skippedOperations } from './skipped.ts';
 import { statsOperations } from './stats.ts';
 import { streamOperations } from './streams.ts';
 import { testOperations } from './test-events.ts';
@@ -52,6 +53,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...receivedOperations(deps),
     ...filterTestOperations(deps),
     ...pauseOperations(deps),
+    ...skippedOperations(deps),
     ...statsOperations(deps),
     ...deliveryOperations(deps),
     ...replayOperations(deps),

@@ -7,8 +7,8 @@ import type { SystemAlerts } from '../alerting/system-alerts.ts';
 
 export interface UpkeepSettings {
   /**
-   * Older events are pruned once every enabled stream has passed them; replays that ended longer ago
-   * are removed.
+   * Older events are pruned once every enabled stream has passed them; replays that ended longer ago,
+   * and ranges that were skipped longer ago, are removed.
    */
   readonly eventRetentionMs: number;
   /** Older attempts of delivered events are removed, day by day. */
@@ -30,6 +30,7 @@ export interface UpkeepDeps {
     readonly log: Pick<Store['log'], 'prune'>;
     readonly deliveries: Pick<Store['deliveries'], 'pruneAttempts'>;
     readonly replays: Pick<Store['replays'], 'prune'>;
+    readonly streams: Pick<Store['streams'], 'pruneSkipped'>;
     readonly auditLog: Pick<Store['auditLog'], 'prune'>;
     readonly upkeep: Store['upkeep'];
   };
@@ -127,8 +128,14 @@ async function jobsOf(
       { name: 'certificates', step: certificates },
     ],
     [{ name: 'history', step: () => store.deliveries.pruneAttempts(attempts) }],
-    // The record of a replay has the retention of the events that it sent.
-    [{ name: 'replays', step: () => store.replays.prune(events) }],
+    // The record of a replay has the retention of the events that it sent, a range that of its events.
+    [
+      {
+        name: 'replays',
+        step: async () =>
+          (await store.replays.prune(events)) + (await store.streams.pruneSkipped(events)),
+      },
+    ],
     [{ name: 'audit log', step: () => store.auditLog.prune(entries) }],
     (await tenants.list()).map((tenant) => ({
       name: `events of tenant ${tenant}`,

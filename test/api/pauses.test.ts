@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
+import { parseOffset } from '../../src/core/offset.ts';
 import {
   delivered,
   failed,
@@ -13,6 +14,7 @@ import {
   assertInvalid,
   assertNeedsScope,
   assertNotFound,
+  cursorPages,
   openApiFixture,
 } from './fixture.ts';
 
@@ -212,5 +214,60 @@ describe('the health of an event stream', () => {
     assert.equal(body.signing_secrets.length, 2);
     assert.match(body.signing_secrets[1].expires_at, /^\d{4}-.*Z$/);
     assert.equal(body.replay.id, replay.body.id);
+  });
+});
+
+describe('skipped ranges', () => {
+  test('enabling with latest leaves one, and a replay of it sends exactly what was skipped', async () => {
+    const last = await store.publish('user.created');
+    await send('PATCH', path, { status: 'disabled' });
+    const skipped = await store.publish('user.created', 'user.deleted', 'user.created');
+    const enabled = await send('PATCH', path, { status: 'enabled', resume: 'latest' });
+    // The first one was not sent before the event stream was disabled.
+    assert.equal(enabled.headers.get('leat-skipped-events'), '3');
+    const { status, body } = await send('GET', `${path}/skipped`);
+    assert.equal(status, 200);
+    const [range] = body.ranges;
+    const { from, to, date } = range;
+    assert.deepEqual(body, {
+      ranges: [{ from, to, events: 3, at_least: false, reason: 'resumed_latest', date }],
+    });
+    assert.deepEqual(parseOffset(to)?.offset, skipped.at(-1)?.offset);
+    assert.deepEqual(parseOffset(from)?.offset, (last[0]?.offset ?? 0) - 1);
+    assert.match(date, /^\d{4}-.*Z$/);
+    const until = new Date(Date.parse(date) + 1).toISOString();
+    const replay = await send('POST', `${path}/replay`, { from, date_to: until });
+    assert.equal(replay.status, 202, replay.text);
+    assert.equal(replay.body.from, from);
+  });
+
+  test('held leaves none', async () => {
+    await send('PATCH', path, { status: 'disabled' });
+    await store.publish('user.created');
+    await send('PATCH', path, { status: 'enabled', resume: 'held' });
+    assert.deepEqual((await send('GET', `${path}/skipped`)).body, { ranges: [] });
+  });
+
+  test('pages, an unknown event stream, a cursor of another list, and the scope', async () => {
+    for (let round = 0; round < 3; round += 1) {
+      await send('PATCH', path, { status: 'disabled' });
+      await store.publish('user.created');
+      await send('PATCH', path, { status: 'enabled' });
+    }
+    const seen: string[] = [];
+    for await (const page of cursorPages(fixture, `${path}/skipped?take=1`)) {
+      assert.equal(page.body.ranges.length, 1);
+      seen.push(page.body.ranges[0].to);
+    }
+    const offsets = seen.map((text) => parseOffset(text)?.offset ?? 0);
+    assert.equal(offsets.length, 3);
+    assert.deepEqual(
+      offsets,
+      offsets.toSorted((one, other) => other - one),
+    );
+    assertNotFound(await send('GET', `/event-streams/${'est_'.padEnd(26, 'x')}/skipped`), 'stream');
+    assert.equal((await send('GET', `${path}/skipped?from=Zm9v`)).status, 400);
+    assert.equal((await send('GET', `${path}/skipped?take=101`)).status, 400);
+    await assertNeedsScope(fixture, ['GET', `${path}/skipped`, 'read:event_streams']);
   });
 });

@@ -51,6 +51,33 @@ describe('a paused stream', () => {
     assert.deepEqual(fixture.reported('attempt').length, 12);
   });
 
+  test('its cursor passes events that it does not want, up to the first one that it has to send', async (t) => {
+    const fixture = await createDeliveryFixture(t);
+    await fixture.start();
+    const stream = await fixture.addStream();
+    await pause(fixture, stream);
+    await fixture.publish(...Array<string>(50).fill('user.deleted'));
+    await fixture.clock.advance(120_000);
+    assert.equal(await fixture.cursor(stream), 50);
+    const ids = [];
+    for (let round = 0; round < 20; round += 1) {
+      ids.push(...(await fixture.publish('user.created', 'user.deleted')));
+    }
+    await fixture.clock.advance(120_000);
+    assert.equal(await fixture.cursor(stream), 50);
+    assert.ok(fixture.dispatcher.state().queuedBytes < 200, 'one event is in memory');
+    await fixture.crash();
+    await fixture.clock.advance(120_000);
+    assert.equal(await fixture.cursor(stream), 50);
+    assert.deepEqual(fixture.sent(), []);
+    await resume(fixture, stream);
+    await fixture.clock.advance(1000);
+    assert.deepEqual(
+      fixture.sent(),
+      ids.filter((_id, index) => index % 2 === 0),
+    );
+  });
+
   test('a retry waits, and is sent at once when it became due during the pause', async (t) => {
     const fixture = await createDeliveryFixture(t, { respond: busy });
     await fixture.start();

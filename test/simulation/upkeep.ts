@@ -46,11 +46,12 @@ export function runUpkeep(
       if (prng.chance(failingShare)) return Promise.reject(new StoreUnavailable('too slow'));
       return run(...args);
     };
-  const { log, deliveries, replays, auditLog, upkeep } = store;
+  const { log, deliveries, replays, streams, auditLog, upkeep } = store;
   const steps = {
     log: { prune: step(log.prune) },
     deliveries: { pruneAttempts: step(deliveries.pruneAttempts) },
     replays: { prune: step(replays.prune) },
+    streams,
     auditLog,
     upkeep: { ...upkeep, releaseKept: step(upkeep.releaseKept), shrink: step(upkeep.shrink) },
   };

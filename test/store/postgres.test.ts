@@ -7,6 +7,7 @@ import { overviewContract } from './contract/overview.ts';
 import { pausesContract } from './contract/pauses.ts';
 import { replaysContract } from './contract/replays.ts';
 import { settleContract } from './contract/settle.ts';
+import { skippedContract } from './contract/skipped.ts';
 import { streamsContract } from './contract/streams.ts';
 import { postgres } from './engines.ts';
 
@@ -16,6 +17,7 @@ deliveriesContract(postgres);
 ownershipContract(postgres);
 settleContract(postgres);
 pausesContract(postgres);
+skippedContract(postgres);
 replaysContract(postgres);
 alertStateContract(postgres);
 certificatesContract(postgres);

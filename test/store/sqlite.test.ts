@@ -7,6 +7,7 @@ import { overviewContract } from './contract/overview.ts';
 import { pausesContract } from './contract/pauses.ts';
 import { replaysContract } from './contract/replays.ts';
 import { settleContract } from './contract/settle.ts';
+import { skippedContract } from './contract/skipped.ts';
 import { streamsContract } from './contract/streams.ts';
 import { sqliteFile, sqliteMemory } from './engines.ts';
 
@@ -20,5 +21,6 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   certificatesContract(engine);
   overviewContract(engine);
   pausesContract(engine);
+  skippedContract(engine);
   replaysContract(engine);
 }

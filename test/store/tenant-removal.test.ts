@@ -115,6 +115,11 @@ async function fill(store: Store, tenant: number): Promise<void> {
     to: second.offset,
     types: undefined,
   });
+  const late = await fixture.addStream({ status: 'disabled' });
+  await fixture.publish('user.created');
+  await store.streams.update(tenant, late.id, (before) => ({
+    after: { ...before, status: 'enabled' },
+  }));
   await fillAccess(store, tenant);
   await store.auditLog.add([{ entry: newEntry(tenant), count: 1, ageMs: 0 }]);
   await store.alertState.record(tenant, undefined, { at: start, state: '{}' }, true);

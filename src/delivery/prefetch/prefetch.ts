@@ -177,22 +177,27 @@ class LogPrefetch implements Prefetch {
    */
   #pageBytes(runner: Runner): number {
     const { settings } = this.#deps;
-    if (!runner.pace.isQuick(settings)) return Math.min(smallPageBytes, settings.pageBytes);
+    if (!runner.sends || !runner.pace.isQuick(settings))
+      return Math.min(smallPageBytes, settings.pageBytes);
     return Math.max(smallPageBytes, Math.min(settings.pageBytes, this.#room(runner) / 4));
   }
 
   /** Returns whether to read on: with half a queue left, or with none where memory is short. */
   #needsMore(runner: Runner): boolean {
-    const { state, sends, following, reading, queue } = runner;
-    if (state !== 'active' || !sends || following || reading) return false;
+    const { state, enabled, following, reading, queue } = runner;
+    if (state !== 'active' || !enabled || following || reading) return false;
     const left = this.#room(runner) > smallPageBytes ? this.#queueMax(runner) / 2 : 0;
     return queue.length <= left;
   }
 
-  /** A slow stream has few events in memory: it needs them late. */
+  /**
+   * A slow stream has few events in memory: it needs them late. A paused one passes events that it does
+   * not want, up to the first that it has to send.
+   */
   #queueMax(runner: Runner): number {
     const { settings } = this.#deps;
     const { pageEvents } = settings;
+    if (!runner.sends) return 1;
     if (runner.pace.isQuick(settings)) return pageEvents;
     return Math.min(pageEvents, 2 * runner.slots(settings));
   }

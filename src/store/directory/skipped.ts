@@ -25,21 +25,31 @@ export interface SkippedDeps {
  * Behind the head only pruning changes the log, so the count runs after the commit, in steps. At
  * most {@link filteredMax} events are filtered; then the count is a lower bound.
  */
-export async function countSkipped(deps: SkippedDeps, passedOver: PassedOver): Promise<number> {
-  let skipped = 0;
+export async function countSkipped(
+  deps: SkippedDeps,
+  passedOver: PassedOver,
+): Promise<CountedSkipped> {
+  let count = 0;
   let filtered = 0;
-  for (let from = passedOver.from; from <= passedOver.upTo && filtered < filteredMax;) {
+  let { from } = passedOver;
+  while (from <= passedOver.upTo && filtered < filteredMax) {
     const { filter } = spanAt(passedOver.subscriptions, from);
     const step =
       filter === undefined
         ? await deps.commands.read(countFrom(deps, passedOver, from))
         : await countMatching(deps, passedOver, from, filter);
-    skipped += step.count;
+    count += step.count;
     filtered += step.filtered ?? 0;
     from = step.upTo + 1;
     await new Promise<void>(deps.defer);
   }
-  return skipped;
+  return { count, atLeast: from <= passedOver.upTo };
+}
+
+export interface CountedSkipped {
+  readonly count: number;
+  /** There may be more. */
+  readonly atLeast: boolean;
 }
 
 /** Events that are filtered to be counted. */

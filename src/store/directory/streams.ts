@@ -24,6 +24,12 @@ import { passedOverBy } from './passed-over.ts';
 import type { Runs } from './runs.ts';
 import { openAll, sealerOf, sealingRow } from './sealing.ts';
 import { countSkipped, type SkippedDeps } from './skipped.ts';
+import {
+  addSkipped,
+  countedSkipped,
+  createSkippedRanges,
+  removeSkipped,
+} from './skipped-ranges.ts';
 import { createStreamFacts } from './stream-facts.ts';
 import { requireVersion, type VersionDeps } from './versions.ts';
 
@@ -49,12 +55,16 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
     list: (tenant, page) => list({ ...deps, report }, tenant, page),
     health: (tenant, id) => read(health(tenant, id)),
     facts: createStreamFacts(deps),
+    ...createSkippedRanges(commands),
     update: async (tenant, id, decide) => {
       const result = await transact('confirmed', () => update(deps, { tenant, id, decide }));
       if (!('updated' in result)) return result;
       const { updated, held, passedOver } = result;
       if (result.changed) hint({ kind: 'stream', tenant, stream: id });
-      return { updated, held, skipped: passedOver ? await countSkipped(deps, passedOver) : 0 };
+      if (passedOver === undefined) return { updated, held, skipped: 0 };
+      const counted = await countSkipped(deps, passedOver);
+      await transact('relaxed', () => countedSkipped(id, passedOver, counted));
+      return { updated, held, skipped: counted.count };
     },
     delete: async (tenant, id) => {
       const deleted = await transact('confirmed', () => remove(deps, tenant, id));
@@ -324,6 +334,7 @@ function* switched(
   }
   if (resume !== 'held') {
     const passedOver = yield* passedOverBy(runs, run, wanted.subscriptions, head);
+    yield* addSkipped(run.stream, passedOver, now);
     return { runAfter: enabledAfter(run, head), held: undefined, passedOver };
   }
   const { tenant, cursor } = run;
@@ -368,6 +379,7 @@ function* remove({ runs }: StreamDeps, tenant: number, id: string): Command<bool
   yield* together(
     sql.run`delete from deliveries where tenant = ${tenant} and stream = ${id}`,
     sql.run`delete from replays where tenant = ${tenant} and stream = ${id}`,
+    removeSkipped(tenant, id),
     sql.run`delete from stream_stats where tenant = ${tenant} and stream = ${id}`,
     sql.run`delete from runs where tenant = ${tenant} and stream = ${id}`,
     sql.run`delete from streams where tenant = ${tenant} and id = ${id}`,

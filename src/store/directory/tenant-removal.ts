@@ -80,6 +80,7 @@ const tables: Readonly<Record<string, string>> = {
   deliveries: 'stream, event_id',
   replays: 'stream, id',
   stream_stats: 'stream, hour',
+  skipped_ranges: 'stream, from_offset',
   kept_events: '"offset"',
   alert_states: 'tenant',
   audit_targets: 'id, target',

@@ -238,6 +238,19 @@ export const migratedTables: readonly Table[] = [
     ],
   },
   {
+    name: 'skipped_ranges',
+    keyColumns: 3,
+    columns: [
+      integer('tenant'),
+      text('stream'),
+      integer('from_offset'),
+      integer('to_offset'),
+      integer('events'),
+      integer('at_least'),
+      integer('skipped_at'),
+    ],
+  },
+  {
     name: 'replays',
     keyColumns: 3,
     columns: [

@@ -1,6 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Stream, Offset, Health, Selection } from '../../core/types.ts';
 import type { Page } from './page.ts';
+import type { StepQuery } from './upkeep.ts';
 
 /** A page of streams; `broken` are ids of those within it whose secrets do not open. */
 export interface StreamPage extends Page<Stream> {
@@ -32,11 +33,19 @@ export interface StreamStore {
   ): Promise<StreamPage>;
   health(tenant: number, id: string): Promise<Health | undefined>;
   facts(tenant: number, id: string): Promise<StreamFacts | undefined>;
+  /** Returns the skipped ranges of a stream, newest first; `after` is the `next` of the page before. */
+  skipped(
+    tenant: number,
+    id: string,
+    page: { readonly after: string | undefined; readonly take: number },
+  ): Promise<Page<SkippedRange>>;
+  /** A step of upkeep, see `UpkeepStore`: removes ranges that were skipped longer ago than `olderThanMs`. */
+  pruneSkipped(query: StepQuery): Promise<number>;
   /**
    * Applies a change. `decide` receives the stream, its health and the head of the log. Disabling
    * by hand turns waiting retries and untried tests into failures, as `DeliveryStore.settle` does
    * at a threshold. Enabling sets consecutive to 0, raises `run`, and with `latest` moves the
-   * cursor to the head. Returns `skipped`, the number of retained matching events that enabling
+   * cursor to the head and keeps what that passed over as a skipped range. Returns `skipped`, the number of retained matching events that enabling
    * passed over. A pause begins and ends by the clock of the store, and leaves the status as it is.
    */
   update<R extends string = never>(
@@ -78,6 +87,20 @@ export interface StreamFacts {
   readonly lastFailedAt: Millis | undefined;
   /** Id of the replay that is running or paused. */
   readonly replay: string | undefined;
+}
+
+/** A range of the log that a stream passed over when it was enabled again. */
+export interface SkippedRange {
+  /** It begins with the event after this offset… */
+  readonly from: Offset;
+  /** …and ends with this one. */
+  readonly to: Offset;
+  /** Events of it that the stream wanted. */
+  readonly events: number;
+  /** There may be more. */
+  readonly atLeast: boolean;
+  /** No event of the range was accepted later. */
+  readonly at: Millis;
 }
 
 export type DisabledReason = 'consecutive_failures' | 'open_failures' | 'lag' | 'by_hand';
