@@ -1,7 +1,8 @@
 import type { DispatcherState } from '../../src/delivery/incarnation.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import type { AttemptResult } from '../../src/core/retry.ts';
-import type { Node } from '../../src/core/types.ts';
+import type { DeliveryOptions, Node } from '../../src/core/types.ts';
+import type { RetrySchedule } from '../../src/core/retry-schedule.ts';
 import type { Outcome } from '../../src/store/port/settlement.ts';
 import { disabledMessage } from '../../src/core/health.ts';
 import { type OracleCore, processOf } from './oracle-core.ts';
@@ -65,10 +66,28 @@ export class Attempts {
     }
     const open = (stream.open.get(process) ?? 0) + 1;
     stream.open.set(process, open);
-    if (open > this.#core.deps.settings.streamConcurrency) {
+    const { streamConcurrency } = this.#core.deps.settings;
+    if (open > Math.min(streamConcurrency, stream.delivery.concurrency ?? Infinity)) {
       this.#core.violate('bounds', `${open} attempts of ${stream.label} at once`);
     }
+    this.#checkRate(process, stream);
     return stream;
+  }
+
+  /** Checks that the runner of a process keeps to the rate of its stream, after one burst. */
+  #checkRate(process: string, { delivery, rates, takeovers, label }: SimulatedStream): void {
+    const { perSecond } = delivery;
+    if (perSecond === undefined) return;
+    const nowMs = this.#core.deps.nowMs();
+    const known = rates.get(process);
+    const fullAtMs = known?.takeovers === takeovers ? Math.max(known.fullAtMs, nowMs) : nowMs;
+    const missing = ((fullAtMs - nowMs) / 1000) * perSecond;
+    // Attempts that were counted before their rows were claimed leave later, one in each slot.
+    const late = this.#core.deps.settings.streamConcurrency;
+    if (missing + 1 > perSecond + late + roundingTokens) {
+      this.#core.violate('bounds', `${process} exceeds ${perSecond} attempts a second of ${label}`);
+    }
+    rates.set(process, { takeovers, fullAtMs: fullAtMs + 1000 / perSecond });
   }
 
   /** Notes the result of an attempt. */
@@ -87,7 +106,8 @@ export class Attempts {
     if (outcome.result === 'parked') return undefined;
     const ends = this.#ends.get(`${process} ${stream.id} ${outcome.event.id}`) ?? [];
     const { settings, nowMs } = this.#core.deps;
-    if (ends.some((end) => isOutcomeOf(end, outcome, settings, nowMs()))) return undefined;
+    const rules = scheduleFor(outcome.kind, stream.delivery, settings);
+    if (ends.some((end) => isOutcomeOf(end, outcome, rules, nowMs()))) return undefined;
     const { event, attempt, result } = outcome;
     const what = result === 'retry' ? `retried in ${outcome.delayMs} ms` : result;
     return `attempt ${attempt} of ${event.id} of ${stream.label} is ${what}`;
@@ -96,7 +116,10 @@ export class Attempts {
   /** Forgets the attempts of a process: a restored store may give its incarnation to the next process. */
   ended(node: Node): void {
     this.#inFlight.delete(processOf(node));
-    for (const { open } of this.#core.streams.values()) open.delete(processOf(node));
+    for (const { open, rates } of this.#core.streams.values()) {
+      open.delete(processOf(node));
+      rates.delete(processOf(node));
+    }
   }
 
   /** Notes that a receiver accepted an event, whatever the sender receives. */
@@ -244,13 +267,13 @@ interface AttemptEnd {
 function isOutcomeOf(
   { atMs, result }: AttemptEnd,
   outcome: Exclude<Outcome, { readonly result: 'parked' }>,
-  { retryDelaysMs, retry4xx }: DeliverySettings,
+  { delaysMs, retry4xx }: Pick<RetrySchedule, 'delaysMs' | 'retry4xx'>,
   nowMs: number,
 ): boolean {
   const status = result.kind === 'response' ? result.status : 0;
   if (status >= 200 && status < 300) return outcome.result === 'delivered';
   const isFinal = status >= 300 && status < 500 && !retry4xx.includes(status);
-  const delayMs = retryDelaysMs[outcome.attempt - 1];
+  const delayMs = delaysMs[outcome.attempt - 1];
   if (isFinal || delayMs === undefined) return outcome.result === 'failed';
   if (outcome.result !== 'retry') return false;
   const retryAfterMs = result.kind === 'response' ? Number(result.retryAfter ?? 0) * 1000 : 0;
@@ -258,6 +281,24 @@ function isOutcomeOf(
   // The delay is counted from the end of the attempt, so that part of it has passed.
   return outcome.delayMs <= waitMs && outcome.delayMs >= waitMs - (nowMs - atMs) - roundingMs;
 }
+
+/** Returns the schedule of a delivery. */
+function scheduleFor(
+  kind: Outcome['kind'],
+  { retry }: DeliveryOptions,
+  { retryDelaysMs, retry4xx }: DeliverySettings,
+): Pick<RetrySchedule, 'delaysMs' | 'retry4xx'> {
+  const isOwn = kind === 'first' || kind === 'replay';
+  if (!isOwn || retry === undefined) return { delaysMs: retryDelaysMs, retry4xx };
+  if (typeof retry === 'string') throw new Error('Plans have lists of waits.');
+  return {
+    delaysMs: retry.delaysSeconds.map((seconds) => seconds * 1000),
+    retry4xx: retry.retry4xx ?? retry4xx,
+  };
+}
+
+/** Sums of fractions of milliseconds. */
+const roundingTokens = 0.1;
 
 /** The clocks of processes count fractions. */
 const roundingMs = 1;

@@ -1,12 +1,12 @@
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import { removeStream, waitForOwner } from '../../src/api/wait-for-owner.ts';
 import { applyPatch, type StreamPatch } from '../../src/core/streams.ts';
-import type { NewEvent } from '../../src/core/types.ts';
+import type { DeliveryOptions, NewEvent } from '../../src/core/types.ts';
 import { runningOf } from '../store/contract/model-replays.ts';
 import { newEvent, newStream } from '../store/contract/fixture.ts';
 import { createPrng } from './prng.ts';
 import { eventsOf, type OracleState } from './oracle.ts';
-import type { SimulatedStream } from './simulated-stream.ts';
+import { filterFor, type SimulatedStream } from './simulated-stream.ts';
 import { type NameServerBehaviour, receiverOf } from './names.ts';
 import type { ReceiverBehaviour, Step, StepOf } from './plan.ts';
 import type { Process } from './process.ts';
@@ -18,7 +18,7 @@ export interface Operator {
   /** Starts a step, unless it does not apply. */
   act(step: Step): void;
   /** `tenant` is a number, modulo how many there are. */
-  create(types: readonly string[], tenant: number): void;
+  create(types: readonly string[], tenant: number, delivery?: DeliveryOptions): void;
   /** Publishes an event of each of these types in the log of a tenant. */
   publish(types: readonly string[], log: TenantLog): void;
   /** Requests a test event. */
@@ -149,10 +149,15 @@ export function createOperator(
       if (former !== undefined) events.push(former);
       publish(log.tenant, events, 1);
     },
-    create: ({ types, tenant, start }) => create(types, tenant, start),
+    create: ({ types, tenant, start }) => create(types, tenant, undefined, start),
     subscribe: ({ stream: number, types }) => {
       const stream = streamOf(number);
       if (stream !== undefined) patch(stream, { types });
+    },
+    filter: ({ stream: number, types }) => {
+      const stream = streamOf(number);
+      if (stream !== undefined)
+        patch(stream, { filter: types === undefined ? null : filterFor(types) });
     },
     changeDestination: ({ stream: number }) => {
       const stream = streamOf(number);
@@ -303,7 +308,12 @@ export function createOperator(
     suspend: ({ node, ms }) => nodeOf(node)?.suspend(ms),
   };
   /** Creates a stream that begins at an event that the log has, or had a moment ago; at the head without `start`. */
-  const create = (types: readonly string[], number = 0, start?: number): void => {
+  const create = (
+    types: readonly string[],
+    number = 0,
+    delivery?: DeliveryOptions,
+    start?: number,
+  ): void => {
     const log = logOf(number);
     const streamId = id('est');
     const signingSecrets = [{ secret, createdAt: 0, expiresAt: undefined }];
@@ -312,6 +322,7 @@ export function createOperator(
       id: streamId,
       types: [...types],
       signingSecrets,
+      delivery,
       destination: {
         type: 'webhook',
         endpoint: `https://${receiver}/leat`,

@@ -1,10 +1,16 @@
 import type { Appended, LogEvent, Stream } from '../../src/core/types.ts';
+import { selectionNow } from '../../src/core/subscription.ts';
 import * as model from '../store/contract/model.ts';
 import { OracleCore } from './oracle-core.ts';
 import { Attempts } from './attempts.ts';
 import { lostMaxMs } from './disk.ts';
 import { Leases } from './leases.ts';
-import { type SimulatedStream, newSimulatedStream, tokenOf } from './simulated-stream.ts';
+import {
+  type SimulatedStream,
+  newSimulatedStream,
+  selectedTypes,
+  tokenOf,
+} from './simulated-stream.ts';
 import { type StreamState, putBack, refill, stateOf } from './stream-state.ts';
 import { Replays } from './replays.ts';
 import { Results } from './results.ts';
@@ -191,11 +197,12 @@ export class Oracle extends OracleCore {
     if (after.status === 'enabled' && !counts.enabled && isHeld !== request.isHeld) {
       this.violate('requested', `${stream.label} was to resume from ${request.resume ?? 'latest'}`);
     }
-    const types = after.subscriptions.at(-1)?.types ?? [];
+    const types = selectedTypes(selectionNow(after.subscriptions));
     if (after.status === 'disabled' && counts.enabled) model.disable(counts, now);
     else if (after.status === 'enabled' && !counts.enabled) this.#enable(stream, isHeld);
     else if (after.version > counts.version) counts.version += 1;
     if (types.join(' ') !== spans.at(-1)?.types.join(' ')) spans.push({ after: log.head, types });
+    stream.selection = selectionNow(after.subscriptions);
     stream.endpoint = after.destination.endpoint;
     stream.tokens.add(tokenOf(after));
     this.tables.check(stream);

@@ -1,6 +1,7 @@
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import type { UpkeepSettings } from '../../src/upkeep/upkeep.ts';
 import { boundsOf } from './deadlines.ts';
+import type { DeliveryOptions } from '../../src/core/types.ts';
 import { createPrng, type Prng } from './prng.ts';
 import type { NameServerBehaviour } from './names.ts';
 
@@ -14,6 +15,8 @@ export interface Plan {
   readonly tenants?: number | undefined;
   /** Event types of the initial streams, which are assigned to the tenants in turn. */
   readonly streams: readonly (readonly string[])[];
+  /** Of the initial streams, in their order; absent without any. */
+  readonly delivery?: readonly (DeliveryOptions | undefined)[] | undefined;
   readonly faultRates: FaultRates;
   /** Absent when no upkeep runs. */
   readonly upkeep?: UpkeepSettings | undefined;
@@ -70,6 +73,12 @@ export type Step = { readonly at: number } & (
       readonly start?: number;
     }
   | { readonly do: 'subscribe'; readonly stream: number; readonly types: readonly string[] }
+  /** Sets a filter for events of these types; absent: removes it. */
+  | {
+      readonly do: 'filter';
+      readonly stream: number;
+      readonly types: readonly string[] | undefined;
+    }
   | { readonly do: 'changeDestination' | 'disable' | 'delete'; readonly stream: number }
   | { readonly do: 'enable'; readonly stream: number; readonly resume: 'latest' | 'held' }
   | { readonly do: 'redeliver'; readonly stream: number; readonly pick: number }
@@ -238,6 +247,7 @@ const actions = {
   // These have generators of their own.
   replay: 0,
   cancelReplay: 0,
+  filter: 0,
   changeNameServer: 0,
   snapshot: 0,
   restore: 0,
@@ -272,6 +282,10 @@ const generators: { [Name in Step['do']]: (prng: Prng) => Omit<StepOf<Name>, 'at
   }),
   create: (prng) => ({ types: prng.some(types) }),
   subscribe: (prng) => ({ stream: number(prng), types: prng.some(types) }),
+  filter: (prng) => ({
+    stream: number(prng),
+    types: prng.pick([[types[0]], [types[1]], [types[0], types[2]], undefined]),
+  }),
   changeDestination: (prng) => ({ stream: number(prng) }),
   disable: (prng) => ({ stream: number(prng) }),
   delete: (prng) => ({ stream: number(prng) }),
@@ -342,6 +356,7 @@ export function planOf(seed: number): Plan {
     ...replaysOf(seed, lengthMs),
     ...startsOf(seed, lengthMs),
     ...namesOf(seed, lengthMs),
+    ...filtersOf(seed, lengthMs),
     ...failOvers,
     ...clocks,
   );
@@ -355,7 +370,7 @@ export function planOf(seed: number): Plan {
     upkeep: upkeepOf(seed),
     steps: steps.toSorted((one, other) => one.at - other.at),
   };
-  return withFewBodies(withTenants(withFaultPause(plan, lengthMs)));
+  return withDelivery(withFewBodies(withTenants(withFaultPause(plan, lengthMs))));
 }
 
 /** In a quarter of the histories fewer bodies may be under way than there are slots. */
@@ -367,6 +382,20 @@ function withFewBodies(plan: Plan): Plan {
     settings: { ...plan.settings, inflightBytesMax, claimedBytes: eventBodyBytes },
   };
 }
+
+/** In a third of the histories some of the initial streams have options. */
+function withDelivery(plan: Plan): Plan {
+  const prng = createPrng(plan.seed, 'delivery');
+  if (!prng.chance(1 / 3)) return plan;
+  const delivery = plan.streams.map(() => (prng.chance(0.7) ? deliveryOf(prng) : undefined));
+  return { ...plan, delivery };
+}
+
+const deliveryOf = (prng: Prng): DeliveryOptions => ({
+  perSecond: prng.pick([undefined, 25, 50]),
+  concurrency: prng.pick([undefined, 1, 2]),
+  timeoutMs: prng.pick([undefined, 300, 900]),
+});
 
 /** Enough for three tenants and the quarter reserved for quick streams; see `shares.ts`. */
 const bodiesMin = 6;
@@ -511,6 +540,17 @@ function namesOf(seed: number, lengthMs: number): Step[] {
     at: prng.between(0, lengthMs),
     do: 'changeNameServer',
     ...generators.changeNameServer(prng),
+  }));
+}
+
+/** In a third of the histories streams get filters, change them and lose them. */
+function filtersOf(seed: number, lengthMs: number): Step[] {
+  const prng = createPrng(seed, 'filters');
+  if (!prng.chance(1 / 3)) return [];
+  return Array.from({ length: prng.between(1, 8) }, (): Step => ({
+    at: prng.between(0, prng.pick([10, lengthMs])),
+    do: 'filter',
+    ...generators.filter(prng),
   }));
 }
 

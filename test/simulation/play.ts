@@ -128,7 +128,7 @@ export async function play(
   const starts = createStarts(simulation, processes, () => isCalm);
 
   for (let node = 0; node < plan.nodes; node += 1) starts.start(node, `n${node + 1}`);
-  plan.streams.forEach((types, index) => operator.create(types, index));
+  plan.streams.forEach((types, index) => operator.create(types, index, plan.delivery?.[index]));
   for (const step of plan.steps) {
     await timeline.runTo(step.at);
     if (oracle.violation !== undefined) break;

@@ -79,7 +79,10 @@ export function transportOf(
         }
         // Counted from the start of the lookup.
         const spentMs = clock.elapsedMs() - postedMs - waitedMs;
-        const timeoutMs = Math.max(0, plan.settings.attemptTimeoutMs - spentMs);
+        const timeoutMs = Math.max(
+          0,
+          (request.timeoutMs ?? plan.settings.attemptTimeoutMs) - spentMs,
+        );
         if (accepts) {
           schedule(Math.min(afterMs, timeoutMs), () => oracle.attempts.accepts(stream, eventId));
         }

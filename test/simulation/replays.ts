@@ -6,6 +6,7 @@ import type {
 } from '../../src/store/port/replays.ts';
 import * as replays from '../store/contract/model-replays.ts';
 import { type OracleCore, processOf } from './oracle-core.ts';
+import type { SimulatedStream } from './simulated-stream.ts';
 import type { Tables } from './tables.ts';
 
 /** Replays: ranges of the log that are sent again. */
@@ -61,10 +62,16 @@ export class Replays {
       return [];
     }
     const cursor = this.#tables.cursorNow(stream);
+    if (returned.unfiltered !== undefined) {
+      counts.cursor = Math.max(counts.cursor, cursor);
+      this.#tables.check(stream, by);
+      return [];
+    }
     const wanted = stream.spans.at(-1)?.types ?? [];
     const firstAt = (offset: number): number | undefined => this.#tables.firstAt(stream, offset);
     const { take, waitingMax } = request;
-    const batch = { cursor, take, waitingMax, wanted, firstAt };
+    const filteredTo = filteredToOf(stream, request);
+    const batch = { cursor, take, waitingMax, wanted, filteredTo, firstAt };
     const { ids, result } = replays.materialize(stream.log.model, counts, batch, now);
     for (const id of ids) stream.cycles.set(id, (stream.cycles.get(id) ?? 0) + 1);
     if (returned.materialized !== ids.length || returned.result !== result) {
@@ -90,4 +97,13 @@ export class Replays {
     }
     for (const stream of this.#core.existing()) this.#tables.checkReplays(stream);
   }
+}
+
+/** Returns the end of the stretch that was filtered for a request, if the filter is that of now. */
+function filteredToOf(
+  { selection: { types, filter } }: SimulatedStream,
+  { filtered }: MaterializeRequest,
+): number | undefined {
+  if (filter === undefined || types.length === 0) return undefined;
+  return filtered?.filter === filter ? filtered.upTo : undefined;
 }

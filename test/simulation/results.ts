@@ -9,8 +9,11 @@ import type { Tables } from './tables.ts';
 
 type RedeliverResult = Awaited<ReturnType<DeliveryStore['redeliver']>>;
 
-const asOpen = ({ state }: model.ModelRow): RedeliverResult =>
-  state === 'failed' ? 'accepted' : 'retrying';
+/** A delivery that waits by a schedule of its stream becomes due. */
+function asOpen({ delivery }: SimulatedStream, { state }: model.ModelRow): RedeliverResult {
+  const isDue = state === 'retrying' && delivery.retry !== undefined;
+  return state === 'failed' || isDue ? 'accepted' : 'retrying';
+}
 
 /** The arguments of one `settle` command. */
 export interface Batch {
@@ -167,7 +170,7 @@ export class Results {
     const stream = this.#core.streams.get(streamId);
     if (stream === undefined || stream.isDeleted) return;
     const row = stream.counts.rows.get(eventId);
-    const expected = row === undefined ? this.#asDelivered(stream, eventId) : asOpen(row);
+    const expected = row === undefined ? this.#asDelivered(stream, eventId) : asOpen(stream, row);
     if (expected !== undefined && returned !== expected) {
       this.#core.violate(
         'requested',
@@ -188,6 +191,11 @@ export class Results {
     const stream = this.#core.streams.get(streamId);
     if (stream === undefined) return;
     for (const eventId of eventIds) {
+      const row = stream.counts.rows.get(eventId);
+      if (row?.state === 'retrying') {
+        row.dueAt = now;
+        continue;
+      }
       model.redeliver(stream.log.model, stream.counts, eventId, now);
       stream.cycles.set(eventId, (stream.cycles.get(eventId) ?? 0) + 1);
     }

@@ -1,4 +1,5 @@
-import type { DeliveryKind, Stream } from '../../src/core/types.ts';
+import type { DeliveryKind, DeliveryOptions, Selection, Stream } from '../../src/core/types.ts';
+import { selectionNow } from '../../src/core/subscription.ts';
 import type { ModelStream } from '../store/contract/model.ts';
 import type { TenantLog } from './tenant-log.ts';
 import { labelOf } from './simulation.ts';
@@ -11,8 +12,13 @@ export interface SimulatedStream {
   /** The log of its tenant. */
   readonly log: TenantLog;
   readonly counts: ModelStream;
-  /** Subscribed types after each offset, oldest first. */
+  /** Subscribed types that its filter selects, after each offset, oldest first. */
   readonly spans: { readonly after: number; readonly types: readonly string[] }[];
+  /** The types and the filter of now. */
+  selection: Selection;
+  readonly delivery: DeliveryOptions;
+  /** Of streams with a rate, by process: when the bucket of its runner is full, and for which ownership. */
+  readonly rates: Map<string, { readonly takeovers: number; readonly fullAtMs: number }>;
   endpoint: string;
   readonly tokens: Set<string>;
   owner: { readonly process: string; readonly epoch: number } | undefined;
@@ -55,6 +61,9 @@ export function newSimulatedStream(
     log,
     counts,
     spans: [{ after: counts.cursor, types }],
+    selection: selectionNow(created.subscriptions),
+    delivery: created.delivery ?? {},
+    rates: new Map(),
     endpoint: created.destination.endpoint,
     tokens: new Set([tokenOf(created)]),
     owner: undefined,
@@ -72,6 +81,19 @@ export function newSimulatedStream(
     isBeingDeleted: false,
     isDeleted: false,
   };
+}
+
+/** Returns a filter for events of these types. */
+export function filterFor(types: readonly string[]): string {
+  return JSON.stringify({ type: { $in: types } });
+}
+
+/** Returns the types of a selection whose filter, if any, is one of {@link filterFor}. */
+export function selectedTypes({ types, filter }: Selection): readonly string[] {
+  if (filter === undefined) return types;
+  const selected = (JSON.parse(filter) as { readonly type: { readonly $in: readonly string[] } })
+    .type.$in;
+  return types.filter((type) => selected.includes(type));
 }
 
 /** Returns the secret in its requests. */

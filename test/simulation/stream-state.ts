@@ -8,7 +8,7 @@ export type StreamState = Pick<SimulatedStream, (typeof replaced)[number]> & {
 };
 
 /** Values that are restored with the store. */
-const replaced = ['endpoint', 'owner', 'knownVersion', 'isDeleted'] as const;
+const replaced = ['endpoint', 'selection', 'owner', 'knownVersion', 'isDeleted'] as const;
 /** Collections that are restored with the store. */
 const refilled = [
   'spans',
@@ -21,7 +21,7 @@ const refilled = [
 ] as const;
 
 export function stateOf(stream: SimulatedStream): StreamState {
-  const { endpoint, owner, knownVersion, isDeleted } = stream;
+  const { endpoint, selection, owner, knownVersion, isDeleted } = stream;
   const { spans, recorded, deliveredAt, skipped, cycles, tests, handedOut } = stream;
   const counts = structuredClone(stream.counts);
   const collections = {
@@ -33,7 +33,7 @@ export function stateOf(stream: SimulatedStream): StreamState {
     tests: [...tests],
     handedOut: [...handedOut],
   };
-  return { endpoint, owner, knownVersion, isDeleted, counts, collections };
+  return { endpoint, selection, owner, knownVersion, isDeleted, counts, collections };
 }
 
 /**

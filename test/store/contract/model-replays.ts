@@ -88,6 +88,8 @@ export interface ModelRequest {
   readonly take: number;
   readonly waitingMax: number;
   readonly wanted: readonly string[];
+  /** The end of the stretch that was filtered; absent without a filter. */
+  readonly filteredTo?: number | undefined;
   /** When an event was first sent, according to the history. */
   firstAt(offset: number): number | undefined;
 }
@@ -115,7 +117,7 @@ export function materialize(
     return waiting > 0 ? nothing : end(isRead ? 'done' : 'failed');
   }
   const room = Math.min(request.take, request.waitingMax - waiting);
-  const upTo = Math.min(replay.to, cursor);
+  const upTo = Math.min(replay.to, cursor, request.filteredTo ?? Infinity);
   if (room <= 0 || upTo <= Math.max(replay.position, prunedTo(model))) return nothing;
   const found = model.log
     .filter((event) => event.offset > replay.position && event.offset <= upTo)
