@@ -2,6 +2,7 @@ import { isReservedHeader } from './destination.ts';
 import { filterOf } from './filter.ts';
 import { badBody, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
+import { tokensOf } from '../core/order-key.ts';
 import type { DeliveryOptions, RetryOption } from '../core/types.ts';
 import type { DeliveryOptionsSent } from '../schemas/delivery-options.ts';
 
@@ -16,8 +17,9 @@ export function deliveryOptionsOf(
   settings: Limits,
 ): DeliveryOptions | undefined {
   const { retry, per_second: perSecond, headers, concurrency, signature } = sent;
-  const { timeout_ms: timeoutMs } = sent;
+  const { timeout_ms: timeoutMs, order_by: orderBy, on_failure: onFailure } = sent;
   checkHeaders(headers);
+  checkOrder(orderBy, onFailure);
   checkConcurrency(concurrency, settings);
   const options: DeliveryOptions = {
     ...(retry === undefined ? {} : { retry: retryOf(retry) }),
@@ -26,6 +28,8 @@ export function deliveryOptionsOf(
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
     ...(signature === undefined ? {} : { signature }),
+    ...(orderBy === undefined ? {} : { orderBy }),
+    ...(onFailure === undefined ? {} : { onFailure }),
   };
   return Object.keys(options).length === 0 ? undefined : options;
 }
@@ -48,6 +52,7 @@ export function showDelivery(
 ): DeliveryOptionsSent | undefined {
   if (options === undefined && filter === undefined) return undefined;
   const { retry, perSecond, headers, concurrency, timeoutMs, signature } = options ?? {};
+  const { orderBy, onFailure } = options ?? {};
   return {
     ...(filter === undefined ? {} : { filter: JSON.parse(filter) as object }),
     ...(retry === undefined ? {} : { retry: showRetry(retry) }),
@@ -56,6 +61,8 @@ export function showDelivery(
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(timeoutMs === undefined ? {} : { timeout_ms: timeoutMs }),
     ...(signature === undefined ? {} : { signature }),
+    ...(orderBy === undefined ? {} : { order_by: orderBy }),
+    ...(onFailure === undefined ? {} : { on_failure: onFailure }),
   };
 }
 
@@ -90,6 +97,20 @@ function headerViolation(name: string, seen: ReadonlySet<string>): string | unde
   if (isReservedHeader(name)) return `Header not allowed: ${quoted(name)}`;
   if (seen.has(name.toLowerCase())) return `Header sent twice: ${quoted(name)}`;
   return undefined;
+}
+
+function checkOrder(orderBy: string | undefined, onFailure: DeliveryOptions['onFailure']): void {
+  if (orderBy === undefined && onFailure !== undefined) {
+    const reason = 'on_failure is sent without order_by: only ordered events wait for a failure';
+    throw badBody(reason, 'delivery.on_failure', 'What follows a failed event');
+  }
+  if (orderBy === undefined || tokensOf(orderBy) !== undefined) return;
+  const reason = `Not a JSON Pointer (RFC 6901), such as /data/object/user_id: ${quoted(orderBy)}`;
+  throw badBody(
+    reason,
+    'delivery.order_by',
+    'Where events have the value that they are ordered by',
+  );
 }
 
 function checkConcurrency(concurrency: number | undefined, { streamConcurrency }: Limits): void {

@@ -146,6 +146,10 @@ export interface DeliveryOptions {
   readonly timeoutMs?: number | undefined;
   /** How attempts are signed, instead of `v1`. */
   readonly signature?: 'v1' | 'v1a' | 'v1 v1a' | undefined;
+  /** A JSON pointer: events with the same value there are sent one after the other. */
+  readonly orderBy?: string | undefined;
+  /** `block`: after a failure the events with its value wait until it is delivered or dismissed. */
+  readonly onFailure?: 'continue' | 'block' | undefined;
 }
 
 /** A schedule by its name, or its waits. */
@@ -193,9 +197,10 @@ export type DeliveryKind = 'first' | 'redelivery' | 'test' | 'replay';
 
 /**
  * `parked`: a slow attempt is in progress; the row allows the cursor to pass. `retrying`: the next
- * attempt is scheduled. `failed`: the cycle is over, an open failure record.
+ * attempt is scheduled. `failed`: the cycle is over, an open failure record. `blocked`: an earlier
+ * event with the same key is not delivered yet.
  */
-export type DeliveryState = 'parked' | 'retrying' | 'failed';
+export type DeliveryState = 'parked' | 'retrying' | 'failed' | 'blocked';
 
 /**
  * A delivery whose first attempt was slow or failed, or that is not from the cursor. It is an open
@@ -208,6 +213,8 @@ export interface Delivery {
   readonly state: DeliveryState;
   /** Attempt of the cycle that is in progress or next, 1-indexed; the last one when failed. */
   readonly attempt: number;
+  /** See `order-key.ts`; of first deliveries and their redeliveries. */
+  readonly orderKey?: string | undefined;
 }
 
 /** The fields of an event that an attempt needs; a test event has no offset. */

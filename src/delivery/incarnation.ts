@@ -16,7 +16,7 @@ import { createDueClaims, type DueClaims } from './prefetch/due-claims.ts';
 import { EventFilters } from './prefetch/event-filters.ts';
 import { createDueTimer, type DueTimer } from './prefetch/due-timer.ts';
 import { createPoll, type Poll } from './prefetch/poll.ts';
-import { createPrefetch, type Prefetch } from './prefetch/prefetch.ts';
+import { createPrefetch, type Prefetch, type PrefetchDeps } from './prefetch/prefetch.ts';
 import { createRates, type Rates } from './rates.ts';
 import { createReplays, type Replays } from './replays.ts';
 import type { DeliveryReport } from './report.ts';
@@ -101,7 +101,7 @@ export class Incarnation {
   constructor(deps: IncarnationDeps) {
     this.#deps = deps;
     const { clock, settings, report, storeRetry, node, store, transport, webhookKeys } = deps;
-    const { log, deliveries, time } = store;
+    const { log, deliveries } = store;
     const queued = { storeRetry, serialQueue: this.#serialQueue };
     const shared = { clock, settings, report, node, log, deliveries, ...queued };
     const isShared = (): boolean => this.#ownership.isShared;
@@ -135,7 +135,9 @@ export class Incarnation {
     this.#filters = new EventFilters(clock);
     this.#dueTimer = createDueTimer({ clock, scheduler });
     this.#outages = createOutages({ ...shared, scheduler, dueTimer: this.#dueTimer });
-    this.#prefetch = createPrefetch({ ...shared, scheduler, isShared, filters: this.#filters });
+    const filters = this.#filters;
+    const heldBack: PrefetchDeps['heldBack'] = (...args) => this.#sender.heldBack(...args);
+    this.#prefetch = createPrefetch({ ...shared, scheduler, isShared, filters, heldBack });
     const parts = {
       ...shared,
       scheduler,
@@ -145,10 +147,11 @@ export class Incarnation {
       outages: this.#outages,
       dueTimer: this.#dueTimer,
       prefetch: this.#prefetch,
+      refresh: (runner: Runner) => this.#ownership.refresh(runner),
     };
     this.#sender = createSender({
       ...parts,
-      time,
+      time: store.time,
       transport,
       webhookKeys,
       taken: (runner, bodyBytes) => this.#prefetch.taken(runner, bodyBytes),
@@ -159,12 +162,7 @@ export class Incarnation {
       unused: (runner, slots) => this.#rates.returned(runner, slots),
       exhausted: (runner) => this.#ownership.releaseIfIdle(runner),
     });
-    this.#replays = createReplays({
-      ...parts,
-      store: store.replays,
-      filters: this.#filters,
-      lost: (runner) => this.#ownership.refresh(runner),
-    });
+    this.#replays = createReplays({ ...parts, store: store.replays, filters });
     const senders = { sender: this.#sender, dueClaims: this.#dueClaims, replays: this.#replays };
     this.#ownership = createOwnership({ ...parts, ...senders, ownership: store.ownership });
     this.#poll = createPoll({ ...parts, ...senders, ownership: this.#ownership });
@@ -336,7 +334,8 @@ export class Incarnation {
   }
 
   /** A runner's part of a batch is in the store, or the stream is not this node's any more. */
-  #settled(runner: Runner, { outcomes, cursor }: Settlement, settled: SettledStream): void {
+  #settled(runner: Runner, settlement: Settlement, settled: SettledStream): void {
+    const { outcomes, cursor } = settlement;
     const { tenant, id: stream } = runner;
     // The store does not raise the cursor over a change that this node has not read, nor of a later
     // run.
@@ -353,8 +352,10 @@ export class Incarnation {
       const { reason, ...health } = settled.disabled;
       this.#deps.report({ kind: 'stream_disabled', tenant, stream, health, reason });
     }
+    if (settled.result === 'recorded') runner.order?.settled(settlement);
     // Also when the stream is lost: its version is 0 then.
-    if (settled.version !== runner.stream.version) this.#ownership.refresh(runner);
+    const isChanged = settled.version !== runner.stream.version || settled.keysChanged === true;
+    if (isChanged) this.#ownership.refresh(runner);
     this.#scheduler.enqueue(runner);
     this.#replays.enqueue(runner);
     this.#ownership.releaseIfIdle(runner);

@@ -2,14 +2,14 @@ import type { Millis } from '../core/clock.ts';
 import { decide, type AttemptResult } from '../core/retry.ts';
 import { type DefaultSchedule, scheduleFor } from '../core/retry-schedule.ts';
 import type { Stream } from '../core/types.ts';
-import type { Outcome } from '../store/port/settlement.ts';
+import type { EndedOutcome, Outcome } from '../store/port/settlement.ts';
 import type { InFlightAttempt } from './runner.ts';
 
 /** Returns the outcome of an attempt that has ended. */
 export function outcomeOf(
   attempt: Pick<
     InFlightAttempt,
-    'event' | 'kind' | 'attempt' | 'hasRow' | 'startedMs' | 'template' | 'request'
+    'event' | 'kind' | 'attempt' | 'hasRow' | 'orderKey' | 'startedMs' | 'template' | 'request'
   > & {
     readonly runner: { readonly stream: Pick<Stream, 'delivery'> };
     readonly trialDueMs?: number | undefined;
@@ -17,7 +17,7 @@ export function outcomeOf(
   result: AttemptResult,
   ended: { readonly now: Millis; readonly elapsedMs: number },
   defaults: DefaultSchedule,
-): Exclude<Outcome, { readonly result: 'parked' }> {
+): EndedOutcome {
   const secrets = withTokens(attempt.template?.secrets ?? [], attempt.request?.tokens ?? []);
   const { kind, event } = attempt;
   const schedule = scheduleFor(kind, attempt.runner.stream.delivery, defaults);
@@ -37,10 +37,16 @@ export function outcomeOf(
     kind,
     attempt: isAgain ? before : attempt.attempt,
     hasRow: attempt.hasRow,
+    ...keyOf(attempt),
     agoMs,
     // To the microsecond: the clock is no more precise.
     durationMs: Math.round(agoMs * 1000) / 1000,
   };
+}
+
+/** Returns the key of an attempt for its outcome. */
+export function keyOf({ orderKey }: Pick<InFlightAttempt, 'orderKey'>): Pick<Outcome, 'orderKey'> {
+  return orderKey === undefined ? {} : { orderKey };
 }
 
 /**
@@ -83,6 +89,7 @@ export function rowsAdded({ kind, hasRow, result }: Outcome): number {
 
 /** Returns the outcome with its durations counted from `waitedMs` later. */
 export function aged(outcome: Outcome, waitedMs: number): Outcome {
+  if (outcome.result === 'blocked') return outcome;
   if (outcome.result === 'parked') {
     return { ...outcome, leaseMs: Math.max(0, outcome.leaseMs - waitedMs) };
   }

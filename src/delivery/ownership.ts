@@ -81,7 +81,7 @@ export interface OwnershipDeps {
     DeliverySettings,
     'tailEventsMax' | 'tailBytesMax' | 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'
   >;
-  readonly prefetch: Pick<Prefetch, 'fill' | 'empty'>;
+  readonly prefetch: Pick<Prefetch, 'fill' | 'empty' | 'forget' | 'dropped'>;
   readonly dueTimer: Pick<DueTimer, 'note' | 'forget'>;
   readonly backoffs: Pick<Backoffs, 'end'>;
   readonly outages: Pick<Outages, 'read' | 'forget'>;
@@ -347,7 +347,7 @@ class StreamOwnership implements Ownership {
       this.#deps.backoffs.end(runner);
       if (runner.scannedWithStaleFilter(owned)) return this.#restart(runner, owned);
     }
-    runner.update(owned);
+    this.#deps.prefetch.dropped(runner, runner.update(owned));
     this.#wake(runner, owned);
     this.releaseIfIdle(runner);
   }
@@ -369,7 +369,7 @@ class StreamOwnership implements Ownership {
       this.runners.delete(keyOfRunner(runner)) && this.#tenants.add(runner.tenant, -1) === 0;
     if (isLast) this.#left.add(runner.tenant);
     this.#stale.delete(runner);
-    prefetch.empty(runner);
+    prefetch.forget(runner);
     dueTimer.forget(runner);
     backoffs.end(runner);
     outages.forget(runner);

@@ -43,7 +43,7 @@ export interface ReplayDeps {
   readonly scheduler: Pick<Scheduler, 'dispatch' | 'hasSpare'>;
   readonly dueTimer: Pick<DueTimer, 'note'>;
   /** Another node owns the stream, as the store reports. */
-  readonly lost: (runner: Runner) => void;
+  readonly refresh: (runner: Runner) => void;
 }
 
 /** See {@link Replays}. */
@@ -175,7 +175,7 @@ class FairReplays implements Replays {
   #apply(runner: Runner, request: MaterializeRequest, result: MaterializeResult): void {
     runner.window.commit(Math.min(request.cursor, result.cursor));
     runner.replayRows += result.materialized;
-    if (result.result === 'lost') this.#deps.lost(runner);
+    if (result.result === 'lost') this.#deps.refresh(runner);
     if (result.result === 'over' && runner.replay === request.replay) runner.replay = undefined;
   }
 }

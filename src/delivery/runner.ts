@@ -12,6 +12,7 @@ import type {
 } from '../core/types.ts';
 import type { CursorRaise, OwnedStream } from '../store/port/ownership.ts';
 import type { PendingRequest } from './http/transport.ts';
+import { type HeldBack, KeyOrder } from './key-order.ts';
 import { Deque } from '../log/deque.ts';
 import type { DeliverySettings } from './settings.ts';
 import { Outage } from './outage.ts';
@@ -34,6 +35,10 @@ export interface InFlightAttempt extends WindowEntry {
   readonly fresh: boolean;
   /** The event's offset; 0 unless {@link fresh}, as it moves no cursor then. */
   readonly offset: Offset;
+  /** See `order-key.ts`; `undefined` where the event is unordered. */
+  readonly orderKey: string | undefined;
+  /** Set when the event was held back: the window has it since then. */
+  readonly heldBack: HeldBackEvent | undefined;
   /** When the event was accepted; `undefined` where this runner did not take it from the log. */
   readonly publishedAt: Millis | undefined;
   /** By the clock of this node: receivers check the signature against it. */
@@ -51,6 +56,9 @@ export interface InFlightAttempt extends WindowEntry {
   isSlow: boolean;
   ended: boolean;
 }
+
+/** An event that was taken from the log and waits behind its key. */
+export type HeldBackEvent = HeldBack<InFlightAttempt>;
 
 /** A claimed row; its attempt has to begin soon, before the lease of the row ends. */
 export interface Claimed {
@@ -86,7 +94,7 @@ export class Runner {
   /** Built at the first attempt of a version. */
   template: RequestTemplate | undefined;
 
-  window: Window<InFlightAttempt>;
+  window: Window<InFlightAttempt | HeldBackEvent>;
   /** Events to be sent, in order. */
   readonly queue = new Deque<LogEvent>();
   /** Every matching event up to here was taken or is in the queue. */
@@ -100,9 +108,12 @@ export class Runner {
   /** A page is being read for it, or will be. */
   reading = false;
   /**
-   * Events above the cursor that have a row; `undefined` without any, to save the memory of a set.
+   * Events above the cursor that have a row, or that a former owner settled; `undefined` without any,
+   * to save the memory of a set.
    */
-  #rowsAbove: ReadonlySet<Offset> | undefined;
+  #takenAbove: ReadonlySet<Offset> | undefined;
+  /** For a stream that sends in order, or has done so. */
+  order: KeyOrder<InFlightAttempt> | undefined;
 
   /** Rows of first and test deliveries that wait for a retry or are parked, in the store… */
   rows: number;
@@ -168,8 +179,9 @@ export class Runner {
     this.rows = owned.waiting;
     this.replayRows = owned.waitingReplays;
     this.outage = outageOf(owned);
-    this.#rowsAbove = setOf(owned.rowsAbove);
+    this.#takenAbove = setOf(owned.takenAbove);
     this.replay = owned.replay;
+    this.#loadOrder(owned);
   }
 
   /** Slots that it uses. */
@@ -200,13 +212,36 @@ export class Runner {
 
   /**
    * Adds an event to the queue unless it was scanned or has a row; returns whether it was added.
+   * `keyOf` returns its key.
    */
-  enqueue(event: LogEvent): boolean {
+  enqueue(event: LogEvent, keyOf: KeyOf): boolean {
     if (event.offset <= this.scannedTo) return false;
     this.scannedTo = event.offset;
-    if (this.#rowsAbove?.has(event.offset)) return false;
+    if (this.#takenAbove?.has(event.offset)) return false;
+    const { order } = this;
+    if (order !== undefined) order.enqueued(order.tokens && keyOf(event, order.tokens));
     this.queue.push(event);
     return true;
+  }
+
+  /** Removes the first event of the queue. */
+  dequeue(): { readonly event: LogEvent; readonly orderKey: string | undefined } | undefined {
+    const event = this.queue.shift();
+    return event && { event, orderKey: this.order?.dequeued() };
+  }
+
+  /**
+   * Holds back the first event of the queue if it waits behind its key, as the ones after it need
+   * not wait; returns `undefined` if it does not.
+   */
+  holdBack(nowMs: number): HeldBackEvent | undefined {
+    const { order } = this;
+    if (order === undefined || !order.isFrontBlocked || !order.hasRoom) return undefined;
+    const next = this.dequeue();
+    if (next?.orderKey === undefined) return undefined;
+    const held = order.holdBack(next.event, next.orderKey, nowMs);
+    this.window.take(held);
+    return held;
   }
 
   /** Returns the kind of its next attempt; `undefined` when there is none or it may not begin. */
@@ -215,14 +250,27 @@ export class Runner {
     if (this.isBackingOff || this.isRateLimited) return undefined;
     return nextWork(
       {
-        freshWaits: this.queue.length > 0 && this.takesFresh(limits),
-        dueWaits: this.dueWaits,
+        freshWaits: this.#freshWaits(limits),
+        dueWaits: this.dueWaits || this.#hasReadyRow(limits),
         freshInFlight: this.freshInFlight,
         dueInFlight: this.dueInFlight,
         last: this.last,
       },
       this.slots(limits),
     );
+  }
+
+  /** Whether a blocked row may be claimed for which no slot is reserved yet. */
+  #hasReadyRow(limits: RunnerLimits): boolean {
+    const readyRows = this.order?.readyRows ?? 0;
+    const granted = (this.granted?.length ?? 0) - (this.claimed?.length ?? 0);
+    return readyRows > granted && this.sends && this.#mayWait(limits);
+  }
+
+  #freshWaits(limits: RunnerLimits): boolean {
+    const { order } = this;
+    if (order?.readyEvent !== undefined) return this.sends && this.#mayWait(limits);
+    return this.queue.length > 0 && order?.isFrontBlocked !== true && this.takesFresh(limits);
   }
 
   /** Returns how many attempts may be under way at once. */
@@ -235,7 +283,8 @@ export class Runner {
 
   /** Bytes of the next event's body. */
   nextBytes(): number {
-    return Buffer.byteLength(this.queue.at(0)?.body ?? '');
+    const event = this.order?.readyEvent?.event ?? this.queue.at(0);
+    return Buffer.byteLength(event?.body ?? '');
   }
 
   /**
@@ -246,14 +295,19 @@ export class Runner {
    * `outage.ts` instead.
    */
   takesFresh(limits: RunnerLimits): boolean {
-    const { parkAfterEvents, streamConcurrency, settleMax, disable } = limits;
+    return this.sends && this.#hasRoom(limits) && this.#mayWait(limits);
+  }
+
+  #hasRoom({ parkAfterEvents, streamConcurrency, settleMax }: RunnerLimits): boolean {
+    // A new owner does not send again what an ordered stream has settled above the cursor.
+    if (this.order !== undefined) return this.window.settledAbove < settledAboveMax;
     // The next batch gathers while one is recorded; otherwise each commit would be a pause.
     const gathering = Math.max(streamConcurrency, Math.min(this.recording, settleMax));
-    return (
-      this.sends &&
-      this.window.settledAbove <= parkAfterEvents + gathering &&
-      (this.outage?.takesFresh ?? this.rows + this.rowsPending < disable.consecutive)
-    );
+    return this.window.settledAbove <= parkAfterEvents + gathering;
+  }
+
+  #mayWait({ disable }: RunnerLimits): boolean {
+    return this.outage?.takesFresh ?? this.rows + this.rowsPending < disable.consecutive;
   }
 
   /**
@@ -287,6 +341,15 @@ export class Runner {
   cursor(): Offset {
     this.window.pass(this.position);
     return this.window.cursor;
+  }
+
+  /**
+   * Returns the settled events above a cursor, for a new owner; `undefined` where it sends them again.
+   */
+  settledAbove(cursor: Offset): Offset[] | undefined {
+    if (this.order === undefined) return undefined;
+    const before = [...(this.#takenAbove ?? [])].filter((offset) => offset > cursor);
+    return [...before, ...this.window.settledOffsets(cursor)];
   }
 
   /** Notes that so many outcomes, which added so many rows, are in the store with this cursor. */
@@ -330,8 +393,9 @@ export class Runner {
   /**
    * Takes over the present stream. A new destination applies from the next attempt on. A new run
    * begins at its own cursor; attempts above it continue, and their events are not taken again.
+   * Returns the events that were held back and are dropped, as the new run begins after them.
    */
-  update(owned: OwnedStream): void {
+  update(owned: OwnedStream): readonly HeldBackEvent[] {
     if (owned.stream.version !== this.stream.version) this.template = undefined;
     const { perSecond } = owned.stream.delivery ?? {};
     if (perSecond !== this.stream.delivery?.perSecond) this.isRateLimited = false;
@@ -340,13 +404,21 @@ export class Runner {
     this.tenantName = owned.tenantName;
     this.rows = owned.waiting;
     this.replayRows = owned.waitingReplays;
-    this.#rowsAbove = setOf(owned.rowsAbove);
+    this.#takenAbove = setOf(owned.takenAbove);
     this.replay = owned.replay;
-    if (owned.run === this.run) return;
+    this.#loadOrder(owned);
+    if (owned.run === this.run) return [];
     this.run = owned.run;
     this.retriesPublishedAt = undefined;
     this.window = this.window.reopened(owned.cursor);
     this.scannedTo = Math.max(owned.cursor, this.scannedTo);
+    return this.order?.drop(owned.cursor) ?? [];
+  }
+
+  #loadOrder({ stream: { delivery }, keys }: OwnedStream): void {
+    if (this.order === undefined && delivery?.orderBy === undefined && keys.length === 0) return;
+    this.order ??= new KeyOrder(this.queue.length);
+    this.order.load(delivery, keys);
   }
 
   /** A change of the stream may be a new endpoint, or a new schedule. */
@@ -356,6 +428,12 @@ export class Runner {
     else this.outage.update(owned, owned.stream.version !== this.stream.version);
   }
 }
+
+/** Settled events above the cursor of a stream that sends in order. */
+const settledAboveMax = 4096;
+
+/** Returns the key of an event by the tokens of its stream. */
+export type KeyOf = (event: LogEvent, tokens: readonly string[]) => string | undefined;
 
 /** Returns how many slots of a stream its replay may use; the rest stays free for fresh events. */
 function replaySlots(streamConcurrency: number): number {

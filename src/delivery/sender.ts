@@ -5,14 +5,15 @@ import type { WebhookKeys } from '../core/sign.ts';
 import type { Delivery } from '../core/types.ts';
 import type { StoreTime } from '../store/port/time.ts';
 import type { Backoffs } from './backoffs.ts';
-import { aged, outcomeOf } from './outcome.ts';
+import { createHeldBackWatch, type HeldBackWatch } from './held-back-watch.ts';
+import { aged, keyOf, outcomeOf } from './outcome.ts';
 import type { Outages } from './outages.ts';
 import type { ResponseKind } from './pace.ts';
 import type { DeliveryReport } from './report.ts';
 import { createPreparedKeys, type PreparedKeys } from './prepared-keys.ts';
 import { prepareRequest, requestTemplateOf, signRequest } from './request.ts';
 import type { Scheduler } from './scheduler.ts';
-import type { InFlightAttempt, Runner } from './runner.ts';
+import type { HeldBackEvent, InFlightAttempt, Runner } from './runner.ts';
 import { type DeliverySettings, leaseMsOf } from './settings.ts';
 import type { Settler } from './settler.ts';
 import type { Slot } from './shares.ts';
@@ -26,6 +27,8 @@ import type { Transport } from './http/transport.ts';
 export interface Sender {
   /** Sends the next event of the runner's queue. */
   beginFresh(runner: Runner, slot: Slot): void;
+  /** An event waits behind its key from now on: it gets a row if that takes long. */
+  heldBack(runner: Runner, held: HeldBackEvent): void;
   /** Sends the event of a row that was claimed. */
   beginDue(runner: Runner, row: Delivery, slot: Slot): void;
   /**
@@ -66,6 +69,7 @@ export function createSender(deps: SenderDeps): Sender {
 class WebhookSender implements Sender {
   readonly #deps: SenderDeps;
   readonly #slowAttempts: SlowAttempts;
+  readonly #heldBackWatch: HeldBackWatch;
   readonly #textTurns: TextTurns;
   readonly #keys: PreparedKeys;
   /** All attempts under way. */
@@ -80,23 +84,43 @@ class WebhookSender implements Sender {
       slow: (attempt) => this.#becameSlow(attempt),
       park: (attempt) => this.#park(attempt),
     });
+    this.#heldBackWatch = createHeldBackWatch({
+      clock,
+      waitMs: settings.parkAfterMs,
+      expired: (runner, held) => this.#giveRow(runner, held),
+    });
     this.#textTurns = createTextTurns(clock);
     this.#keys = createPreparedKeys(deps);
   }
 
   beginFresh(runner: Runner, slot: Slot): void {
-    const event = runner.queue.shift();
-    assert(event !== undefined, 'a slot is given to a runner that has something to send');
+    const heldBack = runner.order?.takeReady();
+    const next = heldBack ? { event: heldBack.event, orderKey: heldBack.key } : runner.dequeue();
+    assert(next !== undefined, 'a slot is given to a runner that has something to send');
+    const { event } = next;
     runner.freshInFlight += 1;
     const { publishedAt } = event;
-    const begun = { event, publishedAt, kind: 'first', attempt: 1, trialDueMs: undefined } as const;
+    const kind = 'first';
+    const begun = {
+      ...next,
+      heldBack,
+      publishedAt,
+      kind,
+      attempt: 1,
+      trialDueMs: undefined,
+    } as const;
     const attempt = this.#begin(runner, { ...begun, fresh: true, hasRow: false, slot });
-    runner.window.take(attempt);
+    if (heldBack === undefined) runner.window.take(attempt);
+    else heldBack.attempt = attempt;
     runner.outage?.eventTaken();
     this.#deps.taken(runner, event.body.length);
   }
 
-  beginDue(runner: Runner, { event, kind, attempt }: Delivery, slot: Slot): void {
+  heldBack(runner: Runner, held: HeldBackEvent): void {
+    this.#heldBackWatch.watch(runner, held);
+  }
+
+  beginDue(runner: Runner, { event, kind, attempt, orderKey }: Delivery, slot: Slot): void {
     if (kind === 'replay') {
       runner.replayPending += 1;
       runner.pendingReplay = runner.replay;
@@ -105,7 +129,7 @@ class WebhookSender implements Sender {
     runner.retriesPublishedAt?.delete(event.id);
     this.#deps.scheduler.resize(slot, Buffer.byteLength(event.body));
     const trialDueMs = runner.outage?.takeTrial(event.id);
-    const begun = { event, publishedAt, kind, attempt, trialDueMs };
+    const begun = { event, publishedAt, kind, attempt, orderKey, heldBack: undefined, trialDueMs };
     this.#begin(runner, { ...begun, fresh: false, hasRow: true, slot });
   }
 
@@ -134,6 +158,7 @@ class WebhookSender implements Sender {
 
   close(): void {
     this.#slowAttempts.close();
+    this.#heldBackWatch.close();
     this.#textTurns.close();
   }
 
@@ -148,6 +173,8 @@ class WebhookSender implements Sender {
       trialDueMs: begun.trialDueMs,
       hasRow: begun.hasRow,
       offset: begun.fresh ? (begun.event.offset ?? 0) : 0,
+      orderKey: begun.orderKey,
+      heldBack: begun.heldBack,
       publishedAt: begun.publishedAt,
       at: clock.now(),
       startedMs: clock.elapsedMs(),
@@ -158,6 +185,8 @@ class WebhookSender implements Sender {
       template: undefined,
       request: undefined,
     };
+    const { orderKey } = begun;
+    if (orderKey !== undefined && begun.kind === 'first') runner.order?.begun(orderKey, attempt);
     this.#underWay.add(attempt);
     this.#slowAttempts.watch(attempt);
     void this.#post(attempt).then((result) => this.#ended(attempt, result));
@@ -205,15 +234,30 @@ class WebhookSender implements Sender {
       startedMs + leaseMsOf(settings, runner.stream.delivery) - clock.elapsedMs(),
     );
     attempt.hasRow = true;
-    runner.window.settle(attempt);
+    settleInWindow(attempt);
     settler.add(runner, {
       result: 'parked',
       event,
       kind,
       attempt: attempt.attempt,
       hasRow,
+      ...keyOf(attempt),
       leaseMs,
     });
+  }
+
+  /** Gives a row to an event that waits behind its key, and before it to the attempt that it waits for. */
+  #giveRow(runner: Runner, held: HeldBackEvent): void {
+    const { order } = runner;
+    if (order === undefined || held.isGone) return;
+    const before = order.attemptBefore(held);
+    if (before !== undefined) this.#park(before);
+    order.block(held);
+    runner.window.settle(held);
+    const { event, key: orderKey } = held;
+    const row = { event, kind: 'first', attempt: 1, hasRow: false, orderKey } as const;
+    this.#deps.settler.add(runner, { result: 'blocked', ...row });
+    this.#deps.taken(runner, event.body.length);
   }
 
   /** Ends the attempt; one with a text that is stored keeps its slot until the text has its turn. */
@@ -258,7 +302,7 @@ class WebhookSender implements Sender {
     const { runner } = attempt;
     const outcome = outcomeOf(attempt, result, ended, settings);
     if (attempt.fresh) {
-      runner.window.settle(attempt);
+      settleInWindow(attempt);
       this.#slowAttempts.settled(attempt);
     }
     const { publishedAt, event } = attempt;
@@ -274,8 +318,22 @@ class WebhookSender implements Sender {
 
 type Begun = Pick<
   InFlightAttempt,
-  'event' | 'publishedAt' | 'kind' | 'attempt' | 'trialDueMs' | 'fresh' | 'hasRow' | 'slot'
+  | 'event'
+  | 'publishedAt'
+  | 'kind'
+  | 'attempt'
+  | 'trialDueMs'
+  | 'fresh'
+  | 'hasRow'
+  | 'orderKey'
+  | 'heldBack'
+  | 'slot'
 >;
+
+function settleInWindow(attempt: InFlightAttempt): void {
+  attempt.runner.window.settle(attempt.heldBack ?? attempt);
+  attempt.settled = true;
+}
 
 /** When the response of an attempt had arrived, or its error. */
 interface Ended {

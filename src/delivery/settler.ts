@@ -50,6 +50,8 @@ interface Unsettled {
   readonly addedMs: number;
   /** On the last one of its runner in a batch: the cursor that this and all before it lead to. */
   cursor: Offset | undefined;
+  /** With it, for a stream that sends in order: the settled events above it. */
+  settledAbove: readonly Offset[] | undefined;
 }
 
 /** See {@link Settler}. */
@@ -90,7 +92,7 @@ class BatchSettler implements Settler {
     runner.rowsPending += rowsAdded(outcome);
     const addedMs = this.#deps.clock.elapsedMs();
     if (this.#gathered.length === 0) this.#gatheredSinceMs = addedMs;
-    this.#gathered.push({ runner, outcome, addedMs, cursor: undefined });
+    this.#gathered.push({ runner, outcome, addedMs, cursor: undefined, settledAbove: undefined });
     this.#plan();
   }
 
@@ -189,7 +191,10 @@ class BatchSettler implements Settler {
 function closeBatch(batch: Unsettled[]): Unsettled[] {
   const last = new Map<Runner, Unsettled>();
   for (const unsettled of batch) last.set(unsettled.runner, unsettled);
-  for (const [runner, unsettled] of last) unsettled.cursor = runner.cursor();
+  for (const [runner, unsettled] of last) {
+    unsettled.cursor = runner.cursor();
+    unsettled.settledAbove = runner.settledAbove(unsettled.cursor);
+  }
   return batch;
 }
 
@@ -210,7 +215,8 @@ function partsOf(batch: readonly Unsettled[]): [Runner, Unsettled[]][] {
  */
 function settlementOf(runner: Runner, part: readonly Unsettled[], nowMs: number): Settlement {
   const { tenant, id: stream, epoch, run } = runner;
-  const cursor = part.at(-1)?.cursor ?? 0;
+  const { cursor = 0, settledAbove } = part.at(-1) ?? {};
   const outcomes = part.map(({ outcome, addedMs }) => aged(outcome, nowMs - addedMs));
-  return { tenant, stream, epoch, run, version: runner.stream.version, cursor, outcomes };
+  const { version } = runner.stream;
+  return { tenant, stream, epoch, run, version, cursor, settledAbove, outcomes };
 }

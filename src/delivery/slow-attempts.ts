@@ -60,7 +60,9 @@ export function createSlowAttempts(deps: {
     settled: ({ runner: { window } }) => {
       oldest();
       while (window.settledLater >= settings.parkAfterEvents) {
-        const attempt = window.oldest();
+        const entry = window.oldest();
+        const attempt = entry && 'key' in entry ? entry.attempt : entry;
+        // An event that waits behind its key holds up nothing: those after it are not repeated.
         if (attempt === undefined) return;
         deps.park(attempt);
       }

@@ -52,6 +52,16 @@ export class Window<E extends WindowEntry> {
     return this.#settled - this.#closed;
   }
 
+  /** Returns the settled events above an offset, in order. */
+  settledOffsets(after: Offset): Offset[] {
+    const offsets: Offset[] = [];
+    for (let index = 0; index < this.#entries.length; index += 1) {
+      const entry = this.#entries.at(index);
+      if (entry?.settled === true && entry.offset > after) offsets.push(entry.offset);
+    }
+    return offsets;
+  }
+
   /** The oldest event that is not settled. */
   oldest(): E | undefined {
     return this.#entries.at(this.#closed);

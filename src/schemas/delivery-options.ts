@@ -66,6 +66,20 @@ export const deliveryOptions = component(
       }),
     ),
     filter: Type.Optional(filter),
+    order_by: Type.Optional(
+      Type.String({
+        maxLength: 256,
+        examples: ['/data/object/user_id'],
+        description:
+          'JSON Pointer into the envelope: events with the same value there are sent one after the other; "" for all events of the stream',
+      }),
+    ),
+    on_failure: Type.Optional(
+      Type.Union([Type.Literal('continue'), Type.Literal('block')], {
+        description:
+          'With order_by, what follows a failed event: the next one with its value (continue, default), or none until it was redelivered or dismissed (block)',
+      }),
+    ),
     timeout_ms: Type.Optional(
       Type.Integer({
         minimum: 1000,

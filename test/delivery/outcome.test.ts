@@ -28,6 +28,7 @@ function attemptOf(options: Partial<EndedAttempt> = {}): EndedAttempt {
     attempt: 1,
     startedMs: 1000,
     hasRow: false,
+    orderKey: undefined,
     request: undefined,
     template: requestTemplateOf(newWebhook(), settings),
     runner: { stream: {} },

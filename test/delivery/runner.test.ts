@@ -19,7 +19,8 @@ function ownedOf(options: Partial<OwnedStream> = {}): OwnedStream {
     openFailures: 0,
     nextDueInMs: undefined,
     replay: undefined,
-    rowsAbove: [],
+    takenAbove: [],
+    keys: [],
     ...options,
   };
 }
@@ -31,11 +32,13 @@ const event = (offset: number): LogEvent => {
   return { offset, id: `evt_${offset}`, type: 'a.made', time: 0, publishedAt: 0, body: '{}' };
 };
 
+const noKey = (): undefined => undefined;
+
 describe('a runner', () => {
   test('an enabled runner takes fresh work, a disabled one none', () => {
     const owned = ownedOf();
     const runner = runnerOf(owned);
-    runner.enqueue(event(11));
+    runner.enqueue(event(11), noKey);
     assert.equal(runner.nextWork(settings), 'fresh');
     runner.update({ ...owned, stream: { ...owned.stream, status: 'disabled' } });
     assert.equal(runner.nextWork(settings), undefined);
@@ -44,12 +47,12 @@ describe('a runner', () => {
   });
 
   test('no event is queued twice, nor one below the position or with a row', () => {
-    const runner = runnerOf({ rowsAbove: [12] });
-    assert.equal(runner.enqueue(event(10)), false);
-    assert.equal(runner.enqueue(event(11)), true);
-    assert.equal(runner.enqueue(event(11)), false);
-    assert.equal(runner.enqueue(event(12)), false);
-    assert.equal(runner.enqueue(event(13)), true);
+    const runner = runnerOf({ takenAbove: [12] });
+    assert.equal(runner.enqueue(event(10), noKey), false);
+    assert.equal(runner.enqueue(event(11), noKey), true);
+    assert.equal(runner.enqueue(event(11), noKey), false);
+    assert.equal(runner.enqueue(event(12), noKey), false);
+    assert.equal(runner.enqueue(event(13), noKey), true);
     assert.equal(runner.queue.length, 2);
   });
 
@@ -60,7 +63,7 @@ describe('a runner', () => {
     assert.equal(runner.cursor(), 10);
     runner.following = true;
     assert.equal(runner.cursor(), 12);
-    runner.enqueue(event(13));
+    runner.enqueue(event(13), noKey);
     runner.tail.push(event(13));
     runner.tail.push(event(14));
     assert.equal(runner.cursor(), 12);
@@ -87,7 +90,7 @@ describe('a runner', () => {
   test('rows in the store and those of pending outcomes are counted', () => {
     const limits = { ...settings, disable: { consecutive: 2, total: 100 } };
     const runner = runnerOf({ waiting: 1 });
-    runner.enqueue(event(11));
+    runner.enqueue(event(11), noKey);
     assert.equal(runner.nextWork(limits), 'fresh');
     runner.rowsPending = 1;
     assert.equal(runner.nextWork(limits), undefined);

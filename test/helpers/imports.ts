@@ -100,6 +100,7 @@ const rules: readonly Rule[] = [
   // Hashing does no I/O: signatures and ids derived from a key stay pure.
   { files: 'core/sign.ts', own: ['core/'], builtins: [...ASSERT, 'node:crypto'] },
   { files: 'core/verify.ts', own: ['core/'], builtins: [...ASSERT, 'node:crypto'] },
+  { files: 'core/order-key.ts', own: ['core/'], builtins: ['node:crypto'] },
   { files: 'core/ids.ts', own: ['core/'], builtins: [...ASSERT, 'node:crypto'] },
   { files: 'core/', builtins: ASSERT },
   { files: 'schemas/', types: ['core/'], packages: ['typebox'], builtins: [] },

@@ -59,7 +59,7 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'reading above the cursor without skipping rows',
     file: 'delivery/runner.ts',
-    before: 'if (this.#rowsAbove?.has(event.offset)) return false;',
+    before: 'if (this.#takenAbove?.has(event.offset)) return false;',
     after: '',
   },
   {
@@ -243,8 +243,8 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'a window without a bound',
     file: 'delivery/runner.ts',
-    before: 'this.window.settledAbove <= parkAfterEvents + gathering &&',
-    after: '',
+    before: 'return this.window.settledAbove <= parkAfterEvents + gathering;',
+    after: 'return gathering > 0;',
   },
   {
     name: 'a secret in an error message',

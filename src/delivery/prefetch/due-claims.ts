@@ -8,6 +8,7 @@ import { waitRuleOf } from '../../store/port/time.ts';
 import type { Lease } from '../lease.ts';
 import type { StoreRetry } from '../store-retry.ts';
 import type { Scheduler } from '../scheduler.ts';
+import { keyOf } from '../outcome.ts';
 import type { Claimed, Runner } from '../runner.ts';
 import { type DeliverySettings, leaseMsOf, longestWaitMs } from '../settings.ts';
 import type { Settler } from '../settler.ts';
@@ -39,6 +40,8 @@ export interface DueClaimsDeps {
   readonly dueTimer: Pick<DueTimer, 'note'>;
   /** Of the slots granted to the runner so many are free again, as there are no more rows. */
   readonly unused: (runner: Runner, slots: number) => void;
+  /** The state of the runner has to be read again. */
+  readonly refresh: (runner: Runner) => void;
   /** There was nothing to claim. */
   readonly exhausted: (runner: Runner) => void;
 }
@@ -120,9 +123,26 @@ class GatheredClaims implements DueClaims {
       return deliveries.claimDue(requests);
     });
     runners.forEach((runner, index) => {
-      const slots = requests[index]?.take ?? 0;
-      this.#distribute(runner, slots, claimedMs, results[index]);
+      const { take = 0, keys = [] } = requests[index] ?? {};
+      this.#noteKeys(runner, keys, results[index]?.rows ?? []);
+      this.#distribute(runner, take, claimedMs, results[index]);
     });
+  }
+
+  /** Notes which keys a blocked row was claimed of. */
+  #noteKeys(runner: Runner, keys: readonly string[], rows: readonly Delivery[]): void {
+    if (keys.length === 0) return;
+    const claimed = new Set(rows.map(({ orderKey }) => orderKey));
+    for (const key of keys) {
+      if (claimed.has(key)) {
+        runner.order?.claimed(key);
+        runner.rows += 1;
+      } else {
+        // A try before may have claimed it, and its result be lost.
+        runner.order?.returned(key);
+      }
+    }
+    if (keys.some((key) => !claimed.has(key))) this.#deps.refresh(runner);
   }
 
   #distribute(runner: Runner, slots: number, claimedMs: number, due: DueRows | undefined): void {
@@ -140,7 +160,7 @@ class GatheredClaims implements DueClaims {
     const { clock, settings, lease, begin } = this.#deps;
     const isLate = clock.elapsedMs() - claimedMs > settings.leaseGraceMs;
     const mayBegin = lease.isHeld && !isLate && !this.#isClosed;
-    if (runner.state === 'gone' || !mayBegin) return this.#release(runner, 1);
+    if (runner.state === 'gone' || !mayBegin) return this.#release(runner, 1, row);
     if (runner.state === 'stale') {
       (runner.claimed ??= []).push(claimed);
       return;
@@ -148,19 +168,22 @@ class GatheredClaims implements DueClaims {
     if (row.kind === 'replay' && isInterrupted(runner, claimed)) return this.#release(runner, 1);
     if (!runner.enabled && row.kind !== 'redelivery') return this.#fail(runner, row);
     // Paused after the claim: the row waits for the end of its lease, and for the end of the pause.
-    if (!runner.sends && row.kind === 'first') return this.#release(runner, 1);
+    if (!runner.sends && row.kind === 'first') return this.#release(runner, 1, row);
     begin(runner, row, takeSlot(runner));
   }
 
   /** Fails the row without an attempt: the stream was disabled after the claim. */
-  #fail(runner: Runner, { event, kind, attempt }: Delivery): void {
+  #fail(runner: Runner, { event, kind, attempt, orderKey }: Delivery): void {
     const { settler } = this.#deps;
     this.#release(runner, 1);
     const ended = { agoMs: 0, durationMs: 0, status: undefined, error: disabledMessage };
-    settler.add(runner, { result: 'failed', event, kind, attempt, hasRow: true, ...ended });
+    const row = { event, kind, attempt, hasRow: true, ...keyOf({ orderKey }) };
+    settler.add(runner, { result: 'failed', ...row, ...ended });
   }
 
-  #release(runner: Runner, slots: number): void {
+  /** Frees slots without an attempt; that of a claimed row waits for the end of its lease. */
+  #release(runner: Runner, slots: number, row?: Delivery): void {
+    if (row?.orderKey !== undefined && row.kind === 'first') runner.order?.returned(row.orderKey);
     runner.dueInFlight -= slots;
     this.#deps.unused(runner, slots);
     for (let count = 0; count < slots; count += 1) this.#deps.scheduler.release(takeSlot(runner));
@@ -191,5 +214,12 @@ function requestOf(runner: Runner, settings: DueClaimsDeps['settings']): DueRequ
   const { tenant, id: stream, epoch } = runner;
   const leaseMs = leaseMsOf(settings, runner.stream.delivery);
   const rule = waitRuleOf(runner.stream, { longestWaitMs: longestWaitMs(settings) });
-  return { tenant, stream, epoch, take: slotsOf(runner), leaseMs, ...rule };
+  const take = slotsOf(runner);
+  return { tenant, stream, epoch, take, leaseMs, keys: keysOf(runner, take), ...rule };
+}
+
+/** Returns the keys whose next row is claimed: for half of the slots where others are due, too. */
+function keysOf({ order, dueWaits, sends }: Runner, take: number): readonly string[] | undefined {
+  if (!sends || order === undefined || order.readyRows === 0) return undefined;
+  return order.claim(dueWaits ? Math.floor(take / 2) : take);
 }

@@ -3,12 +3,14 @@ import { selectionNow, spanAt } from '../../core/subscription.ts';
 import type { LogEvent, Offset } from '../../core/types.ts';
 import type { LogPage } from '../../store/port/log.ts';
 import { type CatchUp, createCatchUp } from './catch-up.ts';
+import type { Json } from '../../core/filter-values.ts';
+import { orderKeyOf } from '../../core/order-key.ts';
 import type { EventFilters } from './event-filters.ts';
 import { createFilteredPages } from './filtered-pages.ts';
 import type { PaceLimits } from '../pace.ts';
 import { createPageReader, type PageReader, type PageReaderDeps } from './page-reader.ts';
 import type { Scheduler } from '../scheduler.ts';
-import type { Runner } from '../runner.ts';
+import type { HeldBackEvent, KeyOf, Runner } from '../runner.ts';
 import type { DeliverySettings } from '../settings.ts';
 import { roomFor } from '../shares.ts';
 import type { Tail } from '../../log/tail.ts';
@@ -16,6 +18,9 @@ import type { Tail } from '../../log/tail.ts';
 /** Full pages in the queues of the node; above that each runner reads small pages. */
 const fullPagesMax = 16;
 const smallPageBytes = 16_384;
+
+/** The events of such a page are parsed for their keys in one turn of the event loop. */
+const orderedPageBytes = 262_144;
 
 /** Fills the queues of the runners, from memory or from the store. */
 export interface Prefetch {
@@ -31,10 +36,14 @@ export interface Prefetch {
   skipped(tail: Tail<Runner>, head: Offset): void;
   /** Reads on for a runner whose queue is short, or makes it follow the head of the log. */
   fill(runner: Runner): void;
-  /** Notes that an event was taken from the runner's queue. */
+  /** Notes that an event was taken from the runner's queue, or from those that it has held back. */
   taken(runner: Runner, bodyBytes: number): void;
   /** Empties the queue of a runner: its events are read again, or the stream does not send. */
   empty(runner: Runner): void;
+  /** Empties the queue of a runner for good, and drops the events that it has held back. */
+  forget(runner: Runner): void;
+  /** Notes that events that were held back are dropped. */
+  dropped(runner: Runner, events: readonly HeldBackEvent[]): void;
   /** Returns the runners that have read pages of the store since the last call. */
   takeReaders(): Set<Runner>;
   close(): void;
@@ -46,6 +55,8 @@ export interface PrefetchDeps extends Pick<PageReaderDeps, 'log' | 'clock' | 'st
   readonly filters: Pick<EventFilters, 'test' | 'select'>;
   /** Whether several tenants have streams on this node. */
   readonly isShared: () => boolean;
+  /** An event waits behind its key from now on. */
+  readonly heldBack: (runner: Runner, held: HeldBackEvent) => void;
 }
 
 /** See {@link Prefetch}. */
@@ -66,6 +77,7 @@ class LogPrefetch implements Prefetch {
   #readers = new Set<Runner>();
   /** Characters of queued bodies, by tenant. */
   readonly #queued = new Counts<number>();
+  readonly #keyOf = keyReader();
 
   constructor(deps: PrefetchDeps) {
     this.#deps = deps;
@@ -143,14 +155,24 @@ class LogPrefetch implements Prefetch {
 
   taken(runner: Runner, bodyBytes: number): void {
     this.#queued.add(runner.tenant, -bodyBytes);
+    this.#holdBack(runner);
     if (!runner.following) this.fill(runner);
   }
 
   empty(runner: Runner): void {
     runner.scannedTo = runner.position;
-    for (let event = runner.queue.shift(); event; event = runner.queue.shift()) {
-      this.#queued.add(runner.tenant, -event.body.length);
+    for (let next = runner.dequeue(); next; next = runner.dequeue()) {
+      this.#queued.add(runner.tenant, -next.event.body.length);
     }
+  }
+
+  forget(runner: Runner): void {
+    this.empty(runner);
+    this.dropped(runner, runner.order?.drop(Infinity) ?? []);
+  }
+
+  dropped(runner: Runner, events: readonly HeldBackEvent[]): void {
+    for (const { event } of events) this.#queued.add(runner.tenant, -event.body.length);
   }
 
   takeReaders(): Set<Runner> {
@@ -177,8 +199,10 @@ class LogPrefetch implements Prefetch {
    */
   #pageBytes(runner: Runner): number {
     const { settings } = this.#deps;
-    if (!runner.sends || !runner.pace.isQuick(settings))
+    if (!runner.sends || !runner.pace.isQuick(settings)) {
       return Math.min(smallPageBytes, settings.pageBytes);
+    }
+    if (runner.order !== undefined) return Math.min(orderedPageBytes, settings.pageBytes);
     return Math.max(smallPageBytes, Math.min(settings.pageBytes, this.#room(runner) / 4));
   }
 
@@ -221,9 +245,20 @@ class LogPrefetch implements Prefetch {
   }
 
   #enqueue(runner: Runner, event: LogEvent): void {
-    if (!runner.enqueue(event)) return;
+    if (!runner.enqueue(event, this.#keyOf)) return;
     this.#queued.add(runner.tenant, event.body.length);
+    this.#holdBack(runner);
     this.#deps.scheduler.enqueue(runner);
+  }
+
+  /** Holds back events that wait behind their keys; they count as queued until they leave memory. */
+  #holdBack(runner: Runner): void {
+    const { clock, heldBack } = this.#deps;
+    for (;;) {
+      const held = runner.holdBack(clock.elapsedMs());
+      if (held === undefined) return;
+      heldBack(runner, held);
+    }
   }
 
   #take(runner: Runner, page: LogPage): void {
@@ -248,4 +283,13 @@ function follow(runner: Runner): void {
   runner.following = true;
   runner.filter = runner.filterOf(filter);
   runner.tail.join(runner, types);
+}
+
+/** Returns the keys of events; an event is parsed once for streams that get it one after the other. */
+function keyReader(): KeyOf {
+  let last: { readonly event: LogEvent; readonly envelope: Json } | undefined;
+  return (event, tokens) => {
+    if (last?.event !== event) last = { event, envelope: JSON.parse(event.body) as Json };
+    return orderKeyOf(last.envelope, tokens);
+  };
 }

@@ -144,18 +144,21 @@ function* stats(
 }
 
 /**
- * The numbers of migrations of both engines: `delivery_options`, `filters`, `certificates` and `pauses`.
+ * The numbers of migrations of both engines: `delivery_options`, `filters`, `certificates`, `pauses`
+ * and `order`.
  */
 const deliveryVersion = 19;
 const filterVersion = 22;
 const certificateVersion = 23;
 const pauseVersion = 24;
+const orderVersion = 26;
 
 /**
  * Returns the migration without which programs would not deliver as the stream says, or not know when
  * its certificate expires; 0 for none.
  */
 function versionFor({ delivery, destination, paused }: VersionedStream): number {
+  if (delivery?.orderBy !== undefined) return orderVersion;
   if (paused !== undefined) return pauseVersion;
   if (destination.clientCertificate !== undefined) return certificateVersion;
   const { method } = destination.authorization;

@@ -224,6 +224,7 @@ export const migratedTables: readonly Table[] = [
       integer('last_delivered_at'),
       integer('last_failed_at'),
       text('last_error_code'),
+      text('settled_above'),
     ],
   },
   {
@@ -286,6 +287,7 @@ export const migratedTables: readonly Table[] = [
       integer('due_at'),
       integer('failed_at'),
       integer('cycle_at'),
+      text('order_key'),
       integer(
         'event_day',
         `(select e.published_at / ${dayMs} from events e

@@ -55,8 +55,9 @@ export interface DeliveryStore {
     event: Omit<NewEvent, 'chosen'>,
   ): Promise<'accepted' | 'disabled' | 'unknown'>;
   /**
-   * Claims due rows: at most `take` per stream, the oldest first, those of a replay last. They
-   * become `parked` for the lease of the request. A stream whose epoch is not the requested one returns no rows.
+   * Claims due rows: at most `take` per stream, first the oldest blocked one of each requested key,
+   * then the oldest first, those of a replay last. They become `parked` for the lease of the request.
+   * A stream whose epoch is not the requested one returns no rows.
    */
   claimDue(requests: readonly DueRequest[]): Promise<DueRows[]>;
   /**
@@ -127,6 +128,8 @@ export interface DueRequest extends DueRules {
   readonly stream: string;
   readonly epoch: number;
   readonly take: number;
+  /** Keys whose next event may be sent, at most `take`. */
+  readonly keys?: readonly string[] | undefined;
 }
 
 export interface DueRules extends WaitRule {

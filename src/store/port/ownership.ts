@@ -147,6 +147,19 @@ export interface OwnedStream {
   readonly nextDueInMs: number | undefined;
   /** Id of the replay that is running or paused. */
   readonly replay: string | undefined;
-  /** Offsets above the cursor that have a row already. */
-  readonly rowsAbove: readonly Offset[];
+  /** Offsets above the cursor that have a row already, or are settled. */
+  readonly takenAbove: readonly Offset[];
+  /** The keys that have rows; failures only where they block their key. */
+  readonly keys: readonly KeyRows[];
+}
+
+/** The rows of first deliveries with one key, see `order-key.ts`. */
+export interface KeyRows {
+  readonly key: string;
+  /** Events that wait for the ones before. */
+  readonly blocked: number;
+  /** Whether one waits for a retry, or is in progress. */
+  readonly held: boolean;
+  /** Open failures. */
+  readonly failed: number;
 }

@@ -15,11 +15,16 @@ export interface Settlement {
   readonly version: number;
   /** Every matching event up to here is settled, or has a row after this batch. */
   readonly cursor: Offset;
+  /**
+   * The settled events above the cursor, for a stream that sends in order: a new owner does not send
+   * them again.
+   */
+  readonly settledAbove?: readonly Offset[] | undefined;
   /** In the order in which the attempts ended. */
   readonly outcomes: readonly Outcome[];
 }
 
-/** The end of one attempt, or that it takes long and is parked. */
+/** The end of one attempt, that it takes long and is parked, or that an event waits behind its key. */
 export type Outcome = {
   readonly event: DeliveredEvent;
   readonly kind: DeliveryKind;
@@ -27,7 +32,10 @@ export type Outcome = {
   readonly attempt: number;
   /** Whether `deliveries` has a row for it, from before or from this batch. */
   readonly hasRow: boolean;
+  /** See `order-key.ts`; of ordered first deliveries and their redeliveries. */
+  readonly orderKey?: string | undefined;
 } & (
+  | { readonly result: 'blocked' }
   | {
       readonly result: 'parked';
       /** The row is due after this time unless it is settled before. */
@@ -42,6 +50,9 @@ export type Outcome = {
     })
 );
 
+/** The end of one attempt. */
+export type EndedOutcome = Exclude<Outcome, { readonly result: 'parked' | 'blocked' }>;
+
 /** What the store recorded for one stream. */
 export interface SettledStream {
   /** `lost`: another owner has the stream, or it was deleted; nothing was recorded for it. */
@@ -52,6 +63,11 @@ export interface SettledStream {
   readonly cursor: Offset;
   /** Open failure records now; 0 when lost. */
   readonly openFailures: number;
+  /**
+   * The store knows more of the keys than its outcomes say: a retry became a failure, or the result
+   * is of a batch that was recorded before.
+   */
+  readonly keysChanged?: boolean | undefined;
   /** Set when this batch disabled the stream. */
   readonly disabled: (Health & { readonly reason: 'consecutive' | 'total' }) | undefined;
 }

@@ -18,11 +18,14 @@ export async function claimDue(tx: Queries, requests: readonly DueRequest[]): Pr
   const eligible = requests.filter((request) =>
     isAnswered(runs.get(streamKeyOf(request)), request),
   );
-  const rows = await dueRows(tx, eligible, now);
+  const [rows, ofKeys] = await Promise.all([dueRows(tx, eligible, now), nextOfKeys(tx, eligible)]);
   const rowsByStream = Map.groupBy(rows, streamKeyOf);
+  const nextByStream = Map.groupBy(ofKeys, streamKeyOf);
   const claims = requests.map((request) => {
     const own = rowsByStream.get(streamKeyOf(request)) ?? [];
-    return { request, ...chooseDue(own, request.take, now, request) };
+    const next = nextByStream.get(streamKeyOf(request)) ?? [];
+    const { taken, nextDueInMs } = chooseDue(own, request.take - next.length, now, request);
+    return { request, taken: [...next, ...taken], nextDueInMs };
   });
   await park(
     tx,
@@ -66,6 +69,7 @@ interface DueRow extends EventColumns, BodyLocation {
   readonly kind: DeliveryKind;
   readonly attempt: number;
   readonly due_at: Millis;
+  readonly order_key: string | null;
 }
 
 /**
@@ -83,7 +87,7 @@ async function dueRows(
   if (requests.length === 0) return [];
   return tx.all`
     select d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.kind, d.attempt, d.due_at,
-      d.event_day, d.body, d.trace
+      d.order_key, d.event_day, d.body, d.trace
     from unnest(${numbers(requests.map(({ tenant }) => tenant))}::int[],
       ${requests.map(({ stream }) => stream)}::text[], ${numbers(requests.map(({ take }) => take))}::int[],
       ${numbers(requests.map(({ longestWaitMs }) => now + longestWaitMs))}::bigint[])
@@ -110,6 +114,28 @@ async function dueRows(
     order by d.due_at, d.event_id`;
 }
 
+/** Reads the oldest blocked row of each key that is requested. */
+async function nextOfKeys(tx: Queries, requests: readonly DueRequest[]): Promise<DueRow[]> {
+  const keys = requests.flatMap(({ tenant, stream, keys: wanted = [] }) =>
+    wanted.map((key) => ({ tenant, stream, key })),
+  );
+  if (keys.length === 0) return [];
+  return tx.all`
+    select d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.kind, d.attempt, d.due_at,
+      d.order_key, d.event_day, d.body, d.trace
+    from unnest(${numbers(keys.map(({ tenant }) => tenant))}::int[],
+      ${keys.map(({ stream }) => stream)}::text[], ${keys.map(({ key }) => key)}::text[])
+      as requested(tenant, stream, key)
+    join streams s on s.tenant = requested.tenant and s.id = requested.stream
+      and s.status = 'enabled' and s.paused_at is null
+    cross join lateral (
+      select * from deliveries
+      where tenant = requested.tenant and stream = requested.stream
+        and order_key = requested.key and state = 'blocked'
+      order by "offset" limit 1
+    ) as d`;
+}
+
 async function park(
   tx: Queries,
   rows: readonly (DueRow & { readonly until: Millis })[],
@@ -124,6 +150,7 @@ async function park(
 }
 
 function deliveryOf(row: DueRow): Delivery {
-  const { kind, attempt } = row;
-  return { event: deliveredEventOf(row), kind, state: 'parked', attempt };
+  const { kind, attempt, order_key: orderKey } = row;
+  const delivery = { event: deliveredEventOf(row), kind, state: 'parked', attempt } as const;
+  return orderKey === null ? delivery : { ...delivery, orderKey };
 }

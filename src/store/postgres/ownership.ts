@@ -10,6 +10,7 @@ import type {
 } from '../port/ownership.ts';
 import { isSkewed, skewMaxMs, type WaitRule, waitRuleOf } from '../port/time.ts';
 import { nextDueInMs } from '../rules/due.ts';
+import { type KeyRow, keyRowsOf } from '../rules/order.ts';
 import type { Seal } from '../seal.ts';
 import { failWaiting } from '../directory/disabling.ts';
 import { currentKeyCheck, type KeyCheckRow } from '../key-check.ts';
@@ -325,6 +326,9 @@ interface OwnedRow extends StreamRow {
   readonly last_due_at: Millis | null;
   readonly now: Millis;
   readonly above: string[] | null;
+  /** JSON of offsets. */
+  readonly settled_above: string | null;
+  readonly keys: readonly KeyRow[] | null;
   readonly replay: string | null;
 }
 
@@ -338,7 +342,8 @@ async function ownedStreams(
   const rows = await tx.all<OwnedRow>`
     select s.tenant, s.id, s.name, s.status, s.subscriptions, s.destination, s.delivery,
       s.signing_secrets, s.paused_at, s.pause_reason, s.version, s.created_at, s.updated_at, t.name as tenant_name, r.epoch, r.run, r.cursor,
-      r.total_failures, d.waiting, d.replays, d.next_due_at, d.last_due_at, leat_now() as now, d.above, (
+      r.total_failures, d.waiting, d.replays, d.next_due_at, d.last_due_at, leat_now() as now, d.above,
+      r.settled_above, k.keys, (
         select id from replays p
         where p.tenant = r.tenant and p.stream = r.stream and p.status = 'running') as replay
     from unnest(${numbers(refs.map(({ tenant }) => tenant))}::int[],
@@ -358,6 +363,17 @@ async function ownedStreams(
         array_agg("offset" order by "offset") filter (where "offset" > r.cursor) as above
       from deliveries where tenant = r.tenant and stream = r.stream
     ) as d
+    cross join lateral (
+      select json_agg(ordered) as keys
+      from (
+        select order_key as key, count(*) filter (where state = 'blocked') as blocked,
+          count(*) filter (where kind = 'first' and due_at is not null) as held,
+          count(*) filter (where failed_at is not null) as failed
+        from deliveries
+        where tenant = r.tenant and stream = r.stream and order_key is not null
+        group by order_key
+      ) as ordered
+    ) as k
     where r.owner = ${node.id}
     order by requested.n`;
   return rows.flatMap((row) => {
@@ -378,9 +394,17 @@ async function ownedStreams(
         waitRuleOf(stream, rule),
       ),
       replay: row.replay ?? undefined,
-      rowsAbove: (row.above ?? []).map(Number),
+      takenAbove: takenAbove(row),
+      keys: keyRowsOf(stream, row.keys ?? []),
     };
   });
+}
+
+function takenAbove({ above, settled_above: settled, cursor }: OwnedRow): Offset[] {
+  const withRow = (above ?? []).map(Number);
+  if (settled === null) return withRow;
+  const offsets = (JSON.parse(settled) as Offset[]).filter((offset) => offset > cursor);
+  return [...new Set([...withRow, ...offsets])].toSorted((one, other) => one - other);
 }
 
 async function hasSeen(db: Queries, { tenant, stream }: StreamRef): Promise<boolean> {

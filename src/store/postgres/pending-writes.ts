@@ -63,7 +63,7 @@ function rowIn({ after }: Row): DeliveryRow | undefined {
   return after === 'removed' ? undefined : after;
 }
 
-function newRow({ tenant, stream }: Run, { event }: Outcome): Omit<Row, 'after'> {
+function newRow({ tenant, stream }: Run, { event, orderKey }: Outcome): Omit<Row, 'after'> {
   const { id: eventId, offset, type, time, body, publishedAt, trace } = event;
   const attemptDays = firstDays(publishedAt);
   return {
@@ -76,6 +76,7 @@ function newRow({ tenant, stream }: Run, { event }: Outcome): Omit<Row, 'after'>
     body,
     publishedAt,
     trace,
+    orderKey,
     attemptDays,
   };
 }

@@ -13,10 +13,11 @@ export interface Row extends StreamRef {
   readonly offset: Offset | undefined;
   readonly type: string;
   readonly time: Millis;
-  /** Only of a new row, as are the next two. */
+  /** Only of a new row, as are the next three. */
   readonly body: string | undefined;
   readonly publishedAt: Millis | undefined;
   readonly trace: string | undefined;
+  readonly orderKey: string | undefined;
   /** The days with entries of its history. */
   readonly attemptDays: Days;
   readonly after: DeliveryRow | 'removed';
@@ -53,6 +54,7 @@ function rowOf(columns: RowColumns): Row {
     body: undefined,
     publishedAt: undefined,
     trace: undefined,
+    orderKey: undefined,
     attemptDays: { first: columns.attempts_from, last: columns.attempts_to },
     after,
   };
@@ -123,9 +125,9 @@ export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void
   const after = rows.map((row) => (row.after === 'removed' ? undefined : row.after));
   await tx.run`
     insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
-      due_at, failed_at, cycle_at, event_day, attempts_from, attempts_to, body, trace)
+      due_at, failed_at, cycle_at, order_key, event_day, attempts_from, attempts_to, body, trace)
     select u.tenant, u.stream, u.event_id, u."offset", u.type, u.time, u.kind, u.state, u.attempt,
-      u.due_at, u.failed_at, u.cycle_at, u.published_at / ${dayMs}, u.attempts_from, u.attempts_to,
+      u.due_at, u.failed_at, u.cycle_at, u.order_key, u.published_at / ${dayMs}, u.attempts_from, u.attempts_to,
       case when u.unlogged then u.body end, case when u.unlogged then u.trace end
     from (select entry.*, coalesce(entry."offset" <= t.pruned_to, true) as unlogged from unnest(${numbers(rows.map(({ tenant }) => tenant))}::int[],
       ${rows.map(({ stream }) => stream)}::text[], ${rows.map(({ eventId }) => eventId)}::text[],
@@ -136,12 +138,13 @@ export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void
       ${numbers(after.map((row) => row?.dueAt))}::bigint[],
       ${numbers(after.map((row) => row?.failedAt))}::bigint[],
       ${numbers(after.map((row) => row?.cycleAt))}::bigint[],
+      ${rows.map(({ orderKey }) => orderKey)}::text[],
       ${numbers(rows.map(({ publishedAt }) => publishedAt))}::bigint[],
       ${numbers(rows.map(({ attemptDays }) => attemptDays.first))}::int[],
       ${numbers(rows.map(({ attemptDays }) => attemptDays.last))}::int[],
       ${rows.map(({ body }) => body)}::text[], ${rows.map(({ trace }) => trace)}::text[])
       as entry(tenant, stream, event_id, "offset", type, time, kind, state, attempt, due_at,
-        failed_at, cycle_at, published_at, attempts_from, attempts_to, body, trace)
+        failed_at, cycle_at, order_key, published_at, attempts_from, attempts_to, body, trace)
       join tenants t on t.id = entry.tenant) as u
     on conflict (tenant, stream, event_id) do update set state = excluded.state,
       attempt = excluded.attempt, due_at = excluded.due_at, failed_at = excluded.failed_at,

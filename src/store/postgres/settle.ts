@@ -6,7 +6,14 @@ import type { Hint } from '../port/hints.ts';
 import type { SettledStream, Settlement } from '../port/settlement.ts';
 import { record } from '../directory/audit-log.ts';
 import { disabledEntry, disabledReasons } from '../rules/audit-log.ts';
-import { type BatchState, lost, recorded, runAfter, emitDisabled } from '../rules/settlement.ts';
+import {
+  type BatchState,
+  lost,
+  recorded,
+  recordedBefore,
+  runAfter,
+  emitDisabled,
+} from '../rules/settlement.ts';
 import { addAttempts } from './attempts.ts';
 import { run as runCommand } from './commands.ts';
 import { type PendingWrites, recordOutcomes } from './pending-writes.ts';
@@ -38,7 +45,12 @@ export function createSettle(deps: {
         storeNow(tx),
       ]);
       const owned = settlements.map((settlement) => ownedRun(runs, node, settlement));
-      if (!begun) return repeated(owned, await isPresent(tx, node));
+      if (!begun) {
+        const isOwner = await isPresent(tx, node);
+        return settlements.map((each, index) =>
+          recordedBefore(isOwner ? owned[index] : undefined, each),
+        );
+      }
       return settle(tx, settlements, { owned, rows, limits, now });
     });
     emitDisabled(settlements, settled, hint);
@@ -76,9 +88,12 @@ async function settle(
     const after = runAfter(writes, settlement, cursorMax(run, settlement.version), batch.now);
     if (after !== run) changed.push(after);
     all.push(writes);
-    settled.push(recorded(after, writes.disabledBy));
+    settled.push(recorded(after, writes));
   }
-  await write(tx, all, changed, batch.now);
+  const ordered = settlements.filter((settlement, index) => {
+    return settlement.settledAbove !== undefined && settlement.run === batch.owned[index]?.run;
+  });
+  await Promise.all([write(tx, all, changed, batch.now), writeSettledAbove(tx, ordered)]);
   return settled;
 }
 
@@ -99,9 +114,15 @@ function ownedRun(
   return run?.owner === node.id && run.epoch === settlement.epoch ? run : undefined;
 }
 
-/** The node did not receive the result of the batch: returns the present state of its streams. */
-function repeated(owned: readonly (Run | undefined)[], isNodePresent: boolean): SettledStream[] {
-  return owned.map((run) => (run && isNodePresent ? recorded(run, undefined) : lost));
+async function writeSettledAbove(tx: Queries, settlements: readonly Settlement[]): Promise<void> {
+  if (settlements.length === 0) return;
+  await tx.run`
+    update runs r set settled_above = u.settled_above
+    from unnest(${numbers(settlements.map(({ tenant }) => tenant))}::int[],
+      ${settlements.map(({ stream }) => stream)}::text[],
+      ${settlements.map(({ settledAbove }) => JSON.stringify(settledAbove))}::text[])
+      as u(tenant, stream, settled_above)
+    where r.tenant = u.tenant and r.stream = u.stream`;
 }
 
 /** Sends all statements together. */

@@ -10,7 +10,7 @@ import type {
   Offset,
 } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
-import type { Outcome, SettledStream, Settlement } from '../port/settlement.ts';
+import type { EndedOutcome, Outcome, SettledStream, Settlement } from '../port/settlement.ts';
 import type { Run } from '../rows/runs.ts';
 
 /** A row of `deliveries`, as far as outcomes depend on it or change it. */
@@ -39,6 +39,8 @@ export interface Transition {
   readonly wasOpen: boolean;
   /** Its end counts in the progress of the stream's replay. */
   readonly isReplayed: boolean;
+  /** It is ordered, and ended although the outcome is a retry. */
+  readonly isCutShort?: boolean;
 }
 
 /**
@@ -66,6 +68,10 @@ export function applyOutcome(
       isReplayed,
     };
   }
+  if (outcome.result === 'blocked') {
+    const added = row === undefined ? blockedRow : 'unchanged';
+    return { history: undefined, row: added, ended: undefined, wasOpen, isReplayed };
+  }
   const history = outcome.result === 'parked' ? undefined : entryOf(outcome, now);
   // The lease of a row may end before its attempt does. The event is sent twice then; when the
   // other attempt has ended the delivery, this one is history only.
@@ -85,20 +91,29 @@ export function applyOutcome(
   const { cycleMaxMs = Infinity } = outcome;
   const cycleEnd = cycleAt + pausedMs + cycleMaxMs;
   // A disabled stream is sent redeliveries only: other retries end as failures, or pause.
-  if (
-    outcome.result === 'failed' ||
-    now >= cycleEnd ||
-    (isDisabled && endsWithStream(outcome.kind))
-  ) {
-    return { history, row: becomes('failed', attempt), ended: 'failed', wasOpen, isReplayed };
+  const isEnding = now >= cycleEnd || (isDisabled && endsWithStream(outcome.kind));
+  if (outcome.result === 'failed' || isEnding) {
+    const isCutShort = outcome.result === 'retry' && outcome.orderKey !== undefined;
+    const failed = becomes('failed', attempt);
+    return { history, row: failed, ended: 'failed', wasOpen, isReplayed, isCutShort };
   }
   const dueAt = Math.min(now + outcome.delayMs, cycleEnd);
   const retrying = becomes('retrying', attempt + 1, Math.ceil(dueAt));
   return { history, row: retrying, ended: undefined, wasOpen, isReplayed };
 }
 
+/** The row of an event that waits behind its key. */
+const blockedRow: DeliveryRow = {
+  kind: 'first',
+  state: 'blocked',
+  attempt: 1,
+  dueAt: undefined,
+  failedAt: undefined,
+  cycleAt: undefined,
+};
+
 /** Returns the entry of an attempt that has ended; its start is by the clock of the store. */
-function entryOf(outcome: Exclude<Outcome, { readonly result: 'parked' }>, now: Millis): Attempt {
+function entryOf(outcome: EndedOutcome, now: Millis): Attempt {
   const { agoMs, durationMs, status } = outcome;
   const at = Math.floor(now - agoMs);
   return outcome.result === 'delivered'
@@ -125,6 +140,8 @@ export interface BatchState<R extends Run = Run> {
   readonly replayed: { sent: number; failed: number };
   /** The limit at which these outcomes disabled the stream. */
   disabledBy: 'consecutive' | 'total' | undefined;
+  /** See {@link SettledStream.keysChanged}. */
+  keysChanged: boolean;
 }
 
 export function newBatchState<R extends Run>(run: R): BatchState<R> {
@@ -137,6 +154,7 @@ export function newBatchState<R extends Run>(run: R): BatchState<R> {
     failed: 0,
     replayed,
     disabledBy: undefined,
+    keysChanged: false,
   };
 }
 
@@ -154,9 +172,10 @@ export function noteFailed(state: BatchState, { history }: Transition, now: Mill
 /** Counts the end of a delivery, if it is one; returns true when that disables the stream. */
 export function countEnd(
   state: BatchState,
-  { ended, wasOpen, isReplayed }: Transition,
+  { ended, wasOpen, isReplayed, isCutShort }: Transition,
   limits: HealthLimits,
 ): boolean {
+  if (isCutShort === true) state.keysChanged = true;
   if (ended === undefined) return false;
   state[ended] += 1;
   if (isReplayed) state.replayed[ended === 'delivered' ? 'sent' : 'failed'] += 1;
@@ -198,12 +217,22 @@ export const lost: SettledStream = {
 /** Returns the result for a stream that was recorded; `run` is the one after the batch. */
 export function recorded(
   { version, cursor, health }: Run,
-  disabledBy: BatchState['disabledBy'],
+  { disabledBy, keysChanged }: Pick<BatchState, 'disabledBy' | 'keysChanged'>,
 ): SettledStream {
-  const after = { result: 'recorded', cursor, openFailures: health.total } as const;
+  const changed = keysChanged ? { keysChanged } : {};
+  const after = { result: 'recorded', cursor, openFailures: health.total, ...changed } as const;
   if (disabledBy === undefined) return { ...after, version, disabled: undefined };
   const disabled = { ...health, reason: disabledBy };
   return { ...after, version: version + 1, disabled };
+}
+
+/**
+ * Returns the result for a batch that was recorded before: its node did not receive it, and gets the
+ * present state of the stream.
+ */
+export function recordedBefore(run: Run | undefined, { settledAbove }: Settlement): SettledStream {
+  if (run === undefined) return lost;
+  return recorded(run, { disabledBy: undefined, keysChanged: settledAbove !== undefined });
 }
 
 /** Emits a hint for each stream that a batch disabled. */

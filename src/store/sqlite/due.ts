@@ -19,13 +19,16 @@ export function claimDue(db: Database, request: DueRequest, now: Millis): DueRow
     return { tenant, stream, rows: [], nextDueInMs: undefined };
   }
   // One row more than requested shows when the next is due.
-  const bounds = { take: request.take + 1, latest: now + request.longestWaitMs };
+  const next = (request.keys ?? []).flatMap((key) => nextOfKey(db, run, key) ?? []);
+  const take = request.take - next.length;
+  const bounds = { take: take + 1, latest: now + request.longestWaitMs };
   const rows = [
     ...dueRows(db, run, bounds),
     ...replayRows(db, run, bounds),
     ...lateRows(db, run, bounds),
   ];
-  const { taken, nextDueInMs } = chooseDue(rows, request.take, now, request);
+  const { taken: due, nextDueInMs } = chooseDue(rows, take, now, request);
+  const taken = [...next, ...due];
   for (const row of taken) park(db, run, row.event_id, now + request.leaseMs);
   return { tenant, stream, rows: taken.map(deliveryOf), nextDueInMs };
 }
@@ -34,6 +37,7 @@ interface DueRow extends EventColumns {
   readonly kind: DeliveryKind;
   readonly attempt: number;
   readonly due_at: Millis;
+  readonly order_key: string | null;
 }
 
 interface Bounds {
@@ -49,7 +53,7 @@ interface Bounds {
 function dueRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] {
   const { all, tests } = claimable(run);
   return db.all<DueRow>`
-    select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at,
+    select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at, d.order_key,
       coalesce(d.body, k.body, e.body) as body, coalesce(d.trace, k.trace, e.trace) as trace
     from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
       left join kept_events k on k.tenant = d.tenant and k.offset = d.offset
@@ -63,7 +67,7 @@ function dueRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] {
 function replayRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] {
   if (!claimable(run).all) return [];
   return db.all<DueRow>`
-    select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at,
+    select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at, d.order_key,
       coalesce(d.body, k.body, e.body) as body, coalesce(d.trace, k.trace, e.trace) as trace
     from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
       left join kept_events k on k.tenant = d.tenant and k.offset = d.offset
@@ -76,13 +80,26 @@ function replayRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] 
 function lateRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] {
   const { all, tests } = claimable(run);
   return db.all<DueRow>`
-    select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at,
+    select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at, d.order_key,
       coalesce(d.body, k.body, e.body) as body, coalesce(d.trace, k.trace, e.trace) as trace
     from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
       left join kept_events k on k.tenant = d.tenant and k.offset = d.offset
     where d.tenant = ${run.tenant} and d.stream = ${run.stream} and d.due_at > ${latest}
       and (${all} or d.kind = 'redelivery' or ${tests} and d.kind = 'test')
     order by d.due_at, d.event_id limit ${take}`;
+}
+
+/** Reads the oldest blocked row of a key. */
+function nextOfKey(db: Database, run: Run, key: string): DueRow | undefined {
+  if (run.status === 'disabled' || run.pausedAt !== null) return undefined;
+  return db.get<DueRow>`
+    select d.event_id, d.offset, d.type, d.time, d.kind, d.attempt, d.due_at, d.order_key,
+      coalesce(d.body, k.body, e.body) as body, coalesce(d.trace, k.trace, e.trace) as trace
+    from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
+      left join kept_events k on k.tenant = d.tenant and k.offset = d.offset
+    where d.tenant = ${run.tenant} and d.stream = ${run.stream} and d.order_key = ${key}
+      and d.state = 'blocked'
+    order by d.offset limit 1`;
 }
 
 function park(db: Database, run: Run, eventId: string, leaseUntil: Millis): void {
@@ -92,6 +109,7 @@ function park(db: Database, run: Run, eventId: string, leaseUntil: Millis): void
 }
 
 function deliveryOf(row: DueRow): Delivery {
-  const { kind, attempt } = row;
-  return { event: deliveredEventOf(row), kind, state: 'parked', attempt };
+  const { kind, attempt, order_key: orderKey } = row;
+  const delivery = { event: deliveredEventOf(row), kind, state: 'parked', attempt } as const;
+  return orderKey === null ? delivery : { ...delivery, orderKey };
 }

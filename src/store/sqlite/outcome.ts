@@ -67,14 +67,14 @@ function removeRow(db: Database, { tenant, stream }: Run, { event }: Outcome): v
 function writeRow(
   db: Database,
   { tenant, stream }: Run,
-  { event }: Outcome,
+  { event, orderKey }: Outcome,
   { kind, state, attempt, dueAt, failedAt, cycleAt }: DeliveryRow,
 ): void {
   db.run`
     insert into deliveries (tenant, stream, event_id, offset, type, time, kind, state, attempt,
-      due_at, failed_at, cycle_at, body, trace)
+      due_at, failed_at, cycle_at, order_key, body, trace)
     select ${tenant}, ${stream}, ${event.id}, ${event.offset}, ${event.type},
-      ${event.time}, ${kind}, ${state}, ${attempt}, ${dueAt}, ${failedAt}, ${cycleAt},
+      ${event.time}, ${kind}, ${state}, ${attempt}, ${dueAt}, ${failedAt}, ${cycleAt}, ${orderKey},
       iif(logged, null, ${event.body}), iif(logged, null, ${event.trace})
     from (select exists (
       select 1 from events where tenant = ${tenant} and offset = ${event.offset}) as logged)

@@ -1,6 +1,7 @@
 import type { Clock, Millis } from '../../core/clock.ts';
 import type { Offset, Stream, Node, StreamRef } from '../../core/types.ts';
 import { nextDueInMs } from '../rules/due.ts';
+import { type KeyRow, keyRowsOf } from '../rules/order.ts';
 import { type StoreTime, type WaitRule, waitRuleOf } from '../port/time.ts';
 import type { Seal } from '../seal.ts';
 import { failWaiting } from '../directory/disabling.ts';
@@ -268,7 +269,17 @@ function ownedStream({ db, time }: Deps, run: Run, stream: Stream, rule: WaitRul
     where tenant = ${tenant} and stream = ${run.stream} and due_at is not null`;
   const above = db.all<{ offset: Offset }>`
     select offset from deliveries
-    where tenant = ${tenant} and stream = ${run.stream} and offset > ${cursor} order by offset`;
+    where tenant = ${tenant} and stream = ${run.stream} and offset > ${cursor}
+    union select value from runs join json_each(runs.settled_above)
+    where runs.key = ${run.key} and value > ${cursor}
+    order by offset`;
+  const keys = db.all<KeyRow>`
+    select order_key as key, count(*) filter (where state = 'blocked') as blocked,
+      count(*) filter (where kind = 'first' and due_at is not null) as held,
+      count(*) filter (where failed_at is not null) as failed
+    from deliveries
+    where tenant = ${tenant} and stream = ${run.stream} and order_key is not null
+    group by order_key`;
   const replay = db.get<{ id: string }>`
     select id from replays
     where tenant = ${tenant} and stream = ${run.stream} and status = 'running'`;
@@ -287,7 +298,8 @@ function ownedStream({ db, time }: Deps, run: Run, stream: Stream, rule: WaitRul
       waitRuleOf(stream, rule),
     ),
     replay: replay?.id,
-    rowsAbove: above.map((row) => row.offset),
+    takenAbove: above.map((row) => row.offset),
+    keys: keyRowsOf(stream, keys),
   };
 }
 

@@ -6,7 +6,14 @@ import type { SettledStream, Settlement } from '../port/settlement.ts';
 import type { StoreTime } from '../port/time.ts';
 import { record } from '../directory/audit-log.ts';
 import { disabledEntry, disabledReasons } from '../rules/audit-log.ts';
-import { lost, newBatchState, recorded, runAfter, emitDisabled } from '../rules/settlement.ts';
+import {
+  lost,
+  newBatchState,
+  recorded,
+  recordedBefore,
+  runAfter,
+  emitDisabled,
+} from '../rules/settlement.ts';
 import type { Run } from '../rows/runs.ts';
 import { run as runCommand } from './commands.ts';
 import type { Database } from './database.ts';
@@ -31,7 +38,7 @@ export function createSettle(deps: {
       const owned = (settlement: Settlement): Run | undefined => ownedRun(db, node, settlement);
       const begun = beginBatch(db, node, batch);
       if (begun === 'lost') return settlements.map(() => lost);
-      if (begun === 'repeated') return settlements.map((each) => repeated(owned(each)));
+      if (begun === 'repeated') return settlements.map((each) => recordedBefore(owned(each), each));
       const now = time.now();
       return settlements.map((each) => settleOne(db, owned(each), each, { limits, now }));
     });
@@ -51,11 +58,6 @@ function beginBatch(db: Database, node: Node, batch: number): 'begun' | 'repeate
   return 'begun';
 }
 
-/** The node did not receive the result of the batch: returns the present state of the stream. */
-function repeated(run: Run | undefined): SettledStream {
-  return run ? recorded(run, undefined) : lost;
-}
-
 function ownedRun(db: Database, node: Node, settlement: Settlement): Run | undefined {
   const run = readRun(db, settlement.tenant, settlement.stream);
   return run?.owner === node.id && run.epoch === settlement.epoch ? run : undefined;
@@ -72,6 +74,11 @@ function settleOne(
   for (const outcome of settlement.outcomes) recordOutcome(db, state, outcome, rules);
   const after = runAfter(state, settlement, cursorMax(db, run, settlement.version), rules.now);
   if (after !== run) writeRun(db, after);
+  if (settlement.settledAbove !== undefined && settlement.run === run.run) {
+    db.run`
+      update runs set settled_above = ${JSON.stringify(settlement.settledAbove)}
+      where key = ${run.key}`;
+  }
   addStats(db, run, state, rules.now);
   addProgress(db, run, state.replayed);
   if (state.disabledBy !== undefined) {
@@ -84,7 +91,7 @@ function settleOne(
     noteChange(db, run);
     runCommand(db, record(disabledEntry(run, state.disabledBy)));
   }
-  return recorded(after, state.disabledBy);
+  return recorded(after, state);
 }
 
 /** Adds the counts of a batch of outcomes to the progress of the stream's replay. */

@@ -312,6 +312,7 @@ export function runOf(stream: ModelStream, now: number, rule: WaitRule) {
       rule,
     ),
     replay: [...stream.replays.values()].find(({ status }) => status === 'running')?.id,
-    rowsAbove: offsets.filter((offset) => offset > cursor).toSorted((one, other) => one - other),
+    takenAbove: offsets.filter((offset) => offset > cursor).toSorted((one, other) => one - other),
+    keys: [],
   };
 }

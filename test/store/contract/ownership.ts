@@ -82,7 +82,8 @@ function claimContract(engine: Engine): void {
       openFailures: 0,
       nextDueInMs: undefined,
       replay: undefined,
-      rowsAbove: [],
+      takenAbove: [],
+      keys: [],
     });
     assert.deepEqual(await claim(fixture, await fixture.node()), []);
     const other = await fixture.store.ownership.join('node-b', leaseMs);
@@ -202,7 +203,7 @@ function claimContract(engine: Engine): void {
     await fixture.settle(owned, { cursor: 1, outcomes });
     const node = await fixture.store.ownership.join('node-a', leaseMs);
     const [again] = await claim(fixture, node);
-    assert.deepEqual([again?.cursor, again?.rowsAbove], [1, [2, 4, 5]]);
+    assert.deepEqual([again?.cursor, again?.takenAbove], [1, [2, 4, 5]]);
   });
 
   test('claim: redeliveries do not count as waiting', async (t) => {
@@ -568,7 +569,7 @@ function reopenContract(engine: Engine): void {
     const node = await reopened.store.ownership.join('node-of-the-next-process', leaseMs);
     const [owned] = await claim(next, node);
     assert.deepEqual(
-      [owned?.epoch, owned?.cursor, owned?.rowsAbove, owned?.nextDueInMs],
+      [owned?.epoch, owned?.cursor, owned?.takenAbove, owned?.nextDueInMs],
       [2, 1, [2], 0],
     );
     assert.deepEqual(await next.health(stream), { consecutive: 1, total: 1 });

@@ -625,7 +625,7 @@ function deliveryContract(engine: Engine): void {
     const { stream } = await replaying(fixture, 3);
     const refs = [{ tenant: fixture.tenant, stream: stream.id }];
     const [owned] = await fixture.store.ownership.owned(await fixture.node(), refs, waitRule);
-    assert.deepEqual([owned?.waiting, owned?.rowsAbove, owned?.nextDueInMs], [0, [], 0]);
+    assert.deepEqual([owned?.waiting, owned?.takenAbove, owned?.nextDueInMs], [0, [], 0]);
     assert.equal(owned?.waitingReplays, 3);
   });
 
