@@ -1,8 +1,11 @@
 import { printable } from '../core/setting.ts';
 import type { StreamShown } from '../schemas/streams.ts';
+import { type ApiRun, show } from './command.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
-import { type ApiClient, pathOf } from './http/api-client.ts';
+import { type ApiClient, type ApiResponse, pathOf } from './http/api-client.ts';
 import { allPages } from './http/pages.ts';
+import { pairLines, shortTime } from './terminal/table.ts';
+import type { Paint } from './terminal/terminal.ts';
 
 /** Returns every event stream, oldest first. */
 export function allStreams(api: ApiClient): Promise<StreamShown[]> {
@@ -32,4 +35,60 @@ async function streamNamed(api: ApiClient, name: string): Promise<StreamShown> {
     exitCodes.notFound,
     `No event stream has the id or the name "${printable(name)}": leat streams list shows them.`,
   );
+}
+
+/** Changes a stream, given by id or name. */
+export async function patchStream(
+  { api }: Pick<ApiRun, 'api'>,
+  stream: string,
+  body: object,
+): Promise<ApiResponse> {
+  const id = await streamIdOf(api, stream);
+  return api.send({ method: 'PATCH', path: pathOf`/event-streams/${id}`, body });
+}
+
+/** Prints a stream of a response. */
+export function showStream(
+  run: ApiRun,
+  response: { readonly text: string; readonly body: unknown },
+): void {
+  show(run, response.text, () => streamLines(response.body as StreamShown, run.terminal.paint));
+}
+
+function streamLines(stream: StreamShown, paint: Paint): string[] {
+  const { webhook_endpoint: endpoint, webhook_authorization: authorization } =
+    stream.destination.configuration;
+  const field = {
+    basic: 'username',
+    bearer: '',
+    custom_header: 'header_key',
+    oauth2_client_credentials: 'client_id',
+  }[authorization.method];
+  const detail = (authorization as Record<string, string | undefined>)[field];
+  const lines = pairLines(
+    [
+      ['Id', stream.id],
+      ['Name', stream.name],
+      ['Status', stream.status],
+      ['Events', stream.subscriptions.map((each) => each.event_type).join(', ') || 'none'],
+      ['Endpoint', endpoint],
+      [
+        'Authorization',
+        detail === undefined ? authorization.method : `${authorization.method} (${detail})`,
+      ],
+      ['Delivery', stream.delivery && JSON.stringify(stream.delivery)],
+      ...certificateLines(stream),
+      ['Created', shortTime(stream.created_at)],
+      ['Updated', shortTime(stream.updated_at)],
+    ],
+    paint,
+  );
+  const status = stream.status === 'enabled' ? 'green' : 'yellow';
+  return lines.map((line, index) => (index === 2 ? paint(status, line) : line));
+}
+
+function certificateLines({ destination }: StreamShown): [string, string][] {
+  const { client_certificate: certificate } = destination.configuration;
+  if (certificate === undefined) return [];
+  return [['Certificate', `expires ${shortTime(certificate.expires_at)}`]];
 }

@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
 import type { StreamShown } from '../schemas/streams.ts';
 import {
@@ -23,10 +23,9 @@ import { pathOf } from './http/api-client.ts';
 import { writeJson } from './json.ts';
 import { addRetryNow } from './retry-now.ts';
 import { type JsonOption, jsonOption, listOption, wholeNumberOption } from './option.ts';
-import { allStreams, findStream, streamIdOf } from './stream.ts';
-import { counted } from './terminal/progress.ts';
-import { type Column, pairLines, shortTime, tableLines } from './terminal/table.ts';
-import type { Paint } from './terminal/terminal.ts';
+import { allStreams, findStream, patchStream, showStream, streamIdOf } from './stream.ts';
+import { addStatusCommands } from './stream-status.ts';
+import { type Column, shortTime, tableLines } from './terminal/table.ts';
 
 interface StreamOptions extends CommonOptions, DestinationOptions {
   readonly name?: string;
@@ -50,7 +49,7 @@ export function addStreamCommands(streams: Command, deps: CliDeps): void {
   addReading(streams, deps);
   addFilterTest(streams, deps);
   addWriting(streams, deps);
-  addEnabling(streams, deps);
+  addStatusCommands(streams, deps);
   addRetryNow(streams, deps);
 }
 
@@ -142,31 +141,6 @@ function addWriting(streams: Command, deps: CliDeps): void {
     );
 }
 
-function addEnabling(streams: Command, deps: CliDeps): void {
-  withCommonOptions(streams.command('enable <stream>'))
-    .description('enable a stream that was disabled')
-    .addOption(
-      new Option('--resume <where>', 'held: also send the events published while it was disabled')
-        .choices(['latest', 'held'])
-        .default('latest'),
-    )
-    .addHelpText(
-      'after',
-      examples('leat streams enable crm', 'leat streams enable crm --resume held'),
-    )
-    .action((stream: string, options: CommonOptions & { resume: string }) =>
-      runWithApi(deps, options, (run) => enableStream(run, stream, options.resume)),
-    );
-  withCommonOptions(streams.command('disable <stream>'))
-    .description('disable a stream: it sends nothing until it is enabled')
-    .addHelpText('after', examples('leat streams disable crm'))
-    .action((stream: string, options: CommonOptions) =>
-      runWithApi(deps, options, async (run) => {
-        showStream(run, await patchStream(run, stream, { status: 'disabled' }));
-      }),
-    );
-}
-
 async function listStreams({ api, terminal, json }: ApiRun): Promise<void> {
   const streams = await allStreams(api);
   if (json) return terminal.print(writeJson(streams));
@@ -216,19 +190,6 @@ async function updateStream(run: ApiRun, stream: string, options: StreamOptions)
   showStream(run, await patchStream(run, stream, body));
 }
 
-async function enableStream(run: ApiRun, stream: string, resume: string): Promise<void> {
-  // `resume` is an extension of Leat; without it other servers of this API accept the request.
-  const body = { status: 'enabled', ...(resume === 'latest' ? {} : { resume }) };
-  const response = await patchStream(run, stream, body);
-  showStream(run, response);
-  const skipped = Number(response.headers['leat-skipped-events'] ?? 0);
-  if (skipped > 0) {
-    run.terminal.note(
-      `${counted(skipped, 'event')} published while it was disabled will not be sent; leat replay start sends them.`,
-    );
-  }
-}
-
 async function deleteStream(run: ApiRun, stream: string, yes: boolean | undefined): Promise<void> {
   const { api, terminal, json } = run;
   const question = async (): Promise<string> => {
@@ -258,58 +219,8 @@ async function showSecret(run: ApiRun, stream: string, options: SecretOptions): 
   show(run, response.text, () => [printable(String(secret))]);
 }
 
-async function patchStream({ api }: ApiRun, stream: string, body: object) {
-  const id = await streamIdOf(api, stream);
-  return api.send({ method: 'PATCH', path: pathOf`/event-streams/${id}`, body });
-}
-
 function subscriptionsOf(events: readonly string[] | undefined): object[] | undefined {
   return events?.map((type) => ({ event_type: type }));
-}
-
-function showStream(
-  run: ApiRun,
-  response: { readonly text: string; readonly body: unknown },
-): void {
-  show(run, response.text, () => streamLines(response.body as StreamShown, run.terminal.paint));
-}
-
-function streamLines(stream: StreamShown, paint: Paint): string[] {
-  const { webhook_endpoint: endpoint, webhook_authorization: authorization } =
-    stream.destination.configuration;
-  const field = {
-    basic: 'username',
-    bearer: '',
-    custom_header: 'header_key',
-    oauth2_client_credentials: 'client_id',
-  }[authorization.method];
-  const detail = (authorization as Record<string, string | undefined>)[field];
-  const lines = pairLines(
-    [
-      ['Id', stream.id],
-      ['Name', stream.name],
-      ['Status', stream.status],
-      ['Events', stream.subscriptions.map((each) => each.event_type).join(', ') || 'none'],
-      ['Endpoint', endpoint],
-      [
-        'Authorization',
-        detail === undefined ? authorization.method : `${authorization.method} (${detail})`,
-      ],
-      ['Delivery', stream.delivery && JSON.stringify(stream.delivery)],
-      ...certificateLines(stream),
-      ['Created', shortTime(stream.created_at)],
-      ['Updated', shortTime(stream.updated_at)],
-    ],
-    paint,
-  );
-  const status = stream.status === 'enabled' ? 'green' : 'yellow';
-  return lines.map((line, index) => (index === 2 ? paint(status, line) : line));
-}
-
-function certificateLines({ destination }: StreamShown): [string, string][] {
-  const { client_certificate: certificate } = destination.configuration;
-  if (certificate === undefined) return [];
-  return [['Certificate', `expires ${shortTime(certificate.expires_at)}`]];
 }
 
 const columns: readonly Column<StreamShown>[] = [
