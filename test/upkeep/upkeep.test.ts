@@ -301,6 +301,38 @@ test('a lagging stream is reported once at 50, 75 and 90 %, and then disabled', 
   assert.ok((await store.log.firstSince(tenant, 0)) > 1, 'it no longer keeps the log');
 });
 
+test('a paused stream is reported and disabled as others are, and its events stay until then', async (t) => {
+  const { store, clock, alerts, round } = await openFixture(t);
+  const { id: tenant } = await addTenant(store, 'main');
+  const stream = newStream(tenant, clock.now());
+  await store.streams.create(stream, { streamsMax: 9 });
+  await store.log.append(tenant, [newEvent({ time: clock.now() })]);
+  await store.streams.update(tenant, stream.id, (before) => ({
+    after: { ...before, paused: { at: clock.now() } },
+  }));
+  for (let day = 1; day <= 10; day += 1) {
+    await clock.advance(dayMs);
+    await store.log.append(tenant, [newEvent({ time: clock.now() })]);
+    assert.equal(await store.log.firstSince(tenant, 0), 1, `day ${day}`);
+    await round();
+    await round();
+  }
+  const found = alerts.map(({ kind, fields }) => [kind, fields['percent']]);
+  assert.deepEqual(found, [
+    ['lag_near', 50],
+    ['lag_near', 75],
+    ['lag_near', 90],
+    ['lag_disabled', undefined],
+  ]);
+  const [after, facts] = [
+    await store.streams.get(tenant, stream.id),
+    await store.streams.facts(tenant, stream.id),
+  ];
+  assert.equal(after?.status, 'disabled');
+  assert.ok(after.paused, 'the pause stays');
+  assert.equal(facts?.disabled.reason, 'lag');
+});
+
 test('a clock that is ahead for a while disables no stream and removes none of its events', async (t) => {
   const { store, clock, alerts, round } = await openFixture(t);
   const { id: tenant } = await addTenant(store, 'main');

@@ -675,6 +675,17 @@ function lagContract(engine: Engine): void {
     assert.deepEqual(await lagging(fixture), []);
   });
 
+  test('a stream disabled for its lag keeps its cursor, and its facts say why and when', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const stream = await reported(fixture);
+    assert.ok(await fixture.store.upkeep.disableLagging(await listed(fixture)));
+    const facts = await fixture.store.streams.facts(fixture.tenant, stream.id);
+    assert.deepEqual(
+      [facts?.disabled, facts?.waiting.count],
+      [{ reason: 'lag', since: start + 2 * dayMs, code: undefined }, 2],
+    );
+  });
+
   test('a stream disabled for its lag is listed after its events were pruned', async (t) => {
     const fixture = await createFixture(engine, t);
     await reported(fixture);
