@@ -194,9 +194,12 @@ class TimedOutages implements Outages {
     void this.#release(runner, outage);
   }
 
-  /** Continues when the deliveries of the last step have been claimed. */
+  /**
+   * Continues when the deliveries of the last step have been claimed. While the stream is paused they are
+   * not, so that none succeeds says nothing about the receiver.
+   */
   #goOn(runner: Runner, outage: Outage): void {
-    if (outage.isStepping || runner.dueWaits) return;
+    if (outage.isStepping || runner.dueWaits || !runner.sends) return;
     if (outage.hasSucceeded) {
       if (outage.releaseRange !== undefined) return void this.#release(runner, outage);
       outage.endRelease();

@@ -82,6 +82,32 @@ describe('a receiver that is down', () => {
     assert.equal(outage.reported('receiver_up').length, 1);
   });
 
+  test('a pause while waiting deliveries are released is no failure of the receiver', async (t) => {
+    const outage = await outageOf(t, { disable: { consecutive: 300, total: 1000 } });
+    const ids = await outage.publishMany(400);
+    await outage.clock.advance(10_000);
+    const { respond } = outage.transport;
+    let isPausing = true;
+    outage.transport.respond = (post) => {
+      const result = respond(post);
+      if (isPausing) {
+        void outage.store.streams.update(outage.tenant, outage.stream.id, (before) => ({
+          after: { ...before, paused: { at: 0 } },
+        }));
+      }
+      isPausing = false;
+      return result;
+    };
+    outage.isDown = false;
+    await outage.clock.advance(hourMs);
+    assert.ok(outage.arrived.length < 100, `${outage.arrived.length} arrived`);
+    assert.equal(outage.reported('receiver_down').length, 1);
+    await outage.update(outage.stream, { paused: undefined });
+    await outage.clock.advance(2 * minuteMs);
+    assert.deepEqual(unique(outage.arrived), unique(ids));
+    assert.equal(outage.reported('receiver_down').length, 1);
+  });
+
   test('what is tried each minute uses up no attempt of the schedule', async (t) => {
     const outage = await outageOf(t, { disable: { consecutive: 2, total: 100 } });
     await outage.publishMany(2);
