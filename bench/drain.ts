@@ -39,13 +39,15 @@ export async function drainOnce(
     readonly events: number;
     readonly progress: (text: string) => void;
     readonly delivery?: DeliveryOptions;
+    /** Values of `data.object.seq`. */
+    readonly values?: number;
   },
 ): Promise<number> {
-  const { events, progress, delivery } = options;
+  const { events, progress, delivery, values } = options;
   const tempStore = await createTempStore();
   await withStore(tempStore, async (store) => {
     await addStream(store, receiver.port, { name: 'drain', delivery });
-    await fill(store, events, progress);
+    await fill(store, events, progress, undefined, values);
   });
   await receiver.reset();
   const leat = await startLeat(tempStore);

@@ -133,17 +133,18 @@ export function orderData(seq: number): Record<string, unknown> {
   };
 }
 
-/** Appends waiting events, with their types in turn. */
+/** Appends waiting events, with their types in turn, and `seq` at random among so many values. */
 export async function fill(
   store: Store,
   count: number,
   progress: (text: string) => void,
   types: readonly string[] = ['order.paid'],
+  values = 1,
 ): Promise<void> {
   const chunk = 1000;
   for (let done = 0; done < count; done += chunk) {
     const events = Array.from({ length: Math.min(chunk, count - done) }, (_, i) =>
-      makeEvent(0, types[(done + i) % types.length]),
+      makeEvent(Math.floor(Math.random() * values), types[(done + i) % types.length]),
     );
     await store.log.append(tenant, events);
     if (done % 50_000 === 0) progress(`filling the log: ${done} of ${count}`);

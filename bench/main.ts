@@ -24,6 +24,7 @@ import { publishPostgres } from './publish-postgres.ts';
 import { fanOut, publishHundred, publishOne } from './publish.ts';
 import { holds, line } from './report.ts';
 import { median } from './rounds.ts';
+import { order } from './order.ts';
 import { signature } from './signature.ts';
 import { sizes } from './sizes.ts';
 import { upkeep } from './upkeep.ts';
@@ -31,6 +32,7 @@ import { upkeep } from './upkeep.ts';
 const benches: readonly Bench[] = [
   drain,
   signature,
+  order,
   latency,
   publishOne,
   publishHundred,
