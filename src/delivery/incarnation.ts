@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import { createSerialQueue, type SerialQueue } from '../core/serial-queue.ts';
 import type { WebhookKeys } from '../core/sign.ts';
-import type { Node, StreamRef } from '../core/types.ts';
+import type { Delivery, Node, StreamRef } from '../core/types.ts';
 import type { Hint } from '../store/port/hints.ts';
 import type { Outcome, SettledStream, Settlement } from '../store/port/settlement.ts';
 import type { Store } from '../store/port/store.ts';
@@ -158,7 +158,7 @@ export class Incarnation {
     });
     this.#dueClaims = createDueClaims({
       ...parts,
-      begin: (runner, row, slot) => this.#sender.beginDue(runner, row, slot),
+      begin: (runner, row, slot) => this.#beginDue(runner, row, slot),
       unused: (runner, slots) => this.#rates.returned(runner, slots),
       exhausted: (runner) => this.#ownership.releaseIfIdle(runner),
     });
@@ -317,9 +317,18 @@ export class Incarnation {
   }
 
   #begin(runner: Runner, work: Work, slot: Slot): void {
-    this.#rates.taken(runner);
-    if (work === 'fresh') this.#sender.beginFresh(runner, slot);
-    else this.#dueClaims.grant(runner, slot);
+    if (work === 'fresh') {
+      this.#rates.begun(runner);
+      this.#sender.beginFresh(runner, slot);
+    } else {
+      this.#rates.reserved(runner);
+      this.#dueClaims.grant(runner, slot);
+    }
+  }
+
+  #beginDue(runner: Runner, row: Delivery, slot: Slot): void {
+    this.#rates.reservedBegun(runner);
+    this.#sender.beginDue(runner, row, slot);
   }
 
   #dispatched(): void {

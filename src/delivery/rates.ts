@@ -4,8 +4,12 @@ import type { Runner } from './runner.ts';
 /** Bounds the attempts per second of streams with such a limit. */
 export interface Rates {
   /** Counts an attempt that begins. No further one begins while the limit is reached. */
-  taken(runner: Runner): void;
-  /** Takes back attempts that were counted and did not begin. */
+  begun(runner: Runner): void;
+  /** Reserves an attempt that begins later: until then it counts as if it began now. */
+  reserved(runner: Runner): void;
+  /** Counts a reserved attempt that begins. */
+  reservedBegun(runner: Runner): void;
+  /** Takes back reserved attempts that do not begin. */
   returned(runner: Runner, attempts: number): void;
   /** Cancels all timers. */
   close(): void;
@@ -14,8 +18,9 @@ export interface Rates {
 /** A token bucket of one second, at least of one attempt. */
 interface Bucket {
   readonly perSecond: number;
-  /** When it will be full, by the monotonic clock. */
+  /** When it will be full but for what is reserved, by the monotonic clock. */
   fullAtMs: number;
+  reserved: number;
   timer: Timer | undefined;
 }
 
@@ -34,7 +39,8 @@ export function createRates(deps: {
     const known = buckets.get(runner);
     if (known?.perSecond === perSecond) return known;
     if (known !== undefined) release(known);
-    const bucket: Bucket = { perSecond, fullAtMs: -Infinity, timer: undefined };
+    const reserved = known?.reserved ?? 0;
+    const bucket: Bucket = { perSecond, fullAtMs: -Infinity, reserved, timer: undefined };
     buckets.set(runner, bucket);
     return bucket;
   };
@@ -55,17 +61,26 @@ export function createRates(deps: {
       if (!runner.isRateLimited) passed(runner);
     });
   };
+  const begun = (runner: Runner, reserved: number): void => {
+    const bucket = bucketOf(runner);
+    if (bucket === undefined) return;
+    bucket.reserved = Math.max(0, bucket.reserved - reserved);
+    bucket.fullAtMs = Math.max(bucket.fullAtMs, clock.elapsedMs()) + 1000 / bucket.perSecond;
+    check(runner, bucket);
+  };
   return {
-    taken: (runner) => {
+    begun: (runner) => begun(runner, 0),
+    reservedBegun: (runner) => begun(runner, 1),
+    reserved: (runner) => {
       const bucket = bucketOf(runner);
       if (bucket === undefined) return;
-      bucket.fullAtMs = Math.max(bucket.fullAtMs, clock.elapsedMs()) + 1000 / bucket.perSecond;
+      bucket.reserved += 1;
       check(runner, bucket);
     },
     returned: (runner, attempts) => {
       const bucket = bucketOf(runner);
       if (bucket === undefined || attempts === 0) return;
-      bucket.fullAtMs -= (attempts * 1000) / bucket.perSecond;
+      bucket.reserved = Math.max(0, bucket.reserved - attempts);
       check(runner, bucket);
       if (!runner.isRateLimited) passed(runner);
     },
@@ -80,8 +95,9 @@ export function createRates(deps: {
 const roundingMs = 1e-6;
 
 /** Returns the time until a bucket has a whole token; 0 if it has one. */
-function waitOf({ perSecond, fullAtMs }: Bucket, nowMs: number): number {
+function waitOf({ perSecond, fullAtMs, reserved }: Bucket, nowMs: number): number {
   const capacity = Math.max(1, perSecond);
-  const waitMs = fullAtMs - nowMs - ((capacity - 1) * 1000) / perSecond;
+  const usedMs = Math.max(0, fullAtMs - nowMs);
+  const waitMs = usedMs - ((capacity - 1 - reserved) * 1000) / perSecond;
   return waitMs <= roundingMs ? 0 : waitMs;
 }

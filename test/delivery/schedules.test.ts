@@ -127,6 +127,38 @@ describe('per_second of one stream', () => {
     }
   });
 
+  test('attempts whose rows are claimed slowly count when they begin', async (t) => {
+    const claims = Promise.withResolvers<void>();
+    let isSlow = false;
+    const fixture = await createDeliveryFixture(t, {
+      respond: () => respondedWith(503),
+      through: (store) => ({
+        ...store,
+        deliveries: {
+          ...store.deliveries,
+          claimDue: async (requests) => {
+            if (isSlow) await claims.promise;
+            return store.deliveries.claimDue(requests);
+          },
+        },
+      }),
+    });
+    await fixture.addStream({ delivery: { perSecond: 4 } });
+    await fixture.start();
+    await fixture.publishMany(4);
+    isSlow = true;
+    // Their retries are due now; four slots are granted, and the claim takes a second and a half.
+    await fixture.clock.advance(2500);
+    const before = fixture.sent().length;
+    claims.resolve();
+    await fixture.clock.advance(0);
+    await fixture.publishMany(20);
+    await fixture.clock.advance(20);
+    assert.deepEqual([before, fixture.sent().length - before], [4, 4]);
+    await fixture.clock.advance(1000);
+    assert.equal(fixture.sent().length - before, 8);
+  });
+
   test('less than one attempt a second', async (t) => {
     const fixture = await createDeliveryFixture(t);
     await fixture.addStream({ delivery: { perSecond: 0.1 } });

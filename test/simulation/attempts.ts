@@ -82,9 +82,7 @@ export class Attempts {
     const known = rates.get(process);
     const fullAtMs = known?.takeovers === takeovers ? Math.max(known.fullAtMs, nowMs) : nowMs;
     const missing = ((fullAtMs - nowMs) / 1000) * perSecond;
-    // Attempts that were counted before their rows were claimed leave later, one in each slot.
-    const late = this.#core.deps.settings.streamConcurrency;
-    if (missing + 1 > perSecond + late + roundingTokens) {
+    if (missing + 1 > Math.max(1, perSecond) + roundingTokens) {
       this.#core.violate('bounds', `${process} exceeds ${perSecond} attempts a second of ${label}`);
     }
     rates.set(process, { takeovers, fullAtMs: fullAtMs + 1000 / perSecond });
