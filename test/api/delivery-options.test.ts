@@ -49,6 +49,8 @@ describe('delivery of an event stream', () => {
     concurrency: 8,
     timeout_ms: 30_000,
     signature: 'v1 v1a',
+    order_by: '/data/object/user_id',
+    on_failure: 'block',
   };
 
   test('options are shown as they were sent, and absent where nothing is set', async () => {
@@ -103,7 +105,50 @@ describe('delivery of an event stream', () => {
     }
   });
 
+  test('order_by takes any JSON Pointer, also the empty one; on_failure goes with it', async () => {
+    const pointers = ['', '/', '/a~1b/m~0n', '/data/object/user_id', `/${'a'.repeat(255)}`];
+    for (const pointer of pointers) {
+      const { id, delivery } = await create({ delivery: { order_by: pointer } });
+      assert.deepEqual(delivery, { order_by: pointer });
+      const both = { order_by: pointer, on_failure: 'continue' };
+      assert.deepEqual((await patch(id, { delivery: both })).body.delivery, both);
+      assert.ok(!Object.hasOwn((await patch(id, { delivery: null })).body, 'delivery'));
+      assert.deepEqual((await patch(id, { delivery: both })).body.delivery, both);
+      assert.deepEqual((await patch(id, { delivery: { per_second: 1 } })).body.delivery, {
+        per_second: 1,
+      });
+    }
+  });
+
+  test('order_by and on_failure of other types, and other words, are 400', async () => {
+    const bad = [{ order_by: null }, { order_by: 1 }, { order_by: ['/a'] }];
+    const words = ['stop', 'Block', '', null, true].map((on_failure) => ({
+      order_by: '/a',
+      on_failure,
+    }));
+    for (const delivery of [...bad, ...words]) {
+      const response = await send({ delivery });
+      assert.equal(response.status, 400, JSON.stringify(delivery));
+      assert.match(response.body.message, /on property delivery\.(?:order_by|on_failure)/);
+    }
+  });
+
   const invalid: [options: Json, reason: string, property: string][] = [
+    ...['data/user', '$.data', '/a~', '/~2'].map((pointer): [Json, string, string] => [
+      { order_by: pointer },
+      `Not a JSON Pointer (RFC 6901), such as /data/object/user_id: ${pointer}`,
+      'delivery.order_by',
+    ]),
+    [
+      { order_by: `/${'a'.repeat(256)}` },
+      'String is too long (257 chars), maximum 256',
+      'delivery.order_by',
+    ],
+    [
+      { on_failure: 'block' },
+      'on_failure is sent without order_by: only ordered events wait for a failure',
+      'delivery.on_failure',
+    ],
     [{ speed: 1 }, 'Additional properties not allowed: speed', 'delivery.speed'],
     [{ per_second: 0.05 }, 'Value 0.05 is less than minimum 0.1', 'delivery.per_second'],
     [

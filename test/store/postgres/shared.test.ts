@@ -212,6 +212,31 @@ describe('PostgreSQL: many processes on one database', () => {
     assert.deepEqual(rows, [{ oldest: 24 }]);
   });
 
+  test('order_by waits until no node of an older version runs, and keeps such nodes off then', async (t) => {
+    const { first: store, tenant, connect } = await openShared(t, 1);
+    const client = await connect();
+    await store.ownership.join('node-new', 60_000);
+    await store.ownership.join('node-old', 60_000);
+    await client.query(`update nodes set schema_version = 25 where id = 'node-old'`);
+    const plain = newStream(tenant, start);
+    await store.streams.create(plain, { streamsMax: 9 });
+    const delivery = { orderBy: '' };
+    const stream = newStream(tenant, start, { delivery });
+    const order = () =>
+      store.streams.update(tenant, plain.id, (found) => ({ after: { ...found, delivery } }));
+    const add = () => store.streams.create(stream, { streamsMax: 9 });
+    assert.deepEqual(await add(), { refused: 'older_nodes' });
+    const update = await order();
+    assert.ok('refused' in update && update.refused === 'older_nodes');
+    assert.equal((await store.streams.get(tenant, plain.id))?.delivery, undefined);
+
+    await client.query(`update nodes set lease_until = clock_timestamp() where id = 'node-old'`);
+    assert.ok('updated' in (await order()));
+    assert.ok('created' in (await add()));
+    const { rows } = await client.query('select oldest_that_may_run as oldest from leat_schema');
+    assert.deepEqual(rows, [{ oldest: 26 }]);
+  });
+
   test('delivery options and client credentials wait until no node of an older version runs, and keep such nodes off then', async (t) => {
     const { first: store, tenant, connect } = await openShared(t, 1);
     const client = await connect();
