@@ -115,7 +115,7 @@ async function readNewFailures(
       lastError ??= error;
       if (newest.length <= rememberedPerStream) newest.push([failedAt, event.id]);
       const ids = { tenant: tenant.id, stream: stream.id, eventId: event.id };
-      const attempts = failure.attempts.filter(({ outcome }) => outcome !== 'redelivered').length;
+      const attempts = failure.attempts.filter(({ outcome }) => outcome === 'failed').length;
       log.info({ ...ids, eventType: event.type, attempts, error }, 'open failure');
     }
     if (!(await mayContinue())) return undefined;

@@ -118,7 +118,7 @@ function pathOf(
 
 /** Returns whether a text is like the ids that Leat makes, and like no secret. */
 function isOwnId(text: string): boolean {
-  return /^(?:(?:api|cgr|est|evt|log|rpl)_[A-Za-z0-9]{22}|rol_[0-9a-f]{16})$/.test(text);
+  return /^(?:(?:api|cgr|dsm|est|evt|log|rpl)_[A-Za-z0-9]{22}|rol_[0-9a-f]{16})$/.test(text);
 }
 
 /** Returns the names of the fields of a body that its schema has. */

@@ -117,7 +117,12 @@ function redeliverOne({ store }: DeliveryDeps): Operation {
       if (result === 'accepted') return { body: {} };
       await streamOf(store, tenant.id, id);
       if (result === 'unknown') throw noEvent();
-      throw conflict('The event is not in a state that allows redelivery.', 'not_redeliverable');
+      throw conflict(
+        result === 'dismissed'
+          ? 'The failure was dismissed. A replay sends the event again.'
+          : 'The event is not in a state that allows redelivery.',
+        'not_redeliverable',
+      );
     },
   });
 }
@@ -194,7 +199,7 @@ export function withEvent(record: object, event: string): string {
 function showAttempt({ at, durationMs, outcome, error }: Attempt): object[] {
   const timestamp = formatTime(at);
   if (outcome === 'redelivered') return [{ status: 'retrying', timestamp }];
-  if (outcome === 'delivered') return [];
+  if (outcome !== 'failed') return [];
   return [{ status: 'failed', timestamp, duration: durationMs, error_message: error }];
 }
 

@@ -6,6 +6,7 @@ import { notFound, type Problem } from './http/problem.ts';
 export const noApi = (): Problem =>
   notFound('The resource server does not exist.', 'inexistent_resource_server');
 export const noClient = (): Problem => notFound('The client does not exist.', 'inexistent_client');
+export const noDismissal = (): Problem => notFound('The dismissal does not exist.');
 export const noEntry = (): Problem => notFound('The log entry does not exist.', 'inexistent_log');
 export const noEvent = (): Problem => notFound('The event does not exist.');
 export const noGrant = (): Problem =>

@@ -50,6 +50,8 @@ export interface Description {
   readonly headers?: TSchema | undefined;
   /** Body of success; absent when there is none. */
   readonly response?: TSchema | undefined;
+  /** Body of a 200 when that is not the status of success. */
+  readonly response200?: TSchema | undefined;
   /** Its media type; default `application/json`. */
   readonly responseType?: string | undefined;
   /** Whether the audit log records its requests; by default it does unless it is a GET. */

@@ -10,6 +10,7 @@ import { apiOperations } from './apis.ts';
 import { auditLogOperations } from './audit-log.ts';
 import { clientOperations } from './clients.ts';
 import { deliveryOperations } from './deliveries.ts';
+import { dismissalOperations } from './dismissals.ts';
 import type { EventBodies } from './event-bodies.ts';
 import { eventOperations } from './events.ts';
 import { filterTestOperations } from './filter-test.ts';
@@ -56,6 +57,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...skippedOperations(deps),
     ...statsOperations(deps),
     ...deliveryOperations(deps),
+    ...dismissalOperations(deps),
     ...replayOperations(deps),
     ...eventOperations(deps),
     ...pullOperations(deps),

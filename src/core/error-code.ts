@@ -26,6 +26,11 @@ export function errorCodeOf({ status, error = '' }: Pick<Attempt, 'status' | 'er
   return isCause(cause) ? codes[cause] : 'protocol';
 }
 
+/** Returns whether a code is one of these, of which `http_4xx` and `http_5xx` are classes. */
+export function isOfCodes(code: ErrorCode, among: readonly string[]): boolean {
+  return among.includes(code) || among.includes(code.replace(/^(http_[45])[0-9]{2}$/, '$1xx'));
+}
+
 const codes: Readonly<Record<TransportErrorKind, CauseCode>> = {
   timeout: 'timeout',
   dns: 'dns',

@@ -23,6 +23,11 @@ export function healthAfterDisabling(health: Health, failed: number): Health {
   return failed === 0 ? health : { consecutive: consecutive + failed, total: total + failed };
 }
 
+/** Returns the counters after so many open failures were closed without being sent. */
+export function healthAfterDismissing({ consecutive, total }: Health, dismissed: number): Health {
+  return { consecutive, total: total - dismissed };
+}
+
 /** Returns the limit at which the last failure disables the stream; none after a success. */
 export function reachedLimit(
   { consecutive, total }: Health,

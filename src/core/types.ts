@@ -253,8 +253,11 @@ export interface Attempt {
   readonly at: Millis;
   /** Milliseconds, with a fraction. */
   readonly durationMs: number;
-  /** `redelivered` marks that an operator requested a new cycle; it is not an HTTP request. */
-  readonly outcome: 'delivered' | 'failed' | 'redelivered';
+  /**
+   * Two are not HTTP requests: `redelivered` marks that an operator requested a new cycle, `dismissed`
+   * that an operator closed the failure.
+   */
+  readonly outcome: 'delivered' | 'failed' | 'redelivered' | 'dismissed';
   /** HTTP status, if a response arrived. */
   readonly status: number | undefined;
   /** The error message of docs/http-api.md#attempt-errors; `undefined` unless failed. */

@@ -2,6 +2,7 @@ import type { Clock } from '../core/clock.ts';
 import type { Store } from '../store/port/store.ts';
 import { watchCertificates } from './certificates.ts';
 import { watchLag } from './lag.ts';
+import { dayMs } from '../core/units.ts';
 import { sleep } from '../core/sleep.ts';
 import type { SystemAlerts } from '../alerting/system-alerts.ts';
 
@@ -31,6 +32,7 @@ export interface UpkeepDeps {
     readonly deliveries: Pick<Store['deliveries'], 'pruneAttempts'>;
     readonly replays: Pick<Store['replays'], 'prune'>;
     readonly streams: Pick<Store['streams'], 'pruneSkipped'>;
+    readonly dismissals: Pick<Store['dismissals'], 'prune'>;
     readonly auditLog: Pick<Store['auditLog'], 'prune'>;
     readonly upkeep: Store['upkeep'];
   };
@@ -109,6 +111,9 @@ async function acquireLease({
   };
 }
 
+/** Of the results of dismissals. */
+const resultRetentionMs = 30 * dayMs;
+
 /** Jobs that share one turn, so that many tenants do not delay other jobs. */
 type Jobs = readonly Job[];
 
@@ -121,6 +126,7 @@ async function jobsOf(
   const take = settings.stepRows;
   const events = { olderThanMs: settings.eventRetentionMs, take };
   const attempts = { olderThanMs: settings.attemptRetentionMs, take };
+  const results = { olderThanMs: resultRetentionMs, take };
   const entries = { olderThanMs: settings.logRetentionMs, take };
   return [
     [
@@ -136,6 +142,7 @@ async function jobsOf(
           (await store.replays.prune(events)) + (await store.streams.pruneSkipped(events)),
       },
     ],
+    [{ name: 'dismissals', step: () => store.dismissals.prune(results) }],
     [{ name: 'audit log', step: () => store.auditLog.prune(entries) }],
     (await tenants.list()).map((tenant) => ({
       name: `events of tenant ${tenant}`,

@@ -71,19 +71,24 @@ export async function callAll(
 }
 
 /**
- * Publishes events to the stream: deliveries of two fail, and one waits for a retry. Returns the id of a
+ * Publishes events to the stream: deliveries of three fail, and one waits for a retry. Returns the id of a
  * failure.
  */
 async function failSome(storeFixture: Fixture, stream: string): Promise<string> {
   const found = await storeFixture.store.streams.get(storeFixture.tenant, stream);
   if (found === undefined) throw new Error('no stream');
-  const types = Array<string>(3).fill('user.created');
-  const [event, other, waits] = await storeFixture.publish(...types);
-  if (!event || !other || !waits) throw new Error('no event');
+  const types = Array<string>(4).fill('user.created');
+  const [event, other, open, waits] = await storeFixture.publish(...types);
+  if (!event || !other || !open || !waits) throw new Error('no event');
   const owned = await storeFixture.own(found);
   await storeFixture.settle(owned, {
     cursor: waits.offset,
-    outcomes: [failed(event), failed(other), retry(waits, { delayMs: 3_600_000 })],
+    outcomes: [
+      failed(event),
+      failed(other),
+      failed(open, { status: 410, error: '410 - gone' }),
+      retry(waits, { delayMs: 3_600_000 }),
+    ],
   });
   await storeFixture.retire();
   return event.id;
@@ -167,6 +172,12 @@ function streamRequests(secret: Secret): Record<string, Next> {
       method: 'POST',
       path: `${path(made)}/redeliver/${made.failure}`,
       targets: () => [made.stream, made.failure],
+    }),
+    dismissEventDeliveries: (made) => ({
+      method: 'POST',
+      path: '/dismissals',
+      body: { error_codes: ['http_410'] },
+      targets: () => [made.stream],
     }),
     redeliverEvents: (made) => ({
       method: 'POST',

@@ -13,6 +13,7 @@ runServer({}, (running) => {
 
 const noStream = 'est_AAAAAAAAAAAAAAAAAAAAAA';
 const noEvent = 'evt_AAAAAAAAAAAAAAAAAAAAAA';
+const noDismissal = 'dsm_AAAAAAAAAAAAAAAAAAAAAA';
 const noReplay = 'rpl_AAAAAAAAAAAAAAAAAAAAAA';
 const noUser = encodeURIComponent('leat|000000000000000000000000');
 
@@ -28,6 +29,8 @@ const operations: readonly (readonly [string, string, readonly string[]])[] = [
   ['POST', `/event-streams/${noStream}/redeliver/${noEvent}`, ['update:event_deliveries']],
   ['POST', `/event-streams/${noStream}/redeliver`, ['update:event_deliveries']],
   ['POST', `/event-streams/${noStream}/retry-now`, ['update:event_deliveries']],
+  ['POST', '/dismissals', ['update:event_deliveries']],
+  ['GET', `/dismissals/${noDismissal}`, ['read:event_deliveries']],
   ['POST', `/event-streams/${noStream}/test`, ['update:event_streams']],
   ['GET', `/event-streams/${noStream}/received`, ['read:events']],
   ['PUT', `/event-streams/${noStream}/received/answer`, ['update:event_streams']],
@@ -162,7 +165,7 @@ describe('requests without a token', () => {
       }),
     );
     const shapes = operations.map(([method, path]) => {
-      const ids = [noStream, noEvent, noReplay, noUser, 'nobody', 'none'];
+      const ids = [noStream, noEvent, noDismissal, noReplay, noUser, 'nobody', 'none'];
       const shape = path.split('/').map((part) => (ids.includes(part) ? '{}' : part));
       return `${method} ${shape.join('/')}`;
     });

@@ -96,7 +96,7 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'a delivered event that is reported as unknown',
     file: 'store/directory/redelivery.ts',
-    before: `return (yield* wasDelivered(run, eventId)) ? 'delivered' : 'unknown';`,
+    before: `return (yield* endOf(run, eventId)) ?? 'unknown';`,
     after: `return 'unknown';`,
   },
   {

@@ -645,6 +645,8 @@ async function fillStreams(store: Store): Promise<void> {
       parked(four),
     ],
   });
+  const result = { tenant: tenant.id, dismissed: 1, skipped: 2, createdBy: 'robot' };
+  await fixture.store.dismissals.add({ ...result, id: 'dsm_kept' });
   // One replay that is over, and one in its midst.
   const range = { tenant: tenant.id, stream: stream.id, from: 0, types: ['user.created', 'a.a'] };
   await store.replays.create({ ...range, id: 'rpl_over', to: 1 });
@@ -750,6 +752,7 @@ async function seenOf(store: Store): Promise<unknown> {
       await store.replays.get(1, stream.id, 'rpl_over'),
       await store.replays.get(1, stream.id, 'rpl_kept'),
     ],
+    dismissal: await store.dismissals.get(1, 'dsm_kept'),
     entries: await store.auditLog.list(1, { target: 'null', after: undefined, take: 9 }),
     head: await store.log.head(1),
     second: await store.log.head(2),

@@ -1,4 +1,5 @@
 import { deliveriesContract } from './contract/deliveries.ts';
+import { dismissalsContract } from './contract/dismissals.ts';
 import { logContract } from './contract/log.ts';
 import { alertStateContract } from './contract/alert-state.ts';
 import { certificatesContract } from './contract/certificates.ts';
@@ -14,6 +15,7 @@ import { postgres } from './engines.ts';
 logContract(postgres);
 streamsContract(postgres);
 deliveriesContract(postgres);
+dismissalsContract(postgres);
 ownershipContract(postgres);
 settleContract(postgres);
 pausesContract(postgres);

@@ -1,4 +1,5 @@
 import { deliveriesContract } from './contract/deliveries.ts';
+import { dismissalsContract } from './contract/dismissals.ts';
 import { logContract } from './contract/log.ts';
 import { alertStateContract } from './contract/alert-state.ts';
 import { certificatesContract } from './contract/certificates.ts';
@@ -15,6 +16,7 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   logContract(engine);
   streamsContract(engine);
   deliveriesContract(engine);
+  dismissalsContract(engine);
   ownershipContract(engine);
   settleContract(engine);
   alertStateContract(engine);

@@ -120,6 +120,13 @@ async function fill(store: Store, tenant: number): Promise<void> {
   await store.streams.update(tenant, late.id, (before) => ({
     after: { ...before, status: 'enabled' },
   }));
+  await store.dismissals.add({
+    tenant,
+    id: `dsm_${tenant}`,
+    dismissed: 1,
+    skipped: 0,
+    createdBy: 'robot',
+  });
   await fillAccess(store, tenant);
   await store.auditLog.add([{ entry: newEntry(tenant), count: 1, ageMs: 0 }]);
   await store.alertState.record(tenant, undefined, { at: start, state: '{}' }, true);

@@ -64,6 +64,7 @@ export function withClock(store: Store, url: string, time: TestTime): Store {
     log: timed(store.log),
     streams: timed(store.streams),
     deliveries: timed(store.deliveries),
+    dismissals: timed(store.dismissals),
     replays: timed(store.replays),
     ownership: timed(store.ownership),
     clients: timed(store.clients),

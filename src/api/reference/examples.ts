@@ -17,6 +17,7 @@ export const bodyExamples: Readonly<Record<string, Readonly<Record<string, unkno
   updateEventStream: json({ status: 'enabled', resume: 'latest' }),
   sendTestEvent: json({ event_type: 'user.created' }),
   redeliverEvents: json({ event_types: ['user.created'] }),
+  dismissEventDeliveries: json({ error_codes: ['http_410'], dry_run: true }),
   publishEvents: {
     ...json({ type: 'order.paid', data: { object: { order_id: '42' } }, id: 'order-42-paid' }),
     'application/cloudevents+json': cloudEvent('42'),

@@ -119,6 +119,14 @@ function responsesOf(operation: Operation, schemaOf: SchemaOf): object {
   const responses: Record<string, object> = {
     [success]: { description: 'Success', headers: headerReferences, ...content },
   };
+  if (operation.response200 !== undefined) {
+    const schema = schemaOf(operation.response200);
+    responses[200] = {
+      description: 'Nothing was changed',
+      headers: headerReferences,
+      content: { [responseType]: { schema } },
+    };
+  }
   for (const status of errorsOf(operation)) {
     responses[status] = { $ref: `#/components/responses/${status}` };
   }

@@ -9,6 +9,7 @@ import { createCertificateStore } from './certificates.ts';
 import { createClientStore } from './clients.ts';
 import type { Commands } from './command.ts';
 import { createDeliveryStore } from './deliveries.ts';
+import { createDismissalStore } from './dismissals.ts';
 import { createFailureStore, type FailureReader } from './failures.ts';
 import { createGrantStore } from './grants.ts';
 import { guardedCommands } from './guarding.ts';
@@ -65,6 +66,7 @@ export function createDirectory(deps: DirectoryDeps) {
     alertState: createAlertStateStore(deps),
     overview: createOverviewStore(deps),
     streams: createStreamStore(deps),
+    dismissals: createDismissalStore(deps),
     replays: createReplayStore(deps),
     upkeep: { ...createLagStore(deps), ...createCertificateStore(deps) },
     deliveries: { ...createDeliveryStore(deps), ...createFailureStore(deps) },

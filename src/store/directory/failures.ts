@@ -1,7 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import { formatFailureKey, parseFailureKey } from '../../core/page.ts';
 import { yieldToEventLoop } from '../../core/slices.ts';
-import type { Failure } from '../../core/types.ts';
+import type { Attempt, Failure } from '../../core/types.ts';
 import type { DeliveryStore, FailureQuery } from '../port/deliveries.ts';
 import type { Page } from '../port/page.ts';
 import { rowBytes } from '../rows/bounded.ts';
@@ -21,7 +21,12 @@ export interface FailureReader {
   readonly columns: Fragment;
   /** Leaves out a failure that was delivered in the meantime. */
   read(rows: readonly FailureRow[]): Promise<Failure[]>;
+  /** Returns the last failed attempt of each row, in order; `undefined` where the history has none. */
+  lastFailed(rows: readonly FailureRow[]): Promise<(FailedAttempt | undefined)[]>;
 }
+
+/** A failed attempt, as far as its error code depends on it. */
+export type FailedAttempt = Pick<Attempt, 'status' | 'error'>;
 
 /** A row of an open failure, without its body. */
 export interface FailureRow extends Omit<EventColumns, 'body' | 'trace'> {
@@ -76,7 +81,7 @@ function* rowsOf(
 }
 
 /** The columns of a {@link FailureRow}. */
-const rowColumns = verbatim(`
+export const rowColumns = verbatim(`
   d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.failed_at,
   (select r.key from runs r where r.tenant = d.tenant and r.stream = d.stream) as key`);
 

@@ -25,19 +25,25 @@ export function newDays(now: Millis): Fragment {
 }
 
 /**
- * Returns whether the history of an event, of the log or a test, has a success. All days are
+ * Returns how the delivery of an event without a row, of the log or a test, has ended: by its history, in
+ * which a success counts more than a dismissal; `undefined` when that has neither. All days are
  * searched: a delivery that succeeded at once has no row with its day, and the clock may have been
  * set since.
  */
-export function* wasDelivered({ tenant, key }: Run, eventId: string): Command<boolean> {
+export function* endOf(
+  { tenant, key }: Run,
+  eventId: string,
+): Command<'delivered' | 'dismissed' | undefined> {
   // A pruned event may still be in the partition of its day.
   const retained = postgresOnly`and "offset" > (select pruned_to from tenants where id = ${tenant})`;
   const event = yield* sql.get<{ offset: Offset }>`
     select "offset" from events where tenant = ${tenant} and id = ${eventId} ${retained} limit 1`;
-  const found = yield* sql.get`
-    select 1 from attempts
+  const found = yield* sql.get<{ outcome: number }>`
+    select outcome from attempts
     where ${postgresOnly`tenant = ${tenant} and`} stream_key = ${key}
-      and event_key = ${event?.offset ?? testKeyOf(eventId)} and outcome = ${outcomeCodes.delivered}
-    limit 1`;
-  return found !== undefined;
+      and event_key = ${event?.offset ?? testKeyOf(eventId)} 
+      and outcome in (${outcomeCodes.delivered}, ${outcomeCodes.dismissed})
+    order by outcome limit 1`;
+  if (found === undefined) return undefined;
+  return found.outcome === outcomeCodes.delivered ? 'delivered' : 'dismissed';
 }

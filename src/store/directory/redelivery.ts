@@ -5,7 +5,7 @@ import type { HistoryEvent } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
 import { type Command, sql, together } from './command.ts';
 import { oneOf } from './dialect.ts';
-import { entryAt, wasDelivered } from './history.ts';
+import { endOf, entryAt } from './history.ts';
 import type { Runs } from './runs.ts';
 
 /** Starts a new cycle for one failure; see {@link DeliveryStore.redeliver}. */
@@ -24,7 +24,7 @@ export function* redeliver(
       where d.tenant = ${tenant} and d.stream = ${stream} and d.event_id = ${eventId}`,
   );
   if (run === undefined) return 'unknown';
-  if (row === undefined) return (yield* wasDelivered(run, eventId)) ? 'delivered' : 'unknown';
+  if (row === undefined) return (yield* endOf(run, eventId)) ?? 'unknown';
   if (row.state === 'retrying' && hasSchedule(row)) {
     yield* makeDue(runs, run, eventId, now);
     return 'accepted';

@@ -79,6 +79,7 @@ const tables: Readonly<Record<string, string>> = {
   users: 'id',
   deliveries: 'stream, event_id',
   replays: 'stream, id',
+  dismissals: 'id',
   stream_stats: 'stream, hour',
   skipped_ranges: 'stream, from_offset',
   kept_events: '"offset"',

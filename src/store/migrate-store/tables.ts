@@ -272,6 +272,18 @@ export const migratedTables: readonly Table[] = [
     ],
   },
   {
+    name: 'dismissals',
+    keyColumns: 2,
+    columns: [
+      integer('tenant'),
+      text('id'),
+      integer('dismissed'),
+      integer('skipped'),
+      integer('created_at'),
+      text('created_by'),
+    ],
+  },
+  {
     name: 'deliveries',
     keyColumns: 3,
     columns: [

@@ -3,6 +3,7 @@ import type { Millis } from '../../core/clock.ts';
 import type { ApiStore } from './apis.ts';
 import type { ClientStore } from './clients.ts';
 import type { DeliveryStore } from './deliveries.ts';
+import type { DismissalStore } from './dismissals.ts';
 import type { GrantStore } from './grants.ts';
 import type { KeyStore } from './keys.ts';
 import type { Page } from './page.ts';
@@ -84,5 +85,6 @@ export interface RecordingStore {
   readonly users: Pick<UserStore, 'create' | 'update' | 'delete'>;
   readonly streams: Pick<StreamStore, 'create' | 'update' | 'delete'>;
   readonly deliveries: Pick<DeliveryStore, 'redeliver' | 'redeliverMany' | 'retryNow' | 'addTest'>;
+  readonly dismissals: Pick<DismissalStore, 'dismiss'>;
   readonly replays: Pick<ReplayStore, 'create' | 'cancel'>;
 }

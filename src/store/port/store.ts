@@ -4,6 +4,7 @@ import type { ApiStore } from './apis.ts';
 import type { AuditLogStore, RecordingStore } from './audit-log.ts';
 import type { ClientStore } from './clients.ts';
 import type { DeliveryStore } from './deliveries.ts';
+import type { DismissalStore } from './dismissals.ts';
 import type { GrantStore } from './grants.ts';
 import type { Guard, GuardedStore } from './guard.ts';
 import type { Hint } from './hints.ts';
@@ -39,6 +40,7 @@ export interface Store {
   readonly log: LogStore;
   readonly streams: StreamStore;
   readonly deliveries: DeliveryStore;
+  readonly dismissals: DismissalStore;
   readonly replays: ReplayStore;
   readonly ownership: OwnershipStore;
   /** The keys that sign access tokens. */

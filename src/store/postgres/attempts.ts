@@ -74,6 +74,35 @@ export async function historiesOf<HistoryQuery extends AskedHistory>(
   return histories;
 }
 
+/** Returns the last failed attempt of each of these deliveries of one stream that has one. */
+export async function lastFailures<HistoryQuery extends AskedHistory>(
+  db: Queries,
+  run: Pick<Run, 'tenant' | 'key'>,
+  queries: readonly HistoryQuery[],
+): Promise<ReadonlyMap<HistoryQuery, Pick<Attempt, 'status' | 'error'>>> {
+  const found = new Map<HistoryQuery, Pick<Attempt, 'status' | 'error'>>();
+  for (const group of groupByDays(queries, ({ days }) => days)) {
+    const keys = group.rows.map(({ event }) => eventKeyOf(event));
+    const { first, last } = group.days;
+    const rows = await db.all<Pick<AttemptRow, 'status' | 'error'> & { readonly n: number }>`
+      select u.n, a.status, a.error
+      from unnest(${numbers(keys)}::bigint[]) with ordinality as u(event_key, n)
+      cross join lateral (
+        select status, error from attempts
+        where tenant = ${run.tenant} and stream_key = ${run.key} and event_key = u.event_key
+          and (day = 0 or (day >= ${first} and day <= ${last}))
+          and outcome = ${outcomeCodes.failed}
+        order by number desc limit 1
+      ) as a`;
+    for (const { n, status, error } of rows) {
+      const one = group.rows[n - 1];
+      if (one === undefined) continue;
+      found.set(one, { status: status ?? undefined, error: error ?? undefined });
+    }
+  }
+  return found;
+}
+
 async function entriesOf(
   db: Queries,
   run: Pick<Run, 'tenant' | 'key'>,

@@ -1,8 +1,8 @@
 import type { Failure } from '../../core/types.ts';
 import { verbatim } from '../directory/dialect.ts';
-import type { FailureReader, FailureRow } from '../directory/failures.ts';
+import type { FailedAttempt, FailureReader, FailureRow } from '../directory/failures.ts';
 import { deliveredEventOf } from '../rows/delivered-event.ts';
-import { historiesOf } from './attempts.ts';
+import { historiesOf, lastFailures } from './attempts.ts';
 import type { Queries } from './database.ts';
 import { type BodyLocation, withBodies } from './kept.ts';
 
@@ -20,7 +20,22 @@ export function createFailureReader(db: Queries): FailureReader {
   return {
     columns: verbatim(', d.event_day, d.attempts_from, d.attempts_to, d.body'),
     read: (rows: readonly LocatedRow[]) => failuresOf(db, rows),
+    lastFailed: (rows: readonly LocatedRow[]) => lastFailedOf(db, rows),
   };
+}
+
+async function lastFailedOf(
+  db: Queries,
+  rows: readonly LocatedRow[],
+): Promise<(FailedAttempt | undefined)[]> {
+  const [first] = rows;
+  if (first === undefined) return [];
+  const queries = rows.map((row) => ({
+    event: { id: row.event_id, offset: row.offset },
+    days: { first: row.attempts_from, last: row.attempts_to },
+  }));
+  const found = await lastFailures(db, first, queries);
+  return queries.map((one) => found.get(one));
 }
 
 async function failuresOf(db: Queries, rows: readonly LocatedRow[]): Promise<Failure[]> {

@@ -26,12 +26,13 @@ export function testKeyOf(eventId: string): number {
 }
 
 /** The values of `attempts.outcome`. */
-export const outcomeCodes = { delivered: 1, failed: 2, redelivered: 3 } as const;
+export const outcomeCodes = { delivered: 1, failed: 2, redelivered: 3, dismissed: 4 } as const;
 const outcomes: readonly (Attempt['outcome'] | undefined)[] = [
   undefined,
   'delivered',
   'failed',
   'redelivered',
+  'dismissed',
 ];
 
 /** The columns of an entry of a history. */

@@ -1,7 +1,8 @@
 import { mapInSlices } from '../../core/slices.ts';
 import type { Failure } from '../../core/types.ts';
 import { postgresOnly } from '../directory/dialect.ts';
-import type { FailureReader, FailureRow } from '../directory/failures.ts';
+import type { FailedAttempt, FailureReader, FailureRow } from '../directory/failures.ts';
+import { type AttemptRow, eventKeyOf, outcomeCodes } from '../rows/attempts.ts';
 import { deliveredEventOf } from '../rows/delivered-event.ts';
 import { failureBytes } from '../rows/failures.ts';
 import { historyOf } from './attempts.ts';
@@ -22,7 +23,30 @@ export function createFailureReader(db: Database): FailureReader {
       );
       return found.filter((failure) => failure !== undefined);
     },
+    lastFailed: (rows) =>
+      mapInSlices(
+        rows,
+        (row) => lastFailedOf(db, row),
+        () => searchSize,
+      ),
   };
+}
+
+/** What a search counts in a slice, so that one has a few hundred. */
+const searchSize = 512;
+
+function lastFailedOf(db: Database, row: FailureRow): FailedAttempt | undefined {
+  const key = eventKeyOf({ id: row.event_id, offset: row.offset });
+  const found =
+    db.get<AttemptRow>`
+      select status, error from attempts
+      where stream_key = ${row.key} and event_key = ${key} and outcome = ${outcomeCodes.failed}
+      order by rowid desc limit 1` ??
+    db.get<AttemptRow>`
+      select status, error from attempts_kept
+      where stream_key = ${row.key} and event_key = ${key} and outcome = ${outcomeCodes.failed}
+      order by number desc limit 1`;
+  return found && { status: found.status ?? undefined, error: found.error ?? undefined };
 }
 
 function failureOf(db: Database, row: FailureRow): Failure | undefined {

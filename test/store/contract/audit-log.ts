@@ -285,7 +285,10 @@ type ChangeName = {
 
 /** In this order each one is possible after those before it. Some have a test of their own. */
 const changes: Readonly<
-  Record<Exclude<ChangeName, 'deliveries.redeliverMany' | 'deliveries.retryNow'>, Change>
+  Record<
+    Exclude<ChangeName, 'deliveries.redeliverMany' | 'deliveries.retryNow' | 'dismissals.dismiss'>,
+    Change
+  >
 > = {
   'clients.create': {
     make: ({ clients }, { tenant }) => clients.create(newClient(tenant, 'added')),

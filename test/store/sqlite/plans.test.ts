@@ -52,6 +52,7 @@ function inSqlite(value: string): string {
   if (value.startsWith('amongOffsets('))
     return 'and e."offset" in (select value from json_each(?))';
   if (value === 'byEvent') return 'indexed by deliveries_event';
+  if (value === 'rowColumns') return 'd.event_id';
   const isEmpty =
     /^(?:entryAt\(|forUpdate$|newDays\(|daysOf\(|dayColumns?$|dayOfEvent$|inDays$|columns$)/;
   return isEmpty.test(value) ? '' : '?';

@@ -1,0 +1,369 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Node, Stream } from '../../../src/core/types.ts';
+import type { OwnedStream } from '../../../src/store/port/ownership.ts';
+import { newEntry } from './audit-log.ts';
+import type { Engine } from './engine.ts';
+import {
+  addTenant,
+  claimDue,
+  createFixture,
+  delivered,
+  failed,
+  failuresOf,
+  type Fixture,
+  leaseMs,
+  type LoggedEvent,
+  nextClaim,
+  noLimits,
+  retry,
+  settlementOf,
+  start,
+  waitRule,
+} from './fixture.ts';
+
+const again = { kind: 'redelivery', hasRow: true } as const;
+
+interface Failing {
+  readonly stream: Stream;
+  readonly owned: OwnedStream;
+  readonly events: readonly LoggedEvent[];
+}
+
+/** Creates a stream whose events failed, a millisecond between two; its cursor has passed them. */
+async function withFailures(
+  fixture: Fixture,
+  errors: readonly (string | number)[],
+  type = 'user.created',
+): Promise<Failing> {
+  const stream = await fixture.addStream({ types: [type] });
+  const owned = await fixture.own(stream);
+  const events = await fixture.publish(...errors.map(() => type));
+  for (const [index, event] of events.entries()) {
+    const error = errors[index];
+    const result =
+      typeof error === 'number'
+        ? { status: error, error: `${error} - no` }
+        : { status: undefined, error: error ?? '' };
+    await fixture.settle(owned, { cursor: event.offset, outcomes: [failed(event, result)] });
+    fixture.now += 1;
+  }
+  return { stream, owned, events };
+}
+
+const idsOf = (events: readonly LoggedEvent[]) => events.map(({ id }) => id).toSorted();
+
+async function openIds(fixture: Fixture, stream: Stream): Promise<string[]> {
+  return (await failuresOf(fixture, stream)).map(({ event }) => event.id).toSorted();
+}
+
+/** Lets another node claim the stream of a node that crashed. */
+async function takeOver(
+  fixture: Fixture,
+  name: string,
+): Promise<{ readonly node: Node; readonly owned: OwnedStream }> {
+  const { ownership } = fixture.store;
+  await fixture.retire();
+  const node = await ownership.join(name, leaseMs);
+  const [owned] = await ownership.claim(node, { claim: nextClaim(), take: 1, ...waitRule });
+  assert.ok(owned);
+  return { node, owned };
+}
+
+/** Defines the tests of failures that are closed without being sent. */
+export function dismissalsContract(engine: Engine): void {
+  describe(`${engine.name}: dismissals.dismiss`, () => dismissContract(engine));
+  describe(`${engine.name}: dismissals.dismiss, filters`, () => filterContract(engine));
+  describe(`${engine.name}: dismissals, results`, () => resultContract(engine));
+}
+
+function dismissContract(engine: Engine): void {
+  test('dismiss: closes failures; total falls, consecutive stays, the owner has to read the stream', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { dismissals, ownership } = fixture.store;
+    const { stream, events } = await withFailures(fixture, [503, 503, 503]);
+    const [first] = events;
+    assert.ok(first);
+    const ref = { tenant: stream.tenant, stream: stream.id };
+    assert.equal(await ownership.hasSeen(ref), true);
+    fixture.hints.length = 0;
+    const filter = { eventIds: [first.id] };
+    assert.deepEqual(await dismissals.dismiss(ref.tenant, ref.stream, filter), {
+      dismissed: 1,
+      redelivering: 0,
+      above: 0,
+    });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 3, total: 2 });
+    assert.deepEqual(await openIds(fixture, stream), idsOf(events.slice(1)));
+    assert.deepEqual(fixture.hints, [{ kind: 'stream', ...ref }]);
+    assert.equal(await ownership.hasSeen(ref), false);
+  });
+
+  test('dismiss: a dismissed failure is not redelivered; a replay can make it a failure again', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, owned, events } = await withFailures(fixture, [503]);
+    const [event] = events;
+    assert.ok(event);
+    fixture.now = start + 1000;
+    await store.dismissals.dismiss(tenant, stream.id, {});
+    assert.equal(await store.deliveries.redeliver(tenant, stream.id, event.id), 'dismissed');
+    assert.equal(await store.deliveries.redeliverMany(tenant, stream.id, {}), 0);
+    await fixture.settle(owned, { outcomes: [failed(event, { kind: 'replay' })] });
+    const [failure] = await failuresOf(fixture, stream);
+    assert.deepEqual(
+      failure?.attempts.map(({ outcome, at }) => [outcome, at]),
+      [
+        ['failed', start],
+        ['dismissed', start + 1000],
+        ['failed', start + 1000],
+      ],
+    );
+    assert.deepEqual(await fixture.health(stream), { consecutive: 2, total: 1 });
+    await fixture.settle(owned, { outcomes: [delivered(event, { kind: 'replay', hasRow: true })] });
+    assert.equal(await store.deliveries.redeliver(tenant, stream.id, event.id), 'delivered');
+  });
+
+  test('dismiss: failures that are being redelivered stay, and end as before', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, owned, events } = await withFailures(fixture, [503, 503, 503]);
+    const [waits, runs] = events;
+    assert.ok(waits && runs);
+    for (const { id } of [waits, runs]) await store.deliveries.redeliver(tenant, stream.id, id);
+    await claimDue(fixture, owned);
+    await fixture.settle(owned, { outcomes: [retry(waits, { ...again, delayMs: 60_000 })] });
+    const dismissed = { dismissed: 1, redelivering: 2, above: 0 };
+    assert.deepEqual(await store.dismissals.dismiss(tenant, stream.id, {}), dismissed);
+    assert.deepEqual(await openIds(fixture, stream), idsOf([waits, runs]));
+    await fixture.settle(owned, { outcomes: [delivered(waits, again), failed(runs, again)] });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
+    assert.deepEqual(await openIds(fixture, stream), [runs.id]);
+  });
+
+  test('dismiss: deliveries that wait for a retry are no failures and stay', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, owned } = await withFailures(fixture, []);
+    const [event] = await fixture.publish('user.created');
+    assert.ok(event);
+    await fixture.settle(owned, { cursor: event.offset, outcomes: [retry(event)] });
+    const nothing = { dismissed: 0, redelivering: 0, above: 0 };
+    fixture.hints.length = 0;
+    assert.deepEqual(await store.dismissals.dismiss(tenant, stream.id, {}), nothing);
+    assert.deepEqual(await store.dismissals.dismiss(tenant, 'est_unknown', {}), nothing);
+    assert.deepEqual(fixture.hints, []);
+    fixture.now += 60_000;
+    assert.equal((await claimDue(fixture, owned)).rows.length, 1);
+  });
+
+  test('dismiss: a failure above the cursor stays until that has passed it, so that no owner sends it again', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, owned } = await withFailures(fixture, []);
+    const [pending, over] = await fixture.publish('user.created', 'user.created');
+    assert.ok(pending && over);
+    await fixture.settle(owned, { outcomes: [failed(over)] });
+    const skipped = { dismissed: 0, redelivering: 0, above: 1 };
+    assert.deepEqual(await store.dismissals.dismiss(tenant, stream.id, {}), skipped);
+    // The owner crashes, and the next one knows which events above the cursor have ended.
+    const next = await takeOver(fixture, 'node-b');
+    assert.deepEqual([next.owned.cursor, next.owned.takenAbove], [owned.cursor, [over.offset]]);
+    const settlement = { cursor: over.offset, outcomes: [delivered(pending)] };
+    const batch = [settlementOf(next.owned, settlement)];
+    await store.deliveries.settle(next.node, 1, batch, noLimits);
+    const dismissed = { dismissed: 1, redelivering: 0, above: 0 };
+    assert.deepEqual(await store.dismissals.dismiss(tenant, stream.id, {}), dismissed);
+    await store.ownership.heartbeat(next.node, 0);
+    const last = await takeOver(fixture, 'node-c');
+    assert.deepEqual([last.owned.cursor, last.owned.takenAbove], [over.offset, []]);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
+  });
+
+  test('dismiss: a late result of a dismissed delivery is history only', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, owned, events } = await withFailures(fixture, [503, 503]);
+    const [fails, succeeds] = events;
+    assert.ok(fails && succeeds);
+    await store.dismissals.dismiss(tenant, stream.id, {});
+    await fixture.settle(owned, { outcomes: [retry(fails, again)] });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 2, total: 0 });
+    await fixture.settle(owned, { outcomes: [delivered(succeeds, again)] });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
+    assert.deepEqual(await openIds(fixture, stream), []);
+  });
+
+  test('dismiss: works on a disabled stream, and on test events', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, owned } = await withFailures(fixture, [503]);
+    const event = { id: 'evt_test', type: 'user.created', time: start, body: '{}' };
+    await store.deliveries.addTest(tenant, stream.id, event);
+    const { rows } = await claimDue(fixture, owned);
+    const tests = { kind: 'test', hasRow: true } as const;
+    await fixture.settle(owned, { outcomes: rows.map((row) => failed(row.event, tests)) });
+    await store.streams.update(tenant, stream.id, (before) => ({
+      after: { ...before, status: 'disabled' },
+    }));
+    const dismissed = { dismissed: 2, redelivering: 0, above: 0 };
+    assert.deepEqual(await store.dismissals.dismiss(tenant, stream.id, {}), dismissed);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 2, total: 0 });
+    assert.equal(await store.deliveries.redeliver(tenant, stream.id, event.id), 'dismissed');
+  });
+
+  test('dismiss: thousands of failures are dismissed in steps, with one entry in the audit log', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, owned } = await withFailures(fixture, []);
+    const events = await fixture.publish(...Array<string>(1700).fill('user.created'));
+    const cursor = events.at(-1)?.offset ?? 0;
+    await fixture.settle(owned, { cursor, outcomes: events.map((event) => failed(event)) });
+    const [first] = events;
+    assert.ok(first);
+    await store.deliveries.redeliver(tenant, stream.id, first.id);
+    const entry = newEntry(tenant);
+    const dismissed = { dismissed: 1699, redelivering: 1, above: 0 };
+    const recording = store.recording(entry);
+    assert.deepEqual(await recording.dismissals.dismiss(tenant, stream.id, {}), dismissed);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 1700, total: 1 });
+    const recorded = await store.auditLog.get(tenant, entry.id);
+    assert.equal(recorded?.count, 1);
+    assert.ok(recorded.details.targets.includes(stream.id));
+  });
+
+  test('dismiss: a request that matches nothing leaves no entry in the audit log', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream } = await withFailures(fixture, [503]);
+    const entry = newEntry(tenant);
+    await store.recording(entry).dismissals.dismiss(tenant, stream.id, { types: ['user.deleted'] });
+    assert.equal(await store.auditLog.get(tenant, entry.id), undefined);
+  });
+}
+
+function filterContract(engine: Engine): void {
+  test('dismiss: types, times of events and of failures, ids and codes select together', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, events } = await withFailures(fixture, [503, 404, 'timeout: none', 'dns: no']);
+    const [first, second, third, fourth] = events;
+    assert.ok(first && second && third && fourth);
+    const open = async (filter: Parameters<typeof store.dismissals.groups>[2]) => {
+      const groups = await store.dismissals.groups(tenant, stream.id, filter);
+      return groups.map(({ sample }) => sample.eventId);
+    };
+    assert.deepEqual(await open({ types: ['user.deleted'] }), []);
+    assert.deepEqual(await open({ types: [] }), []);
+    assert.deepEqual(await open({ eventIds: [second.id, 'evt_unknown'] }), [second.id]);
+    assert.deepEqual(await open({ eventIds: [] }), []);
+    assert.deepEqual(await open({ from: start + 1 }), []);
+    assert.deepEqual(await open({ to: start }), []);
+    assert.deepEqual(await open({ from: start, to: start + 1, types: ['user.created'] }), [
+      first.id,
+      second.id,
+      third.id,
+      fourth.id,
+    ]);
+    const failedTwice = { failedFrom: start + 1, failedTo: start + 3 };
+    assert.deepEqual(await open(failedTwice), [second.id, third.id]);
+    assert.deepEqual(await open({ codes: ['http_5xx', 'dns'] }), [first.id, fourth.id]);
+    assert.deepEqual(await open({ codes: ['http_404'], ...failedTwice }), [second.id]);
+    const filter = { codes: ['timeout', 'http_4xx'], failedTo: start + 2 };
+    const dismissed = { dismissed: 1, redelivering: 0, above: 0 };
+    assert.deepEqual(await store.dismissals.dismiss(tenant, stream.id, filter), dismissed);
+    assert.deepEqual(await openIds(fixture, stream), idsOf([first, third, fourth]));
+  });
+
+  test('dismiss: the code of a failure is that of its last failed attempt', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, owned, events } = await withFailures(fixture, [503]);
+    const [event] = events;
+    assert.ok(event);
+    await store.deliveries.redeliver(tenant, stream.id, event.id);
+    await claimDue(fixture, owned);
+    const gone = { status: 410, error: '410 - gone' };
+    await fixture.settle(owned, { outcomes: [failed(event, { ...again, ...gone })] });
+    const { dismiss } = store.dismissals;
+    const none = { dismissed: 0, redelivering: 0, above: 0 };
+    assert.deepEqual(await dismiss(tenant, stream.id, { codes: ['http_503'] }), none);
+    const one = { dismissed: 1, redelivering: 0, above: 0 };
+    assert.deepEqual(await dismiss(tenant, stream.id, { codes: ['http_410'] }), one);
+  });
+
+  test('dismiss: finds failures that were opened while the clock was ahead', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    fixture.now = start + 86_400_000;
+    const { stream } = await withFailures(fixture, [503]);
+    fixture.now = start;
+    const dismissed = { dismissed: 1, redelivering: 0, above: 0 };
+    assert.deepEqual(await store.dismissals.dismiss(tenant, stream.id, {}), dismissed);
+  });
+
+  test('groups: counts open failures by code, those that are being redelivered too', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, events } = await withFailures(fixture, [503, 'reset: gone', 503]);
+    const [first, second, third] = events;
+    assert.ok(first && second && third);
+    await store.deliveries.redeliver(tenant, stream.id, first.id);
+    assert.deepEqual(await store.dismissals.groups(tenant, stream.id, {}), [
+      {
+        stream: stream.id,
+        code: 'http_503',
+        count: 2,
+        firstFailedAt: start,
+        lastFailedAt: start + 2,
+        sample: { eventId: third.id, eventType: 'user.created', error: '503 - no' },
+      },
+      {
+        stream: stream.id,
+        code: 'reset',
+        count: 1,
+        firstFailedAt: start + 1,
+        lastFailedAt: start + 1,
+        sample: { eventId: second.id, eventType: 'user.created', error: 'reset: gone' },
+      },
+    ]);
+    assert.deepEqual(await fixture.health(stream), { consecutive: 3, total: 3 });
+  });
+
+  test('streams: names the streams of a tenant with open failures', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const one = await withFailures(fixture, [503]);
+    const two = await withFailures(fixture, [503], 'user.deleted');
+    const well = await withFailures(fixture, [], 'user.updated');
+    const { id: other } = await addTenant(store, 'other');
+    const ids = [one, two, well].map(({ stream }) => stream.id);
+    assert.deepEqual(await store.dismissals.streams(tenant, undefined), ids.slice(0, 2));
+    assert.deepEqual(await store.dismissals.streams(tenant, ids.slice(1)), ids.slice(1, 2));
+    assert.deepEqual(await store.dismissals.streams(tenant, []), []);
+    assert.deepEqual(await store.dismissals.streams(other, undefined), []);
+    const { dismiss } = store.dismissals;
+    const none = { dismissed: 0, redelivering: 0, above: 0 };
+    assert.deepEqual(await dismiss(other, one.stream.id, {}), none);
+    assert.deepEqual(await fixture.health(one.stream), { consecutive: 1, total: 1 });
+  });
+}
+
+function resultContract(engine: Engine): void {
+  test('add: stores a result, which get returns for its tenant until it is pruned', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { tenant } = fixture;
+    const { dismissals } = fixture.store;
+    const result = { tenant, id: 'dsm_1', dismissed: 12, skipped: 3, createdBy: 'robot' };
+    assert.deepEqual(await dismissals.add(result), { ...result, createdAt: start });
+    assert.deepEqual(await dismissals.get(tenant, 'dsm_1'), { ...result, createdAt: start });
+    assert.equal(await dismissals.get(tenant, 'dsm_2'), undefined);
+    assert.equal(await dismissals.get(tenant + 1, 'dsm_1'), undefined);
+    fixture.now += 1001;
+    await dismissals.add({ ...result, id: 'dsm_2' });
+    await fixture.publish('user.created');
+    assert.equal(await dismissals.prune({ olderThanMs: 1000, take: 100 }), 1);
+    assert.equal(await dismissals.get(tenant, 'dsm_1'), undefined);
+    assert.equal((await dismissals.get(tenant, 'dsm_2'))?.dismissed, 12);
+  });
+}
