@@ -183,17 +183,20 @@ describe('a token that cannot be had', () => {
 });
 
 test('a token endpoint that hangs neither uses up the slots nor delays other streams', async (t) => {
-  server.respond = () => undefined;
-  t.after(() => {
-    server.respond = undefined;
-  });
+  // Of its own: the tokens of other tests would wait for the end of its requests.
+  const hanging = await startTokenServer();
+  hanging.respond = () => undefined;
+  t.after(hanging.close);
   const type = freshType();
   const receiver = await startReceiver();
   const waiting = await Promise.all(
     Array.from({ length: 30 }, (_, number) =>
       createStream(leat, receiver.url, {
         types: [type],
-        authorization: authorization({ audience: `https://hangs.example.com/${number}` }),
+        authorization: authorization({
+          token_endpoint: hanging.url,
+          audience: `https://hangs.example.com/${number}`,
+        }),
       }),
     ),
   );
