@@ -4,6 +4,7 @@ import { addClientCommands } from './clients.ts';
 import type { CliDeps } from './command.ts';
 import { addCompletionCommand } from './completion.ts';
 import { addDeliveryCommands } from './deliveries.ts';
+import { addDismissCommand } from './dismiss.ts';
 import { addEventCommands } from './events.ts';
 import { addListenCommand } from './listen.ts';
 import { addLoginCommands } from './login.ts';
@@ -22,6 +23,7 @@ export function addHttpCommands(program: Command, deps: CliDeps): void {
   addEventCommands(program.command('events').description('publish and follow events'), deps);
   addDeliveryCommands(program.command('deliveries').description('failed deliveries'), deps);
   addRedeliverCommand(program, deps);
+  addDismissCommand(program, deps);
   addReplayCommands(program.command('replay').description('send retained events again'), deps);
   addUserCommands(program.command('users').description('users of the tenant'), deps);
   program.commandsGroup('Operations, over HTTP:');

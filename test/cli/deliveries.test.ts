@@ -43,6 +43,20 @@ describe('failure commands', { concurrency: 2 }, () => {
     return { shell, endpoint, stream, type, events };
   };
 
+  test('leat dismiss: closes the named failures, or all, and counts with --dry-run', async (t) => {
+    const { shell, stream, events } = await createFailures(t, 3);
+    const [event = ''] = events;
+    const counted = await shell.leat(['dismiss', stream, '--error', 'http_5xx', '--dry-run']);
+    assert.equal(counted.stdout, '3 failures would be dismissed.\n');
+    const named = await shell.leat(['dismiss', stream, event]);
+    assert.equal(named.stdout, '1 failure dismissed.\n');
+    const none = await shell.leat(['dismiss', stream]);
+    assert.equal(none.code, 2);
+    assert.match(none.stderr, /--all/);
+    const all = await shell.leat(['dismiss', stream, '--all']);
+    assert.equal(all.stdout, '2 failures dismissed.\n');
+  });
+
   test('leat streams retry-now: sends what waits for a retry', async (t) => {
     const shell = await openLoggedInShell(t, leat);
     const endpoint = await startEndpoint(text(503, 'busy'));
