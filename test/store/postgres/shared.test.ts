@@ -364,7 +364,6 @@ describe('PostgreSQL: many processes on one database', () => {
       () => store.deliveries.redeliver(tenant, id, 'evt_1'),
       () => store.deliveries.redeliverMany(tenant, id, {}),
       () => store.deliveries.retryNow(tenant, id),
-      () => store.dismissals.dismiss(tenant, id, {}),
     ];
     for (const command of commands) {
       const rejected = assert.rejects(command(), StoreUnavailable);
