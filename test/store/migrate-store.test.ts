@@ -34,8 +34,10 @@ import { query, sharedPostgres } from '../helpers/postgres.ts';
 import { newEntry } from './contract/audit-log.ts';
 import {
   addTenant,
+  blocked,
   claimDue,
   delivered,
+  dueRules,
   failed,
   failuresOf,
   newEvent,
@@ -94,6 +96,42 @@ describe('a migration to PostgreSQL', { concurrency: 2 }, () => {
     assert.equal((await store.replays.materialize(request)).result, 'over');
     const over = await store.replays.get(1, stream.id, 'rpl_kept');
     assert.deepEqual([over?.status, over?.matched, over?.sent, over?.failed], ['done', 4, 4, 0]);
+  });
+
+  test('migrate-store: an ordered stream goes on where it was, key by key', async (t) => {
+    const folder = folderFor(t);
+    const file = join(folder, 'leat.db');
+    const source = await openSource(file);
+    const filling = fixtureOf(source, (await addTenant(source, 'main')).id);
+    const delivery = { orderBy: '/data/user', onFailure: 'block' } as const;
+    const stream = await filling.addStream({ delivery });
+    const former = await filling.own(stream);
+    const events = await filling.publish(...Array.from({ length: 6 }, () => 'user.created'));
+    const [one, two, three, four] = events;
+    assert.ok(one && two && three && four);
+    const [a, b] = [{ orderKey: 'a' }, { orderKey: 'b' }];
+    const outcomes = [blocked(one, a), failed(two, b), blocked(three, a), blocked(four, b)];
+    await filling.settle(former, { cursor: 4, settledAbove: [6], outcomes });
+    await source.close();
+
+    const databases = { folder, file, url: await databaseFor(t) };
+    await run(databases);
+    const fixture = fixtureOf(await openTarget(t, databases), 1);
+    const owned = await fixture.own(stream);
+    assert.deepEqual([owned.cursor, owned.takenAbove], [4, [6]]);
+    assert.deepEqual(
+      owned.keys.toSorted((left, right) => (left.key < right.key ? -1 : 1)),
+      [
+        { key: 'a', blocked: 2, held: false, failed: 0 },
+        { key: 'b', blocked: 1, held: false, failed: 1 },
+      ],
+    );
+    const request = { tenant: 1, stream: stream.id, epoch: owned.epoch, take: 9, ...dueRules };
+    const [claimed] = await fixture.store.deliveries.claimDue([{ ...request, keys: ['a'] }]);
+    assert.deepEqual(
+      claimed?.rows.map(({ event, orderKey }) => [event, orderKey]),
+      [[one, 'a']],
+    );
   });
 
   // Rows of attempts_kept are carried as attempts.

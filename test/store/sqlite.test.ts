@@ -4,6 +4,7 @@ import { logContract } from './contract/log.ts';
 import { alertStateContract } from './contract/alert-state.ts';
 import { certificatesContract } from './contract/certificates.ts';
 import { ownershipContract } from './contract/ownership.ts';
+import { orderContract } from './contract/order.ts';
 import { overviewContract } from './contract/overview.ts';
 import { pausesContract } from './contract/pauses.ts';
 import { replaysContract } from './contract/replays.ts';
@@ -24,5 +25,6 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   overviewContract(engine);
   pausesContract(engine);
   skippedContract(engine);
+  orderContract(engine);
   replaysContract(engine);
 }

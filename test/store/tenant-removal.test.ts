@@ -15,6 +15,7 @@ import { newEntry } from './contract/audit-log.ts';
 import { newClient } from './contract/clients.ts';
 import {
   addTenant,
+  blocked,
   delivered,
   failed,
   newEvent,
@@ -92,10 +93,10 @@ async function fill(store: Store, tenant: number): Promise<void> {
   const owned = await fixture.own(await fixture.addStream());
   const { id: stream } = owned.stream;
   const events = await fixture.publish('user.created', 'user.created', 'order.paid');
-  const [first, second] = events;
-  assert.ok(first && second);
-  const outcomes = [delivered(first), failed(second)];
-  await fixture.settle(owned, { cursor: second.offset, outcomes });
+  const [first, second, third] = events;
+  assert.ok(first && second && third);
+  const outcomes = [delivered(first), failed(second), blocked(third, { orderKey: 'key' })];
+  await fixture.settle(owned, { cursor: second.offset, settledAbove: [9], outcomes });
   const { id, type, time, body } = newEvent();
   await store.deliveries.addTest(tenant, stream, { id, type, time, body });
   const [due] = await store.deliveries.claimDue([

@@ -203,7 +203,7 @@ export function newStream(
 
 // Outcomes
 
-type OutcomeOptions = Partial<Pick<Outcome, 'kind' | 'attempt' | 'hasRow'>> & {
+type OutcomeOptions = Partial<Pick<Outcome, 'kind' | 'attempt' | 'hasRow' | 'orderKey'>> & {
   /** Time since the attempt began. */
   agoMs?: number;
   error?: string;
@@ -236,6 +236,11 @@ export function retry(event: DeliveredEvent, options: OutcomeOptions = {}): Outc
 
 export function parked(event: DeliveredEvent, options: OutcomeOptions = {}): Outcome {
   return { ...firstAttempt, leaseMs: 15_000, ...options, event, result: 'parked' };
+}
+
+/** The event waits behind its key. */
+export function blocked(event: DeliveredEvent, { orderKey }: OutcomeOptions): Outcome {
+  return { ...firstAttempt, event, orderKey, result: 'blocked' };
 }
 
 /** Returns the deliveries that are due now. */
