@@ -305,6 +305,25 @@ describe('a stream that sends in order', () => {
     assert.deepEqual(fixture.openNames(), ['a4']);
   });
 
+  test('events that wait behind their keys take no more memory than the queues may', async (t) => {
+    const fixture = await orderFixture(t, { settings: { pageBytes: 2000 } });
+    const bodyOf = (user: string) => JSON.stringify({ data: { user, text: 'x'.repeat(1000) } });
+    const bodies = [...Array<string>(200).fill('a'), 'b'].map(bodyOf);
+    const time = fixture.clock.now();
+    await fixture.store.log.append(
+      fixture.tenant,
+      bodies.map((body) => newEvent({ time, body })),
+    );
+    await fixture.clock.advance(500);
+    const { queuedBytes } = fixture.dispatcher.state();
+    assert.ok(queuedBytes > 10_000 && queuedBytes < 36_000, `${queuedBytes}`);
+    fixture.transport.respond = () => ok;
+    for (const post of fixture.transport.open) post.end(ok);
+    await fixture.clock.advance(20_000);
+    assert.equal(fixture.sent().length, 201);
+    assert.equal(fixture.dispatcher.state().queuedBytes, 0);
+  });
+
   test('a thousand events that wait for one key do not hold up those of others', async (t) => {
     const fixture = await orderFixture(t, { settings: { pageEvents: 100 } });
     await fixture.publishFor('a'.repeat(300) + 'bcd');

@@ -202,8 +202,8 @@ class LogPrefetch implements Prefetch {
     if (!runner.sends || !runner.pace.isQuick(settings)) {
       return Math.min(smallPageBytes, settings.pageBytes);
     }
-    if (runner.order !== undefined) return Math.min(orderedPageBytes, settings.pageBytes);
-    return Math.max(smallPageBytes, Math.min(settings.pageBytes, this.#room(runner) / 4));
+    const most = runner.order ? Math.min(orderedPageBytes, settings.pageBytes) : settings.pageBytes;
+    return Math.max(smallPageBytes, Math.min(most, this.#room(runner) / 4));
   }
 
   /** Returns whether to read on: with half a queue left, or with none where memory is short. */
@@ -251,10 +251,13 @@ class LogPrefetch implements Prefetch {
     this.#deps.scheduler.enqueue(runner);
   }
 
-  /** Holds back events that wait behind their keys; they count as queued until they leave memory. */
+  /**
+   * Holds back events that wait behind their keys, while there is room: they count as queued until
+   * they leave memory.
+   */
   #holdBack(runner: Runner): void {
     const { clock, heldBack } = this.#deps;
-    for (;;) {
+    while (runner.order?.isFrontBlocked === true && this.#room(runner) > 0) {
       const held = runner.holdBack(clock.elapsedMs());
       if (held === undefined) return;
       heldBack(runner, held);
