@@ -1,4 +1,4 @@
-import type { Timer } from '../../src/core/clock.ts';
+import type { Clock, Timer } from '../../src/core/clock.ts';
 import type { Plan, Step } from './plan.ts';
 import type { Timeline } from './timeline.ts';
 
@@ -81,6 +81,28 @@ export function createMonotonicClock(timeline: Timeline): MonotonicClock {
       suspendedAtMs = undefined;
       for (const fire of waiting.splice(0)) fire();
     },
+  };
+}
+
+/**
+ * Returns timers whose actions `runOrHold` runs, now or when their process wakes. An action that is
+ * cancelled while it is held never runs: an event loop forgets a timer until the turn of its action.
+ */
+export function holdingTimers(
+  { after }: Pick<MonotonicClock, 'after'>,
+  runOrHold: (action: () => void) => void,
+): Clock['after'] {
+  return (delayMs, action) => {
+    let isCancelled = false;
+    const run = (): void => {
+      if (!isCancelled) action();
+    };
+    const timer = after(delayMs, () => runOrHold(run));
+    const cancel = (): void => {
+      isCancelled = true;
+      timer.cancel();
+    };
+    return { cancel };
   };
 }
 

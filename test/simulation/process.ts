@@ -5,7 +5,7 @@ import type { DeliveryReport } from '../../src/delivery/report.ts';
 import type { Hint } from '../../src/store/port/hints.ts';
 import type { Node } from '../../src/core/types.ts';
 import type { Store } from '../../src/store/port/store.ts';
-import { createMonotonicClock, createWallClock } from './clocks.ts';
+import { createMonotonicClock, createWallClock, holdingTimers } from './clocks.ts';
 import { createPrng } from './prng.ts';
 import { namesOf } from './names.ts';
 import type { StepOf } from './plan.ts';
@@ -207,7 +207,7 @@ export function startProcess(simulation: Simulation, name: string, ended: () => 
   const clock: Clock = {
     now: wall.now,
     elapsedMs: monotonic.elapsedMs,
-    after: (delayMs, action) => monotonic.after(delayMs, () => runOrHold(heldTimers, action)),
+    after: holdingTimers(monotonic, (action) => runOrHold(heldTimers, action)),
   };
   const namePrng = createPrng(plan.seed, `names of ${name}`);
   const names = namesOf(simulation, { prng: namePrng, clock, schedule, deliver });

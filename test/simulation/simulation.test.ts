@@ -2,12 +2,14 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { rounds } from '../helpers/rounds.ts';
 import { planOf, type Plan } from './plan.ts';
+import { createMonotonicClock, holdingTimers } from './clocks.ts';
 import { play } from './play.ts';
 import { regressions } from './regressions.ts';
 import { playWithFault, search } from './search.ts';
 import { shrink } from './shrink.ts';
 import { historyTable } from './table.ts';
 import { noFaults } from './simulation.ts';
+import { createTimeline } from './timeline.ts';
 
 /** Returns what a failing test prints. */
 async function historyText(plan: Plan): Promise<string> {
@@ -43,6 +45,19 @@ describe('the engine under simulation', () => {
       assert.ok(violation, 'the history no longer leads to its fault');
     });
   }
+});
+
+test('a timer that is cancelled while its process is frozen does not run once that wakes', async () => {
+  const timeline = createTimeline();
+  const held: (() => void)[] = [];
+  const after = holdingTimers(createMonotonicClock(timeline), (action) => held.push(action));
+  const ran: string[] = [];
+  const cancelled = after(10, () => ran.push('cancelled'));
+  after(10, () => ran.push('kept'));
+  await timeline.runTo(20);
+  cancelled.cancel();
+  for (const action of held) action();
+  assert.deepEqual(ran, ['kept']);
 });
 
 describe('a history', () => {
