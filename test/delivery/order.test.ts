@@ -226,6 +226,13 @@ describe('a stream that sends in order', () => {
     await fixture.end('a2');
     await fixture.clock.advance(50);
     assert.deepEqual(fixture.sentNames(), ['a1', 'a2', 'a3']);
+    // The owner, which is not idle, knows that no row of the key is left.
+    await fixture.publishFor('b');
+    await fixture.end('a3');
+    await fixture.clock.advance(50);
+    await fixture.publishFor('a');
+    await fixture.clock.advance(50);
+    assert.deepEqual(fixture.openNames(), ['b1', 'a4']);
   });
 
   test('block: after a failure the key waits until it was redelivered with success', async (t) => {

@@ -3,6 +3,7 @@ import { accessMutants } from './access.ts';
 import { deliveryMutants } from './delivery.ts';
 import type { Mutant } from './mutant.ts';
 import { optionMutants } from './options.ts';
+import { orderMutants } from './order.ts';
 import { postgresMutants } from './postgres.ts';
 
 export const mutants: readonly Mutant[] = [
@@ -11,6 +12,7 @@ export const mutants: readonly Mutant[] = [
   ...postgresMutants,
   ...accessMutants,
   ...optionMutants,
+  ...orderMutants,
 ];
 
 /** Returns the mutant of that name. Throws when there is none. */

@@ -1,0 +1,153 @@
+import type { KillingTest, Mutant } from './mutant.ts';
+
+const by = (file: string, title: string): KillingTest => ({ file: `test/${file}.test.ts`, title });
+
+/** Mutants of order by key. */
+export const orderMutants: readonly Mutant[] = [
+  {
+    name: 'a key that is compared without its type',
+    file: 'core/order-key.ts',
+    before: 'hashOf(JSON.stringify(value))',
+    after: 'hashOf(String(value))',
+    killedBy: by(
+      'core/order-key',
+      'two events have the same key exactly when type and value are the same',
+    ),
+  },
+  {
+    name: 'a pointer that reads members of prototypes',
+    file: 'core/order-key.ts',
+    before: 'isObject(value) && Object.hasOwn(value, token)',
+    after: 'isObject(value)',
+    killedBy: by('core/order-key', "constructor is a member like others: the event's own, or none"),
+  },
+  {
+    name: 'a pointer whose escapes are decoded twice',
+    file: 'core/order-key.ts',
+    before: "token.replaceAll('~1', '/').replaceAll('~0', '~')",
+    after: "token.replaceAll('~0', '~').replaceAll('~1', '/')",
+    killedBy: by('core/order-key', '"/~01" has the tokens ["~1"]'),
+  },
+  {
+    name: 'the next event of a key that begins beside the one before',
+    file: 'delivery/key-order.ts',
+    before: 'const isBusy = attempt !== undefined || isClaimed',
+    after: 'const isBusy = isClaimed',
+    killedBy: by(
+      'delivery/order',
+      'events with the same value are sent one after the other, others beside them',
+    ),
+  },
+  {
+    name: 'the next event of a key that does not wait for a retry',
+    file: 'delivery/key-order.ts',
+    before: '|| isClaimed || isHeld ||',
+    after: '|| isClaimed ||',
+    killedBy: by(
+      'delivery/order',
+      'a retry holds its key: the next event waits for its end, be it a failure',
+    ),
+  },
+  {
+    name: 'an event in memory that overtakes one that is getting its row',
+    file: 'delivery/key-order.ts',
+    before: 'if (recording > 0) return;',
+    after: '',
+    killedBy: by(
+      'delivery/order',
+      'an event in memory waits for the one before that is getting its row',
+    ),
+  },
+  {
+    name: 'block that lets a key go on after a failure',
+    file: 'delivery/key-order.ts',
+    before: "this.#blocks = delivery?.onFailure === 'block';",
+    after: 'this.#blocks = false;',
+    killedBy: by(
+      'delivery/order',
+      'block: after a failure the key waits until it was redelivered with success',
+    ),
+  },
+  {
+    name: 'block that a new owner does not know of',
+    file: 'store/rules/order.ts',
+    before: 'failed: blocks ? failed : 0',
+    after: 'failed: 0',
+    killedBy: by(
+      'store/sqlite',
+      'keys: an open failure counts with block only, until it was redelivered with success',
+    ),
+  },
+  {
+    name: 'a row for an event, and none for the attempt before it',
+    file: 'delivery/sender.ts',
+    before: 'if (before !== undefined) this.#park(before);',
+    after: '',
+    killedBy: by(
+      'delivery/order',
+      'an event gets a row only with the attempt before it, so that a crash swaps none',
+    ),
+  },
+  {
+    name: 'settled events above the cursor that a new owner repeats',
+    file: 'delivery/runner.ts',
+    before: 'return [...before, ...this.window.settledOffsets(cursor)];',
+    after: 'return [];',
+    killedBy: by(
+      'delivery/order',
+      'after a crash the event under way is repeated, and none before it',
+    ),
+  },
+  {
+    name: 'settled events of a former run above the cursor of the present one',
+    file: 'store/sqlite/settle.ts',
+    before: 'settlement.settledAbove !== undefined && settlement.run === run.run',
+    after: 'settlement.settledAbove !== undefined',
+    killedBy: by(
+      'store/sqlite',
+      'settledAbove: each settlement that has it replaces it, unless it is of a former run',
+    ),
+  },
+  {
+    name: 'a claim of the newest row of a key',
+    file: 'store/sqlite/due.ts',
+    before: 'order by d.offset limit 1',
+    after: 'order by d.offset desc limit 1',
+    killedBy: by(
+      'store/sqlite',
+      'claimDue: the oldest blocked row of each requested key, leased as its first attempt',
+    ),
+  },
+  {
+    name: 'a claim of the newest row of a key on PostgreSQL',
+    file: 'store/postgres/due.ts',
+    before: `order by "offset" limit 1
+    ) as d`,
+    after: `order by "offset" desc limit 1
+    ) as d`,
+    killedBy: by(
+      'store/postgres',
+      'claimDue: the oldest blocked row of each requested key, leased as its first attempt',
+    ),
+  },
+  {
+    name: 'a retry that became a failure and holds its key for ever',
+    file: 'store/rules/settlement.ts',
+    before: "outcome.result === 'retry' && outcome.orderKey !== undefined",
+    after: 'false',
+    killedBy: by(
+      'store/sqlite',
+      'keysChanged: a retry that became a failure at the end of its cycle, of ordered events only',
+    ),
+  },
+  {
+    name: 'a repeated batch whose keys are not read again',
+    file: 'store/rules/settlement.ts',
+    before: 'keysChanged: settledAbove !== undefined',
+    after: 'keysChanged: false',
+    killedBy: by(
+      'store/sqlite',
+      'keysChanged: a batch that was recorded before, of an ordered stream only',
+    ),
+  },
+];
