@@ -262,6 +262,42 @@ describe('a stream that sends in order', () => {
     assert.deepEqual(fixture.openNames(), ['a2']);
   });
 
+  test('block: a dismissed failure frees its key, and is not sent again after a crash', async (t) => {
+    const fixture = await orderFixture(t, {
+      settings: { retryDelaysMs: [] },
+      delivery: { onFailure: 'block' },
+    });
+    await fixture.publishFor('aab');
+    const [failed = ''] = fixture.sent();
+    await fixture.end('a1', 500);
+    await fixture.end('b1');
+    await fixture.clock.advance(2000);
+    assert.deepEqual(fixture.openNames(), []);
+    const { store, tenant, stream } = fixture;
+    const dismissed = await store.dismissals.dismiss(tenant, stream.id, { eventIds: [failed] });
+    assert.deepEqual(dismissed, { dismissed: 1, redelivering: 0, above: 0 });
+    await fixture.crash();
+    await fixture.clock.advance(100);
+    assert.deepEqual(fixture.sentNames(), ['a1', 'b1', 'a2']);
+    await fixture.end('a2');
+    await fixture.publishFor('a');
+    assert.deepEqual(fixture.openNames(), ['a3']);
+  });
+
+  test('block: the owner that sends goes on after a dismissal as well', async (t) => {
+    const fixture = await orderFixture(t, {
+      settings: { retryDelaysMs: [] },
+      delivery: { onFailure: 'block' },
+    });
+    await fixture.publishFor('aa');
+    await fixture.end('a1', 500);
+    await fixture.clock.advance(2000);
+    assert.deepEqual(fixture.openNames(), []);
+    await fixture.store.dismissals.dismiss(fixture.tenant, fixture.stream.id, {});
+    await fixture.clock.advance(50);
+    assert.deepEqual(fixture.openNames(), ['a2']);
+  });
+
   test('block: a stream that is changed to continue goes on', async (t) => {
     const fixture = await orderFixture(t, {
       settings: { retryDelaysMs: [] },
