@@ -147,7 +147,8 @@ const settle = step(
   fc.record({
     stream: anyStream,
     pick: anyPick,
-    result: fc.constantFrom('parked', 'delivered', 'retry', 'failed', 'failed'),
+    result: fc.constantFrom('parked', 'delivered', 'retry', 'failed', 'failed', 'blocked'),
+    orderKey: fc.constantFrom(undefined, 'key-1', 'key-2'),
     attempt: fc.integer({ min: 1, max: 4 }),
     waitMs: fc.nat({ max: 3000 }),
     raise: fc.boolean(),
@@ -162,9 +163,13 @@ const settle = step(
     if (owned === undefined || event === undefined) return;
     const expected = streamOf(modelRun, args.stream);
     const row = expected.rows.get(event.id);
+    const kind = row?.kind ?? 'first';
+    // A blocked event has a key.
+    const orderKey = args.orderKey ?? (args.result === 'blocked' ? 'key-1' : undefined);
     const outcome: Outcome = {
       event,
-      kind: row?.kind ?? 'first',
+      kind,
+      ...(kind === 'first' ? { orderKey } : {}),
       attempt: args.attempt,
       hasRow: (row !== undefined) !== args.wrongAboutRow,
       result: args.result,
@@ -242,14 +247,19 @@ const untried = {
 
 const claimDue = step(
   'claimDue',
-  fc.record({ stream: anyStream, take: fc.integer({ min: 1, max: 4 }) }),
+  fc.record({
+    stream: anyStream,
+    take: fc.integer({ min: 1, max: 4 }),
+    key: fc.constantFrom(undefined, 'key-1', 'key-2'),
+  }),
   async (modelRun, args) => {
     if (!modelRun.owned.has(args.stream)) return;
     const { store, tenant, now } = modelRun;
     const one = streamOf(modelRun, args.stream);
     const request = { tenant, stream: args.stream, epoch: one.epoch, take: args.take };
-    const [result] = await store.deliveries.claimDue([{ ...request, ...rules }]);
-    const expected = model.claimDue(one, now, rules, args.take);
+    const keys = args.key === undefined ? [] : [args.key];
+    const [result] = await store.deliveries.claimDue([{ ...request, keys, ...rules }]);
+    const expected = model.claimDue(one, now, rules, args.take, keys);
     assert.deepEqual(
       { taken: result?.rows.map(({ event }) => event.id), nextDueInMs: result?.nextDueInMs },
       expected,
@@ -393,4 +403,7 @@ async function compareStream(
   if (run !== undefined) assert.deepEqual(runOf(run), model.runOf(expected, now, rules));
 }
 
-const runOf = ({ stream: _, tenantName: __, ...state }: OwnedStream) => state;
+const runOf = ({ stream: _, tenantName: __, keys, ...state }: OwnedStream) => ({
+  ...state,
+  keys: keys.toSorted((one, other) => (one.key < other.key ? -1 : 1)),
+});

@@ -1,6 +1,7 @@
 import type { Appended, DeliveryKind, DeliveryState, Health } from '../../../src/core/types.ts';
 import { progressOf, type ModelReplay } from './model-replays.ts';
 import type { DueRules } from '../../../src/store/port/deliveries.ts';
+import type { KeyRows } from '../../../src/store/port/ownership.ts';
 import type { Outcome, SettledStream } from '../../../src/store/port/settlement.ts';
 import type { WaitRule } from '../../../src/store/port/time.ts';
 
@@ -51,6 +52,7 @@ export interface ModelRow {
   attempt: number;
   dueAt: number | undefined;
   failedAt: number | undefined;
+  readonly orderKey?: string | undefined;
 }
 
 export function createModel(): Model {
@@ -134,7 +136,8 @@ export function settle(
   const version = stream.version;
   const wasEnabled = stream.enabled;
   const before = healthOf(stream);
-  applyOutcome(stream, outcome, given.now);
+  const isCutShort = applyOutcome(stream, outcome, given.now);
+  const changed = isCutShort ? { keysChanged: true } : {};
   if (given.run === stream.run) stream.cursor = Math.max(stream.cursor, given.cursor);
   const health = healthOf(stream);
   const rose = health.consecutive > before.consecutive;
@@ -143,7 +146,7 @@ export function settle(
   const { cursor } = stream;
   if (!wasEnabled || !rose || !atLimit) {
     const openFailures = health.total;
-    return { result: 'recorded', version, cursor, openFailures, disabled: undefined };
+    return { result: 'recorded', version, cursor, openFailures, ...changed, disabled: undefined };
   }
   disable(stream, given.now);
   return {
@@ -151,11 +154,13 @@ export function settle(
     version: stream.version,
     cursor,
     openFailures: healthOf(stream).total,
+    ...changed,
     disabled: { ...healthOf(stream), reason },
   };
 }
 
-function applyOutcome(stream: ModelStream, outcome: Outcome, now: number): void {
+/** Returns whether an ordered event ended although its outcome is a retry. */
+function applyOutcome(stream: ModelStream, outcome: Outcome, now: number): boolean {
   const { event, result, attempt, kind } = outcome;
   const row = stream.rows.get(event.id);
   if (result === 'delivered') {
@@ -164,11 +169,15 @@ function applyOutcome(stream: ModelStream, outcome: Outcome, now: number): void 
     stream.consecutive = 0;
     if (outcome.hasRow) progressOf(stream, row, 'sent');
     if (outcome.hasRow) stream.rows.delete(event.id);
-    return;
+    return false;
+  }
+  if (result === 'blocked') {
+    if (row === undefined) stream.rows.set(event.id, blockedRow(outcome));
+    return false;
   }
   if (result !== 'parked') remember(stream, event, 'failed', now);
   const isOver = row === undefined ? outcome.hasRow : row.state === 'failed';
-  if (isOver) return;
+  if (isOver) return false;
   const fails =
     result === 'failed' || (result === 'retry' && !stream.enabled && endsWithStream(kind));
   if (fails) stream.consecutive += 1;
@@ -182,7 +191,14 @@ function applyOutcome(stream: ModelStream, outcome: Outcome, now: number): void 
     attempt: result === 'retry' && !fails ? attempt + 1 : attempt,
     dueAt: fails ? undefined : dueAtOf(outcome, now),
     failedAt: row?.failedAt ?? (fails ? now : undefined),
+    orderKey: row === undefined ? outcome.orderKey : row.orderKey,
   });
+  return fails && result === 'retry' && outcome.orderKey !== undefined;
+}
+
+function blockedRow({ event: { id, offset }, orderKey }: Outcome): ModelRow {
+  const never = { dueAt: undefined, failedAt: undefined };
+  return { eventId: id, offset, kind: 'first', state: 'blocked', attempt: 1, orderKey, ...never };
 }
 
 function dueAtOf(outcome: Outcome, now: number): number | undefined {
@@ -238,18 +254,27 @@ export function claimDue(
   now: number,
   rules: DueRules,
   take: number,
+  keys: readonly string[] = [],
 ): { taken: string[]; nextDueInMs: number | undefined } {
+  const next = stream.enabled ? keys.flatMap((key) => oldestBlocked(stream, key) ?? []) : [];
   const due = waitingRows(stream)
     .filter((row) => stream.enabled || row.kind === 'redelivery')
     .toSorted(byDueAt);
   const [others, replayed] = [false, true].map((isReplay) =>
     due.filter((row) => (row.kind === 'replay') === isReplay && waitOf(row, now, rules) === 0),
   );
-  const taken = [...(others ?? []), ...(replayed ?? [])].slice(0, take);
+  const rest = [...(others ?? []), ...(replayed ?? [])].slice(0, take - next.length);
+  const taken = [...next, ...rest];
   const left = due.filter((row) => !taken.includes(row));
   const nextDueInMs = firstOf(left, now, rules);
   for (const row of taken) Object.assign(row, { state: 'parked', dueAt: now + rules.leaseMs });
   return { taken: taken.map((row) => row.eventId), nextDueInMs };
+}
+
+function oldestBlocked(stream: ModelStream, key: string): ModelRow | undefined {
+  return [...stream.rows.values()]
+    .filter(({ state, orderKey }) => state === 'blocked' && orderKey === key)
+    .toSorted((one, other) => (one.offset ?? 0) - (other.offset ?? 0))[0];
 }
 
 /** A row that waits longer than allowed is due now. */
@@ -313,6 +338,19 @@ export function runOf(stream: ModelStream, now: number, rule: WaitRule) {
     ),
     replay: [...stream.replays.values()].find(({ status }) => status === 'running')?.id,
     takenAbove: offsets.filter((offset) => offset > cursor).toSorted((one, other) => one - other),
-    keys: [],
+    keys: keysOf(stream),
   };
+}
+
+/** The keys that have blocked rows, or a first delivery that waits; none of these streams blocks. */
+function keysOf(stream: ModelStream): KeyRows[] {
+  const byKey = Map.groupBy(stream.rows.values(), ({ orderKey }) => orderKey);
+  return [...byKey]
+    .flatMap(([key, rows]) => {
+      if (key === undefined) return [];
+      const blocked = rows.filter(({ state }) => state === 'blocked').length;
+      const held = rows.some(({ kind, dueAt }) => kind === 'first' && dueAt !== undefined);
+      return blocked > 0 || held ? [{ key, blocked, held, failed: 0 }] : [];
+    })
+    .toSorted((one, other) => (one.key < other.key ? -1 : 1));
 }
