@@ -16,8 +16,9 @@ export const pauseSent = closed(
     reason: Type.Optional(
       Type.String({
         maxLength: 256,
+        pattern: '^\\P{Cc}*$',
         examples: ['CRM upgrade'],
-        description: 'Shown in the health',
+        description: 'Shown in the health; without control characters',
       }),
     ),
   },

@@ -100,6 +100,9 @@ describe('pause and resume', () => {
     assert.equal((await send('POST', `${path}/pause`, { reason: longest })).status, 200);
     assertInvalid(await send('POST', `${path}/pause`, { reason: `${longest}x` }), 'reason');
     assertInvalid(await send('POST', `${path}/pause`, { reason: null }), 'reason');
+    for (const reason of ['a\u0000b', 'a\nb', '\u001b[31m', '\u0085']) {
+      assertInvalid(await send('POST', `${path}/pause`, { reason }), 'reason');
+    }
     assert.equal((await send('POST', `${path}/pause`, { because: 'x' })).status, 400);
     assert.equal((await send('POST', `${path}/resume`, { reason: 'x' })).status, 400);
   });
