@@ -134,7 +134,7 @@ export class Incarnation {
     const scheduler = this.#scheduler;
     this.#filters = new EventFilters(clock);
     this.#dueTimer = createDueTimer({ clock, scheduler });
-    this.#outages = createOutages({ ...shared, scheduler, dueTimer: this.#dueTimer });
+    this.#outages = createOutages({ ...shared, scheduler, dueTimer: this.#dueTimer, passed });
     const filters = this.#filters;
     const heldBack: PrefetchDeps['heldBack'] = (...args) => this.#sender.heldBack(...args);
     this.#prefetch = createPrefetch({ ...shared, scheduler, isShared, filters, heldBack });

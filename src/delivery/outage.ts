@@ -44,6 +44,8 @@ interface Trial {
  */
 export class Outage {
   state: 'up' | 'suspected' | 'down' | 'releasing' = 'up';
+  /** It was reported that the receiver is down, and not yet that it is back. */
+  isReported = false;
   /** The deliveries that wait were not counted yet: the stream has a new owner, or was changed. */
   isUncounted = true;
   begun = 0;
@@ -54,7 +56,7 @@ export class Outage {
   trial: Trial | undefined;
   /** The offset of the last trial; the next delivery after it follows. */
   triedTo: Offset = 0;
-  /** The next event may be taken as a trial. */
+  /** The next event, else one of a replay, may be taken as a trial. */
   mayTryEvent = false;
   /** While it releases: a step is on its way to the store. */
   isStepping = false;
@@ -85,7 +87,8 @@ export class Outage {
   /** Notes that outcomes are in the store, after which so many failures are open. */
   settled(outcomes: readonly Outcome[], openFailures: number): void {
     this.open = openFailures;
-    this.#openPending -= outcomes.filter(opensFailure).length;
+    // Deliveries that ended without an attempt are in the store only.
+    this.#openPending = Math.max(0, this.#openPending - outcomes.filter(opensFailure).length);
   }
 
   /** Notes an outcome that is not in the store yet; `isTrial` if it came before its time. */
@@ -114,7 +117,9 @@ export class Outage {
     this.begun = Math.min(waiting, limits.consecutive - 1);
     this.mayTryEvent = false;
     const mayBeDown = isDown({ ...this.undelivered(waiting), begun: waiting }, limits, slots);
-    if (this.state !== 'releasing') this.state = mayBeDown ? 'suspected' : 'up';
+    // After an outage also few deliveries wait for a success: others may have failed meanwhile.
+    const isOut = this.state !== 'up' || mayBeDown;
+    if (this.state !== 'releasing') this.state = isOut ? 'suspected' : 'up';
   }
 
   /** Notes that the next event was taken. */

@@ -42,7 +42,9 @@ export interface OutageDeps {
   readonly serialQueue: SerialQueue;
   readonly storeRetry: Pick<StoreRetry, 'run'>;
   readonly dueTimer: Pick<DueTimer, 'note'>;
-  readonly scheduler: Pick<Scheduler, 'enqueue' | 'dispatch'>;
+  readonly scheduler: Pick<Scheduler, 'dispatch'>;
+  /** The next event of the runner, else one of its replay, may be tried. */
+  readonly passed: (runner: Runner) => void;
   readonly report: (event: DeliveryReport) => void;
 }
 
@@ -101,7 +103,8 @@ class TimedOutages implements Outages {
   #stop(runner: Runner, outage: Outage): void {
     if (outage.state === 'down') return;
     outage.state = 'down';
-    this.#report(runner, 'receiver_down');
+    if (!outage.isReported) this.#report(runner, 'receiver_down');
+    outage.isReported = true;
     this.#plan(runner);
   }
 
@@ -154,28 +157,53 @@ class TimedOutages implements Outages {
    * fails does not hide that the receiver is back. After the last one the next event is tried.
    */
   async #try(runner: Runner, outage: Outage): Promise<void> {
-    const { clock, scheduler, dueTimer } = this.#deps;
+    const { clock, scheduler } = this.#deps;
     await this.#enqueue(async () => {
       if (!mayTry(runner, outage)) return;
       outage.trial = undefined;
+      outage.mayTryEvent = false;
+      const mayTryEvent = this.#mayTryEvent(runner, outage);
       const found =
         (await this.#bringForward(runner, outage.triedTo)) ??
-        (runner.queue.length === 0 ? await this.#bringForward(runner, 0) : undefined);
+        (runner.queue.length === 0 || !mayTryEvent
+          ? await this.#bringForward(runner, 0)
+          : undefined);
       outage.triedTo = found?.offset ?? 0;
       if (found === undefined) {
-        outage.mayTryEvent = this.#mayTryEvent(runner, outage);
-        return scheduler.enqueue(runner);
+        outage.mayTryEvent = mayTryEvent;
+        return this.#deps.passed(runner);
       }
       const { eventId, waitMs } = found;
       outage.trial = { eventId, dueMs: clock.elapsedMs() + waitMs };
-      dueTimer.note(runner, 0);
     });
     scheduler.dispatch();
   }
 
-  #bringForward({ tenant, id: stream, epoch }: Runner, after: number) {
-    const { storeRetry, deliveries } = this.#deps;
-    return storeRetry.run(() => deliveries.bringForward({ tenant, stream, epoch, after }));
+  #bringForward(runner: Runner, after: number) {
+    const { tenant, id: stream, epoch } = runner;
+    const { deliveries } = this.#deps;
+    return this.#makeDue(
+      runner,
+      () => deliveries.bringForward({ tenant, stream, epoch, after }),
+      (found) => found !== undefined,
+    );
+  }
+
+  /** Runs a command that makes deliveries due, and has them claimed. */
+  async #makeDue<R>(
+    runner: Runner,
+    command: () => Promise<R>,
+    madeAny: (result: R) => boolean,
+  ): Promise<R> {
+    const { storeRetry, dueTimer } = this.#deps;
+    let tries = 0;
+    const result = await storeRetry.run(() => {
+      tries += 1;
+      return command();
+    });
+    // A try before may have succeeded and its result have been lost.
+    if (madeAny(result) || tries > 1) dueTimer.note(runner, 0);
+    return result;
   }
 
   /** Returns whether an event may be tried: while others wait, it must not bring the stream to its limit. */
@@ -188,10 +216,12 @@ class TimedOutages implements Outages {
 
   #succeeded(runner: Runner, outage: Outage): void {
     if (outage.state === 'releasing') return this.#goOn(runner, outage);
-    if (outage.state === 'down') this.#report(runner, 'receiver_up');
+    if (outage.isReported) this.#report(runner, 'receiver_up');
+    outage.isReported = false;
     outage.beginRelease();
     this.#plan(runner);
-    void this.#release(runner, outage);
+    // A step of a release that was given up is still on its way: the next one follows it.
+    if (!outage.isStepping) void this.#release(runner, outage);
   }
 
   /**
@@ -210,7 +240,7 @@ class TimedOutages implements Outages {
   }
 
   async #release(runner: Runner, outage: Outage): Promise<void> {
-    const { storeRetry, deliveries, dueTimer, scheduler } = this.#deps;
+    const { deliveries, scheduler } = this.#deps;
     const range = outage.releaseRange;
     if (range === undefined) return;
     outage.isStepping = true;
@@ -219,11 +249,14 @@ class TimedOutages implements Outages {
     const request = { tenant, stream, epoch, ...range, take: releaseMax };
     await this.#enqueue(async () => {
       if (runner.state === 'gone') return;
-      const { due, upTo } = await storeRetry.run(() => deliveries.releaseWaiting(request));
+      const { due, upTo } = await this.#makeDue(
+        runner,
+        () => deliveries.releaseWaiting(request),
+        ({ due: rows }) => rows > 0,
+      );
       outage.released(upTo);
       // Nothing was sent, so nothing more has to succeed.
       outage.hasSucceeded ||= due === 0;
-      if (due > 0) dueTimer.note(runner, 0);
     });
     outage.isStepping = false;
     if (outage.state === 'releasing') this.#goOn(runner, outage);
@@ -233,12 +266,13 @@ class TimedOutages implements Outages {
 
 /**
  * Returns whether a trial may begin; none does while the last one waits for a slot. One whose delivery
- * is gone, as after the end of its replay, does not.
+ * is gone, as after the end of its replay, does not. An event that none came for does not either:
+ * another delivery may have begun to wait.
  */
 function mayTry(runner: Runner, outage: Outage): boolean {
   const mayBegin = runner.state === 'active' && runner.sends && !runner.leaving;
   const isClaiming = runner.dueWaits || runner.dueInFlight > 0;
-  const isTrying = outage.trial === undefined ? outage.mayTryEvent : isClaiming;
+  const isTrying = outage.trial !== undefined && isClaiming;
   const isOut = outage.state === 'down' || outage.state === 'suspected';
   return isOut && mayBegin && !isTrying && !runner.isBackingOff;
 }

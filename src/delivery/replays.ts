@@ -175,6 +175,7 @@ class FairReplays implements Replays {
   #apply(runner: Runner, request: MaterializeRequest, result: MaterializeResult): void {
     runner.window.commit(Math.min(request.cursor, result.cursor));
     runner.replayRows += result.materialized;
+    if (result.materialized > 0) runner.outage?.eventTaken();
     if (result.result === 'lost') this.#deps.refresh(runner);
     if (result.result === 'over' && runner.replay === request.replay) runner.replay = undefined;
   }

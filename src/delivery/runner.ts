@@ -320,9 +320,10 @@ export class Runner {
     const hasWork = !this.following || this.queue.length > 0 || this.dueWaits;
     const isMixed = this.pendingReplay !== this.replay && this.replayPending > 0;
     if (this.replay === undefined || !mayBegin || !this.sends || hasWork || isMixed) return 0;
-    if (this.outage?.state === 'down') return 0;
     const slots = this.slots(limits);
-    return Math.min(slots - this.inFlight, replaySlots(slots) - this.replayPending);
+    const free = Math.min(slots - this.inFlight, replaySlots(slots) - this.replayPending);
+    if (this.outage?.state !== 'down') return free;
+    return this.outage.mayTryEvent ? Math.min(1, free) : 0;
   }
 
   /**

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
+import { StoreUnavailable } from '../../src/core/errors.ts';
 import type { DeliveryOptions, Stream } from '../../src/core/types.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import type { Store } from '../../src/store/port/store.ts';
@@ -272,9 +273,111 @@ describe('a receiver that is down', () => {
     await outage.clock.advance(2 * minuteMs);
     assert.deepEqual(unique(outage.arrived), unique(ids));
   });
+
+  test('a change while it is down: the first success sends what waits, however few', async (t) => {
+    const outage = await outageOf(t);
+    const { clock, transport, stream } = outage;
+    const ids = await outage.publishMany(30);
+    await clock.advance(1000);
+    const { respond } = transport;
+    transport.respond = ({ eventId }) => {
+      outage.poison.add(eventId);
+      return respondedWith(400, 'no');
+    };
+    await clock.advance(6 * minuteMs);
+    assert.equal(outage.poison.size, 6);
+    transport.respond = respond;
+    outage.isDown = false;
+    const name = 'another';
+    await outage.update(stream, { name });
+    await clock.advance(3 * minuteMs);
+    assert.equal(unique(outage.arrived).size, ids.length - outage.poison.size);
+    assert.equal(outage.reported('receiver_down').length, 1);
+    assert.equal(outage.reported('receiver_up').length, 1);
+  });
+
+  for (const lost of ['bringForward', 'releaseWaiting'] as const) {
+    test(`a result of ${lost} that is lost delays nothing`, async (t) => {
+      let calls = 0;
+      const outage = await outageOf(t, {
+        through: (store) => {
+          const losing = async <R>(result: Promise<R>): Promise<R> => {
+            calls += 1;
+            const isLost = calls === 1;
+            const value = await result;
+            if (isLost) throw new StoreUnavailable('away');
+            return value;
+          };
+          const { deliveries } = store;
+          return {
+            ...store,
+            deliveries: {
+              ...deliveries,
+              ...(lost === 'bringForward'
+                ? { bringForward: (request) => losing(deliveries.bringForward(request)) }
+                : { releaseWaiting: (request) => losing(deliveries.releaseWaiting(request)) }),
+            },
+          };
+        },
+      });
+      const ids = await outage.publishMany(30);
+      await outage.clock.advance(1000);
+      outage.isDown = false;
+      await outage.clock.advance(2 * minuteMs);
+      assert.ok(calls > 1);
+      assert.deepEqual(unique(outage.arrived), unique(ids));
+    });
+  }
+
+  test('a delivery that was in progress when nothing else could be tried is tried later', async (t) => {
+    const delivery = { ...slow, concurrency: 1, timeoutMs: 30_000 };
+    const outage = await outageOf(t, { disable: { consecutive: 1, total: 100 }, delivery });
+    const { clock, transport, store, tenant, stream } = outage;
+    const ids = await outage.publishMany(1);
+    await clock.advance(minuteMs - 5000);
+    const { respond } = transport;
+    transport.respond = () => undefined;
+    await store.deliveries.retryNow(tenant, stream.id);
+    await clock.advance(10_000);
+    transport.respond = respond;
+    transport.posts.at(-1)?.end(respondedWith(503, 'busy'));
+    await clock.advance(0);
+    outage.isDown = false;
+    await clock.advance(2 * minuteMs);
+    assert.deepEqual(outage.arrived, ids);
+  });
 });
 
 describe('a replay while its receiver is down', () => {
+  test('where nothing else can be tried one of its deliveries is', async (t) => {
+    const outage = await outageOf(t, { disable: { consecutive: 100, total: 20 } });
+    const { store, tenant, stream, clock, transport } = outage;
+    const { respond } = transport;
+    outage.isDown = false;
+    const ids = await outage.publishMany(3);
+    const refuse = (): ReturnType<typeof respondedWith> => respondedWith(400, 'no');
+    transport.respond = refuse;
+    await outage.publishMany(16);
+    transport.respond = respond;
+    outage.isDown = true;
+    await outage.publishMany(1);
+    transport.respond = refuse;
+    await clock.advance(minuteMs + 1000);
+    assert.deepEqual(await healthOf(outage), { consecutive: 17, total: 17 }, 'none waits');
+    assert.equal(outage.reported('receiver_down').length, 1);
+    transport.respond = respond;
+    const before = outage.sent().length;
+    const replay = { tenant, stream: stream.id, id: newId('rpl'), from: 0, to: 3 };
+    await store.replays.create({ ...replay, types: undefined });
+    await clock.advance(3 * minuteMs);
+    const tried = outage.sent().length - before;
+    assert.ok(tried >= 1 && tried <= 3, `${tried} were tried`);
+    outage.isDown = false;
+    outage.arrived.length = 0;
+    await clock.advance(5 * minuteMs);
+    assert.deepEqual(unique(outage.arrived), unique(ids));
+  });
+
   test('cancelling it ends the trial of a delivery of it, and others follow', async (t) => {
     const outage = await outageOf(t, {
       disable: { consecutive: 10, total: 5 },
