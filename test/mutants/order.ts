@@ -2,7 +2,7 @@ import type { KillingTest, Mutant } from './mutant.ts';
 
 const by = (file: string, title: string): KillingTest => ({ file: `test/${file}.test.ts`, title });
 
-/** Mutants of order by key. */
+/** Mutants of order by key, and of dismissals. */
 export const orderMutants: readonly Mutant[] = [
   {
     name: 'a key that is compared without its type',
@@ -148,6 +148,26 @@ export const orderMutants: readonly Mutant[] = [
     killedBy: by(
       'store/sqlite',
       'keysChanged: a batch that was recorded before, of an ordered stream only',
+    ),
+  },
+  {
+    name: 'a dismissal that leaves the open failures as many',
+    file: 'core/health.ts',
+    before: 'return { consecutive, total: total - dismissed };',
+    after: 'return { consecutive, total: total - 0 * dismissed };',
+    killedBy: by(
+      'store/sqlite',
+      'dismiss: closes failures; total falls, consecutive stays, the owner has to read the stream',
+    ),
+  },
+  {
+    name: 'a dismissed failure above the cursor that the next owner sends again',
+    file: 'store/rules/dismissal.ts',
+    before: 'failed.filter(({ offset }) => (offset ?? 0) <= cursor)',
+    after: 'failed.filter(({ offset }) => (offset ?? 0) <= cursor + 1e9)',
+    killedBy: by(
+      'store/sqlite',
+      'dismiss: a failure above the cursor stays until that has passed it, so that no owner sends it again',
     ),
   },
 ];
