@@ -114,7 +114,10 @@ async function dueRows(
     order by d.due_at, d.event_id`;
 }
 
-/** Reads the oldest blocked row of each key that is requested. */
+/**
+ * Reads the oldest blocked row of each key that is requested; none while another row of the key is in
+ * progress, as one that a try of the same claim took before its result was lost.
+ */
 async function nextOfKeys(tx: Queries, requests: readonly DueRequest[]): Promise<DueRow[]> {
   const keys = requests.flatMap(({ tenant, stream, keys: wanted = [] }) =>
     wanted.map((key) => ({ tenant, stream, key })),
@@ -133,7 +136,11 @@ async function nextOfKeys(tx: Queries, requests: readonly DueRequest[]): Promise
       where tenant = requested.tenant and stream = requested.stream
         and order_key = requested.key and state = 'blocked'
       order by "offset" limit 1
-    ) as d`;
+    ) as d
+    where not exists (
+      select 1 from deliveries h
+      where h.tenant = requested.tenant and h.stream = requested.stream
+        and h.order_key = requested.key and h.state in ('parked', 'retrying') and h.kind = 'first')`;
 }
 
 async function park(

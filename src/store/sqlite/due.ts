@@ -89,7 +89,10 @@ function lateRows(db: Database, run: Run, { take, latest }: Bounds): DueRow[] {
     order by d.due_at, d.event_id limit ${take}`;
 }
 
-/** Reads the oldest blocked row of a key. */
+/**
+ * Reads the oldest blocked row of a key; none while another row of the key is in progress, as one
+ * that a try of the same claim took before its result was lost.
+ */
 function nextOfKey(db: Database, run: Run, key: string): DueRow | undefined {
   if (run.status === 'disabled' || run.pausedAt !== null) return undefined;
   return db.get<DueRow>`
@@ -98,7 +101,10 @@ function nextOfKey(db: Database, run: Run, key: string): DueRow | undefined {
     from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
       left join kept_events k on k.tenant = d.tenant and k.offset = d.offset
     where d.tenant = ${run.tenant} and d.stream = ${run.stream} and d.order_key = ${key}
-      and d.state = 'blocked'
+      and d.state = 'blocked' and not exists (
+        select 1 from deliveries h
+        where h.tenant = ${run.tenant} and h.stream = ${run.stream} and h.order_key = ${key}
+          and h.state in ('parked', 'retrying') and h.kind = 'first')
     order by d.offset limit 1`;
 }
 
