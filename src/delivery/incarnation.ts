@@ -361,7 +361,10 @@ export class Incarnation {
       const { reason, ...health } = settled.disabled;
       this.#deps.report({ kind: 'stream_disabled', tenant, stream, health, reason });
     }
-    if (settled.result === 'recorded') runner.order?.settled(settlement);
+    if (settled.result === 'recorded' && runner.order !== undefined) {
+      runner.order.settled(settlement);
+      this.#prefetch.fill(runner);
+    }
     // Also when the stream is lost: its version is 0 then.
     const isChanged = settled.version !== runner.stream.version || settled.keysChanged === true;
     if (isChanged) this.#ownership.refresh(runner);

@@ -177,6 +177,11 @@ export class KeyOrder<Attempt extends Pick<WindowEntry, 'settled'>> {
     this.#blocked -= 1;
   }
 
+  /** Whether an event of the key is under way, until its outcome is in the store. */
+  isUnderWay(key: string): boolean {
+    return this.#keys.get(key)?.attempt !== undefined;
+  }
+
   /** Notes that no attempt begins for the claim: the row, if there is one, is leased. */
   returned(key: string): void {
     const state = this.#stateOf(key);

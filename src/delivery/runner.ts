@@ -264,12 +264,17 @@ export class Runner {
   #hasReadyRow(limits: RunnerLimits): boolean {
     const readyRows = this.order?.readyRows ?? 0;
     const granted = (this.granted?.length ?? 0) - (this.claimed?.length ?? 0);
-    return readyRows > granted && this.sends && this.#mayWait(limits);
+    return readyRows > granted && this.takesRows(limits);
+  }
+
+  /** Whether blocked rows may be claimed: the first attempt of their events follows. */
+  takesRows(limits: Pick<RunnerLimits, 'disable'>): boolean {
+    return this.sends && this.#mayWait(limits);
   }
 
   #freshWaits(limits: RunnerLimits): boolean {
     const { order } = this;
-    if (order?.readyEvent !== undefined) return this.sends && this.#mayWait(limits);
+    if (order?.readyEvent !== undefined) return this.takesRows(limits);
     return this.queue.length > 0 && order?.isFrontBlocked !== true && this.takesFresh(limits);
   }
 
@@ -306,7 +311,7 @@ export class Runner {
     return this.window.settledAbove <= parkAfterEvents + gathering;
   }
 
-  #mayWait({ disable }: RunnerLimits): boolean {
+  #mayWait({ disable }: Pick<RunnerLimits, 'disable'>): boolean {
     return this.outage?.takesFresh ?? this.rows + this.rowsPending < disable.consecutive;
   }
 

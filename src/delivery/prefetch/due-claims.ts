@@ -34,7 +34,10 @@ export interface DueClaimsDeps {
   readonly storeRetry: StoreRetry;
   readonly settler: Pick<Settler, 'add' | 'settleOld'>;
   readonly scheduler: Pick<Scheduler, 'enqueue' | 'dispatch' | 'release'>;
-  readonly settings: Pick<DeliverySettings, 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'>;
+  readonly settings: Pick<
+    DeliverySettings,
+    'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs' | 'disable'
+  >;
   readonly lease: Pick<Lease, 'isHeld'>;
   readonly begin: (runner: Runner, row: Delivery, slot: Slot) => void;
   readonly dueTimer: Pick<DueTimer, 'note'>;
@@ -169,6 +172,8 @@ class GatheredClaims implements DueClaims {
     if (!runner.enabled && row.kind !== 'redelivery') return this.#fail(runner, row);
     // Paused after the claim: the row waits for the end of its lease, and for the end of the pause.
     if (!runner.sends && row.kind === 'first') return this.#release(runner, 1, row);
+    // Its lease ended before its attempt did: the next event of the key would begin with the first end.
+    if (isUnderWay(runner, row)) return this.#release(runner, 1, row);
     begin(runner, row, takeSlot(runner));
   }
 
@@ -198,6 +203,11 @@ function isInterrupted(runner: Runner, { replay }: Claimed): boolean {
   return !runner.sends || runner.replay !== replay;
 }
 
+/** Returns whether an attempt of the row's key is under way. */
+function isUnderWay({ order }: Runner, { kind, orderKey }: Delivery): boolean {
+  return kind === 'first' && orderKey !== undefined && order?.isUnderWay(orderKey) === true;
+}
+
 /** Returns how many reserved slots have no row yet. */
 function slotsOf({ granted, claimed }: Runner): number {
   return (granted?.length ?? 0) - (claimed?.length ?? 0);
@@ -215,11 +225,22 @@ function requestOf(runner: Runner, settings: DueClaimsDeps['settings']): DueRequ
   const leaseMs = leaseMsOf(settings, runner.stream.delivery);
   const rule = waitRuleOf(runner.stream, { longestWaitMs: longestWaitMs(settings) });
   const take = slotsOf(runner);
-  return { tenant, stream, epoch, take, leaseMs, keys: keysOf(runner, take), ...rule };
+  return { tenant, stream, epoch, take, leaseMs, keys: keysOf(runner, take, settings), ...rule };
 }
 
-/** Returns the keys whose next row is claimed: for half of the slots where others are due, too. */
-function keysOf({ order, dueWaits, sends }: Runner, take: number): readonly string[] | undefined {
-  if (!sends || order === undefined || order.readyRows === 0) return undefined;
-  return order.claim(dueWaits ? Math.floor(take / 2) : take);
+/**
+ * Returns the keys whose next row is claimed: for half of the slots where others are due, too, and one
+ * as a trial while the receiver is down.
+ */
+function keysOf(
+  runner: Runner,
+  take: number,
+  settings: DueClaimsDeps['settings'],
+): readonly string[] | undefined {
+  const { order, outage, dueWaits } = runner;
+  if (order === undefined || order.readyRows === 0) return undefined;
+  if (!runner.takesRows(settings)) return undefined;
+  const keys = order.claim(outage?.state === 'down' ? 1 : dueWaits ? Math.floor(take / 2) : take);
+  if (keys.length > 0) outage?.eventTaken();
+  return keys;
 }

@@ -34,7 +34,10 @@ export interface Prefetch {
   reached(tenant: number, tail: Tail<Runner>, head: Offset): void;
   /** Moves the tail to `head`; each runner reads the events in between for itself. */
   skipped(tail: Tail<Runner>, head: Offset): void;
-  /** Reads on for a runner whose queue is short, or makes it follow the head of the log. */
+  /**
+   * Reads on for a runner whose queue is short, or makes it follow the head of the log. Before that it
+   * holds back events that wait behind their keys, as there may be room for them now.
+   */
   fill(runner: Runner): void;
   /** Notes that an event was taken from the runner's queue, or from those that it has held back. */
   taken(runner: Runner, bodyBytes: number): void;
@@ -138,6 +141,7 @@ class LogPrefetch implements Prefetch {
   }
 
   fill(runner: Runner): void {
+    this.#holdBack(runner);
     const { tail } = runner;
     const changedAt = runner.stream.subscriptions.at(-1)?.after ?? 0;
     // The log has events up to the last change of subscriptions, even if their hints are late: they
@@ -155,8 +159,8 @@ class LogPrefetch implements Prefetch {
 
   taken(runner: Runner, bodyBytes: number): void {
     this.#queued.add(runner.tenant, -bodyBytes);
-    this.#holdBack(runner);
-    if (!runner.following) this.fill(runner);
+    if (runner.following) this.#holdBack(runner);
+    else this.fill(runner);
   }
 
   empty(runner: Runner): void {
