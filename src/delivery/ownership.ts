@@ -81,7 +81,7 @@ export interface OwnershipDeps {
     DeliverySettings,
     'tailEventsMax' | 'tailBytesMax' | 'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs'
   >;
-  readonly prefetch: Pick<Prefetch, 'fill' | 'empty' | 'forget' | 'dropped'>;
+  readonly prefetch: Pick<Prefetch, 'renew' | 'empty' | 'forget' | 'dropped'>;
   readonly dueTimer: Pick<DueTimer, 'note' | 'forget'>;
   readonly backoffs: Pick<Backoffs, 'end'>;
   readonly outages: Pick<Outages, 'read' | 'forget'>;
@@ -301,7 +301,7 @@ class StreamOwnership implements Ownership {
     outages.read(runner);
     dueTimer.note(runner, nextDueInMs);
     dueClaims.resume(runner);
-    prefetch.fill(runner);
+    prefetch.renew(runner);
     scheduler.enqueue(runner);
     replays.enqueue(runner);
   }

@@ -132,13 +132,12 @@ class FairReplays implements Replays {
     { after, upTo, types, filter: text }: UnfilteredStretch,
   ): Promise<FilteredStretch> {
     const { log, storeRetry, filters, settings } = this.#deps;
-    const { tenant } = runner;
     const filter = runner.filterOf(text);
     const query = { after, upTo, types, ...filteredPage };
-    const page = await storeRetry.run(() => log.page(tenant, query));
+    const page = await storeRetry.run(() => log.page(runner.tenant, query));
     const eventsMax = Math.max(1, runner.freeReplaySlots(settings));
     const isOver = (): boolean => this.#isClosed || runner.state === 'gone';
-    const selected = filter && (await filters.select({ tenant, filter, eventsMax, isOver }, page));
+    const selected = filter && (await filters.select({ filter, eventsMax, isOver }, page));
     const { events, scannedTo } = selected ?? page;
     return { after, upTo: scannedTo, filter: text, offsets: events.map(({ offset }) => offset) };
   }

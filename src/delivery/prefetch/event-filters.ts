@@ -28,16 +28,16 @@ export class EventFilters {
    * Returns whether an event at the head of the log matches; `undefined` when the work of this turn
    * is used up.
    */
-  test(tenant: number, filter: Filter, event: LogEvent): boolean | undefined {
+  test(filter: Filter, event: LogEvent): boolean | undefined {
     const work = this.#atHead;
     if (!work.begin()) return undefined;
-    const at = filter.evaluate(this.#envelopes.of(tenant, event, work), filter.start, work);
+    const at = filter.evaluate(this.#envelopes.of(event, work), filter.start, work);
     return at < 0 ? at === matching : undefined;
   }
 
   /** Returns the events of a page that match, up to where it stopped. */
   async select(
-    { tenant, filter, eventsMax, isOver }: Selecting,
+    { filter, eventsMax, isOver }: Selecting,
     { events, scannedTo }: LogPage,
   ): Promise<LogPage> {
     const work = this.#ofPages;
@@ -53,7 +53,7 @@ export class EventFilters {
           turns += 1;
           await work.nextTurn();
         }
-        at = filter.evaluate(this.#envelopes.of(tenant, event, work), at, work);
+        at = filter.evaluate(this.#envelopes.of(event, work), at, work);
       }
       if (at === matching) selected.push(event);
     }
@@ -68,7 +68,6 @@ export class EventFilters {
 
 /** How a page is filtered. */
 export interface Selecting {
-  readonly tenant: number;
   readonly filter: Filter;
   /** Maximum events to return. */
   readonly eventsMax: number;
@@ -76,7 +75,7 @@ export interface Selecting {
   isOver(): boolean;
 }
 
-/** The page that is read to be filtered: small, so that streams that read the same events find them parsed. */
+/** The page that is read to be filtered: small, as streams filter different pages meanwhile. */
 export const filteredPage = { take: 256, bytesMax: 256 * 1024 } as const;
 
 /** Turns of the event loop after which a stream lets others have theirs. */
@@ -119,29 +118,29 @@ class TurnWork implements Work {
 
 /** Parsed events: each is parsed once for all streams that read it at about the same time. */
 class Envelopes {
-  /** By tenant and offset, oldest first. */
-  readonly #kept = new Map<string, { readonly envelope: Json; readonly characters: number }>();
+  /** Oldest first. */
+  readonly #kept = new Map<LogEvent, Json>();
   #characters = 0;
   #last: { readonly event: LogEvent; readonly envelope: Json } | undefined;
 
-  of(tenant: number, event: LogEvent, work: Work): Json {
+  of(event: LogEvent, work: Work): Json {
     if (this.#last?.event === event) return this.#last.envelope;
-    const key = `${tenant} ${event.offset}`;
-    const envelope = this.#kept.get(key)?.envelope ?? this.#parse(key, event, work);
+    const envelope = this.#kept.get(event) ?? this.#parse(event, work);
     this.#last = { event, envelope };
     return envelope;
   }
 
-  #parse(key: string, { body }: LogEvent, work: Work): Json {
+  #parse(event: LogEvent, work: Work): Json {
+    const { body } = event;
     // Up to 30 ns a character, for many names or levels.
     work.left -= body.length;
     const envelope = JSON.parse(body) as Json;
-    this.#kept.set(key, { envelope, characters: body.length });
+    this.#kept.set(event, envelope);
     this.#characters += body.length;
-    for (const [oldest, { characters }] of this.#kept) {
-      if (this.#characters <= keptCharacters || oldest === key) break;
+    for (const oldest of this.#kept.keys()) {
+      if (this.#characters <= keptCharacters || oldest === event) break;
       this.#kept.delete(oldest);
-      this.#characters -= characters;
+      this.#characters -= oldest.body.length;
     }
     return envelope;
   }

@@ -4,6 +4,7 @@ import { FairQueue } from '../fair-queue.ts';
 import type { Runner } from '../runner.ts';
 import { type EventFilters, filteredPage } from './event-filters.ts';
 import type { PageReader, PageReaderDeps } from './page-reader.ts';
+import { SharedPages } from './shared-pages.ts';
 
 /** Pages that are read and filtered at the same time. */
 const pagesMax = 4;
@@ -12,15 +13,20 @@ export interface FilteredPagesDeps extends PageReaderDeps {
   readonly filters: Pick<EventFilters, 'select'>;
 }
 
+export interface FilteredPageReader extends PageReader {
+  readonly shared: Pick<SharedPages, 'drop' | 'age'>;
+}
+
 /**
  * Creates the reader of pages for streams with a filter, from the tail or from the store. Tenants and
  * their streams take turns: filtering one page can take as long as sending its events.
  */
-export function createFilteredPages(deps: FilteredPagesDeps): PageReader {
+export function createFilteredPages(deps: FilteredPagesDeps): FilteredPageReader {
   return new FilteredPages(deps);
 }
 
-class FilteredPages implements PageReader {
+class FilteredPages implements FilteredPageReader {
+  readonly shared: SharedPages;
   readonly #deps: FilteredPagesDeps;
   readonly #waiting = new FairQueue<Runner>();
   #underWay = 0;
@@ -28,6 +34,7 @@ class FilteredPages implements PageReader {
 
   constructor(deps: FilteredPagesDeps) {
     this.#deps = deps;
+    this.shared = new SharedPages(deps);
   }
 
   get reads(): number {
@@ -70,8 +77,7 @@ class FilteredPages implements PageReader {
     const isCurrent = (): boolean => runner.changes === changes && runner.scannedTo === scannedTo;
     const page = await this.#page(runner, span);
     const filter = runner.filterOf(span.filter);
-    const { tenant } = runner;
-    const selecting = { tenant, eventsMax: Infinity, isOver: () => !isCurrent() };
+    const selecting = { eventsMax: Infinity, isOver: () => !isCurrent() };
     const selected = filter && (await this.#deps.filters.select({ ...selecting, filter }, page));
     if (this.#isClosed) return;
     runner.reading = false;
@@ -82,10 +88,9 @@ class FilteredPages implements PageReader {
     { tenant, tail, scannedTo: after }: Runner,
     { types, upTo }: ReturnType<typeof spanAt>,
   ): Promise<LogPage> {
-    const { log, storeRetry, settings } = this.#deps;
     const { bytesMax } = filteredPage;
     if (tail.covers(after)) return tail.read(after, upTo, types, bytesMax);
-    const take = Math.min(settings.pageEvents, filteredPage.take);
-    return storeRetry.run(() => log.page(tenant, { after, upTo, types, take, bytesMax }));
+    const take = Math.min(this.#deps.settings.pageEvents, filteredPage.take);
+    return this.shared.page({ tenant, after, upTo, types, take, bytesMax });
   }
 }

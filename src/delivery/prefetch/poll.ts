@@ -29,7 +29,7 @@ export interface PollDeps extends Pick<HeadsDeps, 'log'> {
   readonly clock: Clock;
   readonly storeRetry: StoreRetry;
   readonly ownership: Pick<Ownership, 'runners' | 'tails' | 'claim' | 'refresh' | 'raiseCursors'>;
-  readonly prefetch: Pick<Prefetch, 'skipped' | 'reached' | 'takeReaders'>;
+  readonly prefetch: Pick<Prefetch, 'skipped' | 'reached' | 'takeReaders' | 'age'>;
   readonly dueTimer: Pick<DueTimer, 'check'>;
   readonly replays: Pick<Replays, 'enqueueAll'>;
   readonly settings: Pick<DeliverySettings, 'pollMs' | 'lagOffsetsMax' | 'lagMs'>;
@@ -51,6 +51,7 @@ export function createPoll(deps: PollDeps): Poll {
     ownership.claim();
     deps.dueTimer.check();
     await heads.checkChanged();
+    deps.prefetch.age();
     const passing = ageTails();
     refreshNext();
     deps.replays.enqueueAll();

@@ -6,7 +6,7 @@ import { type CatchUp, createCatchUp } from './catch-up.ts';
 import type { Json } from '../../core/filter-values.ts';
 import { orderKeyOf } from '../../core/order-key.ts';
 import type { EventFilters } from './event-filters.ts';
-import { createFilteredPages } from './filtered-pages.ts';
+import { createFilteredPages, type FilteredPageReader } from './filtered-pages.ts';
 import type { PaceLimits } from '../pace.ts';
 import { createPageReader, type PageReader, type PageReaderDeps } from './page-reader.ts';
 import type { Scheduler } from '../scheduler.ts';
@@ -39,6 +39,8 @@ export interface Prefetch {
    * holds back events that wait behind their keys, as there may be room for them now.
    */
   fill(runner: Runner): void;
+  /** The same for a runner that begins, or whose state was read again. */
+  renew(runner: Runner): void;
   /** Notes that an event was taken from the runner's queue, or from those that it has held back. */
   taken(runner: Runner, bodyBytes: number): void;
   /** Empties the queue of a runner: its events are read again, or the stream does not send. */
@@ -49,6 +51,8 @@ export interface Prefetch {
   dropped(runner: Runner, events: readonly HeldBackEvent[]): void;
   /** Returns the runners that have read pages of the store since the last call. */
   takeReaders(): Set<Runner>;
+  /** Drops pages in memory that were read before the last call. */
+  age(): void;
   close(): void;
 }
 
@@ -75,7 +79,7 @@ export function createPrefetch(deps: PrefetchDeps): Prefetch {
 class LogPrefetch implements Prefetch {
   readonly #deps: PrefetchDeps;
   readonly #reader: PageReader;
-  readonly #filteredReader: PageReader;
+  readonly #filteredReader: FilteredPageReader;
   readonly #catchUp: CatchUp;
   #readers = new Set<Runner>();
   /** Characters of queued bodies, by tenant. */
@@ -157,6 +161,11 @@ class LogPrefetch implements Prefetch {
     }
   }
 
+  renew(runner: Runner): void {
+    this.#filteredReader.shared.drop(runner.tenant);
+    this.fill(runner);
+  }
+
   taken(runner: Runner, bodyBytes: number): void {
     this.#queued.add(runner.tenant, -bodyBytes);
     if (runner.following) this.#holdBack(runner);
@@ -183,6 +192,10 @@ class LogPrefetch implements Prefetch {
     const readers = this.#readers;
     this.#readers = new Set();
     return readers;
+  }
+
+  age(): void {
+    this.#filteredReader.shared.age();
   }
 
   close(): void {
@@ -236,7 +249,7 @@ class LogPrefetch implements Prefetch {
    */
   #offer(runner: Runner, event: LogEvent): boolean {
     const { filter } = runner;
-    const matches = filter === undefined || this.#deps.filters.test(runner.tenant, filter, event);
+    const matches = filter === undefined || this.#deps.filters.test(filter, event);
     if (matches === false) return true;
     if (matches && runner.queue.length < this.#queueMax(runner) && this.#room(runner) > 0) {
       this.#enqueue(runner, event);
