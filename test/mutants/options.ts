@@ -77,6 +77,26 @@ export const optionMutants: readonly Mutant[] = [
     ),
   },
   {
+    name: 'pages in memory that outlive what a stream is claimed or enabled with',
+    file: 'delivery/prefetch/prefetch.ts',
+    before: 'this.#filteredReader.shared.drop(runner.tenant);',
+    after: '',
+    killedBy: by(
+      'delivery/prefetch/shared-pages',
+      'a stream that is enabled again receives no event that was pruned meanwhile',
+    ),
+  },
+  {
+    name: 'a page in memory that is taken for one of another tenant',
+    file: 'delivery/prefetch/shared-pages.ts',
+    before: 'page.tenant === tenant && page.after <= after',
+    after: 'page.after <= after',
+    killedBy: by(
+      'delivery/prefetch/shared-pages',
+      'shared pages: tenants with the same offsets have their own pages',
+    ),
+  },
+  {
     name: 'a change of the filter alone that is no change',
     file: 'core/subscription.ts',
     before: `one.types.every((type, index) => type === other.types[index]) &&
