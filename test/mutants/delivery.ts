@@ -267,7 +267,7 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'an idle stream whose event finds no room in memory and is found by polling',
     file: 'delivery/prefetch/prefetch.ts',
-    before: 'for (const runner of refused) this.#fill(runner);',
+    before: 'for (const runner of refused) this.fill(runner);',
     after: '',
     killedBy: {
       file: 'test/delivery/prefetch/prefetch.test.ts',

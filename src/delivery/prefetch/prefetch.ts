@@ -35,9 +35,11 @@ export interface Prefetch {
   /** Moves the tail to `head`; each runner reads the events in between for itself. */
   skipped(tail: Tail<Runner>, head: Offset): void;
   /**
-   * Reads on for a runner that is new, or whose state was read again, from the present log; or makes
-   * it follow the head.
+   * Reads on for a runner whose queue is short, or makes it follow the head of the log. Before that it
+   * holds back events that wait behind their keys, as there may be room for them now.
    */
+  fill(runner: Runner): void;
+  /** The same for a runner that is new, or whose state was read again: from the present log. */
   renew(runner: Runner): void;
   /** Notes that an event was taken from the runner's queue, or from those that it has held back. */
   taken(runner: Runner, bodyBytes: number): void;
@@ -129,7 +131,7 @@ class LogPrefetch implements Prefetch {
       const refused: Runner[] = [];
       for (const runner of tail.push(event)) if (!this.#offer(runner, event)) refused.push(runner);
       // A runner without an attempt under way would not read on otherwise.
-      for (const runner of refused) this.#fill(runner);
+      for (const runner of refused) this.fill(runner);
     }
   }
 
@@ -138,20 +140,16 @@ class LogPrefetch implements Prefetch {
     for (const runner of tail.skipTo(head)) {
       runner.following = false;
       runner.scannedTo = Math.max(runner.scannedTo, headBefore);
-      this.#fill(runner);
+      this.fill(runner);
     }
   }
 
   renew(runner: Runner): void {
     this.#filteredReader.shared.drop(runner.tenant);
-    this.#fill(runner);
+    this.fill(runner);
   }
 
-  /**
-   * Reads on for a runner whose queue is short, or makes it follow the head of the log. Before that it
-   * holds back events that wait behind their keys, as there may be room for them now.
-   */
-  #fill(runner: Runner): void {
+  fill(runner: Runner): void {
     this.#holdBack(runner);
     const { tail } = runner;
     const changedAt = runner.stream.subscriptions.at(-1)?.after ?? 0;
@@ -171,7 +169,7 @@ class LogPrefetch implements Prefetch {
   taken(runner: Runner, bodyBytes: number): void {
     this.#queued.add(runner.tenant, -bodyBytes);
     if (runner.following) this.#holdBack(runner);
-    else this.#fill(runner);
+    else this.fill(runner);
   }
 
   empty(runner: Runner): void {
@@ -295,7 +293,7 @@ class LogPrefetch implements Prefetch {
       this.#take(runner, page);
     }
     // A log that ends before the reported head is read again at the next poll, not at once.
-    if (page === undefined || runner.scannedTo > before) this.#fill(runner);
+    if (page === undefined || runner.scannedTo > before) this.fill(runner);
     this.#deps.scheduler.dispatch();
   }
 }
