@@ -7,10 +7,8 @@ import type { DueTimer } from './prefetch/due-timer.ts';
 import type { DeliveryReport } from './report.ts';
 import type { Runner, RunnerLimits } from './runner.ts';
 import type { Scheduler } from './scheduler.ts';
+import type { DeliverySettings } from './settings.ts';
 import type { StoreRetry } from './store-retry.ts';
-
-/** The interval between two trials of a stream whose receiver is down. */
-const trialMs = 60_000;
 
 /**
  * Retries that become due at once when a receiver is back. The next step follows when these were sent
@@ -37,7 +35,7 @@ export interface Outages {
 
 export interface OutageDeps {
   readonly clock: Pick<Clock, 'elapsedMs' | 'after'>;
-  readonly settings: RunnerLimits;
+  readonly settings: RunnerLimits & Pick<DeliverySettings, 'trialMs'>;
   readonly deliveries: Pick<DeliveryStore, 'bringForward' | 'releaseWaiting'>;
   readonly serialQueue: SerialQueue;
   readonly storeRetry: Pick<StoreRetry, 'run'>;
@@ -123,7 +121,8 @@ class TimedOutages implements Outages {
 
   #plan(runner: Runner): void {
     this.#trials.delete(runner);
-    this.#trials.set(runner, this.#deps.clock.elapsedMs() + trialMs);
+    const { clock, settings } = this.#deps;
+    this.#trials.set(runner, clock.elapsedMs() + settings.trialMs);
     this.#setTimer();
   }
 

@@ -32,6 +32,8 @@ export interface DeliverySettings {
   readonly parkAfterMs: number;
   /** …or as soon as this many later events of its stream have settled. */
   readonly parkAfterEvents: number;
+  /** Interval between two trials of a stream whose receiver is down. */
+  readonly trialMs: number;
   /** Outcomes gather this long, or until there are this many, for one transaction. */
   readonly settleMs: number;
   readonly settleMax: number;

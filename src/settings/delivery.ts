@@ -59,6 +59,7 @@ export const deliverySettings = {
 export const deliveryLimits = {
   parkAfterMs: 1000,
   parkAfterEvents: 256,
+  trialMs: 60_000,
   settleMs: 10,
   settleMax: 256,
   slowSlots: 4,

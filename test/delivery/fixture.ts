@@ -39,6 +39,7 @@ export const settings: DeliverySettings = {
   attributePrefix: 'svc',
   parkAfterMs: 1000,
   parkAfterEvents: 8,
+  trialMs: 60_000,
   settleMs: 10,
   settleMax: 16,
   leaseGraceMs: 5000,

@@ -158,6 +158,7 @@ const settingsOf = (prng: Prng): DeliverySettings => ({
   attributePrefix: 'svc',
   parkAfterMs: prng.pick([40, 100, 400, 800]),
   parkAfterEvents: prng.pick([2, 4, 8, 16]),
+  trialMs: 60_000,
   settleMs: 10,
   settleMax: prng.pick([2, 8, 32]),
   leaseGraceMs: 500,

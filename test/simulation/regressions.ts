@@ -7,6 +7,7 @@ const common = {
   attemptTimeoutMs: 1000,
   userAgent: 'Leat/0.0.0',
   attributePrefix: 'svc',
+  trialMs: 60_000,
   settleMs: 10,
   leaseGraceMs: 500,
   inflightBytesMax: 1_000_000,
