@@ -28,18 +28,23 @@ export interface Receiver {
   hold(): Promise<void>;
   /** Sends the held responses, and counts from there. */
   open(): Promise<void>;
+  /** Cuts all connections, and each new one, until `back`. */
+  away(): Promise<void>;
+  back(): Promise<void>;
   report(): Promise<ReceiverReport>;
   /** Waits until `count` requests have arrived; throws when none comes for 60 s. */
   received(count: number): Promise<ReceiverReport>;
   end(): Promise<void>;
 }
 
+type Order = 'reset' | 'hold' | 'open' | 'away' | 'back' | 'report';
+
 export async function startReceiver(
-  ...flags: ('--hang' | '--seq' | '--slow' | '--close')[]
+  ...flags: ('--hang' | '--seq' | '--slow' | '--close' | '--poison')[]
 ): Promise<Receiver> {
   const child = startChild('./receiver.ts', flags);
   const { port } = await message<{ port: number }>(child);
-  const request = async (kind: 'reset' | 'hold' | 'open' | 'report'): Promise<ReceiverReport> => {
+  const request = async (kind: Order): Promise<ReceiverReport> => {
     const report = message<ReceiverReport>(child);
     child.send({ kind });
     return report;
@@ -54,6 +59,12 @@ export async function startReceiver(
     },
     open: async () => {
       await request('open');
+    },
+    away: async () => {
+      await request('away');
+    },
+    back: async () => {
+      await request('back');
     },
     report: () => request('report'),
     received: async (count) => {

@@ -25,6 +25,7 @@ import { fanOut, publishHundred, publishOne } from './publish.ts';
 import { holds, line } from './report.ts';
 import { median } from './rounds.ts';
 import { order } from './order.ts';
+import { outage } from './outage.ts';
 import { signature } from './signature.ts';
 import { sizes } from './sizes.ts';
 import { upkeep } from './upkeep.ts';
@@ -40,6 +41,7 @@ const benches: readonly Bench[] = [
   filter,
   backlog,
   isolation,
+  outage,
   hostileRequests,
   idle,
   pull,

@@ -2,10 +2,11 @@
  * A receiver of webhooks in its own process: it reads HTTP/1.1 requests with a Content-Length
  * straight from the socket, so that the receiving side costs as little as possible and is the same
  * for both sides of a comparison. Messages over IPC:
- *   parent → { kind: 'reset' | 'hold' | 'open' | 'report' }
+ *   parent → { kind: 'reset' | 'hold' | 'open' | 'away' | 'back' | 'report' }
  *   receiver → { kind: 'listening' | 'report', … }
  */
 import { createServer, type Socket } from 'node:net';
+import { isPoison } from './poison.ts';
 
 export interface ReceiverReport {
   readonly kind: 'report';
@@ -23,6 +24,9 @@ const isSlow = process.argv.includes('--slow');
 /** Each request needs a connection of its own. */
 const closes = process.argv.includes('--close');
 const watchesSeq = process.argv.includes('--seq');
+/** Some events always fail. */
+const isPoisoned = process.argv.includes('--poison');
+const refusal = 'HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n';
 const response = `HTTP/1.1 204 No Content\r\n${closes ? 'Connection: close\r\n' : ''}\r\n`;
 const slowMs = 9500;
 
@@ -32,6 +36,9 @@ let lastAtMs = 0;
 let arrivals: [number, number][] = [];
 /** Requests that are held until `open`; absent when none are held. */
 let held: (() => void)[] | undefined;
+/** While it is away it cuts every connection; the port stays its own. */
+let isAway = false;
+const sockets = new Set<Socket>();
 const nowMs = (): number => Number(process.hrtime.bigint()) / 1e6;
 
 function receive(body: string): void {
@@ -39,11 +46,20 @@ function receive(body: string): void {
   if (count === 0) firstAtMs = lastAtMs;
   count++;
   if (!watchesSeq) return;
+  const seq = seqOf(body);
+  if (seq !== undefined) arrivals.push([seq, lastAtMs]);
+}
+
+function seqOf(body: string): number | undefined {
   const at = body.indexOf('"seq":');
-  if (at >= 0) arrivals.push([parseInt(body.slice(at + 6, at + 18), 10), lastAtMs]);
+  return at < 0 ? undefined : parseInt(body.slice(at + 6, at + 18), 10);
 }
 
 function take(socket: Socket, body: string): void {
+  if (isPoisoned && isPoison(seqOf(body) ?? 0)) {
+    socket.write(refusal);
+    return;
+  }
   receive(body);
   if (isSlow) setTimeout(() => respond(socket), slowMs);
   else if (!hangs) respond(socket);
@@ -61,7 +77,18 @@ function open(): void {
   for (const go of waiting) go();
 }
 
+function leave(): void {
+  isAway = true;
+  for (const socket of sockets) socket.resetAndDestroy();
+}
+
 function serve(socket: Socket): void {
+  if (isAway) {
+    socket.resetAndDestroy();
+    return;
+  }
+  sockets.add(socket);
+  socket.on('close', () => sockets.delete(socket));
   socket.setNoDelay(true);
   socket.on('error', () => socket.destroy());
   let pending = '';
@@ -87,10 +114,12 @@ server.listen(0, '127.0.0.1', () => {
   process.send?.({ kind: 'listening', port: typeof address === 'object' ? address?.port : 0 });
 });
 process.on('message', (message: { kind: string }) => {
-  if (message.kind !== 'report') {
+  if (['reset', 'hold', 'open'].includes(message.kind)) {
     count = 0;
     arrivals = [];
   }
+  if (message.kind === 'away') leave();
+  if (message.kind === 'back') isAway = false;
   if (message.kind === 'hold') held = [];
   if (message.kind === 'open') open();
   process.send?.({ kind: 'report', count, firstAtMs, lastAtMs, arrivals });
