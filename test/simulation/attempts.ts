@@ -3,13 +3,17 @@ import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import type { AttemptResult } from '../../src/core/retry.ts';
 import type { DeliveryOptions, Node } from '../../src/core/types.ts';
 import type { RetrySchedule } from '../../src/core/retry-schedule.ts';
-import type { Outcome } from '../../src/store/port/settlement.ts';
+import type { EndedOutcome, Outcome } from '../../src/store/port/settlement.ts';
 import { disabledMessage } from '../../src/core/health.ts';
 import { type OracleCore, processOf } from './oracle-core.ts';
 import type { Leases } from './leases.ts';
+import { isOrdered, Order } from './order.ts';
 import type { SimulatedStream } from './simulated-stream.ts';
 import { eventBodyBytes } from './plan.ts';
 import type { Tables } from './tables.ts';
+
+/** Events in memory that wait behind their keys, per stream; see `key-order.ts`. */
+const heldBackMax = 1000;
 
 /** Characters of the longest body. */
 const bodyMax = 100;
@@ -21,6 +25,7 @@ export class Attempts {
   readonly #core: OracleCore;
   readonly #tables: Tables;
   readonly #leases: Leases;
+  readonly #order: Order;
   /** Attempts under way, by process. */
   readonly #inFlight = new Map<string, number>();
   /** Attempts that ended, by process, stream and event. */
@@ -32,6 +37,7 @@ export class Attempts {
     this.#core = core;
     this.#tables = tables;
     this.#leases = leases;
+    this.#order = new Order(core, tables);
   }
 
   /** Checks a request that leaves a node. */
@@ -52,6 +58,8 @@ export class Attempts {
       this.#checkRight(stream, process, eventId);
       this.#checkContent(stream, eventId, endpoint);
       this.#checkTwice(stream, eventId);
+      const wrong = this.#order.begins(stream, eventId);
+      if (wrong !== undefined) this.#core.violate('order', wrong);
     } else if (this.#core.deps.nowMs() >= staleUntilMs) {
       this.#core.violate(
         'lease',
@@ -101,7 +109,7 @@ export class Attempts {
   contradicts(process: string, stream: SimulatedStream, outcome: Outcome): string | undefined {
     // It was claimed but not sent: its stream was disabled meanwhile.
     if ('error' in outcome && outcome.error === disabledMessage) return undefined;
-    if (outcome.result === 'parked') return undefined;
+    if (outcome.result === 'parked' || outcome.result === 'blocked') return undefined;
     const ends = this.#ends.get(`${process} ${stream.id} ${outcome.event.id}`) ?? [];
     const { settings, nowMs } = this.#core.deps;
     const rules = scheduleFor(outcome.kind, stream.delivery, settings);
@@ -137,14 +145,17 @@ export class Attempts {
    */
   sendable(stream: SimulatedStream): string[] {
     const { counts, accepted, skipped, cycles } = stream;
+    const waits = this.#order.waiting(stream);
     const rows = [...counts.rows.values()]
       .filter(({ state, kind }) => state !== 'failed' && kind !== 'replay')
+      .filter(({ kind, offset }) => kind !== 'first' || offset === undefined || !waits(offset))
       .filter(({ kind }) => counts.enabled || kind === 'redelivery')
       .map(({ eventId }) => `${eventId}, cycle ${cycles.get(eventId) ?? 0},`);
     if (!counts.enabled) return rows;
     for (let offset = counts.cursor + 1; offset <= stream.log.head; offset += 1) {
       const event = stream.log.event(offset);
       if (event === undefined || skipped.has(offset) || !this.#core.wants(stream, offset)) continue;
+      if (waits(offset)) continue;
       if (!accepted.has(event.id) && !counts.rows.has(event.id)) rows.push(event.id);
     }
     return rows;
@@ -239,12 +250,15 @@ export class Attempts {
   checkMemory(process: string, state: DispatcherState): void {
     const { settings } = this.#core.deps;
     const { concurrency, settleMax, pageEvents, tailEventsMax, tailBytesMax } = settings;
+    // Events that wait behind their keys.
+    const held = this.#core.existing().filter(isOrdered).length * heldBackMax;
     const bounds = {
       inFlight: concurrency,
       // An attempt that is parked has two results.
-      unsettled: settleMax + 3 * concurrency,
+      unsettled: settleMax + 3 * concurrency + held,
       // Half a page of each stream is left when a page, or the tail, is added.
-      queuedBytes: Math.max(1, state.streams) * (1.5 * pageEvents + tailEventsMax) * bodyMax,
+      queuedBytes:
+        Math.max(1, state.streams) * (1.5 * pageEvents + tailEventsMax) * bodyMax + held * bodyMax,
       tailBytes: tailBytesMax * this.#core.logs.length,
     };
     for (const [name, bound] of Object.entries(bounds)) {
@@ -264,7 +278,7 @@ interface AttemptEnd {
 /** Repeats the rules of retries: statuses, delays and attempts of a cycle. */
 function isOutcomeOf(
   { atMs, result }: AttemptEnd,
-  outcome: Exclude<Outcome, { readonly result: 'parked' }>,
+  outcome: EndedOutcome,
   { delaysMs, retry4xx }: Pick<RetrySchedule, 'delaysMs' | 'retry4xx'>,
   nowMs: number,
 ): boolean {

@@ -1,13 +1,14 @@
 import type { ModelRow } from '../store/contract/model.ts';
 import { runningOf } from '../store/contract/model-replays.ts';
 import { boundsOf } from './deadlines.ts';
+import { failureOf, keyOf } from './order.ts';
 import type { SimulatedStream } from './simulated-stream.ts';
 import { checkNeighbours } from './neighbours.ts';
 import type { Operator } from './operator.ts';
 import type { Process } from './process.ts';
 import { checkPrompt } from './prompt.ts';
 import type { SharedStore } from './shared-store.ts';
-import type { Simulation } from './simulation.ts';
+import { labelOf, type Simulation } from './simulation.ts';
 
 /** Interval of the checks whether everything is idle. */
 const restStepMs = 100;
@@ -67,6 +68,8 @@ function restlessStreams({ oracle, sharedStore, timeline }: Simulation): string[
     if (row === undefined) return [`${stream.label} is gone`];
     if (row.unseen > 0) return [`${stream.label} was changed and its owner has not seen it`];
     if (row.due > 0) return [`${stream.label} has ${row.due} rows to send`];
+    const free = row.status === 'enabled' ? freeRows(stream) : [];
+    if (free.length > 0) return [`${free.join(', ')} of ${stream.label} are blocked by nothing`];
     if (row.status === 'enabled' && row.replays > 0) return [`${stream.label} is replaying`];
     if (row.status === 'enabled' && !oracle.leases.isOwned(stream))
       return [`${stream.label} has no owner`];
@@ -112,7 +115,8 @@ function restlessProcesses(processes: readonly Process[]): string[] {
 /** Checks that the history of each failure ends with its error. */
 function checkRows({ oracle, sharedStore }: Simulation): void {
   for (const stream of oracle.existing()) {
-    for (const { eventId } of stream.counts.rows.values().filter((row) => !isPaused(stream, row))) {
+    const rows = stream.counts.rows.values();
+    for (const { eventId } of rows.filter((row) => !isPaused(stream, row) && !isBlocked(row))) {
       const last = stream.counts.history.get(eventId)?.at(-1);
       if (last !== 'failed') oracle.violate('explained', `${eventId} of ${stream.label}: ${last}`);
     }
@@ -130,7 +134,9 @@ function checkArrived({ oracle, label }: Simulation, stream: SimulatedStream): v
   const upTo = stream.counts.enabled ? stream.log.head : stream.counts.cursor;
   for (let offset = 1; offset <= upTo; offset += 1) {
     const event = stream.log.event(offset);
-    const isDue = oracle.wants(stream, offset) && !stream.skipped.has(offset);
+    const row = stream.counts.rows.get(event?.id ?? '');
+    const waits = row !== undefined && isPaused(stream, row);
+    const isDue = oracle.wants(stream, offset) && !stream.skipped.has(offset) && !waits;
     if (event !== undefined && isDue && !stream.accepted.has(event.id)) {
       oracle.violate('lost', `${label(event.id)} at ${offset} never reached ${stream.label}`);
     }
@@ -143,7 +149,18 @@ function checkArrived({ oracle, label }: Simulation, stream: SimulatedStream): v
     oracle.violate('explained', `${left.length} rows of ${stream.label} are left`);
 }
 
-/** A replay of a disabled stream waits until that is enabled. */
-function isPaused({ counts }: SimulatedStream, { kind, dueAt }: ModelRow): boolean {
-  return !counts.enabled && kind === 'replay' && dueAt !== undefined;
+/** Replays of a disabled stream, and what waits behind its key, wait until that is enabled. */
+function isPaused({ counts }: SimulatedStream, row: ModelRow): boolean {
+  const isReplay = row.kind === 'replay' && row.dueAt !== undefined;
+  return !counts.enabled && (isReplay || isBlocked(row));
+}
+
+const isBlocked = ({ state }: ModelRow): boolean => state === 'blocked';
+
+/** Returns the events that wait behind a key that no failure blocks. */
+function freeRows(stream: SimulatedStream): string[] {
+  const blocked = [...stream.counts.rows.values()].filter(isBlocked);
+  return blocked
+    .filter(({ offset = 0 }) => failureOf(stream, keyOf(stream, offset)) === undefined)
+    .map(({ eventId }) => labelOf(eventId));
 }

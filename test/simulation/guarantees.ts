@@ -14,6 +14,8 @@ export const guarantees = {
   tenant: 'an event is sent to streams of its own tenant alone',
   destination: 'an attempt goes to the destination that the stream has, with an event it wants',
   accepted: 'what is recorded as delivered was accepted by a receiver',
+  order:
+    'an event of a key begins when all before it are delivered or failed, and is not repeated later',
   schedule:
     'an attempt is recorded with the response of its receiver, and a cycle has the attempts and delays of its schedule',
   recorded: 'every attempt is in the history, and every end of a delivery in the statistics',

@@ -2,6 +2,7 @@ import type { CursorRaise, OwnedStream } from '../../src/store/port/ownership.ts
 import type { Node } from '../../src/core/types.ts';
 import * as model from '../store/contract/model.ts';
 import { type OracleCore, processOf } from './oracle-core.ts';
+import { isOrdered } from './order.ts';
 import type { SimulatedStream } from './simulated-stream.ts';
 import type { Tables } from './tables.ts';
 
@@ -140,6 +141,8 @@ export class Leases {
     for (let offset = stream.counts.cursor + 1; offset <= stream.log.head; offset += 1) {
       const event = stream.log.event(offset);
       if (event === undefined || stream.counts.rows.has(event.id)) continue;
+      // The store knows what a stream that sends in order has settled above its cursor.
+      if (isOrdered(stream) && stream.deliveredAt.has(offset)) continue;
       if (
         stream.begun.has(this.#core.attemptKey(stream, event.id, 1)) &&
         this.#core.wants(stream, offset)

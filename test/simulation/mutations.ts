@@ -382,4 +382,10 @@ export const simulationMutants: readonly Mutant[] = [
     before: 'if (lagMs >= maxMs)',
     after: 'if (lagMs >= maxMs / 2)',
   },
+  {
+    name: 'a key that is taken as free while its event is under way',
+    file: 'delivery/key-order.ts',
+    before: 'const isBusy = attempt !== undefined || isClaimed',
+    after: 'const isBusy = isClaimed',
+  },
 ];

@@ -371,7 +371,7 @@ export function planOf(seed: number): Plan {
     upkeep: upkeepOf(seed),
     steps: steps.toSorted((one, other) => one.at - other.at),
   };
-  return withDelivery(withFewBodies(withTenants(withFaultPause(plan, lengthMs))));
+  return withOrder(withDelivery(withFewBodies(withTenants(withFaultPause(plan, lengthMs)))));
 }
 
 /** In a quarter of the histories fewer bodies may be under way than there are slots. */
@@ -389,6 +389,19 @@ function withDelivery(plan: Plan): Plan {
   const prng = createPrng(plan.seed, 'delivery');
   if (!prng.chance(1 / 3)) return plan;
   const delivery = plan.streams.map(() => (prng.chance(0.7) ? deliveryOf(prng) : undefined));
+  return { ...plan, delivery };
+}
+
+/** In a third of the histories most of the initial streams send in order, by type or all events. */
+function withOrder(plan: Plan): Plan {
+  const prng = createPrng(plan.seed, 'order');
+  if (!prng.chance(1 / 3)) return plan;
+  const delivery = plan.streams.map((_, index): DeliveryOptions | undefined => {
+    const options = plan.delivery?.[index];
+    if (prng.chance(0.3)) return options;
+    const orderBy = prng.pick(['/type', '/type', '']);
+    return { ...options, orderBy, onFailure: prng.pick([undefined, 'block']) };
+  });
   return { ...plan, delivery };
 }
 

@@ -141,7 +141,7 @@ export class Results {
           this.#core.violate('owner', `a former owner got rows of ${stream.label}`);
         return;
       }
-      const { taken } = model.claimDue(stream.counts, now, request, request.take);
+      const { taken } = model.claimDue(stream.counts, now, request, request.take, request.keys);
       const got = rows.map(({ event }) => event.id);
       for (const { event, kind, attempt } of rows) {
         stream.handedOut.set(event.id, kind);

@@ -272,8 +272,11 @@ export function claimDue(
 }
 
 function oldestBlocked(stream: ModelStream, key: string): ModelRow | undefined {
-  return [...stream.rows.values()]
-    .filter(({ state, orderKey }) => state === 'blocked' && orderKey === key)
+  const ofKey = [...stream.rows.values()].filter(({ orderKey }) => orderKey === key);
+  const isHeld = ofKey.some(({ kind, dueAt }) => kind === 'first' && dueAt !== undefined);
+  if (isHeld) return undefined;
+  return ofKey
+    .filter(({ state }) => state === 'blocked')
     .toSorted((one, other) => (one.offset ?? 0) - (other.offset ?? 0))[0];
 }
 
