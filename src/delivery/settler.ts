@@ -50,7 +50,7 @@ interface Unsettled {
   readonly addedMs: number;
   /** On the last one of its runner in a batch: the cursor that this and all before it lead to. */
   cursor: Offset | undefined;
-  /** With it, for a stream that sends in order: the settled events above it. */
+  /** With it, for a stream that sends in order: the settled events above the cursor in the store. */
   settledAbove: readonly Offset[] | undefined;
 }
 
@@ -193,7 +193,8 @@ function closeBatch(batch: Unsettled[]): Unsettled[] {
   for (const unsettled of batch) last.set(unsettled.runner, unsettled);
   for (const [runner, unsettled] of last) {
     unsettled.cursor = runner.cursor();
-    unsettled.settledAbove = runner.settledAbove(unsettled.cursor);
+    // The store does not raise the cursor for a former run, nor over a change.
+    unsettled.settledAbove = runner.settledAbove(runner.window.durable);
   }
   return batch;
 }

@@ -31,6 +31,37 @@ describe('a stream that sends in order, when something fails', () => {
     assert.deepEqual(fixture.openNames(), ['a3']);
   });
 
+  test('what a former run settled is not repeated by a new owner', async (t) => {
+    let switching: (() => Promise<void>) | undefined;
+    const fixture = await orderFixture(t, {
+      through: (store) =>
+        withDeliveries(store, {
+          settle: async (...args) => {
+            await switching?.();
+            return store.deliveries.settle(...args);
+          },
+        }),
+    });
+    // The other key holds the cursor back.
+    await fixture.publishFor('baaa');
+    await fixture.end('a1');
+    switching = async () => {
+      switching = undefined;
+      const { store, tenant, stream } = fixture;
+      for (const status of ['disabled', 'enabled'] as const) {
+        await store.streams.update(tenant, stream.id, (before) => {
+          return { after: { ...before, status }, resume: 'held' };
+        });
+      }
+    };
+    await fixture.end('a2');
+    assert.equal(switching, undefined);
+    assert.deepEqual(fixture.openNames(), ['b1', 'a3']);
+    await fixture.crash();
+    await fixture.clock.advance(0);
+    assert.deepEqual(fixture.sentNames(), ['b1', 'a1', 'a2', 'a3', 'b1', 'a3']);
+  });
+
   test('a stream with 10,000 blocked rows takes events of other keys once some are sent', async (t) => {
     const fixture = await orderFixture(t, {
       settings: { retryDelaysMs: [], parkAfterMs: 100, pageEvents: 2000, settleMax: 2000 },

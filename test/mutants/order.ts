@@ -99,13 +99,14 @@ export const orderMutants: readonly Mutant[] = [
     ),
   },
   {
-    name: 'settled events of a former run above the cursor of the present one',
+    name: 'settled events of a former run that are not stored',
     file: 'store/sqlite/settle.ts',
-    before: 'settlement.settledAbove !== undefined && settlement.run === run.run',
-    after: 'settlement.settledAbove !== undefined',
+    before: 'const settledAbove = settledAboveAfter(settlement, after);',
+    after:
+      'const settledAbove = settlement.run === run.run ? settledAboveAfter(settlement, after) : undefined;',
     killedBy: by(
       'store/sqlite',
-      'settledAbove: each settlement that has it replaces it, unless it is of a former run',
+      'settledAbove: each settlement that has it replaces it, also one of a former run',
     ),
   },
   {

@@ -16,8 +16,8 @@ export interface Settlement {
   /** Every matching event up to here is settled, or has a row after this batch. */
   readonly cursor: Offset;
   /**
-   * The settled events above the cursor, for a stream that sends in order: a new owner does not send
-   * them again.
+   * The settled events above the cursor that the node knows to be stored, for a stream that sends in
+   * order, also those of a former run: a new owner does not send them again.
    */
   readonly settledAbove?: readonly Offset[] | undefined;
   /** In the order in which the attempts ended. */

@@ -12,6 +12,7 @@ import {
   recorded,
   recordedBefore,
   runAfter,
+  settledAboveAfter,
   emitDisabled,
 } from '../rules/settlement.ts';
 import { addAttempts } from './attempts.ts';
@@ -72,6 +73,7 @@ async function settle(
   const all: PendingWrites[] = [];
   const changed: Run[] = [];
   const settled: SettledStream[] = [];
+  const above: SettledAbove[] = [];
   for (const [index, settlement] of settlements.entries()) {
     const run = batch.owned[index];
     if (run === undefined) {
@@ -87,13 +89,12 @@ async function settle(
     );
     const after = runAfter(writes, settlement, cursorMax(run, settlement.version), batch.now);
     if (after !== run) changed.push(after);
+    const offsets = settledAboveAfter(settlement, after);
+    if (offsets !== undefined) above.push({ run, offsets });
     all.push(writes);
     settled.push(recorded(after, writes));
   }
-  const ordered = settlements.filter((settlement, index) => {
-    return settlement.settledAbove !== undefined && settlement.run === batch.owned[index]?.run;
-  });
-  await Promise.all([write(tx, all, changed, batch.now), writeSettledAbove(tx, ordered)]);
+  await Promise.all([write(tx, all, changed, batch.now), writeSettledAbove(tx, above)]);
   return settled;
 }
 
@@ -114,13 +115,18 @@ function ownedRun(
   return run?.owner === node.id && run.epoch === settlement.epoch ? run : undefined;
 }
 
-async function writeSettledAbove(tx: Queries, settlements: readonly Settlement[]): Promise<void> {
-  if (settlements.length === 0) return;
+interface SettledAbove {
+  readonly run: Run;
+  /** JSON. */
+  readonly offsets: string;
+}
+
+async function writeSettledAbove(tx: Queries, above: readonly SettledAbove[]): Promise<void> {
+  if (above.length === 0) return;
   await tx.run`
     update runs r set settled_above = u.settled_above
-    from unnest(${numbers(settlements.map(({ tenant }) => tenant))}::int[],
-      ${settlements.map(({ stream }) => stream)}::text[],
-      ${settlements.map(({ settledAbove }) => JSON.stringify(settledAbove))}::text[])
+    from unnest(${numbers(above.map(({ run }) => run.tenant))}::int[],
+      ${above.map(({ run }) => run.stream)}::text[], ${above.map(({ offsets }) => offsets)}::text[])
       as u(tenant, stream, settled_above)
     where r.tenant = u.tenant and r.stream = u.stream`;
 }

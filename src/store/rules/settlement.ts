@@ -205,6 +205,18 @@ export function runAfter<R extends Run>(
   return { ...run, cursor, health, deliveredAt, failed: lastFailed };
 }
 
+/**
+ * Returns the settled events above the cursor after a settlement, as JSON. Those of a former run count
+ * as well: they are not sent again.
+ */
+export function settledAboveAfter(
+  { settledAbove }: Settlement,
+  { cursor }: Pick<Run, 'cursor'>,
+): string | undefined {
+  if (settledAbove === undefined) return undefined;
+  return JSON.stringify(settledAbove.filter((offset) => offset > cursor));
+}
+
 /** The result for a stream that the node does not own any more. */
 export const lost: SettledStream = {
   result: 'lost',

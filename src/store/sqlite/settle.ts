@@ -12,6 +12,7 @@ import {
   recorded,
   recordedBefore,
   runAfter,
+  settledAboveAfter,
   emitDisabled,
 } from '../rules/settlement.ts';
 import type { Run } from '../rows/runs.ts';
@@ -74,10 +75,9 @@ function settleOne(
   for (const outcome of settlement.outcomes) recordOutcome(db, state, outcome, rules);
   const after = runAfter(state, settlement, cursorMax(db, run, settlement.version), rules.now);
   if (after !== run) writeRun(db, after);
-  if (settlement.settledAbove !== undefined && settlement.run === run.run) {
-    db.run`
-      update runs set settled_above = ${JSON.stringify(settlement.settledAbove)}
-      where key = ${run.key}`;
+  const settledAbove = settledAboveAfter(settlement, after);
+  if (settledAbove !== undefined) {
+    db.run`update runs set settled_above = ${settledAbove} where key = ${run.key}`;
   }
   addStats(db, run, state, rules.now);
   addProgress(db, run, state.replayed);
