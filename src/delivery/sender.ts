@@ -251,7 +251,8 @@ class WebhookSender implements Sender {
     const { order } = runner;
     if (order === undefined || held.isGone) return;
     const before = order.attemptBefore(held);
-    if (before !== undefined) this.#park(before);
+    // One that was claimed has its row already; what became of it may be on its way to the store.
+    if (before?.hasRow === false) this.#park(before);
     order.block(held);
     runner.window.settle(held);
     const { event, key: orderKey } = held;

@@ -145,6 +145,43 @@ describe('a stream that sends in order', () => {
     assert.deepEqual(fixture.sentNames(), ['a1', 'a2', 'a3']);
   });
 
+  test('a retry that is on its way to the store keeps its wait when an event behind it gets a row', async (t) => {
+    const opening = Promise.withResolvers<void>();
+    let isSlow = false;
+    const fixture = await orderFixture(t, {
+      settings: { retryDelaysMs: [1000] },
+      through: (store) => ({
+        ...store,
+        deliveries: {
+          ...store.deliveries,
+          settle: async (...args) => {
+            if (isSlow) await opening.promise;
+            return store.deliveries.settle(...args);
+          },
+        },
+      }),
+    });
+    await fixture.publishFor('aa');
+    // The second event gets a row, from which it is sent.
+    await fixture.clock.advance(1100);
+    await fixture.end('a1');
+    await fixture.clock.advance(50);
+    assert.deepEqual(fixture.openNames(), ['a2']);
+    await fixture.publishFor('a');
+    await fixture.clock.advance(900);
+    isSlow = true;
+    await fixture.end('a2', 503);
+    // The third one gets a row while the outcome of the second is on its way.
+    await fixture.clock.advance(200);
+    isSlow = false;
+    opening.resolve();
+    await fixture.clock.advance(1500);
+    assert.deepEqual(fixture.openNames(), ['a2']);
+    await fixture.end('a2', 503);
+    await fixture.clock.advance(50);
+    assert.deepEqual(fixture.openNames(), ['a3']);
+  });
+
   test('a claim whose result was lost does not let later events overtake its row', async (t) => {
     let isLost = false;
     const fixture = await orderFixture(t, {

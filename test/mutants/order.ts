@@ -81,7 +81,7 @@ export const orderMutants: readonly Mutant[] = [
   {
     name: 'a row for an event, and none for the attempt before it',
     file: 'delivery/sender.ts',
-    before: 'if (before !== undefined) this.#park(before);',
+    before: 'if (before?.hasRow === false) this.#park(before);',
     after: '',
     killedBy: by(
       'delivery/order',
