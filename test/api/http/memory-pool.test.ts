@@ -68,13 +68,20 @@ describe('memory of request bodies', () => {
   for (const path of ['/events', '/users']) {
     test(`POST ${path}: a body above the memory of its tenant is 429 until others have ended`, async (t) => {
       const fixture = await open(t);
-      const hangOne = (): Socket =>
-        hang(t, fixture, path, '{'.padEnd(bytesMax / 2 - 60_000), 50_000);
-      let socket = hangOne();
+      const sent = '{'.padEnd(bytesMax / 2 - 60_000);
+      /** An event that arrives before all of it is read gets the memory instead of it. */
+      const hangOne = async (): Promise<Socket> => {
+        const accepted = once(fixture.app.server, 'connection') as Promise<[Socket]>;
+        const opened = hang(t, fixture, path, sent, 50_000);
+        const [peer] = await accepted;
+        const isRead = (): boolean => peer.bytesRead > sent.length || peer.destroyed;
+        await waitFor('the part of a body to be read', isRead);
+        return opened;
+      };
+      let socket = await hangOne();
       const rejected = await waitFor('a 429', async () => {
-        // An event that arrived first gets the memory instead of it.
         // A reset may arrive before the response.
-        if (socket.bytesRead > 0 || socket.destroyed) socket = hangOne();
+        if (socket.bytesRead > 0 || socket.destroyed) socket = await hangOne();
         const response = await fixture.send('POST', '/events', event);
         return response.status === 429 && response;
       });
