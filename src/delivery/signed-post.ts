@@ -28,9 +28,14 @@ export function postSigned(
     get waitedMs() {
       return request?.waitedMs ?? 0;
     },
+    get tokens() {
+      return request?.tokens ?? none;
+    },
     cancel: () => {
       isCancelled = true;
       request?.cancel();
     },
   };
 }
+
+const none: readonly string[] = [];

@@ -122,6 +122,28 @@ test('a revoked token is replaced within the attempt, for all streams of the cli
   assert.ok(counts.includes(3), 'one of them responded with 401');
 });
 
+describe('a receiver that shows the token of a request', () => {
+  for (const signature of ['v1', 'v1a', 'v1 v1a']) {
+    test(`does not get it into the error of a request with the signature ${signature}`, async () => {
+      const receiver = await startEndpoint();
+      endpoints.push(receiver);
+      receiver.respondWith((response, { headers }) => {
+        tokens.add(headers.authorization?.replace(/^Bearer /, '') ?? '');
+        response.writeHead(400).end(`refused: ${headers.authorization}`);
+      });
+      const type = freshType();
+      const options = {
+        types: [type],
+        authorization: authorization({ audience: type }),
+        delivery: { signature },
+      };
+      const stream = await createStream(leat, receiver.url, options);
+      await publish(leat, type);
+      assert.equal(await waitForError(leat, stream.id), '400 - refused: Bearer ***');
+    });
+  }
+});
+
 describe('a token that cannot be had', () => {
   const causes: readonly (readonly [string, number, string, string])[] = [
     ['an error of the server', 500, 'oops', 'authorization: token endpoint: 500'],
