@@ -152,6 +152,16 @@ export const orderMutants: readonly Mutant[] = [
     ),
   },
   {
+    name: 'a dismissal that the owner does not learn of',
+    file: 'store/directory/dismissals.ts',
+    before: '    runs.noteChange(run),\n',
+    after: '',
+    killedBy: by(
+      'store/sqlite',
+      'dismiss: closes failures; total falls, consecutive stays, the owner has to read the stream',
+    ),
+  },
+  {
     name: 'a dismissal that leaves the open failures as many',
     file: 'core/health.ts',
     before: 'return { consecutive, total: total - dismissed };',

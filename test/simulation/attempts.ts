@@ -5,6 +5,7 @@ import type { DeliveryOptions, Node } from '../../src/core/types.ts';
 import type { RetrySchedule } from '../../src/core/retry-schedule.ts';
 import type { EndedOutcome, Outcome } from '../../src/store/port/settlement.ts';
 import { disabledMessage } from '../../src/core/health.ts';
+import * as model from '../store/contract/model.ts';
 import { type OracleCore, processOf } from './oracle-core.ts';
 import type { Leases } from './leases.ts';
 import { isOrdered, Order } from './order.ts';
@@ -149,9 +150,9 @@ export class Attempts {
     const rows = [...counts.rows.values()]
       .filter(({ state, kind }) => state !== 'failed' && kind !== 'replay')
       .filter(({ kind, offset }) => kind !== 'first' || offset === undefined || !waits(offset))
-      .filter(({ kind }) => counts.enabled || kind === 'redelivery')
+      .filter(({ kind }) => model.maySend(counts, kind))
       .map(({ eventId }) => `${eventId}, cycle ${cycles.get(eventId) ?? 0},`);
-    if (!counts.enabled) return rows;
+    if (!model.sends(counts)) return rows;
     for (let offset = counts.cursor + 1; offset <= stream.log.head; offset += 1) {
       const event = stream.log.event(offset);
       if (event === undefined || skipped.has(offset) || !this.#core.wants(stream, offset)) continue;
@@ -206,9 +207,10 @@ export class Attempts {
     const row = stream.counts.rows.get(eventId);
     if (!stream.isDeleted && this.#tables.mustHold(stream)) {
       // Its row may be gone: settled by an attempt that outlived the lease of the row.
-      const kind = row?.kind ?? stream.handedOut.get(eventId);
-      if (!stream.counts.enabled && kind !== 'redelivery') {
-        this.#core.violate('disabled', `${stream.label} is disabled and is sent ${eventId}`);
+      const kind = row?.kind ?? stream.handedOut.get(eventId) ?? 'first';
+      if (!model.maySend(stream.counts, kind)) {
+        const state = stream.counts.enabled ? 'paused' : 'disabled';
+        this.#core.violate('disabled', `${stream.label} is ${state} and is sent ${eventId}`);
       }
       if (endpoint !== stream.endpoint) {
         this.#core.violate(

@@ -1,10 +1,11 @@
-import type { ModelRow } from '../store/contract/model.ts';
+import { maySend, type ModelRow, openRows, sends } from '../store/contract/model.ts';
 import { runningOf } from '../store/contract/model-replays.ts';
 import { boundsOf } from './deadlines.ts';
 import { failureOf, keyOf } from './order.ts';
 import type { SimulatedStream } from './simulated-stream.ts';
 import { checkNeighbours } from './neighbours.ts';
 import type { Operator } from './operator.ts';
+import type { Oracle } from './oracle.ts';
 import type { Process } from './process.ts';
 import { checkPrompt } from './prompt.ts';
 import type { SharedStore } from './shared-store.ts';
@@ -26,10 +27,16 @@ export async function checkEnd(
   if (!(await comesToRest(simulation, processes))) return;
   await checkNeighbours(simulation, operator);
   if (!(await comesToRest(simulation, processes))) return;
-  for (const stream of oracle.existing()) operator.redeliverAll(stream);
-  if (!(await comesToRest(simulation, processes))) return;
+  // A paused stream may be disabled for its lag meanwhile: what waits for a retry becomes a failure.
+  for (let paused = oracle.existing().length; paused >= 0 && hasFailures(oracle); paused -= 1) {
+    for (const stream of oracle.existing()) operator.redeliverAll(stream);
+    if (!(await comesToRest(simulation, processes))) return;
+  }
   for (const stream of oracle.existing()) checkArrived(simulation, stream);
 }
+
+const hasFailures = (oracle: Oracle): boolean =>
+  oracle.existing().some(({ counts }) => openRows(counts).length > 0);
 
 async function comesToRest(
   simulation: Simulation,
@@ -43,7 +50,7 @@ async function comesToRest(
     maxMs = Math.max(maxMs, restMaxMs(simulation));
     await timeline.runTo(timeline.nowMs + restStepMs);
     if (oracle.violation !== undefined) return false;
-    const unrest = [...restlessStreams(simulation), ...restlessProcesses(processes)];
+    const unrest = [...restlessStreams(simulation), ...restlessProcesses(simulation, processes)];
     if (unrest.length === 0) return true;
     if (timeline.nowMs < beganMs + maxMs) continue;
     oracle.violate('idle', unrest.join('; '));
@@ -68,12 +75,13 @@ function restlessStreams({ oracle, sharedStore, timeline }: Simulation): string[
     if (row === undefined) return [`${stream.label} is gone`];
     if (row.unseen > 0) return [`${stream.label} was changed and its owner has not seen it`];
     if (row.due > 0) return [`${stream.label} has ${row.due} rows to send`];
-    const free = row.status === 'enabled' ? freeRows(stream) : [];
+    const isSending = sends(stream.counts);
+    const free = isSending ? freeRows(stream) : [];
     if (free.length > 0) return [`${free.join(', ')} of ${stream.label} are blocked by nothing`];
-    if (row.status === 'enabled' && row.replays > 0) return [`${stream.label} is replaying`];
+    if (isSending && row.replays > 0) return [`${stream.label} is replaying`];
     if (row.status === 'enabled' && !oracle.leases.isOwned(stream))
       return [`${stream.label} has no owner`];
-    const isBehind = row.status === 'enabled' && row.cursor < stream.log.head;
+    const isBehind = isSending && row.cursor < stream.log.head;
     return isBehind ? [`${stream.label} is at ${row.cursor} of ${stream.log.head}`] : [];
   });
 }
@@ -95,17 +103,21 @@ function runOf(
     select r.cursor, s.status, r.unseen and exists (
         select 1 from nodes where id = r.owner and lease_until > ${nowMs}) as unseen, (select count(*) from deliveries d
       where d.tenant = r.tenant and d.stream = r.stream and d.due_at is not null
-        and (d.kind <> 'replay' or s.status = 'enabled')) as due,
+        and (d.kind <> 'replay' or s.status = 'enabled')
+        and (s.paused_at is null or d.kind = 'redelivery' or d.kind = 'test')) as due,
       (select count(*) from replays p
         where p.tenant = r.tenant and p.stream = r.stream and p.status = 'running') as replays
     from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
     where r.tenant = ${tenant} and r.stream = ${id}`;
 }
 
-function restlessProcesses(processes: readonly Process[]): string[] {
+function restlessProcesses({ oracle }: Simulation, processes: readonly Process[]): string[] {
+  const hasPaused = oracle.existing().some(({ counts }) => counts.enabled && counts.paused);
   return processes.flatMap(({ name, state, dispatcher }) => {
     const { streams, tailBytes, holdsLease, ...busy } = dispatcher.state();
-    const isIdle = state === 'up' && Object.values(busy).every((value) => Number(value) === 0);
+    // A paused stream keeps what it has in memory.
+    const values = Object.values({ ...busy, ...(hasPaused && { queuedBytes: 0 }) });
+    const isIdle = state === 'up' && values.every((value) => Number(value) === 0);
     return isIdle
       ? []
       : [`${name} is ${state}: ${JSON.stringify({ streams, tailBytes, holdsLease, ...busy })}`];
@@ -131,28 +143,34 @@ function checkRows({ oracle, sharedStore }: Simulation): void {
 }
 
 function checkArrived({ oracle, label }: Simulation, stream: SimulatedStream): void {
-  const upTo = stream.counts.enabled ? stream.log.head : stream.counts.cursor;
+  const upTo = sends(stream.counts) ? stream.log.head : stream.counts.cursor;
   for (let offset = 1; offset <= upTo; offset += 1) {
     const event = stream.log.event(offset);
     const row = stream.counts.rows.get(event?.id ?? '');
     const waits = row !== undefined && isPaused(stream, row);
     const isDue = oracle.wants(stream, offset) && !stream.skipped.has(offset) && !waits;
-    if (event !== undefined && isDue && !stream.accepted.has(event.id)) {
+    const isOver = event === undefined || stream.dismissedAt.has(offset);
+    if (!isOver && isDue && !stream.accepted.has(event.id)) {
       oracle.violate('lost', `${label(event.id)} at ${offset} never reached ${stream.label}`);
     }
   }
   for (const test of stream.tests) {
-    if (!stream.accepted.has(test)) oracle.violate('lost', `the test ${test} of ${stream.label}`);
+    if (!stream.accepted.has(test) && !stream.dismissedAt.has(test))
+      oracle.violate('lost', `the test ${test} of ${stream.label}`);
   }
   const left = [...stream.counts.rows.values()].filter((row) => !isPaused(stream, row));
   if (left.length > 0)
     oracle.violate('explained', `${left.length} rows of ${stream.label} are left`);
 }
 
-/** Replays of a disabled stream, and what waits behind its key, wait until that is enabled. */
+/**
+ * Replays of a disabled stream, and what waits behind its key, wait until that is enabled; all but
+ * redeliveries and tests of a paused one until it is resumed.
+ */
 function isPaused({ counts }: SimulatedStream, row: ModelRow): boolean {
-  const isReplay = row.kind === 'replay' && row.dueAt !== undefined;
-  return !counts.enabled && (isReplay || isBlocked(row));
+  const isWaiting = row.dueAt !== undefined && !maySend(counts, row.kind);
+  const isHeld = counts.enabled ? counts.paused : row.kind === 'replay';
+  return (isWaiting && isHeld) || (isBlocked(row) && !sends(counts));
 }
 
 const isBlocked = ({ state }: ModelRow): boolean => state === 'blocked';

@@ -2,7 +2,7 @@
 export const guarantees = {
   lost: 'an acknowledged event is never lost',
   cursor: 'a cursor passes no event that is neither settled nor in a row',
-  disabled: 'a disabled or deleted stream is sent nothing but requested redeliveries',
+  disabled: 'a disabled or deleted stream is sent redeliveries only, a paused one tests, too',
   owner: 'only the owner of a stream moves its cursor, records results and begins attempts',
   lease: 'no attempt begins after the lease of its node has ended',
   counters: 'the counters of a stream are those of the model, and disable it exactly at a limit',

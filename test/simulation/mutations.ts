@@ -388,4 +388,10 @@ export const simulationMutants: readonly Mutant[] = [
     before: 'const isBusy = attempt !== undefined || isClaimed',
     after: 'const isBusy = isClaimed',
   },
+  {
+    name: 'a dismissed failure that blocks its key for ever',
+    file: 'delivery/key-order.ts',
+    before: 'state.failures = failed;',
+    after: 'state.failures = Math.max(state.failures, failed);',
+  },
 ];

@@ -2,6 +2,8 @@ import { StoreUnavailable } from '../../src/core/errors.ts';
 import { removeStream, waitForOwner } from '../../src/api/wait-for-owner.ts';
 import { applyPatch, type StreamPatch } from '../../src/core/streams.ts';
 import type { DeliveryOptions, NewEvent } from '../../src/core/types.ts';
+import type { ModelRow } from '../store/contract/model.ts';
+import type { DismissalFilter } from '../../src/store/port/dismissals.ts';
 import { runningOf } from '../store/contract/model-replays.ts';
 import { newEvent, newStream } from '../store/contract/fixture.ts';
 import { createPrng } from './prng.ts';
@@ -23,6 +25,8 @@ export interface Operator {
   publish(types: readonly string[], log: TenantLog): void;
   /** Requests a test event. */
   test(stream: SimulatedStream): void;
+  /** Dismisses every failure. */
+  dismissAll(stream: SimulatedStream): void;
   /** Starts a new cycle of every failure. */
   redeliverAll(stream: SimulatedStream): void;
   readonly behaviours: Map<SimulatedStream, ReceiverBehaviour>;
@@ -38,6 +42,11 @@ const publishTriesMax = 4;
 const publishPauseMs = 120;
 /** Every fourth redelivery is requested for any event, failed or not. */
 const anyEvent = 4;
+/** Every third dismissal is of all failures of a stream. */
+const allFailures = 3;
+
+const failedOf = ({ counts }: SimulatedStream): ModelRow[] =>
+  [...counts.rows.values()].filter(({ state }) => state === 'failed');
 
 export function createOperator(
   simulation: Simulation,
@@ -121,6 +130,21 @@ export function createOperator(
         if ('updated' in result) await isSeen(process, stream, result.updated.version);
       },
     );
+  const setPaused = (stream: SimulatedStream, isPaused: boolean): void =>
+    request(
+      `receives a request to ${isPaused ? 'pause' : 'resume'} ${stream.label}`,
+      async (process) => {
+        const paused = isPaused ? { at: process.clock.now() } : undefined;
+        const result = await process.store.streams.update(
+          stream.log.tenant,
+          stream.id,
+          (before) => ({
+            after: { ...before, paused },
+          }),
+        );
+        if ('updated' in result) await isSeen(process, stream, result.updated.version);
+      },
+    );
   /** Waits as the management API does: until the owner has seen the change. */
   const isSeen = async (
     process: Process,
@@ -182,6 +206,17 @@ export function createOperator(
       const stream = disabled[number % Math.max(1, disabled.length)];
       if (stream !== undefined) patch(stream, { status: 'enabled', resume });
     },
+    pause: ({ stream: number }) => {
+      const stream = streamOf(number);
+      if (stream !== undefined) setPaused(stream, true);
+    },
+    resume: ({ stream: number }) => {
+      const paused = oracle
+        .existing()
+        .filter(({ counts, isBeingDeleted }) => counts.paused && !isBeingDeleted);
+      const stream = paused[number % Math.max(1, paused.length)];
+      if (stream !== undefined) setPaused(stream, false);
+    },
     delete: ({ stream: number }) => {
       const stream = streamOf(number);
       if (stream === undefined || oracle.existing().length < 2) return;
@@ -193,7 +228,7 @@ export function createOperator(
     redeliver: ({ stream: number, pick }) => {
       const stream = streamOf(number);
       if (stream === undefined) return;
-      const failed = [...stream.counts.rows.values()].filter(({ state }) => state === 'failed');
+      const failed = failedOf(stream);
       // Some requests name an event that has not failed.
       const isAny = pick % anyEvent === 0;
       const among = isAny
@@ -206,6 +241,18 @@ export function createOperator(
         `receives a request to redeliver ${simulation.label(eventId)} of ${stream.label}`,
         (process) => process.store.deliveries.redeliver(stream.log.tenant, stream.id, eventId),
       );
+    },
+    dismiss: ({ stream: number, pick }) => {
+      // A stream with failures, if there is one.
+      const failing = oracle.existing().filter((each) => failedOf(each).length > 0);
+      const stream = failing[number % Math.max(1, failing.length)];
+      if (stream === undefined || stream.isBeingDeleted) return;
+      const failed = failedOf(stream);
+      const eventId = failed[pick % failed.length]?.eventId;
+      if (eventId === undefined) return;
+      const isAll = pick % allFailures === 0;
+      const what = isAll ? 'all failures' : simulation.label(eventId);
+      dismiss(stream, isAll ? {} : { eventIds: [eventId] }, what);
     },
     redeliverAll: ({ stream: number }) => {
       const stream = streamOf(number);
@@ -346,6 +393,10 @@ export function createOperator(
       (process) => process.store.deliveries.addTest(stream.log.tenant, stream.id, event),
     );
   };
+  const dismiss = (stream: SimulatedStream, filter: DismissalFilter, what: string): void =>
+    request(`receives a request to dismiss ${what} of ${stream.label}`, ({ store }) =>
+      store.dismissals.dismiss(stream.log.tenant, stream.id, filter),
+    );
   const redeliverAll = (stream: SimulatedStream): void => {
     noteDelayOfOthers(stream);
     request(`receives a request to redeliver all failures of ${stream.label}`, (process) =>
@@ -364,6 +415,7 @@ export function createOperator(
     create,
     publish: (types, log) => publish(log.tenant, made(types, log), 1),
     test,
+    dismissAll: (stream) => dismiss(stream, {}, 'all failures'),
     redeliverAll,
     behaviours,
     nameServerBehaviours,

@@ -201,6 +201,7 @@ export class Oracle extends OracleCore {
     if (after.status === 'disabled' && counts.enabled) model.disable(counts, now);
     else if (after.status === 'enabled' && !counts.enabled) this.#enable(stream, isHeld);
     else if (after.version > counts.version) counts.version += 1;
+    counts.paused = after.paused !== undefined;
     if (types.join(' ') !== spans.at(-1)?.types.join(' ')) spans.push({ after: log.head, types });
     stream.selection = selectionNow(after.subscriptions);
     stream.endpoint = after.destination.endpoint;

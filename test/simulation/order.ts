@@ -29,6 +29,7 @@ export class Order {
     const key = keyOf(stream, offset);
     for (let before = this.#firstOpen(stream); before < offset; before += 1) {
       if (keyOf(stream, before) !== key || this.#isOver(stream, before)) continue;
+      if (this.#isUnknown(stream, before)) continue;
       return `${label} is sent ${offset} of ${key} before ${before} is delivered or failed`;
     }
     if (row === undefined && stream.deliveredAt.has(offset)) {
@@ -47,7 +48,7 @@ export class Order {
     const oldest = new Map<string, number>();
     for (let offset = this.#firstOpen(stream); offset <= stream.log.head; offset += 1) {
       const key = keyOf(stream, offset);
-      if (oldest.has(key) || this.#isOver(stream, offset)) continue;
+      if (oldest.has(key) || this.#isOver(stream, offset) || isOnItsWay(stream, offset)) continue;
       oldest.set(key, failureOf(stream, key) === undefined ? offset : 0);
     }
     return (offset) => (oldest.get(keyOf(stream, offset)) ?? offset) !== offset;
@@ -59,6 +60,13 @@ export class Order {
     return Math.min(counts.cursor + 1, ...offsets);
   }
 
+  /** Whether an event may be wanted only by a change that the owner has not seen, nor an operator been told of. */
+  #isUnknown(stream: SimulatedStream, offset: number): boolean {
+    const { log, spans } = stream;
+    const type = log.event(offset)?.type ?? '';
+    return !this.#tables.mustHold(stream) && !spans.every(({ types }) => types.includes(type));
+  }
+
   /** Whether nothing of an event is left to send but redeliveries and replays. */
   #isOver(stream: SimulatedStream, offset: number): boolean {
     const row = stream.counts.rows.get(stream.log.event(offset)?.id ?? '');
@@ -66,6 +74,12 @@ export class Order {
     const isPassed = offset <= stream.counts.cursor || stream.deliveredAt.has(offset);
     return isPassed || stream.skipped.has(offset) || !this.#core.wants(stream, offset);
   }
+}
+
+/** Whether its receiver has accepted an event, and what waits behind it is sent once that is recorded. */
+function isOnItsWay({ accepted, counts, log }: SimulatedStream, offset: number): boolean {
+  const eventId = log.event(offset)?.id ?? '';
+  return accepted.has(eventId) && counts.rows.get(eventId)?.state !== 'retrying';
 }
 
 /** Returns the offset of an open failure that blocks a key. */

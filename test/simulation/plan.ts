@@ -55,7 +55,9 @@ export type ReceiverBehaviour =
   | 'hanging'
   | 'broken'
   /** Refuses the first attempt of each event. */
-  | 'failsFirst';
+  | 'failsFirst'
+  /** Refuses every event at once, without a retry. */
+  | 'refusesAll';
 
 /** Streams, nodes and tenants are numbers, modulo their count. */
 export type Step = { readonly at: number } & (
@@ -81,7 +83,8 @@ export type Step = { readonly at: number } & (
     }
   | { readonly do: 'changeDestination' | 'disable' | 'delete'; readonly stream: number }
   | { readonly do: 'enable'; readonly stream: number; readonly resume: 'latest' | 'held' }
-  | { readonly do: 'redeliver'; readonly stream: number; readonly pick: number }
+  | { readonly do: 'pause' | 'resume'; readonly stream: number }
+  | { readonly do: 'redeliver' | 'dismiss'; readonly stream: number; readonly pick: number }
   | { readonly do: 'redeliverAll' | 'test'; readonly stream: number }
   | { readonly do: 'replay'; readonly stream: number; readonly from: number }
   | { readonly do: 'cancelReplay'; readonly stream: number }
@@ -246,6 +249,9 @@ const actions = {
   leave: 2,
   jumpClock: 5,
   // These have generators of their own.
+  pause: 0,
+  resume: 0,
+  dismiss: 0,
   replay: 0,
   cancelReplay: 0,
   filter: 0,
@@ -291,7 +297,10 @@ const generators: { [Name in Step['do']]: (prng: Prng) => Omit<StepOf<Name>, 'at
   disable: (prng) => ({ stream: number(prng) }),
   delete: (prng) => ({ stream: number(prng) }),
   enable: (prng) => ({ stream: number(prng), resume: prng.pick(['latest', 'held']) }),
+  pause: (prng) => ({ stream: number(prng) }),
+  resume: (prng) => ({ stream: number(prng) }),
   redeliver: (prng) => ({ stream: number(prng), pick: number(prng) }),
+  dismiss: (prng) => ({ stream: number(prng), pick: number(prng) }),
   redeliverAll: (prng) => ({ stream: number(prng) }),
   test: (prng) => ({ stream: number(prng) }),
   replay: (prng) => ({ stream: number(prng), from: number(prng) }),
@@ -355,6 +364,8 @@ export function planOf(seed: number): Plan {
   const clocks = clocksOf(seed, lengthMs).filter((step) => !isCut || !isOfFailOver(step));
   steps.push(
     ...replaysOf(seed, lengthMs),
+    ...pausesOf(seed, lengthMs),
+    ...dismissalsOf(seed, lengthMs),
     ...startsOf(seed, lengthMs),
     ...namesOf(seed, lengthMs),
     ...filtersOf(seed, lengthMs),
@@ -434,6 +445,11 @@ const harmless = [
   'publish',
   'redeliver',
   'redeliverAll',
+  'dismiss',
+  'dismiss',
+  'pause',
+  'resume',
+  'resume',
   'test',
   'disable',
   'enable',
@@ -565,6 +581,29 @@ function filtersOf(seed: number, lengthMs: number): Step[] {
     at: prng.between(0, prng.pick([10, lengthMs])),
     do: 'filter',
     ...generators.filter(prng),
+  }));
+}
+
+/** In a third of the histories streams are paused, and most of them resumed. */
+function pausesOf(seed: number, lengthMs: number): Step[] {
+  const prng = createPrng(seed, 'pauses');
+  if (!prng.chance(1 / 3)) return [];
+  return Array.from({ length: prng.between(1, 5) }, () => number(prng)).flatMap((stream) => {
+    const at = prng.between(0, lengthMs);
+    const pause: Step = { at, do: 'pause', stream };
+    const resume: Step = { at: at + prng.between(10, 3000), do: 'resume', stream };
+    return prng.chance(0.8) ? [pause, resume] : [pause];
+  });
+}
+
+/** In a third of the histories failures are dismissed. */
+function dismissalsOf(seed: number, lengthMs: number): Step[] {
+  const prng = createPrng(seed, 'dismissals');
+  if (!prng.chance(1 / 3)) return [];
+  return Array.from({ length: prng.between(5, 25) }, (): Step => ({
+    at: prng.between(0, lengthMs + 1000),
+    do: 'dismiss',
+    ...generators.dismiss(prng),
   }));
 }
 

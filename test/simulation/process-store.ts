@@ -31,7 +31,7 @@ export function storeOf(
         }),
       );
 
-  const { log, streams, deliveries, replays, ownership } = sharedStore.store;
+  const { log, streams, deliveries, dismissals, replays, ownership } = sharedStore.store;
   const { now } = simulation;
   const settle: Store['deliveries']['settle'] = async (node, batch, settlements, limits) => {
     const texts = settlements.flatMap(({ outcomes }) =>
@@ -122,6 +122,12 @@ export function storeOf(
         oracle.results.historyPruned(now() - olderThanMs);
         oracle.tables.checkKept();
       }),
+    },
+    dismissals: {
+      ...dismissals,
+      dismiss: exclusive('dismiss', dismissals.dismiss, (result, _, stream, { eventIds }) =>
+        oracle.results.dismissed(stream, eventIds, result, now()),
+      ),
     },
     replays: {
       create: exclusive('createReplay', replays.create, (result, request) =>

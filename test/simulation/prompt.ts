@@ -14,8 +14,8 @@ const settledRounds = 3;
 const wrongMs = 3_600_000;
 
 /**
- * Checks that an idle system without faults needs no polling: a fresh event, a retry and a test event
- * arrive as soon as they can be sent. Otherwise polling would hide a missing wake-up.
+ * Checks that an idle system without faults needs no polling: a fresh event, a retry, a test event and
+ * what waited for a dismissal arrive as soon as they can be sent. Otherwise polling would hide a missing wake-up.
  */
 export async function checkPrompt(
   simulation: Simulation,
@@ -45,7 +45,23 @@ export async function checkPrompt(
   simulation.setDefaultBehaviour('healthy');
   for (const stream of enabled) operator.test(stream);
   await arrives(boundMs, 'a test event');
+  simulation.setDefaultBehaviour('refusesAll');
+  for (const log of oracle.logs) operator.publish([types[0]], log);
+  await arrives(boundMs, 'a refused event');
+  simulation.setDefaultBehaviour('healthy');
+  for (const log of oracle.logs) operator.publish(types, log);
+  await arrives(boundMs, 'an event behind no failure');
+  const blocking = enabled.filter(blocks);
+  // All that has waited since its failure.
+  const held = blocking.reduce(
+    (sum, { counts, log }) => sum + counts.rows.size + log.head - counts.cursor,
+    0,
+  );
+  for (const stream of blocking) operator.dismissAll(stream);
+  await arrives(boundMs + held * perEventMs, 'an event behind a dismissed failure');
 }
+
+const blocks = ({ delivery }: SimulatedStream): boolean => delivery.onFailure === 'block';
 
 /** Checks that everything that can be sent to these streams arrives within a time. */
 export async function allArrive(

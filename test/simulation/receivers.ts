@@ -76,6 +76,12 @@ const refusesFirst: React = (received) =>
     ? { afterMs: 0, result: respondedWith(503, 'not yet'), accepts: false }
     : healthy(received);
 
+const refusesAll: React = () => ({
+  afterMs: 0,
+  result: respondedWith(400, 'never'),
+  accepts: false,
+});
+
 /** The response breaks off: the sender cannot know whether the event was accepted. */
 const breaks: React = ({ prng }) => ({
   afterMs: prng.between(0, 100),
@@ -93,6 +99,7 @@ const behaviours: Record<ReceiverBehaviour, readonly [React, ...React[]]> = {
   hanging: [hangs],
   broken: [breaks, healthy],
   failsFirst: [refusesFirst],
+  refusesAll: [refusesAll],
 };
 
 export function react(behaviour: ReceiverBehaviour, received: Received): Reaction {

@@ -1,5 +1,6 @@
 import type { Health, HealthLimits, Node } from '../../src/core/types.ts';
 import type { DeliveryStore, DueRows, DueRequest } from '../../src/store/port/deliveries.ts';
+import type { DismissalStore } from '../../src/store/port/dismissals.ts';
 import type { SettledStream, Settlement } from '../../src/store/port/settlement.ts';
 import * as model from '../store/contract/model.ts';
 import { type OracleCore, processOf } from './oracle-core.ts';
@@ -8,6 +9,7 @@ import type { SimulatedStream } from './simulated-stream.ts';
 import type { Tables } from './tables.ts';
 
 type RedeliverResult = Awaited<ReturnType<DeliveryStore['redeliver']>>;
+type DismissResult = Awaited<ReturnType<DismissalStore['dismiss']>>;
 
 /** A delivery that waits by a schedule of its stream becomes due. */
 function asOpen({ delivery }: SimulatedStream, { state }: model.ModelRow): RedeliverResult {
@@ -182,9 +184,13 @@ export class Results {
   /** Returns the result by the history; `undefined` when its success may have been pruned. */
   #asDelivered(stream: SimulatedStream, eventId: string): RedeliverResult | undefined {
     const logged = stream.log.model.log.findLast(({ id }) => id === eventId);
-    const at = stream.deliveredAt.get(logged?.offset ?? eventId);
+    const key = logged?.offset ?? eventId;
+    const deliveredAt = stream.deliveredAt.get(key);
+    const dismissedAt = stream.dismissedAt.get(key);
+    const at = deliveredAt ?? dismissedAt;
     if (at === undefined) return 'unknown';
-    return at < this.#historyBefore ? undefined : 'delivered';
+    if (at < this.#historyBefore) return undefined;
+    return deliveredAt === undefined ? 'dismissed' : 'delivered';
   }
 
   redelivered(streamId: string, eventIds: readonly string[], now: number): void {
@@ -200,6 +206,25 @@ export class Results {
       stream.cycles.set(eventId, (stream.cycles.get(eventId) ?? 0) + 1);
     }
     this.#tables.checkStream(streamId);
+  }
+
+  /** Notes a dismissal of failures; of all without `eventIds`. */
+  dismissed(
+    streamId: string,
+    eventIds: readonly string[] | undefined,
+    returned: DismissResult,
+    now: number,
+  ): void {
+    const stream = this.#core.streams.get(streamId);
+    if (stream === undefined || stream.isDeleted) return;
+    const dismissed = model.dismiss(stream.counts, eventIds, now);
+    for (const { offset, eventId } of dismissed) stream.dismissedAt.set(offset ?? eventId, now);
+    const count = 'refused' in returned ? returned.refused : returned.dismissed;
+    if (count !== dismissed.length) {
+      const what = `${count} failures of ${stream.label} are dismissed, not ${dismissed.length}`;
+      this.#core.violate('counters', what);
+    }
+    this.#tables.check(stream);
   }
 
   redeliveredAll(streamId: string, count: number, now: number): void {

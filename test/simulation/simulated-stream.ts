@@ -26,6 +26,8 @@ export interface SimulatedStream {
   readonly recorded: Set<string>;
   /** When the attempt began that delivered an event, by its offset, or by its id for a test. */
   readonly deliveredAt: Map<number | string, number>;
+  /** When failures were dismissed, by the offset of the event, or by its id for a test. */
+  readonly dismissedAt: Map<number | string, number>;
   /** Ids of events that a receiver has accepted. */
   readonly accepted: Set<string>;
   /** Offsets that `latest` skipped, or that were pruned while the stream was disabled. */
@@ -69,6 +71,7 @@ export function newSimulatedStream(
     owner: undefined,
     recorded: new Set(),
     deliveredAt: new Map(),
+    dismissedAt: new Map(),
     accepted: new Set(),
     skipped: new Set(),
     cycles: new Map(),

@@ -14,6 +14,7 @@ const refilled = [
   'spans',
   'recorded',
   'deliveredAt',
+  'dismissedAt',
   'skipped',
   'cycles',
   'tests',
@@ -22,12 +23,13 @@ const refilled = [
 
 export function stateOf(stream: SimulatedStream): StreamState {
   const { endpoint, selection, owner, knownVersion, isDeleted } = stream;
-  const { spans, recorded, deliveredAt, skipped, cycles, tests, handedOut } = stream;
+  const { spans, recorded, deliveredAt, dismissedAt, skipped, cycles, tests, handedOut } = stream;
   const counts = structuredClone(stream.counts);
   const collections = {
     spans: [...spans],
     recorded: [...recorded],
     deliveredAt: [...deliveredAt],
+    dismissedAt: [...dismissedAt],
     skipped: [...skipped],
     cycles: [...cycles],
     tests: [...tests],

@@ -112,7 +112,7 @@ export function materialize(
   const nothing = { ...none, result: 'running', cursor } as const;
   const waiting = waitingOf(stream).length;
   const isRead = replay.position >= replay.to;
-  if (!stream.enabled) return nothing;
+  if (!stream.enabled || stream.paused) return nothing;
   if (isRead || prunedTo(model) >= replay.to) {
     return waiting > 0 ? nothing : end(isRead ? 'done' : 'failed');
   }

@@ -24,6 +24,7 @@ export interface LoggedEvent {
 
 export interface ModelStream {
   enabled: boolean;
+  paused: boolean;
   readonly type: string;
   version: number;
   epoch: number;
@@ -62,6 +63,7 @@ export function createModel(): Model {
 export function newModelStream(model: Model, type: string): ModelStream {
   return {
     enabled: true,
+    paused: false,
     type,
     version: 1,
     epoch: 0,
@@ -77,6 +79,13 @@ export function newModelStream(model: Model, type: string): ModelStream {
     failed: 0,
   };
 }
+
+/** Whether a stream sends what it has, or redeliveries only, and tests while it is enabled. */
+export const sends = ({ enabled, paused }: ModelStream): boolean => enabled && !paused;
+
+/** Whether a row of a kind may be sent now. */
+export const maySend = (stream: ModelStream, kind: DeliveryKind): boolean =>
+  sends(stream) || kind === 'redelivery' || (stream.enabled && kind === 'test');
 
 export const isOpen = (row: ModelRow): boolean => row.failedAt !== undefined;
 
@@ -256,9 +265,9 @@ export function claimDue(
   take: number,
   keys: readonly string[] = [],
 ): { taken: string[]; nextDueInMs: number | undefined } {
-  const next = stream.enabled ? keys.flatMap((key) => oldestBlocked(stream, key) ?? []) : [];
+  const next = sends(stream) ? keys.flatMap((key) => oldestBlocked(stream, key) ?? []) : [];
   const due = waitingRows(stream)
-    .filter((row) => stream.enabled || row.kind === 'redelivery')
+    .filter(({ kind }) => maySend(stream, kind))
     .toSorted(byDueAt);
   const [others, replayed] = [false, true].map((isReplay) =>
     due.filter((row) => (row.kind === 'replay') === isReplay && waitOf(row, now, rules) === 0),
@@ -312,6 +321,24 @@ export function redeliver(
   return 'accepted';
 }
 
+/** Removes the failures of these events, or all, up to the cursor; returns their rows. */
+export function dismiss(
+  stream: ModelStream,
+  eventIds: readonly string[] | undefined,
+  now: number,
+): ModelRow[] {
+  const failed = openRows(stream).filter(({ state }) => state === 'failed');
+  const dismissed = failed.filter(
+    ({ eventId, offset }) =>
+      (offset ?? 0) <= stream.cursor && eventIds?.includes(eventId) !== false,
+  );
+  for (const row of dismissed) {
+    stream.rows.delete(row.eventId);
+    remember(stream, { ...row, id: row.eventId }, 'dismissed', now);
+  }
+  return dismissed;
+}
+
 /** Ids of the open failures, newest first. */
 export function failures(stream: ModelStream): string[] {
   return openRows(stream)
@@ -335,7 +362,9 @@ export function runOf(stream: ModelStream, now: number, rule: WaitRule) {
     waitingReplays: waiting.filter(({ kind }) => kind === 'replay').length,
     openFailures: openRows(stream).length,
     nextDueInMs: firstOf(
-      waiting.filter(({ kind }) => stream.enabled || kind !== 'replay'),
+      waiting.filter(({ kind }) =>
+        stream.paused ? maySend(stream, kind) : stream.enabled || kind !== 'replay',
+      ),
       now,
       rule,
     ),
