@@ -64,6 +64,7 @@ export class KeyOrder<Attempt extends Pick<WindowEntry, 'settled'>> {
   #blocks = false;
   /** Outcomes that are in the store, but not the settled events with them. */
   #unnoted: Outcome[] = [];
+  /** Events in memory that wait behind their keys, or for a slot after that. */
   #heldBack = 0;
   #blocked = 0;
   #readyRows = 0;
@@ -76,11 +77,6 @@ export class KeyOrder<Attempt extends Pick<WindowEntry, 'settled'>> {
   /** Where events have their key; `undefined` while only rows from before do. */
   get tokens(): readonly string[] | undefined {
     return this.#tokens;
-  }
-
-  /** Events in memory that wait behind their keys, or for a slot after that. */
-  get heldBack(): number {
-    return this.#heldBack;
   }
 
   /** Blocked rows that may be claimed. */

@@ -355,7 +355,8 @@ export class Runner {
   settledAbove(cursor: Offset): Offset[] | undefined {
     if (this.order === undefined) return undefined;
     const before = [...(this.#takenAbove ?? [])].filter((offset) => offset > cursor);
-    return [...before, ...this.window.settledOffsets(cursor)];
+    // After a refresh the store has told of some of them.
+    return [...new Set([...before, ...this.window.settledOffsets(cursor)])];
   }
 
   /** Notes that so many outcomes, which added so many rows, are in the store with this cursor. */

@@ -5,7 +5,7 @@ import type { WebhookKeys } from '../core/sign.ts';
 import type { Delivery } from '../core/types.ts';
 import type { StoreTime } from '../store/port/time.ts';
 import type { Backoffs } from './backoffs.ts';
-import { createHeldBackWatch, type HeldBackWatch } from './held-back-watch.ts';
+import { type AgeWatch, createAgeWatch } from './age-watch.ts';
 import { aged, keyOf, outcomeOf } from './outcome.ts';
 import type { Outages } from './outages.ts';
 import type { ResponseKind } from './pace.ts';
@@ -66,10 +66,16 @@ export function createSender(deps: SenderDeps): Sender {
   return new WebhookSender(deps);
 }
 
+/** An event that waits behind its key, so that the cursor cannot pass it. */
+interface HeldBackOf {
+  readonly runner: Runner;
+  readonly held: HeldBackEvent;
+}
+
 class WebhookSender implements Sender {
   readonly #deps: SenderDeps;
   readonly #slowAttempts: SlowAttempts;
-  readonly #heldBackWatch: HeldBackWatch;
+  readonly #heldBackWatch: AgeWatch<HeldBackOf>;
   readonly #textTurns: TextTurns;
   readonly #keys: PreparedKeys;
   /** All attempts under way. */
@@ -84,10 +90,12 @@ class WebhookSender implements Sender {
       slow: (attempt) => this.#becameSlow(attempt),
       park: (attempt) => this.#park(attempt),
     });
-    this.#heldBackWatch = createHeldBackWatch({
+    this.#heldBackWatch = createAgeWatch({
       clock,
-      waitMs: settings.parkAfterMs,
-      expired: (runner, held) => this.#giveRow(runner, held),
+      ageMs: settings.parkAfterMs,
+      beganMs: ({ held }) => held.sinceMs,
+      isOver: ({ held }) => held.isGone,
+      expired: ({ runner, held }) => this.#giveRow(runner, held),
     });
     this.#textTurns = createTextTurns(clock);
     this.#keys = createPreparedKeys(deps);
@@ -100,12 +108,11 @@ class WebhookSender implements Sender {
     const { event } = next;
     runner.freshInFlight += 1;
     const { publishedAt } = event;
-    const kind = 'first';
     const begun = {
       ...next,
       heldBack,
       publishedAt,
-      kind,
+      kind: 'first',
       attempt: 1,
       trialDueMs: undefined,
     } as const;
@@ -117,7 +124,7 @@ class WebhookSender implements Sender {
   }
 
   heldBack(runner: Runner, held: HeldBackEvent): void {
-    this.#heldBackWatch.watch(runner, held);
+    this.#heldBackWatch.watch({ runner, held });
   }
 
   beginDue(runner: Runner, { event, kind, attempt, orderKey }: Delivery, slot: Slot): void {

@@ -1,5 +1,5 @@
-import type { Clock, Timer } from '../core/clock.ts';
-import { Deque } from '../log/deque.ts';
+import type { Clock } from '../core/clock.ts';
+import { createAgeWatch } from './age-watch.ts';
 import type { InFlightAttempt } from './runner.ts';
 import type { DeliverySettings } from './settings.ts';
 
@@ -17,7 +17,7 @@ export interface SlowAttempts {
 /**
  * Creates the watch. An attempt is slow after `parkAfterMs`; a fresh one is parked then (it gets a
  * row, so that the cursor can pass it), or earlier, once `parkAfterEvents` later events of its
- * stream have settled. One timer serves the node; there is none while no attempt is under way.
+ * stream have settled.
  */
 export function createSlowAttempts(deps: {
   readonly clock: Clock;
@@ -28,37 +28,18 @@ export function createSlowAttempts(deps: {
   readonly park: (attempt: InFlightAttempt) => void;
 }): SlowAttempts {
   const { clock, settings } = deps;
-  /** In order of their start. Attempts that ended are removed when they get to the front. */
-  const watched = new Deque<InFlightAttempt>();
-  let timer: Timer | undefined;
-
-  const oldest = (): InFlightAttempt | undefined => {
-    while (watched.at(0)?.ended) watched.shift();
-    return watched.at(0);
-  };
-  const plan = (): void => {
-    const attempt = oldest();
-    if (timer !== undefined || attempt === undefined) return;
-    const inMs = attempt.startedMs + settings.parkAfterMs - clock.elapsedMs();
-    timer = clock.after(Math.max(0, inMs), check);
-  };
-  const check = (): void => {
-    timer = undefined;
-    const since = clock.elapsedMs() - settings.parkAfterMs;
-    for (let attempt = oldest(); attempt && attempt.startedMs <= since; attempt = oldest()) {
-      watched.shift();
-      deps.slow(attempt);
-    }
-    plan();
-  };
+  const watch = createAgeWatch<InFlightAttempt>({
+    clock,
+    ageMs: settings.parkAfterMs,
+    beganMs: ({ startedMs }) => startedMs,
+    isOver: ({ ended }) => ended,
+    expired: deps.slow,
+  });
 
   return {
-    watch: (attempt) => {
-      watched.push(attempt);
-      plan();
-    },
+    watch: watch.watch,
     settled: ({ runner: { window } }) => {
-      oldest();
+      watch.trim();
       while (window.settledLater >= settings.parkAfterEvents) {
         const entry = window.oldest();
         const attempt = entry && 'key' in entry ? entry.attempt : entry;
@@ -67,6 +48,6 @@ export function createSlowAttempts(deps: {
         deps.park(attempt);
       }
     },
-    close: () => timer?.cancel(),
+    close: watch.close,
   };
 }

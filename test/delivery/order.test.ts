@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test, type TestContext } from 'node:test';
 import { ok } from '../helpers/transport.ts';
 import { newEvent } from '../store/contract/fixture.ts';
 import { orderBy, type OrderFixture, orderFixture } from './order-fixture.ts';
@@ -221,10 +221,7 @@ describe('a stream that sends in order', () => {
   });
 
   test('block: after a failure the key waits until it was redelivered with success', async (t) => {
-    const fixture = await orderFixture(t, {
-      settings: { retryDelaysMs: [] },
-      delivery: { onFailure: 'block' },
-    });
+    const fixture = await blockingFixture(t);
     await fixture.publishFor('aab');
     const [failed] = fixture.sent();
     await fixture.end('a1', 500);
@@ -248,10 +245,7 @@ describe('a stream that sends in order', () => {
   });
 
   test('block: a dismissed failure frees its key, and is not sent again after a crash', async (t) => {
-    const fixture = await orderFixture(t, {
-      settings: { retryDelaysMs: [] },
-      delivery: { onFailure: 'block' },
-    });
+    const fixture = await blockingFixture(t);
     await fixture.publishFor('aab');
     const [failed = ''] = fixture.sent();
     await fixture.end('a1', 500);
@@ -270,10 +264,7 @@ describe('a stream that sends in order', () => {
   });
 
   test('block: the owner that sends goes on after a dismissal as well', async (t) => {
-    const fixture = await orderFixture(t, {
-      settings: { retryDelaysMs: [] },
-      delivery: { onFailure: 'block' },
-    });
+    const fixture = await blockingFixture(t);
     await fixture.publishFor('aa');
     await fixture.end('a1', 500);
     await fixture.clock.advance(2000);
@@ -284,10 +275,7 @@ describe('a stream that sends in order', () => {
   });
 
   test('block: a stream that is changed to continue goes on', async (t) => {
-    const fixture = await orderFixture(t, {
-      settings: { retryDelaysMs: [] },
-      delivery: { onFailure: 'block' },
-    });
+    const fixture = await blockingFixture(t);
     await fixture.publishFor('aa');
     await fixture.end('a1', 500);
     await fixture.clock.advance(2000);
@@ -359,6 +347,10 @@ describe('a stream that sends in order', () => {
     assert.deepEqual(fixture.openNames().toSorted(), ['a1', 'b1', 'c1', 'd1']);
   });
 });
+
+/** Every failure blocks its key at once. */
+const blockingFixture = (t: TestContext): Promise<OrderFixture> =>
+  orderFixture(t, { settings: { retryDelaysMs: [] }, delivery: { onFailure: 'block' } });
 
 async function ownedOf({ store, stream, dispatcher }: OrderFixture) {
   void dispatcher;

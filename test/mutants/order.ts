@@ -91,7 +91,7 @@ export const orderMutants: readonly Mutant[] = [
   {
     name: 'settled events above the cursor that a new owner repeats',
     file: 'delivery/runner.ts',
-    before: 'return [...before, ...this.window.settledOffsets(cursor)];',
+    before: 'return [...new Set([...before, ...this.window.settledOffsets(cursor)])];',
     after: 'return [];',
     killedBy: by(
       'delivery/order',
