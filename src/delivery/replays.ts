@@ -139,7 +139,8 @@ class FairReplays implements Replays {
     const isOver = (): boolean => this.#isClosed || runner.state === 'gone';
     const selected = filter && (await filters.select({ filter, eventsMax, isOver }, page));
     const { events, scannedTo } = selected ?? page;
-    return { after, upTo: scannedTo, filter: text, offsets: events.map(({ offset }) => offset) };
+    const offsets = events.map(({ offset }) => offset);
+    return { after, upTo: scannedTo, types, filter: text, offsets };
   }
 
   /** Makes rows for the replay of a runner. */

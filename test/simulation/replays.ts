@@ -70,7 +70,7 @@ export class Replays {
     const wanted = stream.spans.at(-1)?.types ?? [];
     const firstAt = (offset: number): number | undefined => this.#tables.firstAt(stream, offset);
     const { take, waitingMax } = request;
-    const filteredTo = filteredToOf(stream, request);
+    const filteredTo = filteredToOf(stream, request, replays.runningOf(counts)?.types);
     const batch = { cursor, take, waitingMax, wanted, filteredTo, firstAt };
     const { ids, result } = replays.materialize(stream.log.model, counts, batch, now);
     for (const id of ids) stream.cycles.set(id, (stream.cycles.get(id) ?? 0) + 1);
@@ -99,11 +99,14 @@ export class Replays {
   }
 }
 
-/** Returns the end of the stretch that was filtered for a request, if the filter is that of now. */
+/** Returns the end of the stretch that was filtered for a request, if its filter and types are those of now. */
 function filteredToOf(
   { selection: { types, filter } }: SimulatedStream,
   { filtered }: MaterializeRequest,
+  replayed: readonly string[] | undefined,
 ): number | undefined {
   if (filter === undefined || types.length === 0) return undefined;
-  return filtered?.filter === filter ? filtered.upTo : undefined;
+  if (filtered?.filter !== filter) return undefined;
+  const wanted = types.filter((type) => replayed?.includes(type) !== false);
+  return wanted.every((type) => filtered.types.includes(type)) ? filtered.upTo : undefined;
 }

@@ -69,7 +69,7 @@ export interface UnfilteredStretch {
 }
 
 /** A stretch that was filtered. */
-export interface FilteredStretch extends Omit<UnfilteredStretch, 'types'> {
+export interface FilteredStretch extends UnfilteredStretch {
   /** Offsets of the matching events of the types, in order. */
   readonly offsets: readonly Offset[];
 }

@@ -111,7 +111,10 @@ export function nextMaterializeStep(
   if (filter === undefined || types.length === 0) return { step: 'read', after, upTo, types, take };
   const { filtered } = request;
   const isFiltered =
-    filtered?.filter === filter && filtered.after <= after && filtered.upTo > after;
+    filtered?.filter === filter &&
+    types.every((type) => filtered.types.includes(type)) &&
+    filtered.after <= after &&
+    filtered.upTo > after;
   if (!isFiltered) return { step: 'filter', after, upTo, types, filter };
   const { offsets } = filtered;
   return { step: 'read', after, upTo: Math.min(upTo, filtered.upTo), types, take, offsets };

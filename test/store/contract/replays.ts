@@ -461,13 +461,13 @@ function filteredContract(engine: Engine): void {
     const unfiltered = { after: 0, upTo: 6, types: ['user.created'], filter };
     const first = await materialize(fixture, owned, replay);
     assert.partialDeepStrictEqual(first, { result: 'running', materialized: 0, unfiltered });
-    const part = { after: 0, upTo: 4, filter, offsets: [2, 3] };
+    const part = { after: 0, upTo: 4, filter, types: ['user.created'], offsets: [2, 3] };
     const second = await materialize(fixture, owned, replay, { filtered: part });
     assert.partialDeepStrictEqual(second, { result: 'running', materialized: 2, more: true });
     assert.deepEqual(await claimedIds(fixture, owned), idsOf(events.slice(1, 3)));
     const third = await materialize(fixture, owned, replay, { filtered: part });
     assert.partialDeepStrictEqual(third, { materialized: 0, unfiltered: { after: 4, upTo: 6 } });
-    const last = { after: 4, upTo: 6, filter, offsets: [] };
+    const last = { after: 4, upTo: 6, filter, types: ['user.created'], offsets: [] };
     const fourth = await materialize(fixture, owned, replay, { filtered: last });
     assert.partialDeepStrictEqual(fourth, { result: 'running', materialized: 0, more: false });
   });
@@ -476,17 +476,27 @@ function filteredContract(engine: Engine): void {
     const fixture = await createFixture(engine, t);
     const { stream, owned } = await withFilter(fixture, 3);
     const replay = await begin(fixture, stream);
-    const stale = { after: 0, upTo: 3, filter: '{}', offsets: [1, 2, 3] };
+    const stale = { after: 0, upTo: 3, filter: '{}', types: ['user.created'], offsets: [1, 2, 3] };
     const result = await materialize(fixture, owned, replay, { filtered: stale });
     assert.partialDeepStrictEqual(result, { materialized: 0, unfiltered: { filter } });
     assert.deepEqual(await claimedIds(fixture, owned), []);
+  });
+
+  test('materialize: a stretch that was filtered without a type of now is filtered again', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { stream, owned } = await withFilter(fixture, 3);
+    const replay = await begin(fixture, stream);
+    const stale = { after: 0, upTo: 3, filter, types: ['user.deleted'], offsets: [] };
+    const types = ['user.created'];
+    const result = await materialize(fixture, owned, replay, { filtered: stale });
+    assert.partialDeepStrictEqual(result, { result: 'running', unfiltered: { after: 0, types } });
   });
 
   test('materialize: takes no more of the matching events than it may, and continues after them', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events } = await withFilter(fixture, 6);
     const replay = await begin(fixture, stream);
-    const filtered = { after: 0, upTo: 6, filter, offsets: [1, 3, 5] };
+    const filtered = { after: 0, upTo: 6, filter, types: ['user.created'], offsets: [1, 3, 5] };
     const result = await materialize(fixture, owned, replay, { filtered, take: 2 });
     assert.partialDeepStrictEqual(result, { materialized: 2, more: false });
     assert.deepEqual(await claimedIds(fixture, owned), [events[0]?.id, events[2]?.id]);
