@@ -1,3 +1,4 @@
+import { Fields } from '../core/filter-fields.ts';
 import { type Filter, matching, type Position } from '../core/filter-program.ts';
 import type { Json } from '../core/filter-values.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
@@ -148,9 +149,10 @@ class Trial {
   }
 
   async matches(envelope: Json): Promise<boolean> {
+    const fields = new Fields(envelope);
     let at: Position = this.#filter.start;
     for (;;) {
-      at = this.#filter.evaluate(envelope, at, this.#slice);
+      at = this.#filter.evaluate(fields, at, this.#slice);
       if (this.#slice.left <= 0) await this.#nextSlice();
       if (at < 0) break;
     }

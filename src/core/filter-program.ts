@@ -1,5 +1,6 @@
 import type { Comparison } from './filter-comparisons.ts';
-import { elementsRead, isArray, isObject, type Json, type Work } from './filter-values.ts';
+import { type FieldPath, Fields } from './filter-fields.ts';
+import type { Json, Work } from './filter-values.ts';
 import type { Slices } from './slices.ts';
 
 /** A condition that was parsed. */
@@ -7,11 +8,11 @@ export type FilterNode =
   | { readonly all: readonly FilterNode[] }
   | { readonly any: readonly FilterNode[] }
   | { readonly not: FilterNode }
-  | { readonly names: readonly string[]; readonly test: Comparison };
+  | { readonly path: FieldPath; readonly test: Comparison };
 
 /** One comparison, and where to continue after it. */
 interface Step {
-  readonly names: readonly string[];
+  readonly path: FieldPath;
   readonly test: Comparison;
   readonly ifTrue: Position;
   readonly ifFalse: Position;
@@ -56,22 +57,23 @@ export class Filter {
    * Evaluates the condition from a position on, until `work` is used up. Returns {@link matching},
    * `notMatching`, or the position to continue from.
    */
-  evaluate(envelope: Json, from: Position, work: Work): Position {
+  evaluate(fields: Fields, from: Position, work: Work): Position {
     let at = from;
     while (at >= 0 && work.left > 0) {
       const step = this.#steps[at];
       if (step === undefined) throw new RangeError(`No step ${at} of a filter.`);
-      work.left -= workOfStep + workOfName * step.names.length;
-      at = step.test(valueAt(envelope, step.names), work) ? step.ifTrue : step.ifFalse;
+      work.left -= workOfStep + workOfName * step.path.names.length;
+      at = step.test(fields.at(step.path), work) ? step.ifTrue : step.ifFalse;
     }
     return at;
   }
 
   /** Returns whether an envelope matches, with pauses where that takes long. */
   *matches(envelope: Json): Slices<boolean> {
+    const fields = new Fields(envelope);
     let at = this.#start;
     for (;;) {
-      at = this.evaluate(envelope, at, { left: workOfSlice });
+      at = this.evaluate(fields, at, { left: workOfSlice });
       if (at < 0) return at === matching;
       yield;
     }
@@ -89,21 +91,4 @@ function addSteps(steps: Step[], node: FilterNode, ifTrue: Position, ifFalse: Po
   }
   steps.push({ ...node, ifTrue, ifFalse });
   return steps.length - 1;
-}
-
-const elementIndex = /^(?:0|[1-9][0-9]{0,5})$/;
-
-/** Returns the value of a field; `undefined` when it is missing. Only own fields count. */
-function valueAt(envelope: Json, names: readonly string[]): Json | undefined {
-  let value: Json | undefined = envelope;
-  for (const name of names) {
-    if (isObject(value)) value = Object.hasOwn(value, name) ? value[name] : undefined;
-    else if (isArray(value)) value = elementAt(value, name);
-    else return undefined;
-  }
-  return value;
-}
-
-function elementAt(value: readonly Json[], name: string): Json | undefined {
-  return elementIndex.test(name) && Number(name) < elementsRead ? value[Number(name)] : undefined;
 }

@@ -7,6 +7,7 @@ import {
   ordered,
   startsWith,
 } from './filter-comparisons.ts';
+import type { FieldPath } from './filter-fields.ts';
 import { Filter, type FilterNode } from './filter-program.ts';
 import {
   charactersRead,
@@ -154,85 +155,85 @@ class ConditionParser {
 
   /** The conditions on one field of the envelope. */
   #field(name: string, operand: Json, path: Path, depth: number): FilterNode {
-    const names = name.split('.');
-    if (names.includes('')) {
+    const field: FieldPath = { text: name, names: name.split('.') };
+    if (field.names.includes('')) {
       throw new InvalidCondition(
         path,
         'An empty name: write names with one dot between two of them',
       );
     }
     if (isObject(operand) && hasOperator(operand)) {
-      return this.#operators(names, operand, path, depth);
+      return this.#operators(field, operand, path, depth);
     }
     const stray = operatorWithin(operand, path);
     if (stray !== undefined) {
       const reason = `An operator within a value: write the field with dots, such as "${name}.…", or compare by $eq`;
       throw new InvalidCondition(stray, reason);
     }
-    return this.#oneOf(names, [operand], path);
+    return this.#oneOf(field, [operand], path);
   }
 
   #operators(
-    names: Path,
+    field: FieldPath,
     operators: { readonly [name: string]: Json },
     path: Path,
     depth: number,
   ): FilterNode {
     const nodes = Object.entries(operators).map(([name, operand]) =>
-      this.#operator(names, name, operand, [...path, name], depth),
+      this.#operator(field, name, operand, [...path, name], depth),
     );
     return { all: nodes };
   }
 
-  #operator(names: Path, name: string, operand: Json, path: Path, depth: number): FilterNode {
+  #operator(field: FieldPath, name: string, operand: Json, path: Path, depth: number): FilterNode {
     switch (name) {
       case '$eq':
-        return this.#oneOf(names, [operand], path);
+        return this.#oneOf(field, [operand], path);
       case '$ne':
-        return { not: this.#oneOf(names, [operand], path) };
+        return { not: this.#oneOf(field, [operand], path) };
       case '$in':
-        return this.#oneOf(names, listOf(operand, path), path);
+        return this.#oneOf(field, listOf(operand, path), path);
       case '$nin':
-        return { not: this.#oneOf(names, listOf(operand, path), path) };
+        return { not: this.#oneOf(field, listOf(operand, path), path) };
       case '$gt':
       case '$gte':
       case '$lt':
       case '$lte':
-        return this.#step(names, path, ordered(name, comparable(operand, path)));
+        return this.#step(field, path, ordered(name, comparable(operand, path)));
       case '$startsWith':
-        return this.#step(names, path, startsWith(textOf(operand, path)));
+        return this.#step(field, path, startsWith(textOf(operand, path)));
       case '$endsWith':
-        return this.#step(names, path, endsWith(textOf(operand, path)));
+        return this.#step(field, path, endsWith(textOf(operand, path)));
       case '$contains':
-        return this.#step(names, path, contains(checked(operand, path)));
+        return this.#step(field, path, contains(checked(operand, path)));
       case '$exists':
-        return this.#exists(names, operand, path);
+        return this.#exists(field, operand, path);
       case '$not':
         if (!isObject(operand) || !hasOperator(operand)) {
           const reason = `Expected operators such as {"$gt": 5} but found ${typeOf(operand)}; for a value use $ne`;
           throw new InvalidCondition(path, reason);
         }
-        return { not: this.#operators(names, operand, path, deeper(path, depth)) };
+        return { not: this.#operators(field, operand, path, deeper(path, depth)) };
       default:
         throw new InvalidCondition(path, unknownText(name));
     }
   }
 
-  #exists(names: Path, operand: Json, path: Path): FilterNode {
+  #exists(field: FieldPath, operand: Json, path: Path): FilterNode {
     if (typeof operand !== 'boolean') {
       throw new InvalidCondition(path, `Expected true or false but found ${typeOf(operand)}`);
     }
-    const node = this.#step(names, path, exists);
+    const node = this.#step(field, path, exists);
     return operand ? node : { not: node };
   }
 
-  #oneOf(names: Path, operands: readonly Json[], path: Path): FilterNode {
-    return this.#step(names, path, equalsOneOf(operands.map((each) => checked(each, path))));
+  #oneOf(field: FieldPath, operands: readonly Json[], path: Path): FilterNode {
+    return this.#step(field, path, equalsOneOf(operands.map((each) => checked(each, path))));
   }
 
-  #step(names: Path, path: Path, test: Comparison): FilterNode {
+  #step(field: FieldPath, path: Path, test: Comparison): FilterNode {
     this.#count(path);
-    return { names, test };
+    return { path: field, test };
   }
 
   #count(path: Path): void {

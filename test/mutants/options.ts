@@ -27,7 +27,7 @@ export const optionMutants: readonly Mutant[] = [
   },
   {
     name: 'a filter that reads fields of prototypes',
-    file: 'core/filter-program.ts',
+    file: 'core/filter-fields.ts',
     before: 'Object.hasOwn(value, name) ? value[name] : undefined',
     after: 'value[name]',
     killedBy: by('core/filter', 'names of prototypes are names like others'),
@@ -211,5 +211,15 @@ export const optionMutants: readonly Mutant[] = [
     before: 'nowMs - replacedMs < limits.replaceMs',
     after: 'nowMs < replacedMs',
     killedBy: by('delivery/http/access-tokens', 'is replaced at most once a minute'),
+  },
+  {
+    name: 'a stretch that was filtered without a type of now and is taken over',
+    file: 'store/rules/replay.ts',
+    before: 'types.every((type) => filtered.types.includes(type)) &&',
+    after: '',
+    killedBy: by(
+      'store/sqlite',
+      'materialize: a stretch that was filtered without a type of now is filtered again',
+    ),
   },
 ];

@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '../../core/clock.ts';
+import { Fields } from '../../core/filter-fields.ts';
 import { type Filter, matching, type Position } from '../../core/filter-program.ts';
 import type { Json, Work } from '../../core/filter-values.ts';
 import type { LogEvent } from '../../core/types.ts';
@@ -15,7 +16,7 @@ const keptCharacters = 2 * 1024 * 1024;
  * filters that take some 50 ms each for one event.
  */
 export class EventFilters {
-  readonly #envelopes = new Envelopes();
+  readonly #parsed = new ParsedEvents();
   readonly #atHead: TurnWork;
   readonly #ofPages: TurnWork;
 
@@ -31,7 +32,7 @@ export class EventFilters {
   test(filter: Filter, event: LogEvent): boolean | undefined {
     const work = this.#atHead;
     if (!work.begin()) return undefined;
-    const at = filter.evaluate(this.#envelopes.of(event, work), filter.start, work);
+    const at = filter.evaluate(this.#parsed.of(event, work), filter.start, work);
     return at < 0 ? at === matching : undefined;
   }
 
@@ -53,7 +54,7 @@ export class EventFilters {
           turns += 1;
           await work.nextTurn();
         }
-        at = filter.evaluate(this.#envelopes.of(event, work), at, work);
+        at = filter.evaluate(this.#parsed.of(event, work), at, work);
       }
       if (at === matching) selected.push(event);
     }
@@ -117,31 +118,31 @@ class TurnWork implements Work {
 }
 
 /** Parsed events: each is parsed once for all streams that read it at about the same time. */
-class Envelopes {
+class ParsedEvents {
   /** Oldest first. */
-  readonly #kept = new Map<LogEvent, Json>();
+  readonly #kept = new Map<LogEvent, Fields>();
   #characters = 0;
-  #last: { readonly event: LogEvent; readonly envelope: Json } | undefined;
+  #last: { readonly event: LogEvent; readonly fields: Fields } | undefined;
 
-  of(event: LogEvent, work: Work): Json {
-    if (this.#last?.event === event) return this.#last.envelope;
-    const envelope = this.#kept.get(event) ?? this.#parse(event, work);
-    this.#last = { event, envelope };
-    return envelope;
+  of(event: LogEvent, work: Work): Fields {
+    if (this.#last?.event === event) return this.#last.fields;
+    const fields = this.#kept.get(event) ?? this.#parse(event, work);
+    this.#last = { event, fields };
+    return fields;
   }
 
-  #parse(event: LogEvent, work: Work): Json {
+  #parse(event: LogEvent, work: Work): Fields {
     const { body } = event;
     // Up to 30 ns a character, for many names or levels.
     work.left -= body.length;
-    const envelope = JSON.parse(body) as Json;
-    this.#kept.set(event, envelope);
+    const fields = new Fields(JSON.parse(body) as Json);
+    this.#kept.set(event, fields);
     this.#characters += body.length;
     for (const oldest of this.#kept.keys()) {
       if (this.#characters <= keptCharacters || oldest === event) break;
       this.#kept.delete(oldest);
       this.#characters -= oldest.body.length;
     }
-    return envelope;
+    return fields;
   }
 }
