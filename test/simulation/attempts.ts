@@ -10,7 +10,7 @@ import { type OracleCore, processOf } from './oracle-core.ts';
 import type { Leases } from './leases.ts';
 import { isOrdered, Order } from './order.ts';
 import type { SimulatedStream } from './simulated-stream.ts';
-import { eventBodyBytes } from './plan.ts';
+import { eventBodyBytes, ownDelaysMs } from './plan.ts';
 import type { Tables } from './tables.ts';
 
 /** Events in memory that wait behind their keys, per stream; see `key-order.ts`. */
@@ -115,6 +115,7 @@ export class Attempts {
     const { settings, nowMs } = this.#core.deps;
     const rules = scheduleFor(outcome.kind, stream.delivery, settings);
     if (ends.some((end) => isOutcomeOf(end, outcome, rules, nowMs()))) return undefined;
+    if (isTrial(stream, outcome, nowMs())) return undefined;
     const { event, attempt, result } = outcome;
     const what = result === 'retry' ? `retried in ${outcome.delayMs} ms` : result;
     return `attempt ${attempt} of ${event.id} of ${stream.label} is ${what}`;
@@ -296,6 +297,20 @@ function isOutcomeOf(
   return outcome.delayMs <= waitMs && outcome.delayMs >= waitMs - (nowMs - atMs) - roundingMs;
 }
 
+/** Returns whether an attempt that failed was a trial: the delivery waits as long as it would have without. */
+function isTrial(
+  { counts, trials }: SimulatedStream,
+  outcome: EndedOutcome,
+  nowMs: number,
+): boolean {
+  const { event, attempt, result } = outcome;
+  const trial = trials.get(event.id);
+  if (trial === undefined || result !== 'retry') return false;
+  if (attempt !== Math.max(1, (counts.rows.get(event.id)?.attempt ?? 0) - 1)) return false;
+  const { delayMs } = outcome;
+  return delayMs <= trial.waitMs && delayMs >= trial.dueMs - nowMs - roundingMs;
+}
+
 /** Returns the schedule of a delivery. */
 function scheduleFor(
   kind: Outcome['kind'],
@@ -303,12 +318,9 @@ function scheduleFor(
   { retryDelaysMs, retry4xx }: DeliverySettings,
 ): Pick<RetrySchedule, 'delaysMs' | 'retry4xx'> {
   const isOwn = kind === 'first' || kind === 'replay';
-  if (!isOwn || retry === undefined) return { delaysMs: retryDelaysMs, retry4xx };
-  if (typeof retry === 'string') throw new Error('Plans have lists of waits.');
-  return {
-    delaysMs: retry.delaysSeconds.map((seconds) => seconds * 1000),
-    retry4xx: retry.retry4xx ?? retry4xx,
-  };
+  const delaysMs = isOwn ? ownDelaysMs(retry) : undefined;
+  if (delaysMs === undefined) return { delaysMs: retryDelaysMs, retry4xx };
+  return { delaysMs, retry4xx: (typeof retry === 'object' && retry.retry4xx) || retry4xx };
 }
 
 /** Sums of fractions of milliseconds. */

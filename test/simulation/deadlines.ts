@@ -27,7 +27,8 @@ export const healthyMaxMs = 30;
 const commandsMax = 12;
 
 /** Derives the bounds from the settings, and from the longest delay of a store command. */
-export function boundsOf(settings: Plan['settings'], slowMs = 0): Bounds {
+export function boundsOf(plan: Pick<Plan, 'settings' | 'delivery'>, slowMs = 0): Bounds {
+  const { settings } = plan;
   const { leaseMs, heartbeatMs, pollMs, attemptTimeoutMs, leaseGraceMs, settleMs } = settings;
   // A command is delayed on its way there and on its way back.
   const commandMs = 2 * slowMs;
@@ -45,6 +46,7 @@ export function boundsOf(settings: Plan['settings'], slowMs = 0): Bounds {
     settings.unansweredBackoffMs,
     pollMs,
     nameWaitMaxMs,
+    outageMaxMs(plan),
   ];
   return {
     recoverMs: waits.reduce((sum, ms) => sum + ms, commandsMax * commandMs),
@@ -52,6 +54,15 @@ export function boundsOf(settings: Plan['settings'], slowMs = 0): Bounds {
     promptMs: 3 * settleMs + 2 * (healthyMaxMs + nameHealthyMaxMs),
     perEventMs: healthyMaxMs + nameHealthyMaxMs + settleMs + commandMs,
   };
+}
+
+/**
+ * Returns how long a stream with a schedule may wait for a trial of its receiver that succeeds: the last
+ * one that fails, another one that finds nothing to try, and each ends at most when it times out.
+ */
+export function outageMaxMs({ settings, delivery }: Pick<Plan, 'settings' | 'delivery'>): number {
+  const hasSchedule = delivery?.some((options) => options?.retry !== undefined) === true;
+  return hasSchedule ? 2 * (settings.trialMs + settings.attemptTimeoutMs) : 0;
 }
 
 /** How often the waiting events are checked. */
@@ -87,9 +98,9 @@ export class Deadlines {
   constructor(simulation: Simulation, processes: readonly Process[]) {
     this.#simulation = simulation;
     this.#processes = processes;
-    const { settings, faultRates } = simulation.plan;
-    this.#bounds = boundsOf(settings, faultRates.slowMs);
-    this.#faultFreeBounds = boundsOf(settings);
+    const { plan } = simulation;
+    this.#bounds = boundsOf(plan, plan.faultRates.slowMs);
+    this.#faultFreeBounds = boundsOf(plan);
     this.#plan();
   }
 

@@ -60,7 +60,7 @@ async function comesToRest(
 
 /** Returns the longest time until everything is idle without faults. */
 function restMaxMs({ oracle, plan, clockDelayMs }: Simulation): number {
-  const { recoverMs, perEventMs } = boundsOf(plan.settings);
+  const { recoverMs, perEventMs } = boundsOf(plan);
   const events = oracle.existing().reduce((sum, { counts, log }) => {
     const replay = runningOf(counts);
     const replayed = replay === undefined ? 0 : replay.to - replay.position;

@@ -394,4 +394,17 @@ export const simulationMutants: readonly Mutant[] = [
     before: 'state.failures = failed;',
     after: 'state.failures = Math.max(state.failures, failed);',
   },
+  {
+    name: 'a receiver that is down and is tried once only',
+    file: 'delivery/outages.ts',
+    before: `this.#plan(runner);
+      if (outage.state === 'releasing')`,
+    after: `if (outage.state === 'releasing')`,
+  },
+  {
+    name: 'fresh events that are taken while their receiver is down',
+    file: 'delivery/runner.ts',
+    before: 'this.outage?.takesFresh ?? this.rows',
+    after: '(this.outage === undefined ? undefined : true) ?? this.rows',
+  },
 ];

@@ -58,7 +58,7 @@ async function warmUp(simulation: Simulation, operator: Operator): Promise<void>
   const { oracle, plan } = simulation;
   const many = Array.from({ length: warmUpEvents }, () => types).flat();
   for (const log of oracle.logs) operator.publish(many, log);
-  const { recoverMs, perEventMs } = boundsOf(plan.settings);
+  const { recoverMs, perEventMs } = boundsOf(plan);
   const streams = oracle.existing();
   const withinMs = recoverMs + streams.length * many.length * perEventMs;
   await allArrive(simulation, {
@@ -82,7 +82,7 @@ async function measure(
 ): Promise<void> {
   const { where, what, pauseMs = 0 } = options;
   const { timeline, oracle, plan } = simulation;
-  const { promptMs, perEventMs } = boundsOf(plan.settings);
+  const { promptMs, perEventMs } = boundsOf(plan);
   const { attemptTimeoutMs, settleMs } = plan.settings;
   const hanging = oracle.existing().filter(hangs);
   // Events of one key wait for each other, so that the time of a single one says nothing.

@@ -114,45 +114,36 @@ export function createOperator(
   const patch = (stream: SimulatedStream, change: StreamPatch): void =>
     request(
       `receives a request to change ${stream.label}: ${JSON.stringify(change)}`,
-      async (process) => {
+      (process) => {
         const now = process.clock.now();
         const totalLimit = plan.settings.disable.total;
-        const result = await process.store.streams.update(
-          stream.log.tenant,
-          stream.id,
-          (before, { health, head }) => {
-            const decision = applyPatch(before, change, { health, head, totalLimit, now });
-            if (!('refused' in decision)) return decision;
-            if (decision.refused === 'too_many_failures') return { refused: decision.refused };
-            throw new Error(`every move is valid, but: ${decision.refused}`);
-          },
-        );
-        if ('updated' in result) await isSeen(process, stream, result.updated.version);
+        return update(process, stream, (before, { health, head }) => {
+          const decision = applyPatch(before, change, { health, head, totalLimit, now });
+          if (!('refused' in decision)) return decision;
+          if (decision.refused === 'too_many_failures') return { refused: decision.refused };
+          throw new Error(`every move is valid, but: ${decision.refused}`);
+        });
       },
     );
   const setPaused = (stream: SimulatedStream, isPaused: boolean): void =>
-    request(
-      `receives a request to ${isPaused ? 'pause' : 'resume'} ${stream.label}`,
-      async (process) => {
-        const paused = isPaused ? { at: process.clock.now() } : undefined;
-        const result = await process.store.streams.update(
-          stream.log.tenant,
-          stream.id,
-          (before) => ({
-            after: { ...before, paused },
-          }),
-        );
-        if ('updated' in result) await isSeen(process, stream, result.updated.version);
-      },
-    );
-  /** Waits as the management API does: until the owner has seen the change. */
-  const isSeen = async (
+    request(`receives a request to ${isPaused ? 'pause' : 'resume'} ${stream.label}`, (process) => {
+      const paused = isPaused ? { at: process.clock.now() } : undefined;
+      return update(process, stream, (before) => ({ after: { ...before, paused } }));
+    });
+  /** Changes a stream and waits as the management API does: until its owner has seen the change. */
+  const update = async (
     process: Process,
     stream: SimulatedStream,
-    version: number,
+    decide: Parameters<Process['store']['streams']['update']>[2],
   ): Promise<void> => {
-    await waitForOwner(process, { tenant: stream.log.tenant, stream: stream.id });
-    stream.knownVersion = Math.max(stream.knownVersion, version);
+    const { generation } = sharedStore;
+    const { tenant } = stream.log;
+    const result = await process.store.streams.update(tenant, stream.id, decide);
+    if (!('updated' in result)) return;
+    await waitForOwner(process, { tenant, stream: stream.id });
+    // A change that was lost with an earlier state of the store is not in force.
+    if (sharedStore.generation !== generation) return;
+    stream.knownVersion = Math.max(stream.knownVersion, result.updated.version);
   };
 
   const made = (types: readonly string[], log: TenantLog): NewEvent[] => {
@@ -257,6 +248,14 @@ export function createOperator(
     redeliverAll: ({ stream: number }) => {
       const stream = streamOf(number);
       if (stream !== undefined) redeliverAll(stream);
+    },
+    retryNow: ({ stream: number }) => {
+      const stream = streamOf(number);
+      if (stream === undefined) return;
+      noteDelayOfOthers(stream);
+      request(`receives a request to retry what waits of ${stream.label}`, ({ store }) =>
+        store.deliveries.retryNow(stream.log.tenant, stream.id),
+      );
     },
     test: ({ stream: number }) => {
       const stream = streamOf(number);

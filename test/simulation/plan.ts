@@ -1,7 +1,7 @@
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import type { UpkeepSettings } from '../../src/upkeep/upkeep.ts';
 import { boundsOf } from './deadlines.ts';
-import type { DeliveryOptions } from '../../src/core/types.ts';
+import type { DeliveryOptions, RetryOption } from '../../src/core/types.ts';
 import { createPrng, type Prng } from './prng.ts';
 import type { NameServerBehaviour } from './names.ts';
 
@@ -85,7 +85,7 @@ export type Step = { readonly at: number } & (
   | { readonly do: 'enable'; readonly stream: number; readonly resume: 'latest' | 'held' }
   | { readonly do: 'pause' | 'resume'; readonly stream: number }
   | { readonly do: 'redeliver' | 'dismiss'; readonly stream: number; readonly pick: number }
-  | { readonly do: 'redeliverAll' | 'test'; readonly stream: number }
+  | { readonly do: 'redeliverAll' | 'retryNow' | 'test'; readonly stream: number }
   | { readonly do: 'replay'; readonly stream: number; readonly from: number }
   | { readonly do: 'cancelReplay'; readonly stream: number }
   | { readonly do: 'pruneLog'; readonly agoMs: number; readonly tenant?: number }
@@ -252,6 +252,7 @@ const actions = {
   pause: 0,
   resume: 0,
   dismiss: 0,
+  retryNow: 0,
   replay: 0,
   cancelReplay: 0,
   filter: 0,
@@ -302,6 +303,7 @@ const generators: { [Name in Step['do']]: (prng: Prng) => Omit<StepOf<Name>, 'at
   redeliver: (prng) => ({ stream: number(prng), pick: number(prng) }),
   dismiss: (prng) => ({ stream: number(prng), pick: number(prng) }),
   redeliverAll: (prng) => ({ stream: number(prng) }),
+  retryNow: (prng) => ({ stream: number(prng) }),
   test: (prng) => ({ stream: number(prng) }),
   replay: (prng) => ({ stream: number(prng), from: number(prng) }),
   cancelReplay: (prng) => ({ stream: number(prng) }),
@@ -382,7 +384,8 @@ export function planOf(seed: number): Plan {
     upkeep: upkeepOf(seed),
     steps: steps.toSorted((one, other) => one.at - other.at),
   };
-  return withOrder(withDelivery(withFewBodies(withTenants(withFaultPause(plan, lengthMs)))));
+  const withRates = withDelivery(withFewBodies(withTenants(withFaultPause(plan, lengthMs))));
+  return withOrder(withRetry(withRates, lengthMs));
 }
 
 /** In a quarter of the histories fewer bodies may be under way than there are slots. */
@@ -403,6 +406,58 @@ function withDelivery(plan: Plan): Plan {
   return { ...plan, delivery };
 }
 
+/**
+ * In a quarter of the histories most of the initial streams have a schedule, receivers are down for
+ * seconds, and what waits is made due now and then. The clock of their store is right: after three days by it all would be over.
+ */
+function withRetry(plan: Plan, lengthMs: number): Plan {
+  const prng = createPrng(plan.seed, 'retry');
+  const isClockSet = plan.steps.some((step) => step.do === 'jumpStoreClock');
+  if (!prng.chance(1 / 4) || isClockSet) return plan;
+  const delivery = plan.streams.map((_, index): DeliveryOptions | undefined => {
+    const options = plan.delivery?.[index];
+    return prng.chance(0.3) ? options : { ...options, retry: retryOf(prng) };
+  });
+  const retries = Array.from({ length: prng.between(0, 4) }, (): Step => ({
+    at: prng.between(0, lengthMs),
+    do: 'retryNow',
+    ...generators.retryNow(prng),
+  }));
+  const outages = Array.from({ length: prng.between(1, 4) }, () => outageOf(prng, lengthMs));
+  const steps = [...plan.steps, ...retries, ...outages.flat()];
+  const disable = { consecutive: prng.pick([2, 4, 8]), total: prng.pick([10, 30]) };
+  return {
+    ...plan,
+    delivery,
+    steps: steps.toSorted((one, other) => one.at - other.at),
+    settings: { ...plan.settings, disable, trialMs: 300 },
+  };
+}
+
+/** A receiver is down, and is back seconds later. */
+function outageOf(prng: Prng, lengthMs: number): Step[] {
+  const at = prng.between(0, lengthMs);
+  const backAt = at + prng.pick([300, 1500, 5000]);
+  const stream = number(prng);
+  const behaviour = prng.pick(['healthy', 'healthy', 'flaky'] as const);
+  return [
+    { at, do: 'changeReceiver', stream, behaviour: 'down' },
+    { at: backAt, do: 'changeReceiver', stream, behaviour },
+  ];
+}
+
+const retryOf = (prng: Prng): RetryOption => ({
+  // No wait is longer than the longest that a receiver asks for.
+  delaysSeconds: prng.pick([
+    [0.1, 0.4],
+    [0.05, 0.2, 0.8],
+    [0.5, 0.5, 0.5, 0.5, 0.5, 0.5],
+    [1, 1, 1, 1, 1, 1, 1, 1],
+    [1, 1, 1, 1, 1, 1, 1, 1],
+  ]),
+  retry4xx: prng.pick([undefined, [429], [404, 408, 429]]),
+});
+
 /** In a third of the histories most of the initial streams send in order, by type or all events. */
 function withOrder(plan: Plan): Plan {
   const prng = createPrng(plan.seed, 'order');
@@ -414,6 +469,12 @@ function withOrder(plan: Plan): Plan {
     return { ...options, orderBy, onFailure: prng.pick([undefined, 'block']) };
   });
   return { ...plan, delivery };
+}
+
+/** Returns the waits of a schedule of a plan. */
+export function ownDelaysMs(retry: RetryOption | undefined): readonly number[] | undefined {
+  if (typeof retry === 'string') throw new Error('Plans have lists of waits.');
+  return retry?.delaysSeconds.map((seconds) => seconds * 1000);
 }
 
 const deliveryOf = (prng: Prng): DeliveryOptions => ({
@@ -465,7 +526,7 @@ function withFaultPause(plan: Plan, lengthMs: number): Plan {
   const prng = createPrng(plan.seed, 'lull');
   if (!prng.chance(1 / 6)) return plan;
   const at = prng.between(0, lengthMs);
-  const quietMs = boundsOf(plan.settings, plan.faultRates.slowMs).recoverMs;
+  const quietMs = boundsOf(plan, plan.faultRates.slowMs).recoverMs;
   const ms = Math.ceil(quietMs) + 3000;
   const steps = Array.from({ length: prng.between(4, 12) }, (): Step => {
     const action = prng.pick(harmless);

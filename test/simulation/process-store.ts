@@ -116,8 +116,25 @@ export function storeOf(
           simulation.note(name, `claims rows: ${rows.map(simulation.label).join(', ')}`);
       }),
       settle: exclusive('settle', settle),
-      releaseWaiting: exclusive('releaseWaiting', deliveries.releaseWaiting),
-      bringForward: exclusive('bringForward', deliveries.bringForward),
+      retryNow: exclusive('retryNow', deliveries.retryNow, (count, _, stream) =>
+        oracle.results.retriedNow(stream, count, now()),
+      ),
+      releaseWaiting: exclusive(
+        'releaseWaiting',
+        deliveries.releaseWaiting,
+        (released, request) => {
+          oracle.results.released(request, released, now());
+          simulation.note(
+            name,
+            `releases ${released.due} rows of ${simulation.label(request.stream)}`,
+          );
+        },
+      ),
+      bringForward: exclusive('bringForward', deliveries.bringForward, (found, request) => {
+        oracle.results.broughtForward(request, found, now());
+        const what = found === undefined ? 'nothing' : simulation.label(found.eventId);
+        simulation.note(name, `tries ${what} of ${simulation.label(request.stream)}`);
+      }),
       pruneAttempts: exclusive('pruneAttempts', deliveries.pruneAttempts, (_, { olderThanMs }) => {
         oracle.results.historyPruned(now() - olderThanMs);
         oracle.tables.checkKept();

@@ -1,8 +1,8 @@
 import { stretchOf } from './clocks.ts';
-import { healthyMaxMs, boundsOf } from './deadlines.ts';
+import { healthyMaxMs, boundsOf, outageMaxMs } from './deadlines.ts';
 import type { SimulatedStream } from './simulated-stream.ts';
 import type { Operator } from './operator.ts';
-import { types } from './plan.ts';
+import { ownDelaysMs, type Plan, types } from './plan.ts';
 import type { Process } from './process.ts';
 import type { Simulation } from './simulation.ts';
 
@@ -23,10 +23,10 @@ export async function checkPrompt(
   processes: readonly Process[],
 ): Promise<void> {
   const { timeline, plan, oracle } = simulation;
-  const { leaseMs, pollMs, heartbeatMs, retryDelaysMs } = plan.settings;
+  const { leaseMs, pollMs, heartbeatMs } = plan.settings;
   await timeline.runTo(timeline.nowMs + leaseMs + settledRounds * (pollMs + heartbeatMs));
   const enabled = oracle.existing().filter(({ counts }) => counts.enabled);
-  const { promptMs, perEventMs } = boundsOf(plan.settings);
+  const { promptMs, perEventMs } = boundsOf(plan);
   const boundMs = promptMs + (types.length + 1) * enabled.length * perEventMs;
 
   const arrives = (withinMs: number, what: string): Promise<void> =>
@@ -41,7 +41,8 @@ export async function checkPrompt(
   });
   for (const log of oracle.logs) operator.publish([types[0]], log);
   // The first attempt, its settlement, and the retry.
-  await arrives(2 * boundMs + (retryDelaysMs[0] ?? 0) * stretchOf(plan), 'a retry');
+  const retryMs = firstDelayMs(plan) * stretchOf(plan) + outageMaxMs(plan);
+  await arrives(2 * boundMs + retryMs, 'a retry');
   simulation.setDefaultBehaviour('healthy');
   for (const stream of enabled) operator.test(stream);
   await arrives(boundMs, 'a test event');
@@ -59,6 +60,12 @@ export async function checkPrompt(
   );
   for (const stream of blocking) operator.dismissAll(stream);
   await arrives(boundMs + held * perEventMs, 'an event behind a dismissed failure');
+}
+
+/** Returns the longest wait of a stream after the first attempt. */
+function firstDelayMs({ settings, delivery = [] }: Plan): number {
+  const own = delivery.flatMap((options) => ownDelaysMs(options?.retry)?.[0] ?? []);
+  return Math.max(settings.retryDelaysMs[0] ?? 0, ...own);
 }
 
 const blocks = ({ delivery }: SimulatedStream): boolean => delivery.onFailure === 'block';

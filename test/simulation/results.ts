@@ -1,5 +1,13 @@
 import type { Health, HealthLimits, Node } from '../../src/core/types.ts';
-import type { DeliveryStore, DueRows, DueRequest } from '../../src/store/port/deliveries.ts';
+import type {
+  BroughtForward,
+  DeliveryStore,
+  DueRequest,
+  DueRows,
+  OwnedWaiting,
+  Released,
+  ReleaseRequest,
+} from '../../src/store/port/deliveries.ts';
 import type { DismissalStore } from '../../src/store/port/dismissals.ts';
 import type { Outcome, SettledStream, Settlement } from '../../src/store/port/settlement.ts';
 import * as model from '../store/contract/model.ts';
@@ -8,6 +16,7 @@ import type { Attempts } from './attempts.ts';
 import type { SimulatedStream } from './simulated-stream.ts';
 import type { Tables } from './tables.ts';
 
+type BringForward = Parameters<DeliveryStore['bringForward']>[0];
 type RedeliverResult = Awaited<ReturnType<DeliveryStore['redeliver']>>;
 type DismissResult = Awaited<ReturnType<DismissalStore['dismiss']>>;
 
@@ -26,6 +35,21 @@ function isReplayedInFlight(
   { id, offset }: Outcome['event'],
 ): boolean {
   return counts.rows.get(id)?.kind === 'replay' && skipped.has(offset ?? 0);
+}
+
+const isWaiting = ({ state, dueAt = 0 }: model.ModelRow, now: number): boolean =>
+  state === 'retrying' && dueAt > now;
+
+/** Returns what waits for a retry in a range of the log, in its order. */
+function inRange(
+  { counts }: SimulatedStream,
+  { after, upTo }: Pick<ReleaseRequest, 'after' | 'upTo'>,
+  now: number,
+): model.ModelRow[] {
+  return [...counts.rows.values()]
+    .filter((row) => isWaiting(row, now))
+    .filter(({ offset = 0 }) => offset > after && offset <= upTo)
+    .toSorted((one, other) => (one.offset ?? 0) - (other.offset ?? 0));
 }
 
 /** The arguments of one `settle` command. */
@@ -100,6 +124,7 @@ export class Results {
       const { event, result } = outcome;
       const wrong = this.#attempts.contradicts(process, stream, outcome);
       if (wrong !== undefined) this.#core.violate('schedule', wrong);
+      this.#endTrial(stream, outcome);
       if (result === 'delivered') {
         stream.deliveredAt.set(event.offset ?? event.id, Math.floor(now - outcome.agoMs));
         if (!stream.accepted.has(event.id))
@@ -125,11 +150,21 @@ export class Results {
     this.#checkWaiting(stream, limits);
   }
 
+  /** A trial that fails leaves the attempt of its delivery to be made when its wait is over. */
+  #endTrial(stream: SimulatedStream, { event, result, attempt }: Outcome): void {
+    if (result === 'parked' || result === 'blocked' || !stream.trials.has(event.id)) return;
+    stream.trials.delete(event.id);
+    const next = stream.counts.rows.get(event.id)?.attempt ?? 0;
+    if (result === 'retry' && attempt < next)
+      stream.begun.delete(this.#core.attemptKey(stream, event.id, next));
+  }
+
   #checkWaiting(stream: SimulatedStream, limits: Health): void {
     const { streamConcurrency } = this.#core.deps.settings;
     const rows = [...stream.counts.rows.values()];
     const waiting = rows.filter(({ kind, dueAt }) => kind === 'first' && dueAt !== undefined);
-    if (waiting.length > limits.consecutive + streamConcurrency) {
+    const waitingMax = stream.delivery.retry === undefined ? limits.consecutive : limits.total;
+    if (waiting.length > waitingMax + streamConcurrency) {
       this.#core.violate(
         'bounds',
         `${waiting.length} deliveries of ${stream.label} wait for a retry`,
@@ -240,6 +275,59 @@ export class Results {
       this.#core.violate('counters', what);
     }
     this.#tables.check(stream);
+  }
+
+  /** Notes that what waits for a retry is due now. */
+  retriedNow(streamId: string, count: number, now: number): void {
+    const stream = this.#core.streams.get(streamId);
+    if (stream === undefined || stream.isDeleted) return;
+    const { counts } = stream;
+    const waiting = [...counts.rows.values()].filter(
+      (row) => isWaiting(row, now) && (counts.enabled || row.kind === 'redelivery'),
+    );
+    if (count !== waiting.length)
+      this.#core.violate('requested', `${count} of ${stream.label} are due, not ${waiting.length}`);
+    // Those of the oldest cycles come first; the model does not know when a cycle began.
+    for (const row of waiting) row.dueAt = this.#tables.dueAt(stream, row.eventId);
+    if (waiting.some(({ dueAt }) => (dueAt ?? Infinity) > now))
+      this.#core.violate('requested', `deliveries of ${stream.label} wait, and were to be due`);
+  }
+
+  /** Notes that a delivery was made due for a trial. */
+  broughtForward(request: BringForward, found: BroughtForward | undefined, now: number): void {
+    const stream = this.#ownedBy(request);
+    const next =
+      stream &&
+      inRange(stream, { ...request, upTo: Infinity }, now).find(
+        ({ kind }) => kind !== 'redelivery',
+      );
+    if (found?.eventId !== next?.eventId) {
+      const what = `${found?.eventId} of ${request.stream} is tried, not ${next?.eventId}`;
+      this.#core.violate('counters', what);
+    }
+    if (stream === undefined || next?.dueAt === undefined) return;
+    const waitMs = next.dueAt - now;
+    stream.trials.set(next.eventId, { waitMs, dueMs: this.#core.deps.nowMs() + waitMs });
+    next.dueAt = now;
+  }
+
+  /** Notes that deliveries of a range were made due after an outage. */
+  released(request: ReleaseRequest, { due, upTo }: Released, now: number): void {
+    const stream = this.#ownedBy(request);
+    const rows = stream === undefined ? [] : inRange(stream, request, now).slice(0, request.take);
+    const end = rows.length < request.take ? request.upTo : (rows.at(-1)?.offset ?? request.after);
+    if (due !== rows.length || upTo !== end) {
+      const what = `${due} of ${request.stream} are due up to ${upTo}, not ${rows.length} up to ${end}`;
+      this.#core.violate('counters', what);
+    }
+    for (const row of rows) row.dueAt = now;
+  }
+
+  /** Returns the stream of a command if its caller owns it, and may make deliveries due. */
+  #ownedBy({ stream: id, epoch }: OwnedWaiting): SimulatedStream | undefined {
+    const stream = this.#core.streams.get(id);
+    if (stream === undefined || stream.isDeleted || stream.owner === undefined) return undefined;
+    return stream.counts.epoch === epoch && stream.counts.enabled ? stream : undefined;
   }
 
   redeliveredAll(streamId: string, count: number, now: number): void {

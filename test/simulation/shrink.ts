@@ -26,7 +26,10 @@ export async function shrink(plan: Plan, fails: (plan: Plan) => Promise<boolean>
       await attempt({ ...best, faultRates: { ...best.faultRates, [name]: 0 } });
     }
     if (best.nodes > 1) await attempt({ ...best, nodes: best.nodes - 1 });
-    if (best.streams.length > 1) await attempt({ ...best, streams: best.streams.slice(1) });
+    if (best.streams.length > 1) {
+      const { streams, delivery } = best;
+      await attempt({ ...best, streams: streams.slice(1), delivery: delivery?.slice(1) });
+    }
   }
   return best;
 }

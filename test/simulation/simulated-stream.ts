@@ -38,6 +38,8 @@ export interface SimulatedStream {
   takeovers: number;
   /** Attempts begun, by event, cycle and attempt: the value of `takeovers` at each. */
   readonly begun: Map<string, number[]>;
+  /** Deliveries that were made due for a trial: how long they had yet to wait, and when that would have been over. */
+  readonly trials: Map<string, { readonly waitMs: number; readonly dueMs: number }>;
   /** Ids of accepted test events. */
   readonly tests: Set<string>;
   /** The kind of each row when it was claimed. */
@@ -77,6 +79,7 @@ export function newSimulatedStream(
     cycles: new Map(),
     takeovers: 0,
     begun: new Map(),
+    trials: new Map(),
     tests: new Set(),
     handedOut: new Map(),
     open: new Map(),

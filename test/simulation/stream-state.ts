@@ -51,6 +51,7 @@ export function putBack(
   Object.assign(stream.counts, structuredClone(state.counts));
   for (const name of refilled) refill(stream[name], state.collections[name]);
   stream.begun.clear();
+  stream.trials.clear();
   for (const eventId of stream.accepted) {
     if (!isThere(eventId) && !stream.tests.has(eventId)) stream.accepted.delete(eventId);
   }

@@ -188,6 +188,14 @@ export class Tables {
     return row?.at ?? undefined;
   }
 
+  /** Returns when a delivery is due. */
+  dueAt({ id, log: { tenant } }: SimulatedStream, eventId: string): number | undefined {
+    const { db } = this.#core.deps.sharedStore;
+    return db.get<{ due_at: number }>`
+      select due_at from deliveries
+      where tenant = ${tenant} and stream = ${id} and event_id = ${eventId}`?.due_at;
+  }
+
   /** Returns whether the last change is in force: its owner has seen it, or an operator got the response. */
   mustHold(stream: SimulatedStream): boolean {
     const { db } = this.#core.deps.sharedStore;
