@@ -48,10 +48,12 @@ export function showHealth({
     next_attempt_at: timeOrNull(facts.nextDueAt),
     last_delivered_at: timeOrNull(facts.lastDeliveredAt),
     last_failed_at: timeOrNull(facts.lastFailedAt),
-    signing_secrets: stream.signingSecrets.map(({ createdAt, expiresAt }) => ({
-      created_at: formatTime(createdAt),
-      expires_at: timeOrNull(expiresAt),
-    })),
+    signing_secrets: stream.signingSecrets
+      .filter(({ expiresAt = Infinity }) => expiresAt > facts.now)
+      .map(({ createdAt, expiresAt }) => ({
+        created_at: formatTime(createdAt),
+        expires_at: timeOrNull(expiresAt),
+      })),
     replay: replay ?? null,
   };
 }

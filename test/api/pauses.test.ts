@@ -209,7 +209,7 @@ describe('the health of an event stream', () => {
   });
 
   test('a previous signing secret is listed until it expires, and a running replay is shown', async () => {
-    await send('POST', `${path}/signing-secret/rotate`);
+    await send('POST', `${path}/signing-secret/rotate`, { overlap_seconds: 60 });
     await store.publish('user.created');
     const replay = await send('POST', `${path}/replay`, { date_from: '2020-01-01T00:00:00Z' });
     assert.equal(replay.status, 202, replay.text);
@@ -217,6 +217,9 @@ describe('the health of an event stream', () => {
     assert.equal(body.signing_secrets.length, 2);
     assert.match(body.signing_secrets[1].expires_at, /^\d{4}-.*Z$/);
     assert.equal(body.replay.id, replay.body.id);
+    await fixture.auth.clock.advance(60_000);
+    const { body: later } = await send('GET', `${path}/health`);
+    assert.deepEqual(later.signing_secrets, body.signing_secrets.slice(0, 1));
   });
 });
 
