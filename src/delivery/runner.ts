@@ -132,8 +132,10 @@ export class Runner {
   nextDueMs: number | undefined;
   /** A row is due. */
   dueWaits = false;
-  /** Slots reserved for rows that are being claimed; `undefined` without any. */
+  /** Slots reserved for rows that are being claimed, or will be next; `undefined` without any. */
   granted: Slot[] | undefined;
+  /** How many of them a claim under way may fill. */
+  requested = 0;
   /** Rows that were claimed while the runner became stale; their slots stay reserved. */
   claimed: Claimed[] | undefined;
 
@@ -254,6 +256,7 @@ export class Runner {
         dueWaits: this.dueWaits || this.#hasReadyRow(limits),
         freshInFlight: this.freshInFlight,
         dueInFlight: this.dueInFlight,
+        reserved: this.#granted - this.requested,
         last: this.last,
       },
       this.slots(limits),
@@ -263,8 +266,12 @@ export class Runner {
   /** Whether a blocked row may be claimed for which no slot is reserved yet. */
   #hasReadyRow(limits: RunnerLimits): boolean {
     const readyRows = this.order?.readyRows ?? 0;
-    const granted = (this.granted?.length ?? 0) - (this.claimed?.length ?? 0);
-    return readyRows > granted && this.takesRows(limits);
+    return readyRows > this.#granted && this.takesRows(limits);
+  }
+
+  /** Reserved slots that have no row yet. */
+  get #granted(): number {
+    return (this.granted?.length ?? 0) - (this.claimed?.length ?? 0);
   }
 
   /** Whether blocked rows may be claimed: the first attempt of their events follows. */

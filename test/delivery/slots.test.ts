@@ -8,6 +8,7 @@ const idle: Load = {
   dueWaits: false,
   freshInFlight: 0,
   dueInFlight: 0,
+  reserved: 0,
   last: undefined,
 };
 
@@ -17,6 +18,18 @@ describe('the slots of a stream', () => {
     assert.equal(nextWork({ ...idle, freshWaits: true, freshInFlight: 3 }, 4), 'fresh');
     assert.equal(nextWork({ ...idle, dueWaits: true, dueInFlight: 3 }, 4), 'due');
     assert.equal(nextWork({ ...idle, dueWaits: true, dueInFlight: 4 }, 4), undefined);
+  });
+
+  test('fresh work takes slots that are reserved for a later claim, a quarter at most', () => {
+    const full = { ...idle, freshWaits: true, dueWaits: true, dueInFlight: 8 };
+    assert.equal(nextWork(full, 8), undefined);
+    assert.equal(nextWork({ ...full, reserved: 1 }, 8), 'fresh');
+    assert.equal(nextWork({ ...full, reserved: 1, freshInFlight: 1 }, 8), undefined);
+    assert.equal(nextWork({ ...full, reserved: 8, freshInFlight: 1 }, 8), 'fresh');
+    assert.equal(nextWork({ ...full, reserved: 8, freshInFlight: 2 }, 8), undefined);
+    assert.equal(nextWork({ ...full, reserved: 8, freshWaits: false }, 8), undefined);
+    const single = { ...full, dueInFlight: 1, reserved: 1 };
+    assert.equal(nextWork(single, 1), undefined, 'they take turns instead');
   });
 
   test('both kinds of work take turns with a single slot', () => {
@@ -41,6 +54,7 @@ describe('the slots of a stream', () => {
               dueWaits: true,
               freshInFlight: inFlight.fresh,
               dueInFlight: inFlight.due,
+              reserved: 0,
               last: undefined,
             };
             const work = nextWork(load, slots);

@@ -407,4 +407,10 @@ export const simulationMutants: readonly Mutant[] = [
     before: 'this.outage?.takesFresh ?? this.rows',
     after: '(this.outage === undefined ? undefined : true) ?? this.rows',
   },
+  {
+    name: 'reserved slots that are filled although fresh events took them',
+    file: 'delivery/prefetch/due-claims.ts',
+    before: 'for (const runner of claiming) this.#giveBack(runner);',
+    after: '',
+  },
 ];

@@ -9,6 +9,7 @@ import type { Lease } from '../lease.ts';
 import type { StoreRetry } from '../store-retry.ts';
 import type { Scheduler } from '../scheduler.ts';
 import { keyOf } from '../outcome.ts';
+import type { PaceLimits } from '../pace.ts';
 import type { Claimed, Runner } from '../runner.ts';
 import { type DeliverySettings, leaseMsOf, longestWaitMs } from '../settings.ts';
 import type { Settler } from '../settler.ts';
@@ -37,7 +38,8 @@ export interface DueClaimsDeps {
   readonly settings: Pick<
     DeliverySettings,
     'attemptTimeoutMs' | 'leaseGraceMs' | 'retryDelaysMs' | 'disable'
-  >;
+  > &
+    PaceLimits;
   readonly lease: Pick<Lease, 'isHeld'>;
   readonly begin: (runner: Runner, row: Delivery, slot: Slot) => void;
   readonly dueTimer: Pick<DueTimer, 'note'>;
@@ -109,8 +111,16 @@ class GatheredClaims implements DueClaims {
     this.#granted = new Set();
     const mayClaim = ({ state }: Runner): boolean => state === 'active' && !this.#isClosed;
     for (const runner of granted) if (!mayClaim(runner)) this.#release(runner, slotsOf(runner));
-    await this.#claimFor(granted.filter(mayClaim));
+    const claiming = granted.filter(mayClaim);
+    for (const runner of claiming) this.#giveBack(runner);
+    await this.#claimFor(claiming.filter((runner) => slotsOf(runner) > 0));
     this.#deps.scheduler.dispatch();
+  }
+
+  /** Frees reserved slots in whose place fresh events were sent meanwhile. */
+  #giveBack(runner: Runner): void {
+    const excess = runner.inFlight - runner.slots(this.#deps.settings);
+    if (excess > 0) this.#release(runner, Math.min(excess, slotsOf(runner)));
   }
 
   async #claimFor(runners: readonly Runner[]): Promise<void> {
@@ -118,7 +128,10 @@ class GatheredClaims implements DueClaims {
     const { clock, deliveries, storeRetry, settings, settler } = this.#deps;
     const requests = runners.map((runner) => requestOf(runner, settings));
     // Rows that become due from here on set it again.
-    for (const runner of runners) runner.dueWaits = false;
+    for (const runner of runners) {
+      runner.dueWaits = false;
+      runner.requested = slotsOf(runner);
+    }
     let claimedMs = clock.elapsedMs();
     const results = await storeRetry.run(async () => {
       await settler.settleOld(settings.leaseGraceMs / 2);
@@ -150,6 +163,7 @@ class GatheredClaims implements DueClaims {
 
   #distribute(runner: Runner, slots: number, claimedMs: number, due: DueRows | undefined): void {
     const rows = due?.rows ?? [];
+    runner.requested = 0;
     this.#release(runner, slots - rows.length);
     this.#deps.dueTimer.note(runner, due?.nextDueInMs);
     const { replay } = runner;

@@ -70,6 +70,27 @@ describe('rows that are due', () => {
     assert.equal(fixture.transport.open.length, 10 * settings.streamConcurrency);
   });
 
+  test('a fresh event does not wait for a claim that has reserved all slots', async (t) => {
+    const fixture = await createDeliveryFixture(t, { respond: () => busy });
+    await fixture.addStream();
+    await fixture.start();
+    await fixture.publishMany(1);
+    await fixture.clock.advance(5);
+    await fixture.publishMany(1);
+    await fixture.clock.advance(900);
+    assert.equal(fixture.sent().length, 2);
+    fixture.transport.respond = () => undefined;
+    while (fixture.sent().length < 3) await fixture.clock.advance(1);
+    // The other retry is due, and its claim follows ten milliseconds after the first one.
+    await fixture.clock.advance(7);
+    assert.equal(fixture.sent().length, 3);
+    await fixture.publishMany(1);
+    assert.equal(fixture.sent().length, 4);
+    await fixture.clock.advance(10);
+    assert.equal(fixture.sent().length, 5);
+    assert.equal(fixture.transport.open.length, 3);
+  });
+
   test('due rows are sent by the stream as it is after the claim', async (t) => {
     const { fixture, stream, barrier } = await createSlowFixture(t);
     barrier.isSlow = true;
