@@ -68,8 +68,8 @@ export const deliveryMutants: readonly Mutant[] = [
   {
     name: 'no quarter of the slots for fresh events',
     file: 'delivery/slots.ts',
-    before: `return dueInFlight < slots - Math.ceil(slots / 4) ? 'due' : 'fresh';`,
-    after: `return 'due';`,
+    before: 'dueInFlight < slots - quarterOf(slots)',
+    after: 'dueInFlight < slots',
     killedBy: {
       file: 'test/delivery/slots.test.ts',
       title: 'each kind of work gets at least a quarter of the slots while both wait',
