@@ -1,6 +1,6 @@
 import type { Comparison } from './filter-comparisons.ts';
 import { type FieldPath, Fields } from './filter-fields.ts';
-import type { Json, Work } from './filter-values.ts';
+import { charactersRead, type Json, type Work } from './filter-values.ts';
 import type { Slices } from './slices.ts';
 
 /** A condition that was parsed. */
@@ -8,12 +8,18 @@ export type FilterNode =
   | { readonly all: readonly FilterNode[] }
   | { readonly any: readonly FilterNode[] }
   | { readonly not: FilterNode }
-  | { readonly path: FieldPath; readonly test: Comparison };
+  | Test;
 
-/** One comparison, and where to continue after it. */
-interface Step {
+/** One comparison. */
+interface Test {
   readonly path: FieldPath;
   readonly test: Comparison;
+  /** The value that the field, or an element of it, has to equal; absent if others will do, too. */
+  readonly only?: string | number | boolean | undefined;
+}
+
+/** A comparison, and where to continue after it. */
+interface Step extends Test {
   readonly ifTrue: Position;
   readonly ifFalse: Position;
 }
@@ -28,7 +34,6 @@ const notMatching: Position = -2;
 /** Units of work of one slice: some milliseconds. */
 const workOfSlice = 200_000;
 
-/** The work of a step besides that of its comparison. */
 const workOfStep = 4;
 /** The work of a name or an index on the way to a value. */
 const workOfName = 3;
@@ -41,11 +46,20 @@ const workOfName = 3;
 export class Filter {
   readonly #steps: readonly Step[];
   readonly #start: Position;
+  /** A field of which every matching event has one value, and that value: `undefined` if unknown. */
+  readonly #requiredPath: FieldPath | undefined;
+  readonly #required: Test['only'];
+  readonly #requiredWork: number = 0;
 
   constructor(node: FilterNode) {
     const steps: Step[] = [];
     this.#start = addSteps(steps, node, matching, notMatching);
     this.#steps = steps;
+    const first = steps[this.#start];
+    if (first?.only === undefined || first.ifFalse !== notMatching) return;
+    this.#requiredPath = first.path;
+    this.#required = first.only;
+    this.#requiredWork = workOf(first);
   }
 
   /** Where {@link evaluate} begins. */
@@ -58,14 +72,29 @@ export class Filter {
    * `notMatching`, or the position to continue from.
    */
   evaluate(fields: Fields, from: Position, work: Work): Position {
+    if (from === this.#start && this.#isOther(fields)) {
+      work.left -= this.#requiredWork;
+      return notMatching;
+    }
     let at = from;
     while (at >= 0 && work.left > 0) {
       const step = this.#steps[at];
       if (step === undefined) throw new RangeError(`No step ${at} of a filter.`);
-      work.left -= workOfStep + workOfName * step.path.names.length;
+      work.left -= workOf(step);
       at = step.test(fields.at(step.path), work) ? step.ifTrue : step.ifFalse;
     }
     return at;
+  }
+
+  /**
+   * Returns whether a required value is another one, or missing. Most events do not match most filters:
+   * this takes half as long as the first step, which gives the same result.
+   */
+  #isOther(fields: Fields): boolean {
+    if (this.#requiredPath === undefined) return false;
+    const value = fields.at(this.#requiredPath);
+    const isRead = typeof value !== 'string' || value.length <= charactersRead;
+    return typeof value !== 'object' && isRead && value !== this.#required;
   }
 
   /** Returns whether an envelope matches, with pauses where that takes long. */
@@ -78,6 +107,11 @@ export class Filter {
       yield;
     }
   }
+}
+
+/** Returns the work of a step besides that of its comparison. */
+function workOf({ path }: Step): number {
+  return workOfStep + workOfName * path.names.length;
 }
 
 /** Adds the steps of a node, last ones first; returns where it begins. */

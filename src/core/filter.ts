@@ -228,7 +228,10 @@ class ConditionParser {
   }
 
   #oneOf(field: FieldPath, operands: readonly Json[], path: Path): FilterNode {
-    return this.#step(field, path, equalsOneOf(operands.map((each) => checked(each, path))));
+    const values = operands.map((each) => checked(each, path));
+    const [value = null, ...others] = values;
+    const only = typeof value === 'object' || others.length > 0 ? undefined : value;
+    return { ...this.#step(field, path, equalsOneOf(values)), only };
   }
 
   #step(field: FieldPath, path: Path, test: Comparison): FilterNode {
