@@ -1,5 +1,6 @@
 import type { Millis } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
+import { isValidAt } from '../core/streams.ts';
 import type { HealthLimits, Stream } from '../core/types.ts';
 import type { ReplayShown } from '../schemas/replays.ts';
 import type { StreamHealthShown } from '../schemas/stream-health.ts';
@@ -49,7 +50,7 @@ export function showHealth({
     last_delivered_at: timeOrNull(facts.lastDeliveredAt),
     last_failed_at: timeOrNull(facts.lastFailedAt),
     signing_secrets: stream.signingSecrets
-      .filter(({ expiresAt = Infinity }) => expiresAt > facts.now)
+      .filter((secret) => isValidAt(secret, facts.now))
       .map(({ createdAt, expiresAt }) => ({
         created_at: formatTime(createdAt),
         expires_at: timeOrNull(expiresAt),

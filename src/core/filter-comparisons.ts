@@ -1,4 +1,4 @@
-import { isArray, type Json, readText, someElement, ValueSet, type Work } from './filter-values.ts';
+import { type Json, readText, someElement, ValueSet, type Work } from './filter-values.ts';
 
 /**
  * Tests the value of a field, `undefined` when it is missing: then every test is false. A test takes
@@ -12,7 +12,7 @@ export const exists: Comparison = (value) => value !== undefined;
 export function equalsOneOf(values: readonly Json[]): Comparison {
   const set = new ValueSet(values);
   const isOne = (value: Json | undefined, work: Work): boolean => set.has(value, work);
-  return (value, work) => isOne(value, work) || (isArray(value) && someElement(value, work, isOne));
+  return (value, work) => isOne(value, work) || someElement(value, work, isOne);
 }
 
 /** Returns the test whether `operand` is a substring or an element of the value. */

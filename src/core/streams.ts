@@ -144,13 +144,20 @@ export function rotateSecret(
   };
 }
 
+/** Returns whether requests are still signed with a secret. */
+export function isValidAt(
+  { expiresAt = Infinity }: Pick<SigningSecret, 'expiresAt'>,
+  now: Millis,
+): boolean {
+  return expiresAt > now;
+}
+
 /** Returns until when the former signing secret is valid; `undefined` when none is. */
 export function previousExpiresAt(
   { signingSecrets: [, former] }: Pick<Stream, 'signingSecrets'>,
   now: Millis,
 ): Millis | undefined {
-  const expiresAt = former?.expiresAt;
-  return expiresAt !== undefined && expiresAt > now ? expiresAt : undefined;
+  return former !== undefined && isValidAt(former, now) ? former.expiresAt : undefined;
 }
 
 function patchSelection(

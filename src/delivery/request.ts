@@ -1,3 +1,4 @@
+import { isValidAt } from '../core/streams.ts';
 import { createHash } from 'node:crypto';
 import type { Millis } from '../core/clock.ts';
 import { deliveryBody } from '../core/envelope.ts';
@@ -115,7 +116,7 @@ function signWithSecrets(
   body: string,
   now: Millis,
 ): string {
-  const valid = keys.filter(({ expiresAt }) => expiresAt === undefined || expiresAt > now);
+  const valid = keys.filter((each) => isValidAt(each, now));
   return sign(
     valid.map(({ key }) => key),
     id,

@@ -19,7 +19,7 @@ import { Outage } from './outage.ts';
 import { Pace, type PaceLimits } from './pace.ts';
 import type { RequestTemplate } from './request.ts';
 import type { Expectation, Slot } from './shares.ts';
-import { nextWork, type Work } from './slots.ts';
+import { nextWork, quarterOf, type Work } from './slots.ts';
 import type { Tail } from '../log/tail.ts';
 import { Window, type WindowEntry } from './window.ts';
 
@@ -256,7 +256,7 @@ export class Runner {
         dueWaits: this.dueWaits || this.#hasReadyRow(limits),
         freshInFlight: this.freshInFlight,
         dueInFlight: this.dueInFlight,
-        reserved: this.#granted - this.requested,
+        reserved: this.slotsToFill - this.requested,
         last: this.last,
       },
       this.slots(limits),
@@ -266,11 +266,11 @@ export class Runner {
   /** Whether a blocked row may be claimed for which no slot is reserved yet. */
   #hasReadyRow(limits: RunnerLimits): boolean {
     const readyRows = this.order?.readyRows ?? 0;
-    return readyRows > this.#granted && this.takesRows(limits);
+    return readyRows > this.slotsToFill && this.takesRows(limits);
   }
 
   /** Reserved slots that have no row yet. */
-  get #granted(): number {
+  get slotsToFill(): number {
     return (this.granted?.length ?? 0) - (this.claimed?.length ?? 0);
   }
 
@@ -451,7 +451,7 @@ export type KeyOf = (event: LogEvent, tokens: readonly string[]) => string | und
 
 /** Returns how many slots of a stream its replay may use; the rest stays free for fresh events. */
 function replaySlots(streamConcurrency: number): number {
-  return streamConcurrency === 1 ? 1 : streamConcurrency - Math.ceil(streamConcurrency / 4);
+  return streamConcurrency === 1 ? 1 : streamConcurrency - quarterOf(streamConcurrency);
 }
 
 function outageOf(owned: OwnedStream): Outage | undefined {

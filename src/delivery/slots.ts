@@ -32,6 +32,7 @@ export function nextWork(load: Load, slots: number): Work | undefined {
   return dueInFlight < slots - quarterOf(slots) ? 'due' : 'fresh';
 }
 
-function quarterOf(slots: number): number {
+/** Returns the slots that are left to each kind of work while both wait. */
+export function quarterOf(slots: number): number {
   return Math.ceil(slots / 4);
 }

@@ -10,7 +10,7 @@ import { type OracleCore, processOf } from './oracle-core.ts';
 import type { Leases } from './leases.ts';
 import { isOrdered, Order } from './order.ts';
 import type { SimulatedStream } from './simulated-stream.ts';
-import { eventBodyBytes, ownDelaysMs } from './plan.ts';
+import { eventBodyBytes, ownSchedule } from './plan.ts';
 import type { Tables } from './tables.ts';
 
 /** Events in memory that wait behind their keys, per stream; see `key-order.ts`. */
@@ -318,9 +318,7 @@ function scheduleFor(
   { retryDelaysMs, retry4xx }: DeliverySettings,
 ): Pick<RetrySchedule, 'delaysMs' | 'retry4xx'> {
   const isOwn = kind === 'first' || kind === 'replay';
-  const delaysMs = isOwn ? ownDelaysMs(retry) : undefined;
-  if (delaysMs === undefined) return { delaysMs: retryDelaysMs, retry4xx };
-  return { delaysMs, retry4xx: (typeof retry === 'object' && retry.retry4xx) || retry4xx };
+  return { delaysMs: retryDelaysMs, retry4xx, ...(isOwn && ownSchedule(retry)) };
 }
 
 /** Sums of fractions of milliseconds. */

@@ -1,6 +1,7 @@
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import type { UpkeepSettings } from '../../src/upkeep/upkeep.ts';
 import { boundsOf } from './deadlines.ts';
+import type { RetrySchedule } from '../../src/core/retry-schedule.ts';
 import type { DeliveryOptions, RetryOption } from '../../src/core/types.ts';
 import { createPrng, type Prng } from './prng.ts';
 import type { NameServerBehaviour } from './names.ts';
@@ -471,10 +472,17 @@ function withOrder(plan: Plan): Plan {
   return { ...plan, delivery };
 }
 
-/** Returns the waits of a schedule of a plan. */
-export function ownDelaysMs(retry: RetryOption | undefined): readonly number[] | undefined {
+/** Returns what a stream of a plan sets of its schedule. */
+export function ownSchedule(
+  retry: RetryOption | undefined,
+): Partial<Pick<RetrySchedule, 'delaysMs' | 'retry4xx'>> {
   if (typeof retry === 'string') throw new Error('Plans have lists of waits.');
-  return retry?.delaysSeconds.map((seconds) => seconds * 1000);
+  if (retry === undefined) return {};
+  const { delaysSeconds, retry4xx } = retry;
+  return {
+    delaysMs: delaysSeconds.map((seconds) => seconds * 1000),
+    ...(retry4xx && { retry4xx }),
+  };
 }
 
 const deliveryOf = (prng: Prng): DeliveryOptions => ({

@@ -2,7 +2,7 @@ import { stretchOf } from './clocks.ts';
 import { healthyMaxMs, boundsOf, outageMaxMs } from './deadlines.ts';
 import type { SimulatedStream } from './simulated-stream.ts';
 import type { Operator } from './operator.ts';
-import { ownDelaysMs, type Plan, types } from './plan.ts';
+import { ownSchedule, type Plan, types } from './plan.ts';
 import type { Process } from './process.ts';
 import type { Simulation } from './simulation.ts';
 
@@ -64,7 +64,7 @@ export async function checkPrompt(
 
 /** Returns the longest wait of a stream after the first attempt. */
 function firstDelayMs({ settings, delivery = [] }: Plan): number {
-  const own = delivery.flatMap((options) => ownDelaysMs(options?.retry)?.[0] ?? []);
+  const own = delivery.flatMap((options) => ownSchedule(options?.retry).delaysMs?.[0] ?? []);
   return Math.max(settings.retryDelaysMs[0] ?? 0, ...own);
 }
 

@@ -110,17 +110,17 @@ class GatheredClaims implements DueClaims {
     const granted = [...this.#granted];
     this.#granted = new Set();
     const mayClaim = ({ state }: Runner): boolean => state === 'active' && !this.#isClosed;
-    for (const runner of granted) if (!mayClaim(runner)) this.#release(runner, slotsOf(runner));
+    for (const runner of granted) if (!mayClaim(runner)) this.#release(runner, runner.slotsToFill);
     const claiming = granted.filter(mayClaim);
     for (const runner of claiming) this.#giveBack(runner);
-    await this.#claimFor(claiming.filter((runner) => slotsOf(runner) > 0));
+    await this.#claimFor(claiming.filter((runner) => runner.slotsToFill > 0));
     this.#deps.scheduler.dispatch();
   }
 
   /** Frees reserved slots in whose place fresh events were sent meanwhile. */
   #giveBack(runner: Runner): void {
     const excess = runner.inFlight - runner.slots(this.#deps.settings);
-    if (excess > 0) this.#release(runner, Math.min(excess, slotsOf(runner)));
+    if (excess > 0) this.#release(runner, Math.min(excess, runner.slotsToFill));
   }
 
   async #claimFor(runners: readonly Runner[]): Promise<void> {
@@ -130,7 +130,7 @@ class GatheredClaims implements DueClaims {
     // Rows that become due from here on set it again.
     for (const runner of runners) {
       runner.dueWaits = false;
-      runner.requested = slotsOf(runner);
+      runner.requested = runner.slotsToFill;
     }
     let claimedMs = clock.elapsedMs();
     const results = await storeRetry.run(async () => {
@@ -222,11 +222,6 @@ function isUnderWay({ order }: Runner, { kind, orderKey }: Delivery): boolean {
   return kind === 'first' && orderKey !== undefined && order?.isUnderWay(orderKey) === true;
 }
 
-/** Returns how many reserved slots have no row yet. */
-function slotsOf({ granted, claimed }: Runner): number {
-  return (granted?.length ?? 0) - (claimed?.length ?? 0);
-}
-
 function takeSlot(runner: Runner): Slot {
   const slot = runner.granted?.pop();
   assert(slot !== undefined, 'each requested row has a slot');
@@ -238,7 +233,7 @@ function requestOf(runner: Runner, settings: DueClaimsDeps['settings']): DueRequ
   const { tenant, id: stream, epoch } = runner;
   const leaseMs = leaseMsOf(settings, runner.stream.delivery);
   const rule = waitRuleOf(runner.stream, { longestWaitMs: longestWaitMs(settings) });
-  const take = slotsOf(runner);
+  const take = runner.slotsToFill;
   return { tenant, stream, epoch, take, leaseMs, keys: keysOf(runner, take, settings), ...rule };
 }
 
