@@ -1,5 +1,3 @@
-import { Fields } from '../core/filter-fields.ts';
-import { type Filter, matching, type Position } from '../core/filter-program.ts';
 import type { Json } from '../core/filter-values.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
 import { selectionNow } from '../core/subscription.ts';
@@ -9,10 +7,11 @@ import { streamParams } from '../schemas/schema.ts';
 import type { LogPage } from '../store/port/log.ts';
 import type { Store } from '../store/port/store.ts';
 import { filterOf } from './filter.ts';
+import { FilterRun } from './filter-run.ts';
 import { JsonText } from './http/sliced-json.ts';
 import { createTurnQueue } from './http/turn-queue.ts';
 import { streamOf } from './not-found.ts';
-import { type Call, type Operation, operation } from './operation.ts';
+import { type Operation, operation } from './operation.ts';
 
 /** Events of the log that one request filters, about… */
 const eventsMax = 1000;
@@ -23,10 +22,6 @@ const sampleMax = 10;
 /** Events of the log, of any type, that are read before older ones. */
 const stretchMin = 50;
 const page = { take: 100, bytesMax: 512 * 1024 } as const;
-
-/** Work of one slice, some milliseconds, and of one request, some seconds. */
-const workOfSlice = 200_000;
-const workOfRequest = 200_000_000;
 
 /** Tests that run at the same time: each takes as long as all others together. */
 const atOnce = { atOnce: 4, ofOwner: 1 } as const;
@@ -62,7 +57,7 @@ export function filterTestOperations({
         const { filter } = filterOf(body.filter, 'filter');
         const stream = await streamOf(store, tenant.id, params.id);
         const { types } = selectionNow(stream.subscriptions);
-        const trial = new Trial(filter, isGone);
+        const trial = new Trial(new FilterRun(filter, isGone));
         const sent = body.events as readonly Json[] | undefined;
         await queue.run(tenant.id, () =>
           sent === undefined
@@ -113,8 +108,7 @@ async function filterStretch(
     const { events, scannedTo } = await pageAfter(at);
     for (const { body } of events) {
       if (trial.isOver) break;
-      trial.parsed(body);
-      if (await trial.matches(JSON.parse(body) as Json)) newest.push(body);
+      if (await trial.matchesBody(body)) newest.push(body);
       if (newest.length > sampleMax) newest.shift();
     }
     at = scannedTo;
@@ -123,51 +117,37 @@ async function filterStretch(
   trial.add(newest.toReversed());
 }
 
-/** The state of one test. */
+/** The results of one test. */
 class Trial {
   read = 0;
   matched = 0;
   readonly sample: string[] = [];
-  readonly #filter: Filter;
-  readonly #isGone: Call['isGone'];
-  readonly #slice = { left: workOfSlice };
-  #left = workOfRequest;
+  readonly #filterRun: FilterRun;
 
-  constructor(filter: Filter, isGone: Call['isGone']) {
-    this.#filter = filter;
-    this.#isGone = isGone;
+  constructor(filterRun: FilterRun) {
+    this.#filterRun = filterRun;
   }
 
-  /** Whether nothing more is to be filtered: enough work was done, or the client has gone. */
   get isOver(): boolean {
-    return this.#left <= 0 || this.#isGone();
+    return this.#filterRun.isOver;
   }
 
-  /** Counts the work of parsing. */
-  parsed(body: string): void {
-    this.#slice.left -= body.length / 2;
+  matches(envelope: Json): Promise<boolean> {
+    return this.#count(this.#filterRun.matches(envelope));
   }
 
-  async matches(envelope: Json): Promise<boolean> {
-    const fields = new Fields(envelope);
-    let at: Position = this.#filter.start;
-    for (;;) {
-      at = this.#filter.evaluate(fields, at, this.#slice);
-      if (this.#slice.left <= 0) await this.#nextSlice();
-      if (at < 0) break;
-    }
-    this.read += 1;
-    if (at === matching) this.matched += 1;
-    return at === matching;
+  matchesBody(body: string): Promise<boolean> {
+    return this.#count(this.#filterRun.matchesBody(body));
   }
 
   add(matched: readonly string[]): void {
     this.sample.push(...matched.slice(0, sampleMax - this.sample.length));
   }
 
-  async #nextSlice(): Promise<void> {
-    this.#left -= workOfSlice - this.#slice.left;
-    this.#slice.left = workOfSlice;
-    await yieldToEventLoop();
+  async #count(result: Promise<boolean>): Promise<boolean> {
+    const isMatch = await result;
+    this.read += 1;
+    if (isMatch) this.matched += 1;
+    return isMatch;
   }
 }

@@ -1,5 +1,6 @@
 import { parseFilter, type ParsedFilter } from '../core/filter.ts';
-import { badBody } from './http/problem.ts';
+import type { Filter } from '../core/filter-program.ts';
+import { badBody, badQuery, quoted } from './http/problem.ts';
 
 /** Parses a filter that was sent as a field of the body. Throws 400. */
 export function filterOf(
@@ -11,4 +12,21 @@ export function filterOf(
   const { path, reason } = parsed.violation;
   const at = path === '' ? property : `${property}.${path}`;
   throw badBody(reason, at, 'Condition over the envelope of an event');
+}
+
+/** Parses a filter that was sent as JSON text in the query. Throws 400. */
+export function filterOfText(text: string, property: string, description: string): Filter {
+  const parsed = parseFilter(conditionOf(text, property, description));
+  if ('filter' in parsed) return parsed.filter;
+  const { path, reason } = parsed.violation;
+  throw badQuery(reason, path === '' ? property : `${property}.${path}`, description);
+}
+
+function conditionOf(text: string, property: string, description: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    const reason = `Expected JSON such as {"data.object.plan":"pro"} but found ${quoted(text)}`;
+    throw badQuery(reason, property, description);
+  }
 }

@@ -13,6 +13,7 @@ import { deliveryOperations } from './deliveries.ts';
 import { dismissalOperations } from './dismissals.ts';
 import type { EventBodies } from './event-bodies.ts';
 import { eventOperations } from './events.ts';
+import { eventLogOperations } from './event-log.ts';
 import { filterTestOperations } from './filter-test.ts';
 import { grantOperations } from './grants.ts';
 import type { Operation } from './operation.ts';
@@ -60,6 +61,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...dismissalOperations(deps),
     ...replayOperations(deps),
     ...eventOperations(deps),
+    ...eventLogOperations(deps),
     ...pullOperations(deps),
     ...userOperations(deps),
     ...clientOperations(deps),

@@ -15,7 +15,7 @@ import {
   type StreamState,
   withSecret,
 } from '../core/streams.ts';
-import { selectionNow } from '../core/subscription.ts';
+import { selectionNow, selectionsMax } from '../core/subscription.ts';
 import type { DeliveryOptions, Destination, Offset, Stream } from '../core/types.ts';
 import { compile, streamId, streamParams } from '../schemas/schema.ts';
 import {
@@ -345,6 +345,11 @@ export const streamConflicts = {
     conflict(
       `The tenant has ${filtersMax} event streams with a filter. Remove the filter of another one, or subscribe to fewer types instead.`,
       'too_many_filters',
+    ),
+  too_many_changes: () =>
+    conflict(
+      `The subscriptions and the filter of the event stream were changed ${selectionsMax - 1} times within the retention of the event log. Repeat the request when it has no events of the first of these.`,
+      'too_many_changes',
     ),
   name_taken: () => conflict('Event stream name already in use.', 'stream_name_in_use'),
   too_many: () =>

@@ -1,5 +1,8 @@
 import type { Offset, Selection, Subscription } from './types.ts';
 
+/** Selections of one stream that are kept: of the events that the log has, and of the next ones. */
+export const selectionsMax = 100;
+
 /** The selection that applies to a range of the log. */
 export interface SubscriptionSpan extends Selection {
   /** Last offset of the range; `undefined` when it has no end. */

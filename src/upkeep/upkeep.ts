@@ -8,8 +8,8 @@ import type { SystemAlerts } from '../alerting/system-alerts.ts';
 
 export interface UpkeepSettings {
   /**
-   * Older events are pruned once every enabled stream has passed them; replays that ended longer ago,
-   * and ranges that were skipped longer ago, are removed.
+   * Older events are pruned once every enabled stream has passed them, and what is recorded about them
+   * is removed; so are replays that ended longer ago.
    */
   readonly eventRetentionMs: number;
   /** Older attempts of delivered events are removed, day by day. */
@@ -31,8 +31,8 @@ export interface UpkeepDeps {
     readonly log: Pick<Store['log'], 'prune'>;
     readonly deliveries: Pick<Store['deliveries'], 'pruneAttempts'>;
     readonly replays: Pick<Store['replays'], 'prune'>;
-    readonly streams: Pick<Store['streams'], 'pruneSkipped'>;
     readonly dismissals: Pick<Store['dismissals'], 'prune'>;
+    readonly eventLog: Pick<Store['eventLog'], 'prune'>;
     readonly auditLog: Pick<Store['auditLog'], 'prune'>;
     readonly upkeep: Store['upkeep'];
   };
@@ -134,21 +134,17 @@ async function jobsOf(
       { name: 'certificates', step: certificates },
     ],
     [{ name: 'history', step: () => store.deliveries.pruneAttempts(attempts) }],
-    // The record of a replay has the retention of the events that it sent, a range that of its events.
-    [
-      {
-        name: 'replays',
-        step: async () =>
-          (await store.replays.prune(events)) + (await store.streams.pruneSkipped(events)),
-      },
-    ],
+    // The record of a replay has the retention of the events that it sent.
+    [{ name: 'replays', step: () => store.replays.prune(events) }],
     [{ name: 'dismissals', step: () => store.dismissals.prune(results) }],
     [{ name: 'audit log', step: () => store.auditLog.prune(entries) }],
     (await tenants.list()).map((tenant) => ({
       name: `events of tenant ${tenant}`,
-      step: () => {
+      step: async () => {
         tenants.begin(tenant);
-        return store.log.prune(tenant, { ...events, take: settings.stepRows * 1000 });
+        const query = { ...events, take: settings.stepRows * 1000 };
+        const pruned = await store.log.prune(tenant, query);
+        return pruned > 0 ? pruned : store.eventLog.prune(tenant, take);
       },
     })),
   ];

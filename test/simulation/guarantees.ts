@@ -19,6 +19,7 @@ export const guarantees = {
   schedule:
     'an attempt is recorded with the response of its receiver, and a cycle has the attempts and delays of its schedule',
   recorded: 'every attempt is in the history, and every end of a delivery in the statistics',
+  known: 'what became of an event is as the history of the model says, at every moment',
   requested: 'a stream begins, resumes and redelivers as requested, and the result says so',
   late: 'an event that can be sent arrives within the stated time',
   idle: 'once faults stop, everything arrives and every node becomes idle',

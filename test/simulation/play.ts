@@ -6,6 +6,7 @@ import { createDisk, type Disk } from './disk.ts';
 import { eventsOf, Oracle } from './oracle.ts';
 import type { SimulatedStream } from './simulated-stream.ts';
 import { checkEnd } from './ending.ts';
+import { checkEventStates } from './event-states.ts';
 import { createOperator } from './operator.ts';
 import type { ReceiverBehaviour, Plan, Step, StepOf } from './plan.ts';
 import { createTimeCheck, createWallClock, stretchOf } from './clocks.ts';
@@ -13,6 +14,9 @@ import { startProcess, type Process } from './process.ts';
 import type { Violation } from './guarantees.ts';
 import { createSharedStore } from './shared-store.ts';
 import { createTimeline } from './timeline.ts';
+
+/** Share of the steps before which the states of some events are checked. */
+const checkedShare = 0.1;
 
 /** The result of one history. */
 export interface Outcome {
@@ -32,6 +36,7 @@ export async function play(
   const history: Entry[] = [];
   const timeline = createTimeline();
   const diskPrng = createPrng(plan.seed, 'disk');
+  const statesPrng = createPrng(plan.seed, 'states');
   const disk = createDisk({
     timeline,
     copy: () =>
@@ -131,6 +136,7 @@ export async function play(
   plan.streams.forEach((types, index) => operator.create(types, index, plan.delivery?.[index]));
   for (const step of plan.steps) {
     await timeline.runTo(step.at);
+    if (statesPrng.chance(checkedShare)) await checkEventStates(simulation, statesPrng);
     if (oracle.violation !== undefined) break;
     starts.note(step);
     if (step.do === 'pauseFaults') {
@@ -146,6 +152,7 @@ export async function play(
   simulation.note('simulation', 'faults stop');
   repair();
   await checkEnd(simulation, operator, processes);
+  await checkEventStates(simulation, statesPrng);
   // The timeline no longer advances, so nothing uses the store.
   sharedStore.close();
   return {

@@ -222,7 +222,7 @@ export class Results {
     const stream = this.#core.streams.get(streamId);
     if (stream === undefined || stream.isDeleted) return;
     const row = stream.counts.rows.get(eventId);
-    const expected = row === undefined ? this.#asDelivered(stream, eventId) : asOpen(stream, row);
+    const expected = row === undefined ? this.endedAs(stream, eventId) : asOpen(stream, row);
     if (expected !== undefined && returned !== expected) {
       this.#core.violate(
         'requested',
@@ -231,8 +231,8 @@ export class Results {
     }
   }
 
-  /** Returns the result by the history; `undefined` when its success may have been pruned. */
-  #asDelivered(stream: SimulatedStream, eventId: string): RedeliverResult | undefined {
+  /** Returns how a delivery ended by its history; `undefined` when its success may have been pruned. */
+  endedAs(stream: SimulatedStream, eventId: string): RedeliverResult | undefined {
     const logged = stream.log.model.log.findLast(({ id }) => id === eventId);
     const key = logged?.offset ?? eventId;
     const deliveredAt = stream.deliveredAt.get(key);

@@ -9,6 +9,7 @@ import { overviewContract } from './contract/overview.ts';
 import { pausesContract } from './contract/pauses.ts';
 import { replaysContract } from './contract/replays.ts';
 import { settleContract } from './contract/settle.ts';
+import { eventLogContract } from './contract/event-log.ts';
 import { skippedContract } from './contract/skipped.ts';
 import { streamsContract } from './contract/streams.ts';
 import { sqliteFile, sqliteMemory } from './engines.ts';
@@ -25,6 +26,7 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   overviewContract(engine);
   pausesContract(engine);
   skippedContract(engine);
+  eventLogContract(engine);
   orderContract(engine);
   replaysContract(engine);
 }

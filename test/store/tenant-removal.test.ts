@@ -121,6 +121,14 @@ async function fill(store: Store, tenant: number): Promise<void> {
   await store.streams.update(tenant, late.id, (before) => ({
     after: { ...before, status: 'enabled' },
   }));
+  const [dismissed] = await fixture.publish('user.created');
+  assert.ok(dismissed);
+  const head = { cursor: dismissed.offset };
+  await fixture.settle(owned, { ...head, outcomes: [failed(dismissed)] });
+  await store.dismissals.dismiss(tenant, stream, { eventIds: [dismissed.id] });
+  await store.streams.update(tenant, late.id, (before) => ({
+    after: { ...before, subscriptions: [...before.subscriptions, { after: 1, types: ['a.b'] }] },
+  }));
   await store.dismissals.add({
     tenant,
     id: `dsm_${tenant}`,

@@ -171,6 +171,12 @@ export function tooManyBodies(): Problem {
   return new Problem(429, message, 'too_many_requests', { 'retry-after': '1' });
 }
 
+/** Returns 429 for a search of a tenant while another one of it runs on this node. */
+export function tooManySearches(): Problem {
+  const message = 'Another search of this tenant is running. Repeat the request when it has ended.';
+  return new Problem(429, message, 'too_many_requests', { 'retry-after': '1' });
+}
+
 /** Returns 503: the store is unreachable, or the process is shutting down. */
 export function unavailable(message = 'Service Unavailable'): Problem {
   return new Problem(503, message, 'service_unavailable', { 'retry-after': '1' });

@@ -83,7 +83,7 @@ export function oneOfNumbers(list: readonly number[]): Fragment {
 export function listedNumbers(list: readonly number[]): Fragment {
   return new Fragment({
     sqlite: piece`json_each(${JSON.stringify(list)}) as listed`,
-    postgres: piece`unnest(${list}::integer[]) as listed (value)`,
+    postgres: piece`unnest(${list}::bigint[]) as listed (value)`,
   });
 }
 

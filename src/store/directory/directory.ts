@@ -10,6 +10,7 @@ import { createClientStore } from './clients.ts';
 import type { Commands } from './command.ts';
 import { createDeliveryStore } from './deliveries.ts';
 import { createDismissalStore } from './dismissals.ts';
+import { createEventLogStore } from './event-log.ts';
 import { createFailureStore, type FailureReader } from './failures.ts';
 import { createGrantStore } from './grants.ts';
 import { guardedCommands } from './guarding.ts';
@@ -67,6 +68,7 @@ export function createDirectory(deps: DirectoryDeps) {
     overview: createOverviewStore(deps),
     streams: createStreamStore(deps),
     dismissals: createDismissalStore(deps),
+    eventLog: createEventLogStore(deps),
     replays: createReplayStore(deps),
     upkeep: { ...createLagStore(deps), ...createCertificateStore(deps) },
     deliveries: { ...createDeliveryStore(deps), ...createFailureStore(deps) },

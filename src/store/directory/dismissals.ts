@@ -19,6 +19,7 @@ import { type Command, type Commands, sql, together } from './command.ts';
 import { oneOf } from './dialect.ts';
 import { type FailureReader, type FailureRow, rowColumns } from './failures.ts';
 import { horizonOf } from './horizon.ts';
+import { noteDismissed } from './past-selections.ts';
 import type { Targeted } from './recording.ts';
 import type { Runs } from './runs.ts';
 import { requireVersion, type VersionDeps } from './versions.ts';
@@ -195,6 +196,7 @@ function* dismissStep(
       delete from deliveries
       where tenant = ${tenant} and stream = ${stream} and event_id ${oneOf(dismissed.map(({ id }) => id))}`,
     runs.addEntries(run, dismissed, { ...entry, status: undefined, error: undefined }),
+    noteDismissed(tenant, stream, dismissed),
     runs.write({ ...run, health: healthAfterDismissing(run.health, dismissed.length) }),
     // Its owner may hold events back because of them.
     runs.noteChange(run),

@@ -2,21 +2,13 @@ import type { Millis } from '../../core/clock.ts';
 import type { Offset } from '../../core/types.ts';
 import type { Page } from '../port/page.ts';
 import type { SkippedRange, StreamStore } from '../port/streams.ts';
-import type { StepQuery } from '../port/upkeep.ts';
 import type { PassedOver } from '../rules/enable.ts';
 import { type Command, type Commands, sql, type Statement } from './command.ts';
-import { horizonOf } from './horizon.ts';
 import type { CountedSkipped } from './skipped.ts';
 
-/** Creates the queries of skipped ranges, and their removal by upkeep. */
-export function createSkippedRanges({
-  read,
-  transact,
-}: Commands): Pick<StreamStore, 'skipped' | 'pruneSkipped'> {
-  return {
-    skipped: (tenant, id, page) => read(list(tenant, id, page)),
-    pruneSkipped: (query) => transact('relaxed', () => prune(query)),
-  };
+/** Creates the queries of skipped ranges. */
+export function createSkippedRanges({ read }: Commands): Pick<StreamStore, 'skipped'> {
+  return { skipped: (tenant, id, page) => read(list(tenant, id, page)) };
 }
 
 /** Adds what enabling a stream passes over, if there is anything; its events are counted later. */
@@ -86,15 +78,3 @@ function* list(
   }));
   return { items, next: rows.length > take ? String(items.at(-1)?.from) : undefined };
 }
-
-function* prune({ olderThanMs, take }: StepQuery): Command<number> {
-  const before = yield* horizonOf(olderThanMs);
-  return yield* sql.run`
-    delete from skipped_ranges where (tenant, stream, from_offset) in (
-      select tenant, stream, from_offset from skipped_ranges
-      where skipped_at < ${before}
-      order by skipped_at limit ${Math.min(take, pruneMax)})`;
-}
-
-/** Maximum ranges removed in one step: some milliseconds. */
-const pruneMax = 500;

@@ -21,6 +21,7 @@ import { type Command, Lock, PageRead, sql, type Statement, together } from './c
 import { failWaiting } from './disabling.ts';
 import { forShare, Fragment, piece, verbatim } from './dialect.ts';
 import { passedOverBy } from './passed-over.ts';
+import { hasTooManySelections, keepPast, passedSelections, removePast } from './past-selections.ts';
 import type { Runs } from './runs.ts';
 import { openAll, sealerOf, sealingRow } from './sealing.ts';
 import { countSkipped, type SkippedDeps } from './skipped.ts';
@@ -199,8 +200,9 @@ function* create(
         ${certificateExpiry(created)}, ${deliveryText(created)}, ${signingSecrets},
         ${created.version}, ${created.createdAt}, ${created.updatedAt})`,
     sql.run`
-      insert into runs (tenant, stream, cursor, run, consecutive_failures, total_failures, epoch)
-      select id, ${created.id}, ${firstCursor(cursor)}, 1, 0, 0, 0
+      insert into runs (tenant, stream, cursor, run, consecutive_failures, total_failures, epoch,
+        first_offset)
+      select id, ${created.id}, ${firstCursor(cursor)}, 1, 0, 0, 0, ${firstCursor(cursor)}
       from tenants where id = ${tenant}`,
   );
   return { created };
@@ -232,6 +234,19 @@ function* filterRefused(
     select count(*) as count from streams where tenant = ${tenant} and filtered = 1`;
   if ((row?.count ?? 0) >= filtersMax) return 'too_many_filters';
   return (yield* requireVersion(deps, filterVersion)) ? undefined : 'older_nodes';
+}
+
+/** Returns why a stream may not have the selection of a change. */
+function* selectionRefused(
+  deps: StreamDeps,
+  before: Stream,
+  wanted: Stream,
+): Command<'older_nodes' | 'too_many_filters' | 'too_many_changes' | undefined> {
+  const { tenant, id, subscriptions } = wanted;
+  if (subscriptions === before.subscriptions) return undefined;
+  if (yield* hasTooManySelections(deps.runs, tenant, id, subscriptions)) return 'too_many_changes';
+  const isNew = isFiltered(wanted) > isFiltered(before);
+  return isNew ? yield* filterRefused(deps, tenant) : undefined;
 }
 
 type Sealer = ReturnType<typeof sealerOf>;
@@ -302,8 +317,7 @@ function* update<R extends string>(
   if (version > versionFor(before) && !(yield* requireVersion(deps, version))) {
     return { refused: 'older_nodes' };
   }
-  const refused =
-    isFiltered(wanted) > isFiltered(before) ? yield* filterRefused(deps, tenant) : undefined;
+  const refused = yield* selectionRefused(deps, before, wanted);
   if (refused !== undefined) return { refused };
   const { resume } = decision;
   const present = paused === undefined ? resumedAt(run, now) : run;
@@ -311,6 +325,7 @@ function* update<R extends string>(
   if (runAfter !== run) yield* runs.write(runAfter);
   const subscriptions = withoutPassed(wanted.subscriptions, runAfter.cursor);
   const updated = { ...wanted, subscriptions, version: before.version + 1 };
+  yield* keepPast(tenant, id, passedSelections(wanted.subscriptions, subscriptions));
   yield* together(writeStream(updated, sealerOf(seal, sealing), now), runs.noteChange(run));
   return { updated, changed: true, ...enabling };
 }
@@ -383,6 +398,7 @@ function* remove({ runs }: StreamDeps, tenant: number, id: string): Command<bool
     sql.run`delete from deliveries where tenant = ${tenant} and stream = ${id}`,
     sql.run`delete from replays where tenant = ${tenant} and stream = ${id}`,
     removeSkipped(tenant, id),
+    removePast(tenant, id),
     sql.run`delete from stream_stats where tenant = ${tenant} and stream = ${id}`,
     sql.run`delete from runs where tenant = ${tenant} and stream = ${id}`,
     sql.run`delete from streams where tenant = ${tenant} and id = ${id}`,

@@ -82,6 +82,8 @@ const tables: Readonly<Record<string, string>> = {
   dismissals: 'id',
   stream_stats: 'stream, hour',
   skipped_ranges: 'stream, from_offset',
+  past_selections: 'stream, after_offset',
+  dismissed_events: '"offset", stream',
   kept_events: '"offset"',
   alert_states: 'tenant',
   audit_targets: 'id, target',

@@ -225,6 +225,7 @@ export const migratedTables: readonly Table[] = [
       integer('last_failed_at'),
       text('last_error_code'),
       text('settled_above'),
+      integer('first_offset'),
     ],
   },
   {
@@ -250,6 +251,23 @@ export const migratedTables: readonly Table[] = [
       integer('at_least'),
       integer('skipped_at'),
     ],
+  },
+  {
+    name: 'past_selections',
+    keyColumns: 3,
+    columns: [
+      integer('tenant'),
+      text('stream'),
+      integer('after_offset'),
+      integer('to_offset'),
+      text('types'),
+      text('filter'),
+    ],
+  },
+  {
+    name: 'dismissed_events',
+    keyColumns: 3,
+    columns: [integer('tenant'), integer('offset'), text('stream')],
   },
   {
     name: 'replays',

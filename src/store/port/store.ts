@@ -5,6 +5,7 @@ import type { AuditLogStore, RecordingStore } from './audit-log.ts';
 import type { ClientStore } from './clients.ts';
 import type { DeliveryStore } from './deliveries.ts';
 import type { DismissalStore } from './dismissals.ts';
+import type { EventLogStore } from './event-log.ts';
 import type { GrantStore } from './grants.ts';
 import type { Guard, GuardedStore } from './guard.ts';
 import type { Hint } from './hints.ts';
@@ -41,6 +42,7 @@ export interface Store {
   readonly streams: StreamStore;
   readonly deliveries: DeliveryStore;
   readonly dismissals: DismissalStore;
+  readonly eventLog: EventLogStore;
   readonly replays: ReplayStore;
   readonly ownership: OwnershipStore;
   /** The keys that sign access tokens. */

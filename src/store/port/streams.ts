@@ -1,7 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Stream, Offset, Health, Selection } from '../../core/types.ts';
 import type { Page } from './page.ts';
-import type { StepQuery } from './upkeep.ts';
 
 /** A page of streams; `broken` are ids of those within it whose secrets do not open. */
 export interface StreamPage extends Page<Stream> {
@@ -39,8 +38,6 @@ export interface StreamStore {
     id: string,
     page: { readonly after: string | undefined; readonly take: number },
   ): Promise<Page<SkippedRange>>;
-  /** A step of upkeep, see `UpkeepStore`: removes ranges that were skipped longer ago than `olderThanMs`. */
-  pruneSkipped(query: StepQuery): Promise<number>;
   /**
    * Applies a change. `decide` receives the stream, its health and the head of the log. Disabling
    * by hand turns waiting retries and untried tests into failures, as `DeliveryStore.settle` does
@@ -116,10 +113,12 @@ export interface WaitingEvents {
 
 /**
  * Nothing was changed: there is no such stream, another one has the name, a running node would not heed
- * its options of delivery or its pause, or `decide` refused it.
+ * its options of delivery or its pause, the log has events of 100 selections of the stream, or `decide`
+ * refused it.
  */
 export interface ChangeRefused<R extends string> {
-  readonly refused: 'unknown' | 'name_taken' | 'too_many_filters' | 'older_nodes' | R;
+  readonly refused:
+    'unknown' | 'name_taken' | 'too_many_filters' | 'too_many_changes' | 'older_nodes' | R;
   readonly health?: Health;
 }
 

@@ -97,26 +97,27 @@ function rangesContract(engine: Engine): void {
     assert.deepEqual(await skippedOf(fixture, stream), []);
   });
 
-  test('pruneSkipped: removes those that are older, a few at a time', async (t) => {
+  test('prune: removes the ranges whose events are all pruned, a few at a time', async (t) => {
     const fixture = await createFixture(engine, t);
-    const { streams } = fixture.store;
+    const { streams, log, eventLog } = fixture.store;
     const stream = await fixture.addStream({ status: 'disabled' });
     for (let round = 0; round < 4; round += 1) {
-      await fixture.publish('user.created');
+      await fixture.publish('user.created', 'user.created');
       await enable(fixture, stream);
       await streams.update(fixture.tenant, stream.id, (before) => ({
         after: { ...before, status: 'disabled' },
       }));
-      fixture.now += 1000;
     }
+    fixture.now += 1000;
     await fixture.publish('user.created');
-    const query = { olderThanMs: 1500, take: 2 };
-    assert.equal(await streams.pruneSkipped(query), 2);
-    assert.equal(await streams.pruneSkipped(query), 1);
-    assert.equal(await streams.pruneSkipped(query), 0);
+    assert.equal(await eventLog.prune(fixture.tenant, 10), 0);
+    assert.equal(await log.prune(fixture.tenant, { olderThanMs: 500, take: 7 }), 7);
+    assert.equal(await eventLog.prune(fixture.tenant, 2), 2);
+    assert.equal(await eventLog.prune(fixture.tenant, 2), 1);
+    assert.equal(await eventLog.prune(fixture.tenant, 2), 0);
     assert.deepEqual(
       (await skippedOf(fixture, stream)).map(({ from }) => from),
-      [3],
+      [6],
     );
   });
 }

@@ -1,0 +1,119 @@
+import type { Millis } from '../../core/clock.ts';
+import type { LogEvent, Offset } from '../../core/types.ts';
+import type { EventLogStore, FoundEvent, NewestEvents, NewestQuery } from '../port/event-log.ts';
+import type { BoundedRows } from '../rows/bounded.ts';
+import { deliveredEventOf, type EventColumns, traced } from '../rows/delivered-event.ts';
+import { type Command, type Commands, PageRead, sql } from './command.ts';
+import { oneOf, perDialect, postgresOnly } from './dialect.ts';
+import { createEventDeliveries } from './event-deliveries.ts';
+import { createPastPruner } from './past-selections.ts';
+import type { Range, Runs, Stretch } from './runs.ts';
+import { createStreamAttempts } from './stream-attempts.ts';
+
+export interface EventLogDeps {
+  readonly commands: Commands;
+  readonly runs: Runs;
+}
+
+/** Creates the queries of what became of events. */
+export function createEventLogStore(deps: EventLogDeps): EventLogStore {
+  const { commands, runs } = deps;
+  return {
+    newest: (tenant, query) => commands.read(newest(runs, tenant, query)),
+    find: async (tenant, eventId) =>
+      (await commands.read(inLog(tenant, eventId))) ??
+      (await commands.read(inDeliveries(tenant, eventId))),
+    deliveries: createEventDeliveries(deps),
+    attempts: createStreamAttempts(deps),
+    ...createPastPruner(deps),
+  };
+}
+
+interface EventRow {
+  readonly offset: Offset;
+  readonly id: string;
+  readonly type: string;
+  readonly time: Millis;
+  readonly published_at: Millis;
+  readonly body: string;
+  readonly trace: string | null;
+}
+
+/** Offsets that one query scans for events of some types: some milliseconds. */
+const scanMax = 2_000;
+
+function* newest(runs: Runs, tenant: number, query: NewestQuery): Command<NewestEvents> {
+  const { before, types, take, bytesMax } = query;
+  const oldest = yield* runs.oldestAfter(tenant, query.after);
+  const scanned = types === undefined ? take : scanMax;
+  const lowest = Math.max(oldest - 1, before - 1 - scanned);
+  if (lowest >= before - 1) return { events: [], scannedTo: before, isEnd: true };
+  const { after, inDays } = yield* lastStretch(runs, tenant, { after: lowest, upTo: before - 1 });
+  const { rows, hasMore }: BoundedRows<EventRow> = yield* new PageRead<EventRow>({
+    take,
+    bytesMax,
+    columns: ['body'],
+    order: '"offset" desc',
+    rowsAfter: (read, limit) => sql.all`
+      select "offset", id, type, time, published_at, body, trace from events
+      where tenant = ${tenant} and "offset" > ${after}
+        and "offset" < ${read.at(-1)?.offset ?? before} ${inDays}
+        and (${types === undefined} or type ${oneOf(types ?? [])})
+      order by "offset" desc limit ${limit}`,
+  });
+  const scannedTo = hasMore ? (rows.at(-1)?.offset ?? before) : after + 1;
+  return { events: rows.map(eventOf), scannedTo, isEnd: scannedTo <= oldest };
+}
+
+/** Returns the end of a range, as much of it as one statement may read. */
+function* lastStretch(
+  runs: Runs,
+  tenant: number,
+  { after, upTo }: Range,
+): Command<Pick<Range, 'after'> & Pick<Stretch, 'inDays'>> {
+  for (let from = after; ;) {
+    const stretch = yield* runs.stretch(tenant, { after: from, upTo });
+    if (stretch.upTo >= upTo) return { after: from, inDays: stretch.inDays };
+    from = stretch.upTo;
+  }
+}
+
+function eventOf(row: EventRow): LogEvent {
+  const { offset, id, type, time, published_at: publishedAt, body, trace } = row;
+  return { offset, id, type, time, publishedAt, body, ...traced(trace) };
+}
+
+interface LogRow {
+  readonly head: Offset;
+  readonly pruned: Offset;
+  readonly oldest_at: Millis;
+}
+
+const ends = perDialect({
+  sqlite: 'head, 0 as pruned, 0 as oldest_at',
+  postgres: 'head, pruned_to as pruned, oldest_at',
+});
+
+function* inLog(tenant: number, eventId: string): Command<FoundEvent | undefined> {
+  const log = yield* sql.get<LogRow>`select ${ends} from tenants where id = ${tenant}`;
+  if (log === undefined) return undefined;
+  const row = yield* sql.get<EventRow>`
+    select "offset", id, type, time, published_at, body, trace from events
+    where tenant = ${tenant} and id = ${eventId}
+      and "offset" > ${log.pruned} and "offset" <= ${log.head}
+      ${postgresOnly`and published_at >= ${log.oldest_at}`}
+    limit 1`;
+  return row && eventOf(row);
+}
+
+/** Reads an event of a delivery, whose body may be in the log, in `kept_events` or in its own row. */
+function* inDeliveries(tenant: number, eventId: string): Command<FoundEvent | undefined> {
+  const row = yield* sql.get<EventColumns>`
+    select d.event_id, d."offset", d.type, d.time, coalesce(d.body,
+      (select k.body from kept_events k where k.tenant = d.tenant and k."offset" = d."offset"),
+      (select e.body from events e where e.tenant = d.tenant and e."offset" = d."offset")) as body
+    from deliveries d where d.tenant = ${tenant} and d.event_id = ${eventId} limit 1`;
+  if (row === undefined) return undefined;
+  const { id, type, time, body, offset } = deliveredEventOf(row);
+  return { id, type, time, body, offset, publishedAt: undefined };
+}
