@@ -15,12 +15,14 @@ import { addStatsCommand } from './stats.ts';
 import { addStreamCommands } from './streams.ts';
 import { addTestCommand } from './test-event.ts';
 import { addUserCommands } from './users.ts';
+import { addWhyCommand } from './why.ts';
 
 /** Adds the commands that work over HTTP, with any server that has the management API. */
 export function addHttpCommands(program: Command, deps: CliDeps): void {
   program.commandsGroup('Data, over HTTP:');
   addStreamCommands(program.command('streams').description('event streams'), deps);
   addEventCommands(program.command('events').description('publish and follow events'), deps);
+  addWhyCommand(program, deps);
   addDeliveryCommands(program.command('deliveries').description('failed deliveries'), deps);
   addRedeliverCommand(program, deps);
   addDismissCommand(program, deps);

@@ -413,4 +413,22 @@ export const simulationMutants: readonly Mutant[] = [
     before: 'for (const runner of claiming) this.#giveBack(runner);',
     after: '',
   },
+  {
+    name: 'a selection that is forgotten once the cursor has passed it',
+    file: 'store/directory/streams.ts',
+    before: 'yield* keepPast(tenant, id, passedSelections(wanted.subscriptions, subscriptions));',
+    after: '',
+  },
+  {
+    name: 'a success above the cursor that is reported as waiting',
+    file: 'store/directory/event-deliveries.ts',
+    before: 'return !isPlain || dismissed.has(id);',
+    after: 'return dismissed.has(id);',
+  },
+  {
+    name: 'a skipped event that is reported as delivered',
+    file: 'store/directory/event-deliveries.ts',
+    before: 'isSkipped: traces.skipped.has(id),',
+    after: 'isSkipped: false,',
+  },
 ];

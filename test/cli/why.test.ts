@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { createStream, freshType, publish } from '../helpers/api-client.ts';
+import { startEndpoint } from '../helpers/endpoint.ts';
+import { waitFor } from '../helpers/wait.ts';
+import { openLoggedInShell, openServer } from './shell.ts';
+
+describe('leat why', { concurrency: 2 }, () => {
+  let leat: Awaited<ReturnType<typeof openServer>>;
+  before(async () => {
+    leat = await openServer({ LEAT_RETRY_DELAYS_MS: '10' });
+  });
+  after(() => leat.close());
+
+  test('why: a failure at one stream, a success at another, and an event that was filtered', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const [failing, healthy] = [await startEndpoint(), await startEndpoint()];
+    t.after(() => Promise.all([failing.close(), healthy.close()]));
+    failing.respondWith(503);
+    const type = freshType();
+    const broken = await createStream(leat, failing.url, { types: [type] });
+    const sound = await createStream(leat, healthy.url, { types: [type] });
+    const filter = { 'data.plan': 'pro' };
+    const picky = await createStream(leat, healthy.url, { types: [type], delivery: { filter } });
+    const event = await publish(leat, type);
+    const states = async () => {
+      const { stdout } = await shell.leat(['why', event, '--json']);
+      const traced = JSON.parse(stdout) as {
+        readonly deliveries: readonly { readonly name: string; readonly state: string }[];
+      };
+      return Object.fromEntries(traced.deliveries.map(({ name, state }) => [name, state]));
+    };
+    await waitFor('the failure', async () => (await states())[broken.name] === 'failed');
+    assert.deepEqual(await states(), {
+      [broken.name]: 'failed',
+      [sound.name]: 'delivered',
+      [picky.name]: 'filtered',
+    });
+    const shown = await shell.leat(['why', event]);
+    assert.equal(shown.code, 0, shown.stderr);
+    const lines = shown.stdout.split('\n').map((line) => line.replaceAll(/ +/g, ' '));
+    assert.ok(lines.includes('State 1 failed, 1 delivered, 1 filtered'), shown.stdout);
+    const row = lines.find((line) => line.startsWith(`${broken.name} failed`));
+    assert.match(row ?? '', / failed 2 503$/);
+    const times = lines
+      .slice(lines.findIndex((line) => line.startsWith('TIME')) + 1)
+      .filter((line) => line !== '')
+      .map((line) => line.split(' ', 2).join(' '));
+    assert.ok(times.length >= 5, shown.stdout);
+    assert.deepEqual(times, times.toSorted(), 'the timeline is in order');
+    assert.ok(lines.some((line) => line.includes(`${broken.name} attempt 2 failed after`)));
+    assert.ok(shown.stderr.includes(`leat redeliver ${broken.name} ${event}`), shown.stderr);
+    const one = await shell.leat(['why', event, '--stream', sound.name]);
+    assert.ok(!one.stdout.includes(broken.name), one.stdout);
+  });
+
+  test('why: an idempotency key, an unknown event, and a stream that the event was never for', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const endpoint = await startEndpoint();
+    t.after(() => endpoint.close());
+    const [type, otherType] = [freshType(), freshType()];
+    const { name } = await createStream(leat, endpoint.url, { types: [otherType] });
+    const key = `order 17/${type}`;
+    const published = await shell.leat([
+      'events',
+      'publish',
+      '--type',
+      type,
+      '--id',
+      key,
+      '--data',
+      '{}',
+    ]);
+    assert.equal(published.code, 0, published.stderr);
+    const shown = await shell.leat(['why', key]);
+    assert.match(shown.stdout, /^State +no stream was subscribed to its type$/m);
+    assert.match(shown.stdout, /accepted/);
+    const unknown = await shell.leat(['why', 'no such key']);
+    assert.deepEqual([unknown.code, unknown.stdout], [4, '']);
+    assert.match(unknown.stderr, /The event does not exist/);
+    const never = await shell.leat(['why', key, '--stream', name]);
+    assert.equal(never.code, 4);
+    assert.match(never.stderr, /never been for this stream/);
+  });
+});
