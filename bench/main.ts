@@ -10,6 +10,7 @@ import { backlog } from './backlog.ts';
 import type { Bench, Figure, RunOptions } from './bench.ts';
 import { drainPostgres } from './drain-postgres.ts';
 import { drain } from './drain.ts';
+import { facts } from './facts.ts';
 import { filter } from './filter.ts';
 import { hostileRequests } from './hostile-requests.ts';
 import { idle } from './idle.ts';
@@ -51,6 +52,7 @@ const benches: readonly Bench[] = [
   latencyPostgres,
   publishPostgres,
   peerPostgres,
+  facts,
   upkeep,
   sizes,
 ];

@@ -115,7 +115,7 @@ const readMax = { filtered: 10_000, typed: 20_000 } as const;
 /** Bytes of their bodies. */
 const readBytesMax = 64 * 1024 * 1024;
 /** Events and bytes that are read before other work has a turn. */
-const step = { take: 100, bytesMax: 512 * 1024 } as const;
+const step = { take: 32, bytesMax: 64 * 1024 } as const;
 
 interface Found {
   readonly events: readonly LogEvent[];
