@@ -179,13 +179,24 @@ function retryWaiting({ store }: DeliveryDeps): Operation {
   });
 }
 
-/** Returns a failure as JSON text, which keeps the numbers of its event as they were sent. */
-function showFailure({ event, attempts }: Failure, streamId: string, prefix: string): string {
+function showFailure(failure: Failure, streamId: string, prefix: string): string {
+  return showRecord(failure, { streamId, prefix, facts: { status: 'failed' } });
+}
+
+/** Returns a delivery as JSON text, which keeps the numbers of its event as they were sent. */
+export function showRecord(
+  { event, attempts }: Pick<Failure, 'event' | 'attempts'>,
+  {
+    streamId,
+    prefix,
+    facts,
+  }: { readonly streamId: string; readonly prefix: string; readonly facts: object },
+): string {
   const record = {
     id: event.id,
     event_stream_id: streamId,
     event_type: event.type,
-    status: 'failed',
+    ...facts,
     attempts: attempts.flatMap((attempt) => showAttempt(attempt)),
   };
   return withEvent(record, deliveryBody(event.body, prefix, streamId));

@@ -1,8 +1,7 @@
-import type { Clock, Millis, RandomBytes } from '../core/clock.ts';
+import type { Clock, RandomBytes } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
 import { makeId } from '../core/ids.ts';
 import { sleep } from '../core/sleep.ts';
-import type { Stream } from '../core/types.ts';
 import {
   dismissal,
   dismissalCreate,
@@ -13,13 +12,10 @@ import {
   type DismissalShown,
   dismissalText,
 } from '../schemas/dismissals.ts';
-import type {
-  Dismissal,
-  DismissalFilter,
-  FailureGroup,
-  StreamDismissal,
-} from '../store/port/dismissals.ts';
+import type { Dismissal, StreamDismissal } from '../store/port/dismissals.ts';
+import type { FailureGroup, FailureSelection } from '../store/port/failures.ts';
 import type { Store } from '../store/port/store.ts';
+import { showGroups } from './failures.ts';
 import { timeOf, windowOf } from './formats.ts';
 import { badBody, conflict } from './http/problem.ts';
 import { noDismissal, orNotFound, streamOf } from './not-found.ts';
@@ -89,7 +85,7 @@ function readDismissal({ store }: DismissalDeps): Operation {
 type DismissalCall = Call<unknown, unknown, DismissalSent>;
 
 /** Returns the filter of a request. Throws 400 unless it selects something. */
-function filterOf(sent: DismissalSent): DismissalFilter {
+function filterOf(sent: DismissalSent): FailureSelection {
   const selects = Object.keys(sent).some((field) => field !== 'dry_run');
   if (!selects) {
     const reason = 'Select failures by at least one field, or send all: true';
@@ -119,18 +115,15 @@ async function preview(
   { store }: DismissalDeps,
   { tenant, now, body }: DismissalCall,
   streams: readonly string[],
-  filter: DismissalFilter,
+  filter: FailureSelection,
 ): Promise<DismissalPreviewShown> {
   const groups: FailureGroup[] = [];
   for (const id of streams) groups.push(...(await store.dismissals.groups(tenant.id, id, filter)));
   const largest = groups.toSorted((one, other) => other.count - one.count).slice(0, groupsMax);
-  const shown = largest.map(async (group) =>
-    showGroup(group, await store.streams.get(tenant.id, group.stream)),
-  );
   const newest = groups.map(({ lastFailedAt }) => lastFailedAt + 1);
   return {
     count: groups.reduce((sum, { count }) => sum + count, 0),
-    groups: await Promise.all(shown),
+    groups: await showGroups(store, tenant.id, largest),
     failed_to: body.failed_to ?? formatTime(newest.length > 0 ? Math.max(...newest) : now),
   };
 }
@@ -142,7 +135,7 @@ async function dismissAll(
   deps: DismissalDeps,
   { tenant, caller, now, entry }: DismissalCall,
   streams: readonly string[],
-  filter: DismissalFilter,
+  filter: FailureSelection,
 ): Promise<Dismissal> {
   const id = makeId('dsm_', now, deps.random);
   const sum = { dismissed: 0, skipped: 0 };
@@ -191,25 +184,4 @@ function showDismissal(result: Dismissal): DismissalShown {
   const total = dismissed + skipped;
   const created = { created_at: formatTime(createdAt), created_by: createdBy };
   return { id, status: 'done', total, dismissed, skipped, ...created };
-}
-
-function showGroup(
-  { stream: id, code, count, firstFailedAt, lastFailedAt, sample }: FailureGroup,
-  stream: Stream | undefined,
-): DismissalPreviewShown['groups'][number] {
-  const at = (time: Millis): string => formatTime(time);
-  const { eventId, eventType, error } = sample;
-  return {
-    event_stream_id: id,
-    name: stream?.name ?? '',
-    error_code: code ?? null,
-    count,
-    first_failed_at: at(firstFailedAt),
-    last_failed_at: at(lastFailedAt),
-    sample: {
-      event_id: eventId,
-      event_type: eventType,
-      ...(error === undefined ? {} : { error_message: error }),
-    },
-  };
 }

@@ -14,6 +14,7 @@ import { dismissalOperations } from './dismissals.ts';
 import type { EventBodies } from './event-bodies.ts';
 import { eventOperations } from './events.ts';
 import { eventLogOperations } from './event-log.ts';
+import { failureOperations } from './failures.ts';
 import { filterTestOperations } from './filter-test.ts';
 import { grantOperations } from './grants.ts';
 import type { Operation } from './operation.ts';
@@ -58,6 +59,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...skippedOperations(deps),
     ...statsOperations(deps),
     ...deliveryOperations(deps),
+    ...failureOperations(deps),
     ...dismissalOperations(deps),
     ...replayOperations(deps),
     ...eventOperations(deps),

@@ -38,3 +38,44 @@ export function parseFailureKey(text: string): FailureKey | undefined {
   if (parts?.[1] === undefined || parts[2] === undefined) return undefined;
   return { failedAt: Number(parts[1]), eventId: parts[2] };
 }
+
+/** The key that the list of all failures is ordered by, newest first. */
+export interface ListedKey {
+  readonly at: Millis;
+  readonly eventId: string;
+  readonly stream: string;
+}
+
+/** Returns the key as the store's `next`. */
+export function formatListedKey({ at, eventId, stream }: ListedKey): string {
+  return `${at}.${eventId}.${stream}`;
+}
+
+/** Parses a text of {@link formatListedKey}; `undefined` for anything else. */
+export function parseListedKey(text: string): ListedKey | undefined {
+  const parts = /^([0-9]{1,15})\.([!-~]{1,64})\.([A-Za-z0-9_]{1,64})$/.exec(text);
+  const [, at, eventId, stream] = parts ?? [];
+  if (at === undefined || eventId === undefined || stream === undefined) return undefined;
+  return { at: Number(at), eventId, stream };
+}
+
+/** The key that groups of failures are ordered by, largest first. */
+export interface GroupKey {
+  readonly count: number;
+  readonly stream: string;
+  /** Empty where it is not known. */
+  readonly code: string;
+}
+
+/** Returns the key as the store's `next`. */
+export function formatGroupKey({ count, stream, code }: GroupKey): string {
+  return `${count}.${stream}.${code}`;
+}
+
+/** Parses a text of {@link formatGroupKey}; `undefined` for anything else. */
+export function parseGroupKey(text: string): GroupKey | undefined {
+  const parts = /^([0-9]{1,15})\.([A-Za-z0-9_]{1,64})\.([a-z0-9_]{0,32})$/.exec(text);
+  const [, count, stream, code] = parts ?? [];
+  if (count === undefined || stream === undefined || code === undefined) return undefined;
+  return { count: Number(count), stream, code };
+}

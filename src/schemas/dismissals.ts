@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox';
+import { errorCode, failureGroup, failureText } from './failures.ts';
 import { closed, component, eventId, eventType, sentTime, streamId, time } from './schema.ts';
 
 const dismissalId = Type.String({
@@ -12,21 +13,12 @@ const dismissalId = Type.String({
 /** Path of one dismissal. */
 export const dismissalParams = closed({ dismissal_id: dismissalId });
 
-const errorCode = Type.String({
-  maxLength: 32,
-  pattern:
-    '^(http_([1-5][0-9]{2}|4xx|5xx)|timeout|dns|refused|reset|tls|protocol|blocked_address|authorization|stream_disabled)$',
-  format: 'error-code',
-  examples: ['http_5xx'],
-  description: 'Error code, or one of the classes http_4xx and http_5xx',
-});
-
 export const dismissalText = {
   all: 'Every open failure of the tenant; required without any other field that selects',
   event_ids: 'Events of the one event stream that event_stream_ids names',
   event_stream_ids: 'Event streams',
-  failed_from: 'Earliest time at which the failure was opened, inclusive',
-  failed_to: 'Latest time at which the failure was opened, exclusive',
+  failed_from: failureText.failed_from,
+  failed_to: failureText.failed_to,
 } as const;
 
 /** Body of a dismissal: which open failures. */
@@ -76,32 +68,13 @@ export const dismissal = component('Dismissal', 'The result of closing open fail
   created_by: Type.String({ description: 'Id of the client' }),
 });
 
-const group = closed({
-  event_stream_id: streamId,
-  name: Type.String({ description: 'Name of the event stream' }),
-  error_code: Type.Union([Type.String(), Type.Null()], {
-    description: 'Error code of the last failed attempt; null when that is not known any more',
-  }),
-  count: Type.Integer({ description: 'Open failures' }),
-  first_failed_at: time,
-  last_failed_at: time,
-  sample: closed(
-    {
-      event_id: eventId,
-      event_type: eventType,
-      error_message: Type.Optional(Type.String({ description: 'Why it failed' })),
-    },
-    { description: 'The newest failure' },
-  ),
-});
-
 /** What a dismissal would do. */
 export const dismissalPreview = component(
   'DismissalPreview',
   'The open failures that a dismissal matches',
   {
     count: Type.Integer({ description: 'Open failures that match' }),
-    groups: Type.Array(group, {
+    groups: Type.Array(failureGroup, {
       maxItems: 20,
       description: 'The largest groups of one event stream and one error code, largest first',
     }),

@@ -151,8 +151,8 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'a failure that is counted twice',
     file: 'store/rules/settlement.ts',
-    before: `if (isOver) return { history, row: 'unchanged', ended: undefined, wasOpen, isReplayed };`,
-    after: '',
+    before: 'if (isOver) {',
+    after: 'if (isOver && outcome.attempt < 0) {',
   },
   {
     name: 'a disabled stream that continues until it is refreshed',

@@ -3,7 +3,7 @@ import { removeStream, waitForOwner } from '../../src/api/wait-for-owner.ts';
 import { applyPatch, type StreamPatch } from '../../src/core/streams.ts';
 import type { DeliveryOptions, NewEvent } from '../../src/core/types.ts';
 import type { ModelRow } from '../store/contract/model.ts';
-import type { DismissalFilter } from '../../src/store/port/dismissals.ts';
+import type { FailureSelection } from '../../src/store/port/failures.ts';
 import { runningOf } from '../store/contract/model-replays.ts';
 import { newEvent, newStream } from '../store/contract/fixture.ts';
 import { createPrng } from './prng.ts';
@@ -392,7 +392,7 @@ export function createOperator(
       (process) => process.store.deliveries.addTest(stream.log.tenant, stream.id, event),
     );
   };
-  const dismiss = (stream: SimulatedStream, filter: DismissalFilter, what: string): void =>
+  const dismiss = (stream: SimulatedStream, filter: FailureSelection, what: string): void =>
     request(`receives a request to dismiss ${what} of ${stream.label}`, ({ store }) =>
       store.dismissals.dismiss(stream.log.tenant, stream.id, filter),
     );

@@ -80,6 +80,7 @@ export class Tables {
       where r.tenant = ${stream.log.tenant} and r.stream = ${stream.id}`;
     if (row === undefined) return this.#core.violate('lost', `${stream.label} is gone`);
     this.#checkCounts(stream, row);
+    this.#checkGroups(stream);
     this.checkReplays(stream);
     this.#checkCursor(stream, row.cursor, by, to);
   }
@@ -104,6 +105,18 @@ export class Tables {
         );
       }
     }
+  }
+
+  /** Checks the counters of failures by cause against a count. */
+  #checkGroups({ id, label }: SimulatedStream): void {
+    const wrong = this.#core.deps.sharedStore.db.get<{ code: string; counted: number }>`
+      select error_code as code, sum(count) as counted from (
+        select error_code, count from failure_groups where stream = ${id}
+        union all
+        select error_code, -1 from deliveries where stream = ${id} and failed_at is not null)
+      group by error_code having sum(count) <> 0`;
+    if (wrong !== undefined)
+      this.#core.violate('counters', `${label} has ${wrong.counted} too many of ${wrong.code}`);
   }
 
   #checkCounts({ label, counts }: SimulatedStream, row: RunRow): void {

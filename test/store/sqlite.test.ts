@@ -10,6 +10,7 @@ import { pausesContract } from './contract/pauses.ts';
 import { replaysContract } from './contract/replays.ts';
 import { settleContract } from './contract/settle.ts';
 import { eventLogContract } from './contract/event-log.ts';
+import { failuresContract } from './contract/failures.ts';
 import { skippedContract } from './contract/skipped.ts';
 import { streamsContract } from './contract/streams.ts';
 import { sqliteFile, sqliteMemory } from './engines.ts';
@@ -27,6 +28,7 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   pausesContract(engine);
   skippedContract(engine);
   eventLogContract(engine);
+  failuresContract(engine);
   orderContract(engine);
   replaysContract(engine);
 }

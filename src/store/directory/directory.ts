@@ -3,6 +3,7 @@ import type { Guard, GuardedStore } from '../port/guard.ts';
 import type { Hint } from '../port/hints.ts';
 import type { Seal } from '../seal.ts';
 import { createAlertStateStore } from './alert-state.ts';
+import { createAllFailures } from './all-failures.ts';
 import { createApiStore } from './apis.ts';
 import { createAuditLogStore } from './audit-log.ts';
 import { createCertificateStore } from './certificates.ts';
@@ -69,6 +70,7 @@ export function createDirectory(deps: DirectoryDeps) {
     streams: createStreamStore(deps),
     dismissals: createDismissalStore(deps),
     eventLog: createEventLogStore(deps),
+    failures: createAllFailures(deps),
     replays: createReplayStore(deps),
     upkeep: { ...createLagStore(deps), ...createCertificateStore(deps) },
     deliveries: { ...createDeliveryStore(deps), ...createFailureStore(deps) },

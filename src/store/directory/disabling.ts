@@ -28,7 +28,8 @@ export function* failWaiting(
         and due_at is not null and kind in ('first', 'test')
       order by due_at, event_id ${forUpdate}`,
     sql.run`
-      update deliveries set state = 'failed', due_at = null, failed_at = ${now} ${entryAt(now)}
+      update deliveries set state = 'failed', due_at = null, failed_at = ${now},
+        error_code = 'stream_disabled' ${entryAt(now)}
       where tenant = ${tenant} and stream = ${stream} and state = ${state}
         and due_at is not null and kind in ('first', 'test')`,
   );

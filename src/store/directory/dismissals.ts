@@ -1,22 +1,22 @@
 import type { Millis } from '../../core/clock.ts';
-import { type ErrorCode, errorCodeOf, isOfCodes } from '../../core/error-code.ts';
 import { healthAfterDismissing } from '../../core/health.ts';
 import { yieldToEventLoop } from '../../core/slices.ts';
 import type { DeliveryState } from '../../core/types.ts';
 import type {
   Dismissal,
-  DismissalFilter,
   DismissalStore,
-  FailureGroup,
   NewDismissal,
   StreamDismissal,
 } from '../port/dismissals.ts';
+import type { FailureGroup, FailureSelection } from '../port/failures.ts';
 import type { Hint } from '../port/hints.ts';
 import type { StepQuery } from '../port/upkeep.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
+import { storedCode } from '../rows/failures.ts';
 import { splitForDismissal } from '../rules/dismissal.ts';
 import { type Command, type Commands, sql, together } from './command.ts';
 import { oneOf } from './dialect.ts';
+import { selects } from './failure-selection.ts';
 import { type FailureReader, type FailureRow, rowColumns } from './failures.ts';
 import { horizonOf } from './horizon.ts';
 import { noteDismissed } from './past-selections.ts';
@@ -43,17 +43,16 @@ export function createDismissalStore(deps: DismissalDeps): DismissalStore {
   return {
     streams: (tenant, among) => read(streamsWithFailures(tenant, among)),
     groups: async (tenant, stream, filter) => {
-      const groups = new Map<ErrorCode | undefined, FailureGroup>();
-      for await (const failures of matching(deps, tenant, stream, filter, true)) {
-        for (const failure of failures) addTo(groups, stream, failure);
+      const groups = new Map<string, CountedGroup>();
+      for await (const rows of matching(deps, tenant, stream, filter)) {
+        for (const row of rows) addTo(groups, row);
       }
-      return [...groups.values()];
+      return withErrors(deps, [...groups.values()]);
     },
     dismiss: async (tenant, stream, filter) => {
       const all = { dismissed: 0, redelivering: 0, above: 0 };
-      const reads = filter.codes !== undefined;
-      for await (const failures of matching(deps, tenant, stream, filter, reads)) {
-        const ids = failures.map(({ row }) => row.event_id);
+      for await (const rows of matching(deps, tenant, stream, filter)) {
+        const ids = rows.map((row) => row.event_id);
         const isFirst = all.dismissed === 0;
         const step = await transact('durable', () =>
           dismissStep(deps, { tenant, stream, ids, isFirst }),
@@ -85,12 +84,7 @@ function* streamsWithFailures(
 }
 
 /** An open failure that matches. */
-interface Matching {
-  readonly row: FailureRow;
-  /** Of its last failed attempt, if that was read and is known. */
-  readonly code: ErrorCode | undefined;
-  readonly error: string | undefined;
-}
+type MatchingRow = FailureRow & { readonly error_code: string };
 
 /**
  * Yields the open failures of a stream that match, oldest first, some at a time, and other work runs in
@@ -100,26 +94,18 @@ async function* matching(
   { commands: { read }, failures }: DismissalDeps,
   tenant: number,
   stream: string,
-  filter: DismissalFilter,
-  readsAttempts: boolean,
-): AsyncGenerator<readonly Matching[], void> {
-  const before = Math.min(filter.failedTo ?? Infinity, 1 + (await read(newestOf(tenant, stream))));
-  let after = { failed_at: filter.failedFrom ?? 0, event_id: '' };
+  selection: FailureSelection,
+): AsyncGenerator<readonly MatchingRow[], void> {
+  const newest = 1 + (await read(newestOf(tenant, stream)));
+  const failedTo = Math.min(selection.failedTo ?? Infinity, newest);
+  let after = { failed_at: selection.failedFrom ?? 0, event_id: '' };
   for (;;) {
-    const rows = await read(
-      rowsAfter(tenant, stream, { ...filter, failedTo: before }, after, failures),
-    );
-    const last = readsAttempts ? await failures.lastFailed(rows) : [];
-    const found = rows.map((row, index): Matching => {
-      const attempt = last[index];
-      return { row, code: attempt && errorCodeOf(attempt), error: attempt?.error };
-    });
-    const { codes } = filter;
-    const wanted =
-      codes === undefined ? found : found.filter(({ code }) => code && isOfCodes(code, codes));
-    if (wanted.length > 0) yield wanted;
+    const present = { ...selection, failedTo };
+    const rows = await read(rowsAfter(tenant, stream, present, after, failures));
     const end = rows.at(-1);
-    if (end === undefined || rows.length < stepMax) return;
+    if (end === undefined) return;
+    yield rows;
+    if (rows.length < stepMax) return;
     after = end;
     // A synchronous engine does not yield by itself.
     await yieldToEventLoop();
@@ -137,31 +123,46 @@ function* newestOf(tenant: number, stream: string): Command<Millis> {
 function* rowsAfter(
   tenant: number,
   stream: string,
-  { types, from, to, eventIds, failedTo }: DismissalFilter,
+  selection: FailureSelection,
   after: Pick<FailureRow, 'failed_at' | 'event_id'>,
   { columns }: FailureReader,
-): Command<readonly FailureRow[]> {
-  return yield* sql.all<FailureRow>`
-    select ${rowColumns} ${columns}
+): Command<readonly MatchingRow[]> {
+  return yield* sql.all<MatchingRow>`
+    select ${rowColumns} ${columns}, d.error_code
     from deliveries d
     where d.tenant = ${tenant} and d.stream = ${stream} and d.failed_at is not null
       and (d.failed_at, d.event_id) > (${after.failed_at}, ${after.event_id})
-      and d.failed_at < ${failedTo}
-      and (${types === undefined} or d.type ${oneOf(types ?? [])})
-      and (${eventIds === undefined} or d.event_id ${oneOf(eventIds ?? [])})
-      and d.time >= ${from ?? Number.MIN_SAFE_INTEGER} and d.time < ${to ?? Number.MAX_SAFE_INTEGER}
+      and ${selects(selection)}
     order by d.failed_at, d.event_id limit ${stepMax}`;
 }
 
-function addTo(
-  groups: Map<ErrorCode | undefined, FailureGroup>,
-  stream: string,
-  { row, code, error }: Matching,
-): void {
-  const sample = { eventId: row.event_id, eventType: row.type, error };
-  const { count, firstFailedAt } = groups.get(code) ?? { count: 0, firstFailedAt: row.failed_at };
-  const lastFailedAt = row.failed_at;
-  groups.set(code, { stream, code, count: count + 1, firstFailedAt, lastFailedAt, sample });
+interface CountedGroup {
+  readonly count: number;
+  readonly firstFailedAt: Millis;
+  readonly newest: MatchingRow;
+}
+
+function addTo(groups: Map<string, CountedGroup>, row: MatchingRow): void {
+  const { count, firstFailedAt } = groups.get(row.error_code) ?? {
+    count: 0,
+    firstFailedAt: row.failed_at,
+  };
+  groups.set(row.error_code, { count: count + 1, firstFailedAt, newest: row });
+}
+
+async function withErrors(
+  { failures }: DismissalDeps,
+  groups: readonly CountedGroup[],
+): Promise<FailureGroup[]> {
+  const errors = await failures.lastFailed(groups.map(({ newest }) => newest));
+  return groups.map(({ count, firstFailedAt, newest }, index) => ({
+    stream: newest.stream,
+    code: storedCode(newest.error_code),
+    count,
+    firstFailedAt,
+    lastFailedAt: newest.failed_at,
+    sample: { eventId: newest.event_id, eventType: newest.type, error: errors[index]?.error },
+  }));
 }
 
 type Step = Targeted & (StreamDismissal | { readonly refused: 'older_nodes' });

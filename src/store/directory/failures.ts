@@ -19,16 +19,22 @@ export interface FailureDeps {
 export interface FailureReader {
   /** More columns of `deliveries d` that it needs. */
   readonly columns: Fragment;
-  /** Leaves out a failure that was delivered in the meantime. */
-  read(rows: readonly FailureRow[]): Promise<Failure[]>;
-  /** Returns the last failed attempt of each row, in order; `undefined` where the history has none. */
+  /**
+   * Returns event and history of each row of one tenant, in order; `undefined` for one that was delivered
+   * in the meantime.
+   */
+  read(rows: readonly FailureRow[]): Promise<(Pick<Failure, 'event' | 'attempts'> | undefined)[]>;
+  /**
+   * Returns the last failed attempt of each row of one tenant, in order; `undefined` where the history has
+   * none.
+   */
   lastFailed(rows: readonly FailureRow[]): Promise<(FailedAttempt | undefined)[]>;
 }
 
 /** A failed attempt, as far as its error code depends on it. */
 export type FailedAttempt = Pick<Attempt, 'status' | 'error'>;
 
-/** A row of an open failure, without its body. */
+/** A row of an open failure, or of a delivery that waits for a retry, without its body. */
 export interface FailureRow extends Omit<EventColumns, 'body' | 'trace'> {
   readonly tenant: number;
   readonly stream: string;
@@ -49,8 +55,9 @@ export function createFailureStore({
     },
     failure: async (tenant, stream, eventId) => {
       const rows = await commands.read(rowOf(tenant, stream, eventId, failures));
-      const [failure] = await failures.read(rows);
-      return failure;
+      const [row] = rows;
+      const [found] = await failures.read(rows);
+      return row && found && { ...found, failedAt: row.failed_at };
     },
   };
 }
@@ -118,11 +125,15 @@ async function pageOf(
   for (let first = 0; first < Math.min(take, rows.length); first += chunkMax) {
     // A synchronous engine does not yield by itself.
     if (first > 0) await yieldToEventLoop();
-    for (const one of await read(rows.slice(first, Math.min(first + chunkMax, take)))) {
+    const chunk = rows.slice(first, Math.min(first + chunkMax, take));
+    const found = await read(chunk);
+    for (const [index, row] of chunk.entries()) {
+      const one = found[index];
+      if (one === undefined) continue;
       bytes += failureBytes(one) + rowBytes;
       const last = items.at(-1);
       if (bytes > bytesMax && last !== undefined) return { items, next: keyOf(last) };
-      items.push(one);
+      items.push({ ...one, failedAt: row.failed_at });
     }
   }
   const last = rows.length > take ? rows[take - 1] : undefined;

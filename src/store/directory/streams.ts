@@ -19,7 +19,7 @@ import { resumedAt } from '../rules/pause.ts';
 import type { Seal } from '../seal.ts';
 import { type Command, Lock, PageRead, sql, type Statement, together } from './command.ts';
 import { failWaiting } from './disabling.ts';
-import { forShare, Fragment, piece, verbatim } from './dialect.ts';
+import { forShare, Fragment, oneOf, piece, verbatim } from './dialect.ts';
 import { passedOverBy } from './passed-over.ts';
 import { hasTooManySelections, keepPast, passedSelections, removePast } from './past-selections.ts';
 import type { Runs } from './runs.ts';
@@ -54,6 +54,7 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
     },
     get: (tenant, id) => read(readStream(tenant, id, (row) => streamOf(seal, row))),
     list: (tenant, page) => list({ ...deps, report }, tenant, page),
+    names: (tenant, ids) => read(names(tenant, ids)),
     health: (tenant, id) => read(health(tenant, id)),
     facts: createStreamFacts(deps),
     ...createSkippedRanges(commands),
@@ -122,6 +123,12 @@ function* streamRows(
       select ${columns} from streams where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after}
       order by id limit ${limit}`,
   });
+}
+
+function* names(tenant: number, ids: readonly string[]): Command<ReadonlyMap<string, string>> {
+  const rows = yield* sql.all<{ id: string; name: string }>`
+    select id, name from streams where tenant = ${tenant} and id ${oneOf(ids)}`;
+  return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
 function* health(tenant: number, id: string): Command<Health | undefined> {

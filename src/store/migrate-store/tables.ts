@@ -317,6 +317,7 @@ export const migratedTables: readonly Table[] = [
       integer('due_at'),
       integer('failed_at'),
       integer('cycle_at'),
+      text('error_code'),
       text('order_key'),
       integer(
         'event_day',

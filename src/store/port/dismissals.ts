@@ -1,6 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import type { ErrorCode } from '../../core/error-code.ts';
-import type { FailureFilter } from './deliveries.ts';
+import type { FailureGroup, FailureSelection } from './failures.ts';
 import type { StepQuery } from './upkeep.ts';
 
 /** The part of the store port that closes open failures without sending them. */
@@ -11,7 +10,7 @@ export interface DismissalStore {
    * Returns the open failures of a stream that match, by the code of their last failed attempt; those
    * that are being redelivered count.
    */
-  groups(tenant: number, stream: string, filter: DismissalFilter): Promise<FailureGroup[]>;
+  groups(tenant: number, stream: string, filter: FailureSelection): Promise<FailureGroup[]>;
   /**
    * Closes every failed row of a stream that matches and was opened before the call: the row is
    * removed, the history gets a `dismissed` entry, `total` falls and `consecutive` stays. Takes several
@@ -20,7 +19,7 @@ export interface DismissalStore {
   dismiss(
     tenant: number,
     stream: string,
-    filter: DismissalFilter,
+    filter: FailureSelection,
   ): Promise<StreamDismissal | { readonly refused: 'older_nodes' }>;
   /** Stores the result of a request. */
   add(result: NewDismissal): Promise<Dismissal>;
@@ -30,31 +29,6 @@ export interface DismissalStore {
    * `olderThanMs`, at most `take`. Returns how many.
    */
   prune(query: StepQuery): Promise<number>;
-}
-
-/** Selects open failures of a stream, combined with AND. */
-export interface DismissalFilter extends FailureFilter {
-  readonly eventIds?: readonly string[] | undefined;
-  /** Applied to the time at which the record was opened: `failedFrom` inclusive, `failedTo` exclusive. */
-  readonly failedFrom?: Millis | undefined;
-  readonly failedTo?: Millis | undefined;
-  /** Applied to the last failed attempt; also the classes `http_4xx` and `http_5xx`. */
-  readonly codes?: readonly string[] | undefined;
-}
-
-/** Open failures of one stream with the same error code. */
-export interface FailureGroup {
-  readonly stream: string;
-  readonly code: ErrorCode | undefined;
-  readonly count: number;
-  readonly firstFailedAt: Millis;
-  readonly lastFailedAt: Millis;
-  /** The newest of them. */
-  readonly sample: {
-    readonly eventId: string;
-    readonly eventType: string;
-    readonly error: string | undefined;
-  };
 }
 
 /** What became of the matching failures of one stream. */

@@ -6,6 +6,7 @@ import type { ClientStore } from './clients.ts';
 import type { DeliveryStore } from './deliveries.ts';
 import type { DismissalStore } from './dismissals.ts';
 import type { EventLogStore } from './event-log.ts';
+import type { FailureStore } from './failures.ts';
 import type { GrantStore } from './grants.ts';
 import type { Guard, GuardedStore } from './guard.ts';
 import type { Hint } from './hints.ts';
@@ -43,6 +44,7 @@ export interface Store {
   readonly deliveries: DeliveryStore;
   readonly dismissals: DismissalStore;
   readonly eventLog: EventLogStore;
+  readonly failures: FailureStore;
   readonly replays: ReplayStore;
   readonly ownership: OwnershipStore;
   /** The keys that sign access tokens. */

@@ -30,6 +30,8 @@ export interface StreamStore {
     tenant: number,
     page: { after: string | undefined; take: number; bytesMax?: number | undefined },
   ): Promise<StreamPage>;
+  /** Returns the names of those of the streams that exist, by their ids. */
+  names(tenant: number, ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
   health(tenant: number, id: string): Promise<Health | undefined>;
   facts(tenant: number, id: string): Promise<StreamFacts | undefined>;
   /** Returns the skipped ranges of a stream, newest first; `after` is the `next` of the page before. */

@@ -52,21 +52,22 @@ function allOrNone(
 
 /** A delivery whose history is read. */
 export interface AskedHistory {
+  /** The key of its stream in the history. */
+  readonly key: number;
   readonly event: HistoryEvent;
   /** Days that are searched; kept entries are always found. */
   readonly days: Days;
 }
 
-/** Returns the newest entries of deliveries of one stream, oldest first. */
+/** Returns the newest entries of deliveries of one tenant, oldest first. */
 export async function historiesOf<HistoryQuery extends AskedHistory>(
   db: Queries,
-  run: Pick<Run, 'tenant' | 'key'>,
+  tenant: number,
   queries: readonly HistoryQuery[],
 ): Promise<ReadonlyMap<HistoryQuery, readonly Attempt[]>> {
   const histories = new Map<HistoryQuery, Attempt[]>(queries.map((one) => [one, []]));
   for (const group of groupByDays(queries, ({ days }) => days)) {
-    const keys = group.rows.map(({ event }) => eventKeyOf(event));
-    for (const entry of await entriesOf(db, run, keys, group.days)) {
+    for (const entry of await entriesOf(db, tenant, group.rows, group.days)) {
       const one = group.rows[entry.n - 1];
       if (one !== undefined) histories.get(one)?.push(attemptOf(entry));
     }
@@ -74,22 +75,23 @@ export async function historiesOf<HistoryQuery extends AskedHistory>(
   return histories;
 }
 
-/** Returns the last failed attempt of each of these deliveries of one stream that has one. */
+/** Returns the last failed attempt of each of these deliveries of one tenant that has one. */
 export async function lastFailures<HistoryQuery extends AskedHistory>(
   db: Queries,
-  run: Pick<Run, 'tenant' | 'key'>,
+  tenant: number,
   queries: readonly HistoryQuery[],
 ): Promise<ReadonlyMap<HistoryQuery, Pick<Attempt, 'status' | 'error'>>> {
   const found = new Map<HistoryQuery, Pick<Attempt, 'status' | 'error'>>();
   for (const group of groupByDays(queries, ({ days }) => days)) {
-    const keys = group.rows.map(({ event }) => eventKeyOf(event));
     const { first, last } = group.days;
     const rows = await db.all<Pick<AttemptRow, 'status' | 'error'> & { readonly n: number }>`
       select u.n, a.status, a.error
-      from unnest(${numbers(keys)}::bigint[]) with ordinality as u(event_key, n)
+      from unnest(${numbers(group.rows.map(({ key }) => key))}::bigint[],
+        ${numbers(group.rows.map(({ event }) => eventKeyOf(event)))}::bigint[])
+        with ordinality as u(stream_key, event_key, n)
       cross join lateral (
         select status, error from attempts
-        where tenant = ${run.tenant} and stream_key = ${run.key} and event_key = u.event_key
+        where tenant = ${tenant} and stream_key = u.stream_key and event_key = u.event_key
           and (day = 0 or (day >= ${first} and day <= ${last}))
           and outcome = ${outcomeCodes.failed}
         order by number desc limit 1
@@ -105,16 +107,18 @@ export async function lastFailures<HistoryQuery extends AskedHistory>(
 
 async function entriesOf(
   db: Queries,
-  run: Pick<Run, 'tenant' | 'key'>,
-  keys: readonly number[],
+  tenant: number,
+  rows: readonly AskedHistory[],
   { first, last }: Days,
 ): Promise<(AttemptRow & { readonly n: number })[]> {
   return db.all`
     select u.n, a.at, a.duration_ms, a.outcome, a.status, a.error
-    from unnest(${numbers(keys)}::bigint[]) with ordinality as u(event_key, n)
+    from unnest(${numbers(rows.map(({ key }) => key))}::bigint[],
+      ${numbers(rows.map(({ event }) => eventKeyOf(event)))}::bigint[])
+      with ordinality as u(stream_key, event_key, n)
     cross join lateral (
       select * from attempts
-      where tenant = ${run.tenant} and stream_key = ${run.key} and event_key = u.event_key
+      where tenant = ${tenant} and stream_key = u.stream_key and event_key = u.event_key
         and (day = 0 or (day >= ${first} and day <= ${last}))
       order by number desc limit ${shownMax}
     ) as a

@@ -4,6 +4,7 @@ import type { FailedAttempt, FailureReader, FailureRow } from '../directory/fail
 import { deliveredEventOf } from '../rows/delivered-event.ts';
 import { historiesOf, lastFailures } from './attempts.ts';
 import type { Queries } from './database.ts';
+import type { Days } from './day-ranges.ts';
 import { type BodyLocation, withBodies } from './kept.ts';
 
 interface LocatedRow extends FailureRow, BodyLocation {
@@ -31,27 +32,31 @@ async function lastFailedOf(
   const [first] = rows;
   if (first === undefined) return [];
   const queries = rows.map((row) => ({
+    key: row.key,
     event: { id: row.event_id, offset: row.offset },
-    days: { first: row.attempts_from, last: row.attempts_to },
+    days: daysOf(row),
   }));
-  const found = await lastFailures(db, first, queries);
+  const found = await lastFailures(db, first.tenant, queries);
   return queries.map((one) => found.get(one));
 }
 
-async function failuresOf(db: Queries, rows: readonly LocatedRow[]): Promise<Failure[]> {
+async function failuresOf(
+  db: Queries,
+  rows: readonly LocatedRow[],
+): Promise<(Pick<Failure, 'event' | 'attempts'> | undefined)[]> {
   const [first] = rows;
   if (first === undefined) return [];
-  // A failure without a body was delivered in the meantime, and its event removed.
-  const open = (await withBodies(db, rows)).filter(({ body }) => body !== null);
-  const queries = open.map((row) => ({
-    event: deliveredEventOf(row),
-    failedAt: row.failed_at,
-    days: { first: row.attempts_from, last: row.attempts_to },
-  }));
-  const histories = await historiesOf(db, first, queries);
-  return queries.map((one) => ({
-    event: one.event,
-    failedAt: one.failedAt,
-    attempts: histories.get(one) ?? [],
-  }));
+  const queries = (await withBodies(db, rows)).map((row) =>
+    // One without a body was delivered in the meantime, and its event removed.
+    row.body === null
+      ? undefined
+      : { key: row.key, event: deliveredEventOf(row), days: daysOf(row) },
+  );
+  const open = queries.filter((one) => one !== undefined);
+  const histories = await historiesOf(db, first.tenant, open);
+  return queries.map((one) => one && { event: one.event, attempts: histories.get(one) ?? [] });
+}
+
+function daysOf(row: LocatedRow): Days {
+  return { first: row.attempts_from, last: row.attempts_to };
 }

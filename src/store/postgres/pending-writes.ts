@@ -112,7 +112,8 @@ async function failWaitingOf(tx: Queries, writes: PendingWrites, now: Millis): P
     const event = { id: row.eventId, offset: row.offset };
     entries.push({ run, event, attempt: disabledAt(now) });
     const failedAt = before.failedAt ?? now;
-    const after = { ...before, state: 'failed', dueAt: undefined, failedAt } as const;
+    const ended = { state: 'failed', dueAt: undefined, errorCode: 'stream_disabled' } as const;
+    const after = { ...before, ...ended, failedAt };
     changed.set(row.eventId, withEntry({ ...row, after }, now));
   }
   writes.failed += waiting.length;

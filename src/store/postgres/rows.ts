@@ -3,6 +3,7 @@ import type { Millis } from '../../core/clock.ts';
 import type { DeliveryKind, DeliveryState, Offset, StreamRef } from '../../core/types.ts';
 import { dayMs } from '../../core/units.ts';
 import type { Settlement } from '../port/settlement.ts';
+import { storedCode } from '../rows/failures.ts';
 import type { DeliveryRow } from '../rules/settlement.ts';
 import { numbers, type Queries } from './database.ts';
 import type { Days } from './day-ranges.ts';
@@ -34,6 +35,7 @@ interface RowColumns extends StreamRef {
   readonly due_at: Millis | null;
   readonly failed_at: Millis | null;
   readonly cycle_at: Millis | null;
+  readonly error_code: string;
   readonly attempts_from: number;
   readonly attempts_to: number;
 }
@@ -43,7 +45,8 @@ function rowOf(columns: RowColumns): Row {
   const dueAt = columns.due_at ?? undefined;
   const failedAt = columns.failed_at ?? undefined;
   const cycleAt = columns.cycle_at ?? undefined;
-  const after = { kind, state, attempt, dueAt, failedAt, cycleAt };
+  const errorCode = storedCode(columns.error_code);
+  const after = { kind, state, attempt, dueAt, failedAt, cycleAt, errorCode };
   return {
     tenant,
     stream,
@@ -76,7 +79,7 @@ export async function readRows(
   if (requested.length === 0) return new Map();
   const rows = await tx.all<RowColumns>`
     select d.tenant, d.stream, d.event_id, d."offset", d.type, d.time, d.kind, d.state, d.attempt,
-      d.due_at, d.failed_at, d.cycle_at, d.attempts_from, d.attempts_to
+      d.due_at, d.failed_at, d.cycle_at, d.error_code, d.attempts_from, d.attempts_to
     from deliveries d
     where (d.tenant, d.stream, d.event_id) in (select * from unnest(
       ${numbers(requested.map(({ tenant }) => tenant))}::int[],
@@ -98,7 +101,7 @@ function byStream(rows: readonly Row[]): RowsByStream {
 export async function readWaiting(tx: Queries, { tenant, stream }: StreamRef): Promise<Row[]> {
   const rows = await tx.all<RowColumns>`
     select tenant, stream, event_id, "offset", type, time, kind, state, attempt, due_at, failed_at,
-      cycle_at, attempts_from, attempts_to
+      cycle_at, error_code, attempts_from, attempts_to
     from deliveries
     where tenant = ${tenant} and stream = ${stream} and due_at is not null
       and state = 'retrying' and kind in ('first', 'test')
@@ -125,9 +128,9 @@ export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void
   const after = rows.map((row) => (row.after === 'removed' ? undefined : row.after));
   await tx.run`
     insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
-      due_at, failed_at, cycle_at, order_key, event_day, attempts_from, attempts_to, body, trace)
+      due_at, failed_at, cycle_at, error_code, order_key, event_day, attempts_from, attempts_to, body, trace)
     select u.tenant, u.stream, u.event_id, u."offset", u.type, u.time, u.kind, u.state, u.attempt,
-      u.due_at, u.failed_at, u.cycle_at, u.order_key, u.published_at / ${dayMs}, u.attempts_from, u.attempts_to,
+      u.due_at, u.failed_at, u.cycle_at, u.error_code, u.order_key, u.published_at / ${dayMs}, u.attempts_from, u.attempts_to,
       case when u.unlogged then u.body end, case when u.unlogged then u.trace end
     from (select entry.*, coalesce(entry."offset" <= t.pruned_to, true) as unlogged from unnest(${numbers(rows.map(({ tenant }) => tenant))}::int[],
       ${rows.map(({ stream }) => stream)}::text[], ${rows.map(({ eventId }) => eventId)}::text[],
@@ -138,16 +141,17 @@ export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void
       ${numbers(after.map((row) => row?.dueAt))}::bigint[],
       ${numbers(after.map((row) => row?.failedAt))}::bigint[],
       ${numbers(after.map((row) => row?.cycleAt))}::bigint[],
+      ${after.map((row) => row?.errorCode ?? '')}::text[],
       ${rows.map(({ orderKey }) => orderKey)}::text[],
       ${numbers(rows.map(({ publishedAt }) => publishedAt))}::bigint[],
       ${numbers(rows.map(({ attemptDays }) => attemptDays.first))}::int[],
       ${numbers(rows.map(({ attemptDays }) => attemptDays.last))}::int[],
       ${rows.map(({ body }) => body)}::text[], ${rows.map(({ trace }) => trace)}::text[])
       as entry(tenant, stream, event_id, "offset", type, time, kind, state, attempt, due_at,
-        failed_at, cycle_at, order_key, published_at, attempts_from, attempts_to, body, trace)
+        failed_at, cycle_at, error_code, order_key, published_at, attempts_from, attempts_to, body, trace)
       join tenants t on t.id = entry.tenant) as u
     on conflict (tenant, stream, event_id) do update set state = excluded.state,
       attempt = excluded.attempt, due_at = excluded.due_at, failed_at = excluded.failed_at,
-      cycle_at = excluded.cycle_at,
+      cycle_at = excluded.cycle_at, error_code = excluded.error_code,
       attempts_from = excluded.attempts_from, attempts_to = excluded.attempts_to`;
 }

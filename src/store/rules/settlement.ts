@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import { errorCodeOf } from '../../core/error-code.ts';
+import { type ErrorCode, errorCodeOf } from '../../core/error-code.ts';
 import { nextHealth, reachedLimit } from '../../core/health.ts';
 import type {
   Attempt,
@@ -26,6 +26,8 @@ export interface DeliveryRow {
    * not record it.
    */
   readonly cycleAt: Millis | undefined;
+  /** Of the last failed attempt, if it is known. */
+  readonly errorCode?: ErrorCode | undefined;
 }
 
 /** What an outcome changes: the history, the row, and the counters of the stream. */
@@ -50,7 +52,7 @@ export interface Transition {
  */
 export function applyOutcome(
   outcome: Outcome,
-  row: Pick<DeliveryRow, 'kind' | 'state' | 'failedAt' | 'cycleAt'> | undefined,
+  row: Omit<DeliveryRow, 'dueAt'> | undefined,
   isDisabled: boolean,
   now: Millis,
   pausedMs = 0,
@@ -74,15 +76,20 @@ export function applyOutcome(
   }
   const history = outcome.result === 'parked' ? undefined : entryOf(outcome, now);
   // The lease of a row may end before its attempt does. The event is sent twice then; when the
-  // other attempt has ended the delivery, this one is history only.
+  // other attempt has ended the delivery, this one is history only, and the failure has its code.
   const isOver = row === undefined ? outcome.hasRow : row.state === 'failed';
-  if (isOver) return { history, row: 'unchanged', ended: undefined, wasOpen, isReplayed };
+  if (isOver) {
+    const late = row && history && { ...row, dueAt: undefined, errorCode: errorCodeOf(history) };
+    return { history, row: late ?? 'unchanged', ended: undefined, wasOpen, isReplayed };
+  }
   const { attempt } = outcome;
   const cycleAt = row?.cycleAt ?? now - pausedMs;
   const becomes = (state: DeliveryState, next: number, dueAt?: Millis): DeliveryRow => {
     const isOpen = state === 'failed' || outcome.kind === 'redelivery';
     const failedAt = row?.failedAt ?? (isOpen ? now : undefined);
-    return { kind: row?.kind ?? outcome.kind, state, attempt: next, dueAt, failedAt, cycleAt };
+    const errorCode = history === undefined ? row?.errorCode : errorCodeOf(history);
+    const kind = row?.kind ?? outcome.kind;
+    return { kind, state, attempt: next, dueAt, failedAt, cycleAt, errorCode };
   };
   if (outcome.result === 'parked') {
     const parked = becomes('parked', attempt, Math.ceil(now + outcome.leaseMs));

@@ -15,14 +15,12 @@ import type { Database } from './database.ts';
 export function createFailureReader(db: Database): FailureReader {
   return {
     columns: postgresOnly``,
-    read: async (rows) => {
-      const found = await mapInSlices(
+    read: (rows) =>
+      mapInSlices(
         rows,
         (row) => failureOf(db, row),
         (_row, failure) => (failure === undefined ? 0 : failureBytes(failure)),
-      );
-      return found.filter((failure) => failure !== undefined);
-    },
+      ),
     lastFailed: (rows) =>
       mapInSlices(
         rows,
@@ -49,14 +47,13 @@ function lastFailedOf(db: Database, row: FailureRow): FailedAttempt | undefined 
   return found && { status: found.status ?? undefined, error: found.error ?? undefined };
 }
 
-function failureOf(db: Database, row: FailureRow): Failure | undefined {
+function failureOf(db: Database, row: FailureRow): Pick<Failure, 'event' | 'attempts'> | undefined {
   const found = db.get<{ body: string | null }>`
     select coalesce(d.body, k.body, e.body) as body
     from deliveries d left join events e on e.tenant = d.tenant and e.offset = d.offset
       left join kept_events k on k.tenant = d.tenant and k.offset = d.offset
-    where d.tenant = ${row.tenant} and d.stream = ${row.stream} and d.event_id = ${row.event_id}
-      and d.failed_at is not null`;
+    where d.tenant = ${row.tenant} and d.stream = ${row.stream} and d.event_id = ${row.event_id}`;
   if (found === undefined) return undefined;
   const event = deliveredEventOf({ ...row, body: found.body });
-  return { event, failedAt: row.failed_at, attempts: historyOf(db, row.key, event) };
+  return { event, attempts: historyOf(db, row.key, event) };
 }

@@ -11,6 +11,7 @@ import {
   noteFailed,
 } from '../rules/settlement.ts';
 import { pausedFor } from '../rules/pause.ts';
+import { storedCode } from '../rows/failures.ts';
 import type { Run } from '../rows/runs.ts';
 import { addAttempt } from './attempts.ts';
 import type { Database } from './database.ts';
@@ -43,15 +44,26 @@ function readRow(
   db: Database,
   { tenant, stream }: Run,
   { event }: Outcome,
-): Pick<DeliveryRow, 'kind' | 'state' | 'failedAt' | 'cycleAt'> | undefined {
-  const row = db.get<
-    Pick<DeliveryRow, 'kind' | 'state'> & { failed_at: Millis | null; cycle_at: Millis | null }
-  >`
-    select kind, state, failed_at, cycle_at from deliveries
+): Omit<DeliveryRow, 'dueAt'> | undefined {
+  const row = db.get<StoredRow>`
+    select kind, state, attempt, failed_at, cycle_at, error_code from deliveries
     where tenant = ${tenant} and stream = ${stream} and event_id = ${event.id}`;
   if (row === undefined) return undefined;
-  const { kind, state, failed_at: failedAt, cycle_at: cycleAt } = row;
-  return { kind, state, failedAt: failedAt ?? undefined, cycleAt: cycleAt ?? undefined };
+  const { kind, state, attempt, failed_at: failedAt, cycle_at: cycleAt } = row;
+  return {
+    kind,
+    state,
+    attempt,
+    failedAt: failedAt ?? undefined,
+    cycleAt: cycleAt ?? undefined,
+    errorCode: storedCode(row.error_code),
+  };
+}
+
+interface StoredRow extends Pick<DeliveryRow, 'kind' | 'state' | 'attempt'> {
+  readonly failed_at: Millis | null;
+  readonly cycle_at: Millis | null;
+  readonly error_code: string;
 }
 
 function removeRow(db: Database, { tenant, stream }: Run, { event }: Outcome): void {
@@ -68,17 +80,19 @@ function writeRow(
   db: Database,
   { tenant, stream }: Run,
   { event, orderKey }: Outcome,
-  { kind, state, attempt, dueAt, failedAt, cycleAt }: DeliveryRow,
+  { kind, state, attempt, dueAt, failedAt, cycleAt, errorCode }: DeliveryRow,
 ): void {
   db.run`
     insert into deliveries (tenant, stream, event_id, offset, type, time, kind, state, attempt,
-      due_at, failed_at, cycle_at, order_key, body, trace)
+      due_at, failed_at, cycle_at, error_code, order_key, body, trace)
     select ${tenant}, ${stream}, ${event.id}, ${event.offset}, ${event.type},
-      ${event.time}, ${kind}, ${state}, ${attempt}, ${dueAt}, ${failedAt}, ${cycleAt}, ${orderKey},
+      ${event.time}, ${kind}, ${state}, ${attempt}, ${dueAt}, ${failedAt}, ${cycleAt},
+      ${errorCode ?? ''}, ${orderKey},
       iif(logged, null, ${event.body}), iif(logged, null, ${event.trace})
     from (select exists (
       select 1 from events where tenant = ${tenant} and offset = ${event.offset}) as logged)
     where true
     on conflict do update set state = excluded.state, attempt = excluded.attempt,
-      due_at = excluded.due_at, failed_at = excluded.failed_at, cycle_at = excluded.cycle_at`;
+      due_at = excluded.due_at, failed_at = excluded.failed_at, cycle_at = excluded.cycle_at,
+      error_code = excluded.error_code`;
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
+import { errorCodeOf } from '../../../src/core/error-code.ts';
 import type { DeliveredEvent } from '../../../src/core/types.ts';
 import type { OwnedStream } from '../../../src/store/port/ownership.ts';
 import type { Outcome } from '../../../src/store/port/settlement.ts';
@@ -368,6 +369,23 @@ async function compare(modelRun: ModelRun): Promise<void> {
     modelRun.model.log,
   );
   for (const [id, expected] of modelRun.model.streams) await compareStream(modelRun, id, expected);
+  await compareGroups(modelRun);
+}
+
+/** Compares the counters of failures by cause with a count of the failures by their histories. */
+async function compareGroups({ store, tenant, model: { streams } }: ModelRun): Promise<void> {
+  const query = { after: undefined, take: 1000 };
+  const counted: Record<string, number> = {};
+  for (const id of streams.keys()) {
+    for (const { attempts } of (await store.deliveries.listFailures(tenant, id, query)).items) {
+      const last = attempts.findLast(({ outcome }) => outcome === 'failed');
+      const key = `${id} ${last && errorCodeOf(last)}`;
+      counted[key] = (counted[key] ?? 0) + 1;
+    }
+  }
+  const { items } = await store.failures.groups(tenant, query);
+  const groups = items.map(({ stream, code, count }) => [`${stream} ${code}`, count] as const);
+  assert.deepEqual(Object.fromEntries(groups), counted);
 }
 
 async function compareStream(

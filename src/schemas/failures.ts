@@ -1,0 +1,111 @@
+import { type Static, Type } from 'typebox';
+import { delivery } from './deliveries.ts';
+import {
+  closed,
+  component,
+  eventId,
+  eventType,
+  next,
+  pageQuery,
+  sentTime,
+  streamId,
+  time,
+} from './schema.ts';
+
+/** An error code, or one of two classes. */
+export const errorCode = Type.String({
+  maxLength: 32,
+  pattern:
+    '^(http_([1-5][0-9]{2}|4xx|5xx)|timeout|dns|refused|reset|tls|protocol|blocked_address|authorization|stream_disabled)$',
+  format: 'error-code',
+  examples: ['http_5xx'],
+  description: 'Error code, or one of the classes http_4xx and http_5xx',
+});
+
+export const failureText = {
+  event_stream_ids: 'Ids of event streams, comma separated',
+  statuses: 'failed (the default), retrying, or both, comma separated',
+  error_codes: 'Error codes, or the classes http_4xx and http_5xx, comma separated',
+  event_types: 'Event types, comma separated',
+  failed_from: 'Earliest time at which the failure was opened, inclusive',
+  failed_to: 'Latest time at which the failure was opened, exclusive',
+} as const;
+
+const listed = (name: keyof typeof failureText, maxLength: number) =>
+  Type.Optional(Type.String({ minLength: 1, maxLength, description: failureText[name] }));
+
+/** The query of the failures of all streams. */
+export const allDeliveriesQuery = closed({
+  ...pageQuery,
+  event_stream_ids: listed('event_stream_ids', 27_000),
+  statuses: listed('statuses', 1024),
+  error_codes: listed('error_codes', 4096),
+  event_types: listed('event_types', 16_384),
+  failed_from: Type.Optional(sentTime(failureText.failed_from)),
+  failed_to: Type.Optional(sentTime(failureText.failed_to)),
+  date_from: Type.Optional(sentTime('Earliest time of the event, inclusive')),
+  date_to: Type.Optional(sentTime('Latest time of the event, exclusive')),
+});
+
+const code = Type.Union([Type.String(), Type.Null()], {
+  description: 'Error code of the last failed attempt; null when that is not known',
+});
+
+const { id, event_stream_id, event_type, attempts, event } = delivery.properties;
+
+const failure = component('Failure', 'An open failure, or a delivery that waits for a retry', {
+  id,
+  event_stream_id,
+  event_type,
+  status: Type.Union([Type.Literal('failed'), Type.Literal('retrying')]),
+  error_code: code,
+  failed_at: Type.Union([time, Type.Null()], {
+    description: 'When the failure was opened; null for a delivery that waits for a retry',
+  }),
+  next_attempt_at: Type.Union([time, Type.Null()], {
+    description: 'When the next attempt is due; null when none is, or the event stream sends none',
+  }),
+  attempts,
+  event,
+});
+
+/** A page of the failures of all streams. */
+export const allDeliveries = closed(
+  { deliveries: Type.Array(failure), next },
+  { description: 'Newest failure first; a page may have fewer items than requested, or none' },
+);
+
+/** Open failures of one stream with one error code. */
+export const failureGroup = closed({
+  event_stream_id: streamId,
+  name: Type.String({ description: 'Name of the event stream' }),
+  error_code: code,
+  count: Type.Integer({ description: 'Open failures' }),
+  first_failed_at: time,
+  last_failed_at: time,
+  sample: closed(
+    {
+      event_id: eventId,
+      event_type: eventType,
+      error_message: Type.Optional(Type.String({ description: 'Why it failed' })),
+    },
+    { description: 'The newest failure' },
+  ),
+});
+
+/** The query of the groups. */
+export const groupsQuery = closed({
+  ...pageQuery,
+  event_stream_ids: listed('event_stream_ids', 27_000),
+  error_codes: listed('error_codes', 4096),
+});
+
+/** A page of groups. */
+export const failureGroups = component('FailureGroups', 'Open failures by stream and error code', {
+  groups: Type.Array(failureGroup, { description: 'Largest first' }),
+  total: Type.Integer({ description: 'Groups on all pages' }),
+  next,
+  as_of: time,
+});
+
+export type FailureGroupShown = Static<typeof failureGroup>;

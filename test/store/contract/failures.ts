@@ -1,0 +1,257 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Stream } from '../../../src/core/types.ts';
+import type { ListQuery } from '../../../src/store/port/failures.ts';
+import type { Engine } from './engine.ts';
+import {
+  addTenant,
+  createFixture,
+  delivered,
+  failed,
+  type Fixture,
+  retry,
+  start,
+} from './fixture.ts';
+
+/** Defines the tests of the failures of all streams. */
+export function failuresContract(engine: Engine): void {
+  describe(`${engine.name}: failures.groups`, () => groupsContract(engine));
+  describe(`${engine.name}: failures.list`, () => listContract(engine));
+}
+
+/** Creates a stream whose events fail with these results, a millisecond between two. */
+async function failing(
+  fixture: Fixture,
+  errors: readonly (string | number)[],
+  type = 'user.created',
+) {
+  const stream = await fixture.addStream({ types: [type] });
+  const owned = await fixture.own(stream);
+  const events = await fixture.publish(...errors.map(() => type));
+  for (const [index, event] of events.entries()) {
+    const error = errors[index] ?? '';
+    const result =
+      typeof error === 'number'
+        ? { status: error, error: `${error} - no` }
+        : { status: undefined, error };
+    await fixture.settle(owned, { cursor: event.offset, outcomes: [failed(event, result)] });
+    fixture.now += 1;
+  }
+  return { stream, owned, events };
+}
+
+const everything = { after: undefined, take: 100 };
+
+async function groupsOf(fixture: Fixture, query: object = {}) {
+  const { items } = await fixture.store.failures.groups(fixture.tenant, {
+    ...everything,
+    ...query,
+  });
+  return items.map(({ stream, code, count }) => [stream, code, count]);
+}
+
+function groupsContract(engine: Engine): void {
+  test('groups: by stream and code, largest first, with times, a sample and the total', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { stream, events } = await failing(fixture, [
+      503,
+      'timeout: none',
+      503,
+      'timeout: late',
+      503,
+    ]);
+    const other = await failing(fixture, [404, 404]);
+    const { items, total, next, now } = await fixture.store.failures.groups(
+      fixture.tenant,
+      everything,
+    );
+    assert.deepEqual([total, next, now > start], [3, undefined, true]);
+    assert.deepEqual(
+      items.map(({ stream: id, code, count }) => [id, code, count]),
+      [
+        [stream.id, 'http_503', 3],
+        ...[
+          [stream.id, 'timeout', 2],
+          [other.stream.id, 'http_404', 2],
+        ].toSorted(([one = ''], [two = '']) => (one < two ? -1 : 1)),
+      ],
+    );
+    const [largest] = items;
+    assert.deepEqual([largest?.firstFailedAt, largest?.lastFailedAt], [start, start + 4]);
+    const sample = { eventId: events[4]?.id, eventType: 'user.created', error: '503 - no' };
+    assert.deepEqual(largest?.sample, sample);
+  });
+
+  test('groups: a redelivery that fails otherwise moves to another group, a success leaves', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await failing(fixture, [503, 503]);
+    const [one, two] = events;
+    assert.ok(one && two);
+    const again = { kind: 'redelivery', hasRow: true } as const;
+    await fixture.store.deliveries.redeliverMany(fixture.tenant, stream.id, {});
+    assert.deepEqual(await groupsOf(fixture), [[stream.id, 'http_503', 2]]);
+    const otherwise = { ...again, status: undefined, error: 'dns: unknown' };
+    await fixture.settle(owned, { outcomes: [failed(one, otherwise), delivered(two, again)] });
+    assert.deepEqual(await groupsOf(fixture), [[stream.id, 'dns', 1]]);
+  });
+
+  test('groups: disabling, dismissing and deleting a stream change them', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, owned } = await failing(fixture, [503]);
+    const [event] = await fixture.publish('user.created');
+    assert.ok(event);
+    await fixture.settle(owned, { cursor: event.offset, outcomes: [retry(event)] });
+    await store.streams.update(tenant, stream.id, (before) => ({
+      after: { ...before, status: 'disabled' },
+    }));
+    assert.deepEqual(await groupsOf(fixture), [
+      [stream.id, 'http_503', 1],
+      [stream.id, 'stream_disabled', 1],
+    ]);
+    await store.dismissals.dismiss(tenant, stream.id, { codes: ['http_5xx'] });
+    assert.deepEqual(await groupsOf(fixture), [[stream.id, 'stream_disabled', 1]]);
+    await store.streams.delete(tenant, stream.id);
+    assert.deepEqual(await groupsOf(fixture), []);
+  });
+
+  test('groups: filters by streams and codes with classes, pages, and tenants apart', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const one = await failing(fixture, [503, 500, 404, 'tls: expired']);
+    const two = await failing(fixture, [503]);
+    const other = await addTenant(store, 'other');
+    assert.equal((await store.failures.groups(other.id, everything)).total, 0);
+    const codes = async (query: object) => (await groupsOf(fixture, query)).map(([, code]) => code);
+    assert.deepEqual(await codes({ streams: [two.stream.id] }), ['http_503']);
+    assert.deepEqual(await codes({ streams: [one.stream.id], codes: ['http_5xx', 'tls'] }), [
+      'http_500',
+      'http_503',
+      'tls',
+    ]);
+    const seen: unknown[] = [];
+    let after: string | undefined;
+    do {
+      const page = await store.failures.groups(tenant, { after, take: 2 });
+      assert.equal(page.total, 5);
+      seen.push(...page.items.map(({ stream, code }) => `${stream} ${code}`));
+      after = page.next;
+    } while (after !== undefined);
+    assert.equal(new Set(seen).size, 5);
+    assert.equal(seen.length, 5);
+  });
+}
+
+function listContract(engine: Engine): void {
+  const query: ListQuery = { ...everything, statuses: ['failed'], bytesMax: 1_000_000 };
+  const idsOf = async (fixture: Fixture, changes: Partial<ListQuery> = {}) => {
+    const { items } = await fixture.store.failures.list(fixture.tenant, { ...query, ...changes });
+    return items.map(({ event }) => event.id);
+  };
+
+  test('list: failures of all streams, newest first, with code, history and event', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const one = await failing(fixture, [503, 'timeout: none']);
+    const two = await failing(fixture, [404]);
+    const { items, next } = await fixture.store.failures.list(fixture.tenant, query);
+    assert.equal(next, undefined);
+    assert.deepEqual(
+      items.map(({ stream, event, code, failedAt, nextAttemptAt, attempts }) => ({
+        stream,
+        body: event.body,
+        code,
+        failedAt,
+        nextAttemptAt,
+        errors: attempts.map(({ error }) => error),
+      })),
+      [
+        { ...two, code: 'http_404', at: 2, errors: ['404 - no'], index: 0 },
+        { ...one, code: 'timeout', at: 1, errors: ['timeout: none'], index: 1 },
+        { ...one, code: 'http_503', at: 0, errors: ['503 - no'], index: 0 },
+      ].map(({ stream, events, code, at, errors, index }) => ({
+        stream: stream.id,
+        body: events[index]?.body,
+        code,
+        failedAt: start + at,
+        nextAttemptAt: undefined,
+        errors,
+      })),
+    );
+  });
+
+  test('list: streams, codes, types, times of failures and events select together', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const one = await failing(fixture, [503, 500, 'timeout: none']);
+    const two = await failing(fixture, [503], 'order.paid');
+    const [first, second, third] = one.events.map(({ id }) => id);
+    const [other] = two.events.map(({ id }) => id);
+    assert.deepEqual(await idsOf(fixture, { streams: [two.stream.id] }), [other]);
+    assert.deepEqual(await idsOf(fixture, { codes: ['http_5xx'] }), [other, second, first]);
+    assert.deepEqual(await idsOf(fixture, { codes: ['http_503', 'timeout'] }), [
+      other,
+      third,
+      first,
+    ]);
+    assert.deepEqual(await idsOf(fixture, { types: ['order.paid'] }), [other]);
+    const window = { failedFrom: start + 1, failedTo: start + 3 };
+    assert.deepEqual(await idsOf(fixture, window), [third, second]);
+    assert.deepEqual(await idsOf(fixture, { ...window, codes: ['timeout'] }), [third]);
+    assert.deepEqual(await idsOf(fixture, { to: start }), []);
+    assert.deepEqual(await idsOf(fixture, { streams: [] }), []);
+  });
+
+  test('list: what waits for a retry, and failures under redelivery, with the next attempt', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, owned, events } = await failing(fixture, [503]);
+    const [open] = events;
+    const [waits] = await fixture.publish('user.created');
+    assert.ok(open && waits);
+    await fixture.settle(owned, {
+      cursor: waits.offset,
+      outcomes: [retry(waits, { delayMs: 60_000 })],
+    });
+    assert.deepEqual(await idsOf(fixture), [open.id]);
+    assert.deepEqual(await idsOf(fixture, { statuses: ['retrying'] }), [waits.id]);
+    const both = { ...query, statuses: ['retrying', 'failed'] } as const;
+    await store.deliveries.redeliver(tenant, stream.id, open.id);
+    const next = async () =>
+      (await store.failures.list(tenant, both)).items.map((item) => [
+        item.event.id,
+        item.failedAt,
+        item.nextAttemptAt,
+      ]);
+    assert.deepEqual(await next(), [
+      [waits.id, undefined, fixture.now + 60_000],
+      [open.id, start, fixture.now],
+    ]);
+    const pause = (before: Stream) => ({ after: { ...before, paused: { at: 0 } } });
+    await store.streams.update(tenant, stream.id, pause);
+    assert.deepEqual(await next(), [
+      [waits.id, undefined, undefined],
+      [open.id, start, fixture.now],
+    ]);
+  });
+
+  test('list: pages have every failure once, also those of one instant and large ones', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const events = await fixture.publish(...Array<string>(40).fill('user.created'));
+    const cursor = events.at(-1)?.offset ?? 0;
+    await fixture.settle(owned, { cursor, outcomes: events.map((event) => failed(event)) });
+    for (const limits of [{ take: 7 }, { take: 100, bytesMax: 10_000 }]) {
+      const seen: string[] = [];
+      let after: string | undefined;
+      do {
+        const page = await store.failures.list(tenant, { ...query, ...limits, after });
+        assert.ok(page.items.length > 0 && page.items.length < 20);
+        seen.push(...page.items.map(({ event }) => event.id));
+        after = page.next;
+      } while (after !== undefined);
+      assert.deepEqual(seen.toSorted(), events.map(({ id }) => id).toSorted());
+      assert.deepEqual(seen, seen.toSorted().toReversed());
+    }
+  });
+}
