@@ -6,19 +6,15 @@ import {
   dismissal,
   dismissalCreate,
   dismissalParams,
-  type DismissalPreviewShown,
-  dismissalPreview,
-  type DismissalSent,
   type DismissalShown,
-  dismissalText,
 } from '../schemas/dismissals.ts';
+import { failurePreview, type SelectionSent } from '../schemas/failures.ts';
 import type { Dismissal, StreamDismissal } from '../store/port/dismissals.ts';
-import type { FailureGroup, FailureSelection } from '../store/port/failures.ts';
+import type { FailureSelection } from '../store/port/failures.ts';
 import type { Store } from '../store/port/store.ts';
-import { showGroups } from './failures.ts';
-import { timeOf, windowOf } from './formats.ts';
-import { badBody, conflict } from './http/problem.ts';
-import { noDismissal, orNotFound, streamOf } from './not-found.ts';
+import { previewOf, requireStreams, selectionOf } from './failure-selection.ts';
+import { conflict } from './http/problem.ts';
+import { noDismissal, orNotFound } from './not-found.ts';
 import { type Call, type Operation, operation } from './operation.ts';
 
 export interface DismissalDeps {
@@ -47,16 +43,16 @@ function dismissFailures(deps: DismissalDeps): Operation {
     body: { schema: dismissalCreate, required: true },
     success: 202,
     response: dismissal,
-    response200: dismissalPreview,
+    response200: failurePreview,
     errors: [404, 409],
     handle: async (call) => {
       const { tenant, body } = call;
-      const filter = filterOf(body);
-      for (const id of body.event_stream_ids ?? []) await streamOf(deps.store, tenant.id, id);
+      const filter = selectionOf(body);
+      await requireStreams(deps.store, tenant.id, body);
       const { dismissals } = deps.store;
       const streams = await dismissals.streams(tenant.id, body.event_stream_ids);
       if (body.dry_run === true) {
-        return { status: 200, body: await preview(deps, call, streams, filter) };
+        return { status: 200, body: await previewOf(deps.store, call, streams, filter) };
       }
       return { body: showDismissal(await dismissAll(deps, call, streams, filter)) };
     },
@@ -82,53 +78,7 @@ function readDismissal({ store }: DismissalDeps): Operation {
   });
 }
 
-type DismissalCall = Call<unknown, unknown, DismissalSent>;
-
-/** Returns the filter of a request. Throws 400 unless it selects something. */
-function filterOf(sent: DismissalSent): FailureSelection {
-  const selects = Object.keys(sent).some((field) => field !== 'dry_run');
-  if (!selects) {
-    const reason = 'Select failures by at least one field, or send all: true';
-    throw badBody(reason, 'all', dismissalText.all);
-  }
-  if (sent.event_ids !== undefined && sent.event_stream_ids?.length !== 1) {
-    const reason = 'event_ids needs event_stream_ids with one event stream';
-    throw badBody(reason, 'event_ids', dismissalText.event_ids);
-  }
-  const failedTime = (field: 'failed_from' | 'failed_to') => {
-    const text = sent[field];
-    if (text === undefined) return undefined;
-    return timeOf(text, (reason) => badBody(reason, field, dismissalText[field]));
-  };
-  return {
-    ...windowOf(sent, badBody),
-    types: sent.event_types,
-    eventIds: sent.event_ids,
-    failedFrom: failedTime('failed_from'),
-    failedTo: failedTime('failed_to'),
-    codes: sent.error_codes,
-  };
-}
-
-/** Counts what a request matches, in groups. */
-async function preview(
-  { store }: DismissalDeps,
-  { tenant, now, body }: DismissalCall,
-  streams: readonly string[],
-  filter: FailureSelection,
-): Promise<DismissalPreviewShown> {
-  const groups: FailureGroup[] = [];
-  for (const id of streams) groups.push(...(await store.dismissals.groups(tenant.id, id, filter)));
-  const largest = groups.toSorted((one, other) => other.count - one.count).slice(0, groupsMax);
-  const newest = groups.map(({ lastFailedAt }) => lastFailedAt + 1);
-  return {
-    count: groups.reduce((sum, { count }) => sum + count, 0),
-    groups: await showGroups(store, tenant.id, largest),
-    failed_to: body.failed_to ?? formatTime(newest.length > 0 ? Math.max(...newest) : now),
-  };
-}
-
-const groupsMax = 20;
+type DismissalCall = Call<unknown, unknown, SelectionSent>;
 
 /** Dismisses the failures of one stream after the other, and stores what became of them. */
 async function dismissAll(

@@ -11,6 +11,7 @@ export const noEntry = (): Problem => notFound('The log entry does not exist.', 
 export const noEvent = (): Problem => notFound('The event does not exist.');
 export const noGrant = (): Problem =>
   notFound('The grant does not exist.', 'inexistent_client_grant');
+export const noRedelivery = (): Problem => notFound('The redelivery does not exist.');
 export const noReplay = (): Problem => notFound('The replay does not exist.');
 export const noRole = (): Problem => notFound('The role does not exist.', 'inexistent_role');
 export const noStream = (): Problem => notFound('The requested stream does not exist.');

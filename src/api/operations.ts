@@ -21,6 +21,7 @@ import type { Operation } from './operation.ts';
 import { pauseOperations } from './pauses.ts';
 import { pullOperations } from './pull.ts';
 import { receivedOperations } from './received.ts';
+import { redeliveryOperations } from './redeliveries.ts';
 import { replayOperations } from './replays.ts';
 import { roleMemberOperations } from './role-members.ts';
 import { roleOperations } from './roles.ts';
@@ -60,6 +61,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...statsOperations(deps),
     ...deliveryOperations(deps),
     ...failureOperations(deps),
+    ...redeliveryOperations(deps),
     ...dismissalOperations(deps),
     ...replayOperations(deps),
     ...eventOperations(deps),

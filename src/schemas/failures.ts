@@ -108,4 +108,63 @@ export const failureGroups = component('FailureGroups', 'Open failures by stream
   as_of: time,
 });
 
+export const selectionText = {
+  all: 'Every open failure of the tenant; required without any other field that selects',
+  event_ids: 'Events of the one event stream that event_stream_ids names',
+  event_stream_ids: 'Event streams',
+  failed_from: failureText.failed_from,
+  failed_to: failureText.failed_to,
+} as const;
+
+/** The fields of a request that select open failures, combined with AND. */
+export const selectionFields = {
+  event_stream_ids: Type.Optional(
+    Type.Array(streamId, {
+      minItems: 1,
+      maxItems: 1000,
+      description: selectionText.event_stream_ids,
+    }),
+  ),
+  event_ids: Type.Optional(
+    Type.Array(eventId, { minItems: 1, maxItems: 1000, description: selectionText.event_ids }),
+  ),
+  error_codes: Type.Optional(
+    Type.Array(errorCode, {
+      minItems: 1,
+      maxItems: 100,
+      description: 'Error codes of the last failed attempt',
+    }),
+  ),
+  event_types: Type.Optional(
+    Type.Array(eventType, { minItems: 1, maxItems: 1000, description: 'Event types' }),
+  ),
+  failed_from: Type.Optional(sentTime(selectionText.failed_from)),
+  failed_to: Type.Optional(sentTime(selectionText.failed_to)),
+  date_from: Type.Optional(sentTime('Earliest time of the event, inclusive')),
+  date_to: Type.Optional(sentTime('Latest time of the event, exclusive')),
+  all: Type.Optional(Type.Literal(true, { description: selectionText.all })),
+  dry_run: Type.Optional(Type.Boolean({ description: 'Count only' })),
+};
+
+const selection = closed(selectionFields);
+
+/** What a request with `dry_run` would do. */
+export const failurePreview = component(
+  'FailurePreview',
+  'The open failures that a request selects',
+  {
+    count: Type.Integer({ description: 'Open failures that match' }),
+    groups: Type.Array(failureGroup, {
+      maxItems: 20,
+      description: 'The largest groups of one event stream and one error code, largest first',
+    }),
+    failed_to: Type.String({
+      format: 'date-time',
+      description: 'Sent as failed_to, it selects the failures that were counted',
+    }),
+  },
+);
+
 export type FailureGroupShown = Static<typeof failureGroup>;
+export type SelectionSent = Static<typeof selection>;
+export type FailurePreviewShown = Static<typeof failurePreview>;

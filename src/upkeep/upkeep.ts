@@ -32,6 +32,7 @@ export interface UpkeepDeps {
     readonly deliveries: Pick<Store['deliveries'], 'pruneAttempts'>;
     readonly replays: Pick<Store['replays'], 'prune'>;
     readonly dismissals: Pick<Store['dismissals'], 'prune'>;
+    readonly redeliveries: Pick<Store['redeliveries'], 'unfinished' | 'step' | 'prune'>;
     readonly eventLog: Pick<Store['eventLog'], 'prune'>;
     readonly auditLog: Pick<Store['auditLog'], 'prune'>;
     readonly upkeep: Store['upkeep'];
@@ -111,7 +112,7 @@ async function acquireLease({
   };
 }
 
-/** Of the results of dismissals. */
+/** Of the results of dismissals and redeliveries. */
 const resultRetentionMs = 30 * dayMs;
 
 /** Jobs that share one turn, so that many tenants do not delay other jobs. */
@@ -137,6 +138,10 @@ async function jobsOf(
     // The record of a replay has the retention of the events that it sent.
     [{ name: 'replays', step: () => store.replays.prune(events) }],
     [{ name: 'dismissals', step: () => store.dismissals.prune(results) }],
+    [
+      { name: 'redeliveries', step: () => continueRedeliveries(store) },
+      { name: 'old redeliveries', step: () => store.redeliveries.prune(results) },
+    ],
     [{ name: 'audit log', step: () => store.auditLog.prune(entries) }],
     (await tenants.list()).map((tenant) => ({
       name: `events of tenant ${tenant}`,
@@ -149,6 +154,17 @@ async function jobsOf(
     })),
   ];
 }
+
+/** Continues requests whose process has ended before they were done, one stream of each. */
+async function continueRedeliveries({
+  redeliveries,
+}: Pick<UpkeepDeps['store'], 'redeliveries'>): Promise<number> {
+  const unfinished = await redeliveries.unfinished(redeliveriesAtOnce);
+  for (const { tenant, id } of unfinished) await redeliveries.step(tenant, id);
+  return unfinished.length;
+}
+
+const redeliveriesAtOnce = 10;
 
 /** Jobs that free what the jobs of `jobsOf` have removed. */
 function laterJobsOf({ store, settings }: UpkeepDeps): Jobs[] {

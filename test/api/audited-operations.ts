@@ -24,6 +24,7 @@ interface Made {
   user: string;
   failure: string;
   replay: string;
+  redelivery: string;
 }
 
 type Next = (made: Made) => Omit<AuditedRequest, 'operationId' | 'targets'> & {
@@ -51,6 +52,7 @@ export async function callAll(
     user: '',
     failure: '',
     replay: '',
+    redelivery: '',
   };
   for (const [operationId, next] of Object.entries(requests(secret))) {
     if (operationId === 'redeliverEvent') made.failure = await failSome(storeFixture, made.stream);
@@ -178,6 +180,18 @@ function streamRequests(secret: Secret): Record<string, Next> {
       path: '/dismissals',
       body: { error_codes: ['http_410'] },
       targets: () => [made.stream],
+    }),
+    startRedelivery: (made) => ({
+      method: 'POST',
+      path: '/redeliveries',
+      body: { event_stream_ids: [made.stream] },
+      targets: () => [made.stream],
+      made: ({ id = '' }) => (made.redelivery = id),
+    }),
+    cancelRedelivery: (made) => ({
+      method: 'DELETE',
+      path: `/redeliveries/${made.redelivery}`,
+      targets: () => [made.redelivery],
     }),
     redeliverEvents: (made) => ({
       method: 'POST',

@@ -46,11 +46,12 @@ export function runUpkeep(
       if (prng.chance(failingShare)) return Promise.reject(new StoreUnavailable('too slow'));
       return run(...args);
     };
-  const { log, deliveries, replays, dismissals, eventLog, auditLog, upkeep } = store;
+  const { log, deliveries, replays, dismissals, redeliveries, eventLog, auditLog, upkeep } = store;
   const steps = {
     log: { prune: step(log.prune) },
     deliveries: { pruneAttempts: step(deliveries.pruneAttempts) },
     replays: { prune: step(replays.prune) },
+    redeliveries,
     eventLog: { prune: step(eventLog.prune) },
     dismissals: { prune: step(dismissals.prune) },
     auditLog,

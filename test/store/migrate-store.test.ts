@@ -713,6 +713,18 @@ function fillAccess(file: string): void {
     put('skipped_ranges', 1, 'est_1', index, index + 1, index === 0 ? null : 7, index % 2, start);
     put('past_selections', 1, 'est_1', index, index + 1, '["a.b"]', index === 0 ? null : text);
     put('dismissed_events', 1, index + 1, 'est_1');
+    put(
+      'redeliveries',
+      1,
+      `rdl ${key}`,
+      text,
+      'none',
+      '',
+      start,
+      'robot',
+      index === 0 ? start : null,
+    );
+    put('redelivery_streams', 1, `rdl ${key}`, 'est_1', 3, 1, 1, 1);
     put('kept_events', 2, index + 1, `kept ${key}`, text, index === 0 ? null : text);
     put('clients', 1, `client ${key}`, text, index % 2, null, text, null, 1, start, 7, text);
     put('assertions', 1, 'client 1', `${text}${key}`, start);

@@ -11,6 +11,7 @@ import { replaysContract } from './contract/replays.ts';
 import { settleContract } from './contract/settle.ts';
 import { eventLogContract } from './contract/event-log.ts';
 import { failuresContract } from './contract/failures.ts';
+import { redeliveriesContract } from './contract/redeliveries.ts';
 import { skippedContract } from './contract/skipped.ts';
 import { streamsContract } from './contract/streams.ts';
 import { sqliteFile, sqliteMemory } from './engines.ts';
@@ -29,6 +30,7 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   skippedContract(engine);
   eventLogContract(engine);
   failuresContract(engine);
+  redeliveriesContract(engine);
   orderContract(engine);
   replaysContract(engine);
 }

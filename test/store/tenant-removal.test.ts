@@ -129,6 +129,9 @@ async function fill(store: Store, tenant: number): Promise<void> {
   await store.streams.update(tenant, late.id, (before) => ({
     after: { ...before, subscriptions: [...before.subscriptions, { after: 1, types: ['a.b'] }] },
   }));
+  const request = { tenant, id: `rdl_${tenant}`, streams: undefined, createdBy: 'robot' };
+  await store.redeliveries.create({ ...request, selection: {} });
+  while (await store.redeliveries.step(tenant, request.id));
   await store.dismissals.add({
     tenant,
     id: `dsm_${tenant}`,

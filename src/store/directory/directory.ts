@@ -19,6 +19,7 @@ import { createKeyStore, type KeyStoreDeps } from './keys.ts';
 import { createLagStore } from './lag.ts';
 import { createOverviewStore, type OverviewDeps } from './overview.ts';
 import { recordingCommands, recordingTransact, recordingUserChange } from './recording.ts';
+import { createRedeliveryStore } from './redeliveries.ts';
 import { createReplayStore, type ReplayDeps } from './replays.ts';
 import { createRoleStore } from './roles.ts';
 import type { Runs } from './runs.ts';
@@ -71,6 +72,7 @@ export function createDirectory(deps: DirectoryDeps) {
     dismissals: createDismissalStore(deps),
     eventLog: createEventLogStore(deps),
     failures: createAllFailures(deps),
+    redeliveries: createRedeliveryStore(deps),
     replays: createReplayStore(deps),
     upkeep: { ...createLagStore(deps), ...createCertificateStore(deps) },
     deliveries: { ...createDeliveryStore(deps), ...createFailureStore(deps) },

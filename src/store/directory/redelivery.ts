@@ -32,7 +32,7 @@ export function* redeliver(
   if (row.state !== 'failed') return 'retrying';
   const started = yield* sql.all<HistoryEvent>`
     update deliveries set kind = 'redelivery', state = 'retrying', attempt = 1, due_at = ${now},
-      cycle_at = ${now}
+      cycle_at = ${now}, redelivery = null
       ${entryAt(now)}
     where tenant = ${tenant} and stream = ${stream} and event_id = ${eventId}
     returning event_id as id, "offset"`;
@@ -72,7 +72,7 @@ export function* redeliverMany(
   const { types, from = Number.MIN_SAFE_INTEGER, to = Number.MAX_SAFE_INTEGER } = filter;
   const started = yield* sql.all<HistoryEvent>`
     update deliveries set kind = 'redelivery', state = 'retrying', attempt = 1, due_at = ${now},
-      cycle_at = ${now}
+      cycle_at = ${now}, redelivery = null
       ${entryAt(now)}
     -- The bound is there for SQLite, which does not use the index of failures without it.
     where tenant = ${tenant} and stream = ${stream} and failed_at is not null and failed_at >= 0

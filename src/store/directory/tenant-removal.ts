@@ -80,6 +80,8 @@ const tables: Readonly<Record<string, string>> = {
   deliveries: 'stream, event_id',
   replays: 'stream, id',
   dismissals: 'id',
+  redelivery_streams: 'id, stream',
+  redeliveries: 'id',
   stream_stats: 'stream, hour',
   skipped_ranges: 'stream, from_offset',
   past_selections: 'stream, after_offset',

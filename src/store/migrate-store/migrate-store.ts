@@ -3,14 +3,8 @@ import type { Clock, RandomBytes } from '../../core/clock.ts';
 import { StartRefused, StoreUnavailable } from '../../core/errors.ts';
 import type { StoreLocation } from '../../core/value.ts';
 import { countText, type MigratePoint, type MigrateProgressView } from './progress.ts';
-import {
-  keyOf,
-  type RowKey,
-  type TableRow,
-  type Table,
-  migratedTables,
-  nameOfRow,
-} from './tables.ts';
+import { keyOf, type RowKey, type TableRow, type Table, nameOfRow } from './table.ts';
+import { migratedTables } from './tables.ts';
 import { type MigrationTarget, openMigrationTarget } from '../postgres/migrate-store.ts';
 import { passedKeyCheck } from '../key-check.ts';
 import { createSeal } from '../seal.ts';

@@ -1,47 +1,10 @@
 import { dayMs } from '../../core/units.ts';
+import { boolean, bytes, columnOf, integer, text, type Table, type TableColumn } from './table.ts';
 
 /**
  * The tables that a migration copies: all but `nodes`, whose rows describe processes that have
  * ended. No other file knows how the tables of the engines differ.
  */
-
-/** `bytes` are sent as hexadecimal text, so that a row is the same JSON on both sides. */
-type Kind = 'integer' | 'real' | 'text' | 'bytes' | 'boolean';
-
-export type Cell = string | number | boolean | null;
-
-/** In the order of the columns of its table. */
-export type TableRow = readonly Cell[];
-
-/** The cells of a row that order the table. */
-export type RowKey = readonly Cell[];
-
-export interface TableColumn {
-  readonly name: string;
-  readonly kind: Kind;
-  /** The SQL expression on SQLite, where it has no column of that name. */
-  readonly source?: string;
-}
-
-export interface Table {
-  readonly name: string;
-  /** Number of leading columns that are the key; rows are copied and compared in its order. */
-  readonly keyColumns: number;
-  readonly columns: readonly TableColumn[];
-  /** The SQL that SQLite reads instead of the table of that name. */
-  readonly from?: string;
-  /** The identity column: PostgreSQL numbers it automatically, and SQLite with `autoincrement`. */
-  readonly identity?: string;
-}
-
-const integer = (name: string, source?: string): TableColumn => columnOf(name, 'integer', source);
-const text = (name: string): TableColumn => columnOf(name, 'text');
-const bytes = (name: string): TableColumn => columnOf(name, 'bytes');
-const boolean = (name: string): TableColumn => columnOf(name, 'boolean');
-
-function columnOf(name: string, kind: Kind, source?: string): TableColumn {
-  return source === undefined ? { name, kind } : { name, kind, source };
-}
 
 /** Of keys that sign tokens, and of those that sign webhooks. */
 const columnsOfKeys: readonly TableColumn[] = [
@@ -302,6 +265,33 @@ export const migratedTables: readonly Table[] = [
     ],
   },
   {
+    name: 'redeliveries',
+    keyColumns: 2,
+    columns: [
+      integer('tenant'),
+      text('id'),
+      text('selection'),
+      text('work'),
+      text('position'),
+      integer('created_at'),
+      text('created_by'),
+      integer('cancelled_at'),
+    ],
+  },
+  {
+    name: 'redelivery_streams',
+    keyColumns: 3,
+    columns: [
+      integer('tenant'),
+      text('id'),
+      text('stream'),
+      integer('total'),
+      integer('delivered'),
+      integer('failed'),
+      integer('skipped'),
+    ],
+  },
+  {
     name: 'deliveries',
     keyColumns: 3,
     columns: [
@@ -318,6 +308,7 @@ export const migratedTables: readonly Table[] = [
       integer('failed_at'),
       integer('cycle_at'),
       text('error_code'),
+      text('redelivery'),
       text('order_key'),
       integer(
         'event_day',
@@ -413,13 +404,3 @@ export const migratedTables: readonly Table[] = [
   },
   { name: 'key_check', keyColumns: 1, columns: [integer('id'), bytes('sealed')] },
 ];
-
-export function keyOf({ keyColumns }: Table, row: TableRow): RowKey {
-  return row.slice(0, keyColumns);
-}
-
-/** Returns the name of a row in messages: `events (tenant 1, offset 17)`. */
-export function nameOfRow({ name, columns }: Table, key: RowKey): string {
-  const parts = key.map((cell, index) => `${columns[index]?.name} ${JSON.stringify(cell)}`);
-  return `${name} (${parts.join(', ')})`;
-}

@@ -7,6 +7,7 @@ import type { DismissalStore } from './dismissals.ts';
 import type { GrantStore } from './grants.ts';
 import type { KeyStore } from './keys.ts';
 import type { Page } from './page.ts';
+import type { RedeliveryStore } from './redeliveries.ts';
 import type { ReplayStore } from './replays.ts';
 import type { RoleStore } from './roles.ts';
 import type { SecretStore } from './secrets.ts';
@@ -86,5 +87,6 @@ export interface RecordingStore {
   readonly streams: Pick<StreamStore, 'create' | 'update' | 'delete'>;
   readonly deliveries: Pick<DeliveryStore, 'redeliver' | 'redeliverMany' | 'retryNow' | 'addTest'>;
   readonly dismissals: Pick<DismissalStore, 'dismiss'>;
+  readonly redeliveries: Pick<RedeliveryStore, 'create' | 'cancel'>;
   readonly replays: Pick<ReplayStore, 'create' | 'cancel'>;
 }

@@ -14,6 +14,7 @@ import type { KeyStore } from './keys.ts';
 import type { LogStore } from './log.ts';
 import type { OverviewStore } from './overview.ts';
 import type { OwnershipStore } from './ownership.ts';
+import type { RedeliveryStore } from './redeliveries.ts';
 import type { ReplayStore } from './replays.ts';
 import type { RoleStore } from './roles.ts';
 import type { SecretStore } from './secrets.ts';
@@ -45,6 +46,7 @@ export interface Store {
   readonly dismissals: DismissalStore;
   readonly eventLog: EventLogStore;
   readonly failures: FailureStore;
+  readonly redeliveries: RedeliveryStore;
   readonly replays: ReplayStore;
   readonly ownership: OwnershipStore;
   /** The keys that sign access tokens. */

@@ -8,9 +8,9 @@ import {
   type RowKey,
   type TableRow,
   type Table,
-  migratedTables,
   nameOfRow,
-} from '../migrate-store/tables.ts';
+} from '../migrate-store/table.ts';
+import { migratedTables } from '../migrate-store/tables.ts';
 import type { Seal } from '../seal.ts';
 import { type Bindable, createDatabase, type Database, numbers, type Queries } from './database.ts';
 import { makeDays, schemaLock } from './partitions.ts';

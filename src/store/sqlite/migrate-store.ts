@@ -11,7 +11,7 @@ import {
   type TableRow,
   type Table,
   nameOfRow,
-} from '../migrate-store/tables.ts';
+} from '../migrate-store/table.ts';
 import { refusalOf } from './refusal.ts';
 
 /** A database that is read as a whole and not changed; no server can open it at the same time. */

@@ -286,7 +286,13 @@ type ChangeName = {
 /** In this order each one is possible after those before it. Some have a test of their own. */
 const changes: Readonly<
   Record<
-    Exclude<ChangeName, 'deliveries.redeliverMany' | 'deliveries.retryNow' | 'dismissals.dismiss'>,
+    Exclude<
+      ChangeName,
+      | 'deliveries.redeliverMany'
+      | 'deliveries.retryNow'
+      | 'dismissals.dismiss'
+      | `redeliveries.${string}`
+    >,
     Change
   >
 > = {
