@@ -102,8 +102,9 @@ function statementsFor(engine: 'sqlite' | 'postgres', events: number): Statement
   all.push(
     {
       what: 'failures',
-      sql: `insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt, failed_at)
-        select 1, s.id, ${failedId}, ${offset}, 'bench.t' || ${text('s.nr % 100')}, ${failedAt}, 'first', 'failed', 4, ${failedAt}
+      sql: `insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt, failed_at, error_code)
+        select 1, s.id, ${failedId}, ${offset}, 'bench.t' || ${text('s.nr % 100')}, ${failedAt}, 'first', 'failed', 4, ${failedAt},
+          case when i % 3 = 0 then 'timeout' else 'http_503' end
         from ${failures}`,
     },
     {

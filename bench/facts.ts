@@ -6,6 +6,8 @@ import { withPostgres } from './postgres.ts';
 import { wait } from './proc.ts';
 
 const readMsMax = 50;
+const groupsMsMax = 50;
+const pageMsMax = 20;
 const warmUps = 200;
 const reads = 2000;
 const beside = 400;
@@ -15,7 +17,7 @@ export const facts: Bench = {
   name: 'facts',
   what:
     `${factsOf.events.toLocaleString('en')} events and ${factsOf.streams.toLocaleString('en')} streams, inserted directly: ` +
-    'what became of random events, pages of the event log, and another client while one searches the log by payload',
+    'what became of random events, pages of the event log, another client while one searches the log by payload, and the failures of all streams, 100,000 over 200 streams',
   run: async (progress, { events = factsOf.events }) => {
     const onSqlite = await measure(
       'SQLite',
@@ -55,6 +57,9 @@ async function figuresOf(engine: string, leat: Running, events: number): Promise
   for (let n = 0; n < warmUps; n += 1) await readEvent();
   const event = await times(reads, readEvent);
   const list = await times(reads / 10, listTypes);
+  const groups = await times(reads / 10, () => timed(leat, '/delivery-groups'));
+  const failures = await times(reads / 10, () => timed(leat, '/deliveries'));
+  const byCause = await times(reads / 10, () => timed(leat, '/deliveries?error_codes=timeout'));
   const other = () => timed(leat, '/event-streams?take=10');
   await times(warmUps, other);
   const alone = await times(beside, other);
@@ -64,6 +69,9 @@ async function figuresOf(engine: string, leat: Running, events: number): Promise
   return [
     figure(`${engine}: event`, event, readMsMax),
     figure(`${engine}: page by type`, list, undefined),
+    figure(`${engine}: groups`, groups, groupsMsMax),
+    figure(`${engine}: failures`, failures, pageMsMax),
+    figure(`${engine}: by cause`, byCause, pageMsMax),
     {
       name: `${engine}: beside`,
       detail: `99 of 100 requests of another client ${quantile(meanwhile, 0.99).toFixed(1)} ms during ${searches} searches against ${quantile(alone, 0.99).toFixed(1)} ms alone; medians ${quantile(meanwhile, 0.5).toFixed(2)} and ${quantile(alone, 0.5).toFixed(2)} ms`,

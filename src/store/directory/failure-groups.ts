@@ -77,7 +77,9 @@ function* samplesOf(
         where f.tenant = ${tenant} and f.stream = g.stream and f.error_code = g.code
           and f.failed_at is not null) as first_failed_at
     from ${listedGroups(groups)} as g
-    join deliveries d on d.tenant = ${tenant} and d.stream = g.stream and d.event_id = (
+    -- SQLite takes a cross join in this order.
+    cross join deliveries d
+    where d.tenant = ${tenant} and d.stream = g.stream and d.event_id = (
       select n.event_id from deliveries n
       where n.tenant = ${tenant} and n.stream = g.stream and n.error_code = g.code
         and n.failed_at is not null
