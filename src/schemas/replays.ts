@@ -1,5 +1,15 @@
 import { Type, type Static } from 'typebox';
-import { closed, component, eventType, sentTime, streamId, time } from './schema.ts';
+import {
+  closed,
+  component,
+  eventId,
+  eventType,
+  next,
+  pageQuery,
+  sentTime,
+  streamId,
+  time,
+} from './schema.ts';
 
 const replayId = Type.String({
   minLength: 26,
@@ -16,16 +26,20 @@ export const replayText = {
   date_from: 'Earliest time of acceptance, inclusive',
   date_to: 'Latest time of acceptance, exclusive',
   from: 'Offset of the log to begin after',
+  event_ids: 'Events to send again instead of a range',
 } as const;
 
-/** Body that starts a replay: one of `date_from` and `from`. */
+/** Body that starts a replay: one of `date_from`, `from` and `event_ids`. */
 export const replayCreate = component(
   'ReplayCreate',
-  'Which events to send again; exactly one of date_from and from',
+  'Which events to send again; exactly one of date_from, from and event_ids',
   {
     date_from: Type.Optional(sentTime(replayText.date_from)),
     from: Type.Optional(
       Type.String({ minLength: 1, maxLength: 1024, description: replayText.from }),
+    ),
+    event_ids: Type.Optional(
+      Type.Array(eventId, { minItems: 1, maxItems: 1000, description: replayText.event_ids }),
     ),
     date_to: Type.Optional(sentTime(replayText.date_to)),
     event_types: Type.Optional(
@@ -59,6 +73,15 @@ export const replay = component(
     created_at: time,
     finished_at: Type.Optional(time),
   },
+);
+
+/** Query of the list of replays. */
+export const replaysQuery = closed(pageQuery);
+
+/** A page of replays. */
+export const replays = closed(
+  { replays: Type.Array(replay), next },
+  { description: 'Newest first' },
 );
 
 export type ReplayCreateSent = Static<typeof replayCreate>;

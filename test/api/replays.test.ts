@@ -151,6 +151,29 @@ describe('the range of a replay', () => {
     assert.deepEqual(await source.send(all.id), idsOf(source.events));
   });
 
+  test('a replay of chosen events sends them alone, and is listed', async () => {
+    const { stream, path, events, send } = await createSource(4);
+    const [one, , three] = events;
+    assert.ok(one && three);
+    const response = await fixture.send('POST', path, { event_ids: [three.id, one.id] });
+    assert.equal(response.status, 202, response.text);
+    assert.deepEqual(await send(response.body.id), [one.id, three.id]);
+    const list = await fixture.send('GET', `/event-streams/${stream.id}/replays`);
+    assert.deepEqual(
+      list.body.replays.map(({ id, matched }: { id: string; matched: number }) => [id, matched]),
+      [[response.body.id, 2]],
+    );
+    const unknown = `evt_${'1'.repeat(22)}`;
+    const refused = await fixture.send('POST', path, { event_ids: [one.id, unknown] });
+    assert.equal(refused.status, 400);
+    assert.ok(refused.body.message.includes(`The event log does not have ${unknown}`));
+    for (const range of [{ from: 'MDAw' }, { date_to: '2026-03-01T00:00:00Z' }]) {
+      const both = await fixture.send('POST', path, { event_ids: [one.id], ...range });
+      assert.equal(both.status, 400);
+      assert.match(both.body.message, /event_ids does not go with/);
+    }
+  });
+
   test('a replay of an empty range is done immediately', async () => {
     const source = await createSource(2);
     const head = formatOffset(await storeFixture.store.log.head(storeFixture.tenant));

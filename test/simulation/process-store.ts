@@ -147,6 +147,7 @@ export function storeOf(
       ),
     },
     replays: {
+      ...replays,
       create: exclusive('createReplay', replays.create, (result, request) =>
         oracle.replays.replayed(request, result, now()),
       ),

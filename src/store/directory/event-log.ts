@@ -3,7 +3,7 @@ import type { LogEvent, Offset } from '../../core/types.ts';
 import type { EventLogStore, FoundEvent, NewestEvents, NewestQuery } from '../port/event-log.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
 import { deliveredEventOf, type EventColumns, traced } from '../rows/delivered-event.ts';
-import { type Command, type Commands, PageRead, sql } from './command.ts';
+import { type Command, type Commands, PageRead, sql, type Statement } from './command.ts';
 import { oneOf, perDialect, postgresOnly } from './dialect.ts';
 import { createEventDeliveries } from './event-deliveries.ts';
 import { createPastPruner } from './past-selections.ts';
@@ -23,6 +23,7 @@ export function createEventLogStore(deps: EventLogDeps): EventLogStore {
     find: async (tenant, eventId) =>
       (await commands.read(inLog(tenant, eventId))) ??
       (await commands.read(inDeliveries(tenant, eventId))),
+    offsetsOf: (tenant, eventIds) => commands.read(offsetsOf(tenant, eventIds)),
     deliveries: createEventDeliveries(deps),
     attempts: createStreamAttempts(deps),
     ...createPastPruner(deps),
@@ -95,7 +96,7 @@ const ends = perDialect({
 });
 
 function* inLog(tenant: number, eventId: string): Command<FoundEvent | undefined> {
-  const log = yield* sql.get<LogRow>`select ${ends} from tenants where id = ${tenant}`;
+  const log = yield* logRow(tenant);
   if (log === undefined) return undefined;
   const row = yield* sql.get<EventRow>`
     select "offset", id, type, time, published_at, body, trace from events
@@ -104,6 +105,24 @@ function* inLog(tenant: number, eventId: string): Command<FoundEvent | undefined
       ${postgresOnly`and published_at >= ${log.oldest_at}`}
     limit 1`;
   return row && eventOf(row);
+}
+
+function logRow(tenant: number): Statement<LogRow | undefined> {
+  return sql.get`select ${ends} from tenants where id = ${tenant}`;
+}
+
+function* offsetsOf(
+  tenant: number,
+  eventIds: readonly string[],
+): Command<ReadonlyMap<string, Offset>> {
+  const log = yield* logRow(tenant);
+  if (log === undefined) return new Map();
+  const rows = yield* sql.all<Pick<EventRow, 'id' | 'offset'>>`
+    select id, "offset" from events
+    where tenant = ${tenant} and id ${oneOf(eventIds)}
+      and "offset" > ${log.pruned} and "offset" <= ${log.head}
+      ${postgresOnly`and published_at >= ${log.oldest_at}`}`;
+  return new Map(rows.map(({ id, offset }) => [id, offset]));
 }
 
 /** Reads an event of a delivery, whose body may be in the log, in `kept_events` or in its own row. */

@@ -8,6 +8,7 @@ import type {
   NewReplay,
   ReplayStore,
 } from '../port/replays.ts';
+import type { Page } from '../port/page.ts';
 import type { StepQuery } from '../port/upkeep.ts';
 import { replayOf, type ReplayRow, type StoredReplay, storedReplayOf } from '../rows/replays.ts';
 import type { Run } from '../rows/runs.ts';
@@ -25,8 +26,12 @@ import { type Command, type Commands, sql, type Statement, together } from './co
 import { Fragment, oneOf, piece, postgresOnly, verbatim } from './dialect.ts';
 import { horizonOf } from './horizon.ts';
 import type { Runs, Stretch } from './runs.ts';
+import { requireVersion, type VersionDeps } from './versions.ts';
 
-export interface ReplayDeps {
+/** The number of the migration `replayed_events`: programs without it would send the whole range. */
+const chosenVersion = 31;
+
+export interface ReplayDeps extends VersionDeps {
   readonly commands: Commands;
   readonly hint: (hint: Hint) => void;
   readonly runs: Runs;
@@ -43,11 +48,12 @@ export function createReplayStore(deps: ReplayDeps): ReplayStore {
   const { read, transact } = commands;
   return {
     create: async (replay) => {
-      const result = await transact('durable', () => create(runs, replay));
+      const result = await transact('durable', () => create(deps, replay));
       const { tenant, stream } = replay;
       if ('created' in result) hint({ kind: 'stream', tenant, stream });
       return result;
     },
+    list: (tenant, stream, page) => read(list(tenant, stream, page)),
     get: (tenant, stream, id) => read(get(tenant, stream, id)),
     cancel: async (tenant, stream, id) => {
       const result = await transact('confirmed', () => cancel(runs, tenant, stream, id));
@@ -60,10 +66,11 @@ export function createReplayStore(deps: ReplayDeps): ReplayStore {
 }
 
 function* create(
-  runs: Runs,
+  deps: ReplayDeps,
   request: NewReplay,
 ): Command<Awaited<ReturnType<ReplayStore['create']>>> {
-  const { tenant, stream } = request;
+  const { runs } = deps;
+  const { tenant, stream, offsets } = request;
   const [run, now, running, head, oldest] = yield* together(
     runs.lock(tenant, stream),
     runs.now(),
@@ -74,14 +81,18 @@ function* create(
   if (run === undefined) return { refused: 'unknown' };
   if (run.status === 'disabled') return { refused: 'disabled' };
   if (running !== undefined) return { refused: 'running' };
+  if (offsets !== undefined && !(yield* requireVersion(deps, chosenVersion))) {
+    return { refused: 'older_nodes' };
+  }
   const log = { cursor: run.cursor, prunedTo: oldest - 1, head };
   const replay = acceptedReplay(request, log, now);
   yield* together(
     sql.run`
       insert into replays (tenant, stream, id, from_offset, position, to_offset, passed,
-        event_types, matched, sent, failed, status, created_at, finished_at)
+        event_types, offsets, matched, sent, failed, status, created_at, finished_at)
       values (${tenant}, ${stream}, ${replay.id}, ${replay.from}, ${replay.position}, ${replay.to},
-        ${replay.passed}, ${replay.types && JSON.stringify(replay.types)}, 0, 0, 0,
+        ${replay.passed}, ${replay.types && JSON.stringify(replay.types)},
+        ${offsets && JSON.stringify(offsets)}, 0, 0, 0,
         ${replay.status}, ${now}, ${replay.finishedAt})`,
     runs.noteChange(run),
   );
@@ -93,9 +104,23 @@ function* get(tenant: number, stream: string, id: string): Command<Replay | unde
   return row && replayOf(storedReplayOf(row));
 }
 
+/** Ids rise with their time of creation. */
+function* list(
+  tenant: number,
+  stream: string,
+  { after = '\u007f', take }: Parameters<ReplayStore['list']>[2],
+): Command<Page<Replay>> {
+  const rows = yield* sql.all<ReplayRow>`
+    select ${rowColumns} from replays
+    where tenant = ${tenant} and stream = ${stream} and id < ${after}
+    order by id desc limit ${take + 1}`;
+  const items = rows.slice(0, take).map((row) => replayOf(storedReplayOf(row)));
+  return { items, next: rows.length > take ? items.at(-1)?.id : undefined };
+}
+
 /** The columns of a {@link ReplayRow}. */
 const rowColumns = verbatim(`
-  tenant, stream, id, from_offset, position, to_offset, passed, event_types, matched, sent, failed,
+  tenant, stream, id, from_offset, position, to_offset, passed, event_types, offsets, matched, sent, failed,
   status, created_at, finished_at`);
 
 function replayRow(tenant: number, stream: string, id: string): Statement<ReplayRow | undefined> {

@@ -244,6 +244,7 @@ export const migratedTables: readonly Table[] = [
       integer('to_offset'),
       integer('passed'),
       text('event_types'),
+      text('offsets'),
       integer('matched'),
       integer('sent'),
       integer('failed'),

@@ -13,6 +13,8 @@ export interface EventLogStore {
   newest(tenant: number, query: NewestQuery): Promise<NewestEvents>;
   /** Returns an event of the log, or one that the log no longer has and a delivery still needs. */
   find(tenant: number, eventId: string): Promise<FoundEvent | undefined>;
+  /** Returns the offsets of those of the events that the log has, by their ids. */
+  offsetsOf(tenant: number, eventIds: readonly string[]): Promise<ReadonlyMap<string, Offset>>;
   /**
    * Returns what became of an event at the streams of the tenant, in the order of their ids: those that
    * are or were subscribed to its type, and those with a trace of it. `after` is the `next` of the

@@ -1,17 +1,24 @@
 import type { Offset, Replay } from '../../core/types.ts';
 import type { CursorRaise } from './ownership.ts';
+import type { Page } from './page.ts';
 import type { StepQuery } from './upkeep.ts';
 
 /** The part of the store port that is about replays. */
 export interface ReplayStore {
   /**
    * Starts to send the events of a range to a stream again; an empty range is done at once.
-   * `disabled`: the stream is disabled. `running`: it already has a running replay. Durable when it
-   * resolves.
+   * `disabled`: the stream is disabled. `running`: it already has a running replay. `older_nodes`: a
+   * running node would send the whole range instead of the chosen events. Durable when it resolves.
    */
   create(
     replay: NewReplay,
-  ): Promise<{ created: Replay } | { refused: 'unknown' | 'disabled' | 'running' }>;
+  ): Promise<{ created: Replay } | { refused: 'unknown' | 'disabled' | 'running' | 'older_nodes' }>;
+  /** Returns the replays of a stream, newest first; `after` is the `next` of the page before. */
+  list(
+    tenant: number,
+    stream: string,
+    page: { readonly after: string | undefined; readonly take: number },
+  ): Promise<Page<Replay>>;
   get(tenant: number, stream: string, id: string): Promise<Replay | undefined>;
   /**
    * Ends a running replay: its unfinished deliveries are dropped, and results of attempts in
@@ -45,6 +52,8 @@ export interface NewReplay {
   readonly to: Offset;
   /** All types that the stream wants when absent. */
   readonly types: readonly string[] | undefined;
+  /** The chosen events of the range, in order, the last one at its end; absent for all of them. */
+  readonly offsets?: readonly Offset[] | undefined;
 }
 
 /** The request of a stream's owner for the next events of its replay. */

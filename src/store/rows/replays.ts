@@ -10,6 +10,8 @@ export interface StoredReplay extends Replay {
   /** Where the stream's cursor was when the replay was accepted. */
   readonly passed: Offset;
   readonly types: readonly string[] | undefined;
+  /** The chosen events of the range, in order; absent for all of them. */
+  readonly offsets?: readonly Offset[] | undefined;
 }
 
 /** The columns of a replay. */
@@ -22,6 +24,7 @@ export interface ReplayRow {
   readonly to_offset: Offset;
   readonly passed: Offset;
   readonly event_types: string | null;
+  readonly offsets: string | null;
   readonly matched: number;
   readonly sent: number;
   readonly failed: number;
@@ -48,6 +51,7 @@ export function storedReplayOf(row: ReplayRow): StoredReplay {
     to: row.to_offset,
     passed,
     types: row.event_types === null ? undefined : (JSON.parse(row.event_types) as string[]),
+    offsets: row.offsets === null ? undefined : (JSON.parse(row.offsets) as Offset[]),
   };
 }
 

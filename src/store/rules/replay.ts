@@ -22,7 +22,7 @@ const skewMs = 1000;
  * the log was longer when its end was chosen and has become shorter since.
  */
 export function acceptedReplay(
-  { tenant, stream, id, from, types, ...requested }: NewReplay,
+  { tenant, stream, id, from, types, offsets, ...requested }: NewReplay,
   {
     cursor,
     prunedTo,
@@ -42,6 +42,7 @@ export function acceptedReplay(
     to,
     passed: cursor,
     types,
+    offsets,
     matched: 0,
     sent: 0,
     failed: 0,
@@ -102,13 +103,19 @@ export function nextMaterializeStep(
     return { step: 'end', status: isRead ? 'done' : 'failed' };
   }
   const take = Math.min(request.take, request.waitingMax - state.waiting);
-  const after = Math.max(position, state.prunedTo);
+  const begin = Math.max(position, state.prunedTo);
+  // Up to the next chosen event there is nothing to read.
+  const after = Math.max(begin, (replay.offsets?.find((offset) => offset > begin) ?? 0) - 1);
   const readable = Math.min(to, state.cursor);
   if (take <= 0 || readable <= after) return { step: 'wait' };
   const { types: wanted, filter } = selectionNow(state.subscriptions);
   const types = wanted.filter((type) => replay.types === undefined || replay.types.includes(type));
   const upTo = types.length === 0 ? readable : Math.min(readable, after + scanMax);
-  if (filter === undefined || types.length === 0) return { step: 'read', after, upTo, types, take };
+  const isIn = (offset: Offset): boolean => offset > after && offset <= upTo;
+  const chosen = replay.offsets?.filter(isIn);
+  if (filter === undefined || types.length === 0) {
+    return { step: 'read', after, upTo, types, take, offsets: chosen };
+  }
   const { filtered } = request;
   const isFiltered =
     filtered?.filter === filter &&
@@ -116,7 +123,8 @@ export function nextMaterializeStep(
     filtered.after <= after &&
     filtered.upTo > after;
   if (!isFiltered) return { step: 'filter', after, upTo, types, filter };
-  const { offsets } = filtered;
+  const matching = new Set(filtered.offsets);
+  const offsets = chosen?.filter((offset) => matching.has(offset)) ?? filtered.offsets;
   return { step: 'read', after, upTo: Math.min(upTo, filtered.upTo), types, take, offsets };
 }
 

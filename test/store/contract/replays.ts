@@ -16,6 +16,7 @@ import {
   failed,
   failuresOf,
   leaseMs,
+  newEvent,
   newId,
   nextClaim,
   raiseOf,
@@ -129,6 +130,69 @@ function createContract(engine: Engine): void {
     assert.equal(await fixture.store.ownership.hasSeen(ref), false);
     const [owned] = await fixture.store.ownership.owned(await fixture.node(), [ref], waitRule);
     assert.equal(owned?.replay, replay.id);
+  });
+
+  test('create: chosen events alone are sent again, far apart and filtered, in the order of the log', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const filter = JSON.stringify({ 'data.plan': 'pro' });
+    for (const selection of [{}, { filter }]) {
+      const stream = await fixture.addStream(selection);
+      const owned = await fixture.own(stream);
+      const head = await fixture.store.log.head(fixture.tenant);
+      const plans = Array.from({ length: 300 }, (_, index) => (index % 4 === 1 ? 'free' : 'pro'));
+      const sent = plans.map((plan) => {
+        const { id } = newEvent();
+        return newEvent({ id, body: JSON.stringify({ id, type: 'user.created', data: { plan } }) });
+      });
+      await fixture.store.log.append(fixture.tenant, sent);
+      const cursor = head + sent.length;
+      await fixture.settle(owned, { cursor });
+      const chosen = [0, 1, 2, 250, 299];
+      const offsets = chosen.map((index) => head + 1 + index);
+      const replay = await begin(fixture, stream, { from: head, to: cursor, offsets });
+      const claimed: string[] = [];
+      let filtered: MaterializeRequest['filtered'];
+      for (let rounds = 0; rounds < 20; rounds += 1) {
+        const request = { ...raiseOf({ ...owned, cursor }), replay: replay.id, filtered };
+        const result = await fixture.store.replays.materialize({
+          ...request,
+          take: 2,
+          waitingMax: 100,
+        });
+        const { unfiltered } = result;
+        const inStretch = offsets.filter((offset) => plans[offset - head - 1] === 'pro');
+        filtered = unfiltered && { ...unfiltered, offsets: inStretch };
+        const { rows } = await claimDue(fixture, owned);
+        claimed.push(...rows.map(({ event }) => event.id));
+        const outcomes = rows.map(({ event }) => delivered(event, again));
+        await fixture.settle(owned, { outcomes });
+        if (result.result === 'over') break;
+      }
+      const wanted = 'filter' in selection ? chosen.filter((index) => index !== 1) : chosen;
+      assert.deepEqual(
+        claimed,
+        wanted.map((index) => sent[index]?.id),
+      );
+      assert.equal((await progress(fixture, replay)).status, 'done');
+    }
+  });
+
+  test('list: the replays of a stream, newest first, in pages', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { stream } = await withPast(fixture, 3);
+    const other = await fixture.addStream();
+    await begin(fixture, other);
+    const made: Replay[] = [];
+    for (let count = 0; count < 5; count += 1)
+      made.unshift(await begin(fixture, stream, { to: 0 }));
+    const seen: Replay[] = [];
+    let after: string | undefined;
+    do {
+      const page = await fixture.store.replays.list(fixture.tenant, stream.id, { after, take: 2 });
+      seen.push(...page.items);
+      after = page.next;
+    } while (after !== undefined);
+    assert.deepEqual(seen, made);
   });
 
   test('create: refuses a second replay, a disabled stream, and an unknown stream', async (t) => {
