@@ -9,14 +9,17 @@ import {
   show,
   withCommonOptions,
 } from './command.ts';
+import { causeOption } from './cause.ts';
+import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { type ApiClient, pathOf, type Query } from './http/api-client.ts';
 import { allPages } from './http/pages.ts';
 import { indented, writeJson } from './json.ts';
 import { listOption, wholeNumberOption } from './option.ts';
-import { streamIdOf } from './stream.ts';
+import { allStreams, streamIdOf } from './stream.ts';
 import { type Column, pairLines, shortTime, tableLines } from './terminal/table.ts';
 import type { Paint } from './terminal/terminal.ts';
 import { instantOption } from './time.ts';
+import { showTraced } from './why.ts';
 
 /** The fields of a failure that are shown (docs/http-api.md#failure-object). */
 export interface FailureShown {
@@ -43,36 +46,56 @@ export interface FailureFilter {
 
 interface ListOptions extends CommonOptions, FailureFilter {
   readonly limit?: number;
+  readonly all?: true;
+  readonly status?: readonly string[];
+  readonly failedSince?: string;
+  readonly failedUntil?: string;
 }
 
 /** `leat deliveries …` */
 export function addDeliveryCommands(deliveries: Command, deps: CliDeps): void {
-  withFailureFilter(withCommonOptions(deliveries.command('list <stream>')), deps)
-    .description('list the failures of a stream, newest first')
+  withFailureFilter(withCommonOptions(deliveries.command('list [stream]')), deps)
+    .description('list the failures of a stream, or of all streams, newest first')
+    .option('--all', 'the failures of all streams')
+    .option('--status <codes>', 'of these causes: 503, 5xx, timeout, …', causeOption)
+    .option(
+      '--failed-since <time>',
+      'failures of this time or later',
+      instantOption(deps.clock.now),
+    )
+    .option('--failed-until <time>', 'failures before this time', instantOption(deps.clock.now))
     .option('--limit <count>', 'maximum number of failures', wholeNumberOption(1, 1_000_000))
     .addHelpText(
       'after',
       examples(
         'leat deliveries list crm',
         'leat deliveries list crm --type user.created --since 2h',
+        'leat deliveries list --all --status 503 --failed-since 1h',
       ),
     )
-    .action((stream: string, options: ListOptions) =>
-      runWithApi(deps, options, (run) => listDeliveries(run, stream, options)),
+    .action((stream: string | undefined, options: ListOptions) =>
+      runWithApi(deps, options, (run) => listSelected(run, stream, options)),
     );
   withCommonOptions(deliveries.command('show <stream> <event>'))
-    .description('show one failure with its attempts and its event')
+    .description(
+      'show one failure with its attempts and its event, or what became of another event',
+    )
     .addHelpText('after', examples('leat deliveries show crm evt_…'))
     .action((stream: string, event: string, options: CommonOptions) =>
       runWithApi(deps, options, async (run) => {
         const id = await streamIdOf(run.api, stream);
         const path = pathOf`/event-streams/${id}/deliveries/${event}`;
-        const response = await run.api.send({ method: 'GET', path });
-        show(run, response.text, () =>
-          failureLines(response.body as FailureShown, run.terminal.paint),
-        );
+        const found = await run.api.send({ method: 'GET', path }).catch(undefinedIfNotFound);
+        // An event that exists may be no failure at this stream.
+        if (found === undefined) return showTraced(run, event, { stream: id });
+        show(run, found.text, () => failureLines(found.body as FailureShown, run.terminal.paint));
       }),
     );
+}
+
+function undefinedIfNotFound(error: unknown): undefined {
+  if (error instanceof CommandFailed && error.exitCode === exitCodes.notFound) return undefined;
+  throw error;
 }
 
 /** Adds the options of {@link FailureFilter}. */
@@ -108,6 +131,60 @@ export function failuresOf(
     itemsMax === undefined ? { query } : { query, itemsMax },
   );
 }
+
+/** Lists over streams, or by the cause or the time of failures, where that is requested. */
+async function listSelected(
+  run: ApiRun,
+  stream: string | undefined,
+  options: ListOptions,
+): Promise<void> {
+  const { all, status, failedSince, failedUntil } = options;
+  if (stream !== undefined && all === true)
+    throw usageError('Name a stream or use --all, not both.');
+  if (stream === undefined && all !== true) throw usageError('Name a stream, or use --all.');
+  const isPlain = (status ?? failedSince ?? failedUntil) === undefined;
+  if (stream !== undefined && isPlain) return listDeliveries(run, stream, options);
+  await listAll(run, stream, options);
+}
+
+interface ListedFailure extends FailureShown {
+  readonly event_stream_id: string;
+  readonly error_code: string | null;
+  readonly failed_at: string;
+}
+
+async function listAll(
+  { api, terminal, json }: ApiRun,
+  stream: string | undefined,
+  options: ListOptions,
+): Promise<void> {
+  const streams = await allStreams(api);
+  const query: Query = {
+    event_stream_ids: stream === undefined ? undefined : await streamIdOf(api, stream),
+    error_codes: options.status?.join(','),
+    failed_from: options.failedSince,
+    failed_to: options.failedUntil,
+    event_types: options.type?.join(','),
+    date_from: options.since,
+    date_to: options.until,
+  };
+  const { limit } = options;
+  const paging = limit === undefined ? { query } : { query, itemsMax: limit };
+  const failures = await allPages<ListedFailure>(api, '/deliveries', 'deliveries', paging);
+  if (json) return terminal.print(writeJson(failures));
+  const names = new Map(streams.map(({ id, name }) => [id, name]));
+  const nameOf = ({ event_stream_id: id }: ListedFailure): string => names.get(id) ?? id;
+  for (const line of tableLines(allColumns(nameOf), failures, terminal)) terminal.print(line);
+  terminal.note(failures.length === 0 ? 'No failures.' : 'What became of one: leat why <event>');
+}
+
+const allColumns = (nameOf: (failure: ListedFailure) => string): Column<ListedFailure>[] => [
+  { header: 'EVENT', text: ({ id }) => id },
+  { header: 'STREAM', text: nameOf },
+  { header: 'CAUSE', text: ({ error_code: code }) => code ?? 'unknown', format: () => 'red' },
+  { header: 'FAILED', text: ({ failed_at: at }) => shortTime(at) },
+  { header: 'TYPE', text: ({ event_type: type }) => type, cuttable: true },
+];
 
 async function listDeliveries(run: ApiRun, stream: string, options: ListOptions): Promise<void> {
   const { api, terminal, json } = run;

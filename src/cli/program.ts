@@ -6,6 +6,7 @@ import { addCompletionCommand } from './completion.ts';
 import { addDeliveryCommands } from './deliveries.ts';
 import { addDismissCommand } from './dismiss.ts';
 import { addEventCommands } from './events.ts';
+import { addFailuresCommand } from './failures.ts';
 import { addListenCommand } from './listen.ts';
 import { addLoginCommands } from './login.ts';
 import { addMonitorCommand } from './monitor.ts';
@@ -23,6 +24,7 @@ export function addHttpCommands(program: Command, deps: CliDeps): void {
   addStreamCommands(program.command('streams').description('event streams'), deps);
   addEventCommands(program.command('events').description('publish and follow events'), deps);
   addWhyCommand(program, deps);
+  addFailuresCommand(program, deps);
   addDeliveryCommands(program.command('deliveries').description('failed deliveries'), deps);
   addRedeliverCommand(program, deps);
   addDismissCommand(program, deps);

@@ -9,6 +9,7 @@ import {
   runWithApi,
   withCommonOptions,
 } from './command.ts';
+import { causeOption } from './cause.ts';
 import {
   failuresOf,
   type FailureFilter,
@@ -19,17 +20,26 @@ import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { type ApiClient, pathOf } from './http/api-client.ts';
 import { terminalSafe } from './json.ts';
 import { type RedeliveryState, redeliveryState } from './redelivery.ts';
+import { previewRedelivery, startRedelivery } from './redeliver-selection.ts';
 import { streamIdOf } from './stream.ts';
 import { counted, progressText } from './terminal/progress.ts';
 
 interface RedeliverOptions extends CommonOptions, FailureFilter {
+  readonly cause?: readonly string[];
+  readonly all?: true;
+  readonly dryRun?: true;
   readonly wait: boolean;
 }
 
 /** `leat redeliver` */
 export function addRedeliverCommand(program: Command, deps: CliDeps): void {
-  withFailureFilter(withCommonOptions(program.command('redeliver <stream> [event...]')), deps)
-    .description('send failures again: the named ones, else all that match the filters')
+  withFailureFilter(withCommonOptions(program.command('redeliver [stream] [event...]')), deps)
+    .description(
+      'send failures again: the named ones, else all that match, of one stream or of all',
+    )
+    .option('--cause <codes>', 'failures of these causes: 503, 5xx, timeout, …', causeOption)
+    .option('--all', 'the failures of all streams, without a stream')
+    .option('--dry-run', 'count only')
     .option('--no-wait', 'do not wait for the redeliveries to end')
     .addHelpText(
       'after',
@@ -37,11 +47,38 @@ export function addRedeliverCommand(program: Command, deps: CliDeps): void {
         'leat redeliver crm',
         'leat redeliver crm evt_…',
         'leat redeliver crm --type user.created --since 2026-03-01 --no-wait',
+        'leat redeliver --cause http_503 --dry-run',
       ),
     )
-    .action((stream: string, events: readonly string[], options: RedeliverOptions) =>
-      runWithApi(deps, options, (run) => redeliver(run, stream, events, options)),
+    .action((stream: string | undefined, events: readonly string[], options: RedeliverOptions) =>
+      runWithApi(deps, options, (run) =>
+        stream === undefined || (options.cause ?? options.dryRun) !== undefined
+          ? redeliverSelected(run, stream, events, options)
+          : redeliver(run, stream, events, options),
+      ),
     );
+}
+
+async function redeliverSelected(
+  run: ApiRun,
+  stream: string | undefined,
+  events: readonly string[],
+  { cause, all, dryRun, type, since, until, wait }: RedeliverOptions,
+): Promise<void> {
+  if (events.length > 0) throw usageError('Name events without --cause and --dry-run.');
+  if (stream === undefined && (cause ?? all ?? type ?? since ?? until) === undefined) {
+    throw usageError('Name a stream, select by --cause, --type, --since or --until, or use --all.');
+  }
+  const selection = {
+    event_stream_ids: stream === undefined ? undefined : [await streamIdOf(run.api, stream)],
+    error_codes: cause,
+    event_types: type,
+    date_from: since,
+    date_to: until,
+    all,
+  };
+  if (dryRun === true) return previewRedelivery(run, selection);
+  await startRedelivery(run, selection, wait);
 }
 
 async function redeliver(

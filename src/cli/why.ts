@@ -41,11 +41,20 @@ export function addWhyCommand(program: Command, deps: CliDeps): void {
 }
 
 async function why(run: ApiRun, event: string, options: WhyOptions): Promise<void> {
-  const { api, terminal, json } = run;
-  const stream = options.stream === undefined ? undefined : await streamIdOf(api, options.stream);
+  const { stream } = options;
+  const id = stream === undefined ? undefined : await streamIdOf(run.api, stream);
+  await showTraced(run, event, { stream: id, all: options.all });
+}
+
+/** Prints what became of an event, at one stream if its id is given. */
+export async function showTraced(
+  { api, terminal, json }: ApiRun,
+  event: string,
+  { stream, all }: { readonly stream: string | undefined; readonly all?: true | undefined },
+): Promise<void> {
   const traced = await readTraced(api, event, stream);
   if (json) return terminal.print(writeJson(traced));
-  for (const line of tracedLines(traced, { ...options, ...terminal })) terminal.print(line);
+  for (const line of tracedLines(traced, { all, ...terminal })) terminal.print(line);
   for (const hint of hintsFor(traced)) terminal.note(hint);
 }
 
@@ -103,7 +112,7 @@ const formats: Readonly<Partial<Record<State, Format>>> = {
 const filteredMax = 10;
 
 interface Layout {
-  readonly all?: true;
+  readonly all: true | undefined;
   readonly width: number | undefined;
   readonly paint: Paint;
 }

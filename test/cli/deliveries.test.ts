@@ -46,7 +46,7 @@ describe('failure commands', { concurrency: 2 }, () => {
   test('leat dismiss: closes the named failures, or all, and counts with --dry-run', async (t) => {
     const { shell, stream, events } = await createFailures(t, 3);
     const [event = ''] = events;
-    const counted = await shell.leat(['dismiss', stream, '--error', 'http_5xx', '--dry-run']);
+    const counted = await shell.leat(['dismiss', stream, '--cause', 'http_5xx', '--dry-run']);
     assert.equal(counted.stdout, '3 failures would be dismissed.\n');
     const named = await shell.leat(['dismiss', stream, event]);
     assert.equal(named.stdout, '1 failure dismissed.\n');

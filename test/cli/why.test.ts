@@ -50,6 +50,9 @@ describe('leat why', { concurrency: 2 }, () => {
     assert.deepEqual(times, times.toSorted(), 'the timeline is in order');
     assert.ok(lines.some((line) => line.includes(`${broken.name} attempt 2 failed after`)));
     assert.ok(shown.stderr.includes(`leat redeliver ${broken.name} ${event}`), shown.stderr);
+    const noFailure = await shell.leat(['deliveries', 'show', sound.name, event]);
+    assert.equal(noFailure.code, 0, noFailure.stderr);
+    assert.match(noFailure.stdout, /^State +1 delivered$/m);
     const one = await shell.leat(['why', event, '--stream', sound.name]);
     assert.ok(!one.stdout.includes(broken.name), one.stdout);
   });

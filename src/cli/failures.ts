@@ -1,0 +1,108 @@
+import { type Command, Option } from 'commander';
+import { printable } from '../core/setting.ts';
+import type { FailureGroupShown } from '../schemas/failures.ts';
+import {
+  type ApiRun,
+  type CliDeps,
+  type CommonOptions,
+  examples,
+  runWithApi,
+  withCommonOptions,
+} from './command.ts';
+import { causeOption } from './cause.ts';
+import { allPages } from './http/pages.ts';
+import { writeJson } from './json.ts';
+import { streamIdOf } from './stream.ts';
+import { type Column, shortTime, tableLines } from './terminal/table.ts';
+
+interface FailuresOptions extends CommonOptions {
+  readonly stream?: string;
+  readonly cause?: readonly string[];
+  readonly by?: 'cause' | 'stream';
+}
+
+/** `leat failures` */
+export function addFailuresCommand(program: Command, deps: CliDeps): void {
+  withCommonOptions(program.command('failures'))
+    .description('count the open failures of all streams, by stream and cause')
+    .option('--stream <stream>', 'of this stream only')
+    .option('--cause <codes>', 'of these causes: 503, 5xx, timeout, …', causeOption)
+    .addOption(new Option('--by <what>', 'one line for each').choices(['cause', 'stream']))
+    .addHelpText(
+      'after',
+      examples('leat failures', 'leat failures --by cause', 'leat failures --cause 5xx,timeout'),
+    )
+    .action((options: FailuresOptions) =>
+      runWithApi(deps, options, (run) => listGroups(run, options)),
+    );
+}
+
+async function listGroups(run: ApiRun, options: FailuresOptions): Promise<void> {
+  const { api, terminal, json } = run;
+  const stream = options.stream === undefined ? undefined : await streamIdOf(api, options.stream);
+  const query = { event_stream_ids: stream, error_codes: options.cause?.join(',') };
+  const groups = await allPages<FailureGroupShown>(api, '/delivery-groups', 'groups', { query });
+  if (json) return terminal.print(writeJson(groups));
+  if (groups.length === 0) return terminal.note('No failures.');
+  for (const line of linesOf(groups, options.by, terminal)) terminal.print(line);
+  const [largest] = groups;
+  const code = largest?.error_code;
+  if (largest === undefined || code === null || code === undefined) return;
+  terminal.note(`What they are: leat deliveries list ${printable(largest.name)} --status ${code}`);
+  terminal.note(`Send them again: leat redeliver --cause ${code} --dry-run`);
+}
+
+function linesOf(
+  groups: readonly FailureGroupShown[],
+  by: FailuresOptions['by'],
+  style: Parameters<typeof tableLines>[2],
+): string[] {
+  if (by === undefined) return tableLines(groupColumns, groups, style);
+  const keyOf = by === 'cause' ? causeOf : ({ name }: FailureGroupShown) => name;
+  const sums = [...Map.groupBy(groups, keyOf)].map(([key, all]): Sum => ({ key, groups: all }));
+  const rows = sums.toSorted((one, other) => countOf(other) - countOf(one));
+  return tableLines(by === 'cause' ? causeColumns : streamColumns, rows, style);
+}
+
+/** Groups with the same cause, or of the same stream. */
+interface Sum {
+  readonly key: string;
+  readonly groups: readonly FailureGroupShown[];
+}
+
+const causeOf = ({ error_code: code }: FailureGroupShown): string => code ?? 'unknown';
+
+const countOf = ({ groups }: Sum): number => groups.reduce((sum, { count }) => sum + count, 0);
+
+function lastOf(groups: readonly FailureGroupShown[]): string {
+  const times = groups.map(({ last_failed_at: at }) => at).toSorted();
+  return shortTime(times.at(-1) ?? '');
+}
+
+const groupColumns: readonly Column<FailureGroupShown>[] = [
+  { header: 'STREAM', text: ({ name }) => name },
+  { header: 'CAUSE', text: causeOf, format: () => 'red' },
+  { header: 'FAILURES', text: ({ count }) => String(count), align: 'right' },
+  { header: 'LAST', text: (group) => lastOf([group]) },
+  { header: 'ERROR', text: ({ sample }) => sample.error_message ?? '', cuttable: true },
+];
+
+const sumColumns = (header: string): Column<Sum>[] => [
+  { header, text: ({ key }) => key },
+  { header: 'FAILURES', text: (sum) => String(countOf(sum)), align: 'right' },
+  { header: 'LAST', text: ({ groups }) => lastOf(groups) },
+];
+
+const causeColumns: readonly Column<Sum>[] = [
+  ...sumColumns('CAUSE'),
+  { header: 'STREAMS', text: ({ groups }) => String(groups.length), align: 'right' },
+];
+
+const streamColumns: readonly Column<Sum>[] = [
+  ...sumColumns('STREAM'),
+  {
+    header: 'CAUSES',
+    text: ({ groups }) => groups.map((each) => `${causeOf(each)} ${each.count}`).join(', '),
+    cuttable: true,
+  },
+];

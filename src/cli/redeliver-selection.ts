@@ -1,0 +1,78 @@
+import { printable } from '../core/setting.ts';
+import { sleep } from '../core/sleep.ts';
+import type { FailurePreviewShown } from '../schemas/failures.ts';
+import type { RedeliveryShown } from '../schemas/redeliveries.ts';
+import type { ApiRun } from './command.ts';
+import { CommandFailed, exitCodes } from './errors.ts';
+import { pathOf } from './http/api-client.ts';
+import { terminalSafe } from './json.ts';
+import { counted, progressText } from './terminal/progress.ts';
+
+/** What `leat redeliver` selects over streams. */
+export interface RedeliverySelection {
+  readonly event_stream_ids: readonly string[] | undefined;
+  readonly error_codes: readonly string[] | undefined;
+  readonly event_types: readonly string[] | undefined;
+  readonly date_from: string | undefined;
+  readonly date_to: string | undefined;
+  readonly all: true | undefined;
+}
+
+/** Prints what a redelivery would send. */
+export async function previewRedelivery(
+  { api, terminal, json }: ApiRun,
+  selection: RedeliverySelection,
+): Promise<void> {
+  const body = { ...selection, dry_run: true };
+  const response = await api.send({ method: 'POST', path: '/redeliveries', body });
+  if (json) return terminal.print(terminalSafe(response.text));
+  const { count, groups } = response.body as FailurePreviewShown;
+  terminal.print(`${counted(count, 'failure')} would be sent again.`);
+  for (const group of groups) {
+    terminal.print(`  ${printable(group.name)}: ${group.count} ${group.error_code ?? 'unknown'}`);
+  }
+}
+
+/** Starts a redelivery and waits for its end, unless `wait` is false. */
+export async function startRedelivery(
+  run: ApiRun,
+  selection: RedeliverySelection,
+  wait: boolean,
+): Promise<void> {
+  const { api, terminal, json, clock, signal } = run;
+  const response = await api.send({ method: 'POST', path: '/redeliveries', body: selection });
+  let shown = response.body as RedeliveryShown;
+  if (!wait) {
+    if (json) return terminal.print(terminalSafe(response.text));
+    return terminal.print(`${counted(shown.remaining, 'failure')} will be sent again.`);
+  }
+  terminal.note(`Redelivery ${shown.id} is running; Ctrl-C does not cancel it.`);
+  while (shown.status === 'running') {
+    terminal.progress(progressOf(shown, terminal.progressWidth));
+    await sleep(clock, pollEveryMs, signal);
+    signal.throwIfAborted();
+    const path = pathOf`/redeliveries/${shown.id}`;
+    shown = (await api.send({ method: 'GET', path })).body as RedeliveryShown;
+  }
+  report(run, shown);
+}
+
+const pollEveryMs = 1000;
+
+function progressOf(
+  { total, delivered, failed, remaining }: RedeliveryShown,
+  width: number,
+): string {
+  const notes = [`${delivered} delivered`, `${failed} failed again`, `${remaining} left`];
+  return progressText({ label: 'Redelivering', done: total - remaining, total, notes }, width);
+}
+
+function report({ terminal, json }: ApiRun, shown: RedeliveryShown): void {
+  const { total, delivered, failed, skipped } = shown;
+  const left = skipped === 0 ? '' : ` ${skipped} skipped: they were being redelivered already.`;
+  if (json) terminal.print(JSON.stringify(shown));
+  else if (total === 0) terminal.print('No failures; nothing to send again.');
+  else terminal.print(`${delivered} of ${counted(total, 'failure')} delivered.${left}`);
+  if (failed === 0) return;
+  throw new CommandFailed(exitCodes.failed, `${failed} failed again: leat failures shows why.`);
+}
