@@ -14,6 +14,7 @@ runServer({}, (running) => {
 const noStream = 'est_AAAAAAAAAAAAAAAAAAAAAA';
 const noEvent = 'evt_AAAAAAAAAAAAAAAAAAAAAA';
 const noDismissal = 'dsm_AAAAAAAAAAAAAAAAAAAAAA';
+const noRedelivery = 'rdl_AAAAAAAAAAAAAAAAAAAAAA';
 const noReplay = 'rpl_AAAAAAAAAAAAAAAAAAAAAA';
 const noUser = encodeURIComponent('leat|000000000000000000000000');
 
@@ -31,6 +32,12 @@ const operations: readonly (readonly [string, string, readonly string[]])[] = [
   ['POST', `/event-streams/${noStream}/retry-now`, ['update:event_deliveries']],
   ['POST', '/dismissals', ['update:event_deliveries']],
   ['GET', `/dismissals/${noDismissal}`, ['read:event_deliveries']],
+  ['GET', '/deliveries', ['read:event_deliveries']],
+  ['GET', '/delivery-groups', ['read:event_deliveries']],
+  ['POST', '/redeliveries', ['update:event_deliveries']],
+  ['GET', '/redeliveries', ['read:event_deliveries']],
+  ['GET', `/redeliveries/${noRedelivery}`, ['read:event_deliveries']],
+  ['DELETE', `/redeliveries/${noRedelivery}`, ['update:event_deliveries']],
   ['POST', `/event-streams/${noStream}/test`, ['update:event_streams']],
   ['GET', `/event-streams/${noStream}/received`, ['read:events']],
   ['PUT', `/event-streams/${noStream}/received/answer`, ['update:event_streams']],
@@ -40,12 +47,16 @@ const operations: readonly (readonly [string, string, readonly string[]])[] = [
   ['GET', `/event-streams/${noStream}/skipped`, ['read:event_streams']],
   ['GET', `/event-streams/${noStream}/stats`, ['read:event_streams', 'read:event_deliveries']],
   ['POST', `/event-streams/${noStream}/replay`, ['update:event_deliveries']],
+  ['GET', `/event-streams/${noStream}/replays`, ['read:event_deliveries']],
   ['GET', `/event-streams/${noStream}/replay/${noReplay}`, ['read:event_deliveries']],
   ['DELETE', `/event-streams/${noStream}/replay/${noReplay}`, ['update:event_deliveries']],
   ['GET', `/event-streams/${noStream}/signing-secret`, ['update:event_streams']],
   ['POST', `/event-streams/${noStream}/signing-secret/rotate`, ['update:event_streams']],
   ['POST', `/event-streams/${noStream}/filter/test`, ['read:events']],
   ['POST', '/events', ['create:events']],
+  ['GET', '/event-log', ['read:events']],
+  ['GET', `/event-log/${noEvent}`, ['read:events']],
+  ['GET', `/event-streams/${noStream}/attempts`, ['read:event_deliveries']],
   ['POST', '/users', ['create:users']],
   ['GET', '/users', ['read:users']],
   ['GET', '/users-by-email', ['read:users']],
@@ -165,7 +176,16 @@ describe('requests without a token', () => {
       }),
     );
     const shapes = operations.map(([method, path]) => {
-      const ids = [noStream, noEvent, noDismissal, noReplay, noUser, 'nobody', 'none'];
+      const ids = [
+        noStream,
+        noEvent,
+        noDismissal,
+        noRedelivery,
+        noReplay,
+        noUser,
+        'nobody',
+        'none',
+      ];
       const shape = path.split('/').map((part) => (ids.includes(part) ? '{}' : part));
       return `${method} ${shape.join('/')}`;
     });

@@ -23,6 +23,7 @@ import { attemptOf, type AttemptRow, eventKeyOf, outcomeCodes } from '../rows/at
 import type { BoundedRows } from '../rows/bounded.ts';
 import { type Command, type Commands, PageRead, sql, together } from './command.ts';
 import { Fragment, oneOf, oneOfNumbers, perDialect, piece, postgresOnly } from './dialect.ts';
+import { byEvent } from './kept.ts';
 
 interface Deps {
   readonly commands: Commands;
@@ -134,7 +135,7 @@ function* tracesOf(tenant: number, { id, offset, publishedAt }: FoundEvent): Com
   const at = publishedAt === undefined ? undefined : offset;
   const [rows, dismissed, skipped, selections] = yield* together(
     sql.all<TraceRow>`
-      select stream, state, kind, due_at from deliveries
+      select stream, state, kind, due_at from deliveries ${byEvent}
       where tenant = ${tenant} and event_id = ${id}`,
     sql.all<{ stream: string }>`
       select stream from dismissed_events where tenant = ${tenant} and "offset" = ${at}`,
@@ -165,7 +166,7 @@ function* relatedTo(
 ): Command<string[]> {
   const at = publishedAt === undefined ? undefined : offset;
   const rows = yield* sql.all<{ stream: string }>`
-    select stream from deliveries where tenant = ${tenant} and event_id = ${id}
+    select stream from deliveries ${byEvent} where tenant = ${tenant} and event_id = ${id}
     union
     select stream from dismissed_events where tenant = ${tenant} and "offset" = ${at}
     union

@@ -47,8 +47,8 @@ export function createBodyWalk(): Walk {
   return createWalk({ tenant: -1, offset: -1 }, releaseBodies);
 }
 
-/** Without statistics SQLite would scan the deliveries of a tenant. */
-const byEvent = perDialect({ sqlite: 'indexed by deliveries_event', postgres: '' });
+/** The index of an event's deliveries: without statistics SQLite would scan those of the tenant. */
+export const byEvent = perDialect({ sqlite: 'indexed by deliveries_event', postgres: '' });
 
 function* releaseBodies(after: BodyKey, take: number): Command<WalkedPage<BodyKey>> {
   const rows = yield* sql.all<BodyKey & { readonly needed: boolean | number | null }>`
