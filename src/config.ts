@@ -27,6 +27,7 @@ import {
 import { metricsLimits, observabilitySettings } from './settings/observability.ts';
 import { pullLimits } from './settings/pull.ts';
 import { retentionSettings, upkeepLimits } from './settings/retention.ts';
+import { statsLimits } from './settings/stats.ts';
 import { storeSettings } from './settings/store.ts';
 import { tenantSettings } from './settings/tenant.ts';
 
@@ -296,4 +297,5 @@ export const limits = {
   monitor: monitorLimits,
   alerts: alertLimits,
   upkeep: upkeepLimits,
+  stats: statsLimits,
 } as const;

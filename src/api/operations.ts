@@ -10,6 +10,7 @@ import { apiOperations } from './apis.ts';
 import { auditLogOperations } from './audit-log.ts';
 import { clientOperations } from './clients.ts';
 import { deliveryOperations } from './deliveries.ts';
+import { deliveryStatsOperations } from './delivery-stats.ts';
 import { dismissalOperations } from './dismissals.ts';
 import type { EventBodies } from './event-bodies.ts';
 import { eventOperations } from './events.ts';
@@ -59,6 +60,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...pauseOperations(deps),
     ...skippedOperations(deps),
     ...statsOperations(deps),
+    ...deliveryStatsOperations(deps),
     ...deliveryOperations(deps),
     ...failureOperations(deps),
     ...redeliveryOperations(deps),

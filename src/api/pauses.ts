@@ -8,12 +8,15 @@ import { noStream, orNotFound, streamOf } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
 import { showReplay } from './replays.ts';
 import type { ApiSettings } from './settings.ts';
-import { showHealth } from './stream-health.ts';
+import { p95Of, showHealth } from './stream-health.ts';
 import { streamConflicts } from './streams.ts';
 import { waitForOwner } from './wait-for-owner.ts';
 
 export interface PauseDeps {
-  readonly store: Pick<Store, 'streams' | 'ownership' | 'log' | 'replays' | 'recording'>;
+  readonly store: Pick<
+    Store,
+    'streams' | 'ownership' | 'log' | 'replays' | 'recording' | 'deliveryStats'
+  >;
   readonly clock: Pick<Clock, 'after'>;
   readonly settings: Pick<ApiSettings, 'disableConsecutive' | 'disableTotal'>;
 }
@@ -116,14 +119,16 @@ async function healthOf(
   const { tenant, id } = stream;
   const lastHour = Math.floor(now / hourMs) * hourMs;
   const window = { from: lastHour - 23 * hourMs, to: lastHour + hourMs };
-  const [found, hours] = await Promise.all([
+  const [found, hours, latencies] = await Promise.all([
     store.streams.facts(tenant, id),
     store.streams.stats(tenant, id, window),
+    store.deliveryStats.latencies(tenant, [id], window.from),
   ]);
   const facts = orNotFound(found, noStream);
   const running =
     facts.replay === undefined ? undefined : await store.replays.get(tenant, id, facts.replay);
   const replay = running && (await showReplay(store.log, running));
   const { disableConsecutive: consecutive, disableTotal: total } = settings;
-  return showHealth({ stream, facts, hours, replay, limits: { consecutive, total } });
+  const p95 = p95Of(latencies.map(({ latency }) => latency));
+  return showHealth({ stream, facts, hours, p95, replay, limits: { consecutive, total } });
 }

@@ -1,5 +1,6 @@
 import type { Millis } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
+import { Histogram } from '../core/histogram.ts';
 import { isValidAt } from '../core/streams.ts';
 import type { HealthLimits, Stream } from '../core/types.ts';
 import type { ReplayShown } from '../schemas/replays.ts';
@@ -12,6 +13,8 @@ export interface HealthSources {
   readonly facts: StreamFacts;
   /** The last 24 hours, the present one included. */
   readonly hours: Awaited<ReturnType<StreamStore['stats']>>;
+  /** Milliseconds; `undefined` without first deliveries in these hours. */
+  readonly p95: number | undefined;
   readonly replay: ReplayShown | undefined;
   readonly limits: HealthLimits;
 }
@@ -21,6 +24,7 @@ export function showHealth({
   stream,
   facts,
   hours,
+  p95,
   replay,
   limits,
 }: HealthSources): StreamHealthShown {
@@ -43,7 +47,7 @@ export function showHealth({
     },
     lag: { events: waiting.count, at_least: waiting.atLeast, seconds },
     success_24h: successOf(hours),
-    p95_24h_ms: null,
+    p95_24h_ms: p95 ?? null,
     retrying: facts.retrying,
     in_flight: facts.parked,
     next_attempt_at: timeOrNull(facts.nextDueAt),
@@ -57,6 +61,13 @@ export function showHealth({
       })),
     replay: replay ?? null,
   };
+}
+
+/** Returns the 95th percentile of latency of stored histograms; `undefined` without deliveries. */
+export function p95Of(latencies: readonly string[]): number | undefined {
+  const histogram = new Histogram();
+  for (const latency of latencies) histogram.merge(latency);
+  return histogram.percentile(0.95);
 }
 
 /** Seconds from which on a stream lags. */

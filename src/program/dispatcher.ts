@@ -8,6 +8,7 @@ import { createDispatcher } from '../delivery/dispatcher.ts';
 import type { Transport } from '../delivery/http/transport.ts';
 import type { Store } from '../store/port/store.ts';
 import { logReport } from './delivery-log.ts';
+import type { StatsRecorder } from '../stats/recorder.ts';
 import type { ServiceMetrics } from './metrics.ts';
 
 export interface ServiceDispatcherDeps {
@@ -20,6 +21,7 @@ export interface ServiceDispatcherDeps {
   readonly webhookKeyring: WebhookKeyDeps['keyring'];
   /** Receive the reports of the dispatcher. */
   readonly metrics: ServiceMetrics | undefined;
+  readonly stats: Pick<StatsRecorder, 'report'>;
   readonly system: SystemAlerts;
 }
 
@@ -28,7 +30,7 @@ export function createServiceDispatcher(
   store: Store,
   deps: ServiceDispatcherDeps,
 ): ReturnType<typeof createDispatcher> {
-  const { config, clock, log, version, nodeId, transport, metrics, system } = deps;
+  const { config, clock, log, version, nodeId, transport, metrics, stats, system } = deps;
   const keyring = deps.webhookKeyring;
   const dispatcher = createDispatcher({
     nodeId: config.store.engine === 'postgres' ? nodeId : undefined,
@@ -51,6 +53,7 @@ export function createServiceDispatcher(
     report: (report) => {
       logReport(log, report);
       metrics?.report(report);
+      stats.report(report);
       if (report.kind === 'store_replaced') {
         for (const alert of storeAlerts(report)) system.raise(alert);
       }

@@ -15,6 +15,7 @@ import { listen, refuseTakenAddress } from './listener.ts';
 import { createManagementApi } from './management-api.ts';
 import { openMetrics, type ServiceMetrics } from './metrics.ts';
 import { openNetwork } from './network.ts';
+import { createServiceStats } from './stats.ts';
 import { openServiceStore, storeClockOf } from './store.ts';
 import { authorityFileOf, openTls, refuseWrongTlsFiles } from './tls.ts';
 import { createServiceUpkeep } from './upkeep.ts';
@@ -147,19 +148,25 @@ function createBackground(
   const { transport, fetch, lookup } = deps.network;
   const { nodeId } = deps;
   const system = createSystemAlerts();
-  const dispatcher = createServiceDispatcher(store, { ...deps, transport, nodeId, system });
-  const clock = storeClockOf(store, deps.clock);
   const leader = newNodeId(deps.random);
+  const stats = createServiceStats(store, { ...deps, writer: leader });
+  const dispatcher = createServiceDispatcher(store, { ...deps, transport, nodeId, stats, system });
+  const clock = storeClockOf(store, deps.clock);
   const upkeep = createServiceUpkeep(store, { ...deps, clock, leader, alerts: system });
   const alerting = createAlerting(store, { ...deps, clock, fetch, lookup, nodeId, system });
   return {
-    run: (signal) =>
-      Promise.all([
+    run: async (signal) => {
+      const unwatch = store.watch((hint) => stats.hint(hint));
+      await Promise.all([
         removeLeaving(store, deps, signal),
         dispatcher.run(signal),
         upkeep.run(signal),
         alerting.run(signal),
-      ]),
+        stats.run(signal),
+      ]);
+      unwatch();
+      await stats.flush();
+    },
     obstacle: () => (dispatcher.state().holdsLease ? undefined : 'The node has no lease.'),
   };
 }

@@ -85,7 +85,10 @@ export const streamHealth = component('EventStreamHealth', 'How an event stream 
     Type.Number(),
     'Part of the deliveries of about the last 24 hours that succeeded, 0 to 1; null without any',
   ),
-  p95_24h_ms: Type.Null({ description: 'Not measured yet' }),
+  p95_24h_ms: orNull(
+    Type.Number(),
+    'Milliseconds from acceptance to success that 95 % of the first deliveries of about the last 24 hours took at most; null without any',
+  ),
   retrying: count('Deliveries that wait for an attempt'),
   in_flight: count('Deliveries whose attempt has been under way for more than a second'),
   next_attempt_at: orNull(time, 'When the next of the waiting deliveries is due; null without any'),

@@ -35,6 +35,7 @@ export interface UpkeepDeps {
     readonly redeliveries: Pick<Store['redeliveries'], 'unfinished' | 'step' | 'prune'>;
     readonly eventLog: Pick<Store['eventLog'], 'prune'>;
     readonly auditLog: Pick<Store['auditLog'], 'prune'>;
+    readonly deliveryStats: Pick<Store['deliveryStats'], 'rollUp' | 'prune'>;
     readonly upkeep: Store['upkeep'];
   };
   readonly clock: Clock;
@@ -143,6 +144,10 @@ async function jobsOf(
       { name: 'old redeliveries', step: () => store.redeliveries.prune(results) },
     ],
     [{ name: 'audit log', step: () => store.auditLog.prune(entries) }],
+    [
+      { name: 'sums of statistics', step: () => store.deliveryStats.rollUp() },
+      { name: 'statistics', step: () => store.deliveryStats.prune({ take }) },
+    ],
     (await tenants.list()).map((tenant) => ({
       name: `events of tenant ${tenant}`,
       step: async () => {

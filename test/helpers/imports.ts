@@ -138,6 +138,7 @@ const rules: readonly Rule[] = [
   { files: 'delivery/http/', own: ['core/', 'log/'], packages: NETWORK },
   { files: 'delivery/', own: ['core/', 'log/', 'store/port/'], packages: NETWORK },
   { files: 'pull/', own: ['core/', 'log/', 'store/port/'], builtins: ASSERT },
+  { files: 'stats/', own: ['core/', 'store/port/'], types: ['delivery/report.ts'] },
   { files: 'auth/', own: ['core/', 'store/port/'], packages: ['jose', 'lru-cache'] },
   // Slow work runs in a thread.
   {

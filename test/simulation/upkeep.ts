@@ -54,6 +54,7 @@ export function runUpkeep(
     redeliveries,
     eventLog: { prune: step(eventLog.prune) },
     dismissals: { prune: step(dismissals.prune) },
+    deliveryStats: store.deliveryStats,
     auditLog,
     upkeep: { ...upkeep, releaseKept: step(upkeep.releaseKept), shrink: step(upkeep.shrink) },
   };

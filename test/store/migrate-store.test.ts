@@ -700,6 +700,7 @@ async function fillStreams(store: Store): Promise<void> {
 /** Rows of the tables of access, by hand: texts that are hard to carry, nulls, all bytes. */
 function fillAccess(file: string): void {
   const db = new DatabaseSync(file);
+  db.exec(`insert into delivery_stats_sums values ('hour', ${start}, 1, 'est 1')`);
   const every = Uint8Array.from({ length: 256 }, (_, index) => index);
   for (const [index, text] of hardTexts.entries()) {
     const put = (table: string, ...values: (string | number | null | Uint8Array)[]): void => {
@@ -711,6 +712,7 @@ function fillAccess(file: string): void {
       put(table, null, 1, `kid ${key}`, every, start, start, index === 0 ? start : null);
     }
     put('skipped_ranges', 1, 'est_1', index, index + 1, index === 0 ? null : 7, index % 2, start);
+    put('delivery_stats', 1, `est ${key}`, 'day', start, text, 1, 2, 3, 4, '1:1', '');
     put('past_selections', 1, 'est_1', index, index + 1, '["a.b"]', index === 0 ? null : text);
     put('dismissed_events', 1, index + 1, 'est_1');
     put(

@@ -1,4 +1,5 @@
 import { deliveriesContract } from './contract/deliveries.ts';
+import { deliveryStatsContract } from './contract/delivery-stats.ts';
 import { dismissalsContract } from './contract/dismissals.ts';
 import { logContract } from './contract/log.ts';
 import { alertStateContract } from './contract/alert-state.ts';
@@ -19,6 +20,7 @@ import { postgres } from './engines.ts';
 logContract(postgres);
 streamsContract(postgres);
 deliveriesContract(postgres);
+deliveryStatsContract(postgres);
 dismissalsContract(postgres);
 ownershipContract(postgres);
 settleContract(postgres);

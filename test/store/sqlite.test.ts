@@ -1,4 +1,5 @@
 import { deliveriesContract } from './contract/deliveries.ts';
+import { deliveryStatsContract } from './contract/delivery-stats.ts';
 import { dismissalsContract } from './contract/dismissals.ts';
 import { logContract } from './contract/log.ts';
 import { alertStateContract } from './contract/alert-state.ts';
@@ -20,6 +21,7 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   logContract(engine);
   streamsContract(engine);
   deliveriesContract(engine);
+  deliveryStatsContract(engine);
   dismissalsContract(engine);
   ownershipContract(engine);
   settleContract(engine);

@@ -139,6 +139,11 @@ async function fill(store: Store, tenant: number): Promise<void> {
     skipped: 0,
     createdBy: 'robot',
   });
+  const counts = { published: 1, delivered: 1, failed: 0, retried: 0 };
+  const histograms = { latency: '1:1', duration: '1:1' };
+  await store.deliveryStats.record('node', [
+    { tenant, stream, at: start, ...counts, ...histograms },
+  ]);
   await fillAccess(store, tenant);
   await store.auditLog.add([{ entry: newEntry(tenant), count: 1, ageMs: 0 }]);
   await store.alertState.record(tenant, undefined, { at: start, state: '{}' }, true);

@@ -71,6 +71,7 @@ export function withClock(store: Store, url: string, time: TestTime): Store {
     users: timed(store.users),
     tenants: timed(store.tenants),
     upkeep: timed(store.upkeep),
+    deliveryStats: timed(store.deliveryStats),
     auditLog: timed(store.auditLog),
     time: { now: () => time.at, skewMs: () => 0, skews: 0 },
   };

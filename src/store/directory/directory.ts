@@ -9,6 +9,7 @@ import { createAuditLogStore } from './audit-log.ts';
 import { createCertificateStore } from './certificates.ts';
 import { createClientStore } from './clients.ts';
 import type { Commands } from './command.ts';
+import { createDeliveryStatsStore } from './delivery-stats.ts';
 import { createDeliveryStore } from './deliveries.ts';
 import { createDismissalStore } from './dismissals.ts';
 import { createEventLogStore } from './event-log.ts';
@@ -67,6 +68,7 @@ export function createDirectory(deps: DirectoryDeps) {
     users: createUserStore({ ...deps, change: deps.changeUser, sorted: deps.sortedUsers }),
     auditLog: createAuditLogStore(deps),
     alertState: createAlertStateStore(deps),
+    deliveryStats: createDeliveryStatsStore(deps),
     overview: createOverviewStore(deps),
     streams: createStreamStore(deps),
     dismissals: createDismissalStore(deps),

@@ -409,6 +409,7 @@ function* remove({ runs }: StreamDeps, tenant: number, id: string): Command<bool
     removeSkipped(tenant, id),
     removePast(tenant, id),
     sql.run`delete from stream_stats where tenant = ${tenant} and stream = ${id}`,
+    sql.run`delete from delivery_stats where tenant = ${tenant} and stream = ${id}`,
     sql.run`delete from runs where tenant = ${tenant} and stream = ${id}`,
     sql.run`delete from streams where tenant = ${tenant} and id = ${id}`,
   );

@@ -83,6 +83,7 @@ const tables: Readonly<Record<string, string>> = {
   redelivery_streams: 'id, stream',
   redeliveries: 'id',
   stream_stats: 'stream, hour',
+  delivery_stats: 'stream, unit, starts_at, writer',
   skipped_ranges: 'stream, from_offset',
   past_selections: 'stream, after_offset',
   dismissed_events: '"offset", stream',

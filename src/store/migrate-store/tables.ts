@@ -1,21 +1,11 @@
 import { dayMs } from '../../core/units.ts';
-import { boolean, bytes, columnOf, integer, text, type Table, type TableColumn } from './table.ts';
+import { accessTables } from './access-tables.ts';
+import { bytes, columnOf, integer, text, type Table } from './table.ts';
 
 /**
  * The tables that a migration copies: all but `nodes`, whose rows describe processes that have
  * ended. No other file knows how the tables of the engines differ.
  */
-
-/** Of keys that sign tokens, and of those that sign webhooks. */
-const columnsOfKeys: readonly TableColumn[] = [
-  integer('number'),
-  integer('tenant'),
-  text('kid'),
-  bytes('private_jwk'),
-  integer('created_at'),
-  integer('signs_from'),
-  integer('expires_at'),
-];
 
 /** `key_check` comes last: a store without it was never completed. */
 export const migratedTables: readonly Table[] = [
@@ -37,110 +27,7 @@ export const migratedTables: readonly Table[] = [
       integer('created_at'),
     ],
   },
-  {
-    name: 'signing_keys',
-    keyColumns: 1,
-    identity: 'number',
-    columns: columnsOfKeys,
-  },
-  {
-    name: 'webhook_keys',
-    keyColumns: 1,
-    identity: 'number',
-    columns: columnsOfKeys,
-  },
-  {
-    name: 'clients',
-    keyColumns: 2,
-    columns: [
-      integer('tenant'),
-      text('id'),
-      text('name'),
-      boolean('global'),
-      text('issuer'),
-      text('secret_hash'),
-      text('jwks'),
-      text('carried'),
-      integer('version'),
-      integer('credentials_version'),
-      integer('created_at'),
-    ],
-  },
-  {
-    name: 'assertions',
-    keyColumns: 3,
-    columns: [integer('tenant'), text('client'), text('jti'), integer('expires_at')],
-  },
-  {
-    name: 'apis',
-    keyColumns: 2,
-    columns: [
-      integer('tenant'),
-      text('id'),
-      text('identifier'),
-      text('name'),
-      text('scopes'),
-      boolean('enforce_policies'),
-      text('token_dialect'),
-      integer('token_lifetime_seconds'),
-      text('carried'),
-      integer('created_at'),
-    ],
-  },
-  {
-    name: 'grants',
-    keyColumns: 2,
-    columns: [
-      integer('tenant'),
-      text('id'),
-      text('client'),
-      text('api'),
-      text('scope'),
-      text('carried'),
-    ],
-  },
-  {
-    name: 'users',
-    keyColumns: 2,
-    columns: [
-      integer('tenant'),
-      text('id'),
-      text('connection'),
-      text('email'),
-      text('username'),
-      text('password_hash'),
-      text('profile'),
-      integer('created_at'),
-      integer('updated_at'),
-    ],
-  },
-  {
-    name: 'roles',
-    keyColumns: 2,
-    columns: [
-      integer('tenant'),
-      text('id'),
-      text('name'),
-      text('description'),
-      text('carried'),
-      integer('created_at'),
-    ],
-  },
-  {
-    name: 'role_permissions',
-    keyColumns: 4,
-    columns: [integer('tenant'), text('role'), text('api'), text('name')],
-  },
-  {
-    name: 'role_clients',
-    keyColumns: 3,
-    columns: [integer('tenant'), text('role'), text('client')],
-  },
-  {
-    name: 'role_users',
-    keyColumns: 3,
-    columns: [integer('tenant'), text('role'), text('user')],
-  },
+  ...accessTables,
   {
     name: 'streams',
     keyColumns: 2,
@@ -201,6 +88,28 @@ export const migratedTables: readonly Table[] = [
       integer('delivered'),
       integer('failed'),
     ],
+  },
+  {
+    name: 'delivery_stats',
+    keyColumns: 5,
+    columns: [
+      integer('tenant'),
+      text('stream'),
+      text('unit'),
+      integer('starts_at'),
+      text('writer'),
+      integer('published'),
+      integer('delivered'),
+      integer('failed'),
+      integer('retried'),
+      text('latency'),
+      text('duration'),
+    ],
+  },
+  {
+    name: 'delivery_stats_sums',
+    keyColumns: 1,
+    columns: [text('unit'), integer('starts_at'), integer('last_tenant'), text('last_stream')],
   },
   {
     name: 'skipped_ranges',

@@ -3,6 +3,7 @@ import type { AlertStateStore } from './alert-state.ts';
 import type { ApiStore } from './apis.ts';
 import type { AuditLogStore, RecordingStore } from './audit-log.ts';
 import type { ClientStore } from './clients.ts';
+import type { DeliveryStatsStore } from './delivery-stats.ts';
 import type { DeliveryStore } from './deliveries.ts';
 import type { DismissalStore } from './dismissals.ts';
 import type { EventLogStore } from './event-log.ts';
@@ -62,6 +63,7 @@ export interface Store {
   readonly users: UserStore;
   readonly auditLog: AuditLogStore;
   readonly alertState: AlertStateStore;
+  readonly deliveryStats: DeliveryStatsStore;
   readonly upkeep: UpkeepStore;
   readonly overview: OverviewStore;
   /** Copies the store while it is in use; absent where the engine has tools for that. */

@@ -224,14 +224,18 @@ function directoryOf(pools: Pools, deps: PartDeps): Directory & Pick<Store, 'rec
   const commands = directoryDepsOf(pools.commands, deps);
   const over = (purpose: Purpose): Directory =>
     createDirectory(directoryDepsOf(pools[purpose], deps));
-  const { clients, apis, grants, roles, users, streams, deliveries, replays, auditLog, ...others } =
-    createDirectory(commands);
+  const directory = createDirectory(commands);
+  const { clients, apis, grants, roles, users, streams, deliveries, replays, auditLog } = directory;
   const lists = over('lists');
   const delivering = over('delivering');
   return {
-    ...others,
+    ...directory,
     recording: (entry) => createRecordingDirectory(commands, entry),
     overview: lists.overview,
+    deliveryStats: {
+      ...directory.deliveryStats,
+      ...pick(lists.deliveryStats, 'read', 'latencies'),
+    },
     clients: { ...clients, ...pick(lists.clients, 'list', 'listFrom') },
     apis: { ...apis, ...pick(lists.apis, 'list') },
     grants: { ...grants, ...pick(lists.grants, 'list', 'listFrom') },

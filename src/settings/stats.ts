@@ -1,0 +1,7 @@
+/** How statistics of deliveries are written; stats/settings.ts documents each. */
+export const statsLimits = {
+  everyMs: 10_000,
+  unwrittenMs: 300_000,
+  /** Some milliseconds of SQLite. */
+  rowsMax: 250,
+} as const;

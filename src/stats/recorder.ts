@@ -1,0 +1,175 @@
+import type { Clock, Millis } from '../core/clock.ts';
+import { startOf, unitMs } from '../core/delivery-stats.ts';
+import { Histogram } from '../core/histogram.ts';
+import { sleep } from '../core/sleep.ts';
+import type { DeliveryReport } from '../delivery/report.ts';
+import type { DeliveryStatsStore, RecordedMinute } from '../store/port/delivery-stats.ts';
+import type { Hint } from '../store/port/hints.ts';
+import type { StoreTime } from '../store/port/time.ts';
+import type { StatsSettings } from './settings.ts';
+
+/**
+ * Counts events and attempts of this node in memory, by minute, and writes them to the store from time
+ * to time. A crash loses what is not written.
+ */
+export interface StatsRecorder {
+  /** Counts an attempt. */
+  report(report: DeliveryReport): void;
+  /** Counts the events that this node appended. */
+  hint(hint: Hint): void;
+  /** Writes every few seconds until aborted. */
+  run(signal: AbortSignal): Promise<void>;
+  /** Writes what is not written. */
+  flush(): Promise<void>;
+}
+
+export interface StatsRecorderDeps {
+  readonly store: Pick<DeliveryStatsStore, 'record'>;
+  readonly clock: Pick<Clock, 'after'>;
+  readonly time: Pick<StoreTime, 'now'>;
+  readonly settings: StatsSettings;
+  /** Unique name of this process: its rows are its own. */
+  readonly writer: string;
+  /** Receives errors of writes; these are repeated. */
+  readonly onError: (error: unknown) => void;
+}
+
+/** See {@link StatsRecorder}. */
+export function createStatsRecorder(deps: StatsRecorderDeps): StatsRecorder {
+  return new MinuteRecorder(deps);
+}
+
+/** What this node has counted in a minute, of a stream or of a tenant. */
+class Minute {
+  published = 0;
+  delivered = 0;
+  failed = 0;
+  retried = 0;
+  readonly latency = new Histogram();
+  readonly duration = new Histogram();
+  /** Whether the store lacks some of it. */
+  isChanged = true;
+}
+
+/** The minutes of a tenant by stream; `undefined` is the tenant itself. */
+type Streams = Map<string | undefined, Minute>;
+
+class MinuteRecorder implements StatsRecorder {
+  readonly #deps: StatsRecorderDeps;
+  /** By start and tenant. One is dropped once it is over and written. */
+  readonly #minutes = new Map<Millis, Map<number, Streams>>();
+
+  constructor(deps: StatsRecorderDeps) {
+    this.#deps = deps;
+  }
+
+  report(report: DeliveryReport): void {
+    if (report.kind !== 'attempt') return;
+    const streams = this.#streamsOf(report.tenant);
+    count(minuteOf(streams, report.stream), report);
+    count(minuteOf(streams, undefined), report);
+  }
+
+  hint(hint: Hint): void {
+    if (hint.kind !== 'appended') return;
+    const minute = minuteOf(this.#streamsOf(hint.tenant), undefined);
+    minute.published += hint.events.length;
+    minute.isChanged = true;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, settings } = this.#deps;
+    while (!signal.aborted) {
+      await sleep(clock, settings.everyMs, signal);
+      if (!signal.aborted) await this.flush();
+    }
+  }
+
+  async flush(): Promise<void> {
+    const { store, writer, clock, settings, onError } = this.#deps;
+    const changed = this.#changed();
+    try {
+      while (changed.length > 0) {
+        const part = changed.splice(0, settings.rowsMax);
+        const rows = part.map(({ minute, ...about }) => rowOf(about, minute));
+        await recordPart(part, () => store.record(writer, rows));
+        await sleep(clock, 0);
+      }
+    } catch (error) {
+      onError(error);
+    }
+    this.#dropWritten();
+  }
+
+  #streamsOf(tenant: number): Streams {
+    const at = startOf('minute', this.#deps.time.now());
+    const tenants = this.#minutes.get(at) ?? new Map<number, Streams>();
+    if (tenants.size === 0) this.#minutes.set(at, tenants);
+    const streams: Streams = tenants.get(tenant) ?? new Map();
+    if (streams.size === 0) tenants.set(tenant, streams);
+    return streams;
+  }
+
+  #changed(): Changed[] {
+    const changed: Changed[] = [];
+    for (const [at, tenants] of this.#minutes) {
+      for (const [tenant, streams] of tenants) {
+        for (const [stream, minute] of streams) {
+          if (minute.isChanged) changed.push({ tenant, stream, at, minute });
+        }
+      }
+    }
+    return changed;
+  }
+
+  #dropWritten(): void {
+    const { time, settings } = this.#deps;
+    const now = time.now();
+    const unwritten = new Set(this.#changed().map(({ at }) => at));
+    for (const at of this.#minutes.keys()) {
+      const isOver = at + unitMs.minute <= now;
+      if (isOver && (!unwritten.has(at) || now - at > settings.unwrittenMs))
+        this.#minutes.delete(at);
+    }
+  }
+}
+
+interface Changed extends Pick<RecordedMinute, 'tenant' | 'stream' | 'at'> {
+  readonly minute: Minute;
+}
+
+function minuteOf(streams: Streams, stream: string | undefined): Minute {
+  const known = streams.get(stream);
+  if (known !== undefined) return known;
+  const minute = new Minute();
+  streams.set(stream, minute);
+  return minute;
+}
+
+function count(minute: Minute, attempt: Extract<DeliveryReport, { kind: 'attempt' }>): void {
+  const { result, deliveryKind, durationMs, sincePublishedMs } = attempt;
+  if (result === 'delivered') minute.delivered += 1;
+  else if (result === 'failed') minute.failed += 1;
+  else minute.retried += 1;
+  minute.duration.add(durationMs);
+  const isFirst = deliveryKind === 'first' && result === 'delivered';
+  if (isFirst && sincePublishedMs !== undefined) minute.latency.add(sincePublishedMs);
+  minute.isChanged = true;
+}
+
+function rowOf(about: Omit<Changed, 'minute'>, minute: Minute): RecordedMinute {
+  const { published, delivered, failed, retried, latency, duration } = minute;
+  const histograms = { latency: latency.encode(), duration: duration.encode() };
+  return { ...about, published, delivered, failed, retried, ...histograms };
+}
+
+/** What is counted during the write is written the next time, and so is all of it after an error. */
+async function recordPart(part: readonly Changed[], record: () => Promise<void>): Promise<void> {
+  for (const { minute } of part) minute.isChanged = false;
+  try {
+    await record();
+  } catch (error) {
+    for (const { minute } of part) minute.isChanged = true;
+    throw error;
+  }
+}
