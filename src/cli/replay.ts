@@ -13,10 +13,12 @@ import {
 } from './command.ts';
 import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { pathOf } from './http/api-client.ts';
+import { allPages } from './http/pages.ts';
+import { writeJson } from './json.ts';
 import { listOption } from './option.ts';
 import { streamIdOf } from './stream.ts';
 import { progressText } from './terminal/progress.ts';
-import { pairLines, shortTime } from './terminal/table.ts';
+import { type Column, pairLines, shortTime, tableLines } from './terminal/table.ts';
 import type { Paint } from './terminal/terminal.ts';
 import { instantOption } from './time.ts';
 
@@ -31,8 +33,8 @@ interface StartOptions extends CommonOptions {
 /** `leat replay …` */
 export function addReplayCommands(replay: Command, deps: CliDeps): void {
   const instant = instantOption(deps.clock.now);
-  withCommonOptions(replay.command('start <stream>'))
-    .description('send retained events to a stream again')
+  withCommonOptions(replay.command('start <stream> [event...]'))
+    .description('send retained events to a stream again: the named ones, or a range')
     .option(
       '--since <time>',
       'events accepted at this time or later: a date, or 15m, 2h, 3d ago',
@@ -46,11 +48,18 @@ export function addReplayCommands(replay: Command, deps: CliDeps): void {
       'after',
       examples(
         'leat replay start crm --since 2h',
+        'leat replay start crm evt_…',
         'leat replay start crm --since 2026-03-01 --type user.created --no-wait',
       ),
     )
-    .action((stream: string, options: StartOptions) =>
-      runWithApi(deps, options, (run) => startReplay(run, stream, options)),
+    .action((stream: string, events: readonly string[], options: StartOptions) =>
+      runWithApi(deps, options, (run) => startReplay(run, stream, events, options)),
+    );
+  withCommonOptions(replay.command('list <stream>'))
+    .description('list the replays of a stream, newest first')
+    .addHelpText('after', examples('leat replay list crm'))
+    .action((stream: string, options: CommonOptions) =>
+      runWithApi(deps, options, (run) => listReplays(run, stream)),
     );
   withCommonOptions(replay.command('show <stream> <replay>'))
     .description('show the progress of a replay')
@@ -81,13 +90,15 @@ export function addReplayCommands(replay: Command, deps: CliDeps): void {
     );
 }
 
-async function startReplay(run: ApiRun, stream: string, options: StartOptions): Promise<void> {
-  const { since, from, until, type } = options;
-  if ((since === undefined) === (from === undefined)) {
-    throw usageError('No start: add either --since <time> or --from <offset>.');
-  }
+async function startReplay(
+  run: ApiRun,
+  stream: string,
+  events: readonly string[],
+  options: StartOptions,
+): Promise<void> {
+  const selection = selectionOf(events, options);
   const id = await streamIdOf(run.api, stream);
-  const body = { from, date_from: since, date_to: until, event_types: type };
+  const body = { ...selection, event_types: options.type };
   const path = pathOf`/event-streams/${id}/replay`;
   const response = await run.api.send({ method: 'POST', path, body });
   const replay = response.body as ReplayShown;
@@ -99,6 +110,39 @@ async function startReplay(run: ApiRun, stream: string, options: StartOptions): 
   );
   await followReplay(run, pathOf`/event-streams/${id}/replay/${replay.id}`);
 }
+
+/** Returns the part of the request that says which events are sent again. */
+function selectionOf(
+  events: readonly string[],
+  { since, from, until }: StartOptions,
+): Readonly<Record<string, unknown>> {
+  const isRange = (since ?? from ?? until) !== undefined;
+  if (events.length > 0) {
+    if (isRange) throw usageError('Name events, or add --since, --from and --until: not both.');
+    return { event_ids: events };
+  }
+  if ((since === undefined) === (from === undefined)) {
+    throw usageError('No start: add either --since <time> or --from <offset>, or name events.');
+  }
+  return { from, date_from: since, date_to: until };
+}
+
+async function listReplays({ api, terminal, json }: ApiRun, stream: string): Promise<void> {
+  const path = pathOf`/event-streams/${await streamIdOf(api, stream)}/replays`;
+  const replays = await allPages<ReplayShown>(api, path, 'replays');
+  if (json) return terminal.print(writeJson(replays));
+  if (replays.length === 0) return terminal.note('No replays.');
+  for (const line of tableLines(columns, replays, terminal)) terminal.print(line);
+}
+
+const columns: readonly Column<ReplayShown>[] = [
+  { header: 'REPLAY', text: ({ id }) => id },
+  { header: 'STATUS', text: ({ status }) => status },
+  { header: 'FOUND', text: ({ matched }) => String(matched), align: 'right' },
+  { header: 'DELIVERED', text: ({ sent }) => String(sent), align: 'right' },
+  { header: 'FAILED', text: ({ failed }) => String(failed), align: 'right' },
+  { header: 'STARTED', text: ({ created_at: at }) => shortTime(at) },
+];
 
 async function pathOfReplay({ api }: ApiRun, stream: string, replayId: string): Promise<string> {
   return pathOf`/event-streams/${await streamIdOf(api, stream)}/replay/${replayId}`;

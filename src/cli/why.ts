@@ -232,5 +232,7 @@ const nextCommands: Readonly<Partial<Record<State, (stream: string, event: strin
   retrying: (stream) => `Retry now: leat streams retry-now ${stream}`,
   blocked: (stream) => `Why it waits: leat streams health ${stream}`,
   waiting: (stream) => `Why it waits: leat streams health ${stream}`,
+  skipped: (stream, event) => `Send it: leat replay start ${stream} ${event}`,
+  delivered: (stream, event) => `Send it once more: leat replay start ${stream} ${event}`,
   filtered: (stream) => `Subscriptions and filter of now: leat streams show ${stream}`,
 };

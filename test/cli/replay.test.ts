@@ -36,6 +36,39 @@ describe('leat replay', { concurrency: 2 }, () => {
     assert.deepEqual([gone.code, gone.stderr], [4, 'The replay does not exist.\n']);
   });
 
+  test('leat replay: start sends the named events again, also delivered ones, and list shows it', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const endpoint = await startEndpoint();
+    t.after(() => endpoint.close());
+    const type = freshType();
+    const { id: stream, name } = await createStream(leat, endpoint.url, { types: [type] });
+    const [first, second] = [await publish(leat, type), await publish(leat, type)];
+    await waitForStats(leat, stream, { delivered: 2 });
+    const none = await shell.leat(['replay', 'list', name]);
+    assert.deepEqual([none.code, none.stderr], [0, 'No replays.\n']);
+    const both = await shell.leat(['replay', 'start', name, first, '--since', '1h']);
+    assert.equal(both.code, 2);
+    assert.match(both.stderr, /Name events, or add --since, --from and --until: not both\./);
+    const unknown = await shell.leat(['replay', 'start', name, first, `evt_${'1'.repeat(22)}`]);
+    assert.equal(unknown.code, 1);
+    assert.match(unknown.stderr, /The event log does not have evt_1{22}/);
+    const { code, stdout, stderr } = await shell.leat(['replay', 'start', name, first]);
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /^Status +done\nFound +1\nDelivered +1\nFailed +0$/m);
+    assert.equal(endpoint.of(first).length, 2);
+    assert.equal(endpoint.of(second).length, 1);
+    const { stdout: list } = await shell.leat(['replay', 'list', name]);
+    assert.match(
+      list,
+      /^REPLAY +STATUS +FOUND +DELIVERED +FAILED +STARTED\nrpl_\w+ +done +1 +1 +0 /,
+    );
+    const why = await shell.leat(['why', first]);
+    assert.match(
+      why.stderr,
+      new RegExp(`^Send it once more: leat replay start ${name} ${first}$`, 'm'),
+    );
+  });
+
   test('leat replay: start exits with 1 when an event fails again', async (t) => {
     const shell = await openLoggedInShell(t, leat);
     const endpoint = await startEndpoint();
