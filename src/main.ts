@@ -5,7 +5,7 @@ import { inspect } from 'node:util';
 import { Command, CommanderError } from 'commander';
 import packageJson from '../package.json' with { type: 'json' };
 import type { CliDeps } from './cli/command.ts';
-import { CommandFailed, exitCodes } from './cli/errors.ts';
+import { CommandFailed, exitCodes, failureJson, failureText } from './cli/errors.ts';
 import { addHttpCommands } from './cli/program.ts';
 import { addServiceExamples } from './cli/service-examples.ts';
 import { systemClock, systemRandom } from './clock.ts';
@@ -34,6 +34,9 @@ const context: ProgramContext = {
 // Each command loads what only it needs: reading the whole service and its libraries would triple
 // the start of a command of the client.
 
+/** Whether errors are JSON; read before the options are parsed, because that can fail. */
+const wantsJson = process.argv.slice(2, argumentsEnd(process.argv)).includes('--json');
+
 /** Commands that run until a signal. */
 const services: readonly string[] = ['start', 'serve', 'messages', messageProcessCommand];
 
@@ -43,6 +46,8 @@ function buildProgram(): Command {
     .version(version)
     // Inherited by every command: a usage error has an exit code of its own.
     .exitOverride()
+    // With --json a usage error is printed by `fail`.
+    .configureOutput({ writeErr: (text) => wantsJson || process.stderr.write(text) })
     // A closed output ends a command successfully; a service without its output is broken.
     .hook('preAction', (_program, command) => {
       if (!services.includes(command.name())) watchOutput();
@@ -132,15 +137,32 @@ function clientDeps(): CliDeps {
 
 /** Maps errors to exit codes: one line for an error that the operator can fix, a trace for a bug. */
 function fail(error: unknown): never {
-  // The parser has printed the usage error or the requested help.
-  if (error instanceof CommanderError) process.exit(error.exitCode === 0 ? 0 : exitCodes.usage);
+  const { exitCode, text, json } = outcomeOf(error);
+  const shown = wantsJson ? json : text;
+  if (shown !== '') process.stderr.write(`${shown}\n`);
+  process.exit(exitCode);
+}
+
+function outcomeOf(error: unknown): { exitCode: number; text: string; json: string } {
+  // The parser has printed the requested help, or the usage error as text.
+  if (error instanceof CommanderError) {
+    if (error.exitCode === 0) return { exitCode: 0, text: '', json: '' };
+    const isHelp = error.code === 'commander.help';
+    const message = isHelp ? 'A command is missing.' : error.message.replace(/^error: /, '');
+    return { exitCode: exitCodes.usage, text: '', json: failureJson(exitCodes.usage, message) };
+  }
   if (error instanceof CommandFailed) {
-    if (error.message !== '') process.stderr.write(`${error.message}\n`);
-    process.exit(error.exitCode);
+    const { exitCode, message, details } = error;
+    return { exitCode, text: failureText(error), json: failureJson(exitCode, message, details) };
   }
   const text = isFixable(error) ? error.message : inspect(error);
-  process.stderr.write(`${text}\n`);
-  process.exit(1);
+  return { exitCode: exitCodes.failed, text, json: failureJson(exitCodes.failed, text) };
+}
+
+/** Returns where the options end: at `--`, else at the end. */
+function argumentsEnd(words: readonly string[]): number | undefined {
+  const end = words.indexOf('--');
+  return end === -1 ? undefined : end;
 }
 
 function isFixable(error: unknown): error is LeatError {

@@ -15,6 +15,7 @@ import { type ApiClient, pathOf } from './http/api-client.ts';
 import { allPages, numberedPages } from './http/pages.ts';
 import { writeJson } from './json.ts';
 import { listOption } from './option.ts';
+import { grantAudience } from './scopes.ts';
 import { type Column, pairLines, tableLines } from './terminal/table.ts';
 
 /** The fields of a client that are shown (docs/http-api.md#clients). */
@@ -73,13 +74,16 @@ function addCreating(clients: Command, deps: CliDeps): void {
     )
     .action((options: GrantOptions & { name: string; global?: boolean }) =>
       runWithApi(deps, options, async (run) => {
-        const body = { name: options.name, global: options.global };
+        const { name, global, scope } = options;
+        // First, so that a mistyped scope leaves no client without scopes.
+        const audience = scope && (await grantAudience(run.api, options.audience, scope));
+        const body = { name, global };
         const response = await run.api.send({ method: 'POST', path: '/clients', body });
         // Shown first: the grant may fail, and the secret is never shown again.
         showClient(run, response, []);
         const { client_id: id } = response.body as ClientShown;
-        if (options.scope !== undefined)
-          await grant({ ...run, json: false }, id, options, run.terminal.note);
+        if (scope !== undefined && audience !== undefined)
+          await grant({ ...run, json: false }, id, { scope, audience }, run.terminal.note);
       }),
     );
   withCommonOptions(clients.command('grant <client>'))
@@ -87,8 +91,12 @@ function addCreating(clients: Command, deps: CliDeps): void {
     .requiredOption('--scope <scopes>', 'scopes, separated by commas', listOption)
     .option('--audience <audience>', 'API of the scopes; default: the management API')
     .addHelpText('after', examples('leat clients grant reporter --scope read:event_deliveries'))
-    .action((client: string, options: GrantOptions) =>
-      runWithApi(deps, options, (run) => grant(run, client, options, run.terminal.print)),
+    .action((client: string, options: GrantOptions & { scope: readonly string[] }) =>
+      runWithApi(deps, options, async (run) => {
+        const { scope } = options;
+        const audience = await grantAudience(run.api, options.audience, scope);
+        await grant(run, client, { scope, audience }, run.terminal.print);
+      }),
     );
   withCommonOptions(clients.command('rotate-secret <client>'))
     .description('create a new secret and show it once; the old one stops working at once')
@@ -139,10 +147,9 @@ async function listClients({ api, terminal, json }: ApiRun): Promise<void> {
 async function grant(
   { api, json, terminal }: ApiRun,
   client: string,
-  { scope = [], audience }: GrantOptions,
+  { scope, audience: wanted }: { readonly scope: readonly string[]; readonly audience: string },
   output: (text: string) => void,
 ): Promise<void> {
-  const wanted = audience ?? (await managementAudience(api));
   const present = (await grantsOf(api, client)).find((each) => each.audience === wanted);
   const scopes = [...new Set([...(present?.scope ?? []), ...scope])];
   const response =
@@ -164,17 +171,6 @@ async function grant(
 
 function grantsOf(api: ApiClient, client: string): Promise<GrantShown[]> {
   return allPages(api, '/client-grants', 'client_grants', { query: { client_id: client } });
-}
-
-/** Returns the identifier under which the server lists its management API. */
-async function managementAudience(api: ApiClient): Promise<string> {
-  const servers = await numberedPages<{ identifier?: string; is_system?: boolean }>(
-    api,
-    '/resource-servers',
-  );
-  const own = servers.find((each) => each.is_system === true && each.identifier !== undefined);
-  if (own?.identifier !== undefined) return own.identifier;
-  throw usageError('The server does not list its management API: add --audience <audience>.');
 }
 
 function showClient(

@@ -56,16 +56,14 @@ export async function run(
   work: (run: Run) => Promise<void>,
 ): Promise<void> {
   const colour = options.color && !deps.env.noColor;
-  const terminal = createTerminal(deps.streams, { colour });
+  const json = options.json === true;
+  const terminal = createTerminal(deps.streams, { colour, json });
   const signal = deps.interruption();
   const interrupted = new Promise<never>((_resolve, reject) => {
     signal.addEventListener('abort', () => reject(new CommandFailed(exitCodes.interrupted, '')));
   });
   try {
-    await Promise.race([
-      work({ ...deps, terminal, json: options.json === true, signal }),
-      interrupted,
-    ]);
+    await Promise.race([work({ ...deps, terminal, json, signal }), interrupted]);
   } finally {
     terminal.progress(undefined);
   }

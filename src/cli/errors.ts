@@ -1,3 +1,5 @@
+import { terminalSafe } from './json.ts';
+
 /** Exit codes of the program; docs/cli.md#exit-codes describes them. */
 export const exitCodes = {
   done: 0,
@@ -15,20 +17,58 @@ export const exitCodes = {
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
+/** What is known of a failure beyond its message. */
+export interface FailureDetails extends ErrorOptions {
+  /** What to do next, in one line. */
+  readonly nextStep?: string | undefined;
+  /** Status of the response that the failure is about. */
+  readonly statusCode?: number | undefined;
+  /** `errorCode` of that response (docs/http-api.md#error-catalogue). */
+  readonly errorCode?: string | undefined;
+}
+
 /**
- * Thrown by a command that fails. `message` says what is wrong and what to do next, safe to print on
- * a terminal; `main.ts` prints it and exits with `exitCode`.
+ * Thrown by a command that fails. `message` says what is wrong, safe to print on a terminal; `main.ts`
+ * prints it with the next step and exits with `exitCode`.
  */
 export class CommandFailed extends Error {
   readonly code = 'command_failed';
   override readonly name = 'CommandFailed';
   readonly exitCode: ExitCode;
+  readonly details: Omit<FailureDetails, 'cause'>;
 
-  constructor(exitCode: ExitCode, message: string, options?: ErrorOptions) {
-    super(message, options);
+  constructor(exitCode: ExitCode, message: string, { cause, ...details }: FailureDetails = {}) {
+    super(message, cause === undefined ? undefined : { cause });
     this.exitCode = exitCode;
+    this.details = details;
   }
 }
+
+/** Returns a failure as text: the message, then the next step; empty without a message. */
+export function failureText({ message, details }: CommandFailed): string {
+  return [message, details.nextStep ?? ''].filter((line) => line !== '').join('\n');
+}
+
+/** Returns a failure as one line of JSON (docs/cli.md#errors-as-json). */
+export function failureJson(
+  exitCode: number,
+  message: string,
+  { statusCode, errorCode, nextStep }: CommandFailed['details'] = {},
+): string {
+  const error = kinds.get(exitCode) ?? 'failed';
+  const shown = message === '' && exitCode === exitCodes.interrupted ? 'Interrupted.' : message;
+  return terminalSafe(JSON.stringify({ error, message: shown, errorCode, statusCode, nextStep }));
+}
+
+/** Names of the exit codes. */
+const kinds: ReadonlyMap<number, string> = new Map([
+  [exitCodes.usage, 'usage'],
+  [exitCodes.authentication, 'authentication'],
+  [exitCodes.notFound, 'not_found'],
+  [exitCodes.conflict, 'conflict'],
+  [exitCodes.unavailable, 'unavailable'],
+  [exitCodes.interrupted, 'interrupted'],
+]);
 
 /** Creates the failure for a wrong command line; `message` says how to correct it. */
 export function usageError(message: string): CommandFailed {
@@ -40,5 +80,6 @@ export function notLoggedIn(
   url = 'http://localhost:8080',
   reason = 'Not logged in',
 ): CommandFailed {
-  return new CommandFailed(exitCodes.authentication, `${reason}: run \`leat login ${url}\`.`);
+  const message = `${reason}: run \`leat login ${url}\`.`;
+  return new CommandFailed(exitCodes.authentication, message);
 }

@@ -135,7 +135,7 @@ async function publishMany(run: ApiRun, file: string | undefined): Promise<void>
   } catch (error) {
     if (!(error instanceof CommandFailed) || published === 0) throw error;
     const before = `${counted(published, 'event')} before it ${published === 1 ? 'was' : 'were'} published.`;
-    throw new CommandFailed(error.exitCode, `${error.message}\n${before}`, { cause: error });
+    throw withSentence(error, before);
   }
   if (!json) terminal.print(`Published ${counted(published, 'event')}.`);
 }
@@ -160,7 +160,12 @@ function withLine(error: unknown, { lines }: Batch): unknown {
   const [first = 0] = lines;
   const all = `It is in lines ${first} to ${lines.at(-1) ?? 0} of the input.`;
   const where = line === undefined ? all : `It is line ${line} of the input.`;
-  return new CommandFailed(error.exitCode, `${error.message}\n${where}`, { cause: error });
+  return withSentence(error, where);
+}
+
+function withSentence(error: CommandFailed, sentence: string): CommandFailed {
+  const { exitCode, message, details } = error;
+  return new CommandFailed(exitCode, `${message}\n${sentence}`, { ...details, cause: error });
 }
 
 async function* fileLines(file: string): AsyncIterable<string> {

@@ -9,8 +9,8 @@ import {
   type Run,
   withCommonOptions,
 } from './command.ts';
-import { CommandFailed, usageError } from './errors.ts';
-import { type AccessToken, requestToken } from './http/access-token.ts';
+import { usageError } from './errors.ts';
+import { type AccessToken, requestFirstToken } from './http/access-token.ts';
 import { credentialsFile, type Profile, readProfiles, writeProfiles } from './http/credentials.ts';
 import { createHttpClient } from './http/http-client.ts';
 import { audienceOf, serverOrigin, warnOfPlainHttp } from './http/server-url.ts';
@@ -75,25 +75,15 @@ async function login(local: Run, address: string, options: LoginOptions): Promis
   terminal.note(`Next: leat streams list${option}`);
 }
 
-/**
- * Requests a token for the host of the address, then for the relative audience
- * (docs/http-api.md#audiences) where that host is not a domain of the server: a local trial that is
- * reached as 127.0.0.1.
- */
+/** Requests a token, for the audience of the address or the relative one. */
 async function firstToken(
   local: Run,
   entered: Profile,
 ): Promise<{ profile: Profile; token: AccessToken }> {
   const http = createHttpClient(entered.url, local, entered.caFile);
   const deps = { clock: local.clock, note: local.terminal.note, signal: local.signal };
-  try {
-    return { profile: entered, token: await requestToken(http, entered, deps) };
-  } catch (error) {
-    const unknown = error instanceof CommandFailed && error.message.startsWith('Service not found');
-    if (!unknown) throw error;
-    const profile = { ...entered, audience: '/api/v2/' };
-    return { profile, token: await requestToken(http, profile, deps) };
-  }
+  const { audience, token } = await requestFirstToken(http, entered, deps);
+  return { profile: { ...entered, audience }, token };
 }
 
 async function askId({ terminal }: Run): Promise<string> {

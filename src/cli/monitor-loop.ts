@@ -51,7 +51,7 @@ export async function monitor(
     } catch (error) {
       // A first poll that fails points to a wrong option; a later failure may be temporary.
       if (once === true || polls === 0 || !(error instanceof CommandFailed)) throw error;
-      output.warn(`A poll failed; trying again in ${interval} s: ${error.message.split('\n')[0]}`);
+      output.warn(`A poll failed; trying again in ${interval} s: ${error.message}`);
     }
     if (once === true) break;
     await sleep(clock, interval * 1000, signal);

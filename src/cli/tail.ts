@@ -182,8 +182,8 @@ function pullError(data: string): CommandFailed {
   const { code, message } = Object(fieldsOf(data)['error']) as Record<string, unknown>;
   const reported = typeof message === 'string' ? printable(message) : 'The server ended the pull.';
   if (code !== 'cursor_expired') return new CommandFailed(exitCodes.unavailable, reported);
-  const hint = 'Begin at the oldest retained event: leat events tail --since 1970-01-01';
-  return new CommandFailed(exitCodes.notFound, `${reported}\n${hint}`);
+  const nextStep = 'Begin at the oldest retained event: leat events tail --since 1970-01-01';
+  return new CommandFailed(exitCodes.notFound, reported, { errorCode: code, nextStep });
 }
 
 const families: Readonly<Record<string, Format>> = {

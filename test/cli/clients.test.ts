@@ -50,4 +50,37 @@ describe('leat clients', { concurrency: 2 }, () => {
     assert.equal((await shell.leat(['clients', 'delete', id, '--yes'])).code, 0);
     assert.equal((await shell.leat(['clients', 'show', id])).code, 4);
   });
+
+  test('leat clients: refuses a scope that the management API does not have, before it creates a client', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const create = ['clients', 'create', '--name', 'typo', '--scope'];
+    const near = await shell.leat([...create, 'read:events,read:event_stream']);
+    assert.deepEqual(
+      [near.code, near.stdout, near.stderr],
+      [
+        2,
+        '',
+        'The management API has no scope "read:event_stream". Did you mean read:event_streams?\n',
+      ],
+    );
+    const far = await shell.leat([...create, 'read:nonsense']);
+    assert.equal(far.code, 2);
+    assert.match(
+      far.stderr,
+      /has no scope "read:nonsense"\. Its scopes: create:event_streams .*read:logs\n$/,
+    );
+    assert.ok(!(await shell.leat(['clients', 'list'])).stdout.includes('typo'));
+    const grant = await shell.leat(['clients', 'grant', 'operator', '--scope', 'read:nonsense']);
+    assert.deepEqual([grant.code, grant.stdout], [2, '']);
+  });
+
+  test('leat clients: grants scopes of another API that the API does not list', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const api = { identifier: 'https://orders.example.com', name: 'orders' };
+    assert.equal((await leat.send('POST', '/api/v2/resource-servers', api)).status, 201);
+    const words = ['--name', 'orders', '--audience', api.identifier, '--scope', 'read:nonsense'];
+    const created = await shell.leat(['clients', 'create', ...words]);
+    assert.equal(created.code, 0, created.stderr);
+    assert.match(created.stderr, /^Granted for https:\/\/orders\.example\.com: read:nonsense\n/);
+  });
 });

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { dirname } from 'node:path';
-import { after, before, describe, test } from 'node:test';
-import { bootstrapClient, freePort } from '../helpers/leat.ts';
+import { after, before, describe, test, type TestContext } from 'node:test';
+import { bootstrapClient, end, freePort, spawnLeat, waitFor } from '../helpers/leat.ts';
 import { logIn, openServer, openShell, type Shell } from './shell.ts';
 
 describe('leat login', { concurrency: 2 }, () => {
@@ -145,6 +145,39 @@ describe('a command without a usable login', { concurrency: 2 }, () => {
     assert.match(elsewhere.stderr, /^Not logged in to http:\/\/127/);
   });
 
+  test('leat login: a name below localhost is this machine, without a resolver and a warning', async (t) => {
+    const leat = await openServer();
+    t.after(() => leat.close());
+    const shell = await openShell(t);
+    const url = `http://main.localhost:${leat.port}`;
+    const login = await logIn(shell, { url });
+    assert.equal(login.code, 0, login.stderr);
+    assert.ok(!login.stderr.includes('not encrypted'), login.stderr);
+    const env = {
+      LEAT_URL: `http://a.b.LOCALHOST.:${leat.port}`,
+      LEAT_CLIENT_ID: bootstrapClient.id,
+      LEAT_CLIENT_SECRET: bootstrapClient.secret,
+    };
+    const fromEnv = await (await openShell(t)).leat(['streams', 'list', '--json'], { env });
+    assert.deepEqual([fromEnv.code, fromEnv.stdout, fromEnv.stderr], [0, '[]\n', '']);
+    const other = await shell.leat(['login', `http://localhost.example.invalid`], { input: 'b' });
+    assert.match(other.stderr, /not encrypted/);
+  });
+
+  test('leat login: names the message API, which has no management API', async (t) => {
+    const messages = await openMessageApi(t);
+    const shell = await openShell(t);
+    const { code, stdout, stderr } = await logIn(shell, messages);
+    assert.deepEqual([code, stdout], [4, '']);
+    assert.equal(
+      stderr,
+      `${messages.url} is the message API, which has no management API.\nUse the address of the management API; without LEAT_PORT that is http://127.0.0.1:8080\n`,
+    );
+    const env = { LEAT_URL: messages.url, LEAT_CLIENT_ID: 'a', LEAT_CLIENT_SECRET: 'b' };
+    const listed = await shell.leat(['streams', 'list'], { env });
+    assert.match(listed.stderr, /is the message API/);
+  });
+
   test('leat login: reports what is wrong with a connection', async (t) => {
     const shell = await openShell(t);
     const port = await freePort();
@@ -170,6 +203,22 @@ describe('a command without a usable login', { concurrency: 2 }, () => {
     assert.match(scheme.stderr, /does not speak HTTPS: check the scheme and the port/);
   });
 });
+
+/** Starts the message API alone. */
+async function openMessageApi(t: TestContext): Promise<{ readonly url: string }> {
+  const port = await freePort();
+  const env = {
+    CLIENT_ORIGIN_URL: 'https://app.example.com',
+    TOKEN_AUDIENCE: 'https://messages.example.com',
+    TOKEN_ISSUER_DOMAIN: '127.0.0.1:1',
+    PORT: String(port),
+  };
+  const { child, output } = spawnLeat(['messages'], env, { cwd: (await openShell(t)).home });
+  t.after(() => end(child, 'SIGKILL'));
+  const url = `http://127.0.0.1:${port}`;
+  await waitFor('the message API', () => output().includes(`${url}/api/messages/public`));
+  return { url };
+}
 
 interface Stored {
   readonly profiles: Record<string, { token: { value: string } }>;

@@ -41,9 +41,10 @@ export async function requestToken(
   const headers = { 'content-type': 'application/json' };
   const send = () => http.send({ method: 'POST', path: '/oauth/token', headers, body });
   const response = await sendWithRetry(send, deps);
+  if (response.status === 404 && (await isMessageApi(http))) throw messageApiFailure(http.url);
   if (response.status === 401) {
     const message = `${http.url} refuses client ${printable(clientId)}: check its id and secret, then run \`leat login ${http.url}\`.`;
-    throw new CommandFailed(exitCodes.authentication, message);
+    throw new CommandFailed(exitCodes.authentication, message, { statusCode: 401 });
   }
   if (response.status !== 200) {
     throw apiError(response, { url: http.url, clientId, secrets: [clientSecret] });
@@ -54,6 +55,44 @@ export async function requestToken(
     throw new CommandFailed(exitCodes.failed, message);
   }
   return { value: token.value, endsAt: requestedAt + token.lifetimeMs - reserveMs };
+}
+
+/**
+ * Requests a token for the audience, then for the relative one (docs/http-api.md#audiences) where the
+ * host of the address is not a domain of the server: a local trial that is reached as 127.0.0.1.
+ */
+export async function requestFirstToken(
+  http: HttpClient,
+  request: TokenRequest,
+  deps: RetryDeps,
+): Promise<{ readonly audience: string; readonly token: AccessToken }> {
+  const { audience } = request;
+  try {
+    return { audience, token: await requestToken(http, request, deps) };
+  } catch (error) {
+    const isUnknown =
+      error instanceof CommandFailed && error.message.startsWith('Service not found');
+    if (!isUnknown) throw error;
+    const relative = { ...request, audience: '/api/v2/' };
+    return { audience: relative.audience, token: await requestToken(http, relative, deps) };
+  }
+}
+
+/** Returns whether a server answers as the message API does (docs/message-api.md). */
+async function isMessageApi(http: HttpClient): Promise<boolean> {
+  const request = { method: 'GET', path: '/api/messages/public' } as const;
+  const found = await http.send(request).catch(() => undefined);
+  return found?.status === 200 && found.text.includes('"This is a public message."');
+}
+
+function messageApiFailure(url: string): CommandFailed {
+  const { protocol, hostname } = new URL(url);
+  const example = `${protocol}//${hostname}:8080`;
+  const message = `${url} is the message API, which has no management API.`;
+  return new CommandFailed(exitCodes.notFound, message, {
+    statusCode: 404,
+    nextStep: `Use the address of the management API; without LEAT_PORT that is ${example}`,
+  });
 }
 
 function tokenIn(text: string): { value: string; lifetimeMs: number } | undefined {

@@ -23,7 +23,7 @@ export interface RequestContext {
 
 /**
  * Creates the failure that a response other than 2xx means (docs/http-api.md#error-body): the
- * server's message without secrets, and what to do next where that is known.
+ * server's message without secrets, and the next step where that is known.
  */
 export function apiError(
   { status, text, headers }: RefusedResponse,
@@ -34,10 +34,15 @@ export function apiError(
   const cut = reported.length > messageCharactersMax;
   const hidden = secrets.filter(({ length }) => length >= secretCharactersMin);
   const shown = printable(redact(reported.slice(0, messageCharactersMax), hidden, cut));
-  const hint =
+  const nextStep =
     redirectHint(status, headers?.['location'], url) ??
     hintOf(status, errorCode, { message: shown, url, clientId });
-  return new CommandFailed(exitCodeOf(status), hint === undefined ? shown : `${shown}\n${hint}`);
+  const code = errorCode === undefined ? undefined : printable(errorCode.slice(0, 100));
+  return new CommandFailed(exitCodeOf(status), shown, {
+    statusCode: status,
+    errorCode: code,
+    nextStep,
+  });
 }
 
 /** Returns the exit code for a status other than 2xx. */

@@ -1,6 +1,6 @@
 import { printable } from '../../core/setting.ts';
-import { isLoopback } from '../../core/value.ts';
 import { usageError } from '../errors.ts';
+import { isThisMachine } from './localhost.ts';
 
 /**
  * Returns the origin of a server's address, without a path of the API at its end. Throws a usage
@@ -23,6 +23,6 @@ export function audienceOf(origin: string): string {
 
 /** Warns when a secret would cross a network unencrypted. */
 export function warnOfPlainHttp(url: string, note: (text: string) => void): void {
-  if (!url.startsWith('http:') || isLoopback(new URL(url).hostname)) return;
+  if (!url.startsWith('http:') || isThisMachine(new URL(url).hostname)) return;
   note(`Warning: ${url} is not encrypted; the secret can be read on the way.`);
 }

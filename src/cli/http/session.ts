@@ -2,7 +2,7 @@ import type { RandomBytes } from '../../core/clock.ts';
 import { printable } from '../../core/setting.ts';
 import type { CliEnv } from '../env.ts';
 import { CommandFailed, notLoggedIn, usageError } from '../errors.ts';
-import { type AccessToken, requestToken } from './access-token.ts';
+import { type AccessToken, requestFirstToken, requestToken } from './access-token.ts';
 import {
   credentialsFile,
   type Profile,
@@ -53,8 +53,10 @@ export async function openSession(deps: SessionDeps, options: SessionOptions): P
   const http = createHttpClient(profile.url, deps, options.ca ?? env.caFile ?? profile.caFile);
   let token = profile.token;
   const renewToken = async (): Promise<string> => {
-    token = await requestToken(http, profile, deps);
-    if (fromEnv === undefined) {
+    if (fromEnv !== undefined) {
+      token = (await requestFirstToken(http, fromEnv, deps)).token;
+    } else {
+      token = await requestToken(http, profile, deps);
       await storeToken(file, name, { profile, token }, deps.random).catch((error: unknown) => {
         // Without a writable folder, as in a container, every command requests a token.
         if (!(error instanceof CommandFailed)) throw error;

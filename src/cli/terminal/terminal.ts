@@ -2,6 +2,7 @@ import { createInterface } from 'node:readline/promises';
 import type { Readable, Writable } from 'node:stream';
 import { styleText } from 'node:util';
 import { CommandFailed, exitCodes } from '../errors.ts';
+import { terminalSafe } from '../json.ts';
 import { readLines } from '../read-lines.ts';
 
 /** The standard streams of a command. */
@@ -23,7 +24,7 @@ export interface Terminal {
   readonly paint: Paint;
   /** Prints a line of the result. */
   print(text: string): void;
-  /** Prints a hint or a warning to the standard error. */
+  /** Prints a hint or a warning to the standard error, for programs as JSON. */
   note(text: string): void;
   /**
    * Shows a line on the standard error that the next line replaces; `undefined` removes it. Does
@@ -52,7 +53,7 @@ export const plain: Paint = (_format, text) => text;
 /** Creates a terminal on the streams of the program. */
 export function createTerminal(
   { stdin, stdout, stderr }: Streams,
-  { colour }: { readonly colour: boolean },
+  { colour, json = false }: { readonly colour: boolean; readonly json?: boolean },
 ): Terminal {
   let shown = false;
   const progress = (text: string | undefined): void => {
@@ -72,7 +73,7 @@ export function createTerminal(
     width: stdout.isTTY === true ? (stdout.columns ?? 80) : undefined,
     paint: colour && stdout.isTTY === true ? painted : plain,
     print: (text) => line(stdout, text),
-    note: (text) => line(stderr, text),
+    note: (text) => line(stderr, json ? terminalSafe(JSON.stringify({ note: text })) : text),
     progress,
     showsProgress: stderr.isTTY === true,
     progressWidth: stderr.columns ?? 80,

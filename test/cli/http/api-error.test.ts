@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { type CommandFailed, exitCodes } from '../../../src/cli/errors.ts';
+import { type CommandFailed, exitCodes, failureText } from '../../../src/cli/errors.ts';
 import { apiError, exitCodeOf } from '../../../src/cli/http/api-error.ts';
 
 const context = { url: 'http://localhost:8080', clientId: 'operator', secrets: ['s3cret/token'] };
@@ -33,10 +33,15 @@ describe('exitCodeOf', () => {
 
 describe('apiError', () => {
   test('apiError: shows the message of the server and a hint', () => {
-    const { exitCode, message } = refused(409, 'The event stream is disabled.', 'stream_disabled');
-    assert.equal(exitCode, 5);
+    const failure = refused(409, 'The event stream is disabled.', 'stream_disabled');
+    assert.equal(failure.exitCode, 5);
+    assert.deepEqual(failure.details, {
+      statusCode: 409,
+      errorCode: 'stream_disabled',
+      nextStep: 'Enable it first: leat streams enable <stream>',
+    });
     assert.equal(
-      message,
+      failureText(failure),
       'The event stream is disabled.\nEnable it first: leat streams enable <stream>',
     );
   });
@@ -45,18 +50,18 @@ describe('apiError', () => {
     const reported =
       'Insufficient scope; expected any of: read:event_streams,read:event_deliveries';
     assert.equal(
-      refused(403, reported, 'insufficient_scope').message,
+      failureText(refused(403, reported, 'insufficient_scope')),
       `${reported}\nLet a client that has the scope grant it: leat clients grant operator --scope read:event_streams`,
     );
   });
 
   test('apiError: says how to make a client global, and when to log in again', () => {
     assert.match(
-      refused(401, 'Client is not global.').message,
+      failureText(refused(401, 'Client is not global.')),
       /leat clients update operator --global$/,
     );
     assert.match(
-      refused(401, 'Invalid token').message,
+      failureText(refused(401, 'Invalid token')),
       /Log in again: leat login http:\/\/localhost:8080$/,
     );
   });
@@ -64,8 +69,8 @@ describe('apiError', () => {
   test('apiError: escapes control characters, and is short for a body that is not a problem document', () => {
     assert.match(refused(404, 'a\u001B[31m').message, /^a\\u\{1b\}\[31m$/);
     for (const text of ['', '<html>', '[]', 'null', '{"message": {"a": 1}}']) {
-      const { message } = apiError({ status: 502, text }, context);
-      assert.equal(message, 'http://localhost:8080 answered 502.\nTry again in a moment.');
+      const shown = failureText(apiError({ status: 502, text }, context));
+      assert.equal(shown, 'http://localhost:8080 answered 502.\nTry again in a moment.');
     }
     const oauth = '{"error":"access_denied","error_description":"Client has not been granted"}';
     assert.equal(
