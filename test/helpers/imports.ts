@@ -184,7 +184,11 @@ const rules: readonly Rule[] = [
   // Sends alerts with the code of the service.
   { files: 'cli/monitor-loop.ts', own: ['alerting/', 'core/', 'cli/', 'settings/alerting.ts'] },
   // Asks node:http whether Node uses the proxies of the environment.
-  { files: 'cli/http/connection.ts', packages: ['node:http', 'undici'] },
+  {
+    files: 'cli/http/connection.ts',
+    own: ['cli/http/localhost.ts'],
+    packages: ['node:http', 'undici'],
+  },
   {
     files: 'cli/http/',
     own: ['cli/', 'core/', 'files/'],
