@@ -11,13 +11,13 @@ export function nearestOf(text: string, candidates: readonly string[]): string |
   return nearest?.candidate;
 }
 
-/** Returns how many letters must be inserted, removed or replaced (the Levenshtein distance). */
+/** Returns how many characters must be inserted, removed or replaced (the Levenshtein distance). */
 function differencesOf(one: string, other: string): number {
   let before = Array.from({ length: other.length + 1 }, (_, index) => index);
-  for (const [row, letter] of Array.from(one).entries()) {
+  for (const [row, character] of Array.from(one).entries()) {
     const now = [row + 1];
-    for (const [column, otherLetter] of Array.from(other).entries()) {
-      const replaced = (before[column] ?? 0) + (letter === otherLetter ? 0 : 1);
+    for (const [column, otherCharacter] of Array.from(other).entries()) {
+      const replaced = (before[column] ?? 0) + (character === otherCharacter ? 0 : 1);
       now.push(Math.min(replaced, (before[column + 1] ?? 0) + 1, (now[column] ?? 0) + 1));
     }
     before = now;

@@ -1,6 +1,6 @@
 import { type AgentOptions, globalAgent } from 'node:http';
 import type { Dispatcher } from 'undici';
-import { isLocalhostName, lookUpLocalhost } from './localhost.ts';
+import { isLocalhostName, resolveLocalhost } from './localhost.ts';
 
 export interface ConnectionOptions {
   /** PEM texts of the authorities to trust; `undefined`: those that Node trusts. */
@@ -19,7 +19,7 @@ export async function createConnection(
 ): Promise<Dispatcher> {
   const { Client, EnvHttpProxyAgent } = await import('undici');
   const tls = ca === undefined ? {} : { ca };
-  const lookup = isLocalhostName(new URL(url).hostname) ? { lookup: lookUpLocalhost } : {};
+  const lookup = isLocalhostName(new URL(url).hostname) ? { lookup: resolveLocalhost } : {};
   const connect = { ...tls, ...lookup, timeout: timeoutMs };
   if (!usesEnvProxy()) return new Client(url, { connect, allowH2: false });
   return new EnvHttpProxyAgent({

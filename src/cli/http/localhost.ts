@@ -25,7 +25,7 @@ export function isThisMachine(hostname: string): boolean {
  * Resolves a name below `localhost` as `dns.lookup` does, without asking a resolver: many do not know
  * such names, and one that sent them elsewhere would get the secret.
  */
-export function lookUpLocalhost(
+export function resolveLocalhost(
   _hostname: string,
   { all, family }: { readonly all?: boolean | undefined; readonly family?: unknown },
   callback: (error: null, address: string | Address[], family?: number) => void,
