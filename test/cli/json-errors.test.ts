@@ -72,11 +72,6 @@ describe('--json', { concurrency: 2 }, () => {
         { error: 'usage', message: "unknown command 'unknown'" },
       ],
       [['streams', '--json'], 2, { error: 'usage' }],
-      [
-        ['deliveries', 'list', '--json'],
-        2,
-        { error: 'usage', message: 'Name a stream, or use --all.' },
-      ],
       [['streams', 'list', '--json'], 3, { error: 'authentication' }],
     ];
     for (const [words, code, expected] of cases) {
