@@ -42,7 +42,7 @@ function listAll({ store, settings }: FailureDeps): Operation {
     path: '/deliveries',
     summary: 'List the failures of all event streams, newest first',
     description:
-      'Combined with AND. Deliveries that wait for a retry are in the order of the beginning of their cycles. A request reads at most 5,000 failures, and may return fewer than `take`, or none, with `next`.',
+      'Combined with AND. Deliveries that wait for a retry are in the order of the beginning of their cycles. A request reads at most 5,000 failures between `failed_from` and `failed_to`, and may return fewer than `take`, or none, with `next`.',
     scopes: ['read:event_deliveries'],
     query: allDeliveriesQuery,
     isList: true,

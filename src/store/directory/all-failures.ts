@@ -106,19 +106,22 @@ function* listedRows(
   after: ListedKey,
   { columns }: FailureReader,
 ): Command<{ readonly rows: readonly ListedRow[]; readonly end: KeyColumns | undefined }> {
-  const { streams, statuses, take } = query;
+  const { streams, statuses, take, failedFrom = 0, failedTo = Infinity } = query;
+  // Rows outside of the times do not count as read.
+  const start = after.at < failedTo ? after : { at: failedTo, eventId: '', stream: '' };
   const end = yield* sql.get<KeyColumns>`
     select listed_at, event_id, stream from deliveries
     where tenant = ${tenant} and listed_at is not null
-      and (listed_at, event_id, stream) < (${after.at}, ${after.eventId}, ${after.stream})
+      and (listed_at, event_id, stream) < (${start.at}, ${start.eventId}, ${start.stream})
+      and (listed_at, event_id, stream) >= (${failedFrom}, '', '')
     order by listed_at desc, event_id desc, stream desc limit 1 offset ${scanMax - 1}`;
-  const last = end ?? { listed_at: -1, event_id: '', stream: '' };
+  const last = end ?? { listed_at: failedFrom, event_id: '', stream: '' };
   const rows = yield* sql.all<ListedRow>`
     select ${rowColumns} ${columns}, d.listed_at, d.error_code, d.kind, d.state, d.due_at,
       s.status, s.paused_at
     from deliveries d join streams s on s.tenant = d.tenant and s.id = d.stream
     where d.tenant = ${tenant} and d.listed_at is not null
-      and (d.listed_at, d.event_id, d.stream) < (${after.at}, ${after.eventId}, ${after.stream})
+      and (d.listed_at, d.event_id, d.stream) < (${start.at}, ${start.eventId}, ${start.stream})
       and (d.listed_at, d.event_id, d.stream) >= (${last.listed_at}, ${last.event_id}, ${last.stream})
       and (${statuses.includes('failed')} and d.failed_at is not null
         or ${statuses.includes('retrying')} and d.failed_at is null)

@@ -13,7 +13,8 @@ export function selects(selection: FailureSelection): Fragment {
   return new Fragment({
     sqlite: piece`
       d.time >= ${earliest.time} and d.time < ${latest.time}
-      and d.listed_at >= ${earliest.failed} and d.listed_at < ${latest.failed}
+      -- With the sign SQLite does not take the index of all streams for the failures of one.
+      and +d.listed_at >= ${earliest.failed} and +d.listed_at < ${latest.failed}
       and (${anyType} or d.type in (select value from json_each(${typesJson})))
       and (${anyId} or d.event_id in (select value from json_each(${idsJson})))
       and (${anyCode} or d.error_code in (select value from json_each(${codesJson}))

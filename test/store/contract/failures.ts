@@ -200,6 +200,24 @@ function listContract(engine: Engine): void {
     assert.deepEqual(await idsOf(fixture, { streams: [] }), []);
   });
 
+  test('list: failures outside of the times do not use up what a request reads', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { events, owned } = await failing(fixture, [503, 404]);
+    const later = await fixture.publish(...Array<string>(5000).fill('user.created'));
+    const outcomes = later.map((event) => failed(event));
+    await fixture.settle(owned, { cursor: later.at(-1)?.offset ?? 0, outcomes });
+    const [first, second] = events.map(({ id }) => id);
+    assert.deepEqual(await idsOf(fixture, { failedTo: start + 2 }), [second, first]);
+    assert.deepEqual(await idsOf(fixture, { failedTo: start + 1 }), [first]);
+    fixture.now += 1;
+    const [newest] = await fixture.publish('user.created');
+    assert.ok(newest);
+    await fixture.settle(owned, { cursor: newest.offset, outcomes: [failed(newest)] });
+    const page = { ...query, failedFrom: fixture.now };
+    const { items, next } = await fixture.store.failures.list(fixture.tenant, page);
+    assert.deepEqual([items.map(({ event }) => event.id), next], [[newest.id], undefined]);
+  });
+
   test('list: what waits for a retry, and failures under redelivery, with the next attempt', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
