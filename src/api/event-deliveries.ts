@@ -9,15 +9,17 @@ import { type EventDelivery, historyMax, type StreamAttempt } from '../store/por
 /** Attempts of one delivery that are shown. */
 const shownMax = 20;
 
-/** Returns what became of an event at one stream (docs/http-api.md#states-of-an-event). */
-export function showEventDelivery({
-  stream,
-  name,
-  state,
-  nextAttemptAt,
-  attempts,
-}: EventDelivery): TracedEventShown['deliveries'][number] {
-  const numbers = attemptNumbers(attempts, attempts.length < historyMax);
+/**
+ * Returns what became of an event at one stream (docs/http-api.md#states-of-an-event).
+ *
+ * @param isRecent whether the event is younger than all attempts that may have been removed
+ */
+export function showEventDelivery(
+  delivery: EventDelivery,
+  isRecent: boolean,
+): TracedEventShown['deliveries'][number] {
+  const { stream, name, state, nextAttemptAt, attempts } = delivery;
+  const numbers = attemptNumbers(attempts, isRecent ? isShort(delivery) : isKept(delivery));
   const isPruned =
     state === 'delivered' && !attempts.some(({ outcome }) => outcome === 'delivered');
   return {
@@ -33,6 +35,24 @@ export function showEventDelivery({
       })
       .slice(-shownMax),
   };
+}
+
+function isShort({ attempts }: EventDelivery): boolean {
+  return attempts.length < historyMax;
+}
+
+const openStates: ReadonlySet<EventDelivery['state']> = new Set([
+  'failed',
+  'retrying',
+  'in_progress',
+  'blocked',
+]);
+
+/** Returns whether the history is that of one open delivery, which stays until it ends. */
+function isKept(delivery: EventDelivery): boolean {
+  const { state, attempts } = delivery;
+  const isOne = !attempts.some(({ outcome }) => outcome === 'delivered' || outcome === 'dismissed');
+  return openStates.has(state) && isOne && isShort(delivery);
 }
 
 /** Returns one attempt of a stream. */

@@ -2,6 +2,7 @@ import { formatTime } from '../core/date.ts';
 import { isEventId, keyedEventId } from '../core/ids.ts';
 import { formatOffset, formatPosition } from '../core/offset.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
+import { dayMs } from '../core/units.ts';
 import type { LogEvent, Offset } from '../core/types.ts';
 import { positionAt } from '../pull/start-position.ts';
 import {
@@ -31,7 +32,7 @@ import type { ApiSettings } from './settings.ts';
 
 export interface EventLogDeps {
   readonly store: Pick<Store, 'streams' | 'log' | 'eventLog'>;
-  readonly settings: Pick<ApiSettings, 'limits'>;
+  readonly settings: Pick<ApiSettings, 'limits' | 'attemptRetentionDays'>;
 }
 
 const shared = { tag: 'Events', lifecycle: 'Early Access', extension: true } as const;
@@ -195,15 +196,17 @@ function readEvent({ store, settings }: EventLogDeps): Operation {
     success: 200,
     response: tracedEvent,
     errors: [404],
-    handle: async ({ tenant, params, query }) => {
+    handle: async ({ tenant, params, query, now }) => {
       const { after, take } = pageOf({ take: 100, ...query }, settings.limits, isStreamId);
       const id = idOf(params.event_id);
       const event = orNotFound(await store.eventLog.find(tenant.id, id), noEvent);
       const page = await store.eventLog.deliveries(tenant.id, event, { after, take });
+      const { publishedAt = 0 } = event;
+      const isRecent = publishedAt >= now - settings.attemptRetentionDays * dayMs;
       const rest = {
         ...placeOf(event),
         counts: page.counts,
-        deliveries: page.items.map(showEventDelivery),
+        deliveries: page.items.map((item) => showEventDelivery(item, isRecent)),
         ...nextOf(page.next),
       };
       return { json: `{"event":${event.body},${JSON.stringify(rest).slice(1)}` };

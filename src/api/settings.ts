@@ -22,6 +22,8 @@ export interface ApiSettings {
   readonly maxStreams: number;
   /** LEAT_STREAM_CONCURRENCY: attempts at once of one stream. */
   readonly streamConcurrency: number;
+  /** LEAT_ATTEMPT_RETENTION_DAYS. */
+  readonly attemptRetentionDays: number;
   /** LEAT_DISABLE_CONSECUTIVE: consecutive failures at which a stream is disabled. */
   readonly disableConsecutive: number;
   /** LEAT_DISABLE_TOTAL: number of open failures at which a stream cannot be enabled. */

@@ -74,7 +74,10 @@ const entry = {
 const attempt = closed(
   {
     attempt: Type.Optional(
-      Type.Integer({ minimum: 1, description: 'Its number; starts at 1 with each redelivery' }),
+      Type.Integer({
+        minimum: 1,
+        description: 'Its number, from 1 with each redelivery; absent where that is not known',
+      }),
     ),
     ...entry,
   },

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
+import { dayMs } from '../../src/core/units.ts';
 import { delivered, failed, type Fixture, fixtureOf, retry } from '../store/contract/fixture.ts';
 import { type ApiFixture, type ApiResponse, openApiFixture } from './fixture.ts';
 
@@ -193,6 +194,37 @@ describe('GET /event-log/{event_id}', () => {
     await storeFixture.settle(owned, { cursor: event?.offset ?? 0 });
     const [item] = (await get(`/event-log/${id}`)).body.deliveries;
     assert.deepEqual([item.state, item.attempts_pruned, item.attempts], ['delivered', true, []]);
+  });
+
+  test('attempts have no numbers where earlier ones of their cycle may have been removed', async (t) => {
+    const old = await openApiFixture({ attemptRetentionDays: 3 });
+    t.after(() => old.close());
+    const { store, tenant, clock, time } = old.auth;
+    const oldStore = fixtureOf(store, tenant.id, time);
+    const ended = await oldStore.addStream();
+    const endedOwned = await oldStore.own(ended);
+    const open = await oldStore.addStream();
+    const openOwned = await oldStore.own(open);
+    const [event] = await oldStore.publish('user.created');
+    assert.ok(event);
+    const retried = { outcomes: [retry(event), retry(event, { hasRow: true, attempt: 2 })] };
+    for (const each of [endedOwned, openOwned]) await oldStore.settle(each, retried);
+    clock.move(2 * dayMs);
+    const third = delivered(event, { hasRow: true, attempt: 3 });
+    await oldStore.settle(endedOwned, { cursor: event.offset, outcomes: [third] });
+    clock.move(2 * dayMs);
+    // The newest event is the present of the retention.
+    await oldStore.publish('user.created');
+    const step = { olderThanMs: 3 * dayMs, take: 100 };
+    while ((await store.deliveries.pruneAttempts(step)) > 0);
+    const headers = await old.headersWith('read:events');
+    const { body } = await old.send('GET', `/event-log/${event.id}`, undefined, headers);
+    const numbersOf = ({ id }: Stream) =>
+      body.deliveries
+        .find((each: Json) => each['event_stream_id'] === id)
+        .attempts.map((each: Json) => each['attempt']);
+    assert.deepEqual(numbersOf(ended), [undefined]);
+    assert.deepEqual(numbersOf(open), [1, 2]);
   });
 
   test('at most the newest 20 attempts, with the marks of redeliveries', async () => {

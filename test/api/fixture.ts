@@ -79,6 +79,7 @@ const generous: ApiSettings = {
   allowHttpEndpoints: false,
   blockedLiteral: (hostname) => (hostname === '127.0.0.1' ? hostname : undefined),
   maxStreams: 10_000,
+  attemptRetentionDays: 3,
   disableConsecutive: 500,
   disableTotal: 5000,
   streamConcurrency: 64,
