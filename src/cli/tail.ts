@@ -3,6 +3,8 @@ import { backoffMs } from '../core/backoff.ts';
 import { formatTime } from '../core/date.ts';
 import { printable } from '../core/setting.ts';
 import { sleep } from '../core/sleep.ts';
+import { dayMs } from '../core/units.ts';
+import type { Millis } from '../core/clock.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -17,6 +19,7 @@ import { type EventSourceMessage, readEventStream } from './http/event-stream.ts
 import type { StreamedResponse } from './http/http-client.ts';
 import { readJson, terminalSafe, writeJson } from './json.ts';
 import { listOption, wholeNumberOption } from './option.ts';
+import { lastPosition, positionOf } from './tail-end.ts';
 import type { Format, Paint } from './terminal/terminal.ts';
 import { cutTo, widthOf } from './terminal/width.ts';
 import { instantOption } from './time.ts';
@@ -25,7 +28,9 @@ interface TailOptions extends CommonOptions {
   readonly type?: readonly string[];
   readonly from?: string;
   readonly since?: string;
+  readonly until?: string;
   readonly count?: number;
+  readonly follow: boolean;
 }
 
 /** The fields of an event that are shown (docs/http-api.md#pull-frames). */
@@ -47,12 +52,20 @@ export function addTailCommand(events: Command, deps: CliDeps): void {
       instantOption(deps.clock.now),
     )
     .option('--from <offset>', 'begin after this offset')
+    .option(
+      '--until <time>',
+      'end after the events accepted before this time',
+      instantOption(deps.clock.now),
+    )
+    .option('--no-follow', 'end after the events accepted so far; with --since or --from')
     .option('--count <count>', 'end after this many events', wholeNumberOption(1, 1_000_000_000))
     .addHelpText(
       'after',
       examples(
         'leat events tail',
         'leat events tail --since 1h --type user.created,user.deleted',
+        'leat events tail --since 2026-03-01 --until 2026-03-02 --json > events.ndjson',
+        'leat events tail --from <offset> --no-follow',
         'leat events tail --json | jq .event.data',
       ),
     )
@@ -67,6 +80,8 @@ interface Progress {
   startedAt: string | undefined;
   /** Events still to show. */
   left: number;
+  /** Position of the last event to show, once it is known. */
+  end: number | undefined;
   retryMs: number;
 }
 
@@ -75,27 +90,81 @@ const retryMsMax = 30_000;
 /** Heartbeats come every 15 seconds: after three missing ones the connection is dead. */
 const silenceMsMax = 45_000;
 
+/** An event may appear in the log this long after the time at which it was accepted. */
+const lateMs = 1000;
+
 async function tail(run: ApiRun, options: TailOptions): Promise<void> {
-  const { terminal, clock, api, signal } = run;
-  if (options.from !== undefined && options.since !== undefined) {
-    throw usageError('--from and --since do not go together.');
-  }
+  const { clock, api, signal } = run;
+  const isPast = isOverAlready(options, clock.now());
+  refuseContradiction(options, isPast);
   const progress: Progress = {
     offset: undefined,
     startedAt: undefined,
     left: options.count ?? Infinity,
+    end: undefined,
     retryMs: 2000,
   };
+  if (!isPast) {
+    await follow(run, options, progress);
+    if (progress.left <= 0) return;
+    await sleep(clock, lateMs, signal);
+  }
+  const from = progress.offset ?? options.from;
+  const since = from === undefined ? (options.since ?? progress.startedAt) : undefined;
+  progress.end = await lastPosition(api, { ...options, from, since });
+  if (progress.end !== undefined) await pull(run, options, progress, signal);
+}
+
+/** Returns whether everything to show is in the log already. */
+function isOverAlready({ until, follow: follows }: TailOptions, now: Millis): boolean {
+  return !follows || (until !== undefined && Date.parse(until) <= now);
+}
+
+function refuseContradiction({ from, since, until }: TailOptions, isPast: boolean): void {
+  if (from !== undefined && since !== undefined) {
+    throw usageError('--from and --since do not go together.');
+  }
+  if (isPast && (from ?? since) === undefined) {
+    throw usageError('Nothing would be printed: add --since or --from, where to begin.');
+  }
+  if (since !== undefined && until !== undefined && Date.parse(since) >= Date.parse(until)) {
+    throw usageError('--until is not later than --since.');
+  }
+}
+
+/** Shows events as they are accepted, until the time of `--until` or for ever. */
+async function follow(run: ApiRun, options: TailOptions, progress: Progress): Promise<void> {
+  const { clock, signal } = run;
+  const endMs = options.until === undefined ? Infinity : Date.parse(options.until);
+  while (progress.left > 0 && clock.now() < endMs) {
+    const ending = new AbortController();
+    // A timer has at most 2^31 ms.
+    const timer = clock.after(Math.min(dayMs, endMs - clock.now()), () => ending.abort());
+    const limit = endMs === Infinity ? signal : AbortSignal.any([signal, ending.signal]);
+    await pull(run, options, progress, limit).finally(() => timer.cancel());
+    signal.throwIfAborted();
+  }
+}
+
+/** Shows events until the end is reached or `limit` aborts; resumes after failures that may be temporary. */
+async function pull(
+  run: ApiRun,
+  options: TailOptions,
+  progress: Progress,
+  limit: AbortSignal,
+): Promise<void> {
+  const { terminal, clock, api } = run;
   let failedInARow = 0;
-  while (progress.left > 0) {
+  while (progress.left > 0 && !limit.aborted) {
     try {
-      const { headers, stream } = await openPull(run, options, progress);
+      const { headers, stream } = await openPull(run, options, progress, limit);
       failedInARow = 0;
-      if (progress.startedAt === undefined)
+      if (progress.startedAt === undefined && progress.end === undefined)
         terminal.note(`Listening to ${api.url}; Ctrl-C ends it.`);
       progress.startedAt ??= formatTime(Date.parse(headers['date'] ?? '') || clock.now());
       await readPull(run, stream, progress);
     } catch (error) {
+      if (limit.aborted) return;
       // A first connection that fails points to a wrong option; a later failure may be temporary.
       if (progress.startedAt === undefined || !isTransient(error)) throw error;
       failedInARow++;
@@ -103,15 +172,15 @@ async function tail(run: ApiRun, options: TailOptions): Promise<void> {
     }
     if (progress.left <= 0) break;
     const backoff = { firstMs: progress.retryMs, maxMs: retryMsMax };
-    await sleep(clock, backoffMs(failedInARow + 1, backoff), signal);
-    signal.throwIfAborted();
+    await sleep(clock, backoffMs(failedInARow + 1, backoff), limit);
   }
 }
 
 function openPull(
-  { api, signal }: ApiRun,
+  { api }: ApiRun,
   { type, from, since }: TailOptions,
   { offset, startedAt }: Progress,
+  signal: AbortSignal,
 ): Promise<StreamedResponse> {
   const start: Query =
     offset === undefined
@@ -159,8 +228,11 @@ function showEvent(run: ApiRun, { event, id, data }: EventSourceMessage, progres
   const { terminal, json } = run;
   if (event === 'error') throw pullError(data);
   if (id !== undefined && id !== '') progress.offset = id;
+  const { end } = progress;
+  const position = end === undefined ? -1 : positionOf(progress.offset ?? '');
+  if (end !== undefined && position > end) progress.left = 0;
   if (event === 'offset-only' || progress.left <= 0) return;
-  progress.left--;
+  progress.left = position === end ? 0 : progress.left - 1;
   const fields = fieldsOf(data);
   if (json) return terminal.print(terminalSafe(data));
   const pulled = Object(fields['event']) as EventShown;

@@ -5,9 +5,16 @@ import { after, before, describe, test, type TestContext } from 'node:test';
 import { eventLine } from '../../src/cli/tail.ts';
 import { plain } from '../../src/cli/terminal/terminal.ts';
 import { widthOf } from '../../src/cli/terminal/width.ts';
-import { freshType, publish } from '../helpers/api-client.ts';
+import { eventsOf, freshType, publish, publishAll } from '../helpers/api-client.ts';
 import { end, waitFor } from '../helpers/leat.ts';
-import { openLoggedInShell, openServer, openShell, type Shell, type Started } from './shell.ts';
+import {
+  type Ended,
+  openLoggedInShell,
+  openServer,
+  openShell,
+  type Shell,
+  type Started,
+} from './shell.ts';
 
 describe('leat events tail', { concurrency: 2 }, () => {
   let leat: Awaited<ReturnType<typeof openServer>>;
@@ -54,6 +61,93 @@ describe('leat events tail', { concurrency: 2 }, () => {
     const wrong = await shell.leat([...words, '1', '--from', 'no offset']);
     assert.equal(wrong.code, 1);
     assert.match(wrong.stderr, /Query validation error/);
+  });
+});
+
+describe('a tail that ends', { concurrency: 2 }, () => {
+  let leat: Awaited<ReturnType<typeof openServer>>;
+  before(async () => {
+    leat = await openServer();
+  });
+  after(() => leat.close());
+
+  /** Returns the ids that a command prints. */
+  const idsOf = ({ code, stdout, stderr }: Ended): string[] => {
+    assert.equal(code, 0, stderr);
+    const lines = stdout.split('\n').filter((line) => line !== '');
+    return lines.map((line) => (JSON.parse(line) as Line).event.id);
+  };
+
+  test('leat events tail: refuses an end without a beginning, and one before it', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    for (const words of [
+      ['--no-follow'],
+      ['--until', '1h'],
+      ['--since', '1h', '--until', '2h'],
+      ['--since', '1h', '--until', 'never'],
+    ]) {
+      const { code, stdout } = await shell.leat(['events', 'tail', ...words]);
+      assert.deepEqual([code, stdout], [2, ''], words.join(' '));
+    }
+  });
+
+  test('leat events tail --no-follow: ends where nothing matches, of a type, a time or after an offset', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const type = freshType();
+    const tail = ['events', 'tail', '--json', '--no-follow', '--type', type];
+    assert.deepEqual(idsOf(await shell.leat([...tail, '--since', '1h'])), []);
+    const event = await publish(leat, type);
+    await publish(leat, freshType());
+    const all = await shell.leat([...tail, '--since', '1h']);
+    assert.deepEqual(idsOf(all), [event]);
+    const { offset } = JSON.parse(all.stdout) as Line;
+    assert.deepEqual(idsOf(await shell.leat([...tail, '--from', offset])), []);
+    assert.deepEqual(idsOf(await shell.leat([...tail, '--since', '1h', '--until', '30m'])), []);
+  });
+
+  test('leat events tail --no-follow: prints each event up to the present one, on several pages', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const type = freshType();
+    const ids = await publishAll(leat, eventsOf(type, 2500));
+    await publish(leat, freshType());
+    const tail = ['events', 'tail', '--json', '--no-follow', '--since', '1h'];
+    assert.deepEqual(idsOf(await shell.leat([...tail, '--type', type])), ids);
+    const unfiltered = idsOf(await shell.leat(tail));
+    assert.deepEqual(
+      unfiltered.filter((id) => ids.includes(id)),
+      ids,
+    );
+    assert.equal(idsOf(await shell.leat([...tail, '--type', type, '--count', '3'])).length, 3);
+  });
+
+  test('leat events tail --until: ends before a time in the past', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const type = freshType();
+    const first = await publish(leat, type);
+    const since = '2026-01-01';
+    const { events } = (await (await leat.send('GET', '/api/v2/event-log?take=1')).json()) as {
+      events: { accepted_at: string }[];
+    };
+    await waitFor(
+      'the next millisecond',
+      () => Date.now() > Date.parse(events[0]?.accepted_at ?? '') + 1,
+    );
+    const until = new Date(Date.now()).toISOString();
+    await waitFor('the next millisecond', () => Date.now() > Date.parse(until));
+    const second = await publish(leat, type);
+    const tail = ['events', 'tail', '--json', '--type', type, '--since', since];
+    assert.deepEqual(idsOf(await shell.leat([...tail, '--until', until])), [first]);
+    assert.deepEqual(idsOf(await shell.leat([...tail, '--no-follow'])), [first, second]);
+  });
+
+  test('leat events tail --until: follows until a time in the future', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const type = freshType();
+    const until = new Date(Date.now() + 5000).toISOString();
+    const words = ['events', 'tail', '--json', '--type', type, '--since', '1h', '--until', until];
+    const tail = shell.start(words);
+    const event = await publish(leat, type);
+    assert.deepEqual(idsOf(await tail.ended()), [event]);
   });
 });
 
