@@ -1,6 +1,6 @@
 import type { Millis } from '../core/clock.ts';
-import { formatTime } from '../core/date.ts';
 import type { HealthLimits } from '../core/types.ts';
+import type { Causes } from './causes.ts';
 
 export type StreamAlertKind = 'delivery_failures' | 'stream_disabled' | 'threshold_near';
 
@@ -13,6 +13,8 @@ export type SystemAlertKind =
   | 'lag_near'
   | 'lag_disabled'
   | 'store_went_back';
+
+export type AlertKind = StreamAlertKind | SystemAlertKind;
 
 /** A message to the operator; it has no secret and no event data. */
 export type Alert = StreamAlert | SystemAlert;
@@ -33,6 +35,11 @@ export interface StreamAlert {
   readonly percent?: number | undefined;
   /** As {@link causeOf} returns it; absent without new failures. */
   readonly lastError?: string | undefined;
+  /**
+   * Error codes of the new failures with `delivery_failures`, else of the open ones, as far as the
+   * monitor reads them. Absent in alerts that an older version has stored.
+   */
+  readonly causes?: Causes | undefined;
   /** When it was noticed. */
   readonly at: Millis;
 }
@@ -60,67 +67,6 @@ export interface SystemAlert {
 /** Narrows an alert to one about the failures of a stream. */
 export function isStreamAlert(alert: Alert): alert is StreamAlert {
   return 'newFailures' in alert;
-}
-
-/** An alert as JSON; docs/monitoring.md describes both forms. */
-export type AlertBody = StreamAlertBody | SystemAlertBody;
-
-/** Further fields depend on the kind. */
-export interface SystemAlertBody {
-  readonly text: string;
-  readonly alert: SystemAlertKind;
-  readonly tenant: string;
-  readonly stream?: { readonly id: string; readonly name: string };
-  readonly time: string;
-}
-
-/** The fields of docs/monitoring.md#alerts. */
-export interface StreamAlertBody {
-  readonly text: string;
-  readonly alert: StreamAlertKind;
-  readonly tenant: string;
-  readonly stream: { readonly id: string; readonly name: string };
-  readonly new_failures: number;
-  readonly total_failures: number;
-  readonly consecutive_failures?: number;
-  readonly percent?: number;
-  readonly last_error?: string;
-  readonly time: string;
-}
-
-/** Returns the JSON of an alert. Its `text` is complete, so that chat tools can show it alone. */
-export function alertBody(alert: StreamAlert): StreamAlertBody;
-export function alertBody(alert: Alert): AlertBody;
-export function alertBody(alert: Alert): AlertBody {
-  return isStreamAlert(alert) ? streamBody(alert) : systemBody(alert);
-}
-
-function systemBody(alert: SystemAlert): SystemAlertBody {
-  const { kind, tenant, stream, fields, at } = alert;
-  return {
-    text: alertText(alert),
-    alert: kind,
-    tenant,
-    ...(stream === undefined ? {} : { stream: { id: stream.id, name: stream.name } }),
-    ...fields,
-    time: formatTime(at),
-  };
-}
-
-function streamBody(alert: StreamAlert): StreamAlertBody {
-  const { consecutive, percent, lastError } = alert;
-  return {
-    text: alertText(alert),
-    alert: alert.kind,
-    tenant: alert.tenant,
-    stream: { id: alert.stream.id, name: alert.stream.name },
-    new_failures: alert.newFailures,
-    total_failures: alert.total,
-    ...(consecutive === undefined ? {} : { consecutive_failures: consecutive }),
-    ...(percent === undefined ? {} : { percent }),
-    ...(lastError === undefined ? {} : { last_error: lastError }),
-    time: formatTime(alert.at),
-  };
 }
 
 /** Returns the sentence of an alert, in one line. */
@@ -168,10 +114,10 @@ export function causeOf(error: string): string {
 }
 
 /**
- * Returns a name that is safe in the text of a chat: without line breaks, invisible characters and the
+ * Returns a name or an error that is safe in the text of a chat: without line breaks, invisible characters and the
  * marks that chat tools read as links or mentions. The field `stream` has the exact name.
  */
-function harmless(name: string): string {
+export function harmless(name: string): string {
   const shown = Array.from(name.replaceAll(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' '));
   const cut = shown.length > shownMax ? [...shown.slice(0, shownMax - 1), '…'] : shown;
   const text = cut.map((character) => lookalikes[character] ?? character).join('');

@@ -15,6 +15,8 @@ export interface AlertMessage {
   readonly alert: Alert;
   /** Domain of the tenant, `host[:port]`. */
   readonly domain: string;
+  /** Public URL of the tenant, with its slash. */
+  readonly url: string;
 }
 
 /** `message` is the reason in a few words, without addresses and text of the other side. */

@@ -23,6 +23,8 @@ export interface AlertDispatcherDeps {
   readonly clock: Clock;
   readonly channels: readonly AlertChannel[];
   readonly settings: AlertDispatcherSettings;
+  /** Returns the public URL of the tenant with this domain, with its slash. */
+  readonly urlOf: (domain: string) => string;
   /** Receives the result for each alert; `reason` when it was not sent. */
   readonly report: (alert: Alert, channel: ChannelName, reason: string | undefined) => void;
 }
@@ -56,7 +58,7 @@ export function createAlertDispatcher(deps: AlertDispatcherDeps): AlertDispatche
 }
 
 function createSendRun(
-  { clock, channels, settings, report }: AlertDispatcherDeps,
+  { clock, channels, settings, urlOf, report }: AlertDispatcherDeps,
   signal: AbortSignal,
 ): SendRun {
   let leftMs: number = settings.runMs;
@@ -65,7 +67,7 @@ function createSendRun(
   const sendOne = async (channel: AlertChannel, alert: Alert, domain: string): Promise<boolean> => {
     const { name } = channel;
     const reason = await sendWithTimeout(clock, settings, signal, (cut) =>
-      channel.send({ alert, domain }, cut),
+      channel.send({ alert, domain, url: urlOf(domain) }, cut),
     );
     const failures = (failuresInARow.get(name) ?? 0) + 1;
     failuresInARow.set(name, reason === undefined ? 0 : failures);

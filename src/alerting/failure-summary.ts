@@ -1,10 +1,13 @@
 import type { Clock, Millis } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import { createYield } from '../core/sleep.ts';
+import { type ErrorCode, errorCodeOf } from '../core/error-code.ts';
 import type { Failure, Tenant } from '../core/types.ts';
 import type { FailingStream } from '../store/port/alert-state.ts';
+import type { FailureStore } from '../store/port/failures.ts';
 import type { Store } from '../store/port/store.ts';
-import { causeOf } from './alert.ts';
+import { causeOf, type StreamAlert } from './alert.ts';
+import { type Causes, createCauseCounter, noCauses } from './causes.ts';
 import {
   readFrom,
   type ReportedFailure,
@@ -67,14 +70,14 @@ export async function readFailureSummary(
       ? await readNewFailures(deps, tenant, stream, { from, earlier }, mayContinue)
       : noFailures;
     if (failures === undefined) return undefined;
-    const { newest, newFailures, lastError } = failures;
+    const { newest, newFailures, lastError, causes } = failures;
     reported.set(
       stream.id,
       [...newest, ...(earlier?.told ?? [])].toSorted(([a], [b]) => b - a),
     );
     const { id, name, status, health } = stream;
     const disabledAt = (stream.disabledAt ?? 0) > since ? stream.disabledAt : undefined;
-    streams.push({ id, name, status, ...health, newFailures, lastError, disabledAt });
+    streams.push({ id, name, status, ...health, newFailures, lastError, causes, disabledAt });
   }
   return { streams, reported };
 }
@@ -84,9 +87,15 @@ interface NewFailures {
   /** The newest of them, one more than may be remembered. */
   readonly newest: readonly ReportedFailure[];
   readonly lastError: string | undefined;
+  readonly causes: Causes;
 }
 
-const noFailures: NewFailures = { newFailures: 0, newest: [], lastError: undefined };
+const noFailures: NewFailures = {
+  newFailures: 0,
+  newest: [],
+  lastError: undefined,
+  causes: noCauses,
+};
 
 /** Logs each failure after `from` that was not reported before, page by page, newest first. */
 async function readNewFailures(
@@ -98,6 +107,7 @@ async function readNewFailures(
 ): Promise<NewFailures | undefined> {
   const known = new Set(earlier?.told.map(([failedAt, eventId]) => `${failedAt} ${eventId}`));
   const newest: ReportedFailure[] = [];
+  const counter = createCauseCounter();
   let newFailures = 0;
   let lastError: string | undefined;
   let after: string | undefined;
@@ -110,9 +120,10 @@ async function readNewFailures(
     for (const failure of page.items) {
       const { event, failedAt } = failure;
       if (known.has(`${failedAt} ${event.id}`)) continue;
-      const error = lastErrorOf(failure);
+      const { code, error } = lastErrorOf(failure);
       newFailures++;
       lastError ??= error;
+      counter.add(code, 1, error);
       if (newest.length <= rememberedPerStream) newest.push([failedAt, event.id]);
       const ids = { tenant: tenant.id, stream: stream.id, eventId: event.id };
       const attempts = failure.attempts.filter(({ outcome }) => outcome === 'failed').length;
@@ -121,10 +132,46 @@ async function readNewFailures(
     if (!(await mayContinue())) return undefined;
     after = page.next;
   } while (after !== undefined);
-  return { newFailures, newest, lastError };
+  return { newFailures, newest, lastError, causes: counter.causes() };
 }
 
-function lastErrorOf({ attempts }: Failure): string | undefined {
-  const error = attempts.findLast((attempt) => attempt.error !== undefined)?.error;
-  return error === undefined ? undefined : causeOf(error);
+function lastErrorOf({ attempts }: Failure): {
+  readonly code: ErrorCode | undefined;
+  readonly error: string | undefined;
+} {
+  const last = attempts.findLast(({ error }) => error !== undefined);
+  if (last?.error === undefined) return { code: undefined, error: undefined };
+  return { code: errorCodeOf(last), error: causeOf(last.error) };
+}
+
+/** Streams of one query of open causes, and groups of it for each. */
+const streamsAtOnce = 100;
+const groupsPerStream = 10;
+
+/**
+ * Returns the alerts with the error codes of all open failures of their streams, except those about new
+ * failures, which have the codes of these.
+ */
+export async function withOpenCauses(
+  groups: FailureStore['groups'],
+  tenant: number,
+  alerts: readonly StreamAlert[],
+  yieldToOthers: () => Promise<void>,
+): Promise<readonly StreamAlert[]> {
+  const about = alerts.filter(({ kind }) => kind !== 'delivery_failures');
+  const streams = [...new Set(about.map(({ stream }) => stream.id))];
+  const counters = new Map(streams.map((id) => [id, createCauseCounter()]));
+  for (let index = 0; index < streams.length; index += streamsAtOnce) {
+    await yieldToOthers();
+    const among = streams.slice(index, index + streamsAtOnce);
+    const query = { streams: among, after: undefined, take: among.length * groupsPerStream };
+    for (const { stream, code, count, sample } of (await groups(tenant, query)).items) {
+      const error = sample.error === undefined ? undefined : causeOf(sample.error);
+      counters.get(stream)?.add(code, count, error);
+    }
+  }
+  return alerts.map((alert) => {
+    const counter = alert.kind === 'delivery_failures' ? undefined : counters.get(alert.stream.id);
+    return counter === undefined ? alert : { ...alert, causes: counter.causes() };
+  });
 }

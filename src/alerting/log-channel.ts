@@ -1,4 +1,4 @@
-import { alertBody } from './alert.ts';
+import { alertBody } from './alert-body.ts';
 import type { Clock } from '../core/clock.ts';
 import type { AlertChannel } from './channel.ts';
 import { createYield } from '../core/sleep.ts';
@@ -15,8 +15,8 @@ export function createAlertLog(
   const yieldToOthers = createYield(clock);
   return {
     name: 'log',
-    send: async ({ alert }, signal) => {
-      const { text, ...body } = alertBody(alert);
+    send: async ({ alert, url }, signal) => {
+      const { text, ...body } = alertBody(alert, url);
       log.error({ alert: body }, text);
       await yieldToOthers(signal);
     },

@@ -1,6 +1,8 @@
 import { connect, type LookupFunction, type Socket } from 'node:net';
 import type { SMTPTransportOptions } from 'nodemailer';
-import { type Alert, alertText, isStreamAlert } from './alert.ts';
+import { alertText, isStreamAlert } from './alert.ts';
+import { causeText } from './alert-body.ts';
+import { guidanceOf } from './guidance.ts';
 import { formatTime } from '../core/date.ts';
 import { isLoopback } from '../core/value.ts';
 import { AlertNotSent, type AlertChannel, type AlertMessage, labelOf } from './channel.ts';
@@ -97,7 +99,8 @@ function senderOf(
 }
 
 /** Subject and text consist of a sentence without line breaks: no name can add a header. */
-function mailOf({ alert, domain }: AlertMessage, from: string, to: string) {
+function mailOf(message: AlertMessage, from: string, to: string) {
+  const { alert } = message;
   const { kind, tenant, at } = alert;
   const about = isStreamAlert(alert) ? alert.stream.id : idOf(alert.key);
   const host = from.slice(from.lastIndexOf('@') + 1);
@@ -105,7 +108,7 @@ function mailOf({ alert, domain }: AlertMessage, from: string, to: string) {
     from: { name: 'Leat', address: from },
     to: { name: '', address: to },
     subject: `[Leat ${tenant}] ${alertText(alert)}`,
-    text: textOf(alert, domain),
+    text: textOf(message),
     date: new Date(at),
     // Equal for a repeated alert, so that mail systems can drop the duplicate.
     messageId: `<${kind}.${about}.${at}@${host}>`,
@@ -119,9 +122,9 @@ function idOf(key: string): string {
   return key.replaceAll(/[^A-Za-z0-9._-]+/g, '-').slice(0, 100);
 }
 
-function textOf(alert: Alert, domain: string): string {
+function textOf({ alert, domain, url }: AlertMessage): string {
   const { kind, stream, tenant, at } = alert;
-  const list = `The failures are listed by GET /api/v2/event-streams/${stream?.id}/deliveries`;
+  const { cause, link, next_command: command } = guidanceOf(alert, url);
   return [
     alertText(alert),
     '',
@@ -129,8 +132,10 @@ function textOf(alert: Alert, domain: string): string {
     `Tenant        ${tenant}, ${domain}`,
     ...(stream === undefined ? [] : [`Event stream  ${stream.id}`]),
     `Seen          ${formatTime(at)}`,
+    `Cause         ${causeText(cause)}`,
+    `Link          ${link}`,
+    `Next command  ${command}`,
     '',
-    ...(isStreamAlert(alert) ? [list, ''] : []),
   ].join('\n');
 }
 

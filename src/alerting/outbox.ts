@@ -1,4 +1,5 @@
 import { type Alert, isStreamAlert, type StreamAlert } from './alert.ts';
+import { joinCauses, noCauses } from './causes.ts';
 
 /** Names of the channels; `log` when there is no other. */
 export type ChannelName = 'webhook' | 'email' | 'log';
@@ -44,13 +45,20 @@ function merged(alerts: readonly Alert[]): Alert[] {
     const key = keyOf(alert);
     const older = queue.get(key);
     queue.delete(key);
-    const before = countsFailures(older) ? older.newFailures : 0;
-    const sum = countsFailures(alert)
-      ? { ...alert, newFailures: alert.newFailures + before }
-      : alert;
-    queue.set(key, sum);
+    const isSum = countsFailures(alert) && countsFailures(older);
+    queue.set(key, isSum ? sumOf(alert, older) : alert);
   }
   return [...queue.values()];
+}
+
+function sumOf(alert: StreamAlert, older: StreamAlert): StreamAlert {
+  return {
+    ...alert,
+    newFailures: alert.newFailures + older.newFailures,
+    ...(alert.causes === undefined
+      ? {}
+      : { causes: joinCauses(alert.causes, older.causes ?? noCauses) }),
+  };
 }
 
 function countsFailures(alert: Alert | undefined): alert is StreamAlert {

@@ -1,4 +1,5 @@
 import type { StreamAlert } from './alert.ts';
+import type { Causes } from './causes.ts';
 import type { Millis } from '../core/clock.ts';
 import type { HealthLimits, StreamStatus } from '../core/types.ts';
 
@@ -30,6 +31,8 @@ export interface StreamHealth {
   readonly newFailures: number;
   /** Of the newest failure, as `causeOf` returns it. */
   readonly lastError: string | undefined;
+  /** Error codes of the new failures. */
+  readonly causes: Causes;
   /** When a limit disabled it last; `undefined` for never, or before the last check. */
   readonly disabledAt: Millis | undefined;
 }
@@ -109,7 +112,7 @@ function newStep(step: number, notified = 0): number {
 }
 
 function alertOf(
-  { id, name, newFailures, total, consecutive, lastError }: StreamHealth,
+  { id, name, newFailures, total, consecutive, lastError, causes }: StreamHealth,
   { tenant, at }: Snapshot,
   limits: HealthLimits,
 ): Omit<StreamAlert, 'kind'> {
@@ -120,6 +123,7 @@ function alertOf(
     total,
     ...(consecutive === undefined ? {} : { consecutive }),
     ...(lastError === undefined ? {} : { lastError }),
+    causes,
     limits,
     at,
   };

@@ -1,5 +1,6 @@
 import type { Clock, Millis } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
+import { createYield } from '../core/sleep.ts';
 import type { HealthLimits, Tenant } from '../core/types.ts';
 import type { AlertStanding } from '../store/port/alert-state.ts';
 import type { Store } from '../store/port/store.ts';
@@ -7,7 +8,7 @@ import { skewMaxMs } from '../store/port/time.ts';
 import { createCheckLock, type CheckLock } from './check-lock.ts';
 import type { ClockSteps } from './clock-steps.ts';
 import type { AlertDispatcher, SendRun } from './dispatcher.ts';
-import { type FailureSummary, readFailureSummary } from './failure-summary.ts';
+import { type FailureSummary, readFailureSummary, withOpenCauses } from './failure-summary.ts';
 import { addToOutbox } from './outbox.ts';
 import { rememberReported } from './reported-failures.ts';
 import { evaluate } from './rules.ts';
@@ -28,6 +29,7 @@ export interface CheckSettings {
 export interface TenantCheckDeps {
   readonly store: {
     readonly deliveries: Pick<Store['deliveries'], 'listFailures'>;
+    readonly failures: Pick<Store['failures'], 'groups'>;
     readonly alertState: Store['alertState'];
   };
   readonly clock: Clock;
@@ -70,7 +72,7 @@ export async function checkTenant(
     await lock.release(before);
     return settings.everyMs;
   }
-  const after = stateAfter(deps, tenant, before, { startedAt, summary, raised });
+  const after = await stateAfter(deps, tenant, before, { startedAt, summary, raised }, signal);
   await saveAndSend({ lock, run, domain: tenant.domain }, before, after, () => {
     deps.system.stored(raised);
     steps.checked(tenant.id, mark);
@@ -113,14 +115,17 @@ interface Findings {
 }
 
 /** Evaluates what the check has found; the alerts are in the outbox of the returned state. */
-function stateAfter(
-  { dispatcher, limits, log }: TenantCheckDeps,
+async function stateAfter(
+  { store, clock, dispatcher, limits, log }: TenantCheckDeps,
   { id, name }: Tenant,
   before: SavedState,
   { startedAt: at, summary, raised }: Findings,
-): SavedState {
+  signal: AbortSignal,
+): Promise<SavedState> {
+  const yieldNow = createYield(clock);
   const snapshot = { tenant: name, at, streams: summary.streams };
-  const { alerts, state: alarm } = evaluate(before.alarm, snapshot, limits);
+  const { alerts: found, state: alarm } = evaluate(before.alarm, snapshot, limits);
+  const alerts = await withOpenCauses(store.failures.groups, id, found, () => yieldNow(signal));
   const conditions = withoutRepeats(raised, before.reported ?? {}, { name, at });
   const { outbox, dropped } = addToOutbox(
     before.outbox,

@@ -1,4 +1,4 @@
-import { alertBody } from './alert.ts';
+import { alertBody, chatText } from './alert-body.ts';
 import { AlertNotSent, type AlertChannel, labelOf } from './channel.ts';
 
 /** Read of a response, which is ignored, before its connection is closed. */
@@ -16,12 +16,13 @@ export interface AlertWebhookDeps {
 export function createAlertWebhook({ fetch, url, userAgent }: AlertWebhookDeps): AlertChannel {
   return {
     name: 'webhook',
-    send: async ({ alert }, signal) => {
+    send: async ({ alert, url: tenantUrl }, signal) => {
+      const text = chatText(alert, tenantUrl);
       const response = await fetch(url, {
         method: 'POST',
         redirect: 'manual',
         headers: { 'content-type': 'application/json', 'user-agent': userAgent },
-        body: JSON.stringify(alertBody(alert)),
+        body: JSON.stringify({ ...alertBody(alert, tenantUrl), text }),
         signal,
       }).catch((error: unknown) => {
         throw new AlertNotSent(labelOf(error), { cause: error });

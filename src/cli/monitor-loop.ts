@@ -1,4 +1,5 @@
-import { type Alert, alertBody } from '../alerting/alert.ts';
+import type { Alert } from '../alerting/alert.ts';
+import { alertBody } from '../alerting/alert-body.ts';
 import { type AlertDispatcher, createAlertDispatcher } from '../alerting/dispatcher.ts';
 import { createAlertMail } from '../alerting/mail-channel.ts';
 import { addToOutbox, type ChannelName } from '../alerting/outbox.ts';
@@ -102,7 +103,7 @@ async function poll(
 }
 
 function dispatcherOf(
-  { clock }: ApiRun,
+  { api, clock }: ApiRun,
   { webhookUrl: url, email: to, smtpUrl }: MonitorOptions,
   version: string,
   output: Output,
@@ -114,7 +115,8 @@ function dispatcherOf(
   ];
   // Ctrl-C ends the process, so no send gets a grace period.
   const settings = { ...alertLimits, closingMs: 0 };
-  return createAlertDispatcher({ clock, channels, settings, report: output.sent });
+  const urlOf = (): string => `${api.url}/`;
+  return createAlertDispatcher({ clock, channels, settings, urlOf, report: output.sent });
 }
 
 /** Writes the lines of the monitor: text, or with `--json` one JSON object each. */
@@ -125,7 +127,7 @@ interface Output {
   readonly warn: (text: string) => void;
 }
 
-function createOutput({ clock, json, terminal }: ApiRun): Output {
+function createOutput({ api, clock, json, terminal }: ApiRun): Output {
   const line = (level: 'info' | 'warn' | 'error', msg: string, fields: object): void => {
     const time = formatTime(clock.now());
     if (json) terminal.print(terminalSafe(JSON.stringify({ time, level, msg, ...fields })));
@@ -146,7 +148,7 @@ function createOutput({ clock, json, terminal }: ApiRun): Output {
       line('info', json ? 'open failure' : text, fields);
     },
     alert: (alert) => {
-      const { text, ...body } = alertBody(alert);
+      const { text, ...body } = alertBody(alert, `${api.url}/`);
       line('error', text, { alert: body });
     },
     sent: ({ kind: alert, stream: about }, channel, reason) => {

@@ -1,5 +1,7 @@
 import { causeOf } from '../alerting/alert.ts';
+import { type Causes, createCauseCounter } from '../alerting/causes.ts';
 import type { StreamHealth } from '../alerting/rules.ts';
+import { type ErrorCode, errorCodeOf } from '../core/error-code.ts';
 import type { Clock } from '../core/clock.ts';
 import type { StreamStatus } from '../core/types.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
@@ -22,6 +24,7 @@ export interface OpenFailure {
   readonly eventType: string;
   readonly attempts: number;
   readonly lastError: string | undefined;
+  readonly code: ErrorCode | undefined;
 }
 
 /** The result of one poll. */
@@ -61,7 +64,7 @@ export async function readLists(
     const failures = await readFailures(deps, stream.id, new Set(previous?.open), 2 * totalMax);
     // The stream was deleted meanwhile.
     if (failures === undefined) continue;
-    const { open, newFailures, lastError } = failures;
+    const { open, newFailures, lastError, causes } = failures;
     const total = open.length;
     const wasDisabled = previous?.status === 'enabled' && stream.status === 'disabled';
     const isAutomatic = wasDisabled && (newFailures > 0 || total * 2 >= totalMax);
@@ -71,6 +74,7 @@ export async function readLists(
       consecutive: undefined,
       newFailures,
       lastError,
+      causes,
       disabledAt: isAutomatic ? at : undefined,
     });
     seen[stream.id] = { status: stream.status, open };
@@ -82,6 +86,8 @@ interface FailuresRead {
   readonly open: readonly string[];
   readonly newFailures: number;
   readonly lastError: string | undefined;
+  /** Error codes of the new ones. */
+  readonly causes: Causes;
 }
 
 /** Reads the open failures of a stream; `undefined` when there is no such stream. */
@@ -92,6 +98,7 @@ async function readFailures(
   itemsMax: number,
 ): Promise<FailuresRead | undefined> {
   const open = new Set<string>();
+  const counter = createCauseCounter();
   let newFailures = 0;
   let lastError: string | undefined;
   try {
@@ -104,13 +111,14 @@ async function readFailures(
       if (!isNew) continue;
       newFailures++;
       lastError ??= failure.lastError;
+      counter.add(failure.code, 1, failure.lastError);
       deps.onFailure(failure);
     }
   } catch (error) {
     if (error instanceof CommandFailed && error.exitCode === exitCodes.notFound) return undefined;
     throw error;
   }
-  return { open: [...open], newFailures, lastError };
+  return { open: [...open], newFailures, lastError, causes: counter.causes() };
 }
 
 /**
@@ -171,14 +179,23 @@ function failureOf(item: unknown, stream: string): OpenFailure | undefined {
   const entries = (Array.isArray(attempts) ? attempts : []).map(
     (attempt) => Object(attempt) as Record<string, unknown>,
   );
-  const error = entries.findLast((attempt) => typeof attempt['error_message'] === 'string');
+  const error = entries
+    .map((attempt) => attempt['error_message'])
+    .findLast((message) => typeof message === 'string');
   return {
     stream,
     eventId: id,
     eventType: typeof type === 'string' ? type : 'unknown',
     attempts: entries.filter((attempt) => attempt['status'] !== 'retrying').length,
-    lastError: error === undefined ? undefined : causeOf(String(error['error_message'])),
+    lastError: error === undefined ? undefined : causeOf(error),
+    code: error === undefined ? undefined : codeOf(error),
   };
+}
+
+/** Returns the error code of a message, which begins with the status if there was a response. */
+function codeOf(error: string): ErrorCode {
+  const [, status] = /^([1-5][0-9]{2})(?: - |$)/.exec(error) ?? [];
+  return errorCodeOf({ status: status === undefined ? undefined : Number(status), error });
 }
 
 function notAList(url: string): CommandFailed {

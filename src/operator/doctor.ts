@@ -3,7 +3,14 @@ import { lstat, open, rm, statfs } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import type { Admin } from '../program/admin.ts';
-import { type Config, dataFolderOf, type Loaded, tenantDomainOf } from '../config.ts';
+import { issuerOf } from '../auth/issuer.ts';
+import {
+  type Config,
+  dataFolderOf,
+  type Loaded,
+  tenantDomainOf,
+  usesPlainHttp,
+} from '../config.ts';
 import { isLoopback } from '../core/value.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { codeOf } from '../core/errors.ts';
@@ -269,7 +276,9 @@ async function sendTestAlert(
   } as const;
   try {
     const limited = AbortSignal.any([signal, AbortSignal.timeout(15_000)]);
-    await channel.send({ alert, domain: tenantDomainOf(config) }, limited);
+    const domain = tenantDomainOf(config);
+    const url = issuerOf(domain, usesPlainHttp(config, domain));
+    await channel.send({ alert, domain, url }, limited);
     return ok('alerts', `${channel.name} accepted a test alert`);
   } catch (error) {
     return failed(

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import type { Logger } from 'pino';
-import { type Config, limits } from '../config.ts';
+import { issuerOf } from '../auth/issuer.ts';
+import { type Config, limits, usesPlainHttp } from '../config.ts';
 import type { Clock } from '../core/clock.ts';
 import { createAlertDispatcher, logAlert } from '../alerting/dispatcher.ts';
 import { type AlertChannelsDeps, createAlertChannels } from '../alerting/channels.ts';
@@ -44,6 +45,7 @@ export function createAlerting(
     clock,
     channels,
     settings: limits.alerts,
+    urlOf: (domain) => issuerOf(domain, usesPlainHttp(config, domain)),
     report: (alert, channel, reason) => logAlert(log, alert, channel, reason),
   });
   const monitor = createMonitor({

@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { alertBody, alertText, causeOf, type SystemAlert } from '../../src/alerting/alert.ts';
+import { alertBody, chatText } from '../../src/alerting/alert-body.ts';
+import { alertText, causeOf, type SystemAlert } from '../../src/alerting/alert.ts';
 import { exampleAlert as failures } from '../helpers/alerts.ts';
+
+const url = 'https://leat.example.com/';
 
 describe('alertBody of a stream alert', () => {
   test('the body has the fields of the documented example, in the same order', () => {
     assert.equal(
-      JSON.stringify(alertBody(failures)),
+      JSON.stringify(alertBody(failures, url)),
       JSON.stringify({
         text: 'crm: 12 new delivery failures (340 open, 12 in a row), last: timeout',
         alert: 'delivery_failures',
@@ -17,6 +20,15 @@ describe('alertBody of a stream alert', () => {
         total_failures: 340,
         consecutive_failures: 12,
         last_error: 'timeout',
+        cause: {
+          meaning: 'The receiver sent no complete response in time.',
+          codes: [
+            { code: 'timeout', count: 11, sample: 'timeout' },
+            { code: 'http_503', count: 1, sample: '503' },
+          ],
+        },
+        link: `${url}api/v2/delivery-groups?event_stream_ids=est_MASi45ub7Qe4ZE36UT5G6c`,
+        next_command: 'leat failures --stream crm',
         time: '2026-03-01T09:35:00.000Z',
       }),
     );
@@ -24,13 +36,13 @@ describe('alertBody of a stream alert', () => {
 
   test('one failure is in the singular, and unknown fields are absent', () => {
     const unknown = { consecutive: undefined, lastError: undefined };
-    const body = alertBody({ ...failures, ...unknown, newFailures: 1, total: 1 });
+    const body = alertBody({ ...failures, ...unknown, newFailures: 1, total: 1 }, url);
     assert.equal(body.text, 'crm: 1 new delivery failure (1 open)');
     assert.ok(!('consecutive_failures' in body) && !('last_error' in body));
   });
 
   test('the step of a limit is in `percent`', () => {
-    const body = alertBody({ ...failures, kind: 'threshold_near', percent: 70, total: 3600 });
+    const body = alertBody({ ...failures, kind: 'threshold_near', percent: 70, total: 3600 }, url);
     assert.equal(body.percent, 70);
     assert.equal(
       body.text,
@@ -60,19 +72,22 @@ describe('alertBody of a system alert', () => {
   };
 
   test('the body has the sentence as text, its own fields, and no failure counters', () => {
-    assert.deepEqual(alertBody(skew), {
+    assert.deepEqual(alertBody(skew, url), {
       text: 'The clock of node a-1 is 30 days ahead of the store.',
       alert: 'clock_skew',
       tenant: 'main',
       node: 'a-1',
       skew_seconds: 2_592_000,
+      cause: { meaning: 'The time service of a machine does not work.', codes: [] },
+      link: `${url}readyz`,
+      next_command: 'leat doctor',
       time: '2026-03-01T09:35:00.000Z',
     });
   });
 
   test('the text has a harmless name of the stream, and `stream` has the exact name', () => {
     const stream = { id: 'est_1', name: '<!channel>' };
-    const body = alertBody({ ...skew, stream });
+    const body = alertBody({ ...skew, stream }, url);
     assert.equal(body.text, '‹!channel›: The clock of node a-1 is 30 days ahead of the store.');
     assert.deepEqual(body.stream, stream);
   });
@@ -104,7 +119,34 @@ describe('the name of a stream in the text', () => {
 
   test('`stream` has the exact name', () => {
     const stream = { id: 'est_1', name: '<!channel>' };
-    assert.deepEqual(alertBody({ ...failures, stream }).stream, stream);
+    assert.deepEqual(alertBody({ ...failures, stream }, url).stream, stream);
+  });
+});
+
+describe('chatText', () => {
+  test('chatText has the sentence, the cause, the next command and the link', () => {
+    assert.equal(
+      chatText(failures, url),
+      [
+        'crm: 12 new delivery failures (340 open, 12 in a row), last: timeout',
+        '11 timeout (timeout), 1 http_503 (503). The receiver sent no complete response in time.',
+        'Next: `leat failures --stream crm`',
+        `${url}api/v2/delivery-groups?event_stream_ids=est_MASi45ub7Qe4ZE36UT5G6c`,
+      ].join('\n'),
+    );
+  });
+
+  test('random names and samples: chatText has four lines without marks of chat tools', () => {
+    const hostile = fc.string({ unit: 'binary' });
+    fc.assert(
+      fc.property(hostile, hostile, (name, sample) => {
+        const causes = { codes: [{ code: 'dns', count: 1, sample }], others: 2 } as const;
+        const stream = { ...failures.stream, name };
+        const lines = chatText({ ...failures, stream, causes }, url).split('\n');
+        assert.equal(lines.length, 4);
+        for (const line of lines) assert.doesNotMatch(line, /[\p{C}\p{Zl}\p{Zp}<>@]/u);
+      }),
+    );
   });
 });
 

@@ -41,6 +41,7 @@ function dispatcherOf(channels: readonly AlertChannel[], clock: Clock = systemCl
     clock,
     channels,
     settings,
+    urlOf: (host) => `https://${host}/`,
     report: (alert, name, reason = 'sent') => {
       reports.push(`${alert.stream?.id} ${name}: ${reason}`);
     },
@@ -281,6 +282,12 @@ test('the log channel writes an alert as one log entry of level error', async ()
           stream: { id: 'est_0', name: 'stream 0' },
           new_failures: 1,
           total_failures: 1,
+          cause: {
+            meaning: 'The failures have no known cause, or are not open any more.',
+            codes: [],
+          },
+          link: `https://${domain}/api/v2/delivery-groups?event_stream_ids=est_0`,
+          next_command: 'leat failures --stream est_0',
           time: '1970-01-01T00:00:00.000Z',
         },
       },

@@ -7,7 +7,11 @@ import { startRawEndpoint } from '../helpers/endpoint.ts';
 import { type MailServer, startMailServer } from '../helpers/smtp.ts';
 import { freePort } from '../helpers/leat.ts';
 
-const message = { alert, domain: 'leat.example.com:8443' };
+const message = {
+  alert,
+  domain: 'leat.example.com:8443',
+  url: 'https://leat.example.com:8443/',
+};
 const login = { user: 'alerts@mail.example', pass: 'p@ss:w/rd 100%' };
 const userInfo = `${encodeURIComponent(login.user)}:${encodeURIComponent(login.pass)}@`;
 const to = 'ops@example.com';
@@ -78,7 +82,7 @@ describe('the mail of an alert', () => {
     const open = await serve(t);
     const mail = createAlertMail({ smtpUrl: `smtp://127.0.0.1:${open.port}`, to });
     for (const domain of ['[::1]:8080', '127.0.0.1:8080', 'localhost:8080']) {
-      await mail.send({ alert, domain }, never);
+      await mail.send({ ...message, domain }, never);
     }
     assert.equal(server.mails[0]?.from, login.user);
     assert.deepEqual(

@@ -57,6 +57,7 @@ async function openFixture(t: TestContext, clock: ManualClock) {
       tenants: store.tenants,
       alertState: alertStateOf(store.alertState, failures),
       deliveries: listOf(failures),
+      failures: store.failures,
     },
     clock,
     dispatcher: dispatcherOf(clock, sender),
@@ -98,6 +99,7 @@ function dispatcherOf(clock: ManualClock, sender: AlertChannel) {
   return createAlertDispatcher({
     clock,
     channels: [sender],
+    urlOf: (domain: string) => `https://${domain}/`,
     settings: { ...limitsOfChannel, concurrency: 4, runMs: minute, saveEveryMs: 5000 },
     report: () => undefined,
   });

@@ -32,6 +32,17 @@ describe('addToOutbox', () => {
     assert.deepEqual(outbox.webhook, [alertOf('b'), { ...newer, newFailures: 5 }]);
   });
 
+  test('addToOutbox sums up the error codes of merged alerts, also with those of an older version', () => {
+    const causesOf = (count: number) => ({ codes: [{ code: 'dns', count }], others: 1 }) as const;
+    const older = { webhook: [alertOf('a', { causes: causesOf(3) }), alertOf('b')] };
+    const newer = ['a', 'b'].map((id) => alertOf(id, { causes: causesOf(2) }));
+    const { outbox } = addToOutbox(older, newer, ['webhook']);
+    assert.deepEqual(
+      (outbox.webhook ?? []).filter(isStreamAlert).map(({ causes }) => causes),
+      [{ codes: [{ code: 'dns', count: 5 }], others: 2 }, causesOf(2)],
+    );
+  });
+
   test('addToOutbox keeps each automatic disabling, and only the last step of a limit', () => {
     const disabled = (at: number): StreamAlert => alertOf('a', { kind: 'stream_disabled', at });
     const near = (percent: number): StreamAlert =>

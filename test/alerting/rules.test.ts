@@ -8,6 +8,7 @@ import {
   initialState,
   type StreamHealth,
 } from '../../src/alerting/rules.ts';
+import { noCauses } from '../../src/alerting/causes.ts';
 import type { StreamAlert } from '../../src/alerting/alert.ts';
 
 const limits = { consecutive: 500, total: 5000 };
@@ -19,6 +20,7 @@ const calm: StreamHealth = {
   consecutive: 0,
   newFailures: 0,
   lastError: undefined,
+  causes: noCauses,
   disabledAt: undefined,
 };
 
@@ -53,8 +55,9 @@ describe('an alert about new failures', () => {
   });
 
   test('delivery_failures: the alert has all fields of the stream', () => {
+    const causes = { codes: [{ code: 'timeout', count: 12 }], others: 0 } as const;
     const snapshot = snapshotAt(5, [
-      { newFailures: 12, total: 340, consecutive: 12, lastError: 'timeout' },
+      { newFailures: 12, total: 340, consecutive: 12, lastError: 'timeout', causes },
     ]);
     assert.deepEqual(evaluate(initialState, snapshot, limits).alerts, [
       {
@@ -65,6 +68,7 @@ describe('an alert about new failures', () => {
         total: 340,
         consecutive: 12,
         lastError: 'timeout',
+        causes,
         limits,
         at: 5,
       },

@@ -25,7 +25,12 @@ const alert: Alert = {
   percent: 50,
   at: Date.parse('2026-03-01T09:35:00.000Z'),
 };
-const message = { alert, domain: 'leat.example.com' };
+const message = { alert, domain: 'leat.example.com', url: 'https://leat.example.com/' };
+const guidance = {
+  cause: { meaning: 'The failures have no known cause, or are not open any more.', codes: [] },
+  link: 'https://leat.example.com/api/v2/delivery-groups?event_stream_ids=est_MASi45ub7Qe4ZE36UT5G6c',
+  next_command: 'leat failures --stream crm',
+};
 const never = new AbortController().signal;
 const path = '/services/T0/B0/secret-of-the-channel';
 
@@ -51,7 +56,8 @@ describe('the request of an alert', () => {
     assert.deepEqual(JSON.parse(request?.body ?? ''), {
       text:
         'crm: 50% of a limit that disables the event stream is reached ' +
-        '(2500 of 5000 open, 3 of 500 in a row)',
+        '(2500 of 5000 open, 3 of 500 in a row)\n' +
+        `${guidance.cause.meaning}\nNext: \`${guidance.next_command}\`\n${guidance.link}`,
       alert: 'threshold_near',
       tenant: 'main',
       stream: { id: 'est_MASi45ub7Qe4ZE36UT5G6c', name: 'crm' },
@@ -59,6 +65,7 @@ describe('the request of an alert', () => {
       total_failures: 2500,
       consecutive_failures: 3,
       percent: 50,
+      ...guidance,
       time: '2026-03-01T09:35:00.000Z',
     });
   });

@@ -4,7 +4,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { after, before, describe, test, type TestContext } from 'node:test';
-import type { StreamAlertBody } from '../../src/alerting/alert.ts';
+import type { StreamAlertBody } from '../../src/alerting/alert-body.ts';
 import { type AlertReceiver, startAlertReceiver } from '../helpers/alerts.ts';
 import {
   createStream,
@@ -77,14 +77,26 @@ describe('leat monitor --once', () => {
     assert.deepEqual([first.code, first.stderr], [0, '']);
     const [alert, ...others] = chat.alerts(stream.id);
     assert.deepEqual(others, []);
+    const link = `${leat.url}/api/v2/delivery-groups?event_stream_ids=${stream.id}`;
     assert.deepEqual(alert, {
-      text: `${stream.name}: 2 new delivery failures (2 open), last: 410`,
+      text: [
+        `${stream.name}: 2 new delivery failures (2 open), last: 410`,
+        '2 http_410 (410). The receiver has removed the endpoint.',
+        `Next: \`leat failures --stream ${stream.name}\``,
+        link,
+      ].join('\n'),
       alert: 'delivery_failures',
       tenant: new URL(leat.url).host,
       stream: { id: stream.id, name: stream.name },
       new_failures: 2,
       total_failures: 2,
       last_error: '410',
+      cause: {
+        meaning: 'The receiver has removed the endpoint.',
+        codes: [{ code: 'http_410', count: 2, sample: '410' }],
+      },
+      link,
+      next_command: `leat failures --stream ${stream.name}`,
       time: alert?.time,
     });
     assert.match(first.stdout, new RegExp(`open failure: ${stream.id} evt_\\w+ ${stream.type}`));

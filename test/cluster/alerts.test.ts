@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import type { StreamAlertBody } from '../../src/alerting/alert.ts';
+import type { StreamAlertBody } from '../../src/alerting/alert-body.ts';
 import { type AlertReceiver, startAlertReceiver } from '../helpers/alerts.ts';
 import { type Cluster, startCluster } from '../helpers/cluster.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import type { StreamAlertBody } from '../../src/alerting/alert.ts';
+import type { StreamAlertBody } from '../../src/alerting/alert-body.ts';
 import { type AlertReceiver, startAlertReceiver } from '../helpers/alerts.ts';
 import { startEndpoint, text, type Endpoint } from '../helpers/endpoint.ts';
 import {
@@ -117,8 +117,16 @@ describe('new failures', () => {
       assert.match(time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
       const newFailures = last?.new_failures ?? 0;
       const failures = newFailures === 1 ? 'failure' : 'failures';
+      const sentence = `${stream.name}: ${newFailures} new delivery ${failures} (${total} open, ${total} in a row), last: 410`;
+      const link = `http://localhost:${fixture.leat.port}/api/v2/delivery-groups?event_stream_ids=${stream.id}`;
+      const command = `leat failures --stream ${stream.name}`;
       assert.deepEqual(rest, {
-        text: `${stream.name}: ${newFailures} new delivery ${failures} (${total} open, ${total} in a row), last: 410`,
+        text: [
+          sentence,
+          `${newFailures} http_410 (410). The receiver has removed the endpoint.`,
+          `Next: \`${command}\``,
+          link,
+        ].join('\n'),
         alert: 'delivery_failures',
         tenant: 'main',
         stream: { id: stream.id, name: stream.name },
@@ -126,6 +134,12 @@ describe('new failures', () => {
         total_failures: total,
         consecutive_failures: total,
         last_error: '410',
+        cause: {
+          meaning: 'The receiver has removed the endpoint.',
+          codes: [{ code: 'http_410', count: newFailures, sample: '410' }],
+        },
+        link,
+        next_command: command,
       });
     }
     await afterTwoChecks(fixture);
@@ -242,9 +256,10 @@ describe('a stream near its limit', () => {
     assert.deepEqual([newOf(fixture.chat.alerts(stream.id)), others()], [10, steps.at(-1)?.[1]]);
     const disabled = fixture.chat.alerts(stream.id).at(-1);
     assert.equal(
-      disabled?.text,
+      disabled?.text.split('\n')[0],
       `${stream.name}: the event stream was disabled by its delivery failures (10 open, 10 in a row), last: 410`,
     );
+    assert.deepEqual(disabled?.cause.codes, [{ code: 'http_410', count: 10, sample: '410' }]);
   });
 
   test('a stream that is disabled again is reported again, also when it is enabled at once', async (t) => {

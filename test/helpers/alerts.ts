@@ -1,9 +1,5 @@
-import type {
-  AlertBody,
-  StreamAlert,
-  StreamAlertBody,
-  SystemAlertBody,
-} from '../../src/alerting/alert.ts';
+import type { AlertBody, StreamAlertBody, SystemAlertBody } from '../../src/alerting/alert-body.ts';
+import type { Alert, AlertKind, StreamAlert, SystemAlert } from '../../src/alerting/alert.ts';
 import { type Endpoint, startEndpoint } from './endpoint.ts';
 import { waitFor } from './leat.ts';
 
@@ -17,8 +13,87 @@ export const exampleAlert: StreamAlert = {
   consecutive: 12,
   limits: { consecutive: 500, total: 5000 },
   lastError: 'timeout',
+  causes: {
+    codes: [
+      { code: 'timeout', count: 11, sample: 'timeout' },
+      { code: 'http_503', count: 1, sample: '503' },
+    ],
+    others: 0,
+  },
   at: Date.parse('2026-03-01T09:35:00.000Z'),
 };
+
+const ofSystem = (kind: SystemAlert['kind'], about?: Alert['stream']): SystemAlert => ({
+  kind,
+  tenant: 'main',
+  stream: about,
+  sentence: 'a sentence',
+  fields: {},
+  key: kind,
+  at: 0,
+});
+
+export interface AlertExample {
+  readonly alert: Alert;
+  /** Path of the link. */
+  readonly path: string;
+  readonly command: string;
+}
+
+/**
+ * Returns an alert of each kind, about this stream. A new kind of alert fails the type check until it
+ * has an example here.
+ */
+export function alertExamples(
+  stream: StreamAlert['stream'],
+): Readonly<Record<AlertKind, AlertExample>> {
+  const ofStream = (kind: StreamAlert['kind']): StreamAlert => ({ ...exampleAlert, stream, kind });
+  const { id, name } = stream;
+  return {
+    delivery_failures: {
+      alert: ofStream('delivery_failures'),
+      path: `api/v2/delivery-groups?event_stream_ids=${id}`,
+      command: `leat failures --stream ${name}`,
+    },
+    threshold_near: {
+      alert: ofStream('threshold_near'),
+      path: `api/v2/delivery-groups?event_stream_ids=${id}`,
+      command: `leat redeliver ${name} --cause timeout --dry-run`,
+    },
+    stream_disabled: {
+      alert: ofStream('stream_disabled'),
+      path: `api/v2/event-streams/${id}/health`,
+      command: `leat streams enable ${name} --resume held`,
+    },
+    lag_near: {
+      alert: ofSystem('lag_near', stream),
+      path: `api/v2/event-streams/${id}/health`,
+      command: `leat streams health ${name}`,
+    },
+    lag_disabled: {
+      alert: ofSystem('lag_disabled', stream),
+      path: `api/v2/event-streams/${id}/health`,
+      command: `leat streams enable ${name} --resume held`,
+    },
+    certificate_near: {
+      alert: ofSystem('certificate_near', stream),
+      path: `api/v2/event-streams/${id}`,
+      command: `leat streams show ${name}`,
+    },
+    certificate_expired: {
+      alert: ofSystem('certificate_expired', stream),
+      path: `api/v2/event-streams/${id}`,
+      command: `leat streams show ${name}`,
+    },
+    clock_skew: { alert: ofSystem('clock_skew'), path: 'readyz', command: 'leat doctor' },
+    clock_step: { alert: ofSystem('clock_step'), path: 'readyz', command: 'leat doctor' },
+    store_went_back: {
+      alert: ofSystem('store_went_back'),
+      path: 'api/v2/event-log',
+      command: 'leat doctor',
+    },
+  };
+}
 
 /** A webhook that collects alerts, as a chat tool does. */
 export interface AlertReceiver extends Pick<

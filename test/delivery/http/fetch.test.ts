@@ -17,7 +17,7 @@ import { startMailServer } from '../../helpers/smtp.ts';
 
 /** Requests of the service itself, to names that only the name server of the test has. */
 
-const message = { alert, domain: 'leat.example.com' };
+const message = { alert, domain: 'leat.example.com', url: 'https://leat.example.com/' };
 const never = new AbortController().signal;
 
 const zone: Zone = (name) => (name === 'known.test' ? ['127.0.0.1'] : 'no such name');

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { alertBody } from '../../src/alerting/alert-body.ts';
+import type { StreamAlert } from '../../src/alerting/alert.ts';
+import { guidanceOf, wordOf } from '../../src/alerting/guidance.ts';
+import { alertExamples, exampleAlert } from '../helpers/alerts.ts';
+
+const url = 'https://leat.example.com/';
+const { stream } = exampleAlert;
+
+for (const [kind, { alert, path, command }] of Object.entries(alertExamples(stream))) {
+  test(`an alert of the kind ${kind} has a cause, a link and a next command`, () => {
+    const { cause, link, next_command: next } = alertBody(alert, url);
+    assert.equal(alert.kind, kind);
+    assert.match(cause.meaning, /^[A-Z][^\n]+\.$/);
+    assert.equal(link, url + path);
+    assert.equal(next, command);
+  });
+}
+
+describe('the guidance of an alert without codes', () => {
+  test('an alert that an older version has stored has a cause and a command', () => {
+    const old: StreamAlert = { ...exampleAlert, kind: 'threshold_near', causes: undefined };
+    assert.deepEqual(guidanceOf(old, url), {
+      cause: {
+        meaning: 'The failures have no known cause, or are not open any more.',
+        codes: [],
+      },
+      link: `${url}api/v2/delivery-groups?event_stream_ids=${stream.id}`,
+      next_command: 'leat failures --stream crm',
+    });
+  });
+
+  test('failures that are not listed by their code are counted', () => {
+    const alert = { ...exampleAlert, causes: { codes: [], others: 3 } };
+    assert.equal(guidanceOf(alert, url).cause.other_failures, 3);
+  });
+});
+
+describe('the name of a stream in the next command', () => {
+  test('a name that a shell, an option parser or the lookup of ids may misread is replaced by the id', () => {
+    for (const name of [
+      '--yes',
+      '-x',
+      'a b',
+      "it's",
+      '"',
+      '$(reboot)',
+      '`reboot`',
+      'a;reboot',
+      'a\nreboot',
+      'a|b',
+      '~root',
+      'a&b',
+      '%PATH%',
+      '*',
+      '',
+      'x'.repeat(129),
+      'est_111111111111111111111A',
+      'crm\u202e',
+      'çrm',
+    ]) {
+      assert.equal(wordOf({ ...stream, name }), stream.id, name);
+    }
+    for (const name of ['crm', 'crm-2', 'a.b_c', '7'])
+      assert.equal(wordOf({ ...stream, name }), name);
+  });
+
+  test('random names and ids: the next command has only words without meaning for a shell', () => {
+    const text = fc.string({ unit: 'binary' });
+    fc.assert(
+      fc.property(text, text, (name, id) => {
+        for (const { alert } of Object.values(alertExamples(stream))) {
+          const about = alert.stream === undefined ? {} : { stream: { id, name } };
+          const { link, next_command: next } = guidanceOf({ ...alert, ...about }, url);
+          assert.match(next, /^leat [\w.-]+( [\w.-]*)*$/);
+          assert.match(link, /^https:\/\/leat\.example\.com\/[\w./?=%!'()*~-]*$/);
+        }
+      }),
+    );
+  });
+});
