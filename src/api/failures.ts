@@ -56,8 +56,7 @@ function listAll({ store, settings }: FailureDeps): Operation {
         statuses: statusesOf(query.statuses),
         codes: listOf(query, 'error_codes', isErrorCode),
         types: listOf(query, 'event_types', isEventType),
-        failedFrom: failedTime(query, 'failed_from'),
-        failedTo: failedTime(query, 'failed_to'),
+        ...failedWindowOf(query),
       };
       const { items, next } = await store.failures.list(tenant.id, { ...page, ...selection });
       const deliveries = await mapInSlices(
@@ -128,10 +127,19 @@ function statusesOf(text = 'failed'): ListQuery['statuses'] {
   });
 }
 
-function failedTime(
-  query: { readonly failed_from?: string; readonly failed_to?: string },
-  name: 'failed_from' | 'failed_to',
-): number | undefined {
+type FailedWindow = Readonly<Partial<Record<'failed_from' | 'failed_to', string | undefined>>>;
+
+function failedWindowOf(query: FailedWindow): Pick<ListQuery, 'failedFrom' | 'failedTo'> {
+  const failedFrom = failedTime(query, 'failed_from');
+  const failedTo = failedTime(query, 'failed_to');
+  if (failedFrom !== undefined && failedTo !== undefined && failedFrom > failedTo) {
+    const reason = 'failed_from is later than failed_to';
+    throw badQuery(reason, 'failed_from', failureText.failed_from);
+  }
+  return { failedFrom, failedTo };
+}
+
+function failedTime(query: FailedWindow, name: keyof FailedWindow): number | undefined {
   const text = query[name];
   if (text === undefined) return undefined;
   return timeOf(text, (reason) => badQuery(reason, name, failureText[name]));

@@ -91,6 +91,10 @@ describe('GET /deliveries', () => {
       assert.equal(status, 400);
       assert.ok(body.message.includes(`on property ${name} (`), body.message);
     }
+    const times = 'failed_from=2026-03-02T00:00:00Z&failed_to=2026-03-01T00:00:00Z';
+    const reversed = await get(`/deliveries?${times}`);
+    assert.equal(reversed.status, 400);
+    assert.ok(reversed.body.message.includes('failed_from is later than failed_to'));
   });
 });
 
