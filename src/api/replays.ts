@@ -152,7 +152,8 @@ async function rangeOf(
   sent: ReplayCreateSent,
 ): Promise<Pick<NewReplay, 'from' | 'to' | 'offsets'>> {
   if (sent.event_ids !== undefined) {
-    const other = (['from', 'date_from', 'date_to'] as const).find((name) => sent[name]);
+    const others = ['from', 'date_from', 'date_to'] as const;
+    const other = others.find((name) => sent[name] !== undefined);
     if (other !== undefined) {
       const reason = `event_ids does not go with ${other}, send one of them`;
       throw badBody(reason, 'event_ids', replayText.event_ids);

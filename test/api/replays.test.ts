@@ -167,7 +167,7 @@ describe('the range of a replay', () => {
     const refused = await fixture.send('POST', path, { event_ids: [one.id, unknown] });
     assert.equal(refused.status, 400);
     assert.ok(refused.body.message.includes(`The event log does not have ${unknown}`));
-    for (const range of [{ from: 'MDAw' }, { date_to: '2026-03-01T00:00:00Z' }]) {
+    for (const range of [{ from: 'MDAw' }, { date_to: '2026-03-01T00:00:00Z' }, { date_to: '' }]) {
       const both = await fixture.send('POST', path, { event_ids: [one.id], ...range });
       assert.equal(both.status, 400);
       assert.match(both.body.message, /event_ids does not go with/);
