@@ -23,10 +23,18 @@ async function openFixture(t: TestContext, proxy = '127.0.0.1'): Promise<Fixture
   return { one, two: await createTenant(one, tempStore.file) };
 }
 
+/** The idempotency key of the event of a tenant. */
+const eventKey = 'secret key';
+
+/** Texts that only the tenant with the resources knows. */
+const secrets = /secret-stream|secret-client|secret-role|secret-event|whsec_/;
+
 interface Resources {
   readonly stream: string;
   readonly event: string;
   readonly replay: string;
+  readonly redelivery: string;
+  readonly dismissal: string;
   readonly user: string;
   readonly client: string;
   readonly api: string;
@@ -81,11 +89,20 @@ async function createResources(send: Tenant['send']): Promise<Resources> {
   const replay = await created('POST', `/event-streams/${stream.id}/replay`, {
     date_from: new Date(Date.now() - 60_000).toISOString(),
   });
+  const event = await created('POST', '/events', {
+    type: 'secret.type',
+    id: eventKey,
+    data: { in: 'secret-event' },
+  });
+  const redelivery = await created('POST', '/redeliveries', { all: true });
+  const dismissal = await created('POST', '/dismissals', { all: true });
   const [entry] = await created('GET', '/logs');
   return {
     stream: stream.id,
-    event: 'evt_0000000000000000000000',
+    event: event.id,
     replay: replay.id,
+    redelivery: redelivery.id,
+    dismissal: dismissal.id,
     user: user.user_id,
     client: client.client_id,
     api: api.id,
@@ -97,7 +114,8 @@ async function createResources(send: Tenant['send']): Promise<Resources> {
 }
 
 function requestsWith(ids: Resources): Sent[] {
-  const { stream, event, replay, user, client, api, identifier, grant, role, entry } = ids;
+  const { stream, event, replay, redelivery, dismissal, entry } = ids;
+  const { user, client, api, identifier, grant, role } = ids;
   const u = encodeURIComponent(user);
   const a = encodeURIComponent(identifier);
   const permission = { resource_server_identifier: identifier, permission_name: 'read:secrets' };
@@ -117,6 +135,24 @@ function requestsWith(ids: Resources): Sent[] {
     ['POST', `/event-streams/${stream}/replay`, { date_from: '2020-01-01T00:00:00Z' }],
     ['GET', `/event-streams/${stream}/replay/${replay}`],
     ['DELETE', `/event-streams/${stream}/replay/${replay}`],
+    ['GET', `/event-streams/${stream}/replays`],
+    ['POST', `/event-streams/${stream}/replay`, { event_ids: [event] }],
+    ['GET', `/event-streams/${stream}/attempts`],
+    ['GET', `/event-streams/${stream}/skipped`],
+    ['GET', `/event-log/${event}`],
+    ['GET', `/event-log/${encodeURIComponent(eventKey)}`],
+    ['GET', '/event-log'],
+    ['GET', `/event-log?filter=${encodeURIComponent('{"type":"secret.type"}')}`],
+    ['GET', '/event-log?event_types=secret.type'],
+    ['GET', `/deliveries?event_stream_ids=${stream}`],
+    ['GET', `/delivery-groups?event_stream_ids=${stream}`],
+    ['POST', '/redeliveries', { event_stream_ids: [stream] }],
+    ['POST', '/redeliveries', { event_stream_ids: [stream], event_ids: [event], dry_run: true }],
+    ['GET', `/redeliveries/${redelivery}`],
+    ['DELETE', `/redeliveries/${redelivery}`],
+    ['GET', '/redeliveries'],
+    ['POST', '/dismissals', { event_stream_ids: [stream] }],
+    ['GET', `/dismissals/${dismissal}`],
     ['DELETE', `/event-streams/${stream}`],
     ['GET', `/users/${u}`],
     ['PATCH', `/users/${u}`, { name: 'taken' }],
@@ -168,6 +204,9 @@ async function stateOf(send: Tenant['send'], ids: Resources): Promise<unknown> {
     `/event-streams/${ids.stream}`,
     `/event-streams/${ids.stream}/signing-secret`,
     `/event-streams/${ids.stream}/deliveries`,
+    `/event-streams/${ids.stream}/replays`,
+    `/event-log/${ids.event}`,
+    `/redeliveries/${ids.redelivery}`,
     '/users',
     '/clients',
     '/resource-servers',
@@ -197,10 +236,11 @@ describe('two tenants of one server', () => {
       const shown = `${method} ${path}: ${response.status} ${text}`;
       assert.ok(response.status < 500, shown);
       // The answer may quote what was sent, but has nothing that only the other tenant knows.
-      assert.ok(!/secret-stream|secret-client|secret-role|whsec_/.test(text), shown);
+      assert.ok(!secrets.test(text), shown);
       if (method === 'GET') assert.ok(!text.includes('"read:secrets"'), shown);
       if (response.status === 200 && !path.startsWith('/users')) {
-        assert.ok(!text.includes(ids.stream) && !text.includes(ids.client), shown);
+        const known = [ids.stream, ids.client, ids.event, ids.redelivery, ids.dismissal];
+        assert.ok(!known.some((id) => text.includes(id)), shown);
       }
       if (method !== 'GET') assert.ok([204, 400, 404].includes(response.status), shown);
     }
