@@ -1,4 +1,4 @@
-import type { AccessCheck } from '../pull/reader.ts';
+import type { AccessCheck } from '../pull/access-checks.ts';
 import type { ServerResponse } from 'node:http';
 import type { AuditEntry } from '../core/audit-log.ts';
 import type { Millis } from '../core/clock.ts';

@@ -1,5 +1,4 @@
 import type { Clock, RandomBytes, Timer } from '../core/clock.ts';
-import { StoreUnavailable } from '../core/errors.ts';
 import { greeting } from '../core/sse.ts';
 import type { Log } from '../core/log.ts';
 import type { Offset } from '../core/types.ts';
@@ -7,7 +6,9 @@ import { ReadLimiter } from '../log/read-limiter.ts';
 import type { Hint } from '../store/port/hints.ts';
 import type { Store } from '../store/port/store.ts';
 import { Hub } from './hub.ts';
-import { Reader, type ReaderFacts, type ReaderTimes } from './reader.ts';
+import { endRevoked } from './access-checks.ts';
+import { connectionTimes } from './connection-times.ts';
+import { Reader, type ReaderFacts } from './reader.ts';
 import { createConnectionLimit, type ConnectionLimit } from './connection-limit.ts';
 import type { PullSettings } from './settings.ts';
 import type { Sink, SinkEvents } from './sink.ts';
@@ -130,7 +131,12 @@ class NodePulls implements Pulls {
     release: () => void,
   ): SinkEvents {
     const { hub, releases } = entry;
-    const reader = new Reader(pull, this.#times(), hub.groupOf(pull.types), sink);
+    const reader = new Reader(
+      pull,
+      connectionTimes(this.#deps, this.#deps.settings),
+      hub.groupOf(pull.types),
+      sink,
+    );
     releases.set(reader, release);
     sink.write(greeting);
     hub.add(reader);
@@ -178,19 +184,6 @@ class NodePulls implements Pulls {
     this.#deps.log.warn(fields, 'a pull was closed because its client did not read');
   }
 
-  /** Spreads lifetimes: readers that connected together do not all reconnect together. */
-  #times(): ReaderTimes {
-    const { clock, random, settings } = this.#deps;
-    const { heartbeatMs, lifetimeMs, spreadMs } = settings;
-    const [high = 0, low = 0] = random(2);
-    const share = (high * 256 + low) / 65_536;
-    const nowMs = clock.elapsedMs();
-    return {
-      beatAtMs: nowMs + heartbeatMs,
-      endsAtMs: nowMs + lifetimeMs - settings.tickMs - share * spreadMs,
-    };
-  }
-
   #onHint(hint: Hint): void {
     if (hint.kind === 'missed') {
       for (const { hub } of this.#entries.values()) hub.pollHead();
@@ -201,7 +194,7 @@ class NodePulls implements Pulls {
       for (const { hub } of this.#entries.values()) hub.restart();
       return;
     }
-    if (hint.kind === 'stream' || hint.kind === 'free' || hint.kind === 'tenants') return;
+    if (!concernsPulls(hint)) return;
     const hub = this.#entries.get(hint.tenant)?.hub;
     if (hub === undefined) return;
     if (hint.kind === 'appended') hub.appended(hint.events);
@@ -236,32 +229,15 @@ class NodePulls implements Pulls {
     for (const { hub } of this.#entries.values()) this.#checkReaders(hub);
   }
 
-  /** Ends the pulls whose tokens are no longer valid; each token is checked once. */
   #checkReaders(hub: Hub): void {
-    const checked = new Map<string, boolean | Promise<boolean>>();
-    for (const reader of hub.readers) {
-      const { token } = reader.access;
-      const isValid = checked.get(token) ?? this.#isValid(reader);
-      checked.set(token, isValid);
-      if (isValid === false) hub.end(reader);
-      else if (isValid !== true) void this.#endUnless(isValid, hub, reader);
-    }
+    endRevoked(hub.readers, (reader) => hub.end(reader), this.#deps.log);
   }
+}
 
-  #isValid({ access }: Reader): boolean | Promise<boolean> {
-    const isValid = access.stillValid();
-    if (typeof isValid === 'boolean') return isValid;
-    return isValid.catch((error: unknown) => {
-      // During an outage the token is checked again at the next tick.
-      if (error instanceof StoreUnavailable) return true;
-      this.#deps.log.error({ err: error }, 'the token of a pull could not be checked');
-      return false;
-    });
-  }
-
-  async #endUnless(isValid: Promise<boolean>, hub: Hub, reader: Reader): Promise<void> {
-    if (!(await isValid)) hub.end(reader);
-  }
+function concernsPulls(
+  hint: Hint,
+): hint is Extract<Hint, { kind: 'appended' | 'head' | 'client' | 'keys' }> {
+  return ['appended', 'head', 'client', 'keys'].includes(hint.kind);
 }
 
 /** Ends a pull whose start was found in a former log: its client reconnects. */

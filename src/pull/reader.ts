@@ -1,15 +1,9 @@
 import { checkOf, type Position } from '../core/offset.ts';
 import type { LogEvent, Offset } from '../core/types.ts';
+import type { AccessCheck } from './access-checks.ts';
+import type { ConnectionTimes } from './connection-times.ts';
 import type { Page } from './page.ts';
 import type { Sink } from './sink.ts';
-
-/** The access that the token of a request grants. */
-export interface AccessCheck {
-  /** The header that carries it; equal for equal tokens, which are checked together. */
-  readonly token: string;
-  /** Checks the token now. Rejects with `StoreUnavailable` during an outage. */
-  stillValid(): boolean | Promise<boolean>;
-}
 
 /** Client and start of a pull. */
 export interface ReaderFacts {
@@ -17,12 +11,6 @@ export interface ReaderFacts {
   /** The position before the first event that it receives. */
   readonly position: Position;
   readonly access: AccessCheck;
-}
-
-/** Instants in elapsed milliseconds. */
-export interface ReaderTimes {
-  readonly beatAtMs: number;
-  readonly endsAtMs: number;
 }
 
 /** One open pull; its hub changes the state. A class, as there may be thousands. */
@@ -48,7 +36,7 @@ export class Reader {
   /** Whether the timeout of a client that does not read is running. */
   isTimed = false;
 
-  constructor(facts: ReaderFacts, times: ReaderTimes, group: FilterGroup, sink: Sink) {
+  constructor(facts: ReaderFacts, times: ConnectionTimes, group: FilterGroup, sink: Sink) {
     this.client = facts.client;
     this.access = facts.access;
     this.position = facts.position.offset;
