@@ -30,6 +30,7 @@ import { outage } from './outage.ts';
 import { signature } from './signature.ts';
 import { sizes } from './sizes.ts';
 import { upkeep } from './upkeep.ts';
+import { watchers } from './watchers.ts';
 
 const benches: readonly Bench[] = [
   drain,
@@ -46,6 +47,7 @@ const benches: readonly Bench[] = [
   hostileRequests,
   idle,
   pull,
+  watchers,
   management,
   messages,
   drainPostgres,

@@ -149,7 +149,7 @@ function bareRate(path: '/live' | '/waiting', events: number): () => Promise<num
 }
 
 /** Starts clients in their own process and waits until all are connected. */
-async function startReaders(
+export async function startReaders(
   port: number,
   count: number,
   path: string,

@@ -16,6 +16,7 @@ import { apiLimits, quotaSettings } from './settings/api.ts';
 import { deliveryLimits, deliverySettings } from './settings/delivery.ts';
 import { envelopeSettings } from './settings/envelope.ts';
 import { listeningSettings, tlsLimits } from './settings/listening.ts';
+import { changesLimits } from './settings/changes.ts';
 import {
   inspectorLimits,
   nameLimits,
@@ -292,6 +293,7 @@ export const limits = {
   tokens: tokenLimits,
   delivery: deliveryLimits,
   pull: pullLimits,
+  changes: changesLimits,
   tls: tlsLimits,
   metrics: metricsLimits,
   monitor: monitorLimits,

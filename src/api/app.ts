@@ -6,6 +6,7 @@ import type { Verifier } from '../auth/verify.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { InspectorMemory } from '../core/inspector.ts';
 import type { Log } from '../core/log.ts';
+import type { Watchers } from '../changes/watchers.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port/store.ts';
 import { createAuditRecorder } from './audit-recorder.ts';
@@ -57,6 +58,8 @@ export interface AppDeps {
   readonly nodeId: string | undefined;
   /** Closed before the app: open pulls would delay that for minutes. */
   readonly pulls: Pulls;
+  /** Closed together with them. */
+  readonly watchers: Watchers;
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly log: Pick<Log, 'error' | 'warn'>;
@@ -138,7 +141,10 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   registerOauth(app, { ...deps, audit, tenants, limiter, clientAddressOf, open });
 
   app.addHook('onReady', tenants.open);
-  app.addHook('preClose', async () => deps.pulls.close());
+  app.addHook('preClose', async () => {
+    deps.pulls.close();
+    deps.watchers.close();
+  });
   app.addHook('onClose', async () => tenants.close());
   app.addHook('onClose', eventBodies.close);
   app.addHook('onClose', audit.close);

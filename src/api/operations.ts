@@ -3,11 +3,13 @@ import type { Keyring } from '../auth/keys.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { InspectorMemory } from '../core/inspector.ts';
 import type { Log } from '../core/log.ts';
+import type { Watchers } from '../changes/watchers.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port/store.ts';
 import { actionOperations } from './actions.ts';
 import { apiOperations } from './apis.ts';
 import { auditLogOperations } from './audit-log.ts';
+import { changesOperations } from './changes.ts';
 import { clientOperations } from './clients.ts';
 import { deliveryOperations } from './deliveries.ts';
 import { deliveryStatsOperations } from './delivery-stats.ts';
@@ -46,6 +48,7 @@ export interface OperationDeps {
   /** The name of this node; absent where no other node can have the store. */
   readonly nodeId: string | undefined;
   readonly pulls: Pulls;
+  readonly watchers: Watchers;
   readonly eventBodies: EventBodies;
 }
 
@@ -61,6 +64,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...skippedOperations(deps),
     ...statsOperations(deps),
     ...deliveryStatsOperations(deps),
+    ...changesOperations(deps),
     ...deliveryOperations(deps),
     ...failureOperations(deps),
     ...redeliveryOperations(deps),

@@ -4,6 +4,7 @@ import { createWebhookKeys, type WebhookKeyDeps } from '../auth/webhook-keys.ts'
 import type { SystemAlerts } from '../alerting/system-alerts.ts';
 import { type Config, limits } from '../config.ts';
 import type { Clock } from '../core/clock.ts';
+import type { Watchers } from '../changes/watchers.ts';
 import { createDispatcher } from '../delivery/dispatcher.ts';
 import type { Transport } from '../delivery/http/transport.ts';
 import type { Store } from '../store/port/store.ts';
@@ -22,6 +23,7 @@ export interface ServiceDispatcherDeps {
   /** Receive the reports of the dispatcher. */
   readonly metrics: ServiceMetrics | undefined;
   readonly stats: Pick<StatsRecorder, 'report'>;
+  readonly watchers: Pick<Watchers, 'report'>;
   readonly system: SystemAlerts;
 }
 
@@ -30,7 +32,7 @@ export function createServiceDispatcher(
   store: Store,
   deps: ServiceDispatcherDeps,
 ): ReturnType<typeof createDispatcher> {
-  const { config, clock, log, version, nodeId, transport, metrics, stats, system } = deps;
+  const { config, clock, log, version, nodeId, transport, metrics, stats, watchers, system } = deps;
   const keyring = deps.webhookKeyring;
   const dispatcher = createDispatcher({
     nodeId: config.store.engine === 'postgres' ? nodeId : undefined,
@@ -54,6 +56,7 @@ export function createServiceDispatcher(
       logReport(log, report);
       metrics?.report(report);
       stats.report(report);
+      watchers.report(report);
       if (report.kind === 'store_replaced') {
         for (const alert of storeAlerts(report)) system.raise(alert);
       }

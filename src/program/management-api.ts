@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { buildApp } from '../api/app.ts';
 import { guardConnections } from '../api/http/connection-guard.ts';
+import type { Watchers } from '../changes/watchers.ts';
 import type { TlsServer } from '../api/http/tls.ts';
 import type { Ed25519Jwk } from '../auth/key-use.ts';
 import { createKeyring, type Keyring } from '../auth/keys.ts';
@@ -26,6 +27,7 @@ export interface ManagementApiDeps {
   /** Absent where no other node can have the store. */
   readonly nodeId: string | undefined;
   readonly webhookKeyring: Keyring<Ed25519Jwk>;
+  readonly watchers: Watchers;
   readonly metrics: ServiceMetrics | undefined;
   readonly tls: TlsServer | undefined;
   /** Aborted when the service stops: it is not ready any more, and connections are closed. */
@@ -52,6 +54,7 @@ export function createManagementApi(store: Store, deps: ManagementApiDeps): Mana
     ...access.parts,
     webhookKeyring,
     pulls,
+    watchers: deps.watchers,
     inspector: deps.network.inspector,
     nodeId: deps.nodeId,
     settings: {

@@ -1,6 +1,7 @@
 import os from 'node:os';
 import { createSystemAlerts } from '../alerting/system-alerts.ts';
 import type { Bootstrapped } from '../auth/bootstrap.ts';
+import type { Watchers } from '../changes/watchers.ts';
 import type { RandomBytes } from '../core/clock.ts';
 import { openOperator } from '../operator/serve.ts';
 import type { Store } from '../store/port/store.ts';
@@ -8,6 +9,7 @@ import { removeLeaving } from '../upkeep/tenant-removal.ts';
 import { createAlerting } from './alerting.ts';
 import { type Ed25519Jwk, webhookKeys } from '../auth/key-use.ts';
 import { createKeyringOf, type Keyring } from '../auth/keys.ts';
+import { createServiceWatchers } from './changes.ts';
 import { createServiceDispatcher } from './dispatcher.ts';
 import { applyFirstStart, type FirstStartDeps } from './first-start.ts';
 import { freeFormerInspectors } from './inspector.ts';
@@ -87,7 +89,8 @@ async function startOn(
     watch: store.watch.bind(store),
     clock: deps.clock,
   });
-  const parts = { ...deps, network, metrics, webhookKeyring };
+  const watchers = createServiceWatchers(store, { ...deps, node: newNodeId(deps.random) });
+  const parts = { ...deps, network, metrics, webhookKeyring, watchers };
   const { run, obstacle } = createBackground(store, { ...parts, nodeId });
   const api = createManagementApi(store, {
     ...parts,
@@ -143,6 +146,7 @@ function createBackground(
     readonly metrics: ServiceMetrics | undefined;
     readonly nodeId: string;
     readonly webhookKeyring: Keyring<Ed25519Jwk>;
+    readonly watchers: Watchers;
   },
 ): Background {
   const { transport, fetch, lookup } = deps.network;

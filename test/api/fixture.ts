@@ -6,6 +6,8 @@ import { buildApp } from '../../src/api/app.ts';
 import { guardConnections } from '../../src/api/http/connection-guard.ts';
 import type { ApiSettings } from '../../src/api/settings.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
+import type { ChangesSettings } from '../../src/changes/settings.ts';
+import { createWatchers, type Watchers } from '../../src/changes/watchers.ts';
 import { limits as programLimits } from '../../src/config.ts';
 import { systemClock } from '../../src/clock.ts';
 import { createInspector, type Inspector } from '../../src/delivery/http/inspector.ts';
@@ -18,6 +20,7 @@ export interface ApiFixture {
   readonly auth: AuthFixture;
   readonly app: FastifyInstance;
   readonly inspector: Inspector;
+  readonly watchers: Watchers;
   readonly port: number;
   /** A token with every scope. */
   readonly token: string;
@@ -103,6 +106,7 @@ export async function openApiFixture(
   settings: Partial<ApiSettings> = {},
   options: Parameters<typeof openAuthFixture>[0] & {
     readonly pull?: Partial<PullSettings>;
+    readonly changes?: Partial<ChangesSettings>;
     readonly nodeId?: string;
   } = {},
 ): Promise<ApiFixture> {
@@ -117,10 +121,18 @@ export async function openApiFixture(
     log,
     settings: { ...pullSettings, ...options.pull },
   });
+  const watchers = createWatchers({
+    ...auth,
+    random,
+    log,
+    node: 'node',
+    settings: { ...pullSettings, ...programLimits.changes, ...options.pull, ...options.changes },
+  });
   const inspector = createInspector({ clock: auth.clock, settings: programLimits.inspector });
   const app = buildApp({
     ...auth,
     pulls,
+    watchers,
     inspector,
     nodeId: options.nodeId,
     tokenEndpoint: auth.endpoint,
@@ -148,6 +160,7 @@ export async function openApiFixture(
     auth,
     app,
     inspector,
+    watchers,
     port,
     token,
     logged,

@@ -138,6 +138,12 @@ const rules: readonly Rule[] = [
   { files: 'delivery/http/', own: ['core/', 'log/'], packages: NETWORK },
   { files: 'delivery/', own: ['core/', 'log/', 'store/port/'], packages: NETWORK },
   { files: 'pull/', own: ['core/', 'log/', 'store/port/'], builtins: ASSERT },
+  {
+    files: 'changes/',
+    own: ['core/', 'pull/', 'store/port/'],
+    types: ['delivery/report.ts'],
+    builtins: ASSERT,
+  },
   { files: 'stats/', own: ['core/', 'store/port/'], types: ['delivery/report.ts'] },
   { files: 'auth/', own: ['core/', 'store/port/'], packages: ['jose', 'lru-cache'] },
   // Slow work runs in a thread.
@@ -149,7 +155,7 @@ const rules: readonly Rule[] = [
   { files: 'api/event-thread.ts', own: ['core/', 'api/'], packages: ['node:worker_threads'] },
   {
     files: 'api/',
-    own: ['core/', 'store/port/', 'auth/', 'pull/', 'schemas/'],
+    own: ['core/', 'store/port/', 'auth/', 'pull/', 'changes/', 'schemas/'],
     packages: [...FASTIFY, ...NETWORK, ...HTTP],
   },
   // Both APIs limit connections with the same code.

@@ -10,7 +10,7 @@ import type { EventLogStore } from './event-log.ts';
 import type { FailureStore } from './failures.ts';
 import type { GrantStore } from './grants.ts';
 import type { Guard, GuardedStore } from './guard.ts';
-import type { Hint } from './hints.ts';
+import type { Hint, SharedHint } from './hints.ts';
 import type { KeyStore } from './keys.ts';
 import type { LogStore } from './log.ts';
 import type { OverviewStore } from './overview.ts';
@@ -81,6 +81,11 @@ export interface Store {
    * effort: hints may be lost or repeated, so consumers must also poll.
    */
   watch(listener: (hint: Hint) => void): () => void;
+  /**
+   * Sends a hint to the other processes on this store, best effort as well. A `watched` hint also comes
+   * back to this process, the way it reaches the others: so a node learns whether hints arrive.
+   */
+  share(hint: SharedHint): void;
   /** Throws `StoreUnavailable` unless the engine responds and would accept an append. */
   ping(): Promise<void>;
   /** Resolves after every command in progress has ended. */

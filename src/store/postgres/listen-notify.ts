@@ -21,7 +21,7 @@ export interface ListenNotify {
 export interface ListenNotifyDeps {
   readonly db: Pick<Database, 'get'>;
   readonly hosts: Hosts;
-  /** Identifies the sender; a process ignores its own messages. */
+  /** Identifies the sender; a process ignores its own messages, except `watched`. */
   readonly self: string;
   readonly clock: Pick<Clock, 'after'>;
   /** The generation of the store; a head is only valid on the store where it was read. */
@@ -138,10 +138,10 @@ function payloadOf(self: string, words: readonly Message[]): string {
   return fits ? payload : JSON.stringify([self, [{ kind: 'missed' }]]);
 }
 
-/** Drops the messages that this process sent itself. */
+/** Drops the messages that this process sent itself, but for those that show whether any arrive. */
 function messagesOf(payload: string, self: string): readonly Message[] {
   const [from, words] = JSON.parse(payload) as [string, readonly Message[]];
-  return from === self ? [] : words;
+  return from === self ? words.filter(({ kind }) => kind === 'watched') : words;
 }
 
 /**

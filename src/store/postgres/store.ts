@@ -121,6 +121,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
       append: (tenant, events) => writes.observe(append(tenant, events)),
     },
     watch,
+    share: listenNotify.publish,
     ping: writes.check,
     close: async () => {
       await appender.idle();
@@ -150,7 +151,7 @@ async function tryWrite(db: Database): Promise<void> {
   }
 }
 
-interface Parts extends Omit<Store, 'watch' | 'ping' | 'close'> {
+interface Parts extends Omit<Store, 'watch' | 'share' | 'ping' | 'close'> {
   readonly appender: Appender;
 }
 

@@ -133,6 +133,8 @@ export function createSqliteStore(
     recording: (entry) => createRecordingDirectory(directoryDeps, entry),
     guarded: (guard, entry) => createGuardedDirectory(shared, guard, entry),
     watch,
+    // The file belongs to this process.
+    share: (own) => own.kind === 'watched' && hint(own),
     ping: writes.check,
     close: async () => {
       await Promise.all([appender.idle(), users.idle()]);
