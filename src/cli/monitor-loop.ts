@@ -12,12 +12,14 @@ import { alertLimits } from '../settings/alerting.ts';
 import type { CommonOptions, ApiRun } from './command.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
 import { terminalSafe } from './json.ts';
-import { type OpenFailure, readLists } from './monitor-poll.ts';
+import { type ListsRead, type OpenFailure, readLists } from './monitor-poll.ts';
 import { type MonitorState, readState, writeState } from './monitor-state.ts';
+import { counted } from './terminal/progress.ts';
 
 /** The options of `leat monitor`. */
 export interface MonitorOptions extends CommonOptions {
   readonly once?: boolean;
+  readonly verbose?: boolean;
   readonly interval: number;
   readonly state?: string;
   readonly webhookUrl?: string;
@@ -34,7 +36,7 @@ export async function monitor(
   version: string,
 ): Promise<void> {
   const { api, clock, random, signal } = run;
-  const output = createOutput(run);
+  const output = createOutput(run, options);
   const dispatcher = dispatcherOf(run, options, version, output);
   const { state: file, once, interval } = options;
   const empty: MonitorState = { version: 1, server: api.url, alarm: initialState, outbox: {} };
@@ -90,6 +92,7 @@ async function poll(
   const health = { tenant: host, at, streams: lists.streams };
   const { alerts, state: alarm } = evaluate(before.alarm, health, limits);
   alerts.forEach(output.alert);
+  output.summary(lists.streams);
   const { outbox, dropped } = addToOutbox(before.outbox, alerts, dispatcher.channels);
   if (dropped > 0) output.warn(`Dropped ${dropped} alerts that could not be sent.`);
   const after: MonitorState = { ...before, seen: lists.seen, alarm, outbox };
@@ -123,11 +126,16 @@ function dispatcherOf(
 interface Output {
   readonly failure: (failure: OpenFailure) => void;
   readonly alert: (alert: Alert) => void;
+  /** Says what a poll found; only where something is new, or to a user who waits for it. */
+  readonly summary: (streams: ListsRead['streams']) => void;
   readonly sent: (alert: Alert, channel: ChannelName, reason: string | undefined) => void;
   readonly warn: (text: string) => void;
 }
 
-function createOutput({ api, clock, json, terminal }: ApiRun): Output {
+function createOutput(
+  { api, clock, json, terminal }: ApiRun,
+  { once, verbose }: MonitorOptions,
+): Output {
   const line = (level: 'info' | 'warn' | 'error', msg: string, fields: object): void => {
     const time = formatTime(clock.now());
     if (json) terminal.print(terminalSafe(JSON.stringify({ time, level, msg, ...fields })));
@@ -136,6 +144,7 @@ function createOutput({ api, clock, json, terminal }: ApiRun): Output {
   };
   return {
     failure: ({ stream, eventId, eventType, attempts, lastError }) => {
+      if (!json && verbose !== true) return;
       const fields = {
         stream,
         event_id: eventId,
@@ -151,6 +160,11 @@ function createOutput({ api, clock, json, terminal }: ApiRun): Output {
       const { text, ...body } = alertBody(alert, `${api.url}/`);
       line('error', text, { alert: body });
     },
+    summary: (streams) => {
+      const isNews = streams.some(({ newFailures }) => newFailures > 0);
+      const isAwaited = once === true && terminal.width !== undefined;
+      if (!json && (isNews || isAwaited)) line('info', summaryOf(streams), {});
+    },
     sent: ({ kind: alert, stream: about }, channel, reason) => {
       const stream = about?.id;
       if (reason === undefined) {
@@ -162,4 +176,18 @@ function createOutput({ api, clock, json, terminal }: ApiRun): Output {
     },
     warn: (text) => line('warn', text, {}),
   };
+}
+
+function summaryOf(streams: ListsRead['streams']): string {
+  const sum = (count: (stream: ListsRead['streams'][number]) => number): number =>
+    streams.reduce((total, stream) => total + count(stream), 0);
+  const failing = sum(({ total }) => (total > 0 ? 1 : 0));
+  const disabled = sum(({ status }) => (status === 'disabled' ? 1 : 0));
+  const open = counted(
+    sum(({ total }) => total),
+    'open failure',
+  );
+  const fresh = sum(({ newFailures }) => newFailures);
+  const at = failing === 0 ? '' : ` at ${failing} of them`;
+  return `${counted(streams.length, 'stream')}, ${disabled} disabled; ${open}${at}, ${fresh} new`;
 }

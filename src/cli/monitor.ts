@@ -9,6 +9,7 @@ export function addMonitorCommand(program: Command, deps: CliDeps): void {
   withCommonOptions(program.command('monitor'))
     .description('poll the failures of every stream and send alerts about new ones')
     .option('--once', 'poll once and exit; use with --state for cron')
+    .option('--verbose', 'print each new failure, too; without it their number')
     .option('--interval <seconds>', 'time between polls', option(wholeNumber(1, 86_400)), 300)
     .option('--state <file>', 'file for what was reported, so that a restart reports nothing twice')
     .option(

@@ -99,7 +99,13 @@ describe('leat monitor --once', () => {
       next_command: `leat failures --stream ${stream.name}`,
       time: alert?.time,
     });
-    assert.match(first.stdout, new RegExp(`open failure: ${stream.id} evt_\\w+ ${stream.type}`));
+    assert.doesNotMatch(first.stdout, /open failure: /);
+    assert.match(
+      first.stdout,
+      / {2}\d+ streams?, \d+ disabled; \d+ open failures at \d+ of them, \d+ new\n$/,
+    );
+    const verbose = await shell.leat(['monitor', '--once', '--verbose']);
+    assert.match(verbose.stdout, new RegExp(`open failure: ${stream.id} evt_\\w+ ${stream.type}`));
     assert.ok(!first.stdout.includes('body-of-the-receiver'));
     assert.equal((await stat(state)).mode & 0o777, 0o600);
 
