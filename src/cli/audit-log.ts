@@ -38,7 +38,7 @@ export function addLogCommand(program: Command, deps: CliDeps): void {
   const instant = instantOption(deps.clock.now);
   withCommonOptions(program.command('logs'))
     .description('show the audit log: changes, refusals and issued tokens, newest first')
-    .option('--type <types>', 'types, separated by commas: sapi, fapi, …', listOption)
+    .option('--type <entries>', 'types, separated by commas: sapi, fapi, …', listOption)
     .option('--client <id>', 'what this client did')
     .option('--target <id>', 'what was done to the stream, client, … with this id')
     .option('--since <time>', 'from this time on: a date, or 15m, 2h, 3d ago', instant)

@@ -1,21 +1,23 @@
-import { Argument, type Command } from 'commander';
-
-/** A command and its completions. */
-export interface Completable {
-  /** Names of the command and its parents, without the program; empty for the program. */
-  readonly path: readonly string[];
-  /** Sub-commands and options. */
-  readonly words: readonly { readonly word: string; readonly description: string }[];
-}
-
-const shells = ['bash', 'zsh', 'fish'] as const;
-type Shell = (typeof shells)[number];
+import { PassThrough } from 'node:stream';
+import { Argument, type Command, type Option } from 'commander';
+import { auditTypes } from '../core/audit-log.ts';
+import { catalogue } from '../core/catalogue.ts';
+import { type CliDeps, type CommonOptions, type ApiRun, runWithApi } from './command.ts';
+import {
+  completionScript,
+  type Completable,
+  shells,
+  type Shell,
+  type Values,
+} from './completion-scripts.ts';
+import { CommandFailed, exitCodes } from './errors.ts';
+import { allPages } from './http/pages.ts';
 
 /** `leat completion` */
-export function addCompletionCommand(program: Command): void {
+export function addCompletionCommand(program: Command, deps: CliDeps): void {
   program
     .command('completion')
-    .description('print a script that completes commands and options in a shell')
+    .description('print a script that completes commands, options and names in a shell')
     .addArgument(new Argument('<shell>', 'which shell').choices(shells))
     .addHelpText(
       'after',
@@ -28,6 +30,11 @@ Set up:
     .action((shell: Shell) => {
       process.stdout.write(completionScript(shell, completablesOf(program)));
     });
+  program
+    .command('completion-names', { hidden: true })
+    .option('--profile <name>')
+    .option('--ca <file>')
+    .action((options: CommonOptions) => printNames(deps, options));
 }
 
 /** Returns a command and its visible sub-commands, parents first. */
@@ -38,105 +45,64 @@ export function completablesOf(command: Command, path: readonly string[] = []): 
     word: each.name(),
     description: help.subcommandDescription(each),
   }));
-  const options = help
-    .visibleOptions(command)
-    .flatMap(({ long, description }) =>
-      long === undefined || long === null ? [] : [{ word: long, description }],
-    );
+  const options = help.visibleOptions(command).flatMap((option) => wordOf(option) ?? []);
+  const places = command.registeredArguments.map((argument): Values | undefined =>
+    argument.name() === 'stream' ? 'streams' : argument.argChoices,
+  );
   return [
-    { path, words: [...own, ...options] },
+    { path, words: [...own, ...options], places },
     ...commands.flatMap((each) => completablesOf(each, [...path, each.name()])),
   ];
 }
 
-/** Returns the script for a shell. Names have letters, digits and dashes only; texts are quoted. */
-export function completionScript(shell: Shell, commands: readonly Completable[]): string {
-  return { bash, zsh, fish }[shell](commands);
+function wordOf(option: Option): Completable['words'][number] | undefined {
+  const { long, description, required, optional, flags, argChoices } = option;
+  if (long === undefined || long === null) return undefined;
+  if (!required && !optional) return { word: long, description };
+  const placeholder = /[<[](?<name>[a-z]+)/.exec(flags)?.groups?.['name'] ?? '';
+  return { word: long, description, values: argChoices ?? valuesOf[placeholder] ?? 'nothing' };
 }
 
-function pathText({ path }: Completable): string {
-  return path.map((word) => `/${word}`).join('');
-}
+/** Values by the placeholder of an option. */
+const valuesOf: Readonly<Record<string, Values>> = {
+  stream: 'streams',
+  file: 'files',
+  type: catalogue,
+  types: catalogue,
+  entries: auditTypes,
+  codes: [
+    ...['4xx', '5xx', '404', '410', '429', '500', '502', '503', '504'],
+    ...['timeout', 'dns', 'refused', 'reset', 'tls', 'protocol', 'blocked_address'],
+    ...['authorization', 'stream_disabled'],
+  ],
+};
 
-function knownPaths(commands: readonly Completable[]): string {
-  return commands
-    .map(pathText)
-    .filter((path) => path !== '')
-    .join('|');
-}
+/** Enough to choose from; a shell shows no more. */
+const namesMax = 500;
 
-function bash(commands: readonly Completable[]): string {
-  const cases = commands.map(
-    (command) =>
-      `    '${pathText(command)}') words='${command.words.map(({ word }) => word).join(' ')}' ;;`,
-  );
-  return `# bash completion of leat
-_leat() {
-  local cur="\${COMP_WORDS[COMP_CWORD]}" path='' words='' word
-  for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
-    case "$path/$word" in
-      ${knownPaths(commands)}) path="$path/$word" ;;
-    esac
-  done
-  case "$path" in
-${cases.join('\n')}
-  esac
-  COMPREPLY=($(compgen -W "$words" -- "$cur"))
-}
-complete -o default -F _leat leat
-`;
-}
+/** A user waits for it after each press of the tab key. */
+const namesMsMax = 2000;
 
-function zsh(commands: readonly Completable[]): string {
-  const cases = commands.map((command) => {
-    const words = command.words.map(
-      ({ word, description }) => `      ${quoted(`${word}:${description}`)}`,
+/** Prints the names of streams, one per line; nothing when the server does not send them quickly. */
+async function printNames(deps: CliDeps, options: CommonOptions): Promise<void> {
+  const ending = new AbortController();
+  const timer = deps.clock.after(namesMsMax, () => ending.abort());
+  const silent = { ...deps, streams: { ...deps.streams, stderr: new PassThrough().resume() } };
+  const print = async ({ api }: ApiRun): Promise<void> => {
+    const streams = await allPages<{ readonly name: string }>(
+      api,
+      '/event-streams',
+      'eventStreams',
+      { itemsMax: namesMax },
     );
-    return `    '${pathText(command)}') candidates=(\n${words.join('\n')}\n    ) ;;`;
-  });
-  return `#compdef leat
-# zsh completion of leat
-_leat() {
-  local at='' word
-  local -a candidates
-  for word in "\${(@)words[2,CURRENT-1]}"; do
-    case "$at/$word" in
-      ${knownPaths(commands)}) at="$at/$word" ;;
-    esac
-  done
-  case "$at" in
-${cases.join('\n')}
-  esac
-  _describe 'leat' candidates || _files
-}
-if [ "$funcstack[1]" = _leat ]; then _leat "$@"; else compdef _leat leat; fi
-`;
-}
-
-function fish(commands: readonly Completable[]): string {
-  const paths = commands.map(pathText).filter((path) => path !== '');
-  const lines = commands.flatMap((command) =>
-    command.words.map(({ word, description }) => {
-      const what = word.startsWith('--') ? `-l ${word.slice(2)}` : `-a ${word}`;
-      const at = quoted(`__leat_at '${pathText(command)}'`);
-      return `complete -c leat -n ${at} ${what} -d ${quoted(description)}`;
-    }),
-  );
-  return `# fish completion of leat
-function __leat_at
-  set -l at ''
-  for word in (commandline -opc)[2..-1]
-    if contains -- "$at/$word" ${paths.join(' ')}
-      set at "$at/$word"
-    end
-  end
-  test "$at" = "$argv[1]"
-end
-${lines.join('\n')}
-`;
-}
-
-/** Quotes a text with single quotes, in a way that all three shells understand. */
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", `'"'"'`)}'`;
+    const names = streams
+      .map(({ name }) => name)
+      .filter((name) => !/[\p{C}\p{Zl}\p{Zp}]/u.test(name));
+    deps.streams.stdout.write(names.map((name) => `${name}\n`).join(''));
+  };
+  const isInterrupted = { interruption: () => ending.signal };
+  await runWithApi({ ...silent, ...isInterrupted }, options, print).catch(() => undefined);
+  timer.cancel();
+  // A request that is still under way would keep the process.
+  throw new CommandFailed(exitCodes.done, '');
 }

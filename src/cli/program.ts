@@ -38,5 +38,5 @@ export function addHttpCommands(program: Command, deps: CliDeps): void {
   addTestCommand(program, deps);
   addMonitorCommand(program, deps);
   addListenCommand(program, deps);
-  addCompletionCommand(program);
+  addCompletionCommand(program, deps);
 }

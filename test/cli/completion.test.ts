@@ -1,9 +1,15 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { Command } from 'commander';
-import { completablesOf, completionScript } from '../../src/cli/completion.ts';
-import { openShell } from './shell.ts';
+import { Command, Option } from 'commander';
+import { completablesOf } from '../../src/cli/completion.ts';
+import { completionScript } from '../../src/cli/completion-scripts.ts';
+import { compileCache, leatProgram } from '../helpers/leat.ts';
+import { openLoggedInShell, openServer, openShell, type Shell } from './shell.ts';
 
 function tree(): Command {
   const program = new Command('leat').version('1');
@@ -13,18 +19,23 @@ function tree(): Command {
     .command('list')
     .description('list them')
     .option('--json', 'as JSON')
+    .option('--stream <stream>', 'of one')
+    .addOption(new Option('--by <what>').choices(['name', 'age']))
     .action(() => {});
   return program;
 }
 
 /** Returns the completions that bash offers for the last word. */
-function offered(script: string, words: readonly string[]): string[] {
+function offered(script: string, words: readonly string[], env?: NodeJS.ProcessEnv): string[] {
   const list = words.map((word) => `'${word}'`).join(' ');
-  const call = `COMP_WORDS=(${list}); COMP_CWORD=${words.length - 1}; _leat; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  // Outside of a completion `compopt` fails; it only suppresses the names of files.
+  const call = `compopt() { :; }; COMP_WORDS=(${list}); COMP_CWORD=${words.length - 1}; _leat; printf '%s\\n' "\${COMPREPLY[@]}"`;
   const { status, stdout, stderr } = spawnSync('bash', ['-c', `${script}\n${call}`], {
     encoding: 'utf8',
+    ...(env === undefined ? {} : { env }),
   });
   assert.equal(status, 0, stderr);
+  assert.equal(stderr, '');
   return stdout.split('\n').filter((line) => line !== '');
 }
 
@@ -36,7 +47,7 @@ describe('shell completion', () => {
       [
         ['', ['streams', '--version', '--help']],
         ['streams', ['list', '--help']],
-        ['streams list', ['--json', '--help']],
+        ['streams list', ['--json', '--stream', '--by', '--help']],
       ],
     );
   });
@@ -63,4 +74,118 @@ describe('shell completion', () => {
     }
     assert.equal((await shell.leat(['completion', 'tcsh'])).code, 2);
   });
+
+  test('leat completion: completes fixed values of options, also the last one of a list', async (t) => {
+    const shell = await openShell(t);
+    const { stdout } = await shell.leat(['completion', 'bash']);
+    assert.deepEqual(offered(stdout, ['leat', 'failures', '--by', '']), ['cause', 'stream']);
+    assert.deepEqual(offered(stdout, ['leat', 'failures', '--cause', '50']), [
+      '500',
+      '502',
+      '503',
+      '504',
+    ]);
+    assert.deepEqual(offered(stdout, ['leat', 'failures', '--cause', '503,tim']), ['503,timeout']);
+    assert.deepEqual(offered(stdout, ['leat', 'events', 'tail', '--type', 'user.d']), [
+      'user.deleted',
+    ]);
+    assert.deepEqual(offered(stdout, ['leat', 'logs', '--type', 'leat_o']), ['leat_operator']);
+    assert.deepEqual(offered(stdout, ['leat', 'completion', 'z']), ['zsh']);
+    assert.deepEqual(offered(stdout, ['leat', 'failures', '--cause', '503', '--b']), ['--by']);
+    assert.deepEqual(offered(stdout, ['leat', 'deliveries', 'list', '--limit', '--a']), []);
+  });
+
+  test('leat completion: completes names of streams, asked of the server', async (t) => {
+    const leat = await openServer();
+    t.after(() => leat.close());
+    const shell = await openLoggedInShell(t, leat);
+    for (const name of ['crm', "crm 'two' $(x)", 'billing', 'a\u009Bb']) {
+      const words = ['streams', 'create', '--inspect', '--name', name];
+      assert.equal((await shell.leat(words)).code, 0);
+    }
+    const bash = (await shell.leat(['completion', 'bash'])).stdout;
+    const env = await environmentOf(shell);
+    const names = (...words: string[]) => offered(bash, ['leat', ...words], env);
+    assert.deepEqual(names('streams', 'show', ''), [
+      'crm',
+      "crm\\ \\'two\\'\\ \\$\\(x\\)",
+      'billing',
+    ]);
+    assert.deepEqual(names('streams', 'show', 'b'), ['billing']);
+    assert.deepEqual(names('deliveries', 'list', '--limit', '3', 'b'), ['billing']);
+    assert.deepEqual(names('redeliver', '--cause', '503', 'b'), ['billing']);
+    assert.deepEqual(names('failures', '--stream', 'b'), ['billing']);
+    assert.deepEqual(names('redeliver', 'crm', 'b'), []);
+    assert.deepEqual(names('why', 'b'), []);
+  });
+
+  test('leat completion: is silent without a login and without a server', async (t) => {
+    const shell = await openShell(t);
+    const bash = (await shell.leat(['completion', 'bash'])).stdout;
+    const env = await environmentOf(shell);
+    assert.deepEqual(offered(bash, ['leat', 'streams', 'show', ''], env), []);
+    const away = { LEAT_URL: 'http://127.0.0.1:1', LEAT_CLIENT_ID: 'a', LEAT_CLIENT_SECRET: 'b' };
+    assert.deepEqual(offered(bash, ['leat', 'streams', 'show', ''], { ...env, ...away }), []);
+    const silent = createServer(() => undefined).listen(0, '127.0.0.1');
+    t.after(() => {
+      silent.close();
+      silent.closeAllConnections();
+    });
+    await once(silent, 'listening');
+    const { port } = silent.address() as { port: number };
+    const hung = { ...away, LEAT_URL: `http://127.0.0.1:${port}` };
+    const ended = await shell.leat(['completion-names'], { env: hung });
+    assert.deepEqual(ended, { code: 0, stdout: '', stderr: '' });
+  });
+
+  test('leat completion: completes in fish', { skip: isMissing('fish') }, async (t) => {
+    const shell = await openShell(t);
+    const { stdout } = await shell.leat(['completion', 'fish']);
+    const env = await environmentOf(shell);
+    const offeredFor = (line: string): string[] => {
+      const words = ['--no-config', '-c', `${stdout}\ncomplete -C '${line}'`];
+      const ended = spawnSync('fish', words, { encoding: 'utf8', env });
+      assert.deepEqual([ended.status, ended.stderr], [0, '']);
+      return ended.stdout.split('\n').flatMap((text) => text.split('\t')[0] || []);
+    };
+    assert.deepEqual(offeredFor('leat stre'), ['streams']);
+    assert.deepEqual(offeredFor('leat failures --by '), ['cause', 'stream']);
+    assert.deepEqual(offeredFor('leat completion z'), ['zsh']);
+    assert.deepEqual(offeredFor('leat failures --cause 503 --b'), ['--by']);
+  });
+
+  test('leat completion: completes in zsh', { skip: isMissing('zsh') }, async (t) => {
+    const shell = await openShell(t);
+    const { stdout } = await shell.leat(['completion', 'zsh']);
+    // The functions of its completion system, which exist only at a prompt.
+    const system =
+      'compdef() { :; }; compset() { :; }; compadd() { print -l -- "$@"; }; _describe() { print -l -- $candidates; }';
+    const offeredFor = (...words: readonly string[]): string[] => {
+      const list = words.map((word) => `'${word}'`).join(' ');
+      const call = `words=(${list}); CURRENT=${words.length}; PREFIX=''; _leat`;
+      const ended = spawnSync('zsh', ['-f', '-c', `${system}\n${stdout}\n${call}`], {
+        encoding: 'utf8',
+      });
+      assert.deepEqual([ended.status, ended.stderr], [0, '']);
+      return ended.stdout.trimEnd().split('\n');
+    };
+    assert.deepEqual(offeredFor('leat', 'failures', '--by', ''), ['--', 'cause', 'stream']);
+    assert.deepEqual(offeredFor('leat', 'completion', ''), ['--', 'bash', 'zsh', 'fish']);
+    assert.match(offeredFor('leat', 'streams', '').join(), /^list:list the event streams/);
+  });
 });
+
+/** Returns whether a shell is not installed. */
+function isMissing(name: string): boolean {
+  return spawnSync(name, ['--version']).error !== undefined;
+}
+
+/** Returns an environment in which the program is called `leat`. */
+async function environmentOf({ home }: Shell): Promise<NodeJS.ProcessEnv> {
+  const file = join(home, 'leat');
+  await writeFile(file, `#!/bin/sh\nexec '${process.execPath}' '${leatProgram}' "$@"\n`, {
+    mode: 0o755,
+  });
+  const PATH = `${home}:${process.env['PATH'] ?? ''}`;
+  return { PATH, HOME: home, XDG_CONFIG_HOME: join(home, 'x'), ...compileCache };
+}
