@@ -138,13 +138,14 @@ describe('shell completion', () => {
     assert.deepEqual(ended, { code: 0, stdout: '', stderr: '' });
   });
 
-  test('leat completion: completes in fish', { skip: isMissing('fish') }, async (t) => {
+  const fish: string = 'fish';
+  test('leat completion: completes in fish', { skip: isMissing(fish) }, async (t) => {
     const shell = await openShell(t);
     const { stdout } = await shell.leat(['completion', 'fish']);
     const env = await environmentOf(shell);
     const offeredFor = (line: string): string[] => {
       const words = ['--no-config', '-c', `${stdout}\ncomplete -C '${line}'`];
-      const ended = spawnSync('fish', words, { encoding: 'utf8', env });
+      const ended = spawnSync(fish, words, { encoding: 'utf8', env });
       assert.deepEqual([ended.status, ended.stderr], [0, '']);
       return ended.stdout.split('\n').flatMap((text) => text.split('\t')[0] || []);
     };
