@@ -14,11 +14,13 @@ import { eventLogContract } from './contract/event-log.ts';
 import { failuresContract } from './contract/failures.ts';
 import { redeliveriesContract } from './contract/redeliveries.ts';
 import { skippedContract } from './contract/skipped.ts';
+import { streamStatesContract } from './contract/stream-states.ts';
 import { streamsContract } from './contract/streams.ts';
 import { postgres } from './engines.ts';
 
 logContract(postgres);
 streamsContract(postgres);
+streamStatesContract(postgres);
 deliveriesContract(postgres);
 deliveryStatsContract(postgres);
 dismissalsContract(postgres);

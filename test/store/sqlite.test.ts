@@ -14,12 +14,14 @@ import { eventLogContract } from './contract/event-log.ts';
 import { failuresContract } from './contract/failures.ts';
 import { redeliveriesContract } from './contract/redeliveries.ts';
 import { skippedContract } from './contract/skipped.ts';
+import { streamStatesContract } from './contract/stream-states.ts';
 import { streamsContract } from './contract/streams.ts';
 import { sqliteFile, sqliteMemory } from './engines.ts';
 
 for (const engine of [sqliteMemory, sqliteFile]) {
   logContract(engine);
   streamsContract(engine);
+  streamStatesContract(engine);
   deliveriesContract(engine);
   deliveryStatsContract(engine);
   dismissalsContract(engine);

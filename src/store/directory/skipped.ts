@@ -2,9 +2,7 @@ import { storedFilter } from '../../core/filter.ts';
 import type { Json } from '../../core/filter-values.ts';
 import { runInSlices } from '../../core/slices.ts';
 import { spanAt } from '../../core/subscription.ts';
-import type { Millis } from '../../core/clock.ts';
 import type { Offset } from '../../core/types.ts';
-import type { WaitingEvents } from '../port/streams.ts';
 import type { PassedOver } from '../rules/enable.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
 import { type Command, type Commands, PageRead, sql } from './command.ts';
@@ -54,27 +52,6 @@ export interface CountedSkipped {
 
 /** Events that are filtered to be counted. */
 const filteredMax = 10_000;
-
-/** Counts events of the wanted types, with or without a match of the filter, in steps of one statement. */
-export async function countWaiting(
-  deps: SkippedDeps,
-  passedOver: PassedOver,
-): Promise<WaitingEvents> {
-  const upTo = Math.min(passedOver.upTo, passedOver.from + waitingMax - 1);
-  let count = 0;
-  let oldestAt: Millis | undefined;
-  for (let from = passedOver.from; from <= upTo;) {
-    const step = await deps.commands.read(countFrom(deps, { ...passedOver, upTo }, from));
-    count += step.count;
-    oldestAt ??= step.oldestAt;
-    from = step.upTo + 1;
-    await new Promise<void>(deps.defer);
-  }
-  return { count, atLeast: upTo < passedOver.upTo, oldestAt };
-}
-
-/** Events that are read to count those that wait. */
-const waitingMax = 10_000;
 
 interface Counted {
   readonly count: number;
@@ -128,13 +105,13 @@ function* countFrom(
   { runs, countMax }: SkippedDeps,
   { tenant, upTo: end, subscriptions, withRow }: PassedOver,
   from: Offset,
-): Command<Counted & { readonly oldestAt: Millis | undefined }> {
+): Command<Counted> {
   const span = spanAt(subscriptions, from);
   const last = Math.min(end, span.upTo ?? end, from + countMax - 1);
   const { upTo, inDays } = yield* runs.stretch(tenant, { after: from - 1, upTo: last });
-  const row = yield* sql.get<{ count: number; oldest: Millis | null }>`
-    select count(*) as count, min(published_at) as oldest from events
+  const row = yield* sql.get<{ count: number }>`
+    select count(*) as count from events
     where tenant = ${tenant} and "offset" between ${from} and ${upTo} ${inDays}
       and type ${oneOf(span.types)} and not "offset" ${oneOfNumbers(withRow)}`;
-  return { count: row?.count ?? 0, oldestAt: row?.oldest ?? undefined, upTo };
+  return { count: row?.count ?? 0, upTo };
 }

@@ -1,21 +1,38 @@
 import type { Millis } from '../../core/clock.ts';
-import type { Offset, Subscription } from '../../core/types.ts';
-import type { DisabledReason, StreamFacts, StreamStore } from '../port/streams.ts';
-import { type Command, sql, together } from './command.ts';
-import { passedOverBy } from './passed-over.ts';
-import { countWaiting, type SkippedDeps } from './skipped.ts';
+import { yieldToEventLoop } from '../../core/slices.ts';
+import type { Offset, StreamStatus } from '../../core/types.ts';
+import type { DisabledReason, StreamFacts, StreamStore, WaitingEvents } from '../port/streams.ts';
+import { type Command, type Commands, sql, together } from './command.ts';
+import { oneOf } from './dialect.ts';
+import { LogTypes, type Offsets, type Wanted } from './log-types.ts';
+import { rowsAbove, waitingMax, wantedOf } from './log-waiting.ts';
+import type { Runs } from './runs.ts';
 
-/** Creates the query of what the store knows of a stream beyond its configuration. */
-export function createStreamFacts(deps: SkippedDeps): StreamStore['facts'] {
-  return async (tenant, id) => {
-    const read = await deps.commands.read(readFacts(deps, tenant, id));
-    if (read === undefined) return undefined;
-    const { passedOver, ...facts } = read;
-    return { ...facts, waiting: await countWaiting(deps, passedOver) };
+export interface FactsDeps {
+  readonly commands: Commands;
+  readonly runs: Runs;
+}
+
+/** Creates the queries of what the store knows of streams beyond their configuration. */
+export function createStreamFacts(deps: FactsDeps): Pick<StreamStore, 'facts' | 'factsOf'> {
+  const factsOf: StreamStore['factsOf'] = async (tenant, ids) => {
+    const { log, streams } = await deps.commands.read(readFacts(deps, tenant, ids));
+    const types = new LogTypes(deps, tenant, log);
+    const waiting = await waitingOf(types, streams);
+    return new Map(
+      streams.map(({ row, facts }, index) => [
+        row.id,
+        { ...facts, waiting: waiting[index] ?? { count: 0, atLeast: false, oldestAt: undefined } },
+      ]),
+    );
   };
+  return { factsOf, facts: async (tenant, id) => (await factsOf(tenant, [id])).get(id) };
 }
 
 interface FactsRow {
+  readonly id: string;
+  readonly status: StreamStatus;
+  readonly paused_at: Millis | null;
   readonly subscriptions: string;
   readonly disabled_reason: DisabledReason | null;
   readonly disabled_since: Millis | null;
@@ -25,47 +42,64 @@ interface FactsRow {
   readonly total: number;
   readonly last_delivered_at: Millis | null;
   readonly last_failed_at: Millis | null;
-  readonly head: Offset;
   readonly now: Millis;
   readonly replay: string | null;
 }
 
 interface RowCounts {
+  readonly id: string;
   readonly retrying: number;
   readonly parked: number;
   readonly next_due_at: Millis | null;
 }
 
-type Read = Omit<StreamFacts, 'waiting'> & {
-  readonly passedOver: Parameters<typeof countWaiting>[1];
-};
+interface ReadStream {
+  readonly row: FactsRow;
+  readonly facts: Omit<StreamFacts, 'waiting'>;
+  readonly wanted: Wanted;
+}
 
-function* readFacts({ runs }: SkippedDeps, tenant: number, id: string): Command<Read | undefined> {
-  const [row, counts] = yield* together(
-    sql.get<FactsRow>`
-      select s.subscriptions, s.disabled_reason, s.disabled_since, s.disabled_code, r.cursor,
-        r.consecutive_failures as consecutive, r.total_failures as total, r.last_delivered_at,
-        r.last_failed_at, t.head, leat_now() as now, (
+function* readFacts(
+  { runs }: FactsDeps,
+  tenant: number,
+  ids: readonly string[],
+): Command<{ readonly log: Offsets; readonly streams: readonly ReadStream[] }> {
+  const [rows, counts, from, head] = yield* together(
+    sql.all<FactsRow>`
+      select s.id, s.status, s.paused_at, s.subscriptions, s.disabled_reason, s.disabled_since,
+        s.disabled_code, r.cursor, r.consecutive_failures as consecutive,
+        r.total_failures as total, r.last_delivered_at, r.last_failed_at, leat_now() as now, (
           select p.id from replays p
           where p.tenant = s.tenant and p.stream = s.id and p.status = 'running') as replay
       from streams s
       join runs r on r.tenant = s.tenant and r.stream = s.id
-      join tenants t on t.id = s.tenant
-      where s.tenant = ${tenant} and s.id = ${id}`,
-    sql.get<RowCounts>`
-      select count(*) filter (where d.state = 'retrying') as retrying,
+      where s.tenant = ${tenant} and s.id ${oneOf(ids)} order by s.id`,
+    sql.all<RowCounts>`
+      select s.id, count(*) filter (where d.state = 'retrying') as retrying,
         count(*) filter (where d.state = 'parked') as parked,
         min(d.due_at) filter (where d.state = 'retrying' and (d.kind = 'redelivery'
           or s.status = 'enabled' and (s.paused_at is null or d.kind = 'test'))) as next_due_at
-      from deliveries d join streams s on s.tenant = d.tenant and s.id = d.stream
-      where d.tenant = ${tenant} and d.stream = ${id} and d.due_at is not null`,
+      -- SQLite takes a cross join in this order.
+      from streams s cross join deliveries d
+      where s.tenant = ${tenant} and s.id ${oneOf(ids)}
+        and d.tenant = s.tenant and d.stream = s.id and d.due_at is not null
+      group by s.id`,
+    runs.oldestAfter(tenant, 0),
+    runs.head(tenant),
   );
-  if (row === undefined) return undefined;
-  const { cursor, head } = row;
-  const subscriptions = JSON.parse(row.subscriptions) as Subscription[];
-  const passedOver = yield* passedOverBy(runs, { tenant, stream: id, cursor }, subscriptions, head);
+  const above = yield* rowsAbove(tenant, rows);
+  const countsOf = new Map(counts.map((each) => [each.id, each]));
+  const parsed = wantedOf();
+  const streams = rows.map((row) => ({
+    row,
+    facts: factsOfRow(row, countsOf.get(row.id)),
+    wanted: { subscriptions: parsed(row.subscriptions), withRow: above(row.id) },
+  }));
+  return { log: { from, upTo: head }, streams };
+}
+
+function factsOfRow(row: FactsRow, counts: RowCounts | undefined): ReadStream['facts'] {
   return {
-    passedOver,
     now: row.now,
     health: { consecutive: row.consecutive, total: row.total },
     disabled: {
@@ -81,3 +115,49 @@ function* readFacts({ runs }: SkippedDeps, tenant: number, id: string): Command<
     replay: row.replay ?? undefined,
   };
 }
+
+/** Events that are read to count what waits for the streams of a page: about 10 ms on SQLite. */
+const pageEventsMax = 32_768;
+
+/** Streams whose events are counted before other work has a turn: a millisecond at most. */
+const countedAtOnce = 8;
+
+/**
+ * Counts the events that wait. Streams whose next 10,000 events reach the head share them; the others
+ * share a bounded number of events, but whether an active one lags is searched in all 10,000.
+ */
+async function waitingOf(
+  log: LogTypes,
+  streams: readonly ReadStream[],
+): Promise<readonly WaitingEvents[]> {
+  const whole = streams.map(({ row }) => log.after(row.cursor, waitingMax));
+  const isFar = streams.map(
+    ({ row }, index) => log.after(row.cursor).upTo > (whole[index]?.upTo ?? 0),
+  );
+  const far = isFar.filter(Boolean).length;
+  const share = Math.min(
+    waitingMax,
+    Math.floor((pageEventsMax - waitingMax) / Math.max(far - 1, 1)),
+  );
+  const ranges = streams.map(({ row }, index) =>
+    log.after(row.cursor, isFar[index] === true ? share : waitingMax),
+  );
+  await log.read(log.missing(ranges));
+  const all: WaitingEvents[] = [];
+  for (const [index, { row, wanted }] of streams.entries()) {
+    const range = ranges[index] ?? none;
+    const known = log.firstAt(wanted, range);
+    const isActive = row.status === 'enabled' && row.paused_at === null;
+    const rest = known === undefined && isActive ? (whole[index] ?? none) : range;
+    if (rest !== range) await log.read(log.missing([rest]));
+    all.push({
+      count: log.count(wanted, rest),
+      atLeast: isFar[index] === true,
+      oldestAt: known ?? log.firstAt(wanted, rest),
+    });
+    if (index % countedAtOnce === countedAtOnce - 1) await yieldToEventLoop();
+  }
+  return all;
+}
+
+const none: Offsets = { from: 1, upTo: 0 };

@@ -3,28 +3,21 @@ import { filtersMax } from '../../core/filter.ts';
 import { firstSubscription, selectionNow, withoutPassed } from '../../core/subscription.ts';
 import type { Health, Offset, Pause, Stream } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
-import type { ChangeRefused, StreamDecision, StreamPage, StreamStore } from '../port/streams.ts';
-import type { BoundedRows } from '../rows/bounded.ts';
+import type { ChangeRefused, StreamDecision, StreamStore } from '../port/streams.ts';
 import { reportOnce } from '../rows/broken.ts';
 import type { Run } from '../rows/runs.ts';
-import {
-  placeOfStream,
-  streamOf,
-  type StreamRow,
-  streamsOf,
-  typeNamesBytes,
-} from '../rows/streams.ts';
+import { placeOfStream, streamOf, type StreamRow } from '../rows/streams.ts';
 import { type Changed, enabledAfter, type Enabling, noSwitch } from '../rules/enable.ts';
 import { resumedAt } from '../rules/pause.ts';
 import type { Seal } from '../seal.ts';
-import { type Command, Lock, PageRead, sql, type Statement, together } from './command.ts';
+import { type Command, Lock, sql, type Statement, together } from './command.ts';
 import { failWaiting } from './disabling.ts';
-import { forShare, Fragment, oneOf, piece, verbatim } from './dialect.ts';
+import { forShare, Fragment, piece } from './dialect.ts';
 import { passedOverBy } from './passed-over.ts';
 import { hasTooManySelections, keepPast, passedSelections, removePast } from './past-selections.ts';
 import { leaveRedeliveries } from './redeliveries.ts';
 import type { Runs } from './runs.ts';
-import { openAll, sealerOf, sealingRow } from './sealing.ts';
+import { sealerOf, sealingRow } from './sealing.ts';
 import { countSkipped, type SkippedDeps } from './skipped.ts';
 import {
   addSkipped,
@@ -33,6 +26,8 @@ import {
   removeSkipped,
 } from './skipped-ranges.ts';
 import { createStreamFacts } from './stream-facts.ts';
+import { createStreamPages, streamColumns } from './stream-pages.ts';
+import { createStreamStates } from './stream-states.ts';
 import { requireVersion, type VersionDeps } from './versions.ts';
 
 export interface StreamDeps extends SkippedDeps, VersionDeps {
@@ -54,10 +49,10 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
       return result;
     },
     get: (tenant, id) => read(readStream(tenant, id, (row) => streamOf(seal, row))),
-    list: (tenant, page) => list({ ...deps, report }, tenant, page),
-    names: (tenant, ids) => read(names(tenant, ids)),
     health: (tenant, id) => read(health(tenant, id)),
-    facts: createStreamFacts(deps),
+    ...createStreamFacts(deps),
+    states: createStreamStates(deps),
+    ...createStreamPages({ ...deps, report }),
     ...createSkippedRanges(commands),
     update: async (tenant, id, decide) => {
       const result = await transact('confirmed', () => update(deps, { tenant, id, decide }));
@@ -74,7 +69,6 @@ export function createStreamStore(deps: StreamDeps): StreamStore {
       if (deleted) hint({ kind: 'stream', tenant, stream: id });
       return deleted;
     },
-    stats: (tenant, id, window) => read(stats(tenant, id, window)),
   };
 }
 
@@ -88,48 +82,9 @@ export function* readStream(
   return row && open(row);
 }
 
-const columns = verbatim(
-  'tenant, id, name, status, subscriptions, destination, delivery, paused_at, pause_reason, signing_secrets, version, created_at, updated_at',
-);
-
 function streamRow(tenant: number, id: string): Statement<StreamRow | undefined> {
   return sql.get`
-    select ${columns} from streams where tenant = ${tenant} and id = ${id}`;
-}
-
-/** Ids rise with their time of creation, so their order is that of creation. */
-async function list(
-  deps: StreamDeps,
-  tenant: number,
-  page: Parameters<StreamStore['list']>[1],
-): Promise<StreamPage> {
-  const { rows, hasMore } = await deps.commands.read(streamRows(tenant, page));
-  const opened = await openAll(deps, (broken) => streamsOf(deps.seal, rows, broken));
-  const items = opened.filter((stream) => stream !== undefined);
-  const broken = rows.filter((_row, index) => opened[index] === undefined).map(({ id }) => id);
-  return { items, broken, next: hasMore ? rows.at(-1)?.id : undefined };
-}
-
-function* streamRows(
-  tenant: number,
-  { after = '', take, bytesMax }: Parameters<StreamStore['list']>[1],
-): Command<BoundedRows<StreamRow>> {
-  return yield* new PageRead<StreamRow>({
-    take,
-    bytesMax,
-    columns: ['subscriptions', 'destination', 'delivery'],
-    otherBytes: typeNamesBytes,
-    order: 'id',
-    rowsAfter: (read, limit) => sql.all`
-      select ${columns} from streams where tenant = ${tenant} and id > ${read.at(-1)?.id ?? after}
-      order by id limit ${limit}`,
-  });
-}
-
-function* names(tenant: number, ids: readonly string[]): Command<ReadonlyMap<string, string>> {
-  const rows = yield* sql.all<{ id: string; name: string }>`
-    select id, name from streams where tenant = ${tenant} and id ${oneOf(ids)}`;
-  return new Map(rows.map(({ id, name }) => [id, name]));
+    select ${streamColumns} from streams where tenant = ${tenant} and id = ${id}`;
 }
 
 function* health(tenant: number, id: string): Command<Health | undefined> {
@@ -137,19 +92,6 @@ function* health(tenant: number, id: string): Command<Health | undefined> {
     select consecutive_failures as consecutive, total_failures as total
     from runs where tenant = ${tenant} and stream = ${id}`;
   return row && { ...row };
-}
-
-/** Returns the hours of the window that have counts, oldest first. */
-function* stats(
-  tenant: number,
-  id: string,
-  window: Parameters<StreamStore['stats']>[2],
-): Command<Awaited<ReturnType<StreamStore['stats']>>> {
-  const rows = yield* sql.all<{ hour: Millis; delivered: number; failed: number }>`
-    select hour, delivered, failed from stream_stats
-    where tenant = ${tenant} and stream = ${id} and hour >= ${window.from} and hour < ${window.to}
-    order by hour`;
-  return rows.map((row) => ({ ...row }));
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
+import type { StreamState } from '../../core/stream-state.ts';
 import type { Stream, Offset, Health, Selection } from '../../core/types.ts';
 import type { Page } from './page.ts';
 
@@ -30,10 +31,18 @@ export interface StreamStore {
     tenant: number,
     page: { after: string | undefined; take: number; bytesMax?: number | undefined },
   ): Promise<StreamPage>;
+  /** Returns those of the streams that exist and whose secrets open, by their ids. */
+  opened(tenant: number, ids: readonly string[]): Promise<ReadonlyMap<string, Stream>>;
+  /** Returns the hosts of the endpoints of those, without opening other secrets. */
+  endpointHosts(tenant: number, ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
   /** Returns the names of those of the streams that exist, by their ids. */
   names(tenant: number, ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
   health(tenant: number, id: string): Promise<Health | undefined>;
   facts(tenant: number, id: string): Promise<StreamFacts | undefined>;
+  /** Does the same for the streams of a page, by their ids. */
+  factsOf(tenant: number, ids: readonly string[]): Promise<ReadonlyMap<string, StreamFacts>>;
+  /** Returns the states of all streams of a tenant, read in steps, so that they may change meanwhile. */
+  states(tenant: number, options: { readonly withLags: boolean }): Promise<TenantStates>;
   /** Returns the skipped ranges of a stream, newest first; `after` is the `next` of the page before. */
   skipped(
     tenant: number,
@@ -62,6 +71,35 @@ export interface StreamStore {
     id: string,
     window: { from: Millis; to: Millis },
   ): Promise<{ hour: Millis; delivered: number; failed: number }[]>;
+  /** Returns the sums of these hours of streams, by their ids. */
+  statsSums(
+    tenant: number,
+    ids: readonly string[],
+    window: { from: Millis; to: Millis },
+  ): Promise<ReadonlyMap<string, { readonly delivered: number; readonly failed: number }>>;
+}
+
+export interface TenantStates {
+  /** The time of the store when they were read. */
+  readonly now: Millis;
+  /** In the order of their ids. */
+  readonly streams: readonly StreamStanding[];
+}
+
+/** What the lists of streams are sorted and filtered by. */
+export interface StreamStanding {
+  readonly id: string;
+  readonly name: string;
+  readonly version: number;
+  readonly state: StreamState;
+  readonly openFailures: number;
+  readonly lastFailedAt: Millis | undefined;
+  /**
+   * When the oldest event was accepted that waits for a second at least, see {@link WaitingEvents}; without
+   * `withLags` of streams that lag only. Of paused and disabled streams a bounded number of events is read
+   * in total: it may be absent for some of those that are far behind.
+   */
+  readonly waitingSince: Millis | undefined;
 }
 
 /** What the store knows of a stream beyond its configuration. */
@@ -104,10 +142,13 @@ export interface SkippedRange {
 
 export type DisabledReason = 'consecutive_failures' | 'open_failures' | 'lag' | 'by_hand';
 
-/** Events of the types of a stream after its cursor that have no row, among the first 10,000 events. */
+/**
+ * Events of the types of a stream after its cursor that have no row, among the first 10,000 events; among
+ * fewer where many streams are read at once.
+ */
 export interface WaitingEvents {
   readonly count: number;
-  /** There are more than 10,000 events after the cursor. */
+  /** There are further events after the cursor. */
   readonly atLeast: boolean;
   /** When the first of them was accepted. */
   readonly oldestAt: Millis | undefined;

@@ -1,0 +1,276 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Stream } from '../../../src/core/types.ts';
+import type { OwnedStream } from '../../../src/store/port/ownership.ts';
+import type { StreamFacts } from '../../../src/store/port/streams.ts';
+import type { Engine } from './engine.ts';
+import {
+  addTenant,
+  createFixture,
+  delivered,
+  failed,
+  type Fixture,
+  fixtureOf,
+  newId,
+  parked,
+  retry,
+  start,
+  waitRule,
+} from './fixture.ts';
+
+/** Defines the tests of the states of all streams, and of the facts of some. */
+export function streamStatesContract(engine: Engine): void {
+  describe(`${engine.name}: streams.states`, () => statesContract(engine));
+  describe(`${engine.name}: streams.factsOf`, () => factsContract(engine));
+}
+
+const lags = { withLags: true };
+
+async function change(fixture: Fixture, stream: Stream, to: Partial<Stream>): Promise<void> {
+  const result = await fixture.store.streams.update(fixture.tenant, stream.id, (before) => ({
+    after: { ...before, ...to },
+  }));
+  assert.ok('updated' in result);
+}
+
+/** Returns the states by id, and since when events wait. */
+async function statesOf(fixture: Fixture, options = lags) {
+  const { streams } = await fixture.store.streams.states(fixture.tenant, options);
+  return new Map(streams.map((stream) => [stream.id, stream]));
+}
+
+function statesContract(engine: Engine): void {
+  test('a tenant without streams has none, and an unknown one as well', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const none = { now: start, streams: [] };
+    assert.deepEqual(await fixture.store.streams.states(fixture.tenant, lags), none);
+    assert.deepEqual(await fixture.store.streams.states(99, lags), none);
+  });
+
+  test('streams of another tenant are not among them', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const tenant = await addTenant(fixture.store, 'other');
+    const other = fixtureOf(fixture.store, tenant.id);
+    const [stream] = [await fixture.addStream(), await other.addStream()];
+    await other.publish('user.created');
+    const { streams } = await fixture.store.streams.states(fixture.tenant, lags);
+    assert.deepEqual(streams, [
+      {
+        id: stream.id,
+        name: stream.name,
+        version: 1,
+        state: 'ok',
+        openFailures: 0,
+        lastFailedAt: undefined,
+        waitingSince: undefined,
+      },
+    ]);
+  });
+
+  test('each state: the first that holds, with the counters', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const all: Record<string, Stream> = {};
+    for (const state of ['disabled', 'paused', 'failing', 'lagging', 'ok']) {
+      const types = [state === 'ok' ? 'user.deleted' : 'user.created'];
+      all[state] = await fixture.addStream({ types, name: `${state} "${newId('est')}" ünï` });
+    }
+    const { disabled, paused, failing, lagging, ok } = all;
+    assert.ok(disabled && paused && failing && lagging && ok);
+    const owned = await fixture.own(failing);
+    const [event, second] = await fixture.publish('user.created', 'user.created');
+    assert.ok(event && second);
+    fixture.now += 1000;
+    const outcomes = [failed(event), failed(second)];
+    await fixture.settle(owned, { cursor: second.offset, outcomes });
+    await change(fixture, disabled, { status: 'disabled', paused: { at: 0 } });
+    await change(fixture, paused, { paused: { at: 0 } });
+    fixture.now = start + 300_000;
+    const states = await statesOf(fixture);
+    for (const [state, { id, name }] of Object.entries(all)) {
+      const found = states.get(id);
+      assert.deepEqual([found?.state, found?.name], [state, name]);
+    }
+    assert.deepEqual(
+      [disabled, paused, failing, lagging, ok].map(({ id }) => states.get(id)?.waitingSince),
+      [start, start, undefined, start, undefined],
+    );
+    const counted = states.get(failing.id);
+    assert.deepEqual([counted?.openFailures, counted?.lastFailedAt], [2, start + 1000]);
+    const withoutLags = await statesOf(fixture, { withLags: false });
+    assert.deepEqual(
+      [...withoutLags.values()].map(({ id, state }) => [id, state]),
+      [...states.values()].map(({ id, state }) => [id, state]),
+    );
+    assert.equal(withoutLags.get(lagging.id)?.waitingSince, start);
+  });
+
+  test('a stream lags after 300 s, of the oldest event that it wants and that has no row', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    await fixture.publish('user.deleted');
+    fixture.now += 1000;
+    const [waiting, slow] = await fixture.publish('user.created', 'user.created');
+    assert.ok(waiting && slow);
+    fixture.now += 1000;
+    await fixture.publish('user.created');
+    const at = async () => (await statesOf(fixture)).get(stream.id);
+    fixture.now = start + 300_999;
+    assert.deepEqual([(await at())?.state, (await at())?.waitingSince], ['ok', start + 1000]);
+    fixture.now += 1;
+    assert.equal((await at())?.state, 'lagging');
+    await fixture.settle(owned, { outcomes: [retry(waiting), parked(slow)] });
+    assert.deepEqual([(await at())?.state, (await at())?.waitingSince], ['ok', start + 2000]);
+    await fixture.settle(owned, { cursor: slow.offset + 1 });
+    assert.equal((await at())?.waitingSince, undefined);
+  });
+
+  test('a wanted event in one of the next 10,000 is found, one after them is not', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const near = await fixture.addStream({ types: ['user.created'] });
+    const far = await fixture.addStream({ types: ['user.updated'] });
+    const paused = await fixture.addStream({ types: ['user.created'] });
+    await change(fixture, paused, { paused: { at: 0 } });
+    for (let part = 0; part < 9; part += 1) {
+      await fixture.publish(...Array<string>(1000).fill('user.deleted'));
+    }
+    const rest = Array<string>(999).fill('user.deleted');
+    await fixture.publish(...rest, 'user.created', 'user.updated');
+    fixture.now += 300_000;
+    const states = await statesOf(fixture);
+    assert.deepEqual(
+      [near, far, paused].map(({ id }) => states.get(id)?.state),
+      ['lagging', 'ok', 'paused'],
+    );
+    assert.equal(states.get(near.id)?.waitingSince, start);
+    const facts = await fixture.store.streams.factsOf(fixture.tenant, [near.id, far.id]);
+    const waiting = (count: number, oldestAt?: number) => ({ count, atLeast: true, oldestAt });
+    assert.deepEqual(facts.get(near.id)?.waiting, waiting(1, start));
+    assert.deepEqual(facts.get(far.id)?.waiting, waiting(0));
+  });
+
+  test('a change of types applies to the events after it', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream({ types: ['user.deleted'] });
+    await fixture.publish('user.created');
+    await fixture.store.streams.update(fixture.tenant, stream.id, (before, { head }) => ({
+      after: {
+        ...before,
+        subscriptions: [...before.subscriptions, { after: head, types: ['user.created'] }],
+      },
+    }));
+    fixture.now += 5000;
+    await fixture.publish('user.deleted', 'user.created');
+    fixture.now += 5000;
+    assert.equal((await statesOf(fixture)).get(stream.id)?.waitingSince, start + 5000);
+    const facts = await fixture.store.streams.facts(fixture.tenant, stream.id);
+    assert.deepEqual(facts?.waiting, { count: 1, atLeast: false, oldestAt: start + 5000 });
+  });
+
+  test('thousands of streams: each one once, in the order of ids', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const ids: string[] = [];
+    for (let n = 0; n < 700; n += 1) ids.push((await fixture.addStream()).id);
+    await fixture.publish('user.created');
+    fixture.now += 2000;
+    const { streams } = await fixture.store.streams.states(fixture.tenant, lags);
+    assert.deepEqual(
+      streams.map(({ id, waitingSince }) => [id, waitingSince]),
+      ids.map((id) => [id, start]),
+    );
+  });
+
+  test('endpointHosts and opened: those that exist, of this tenant', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const tenant = await addTenant(fixture.store, 'other');
+    const stream = await fixture.addStream();
+    const foreign = await fixtureOf(fixture.store, tenant.id).addStream();
+    const ids = [stream.id, foreign.id, newId('est')];
+    const { streams } = fixture.store;
+    assert.deepEqual(
+      [...(await streams.endpointHosts(fixture.tenant, ids))],
+      [[stream.id, 'hooks.example.net']],
+    );
+    assert.deepEqual([...(await streams.opened(fixture.tenant, ids))], [[stream.id, stream]]);
+  });
+}
+
+function factsContract(engine: Engine): void {
+  test('unknown streams and those of other tenants have none', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const tenant = await addTenant(fixture.store, 'other');
+    const foreign = await fixtureOf(fixture.store, tenant.id).addStream();
+    const { factsOf } = fixture.store.streams;
+    assert.equal((await factsOf(fixture.tenant, [foreign.id, newId('est')])).size, 0);
+    assert.equal((await factsOf(fixture.tenant, [])).size, 0);
+  });
+
+  test('many streams have the facts that each has alone', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const streams = await variedStreams(fixture);
+    fixture.now += 400_000;
+    const ids = streams.map(({ id }) => id);
+    const together = await fixture.store.streams.factsOf(fixture.tenant, ids);
+    const states = await statesOf(fixture);
+    let waiting = 0;
+    for (const id of ids) {
+      const alone: StreamFacts | undefined = await fixture.store.streams.facts(fixture.tenant, id);
+      assert.ok(alone);
+      assert.deepEqual(together.get(id), alone);
+      assert.equal(states.get(id)?.waitingSince, alone.waiting.oldestAt);
+      waiting += alone.waiting.count;
+    }
+    assert.ok(waiting > 100, `${waiting} events wait`);
+  });
+
+  test('statsSums: the sums of hours, of streams with any', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const [stream, idle] = [await fixture.addStream(), await fixture.addStream()];
+    const owned = await fixture.own(stream);
+    const [one, two] = await fixture.publish('user.created', 'user.created');
+    assert.ok(one && two);
+    await fixture.settle(owned, { outcomes: [delivered(one)] });
+    fixture.now += 3_600_000;
+    await fixture.settle(owned, { outcomes: [failed(two)] });
+    const window = { from: start - 3_600_000, to: start + 7_200_000 };
+    const sums = await fixture.store.streams.statsSums(
+      fixture.tenant,
+      [stream.id, idle.id],
+      window,
+    );
+    assert.deepEqual([...sums], [[stream.id, { delivered: 1, failed: 1 }]]);
+  });
+}
+
+/** Creates streams with different types and cursors, rows above some of them, and different states. */
+async function variedStreams(fixture: Fixture): Promise<Stream[]> {
+  const types = Array.from({ length: 5 }, (_, n) => `user.type_${n}`);
+  const streams: Stream[] = [];
+  for (let n = 0; n < 24; n += 1) {
+    const wanted = types.filter((_, type) => (n >> type) % 2 === 0);
+    streams.push(await fixture.addStream({ types: wanted }));
+  }
+  const owned: OwnedStream[] = [];
+  for (const stream of streams) owned.push(await ownedAgain(fixture, stream, owned));
+  const published = Array.from({ length: 400 }, (_, n) => types[(n * n + n) % 5] ?? '');
+  const events = await fixture.publish(...published);
+  for (const [index, each] of owned.entries()) {
+    const cursor = (index * 37) % 400;
+    const above = events.filter(({ offset }) => offset > cursor && offset % 41 === index);
+    await fixture.settle(each, { cursor, outcomes: above.map((event) => failed(event)) });
+    const stream = streams[index];
+    assert.ok(stream);
+    if (index % 5 === 0) await change(fixture, stream, { status: 'disabled' });
+    if (index % 5 === 1) await change(fixture, stream, { paused: { at: 0 } });
+  }
+  return streams;
+}
+
+/** Claims all streams at the first call; the later ones find theirs among them. */
+async function ownedAgain(fixture: Fixture, stream: Stream, owned: readonly OwnedStream[]) {
+  if (owned.length === 0) return fixture.own(stream);
+  const refs = [{ tenant: fixture.tenant, stream: stream.id }];
+  const [found] = await fixture.store.ownership.owned(await fixture.node(), refs, waitRule);
+  assert.ok(found);
+  return found;
+}
