@@ -14,6 +14,7 @@ import { clientOperations } from './clients.ts';
 import { deliveryOperations } from './deliveries.ts';
 import { deliveryStatsOperations } from './delivery-stats.ts';
 import { dismissalOperations } from './dismissals.ts';
+import { createEndpointHosts } from './endpoint-hosts.ts';
 import type { EventBodies } from './event-bodies.ts';
 import { eventOperations } from './events.ts';
 import { eventLogOperations } from './event-log.ts';
@@ -32,14 +33,16 @@ import type { ApiSettings } from './settings.ts';
 import { signingSecretOperations } from './signing-secret.ts';
 import { skippedOperations } from './skipped.ts';
 import { statsOperations } from './stats.ts';
+import { healthListOperations } from './stream-health-list.ts';
 import { streamOperations } from './streams.ts';
+import { createRecentStates } from './tenant-states.ts';
 import { testOperations } from './test-events.ts';
 import { userOperations } from './users.ts';
 
 /** Dependencies of the handlers of operations. */
 export interface OperationDeps {
   readonly store: Store;
-  readonly clock: Pick<Clock, 'after' | 'now'>;
+  readonly clock: Pick<Clock, 'after' | 'elapsedMs' | 'now'>;
   readonly random: RandomBytes;
   readonly log: Pick<Log, 'error' | 'warn'>;
   readonly settings: ApiSettings;
@@ -54,6 +57,8 @@ export interface OperationDeps {
 
 /** Returns every operation of the management API, in the order of the reference. */
 export function allOperations(deps: OperationDeps): Operation[] {
+  const states = createRecentStates(deps);
+  const endpointHosts = createEndpointHosts(deps.store, deps.settings.limits.endpointHostsMax);
   return [
     ...streamOperations(deps),
     ...signingSecretOperations(deps),
@@ -63,6 +68,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...pauseOperations(deps),
     ...skippedOperations(deps),
     ...statsOperations(deps),
+    ...healthListOperations({ ...deps, states, endpointHosts }),
     ...deliveryStatsOperations(deps),
     ...changesOperations(deps),
     ...deliveryOperations(deps),

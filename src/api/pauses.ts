@@ -1,24 +1,17 @@
 import type { Clock, Millis } from '../core/clock.ts';
 import type { Stream } from '../core/types.ts';
-import { hourMs } from '../core/units.ts';
 import { emptyBody, streamParams } from '../schemas/schema.ts';
 import { pauseSent, streamHealth, type StreamHealthShown } from '../schemas/stream-health.ts';
 import type { Store } from '../store/port/store.ts';
 import { noStream, orNotFound, streamOf } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
-import { showReplay } from './replays.ts';
-import type { ApiSettings } from './settings.ts';
-import { p95Of, showHealth } from './stream-health.ts';
+import { type HealthDeps, healthsOf } from './stream-health.ts';
 import { streamConflicts } from './streams.ts';
 import { waitForOwner } from './wait-for-owner.ts';
 
-export interface PauseDeps {
-  readonly store: Pick<
-    Store,
-    'streams' | 'ownership' | 'log' | 'replays' | 'recording' | 'deliveryStats'
-  >;
+export interface PauseDeps extends HealthDeps {
+  readonly store: HealthDeps['store'] & Pick<Store, 'ownership' | 'recording'>;
   readonly clock: Pick<Clock, 'after'>;
-  readonly settings: Pick<ApiSettings, 'disableConsecutive' | 'disableTotal'>;
 }
 
 const shared = {
@@ -111,24 +104,7 @@ async function healthAfter(
   return healthOf(deps, result.updated, now);
 }
 
-async function healthOf(
-  { store, settings }: PauseDeps,
-  stream: Stream,
-  now: Millis,
-): Promise<StreamHealthShown> {
-  const { tenant, id } = stream;
-  const lastHour = Math.floor(now / hourMs) * hourMs;
-  const window = { from: lastHour - 23 * hourMs, to: lastHour + hourMs };
-  const [found, hours, latencies] = await Promise.all([
-    store.streams.facts(tenant, id),
-    store.streams.stats(tenant, id, window),
-    store.deliveryStats.latencies(tenant, [id], window.from),
-  ]);
-  const facts = orNotFound(found, noStream);
-  const running =
-    facts.replay === undefined ? undefined : await store.replays.get(tenant, id, facts.replay);
-  const replay = running && (await showReplay(store.log, running));
-  const { disableConsecutive: consecutive, disableTotal: total } = settings;
-  const p95 = p95Of(latencies.map(({ latency }) => latency));
-  return showHealth({ stream, facts, hours, p95, replay, limits: { consecutive, total } });
+async function healthOf(deps: PauseDeps, stream: Stream, now: Millis): Promise<StreamHealthShown> {
+  const [health] = await healthsOf(deps, stream.tenant, [stream], now);
+  return orNotFound(health, noStream);
 }

@@ -64,6 +64,12 @@ export interface ApiLimits {
   /** Users of a tenant, and bytes of their profiles, up to which the list sorts without an index. */
   readonly sortedUsersMax: number;
   readonly sortedBytesMax: number;
+  /** How long states of streams, which lists are sorted by, are kept and shared by requests. */
+  readonly recentMs: number;
+  /** Streams whose states a node keeps. */
+  readonly recentStreamsMax: number;
+  /** Hosts of endpoints that a node keeps to search in. */
+  readonly endpointHostsMax: number;
   /** Rate buckets in memory, for clients and for remote addresses each. */
   readonly rateBucketsMax: number;
 }

@@ -1,29 +1,85 @@
 import type { Millis } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
 import { Histogram } from '../core/histogram.ts';
+import { streamStateOf } from '../core/stream-state.ts';
 import { isValidAt } from '../core/streams.ts';
 import type { HealthLimits, Stream } from '../core/types.ts';
+import { hourMs } from '../core/units.ts';
 import type { ReplayShown } from '../schemas/replays.ts';
 import type { StreamHealthShown } from '../schemas/stream-health.ts';
-import type { StreamFacts, StreamStore } from '../store/port/streams.ts';
+import type { Store } from '../store/port/store.ts';
+import type { StreamFacts } from '../store/port/streams.ts';
+import { showReplay } from './replays.ts';
+import type { ApiSettings } from './settings.ts';
+
+/** How many deliveries succeeded, and became failures. */
+interface Results {
+  readonly delivered: number;
+  readonly failed: number;
+}
 
 /** What the health of a stream is made of. */
-export interface HealthSources {
+interface HealthSources {
   readonly stream: Stream;
   readonly facts: StreamFacts;
-  /** The last 24 hours, the present one included. */
-  readonly hours: Awaited<ReturnType<StreamStore['stats']>>;
+  /** Of the last 24 hours, the present one included; `undefined` without any. */
+  readonly results: Results | undefined;
   /** Milliseconds; `undefined` without first deliveries in these hours. */
   readonly p95: number | undefined;
   readonly replay: ReplayShown | undefined;
   readonly limits: HealthLimits;
 }
 
+export interface HealthDeps {
+  readonly store: Pick<Store, 'streams' | 'log' | 'replays' | 'deliveryStats'>;
+  readonly settings: Pick<ApiSettings, 'disableConsecutive' | 'disableTotal'>;
+}
+
+/** Returns the health of streams of one tenant, in order, without those that do not exist any more. */
+export async function healthsOf(
+  { store, settings }: HealthDeps,
+  tenant: number,
+  streams: readonly Stream[],
+  now: Millis,
+): Promise<StreamHealthShown[]> {
+  const ids = streams.map(({ id }) => id);
+  const lastHour = Math.floor(now / hourMs) * hourMs;
+  const window = { from: lastHour - 23 * hourMs, to: lastHour + hourMs };
+  const [found, sums, latencies] = await Promise.all([
+    store.streams.factsOf(tenant, ids),
+    store.streams.statsSums(tenant, ids, window),
+    store.deliveryStats.latencies(tenant, ids, window.from),
+  ]);
+  const latenciesOf = Map.groupBy(latencies, ({ stream }) => stream);
+  const { disableConsecutive: consecutive, disableTotal: total } = settings;
+  const shown: StreamHealthShown[] = [];
+  for (const stream of streams) {
+    const { id } = stream;
+    const facts = found.get(id);
+    if (facts === undefined) continue;
+    const p95 = p95Of(latenciesOf.get(id)?.map(({ latency }) => latency) ?? []);
+    const replay = await replayOf(store, tenant, id, facts.replay);
+    const limits = { consecutive, total };
+    shown.push(showHealth({ stream, facts, results: sums.get(id), p95, replay, limits }));
+  }
+  return shown;
+}
+
+async function replayOf(
+  { replays, log }: HealthDeps['store'],
+  tenant: number,
+  stream: string,
+  id: string | undefined,
+): Promise<ReplayShown | undefined> {
+  const running = id === undefined ? undefined : await replays.get(tenant, stream, id);
+  return running && showReplay(log, running);
+}
+
 /** Returns the health of a stream (docs/http-api.md#health-of-an-event-stream). */
-export function showHealth({
+function showHealth({
   stream,
   facts,
-  hours,
+  results,
   p95,
   replay,
   limits,
@@ -35,7 +91,12 @@ export function showHealth({
     event_stream_id: stream.id,
     name: stream.name,
     endpoint_host: new URL(stream.destination.endpoint).host,
-    state: stateOf(stream, facts, seconds),
+    state: streamStateOf({
+      status: stream.status,
+      isPaused: stream.paused !== undefined,
+      consecutive: health.consecutive,
+      lagMs,
+    }),
     status: stream.status,
     paused: showPause(stream),
     disabled: showDisabled(stream, facts, limits),
@@ -46,7 +107,7 @@ export function showHealth({
       limit_open: limits.total,
     },
     lag: { events: waiting.count, at_least: waiting.atLeast, seconds },
-    success_24h: successOf(hours),
+    success_24h: successOf(results),
     p95_24h_ms: p95 ?? null,
     retrying: facts.retrying,
     in_flight: facts.parked,
@@ -64,24 +125,10 @@ export function showHealth({
 }
 
 /** Returns the 95th percentile of latency of stored histograms; `undefined` without deliveries. */
-export function p95Of(latencies: readonly string[]): number | undefined {
+function p95Of(latencies: readonly string[]): number | undefined {
   const histogram = new Histogram();
   for (const latency of latencies) histogram.merge(latency);
   return histogram.percentile(0.95);
-}
-
-/** Seconds from which on a stream lags. */
-const laggingSeconds = 300;
-
-function stateOf(
-  { status, paused }: Stream,
-  { health }: StreamFacts,
-  lagSeconds: number,
-): StreamHealthShown['state'] {
-  if (status === 'disabled') return 'disabled';
-  if (paused !== undefined) return 'paused';
-  if (health.consecutive > 0) return 'failing';
-  return lagSeconds >= laggingSeconds ? 'lagging' : 'ok';
 }
 
 function showPause({ paused }: Stream): StreamHealthShown['paused'] {
@@ -112,9 +159,8 @@ function reasonBy(
   return total >= limits.total ? 'open_failures' : 'by_hand';
 }
 
-function successOf(hours: HealthSources['hours']): number | null {
-  const delivered = hours.reduce((sum, hour) => sum + hour.delivered, 0);
-  const all = hours.reduce((sum, hour) => sum + hour.failed, delivered);
+function successOf({ delivered, failed }: Results = { delivered: 0, failed: 0 }): number | null {
+  const all = delivered + failed;
   return all === 0 ? null : Math.round((delivered / all) * 10_000) / 10_000;
 }
 

@@ -79,3 +79,27 @@ export function parseGroupKey(text: string): GroupKey | undefined {
   if (count === undefined || stream === undefined || code === undefined) return undefined;
   return { count: Number(count), stream, code };
 }
+
+/** The key of a stream in a list of streams with several orders, lowest first. */
+export type StandingKey =
+  | { readonly sort: 'name'; readonly value: string; readonly id: string }
+  | { readonly sort: NumberSort; readonly value: number; readonly id: string };
+
+type NumberSort = '-open_failures' | '-lag' | '-last_failed_at';
+
+/** Returns the key as the `next` of a page; a name comes last, because it may have any character. */
+export function formatStandingKey({ sort, value, id }: StandingKey): string {
+  return `${sort} ${id} ${value}`;
+}
+
+/** Parses a text of {@link formatStandingKey}; `undefined` for anything else. */
+export function parseStandingKey(text: string): StandingKey | undefined {
+  const parts = /^(name|-open_failures|-lag|-last_failed_at) ([A-Za-z0-9_]{1,64}) (.+)$/su.exec(
+    text,
+  );
+  const [, sort, id, value] = parts ?? [];
+  if (sort === undefined || id === undefined || value === undefined) return undefined;
+  if (sort === 'name') return { sort, value, id };
+  if (!/^(?:0|-?[1-9][0-9]{0,15})$/.test(value)) return undefined;
+  return { sort: sort as NumberSort, value: Number(value), id };
+}

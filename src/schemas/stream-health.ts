@@ -1,12 +1,13 @@
 import { type Static, type TSchema, Type } from 'typebox';
 import { replay } from './replays.ts';
-import { closed, component, streamId, time } from './schema.ts';
+import { closed, component, next, pageQuery, streamId, time } from './schema.ts';
 
 const orNull = <S extends TSchema>(schema: S, description: string) =>
   Type.Union([schema, Type.Null()], { description });
 const count = (description: string) => Type.Integer({ minimum: 0, description });
 const atLeast = Type.Boolean({
-  description: 'Whether there may be more: at most 10,000 events of the log were read',
+  description:
+    'Whether there may be more: at most 10,000 events of the log were read, fewer for a list',
 });
 const status = Type.Union([Type.Literal('enabled'), Type.Literal('disabled')]);
 
@@ -101,4 +102,45 @@ export const streamHealth = component('EventStreamHealth', 'How an event stream 
   replay: orNull(replay, 'The replay that is running; null without one'),
 });
 
+export const streamHealthText = {
+  statuses: 'States, comma separated: disabled, paused, failing, lagging, ok',
+  q: 'Part of the name or of the host of the endpoint, whatever its case; without control characters',
+} as const;
+
+const sort = Type.Union(
+  [
+    Type.Literal('name'),
+    Type.Literal('-open_failures'),
+    Type.Literal('-lag'),
+    Type.Literal('-last_failed_at'),
+  ],
+  { default: 'name', description: 'Order; with a minus the largest first, then by id' },
+);
+
+/** The query of the health of all streams. */
+export const streamHealthQuery = closed({
+  ...pageQuery,
+  statuses: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 1024, description: streamHealthText.statuses }),
+  ),
+  q: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 256,
+      pattern: '^\\P{Cc}*$',
+      description: streamHealthText.q,
+    }),
+  ),
+  sort: Type.Optional(sort),
+});
+
+/** A page of the health of streams. */
+export const streamHealths = component('EventStreamHealths', 'How event streams are doing', {
+  streams: Type.Array(streamHealth),
+  total: Type.Integer({ description: 'Event streams on all pages' }),
+  next,
+  as_of: time,
+});
+
+export type StreamSort = Static<typeof sort>;
 export type StreamHealthShown = Static<typeof streamHealth>;

@@ -78,6 +78,12 @@ export const apiLimits = {
   /** Users of larger tenants are sorted by indexed fields only; others take some 20 ms on SQLite. */
   sortedUsersMax: 5000,
   sortedBytesMax: 4 * MIB,
+  /** How long states of streams are kept: a value of a list may be as old. */
+  recentMs: 5_000,
+  /** Streams whose states are in memory, some 300 bytes each. */
+  recentStreamsMax: 200_000,
+  /** Hosts of endpoints in memory, some 100 bytes each. */
+  endpointHostsMax: 200_000,
   /** Rate limit buckets in memory; the fullest are dropped first. */
   rateBucketsMax: 100_000,
   /** Grace period for requests in progress when the service stops. */

@@ -68,6 +68,9 @@ export const limits: ApiSettings['limits'] = {
   failuresListedMax: 100,
   sortedUsersMax: 5000,
   sortedBytesMax: 4 * 1_048_576,
+  recentMs: 5000,
+  recentStreamsMax: 200_000,
+  endpointHostsMax: 200_000,
   rateBucketsMax: 1000,
 };
 

@@ -1,0 +1,106 @@
+import { formatTime } from '../core/date.ts';
+import { formatStandingKey, parseStandingKey, type StandingKey } from '../core/page.ts';
+import { type StreamState, streamStates } from '../core/stream-state.ts';
+import { streamHealthQuery, streamHealths, streamHealthText } from '../schemas/stream-health.ts';
+import type { StreamStanding } from '../store/port/streams.ts';
+import type { EndpointHosts } from './endpoint-hosts.ts';
+import { badQuery, quoted } from './http/problem.ts';
+import { type Operation, operation } from './operation.ts';
+import { nextOf, pageOf } from './page.ts';
+import type { ApiSettings } from './settings.ts';
+import { type HealthDeps, healthsOf } from './stream-health.ts';
+import { compareKeys, keyOf } from './standing-order.ts';
+import type { RecentStates } from './tenant-states.ts';
+
+export interface HealthListDeps extends HealthDeps {
+  readonly states: RecentStates;
+  readonly endpointHosts: EndpointHosts;
+  readonly settings: HealthDeps['settings'] & Pick<ApiSettings, 'limits'>;
+}
+
+/** Creates the operation that lists the health of streams (docs/http-api.md#health-of-all-event-streams). */
+export function healthListOperations(deps: HealthListDeps): Operation[] {
+  const { states, store, settings } = deps;
+  return [
+    operation({
+      operationId: 'listStreamHealth',
+      method: 'GET',
+      path: '/stream-health',
+      summary: 'List the health of event streams',
+      description:
+        'Order, states and total are up to 5 s old, see as_of. An event stream whose state has changed since then is left out with statuses, so that a page may have fewer items than requested.',
+      tag: 'Health',
+      scopes: ['read:event_streams'],
+      lifecycle: 'Early Access',
+      extension: true,
+      query: streamHealthQuery,
+      isList: true,
+      success: 200,
+      response: streamHealths,
+      handle: async ({ tenant, query, now }) => {
+        const { sort = 'name', q } = query;
+        const isKey = (key: string): boolean => parseStandingKey(key)?.sort === sort;
+        const { after, take } = pageOf(query, settings.limits, isKey);
+        const statuses = statusesOf(query.statuses);
+        const read = await states.of(tenant.id, sort === '-lag' ? 'lags' : 'states');
+        const wanted = await matching(deps, tenant.id, { streams: read.sorted(sort), statuses, q });
+        const key = after === undefined ? undefined : parseStandingKey(after);
+        const begin = key === undefined ? 0 : firstAfter(wanted, key);
+        const page = wanted.slice(begin, begin + take);
+        const ids = page.map(({ id }) => id);
+        const opened = await store.streams.opened(tenant.id, ids);
+        const healths = await healthsOf(
+          deps,
+          tenant.id,
+          ids.flatMap((id) => opened.get(id) ?? []),
+          now,
+        );
+        const last = begin + take < wanted.length ? page.at(-1) : undefined;
+        return {
+          body: {
+            streams: healths.filter(({ state }) => statuses?.includes(state) ?? true),
+            total: wanted.length,
+            ...nextOf(last && formatStandingKey(keyOf(last, sort))),
+            as_of: formatTime(read.now),
+          },
+        };
+      },
+    }),
+  ];
+}
+
+function statusesOf(text: string | undefined): StreamState[] | undefined {
+  return text?.split(',').map((status) => {
+    const known = streamStates.find((state) => state === status);
+    if (known !== undefined) return known;
+    const reason = `No enum match for: ${quoted(status)}`;
+    throw badQuery(reason, 'statuses', streamHealthText.statuses);
+  });
+}
+
+/** Returns those of the streams that have one of the states, and the text in the name or the host. */
+async function matching(
+  { endpointHosts }: HealthListDeps,
+  tenant: number,
+  query: {
+    readonly streams: readonly StreamStanding[];
+    readonly statuses: readonly StreamState[] | undefined;
+    readonly q: string | undefined;
+  },
+): Promise<readonly StreamStanding[]> {
+  const { streams, statuses } = query;
+  const chosen =
+    statuses === undefined ? streams : streams.filter(({ state }) => statuses.includes(state));
+  const q = query.q?.toLowerCase();
+  if (q === undefined) return chosen;
+  const hosts = await endpointHosts.of(tenant, chosen);
+  return chosen.filter(
+    ({ name }, index) => name.toLowerCase().includes(q) || hosts[index]?.includes(q) === true,
+  );
+}
+
+/** Returns the index of the first stream after a key, in a sorted list. */
+function firstAfter(streams: readonly StreamStanding[], key: StandingKey): number {
+  const index = streams.findIndex((stream) => compareKeys(keyOf(stream, key.sort), key) > 0);
+  return index === -1 ? streams.length : index;
+}

@@ -1,0 +1,61 @@
+import type { Clock, Millis } from '../core/clock.ts';
+import type { StreamSort } from '../schemas/stream-health.ts';
+import type { Store } from '../store/port/store.ts';
+import type { StreamStanding } from '../store/port/streams.ts';
+import { createRecent } from './recent.ts';
+import type { ApiSettings } from './settings.ts';
+import { compareKeys, keyOf } from './standing-order.ts';
+
+/** The states of the streams of tenants, a few seconds old at most. */
+export interface RecentStates {
+  /** Returns those of a tenant; `lags` for an order or a search by lag. */
+  of(tenant: number, kind: 'states' | 'lags'): Promise<SortedStates>;
+}
+
+export interface SortedStates {
+  /** When they were read, by the clock of the store. */
+  readonly now: Millis;
+  readonly streams: readonly StreamStanding[];
+  /** Returns the streams in an order; sorts once. */
+  sorted(sort: StreamSort): readonly StreamStanding[];
+}
+
+export interface RecentStatesDeps {
+  readonly store: Pick<Store, 'streams'>;
+  readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
+  readonly settings: Pick<ApiSettings, 'limits'>;
+}
+
+/** Creates the cache of the states. */
+export function createRecentStates({ store, clock, settings }: RecentStatesDeps): RecentStates {
+  const { recentMs: keptMs, recentStreamsMax: weightMax } = settings.limits;
+  const weightOf = ({ streams }: SortedStates): number => streams.length;
+  const recent = createRecent<SortedStates>({ clock, keptMs, weightMax, weightOf });
+  return {
+    of: (tenant, kind) =>
+      recent.get(`${kind} ${tenant}`, async () => {
+        const { now, streams } = await store.streams.states(tenant, { withLags: kind === 'lags' });
+        return sortable(now, streams);
+      }),
+  };
+}
+
+function sortable(now: Millis, streams: readonly StreamStanding[]): SortedStates {
+  const orders = new Map<StreamSort, readonly StreamStanding[]>();
+  return {
+    now,
+    streams,
+    sorted: (sort) => {
+      const known = orders.get(sort) ?? inOrder(streams, sort);
+      orders.set(sort, known);
+      return known;
+    },
+  };
+}
+
+function inOrder(streams: readonly StreamStanding[], sort: StreamSort): StreamStanding[] {
+  return streams
+    .map((stream) => ({ stream, key: keyOf(stream, sort) }))
+    .toSorted((one, other) => compareKeys(one.key, other.key))
+    .map(({ stream }) => stream);
+}

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createRecent } from '../../src/api/recent.ts';
+import { createManualClock } from '../helpers/clock.ts';
+
+function setup(weightMax = 100) {
+  const clock = createManualClock();
+  const recent = createRecent<number>({
+    clock,
+    keptMs: 5000,
+    weightMax,
+    weightOf: (value) => value,
+  });
+  let loads = 0;
+  const load = (value: number) => async () => {
+    loads += 1;
+    return value;
+  };
+  return { clock, recent, load, loads: () => loads };
+}
+
+test('Recent: an error of a load reaches all that wait, and the next request loads again', async () => {
+  const { recent, load, loads } = setup();
+  const broken = Promise.withResolvers<number>();
+  const both = [recent.get('a', () => broken.promise), recent.get('a', load(1))];
+  broken.reject(new Error('no store'));
+  for (const one of await Promise.allSettled(both)) assert.equal(one.status, 'rejected');
+  assert.equal(await recent.get('a', load(2)), 2);
+  assert.equal(loads(), 1);
+});
+
+test('Recent: requests at the same time share a load, however long it takes', async () => {
+  const { clock, recent, load, loads } = setup();
+  const slow = Promise.withResolvers<number>();
+  const first = recent.get('a', () => slow.promise);
+  await clock.advance(60_000);
+  const second = recent.get('a', load(2));
+  slow.resolve(1);
+  assert.deepEqual(await Promise.all([first, second]), [1, 1]);
+  assert.equal(loads(), 0);
+  assert.equal(await recent.get('a', load(3)), 3, 'it was too old when it arrived');
+});
+
+test('Recent: a value is kept for its time from the request on, and by key', async () => {
+  const { clock, recent, load } = setup();
+  assert.equal(await recent.get('a', load(1)), 1);
+  await clock.advance(4999);
+  assert.equal(await recent.get('a', load(2)), 1);
+  assert.equal(await recent.get('b', load(3)), 3);
+  await clock.advance(1);
+  assert.equal(await recent.get('a', load(4)), 4);
+  assert.equal(await recent.get('b', load(5)), 3);
+});
+
+test('Recent: beyond the weight the oldest values are dropped', async () => {
+  const { recent, load } = setup(10);
+  for (const [key, value] of [
+    ['a', 4],
+    ['b', 5],
+    ['c', 2],
+  ] as const) {
+    await recent.get(key, load(value));
+  }
+  assert.equal(await recent.get('b', load(7)), 5);
+  assert.equal(await recent.get('c', load(7)), 2);
+  assert.equal(await recent.get('a', load(3)), 3);
+  assert.equal(await recent.get('d', load(11)), 11);
+  assert.equal(await recent.get('d', load(1)), 1, 'too heavy to be kept');
+});
