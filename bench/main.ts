@@ -12,6 +12,7 @@ import { drainPostgres } from './drain-postgres.ts';
 import { drain } from './drain.ts';
 import { facts } from './facts.ts';
 import { filter } from './filter.ts';
+import { health } from './health.ts';
 import { hostileRequests } from './hostile-requests.ts';
 import { idle } from './idle.ts';
 import { isolation } from './isolation.ts';
@@ -55,6 +56,7 @@ const benches: readonly Bench[] = [
   publishPostgres,
   peerPostgres,
   facts,
+  health,
   upkeep,
   sizes,
 ];

@@ -1,0 +1,139 @@
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { request } from 'undici';
+import type { Bench, Figure } from './bench.ts';
+import type { FactsStore } from './facts-store.ts';
+import { fillHealth, healthOf } from './health-store.ts';
+import { createTempStore, type Running, startLeat } from './leat.ts';
+import { withPostgres } from './postgres.ts';
+import { wait } from './proc.ts';
+
+const msMax = 20;
+const warmReads = 200;
+const coldReads = 4;
+/** Longer than a value is kept. */
+const pauseSeconds = 5.2;
+
+const lists = {
+  name: '/stream-health',
+  failures: '/stream-health?sort=-open_failures',
+  'last failed': '/stream-health?sort=-last_failed_at',
+  lag: '/stream-health?sort=-lag',
+  'full page': '/stream-health?take=100&sort=-open_failures',
+  q: '/stream-health?q=health-77',
+  statuses: '/stream-health?statuses=failing,lagging',
+} as const;
+
+/** The time of lists over the health of many streams. */
+export const health: Bench = {
+  name: 'health',
+  what: `${healthOf.streams.toLocaleString('en')} streams in all states and 100,000 failures over 200 streams, inserted directly: lists of their health and the overview, while events are published; cold is the first request after ${pauseSeconds} s`,
+  run: async (progress, { events = healthOf.events }) => {
+    const silent = createServer();
+    await new Promise<void>((resolve) => void silent.listen(0, '127.0.0.1', resolve));
+    const silentPort = (silent.address() as AddressInfo).port;
+    const options = { events, silentPort };
+    try {
+      const onSqlite = await measure(
+        'SQLite',
+        { tempStore: await createTempStore(), url: undefined },
+        options,
+        progress,
+      );
+      const onPostgres = await withPostgres(async (database) => {
+        const tempStore = await database.createTempStore();
+        return measure('PostgreSQL', { tempStore, url: tempStore.url }, options, progress);
+      });
+      return [...onSqlite, ...onPostgres];
+    } finally {
+      silent.close();
+    }
+  },
+};
+
+async function measure(
+  engine: string,
+  store: FactsStore,
+  options: Parameters<typeof fillHealth>[1],
+  progress: (text: string) => void,
+): Promise<Figure[]> {
+  await fillHealth(store, options, (text) => progress(`${engine}: ${text}`));
+  // Attempts at the silent receiver stay under way, so that states stay as they are.
+  const settings = { LEAT_ATTEMPT_TIMEOUT_MS: '600000', LEAT_CONCURRENCY: '64' };
+  const leat = await startLeat(store.tempStore, settings);
+  const over = new AbortController();
+  const publishing = publish(leat, over.signal);
+  try {
+    const figures: Figure[] = [];
+    for (const [name, path] of Object.entries(lists)) {
+      progress(`${engine}: ${name}`);
+      figures.push(...(await figuresOf(leat, `${engine}: ${name}`, path)));
+    }
+    return figures;
+  } finally {
+    over.abort();
+    await publishing;
+    await leat.end();
+    await store.tempStore.remove();
+  }
+}
+
+async function figuresOf(leat: Running, name: string, path: string): Promise<Figure[]> {
+  await timed(leat, path);
+  const cold: number[] = [];
+  for (let n = 0; n < coldReads; n += 1) {
+    await wait(pauseSeconds);
+    cold.push(await timed(leat, path));
+  }
+  const warm: number[] = [];
+  await timed(leat, path);
+  for (let n = 0; n < warmReads; n += 1) {
+    warm.push(await timed(leat, path));
+    // The client shares two cores with the server and the database.
+    if (n % 50 === 49) await wait(0.01);
+  }
+  return [figure(`${name}, cold`, cold), figure(`${name}, warm`, warm)];
+}
+
+/** Publishes events of a type that no stream has, so that the stored cursors fall behind the head. */
+async function publish(leat: Running, signal: AbortSignal): Promise<void> {
+  const event = { type: 'bench.other', data: { object: { seq: 1 } } };
+  const body = JSON.stringify(Array.from({ length: 20 }, () => event));
+  while (!signal.aborted) {
+    const response = await request(`${leat.url}/api/v2/events`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${leat.token}`, 'content-type': 'application/json' },
+      body,
+    });
+    const text = await response.body.text();
+    if (response.statusCode !== 202) throw new Error(text);
+    await wait(0.05);
+  }
+}
+
+async function timed(leat: Running, path: string): Promise<number> {
+  const began = performance.now();
+  const response = await request(`${leat.url}/api/v2${path}`, {
+    headers: { authorization: `Bearer ${leat.token}` },
+  });
+  const text = await response.body.text();
+  const tookMs = performance.now() - began;
+  if (response.statusCode !== 200) throw new Error(`${path}: ${text}`);
+  return tookMs;
+}
+
+function figure(name: string, values: readonly number[]): Figure {
+  return {
+    name,
+    detail: `99 of 100 requests, one at a time; median ${quantile(values, 0.5).toFixed(1)} ms, longest ${quantile(values, 1).toFixed(1)} ms`,
+    values: [quantile(values, 0.99)],
+    unit: 'ms',
+    must: { kind: 'most', value: msMax },
+    goal: undefined,
+  };
+}
+
+function quantile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((one, other) => one - other);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN;
+}
