@@ -9,6 +9,7 @@ import {
   unitWindow,
 } from '../core/delivery-stats.ts';
 import type { Histogram } from '../core/histogram.ts';
+import { mapInSlices, runInSlices } from '../core/slices.ts';
 import { dayMs } from '../core/units.ts';
 import {
   deliveryStats,
@@ -49,18 +50,25 @@ export function deliveryStatsOperations({ store }: DeliveryStatsDeps): Operation
         if (isTooLong(window)) throw tooLong(unit);
         if (stream !== undefined) await streamOf(store, tenant.id, stream);
         const rows = await store.deliveryStats.read({ tenant: tenant.id, stream }, window);
-        const points = [...unitSums(window, rows)];
+        const sums = await runInSlices(unitSums(window, rows));
         const body: DeliveryStatsShown = {
           bucket: unit,
           date_from: formatTime(window.from),
           date_to: formatTime(window.to),
-          data: points.map(([at, sum]) => showPoint(at, sum, stream === undefined)),
+          data: await mapInSlices(
+            [...sums],
+            ([at, sum]) => showPoint(at, sum, stream === undefined),
+            () => pointCharacters,
+          ),
         };
         return { body };
       },
     }),
   ];
 }
+
+/** Of a point as JSON, for the length of a slice. */
+const pointCharacters = 512;
 
 const longer: Readonly<Record<StatsUnit, string>> = {
   minute: 'use bucket=hour or a shorter window',

@@ -1,5 +1,6 @@
 import type { Millis } from './clock.ts';
 import { Histogram } from './histogram.ts';
+import type { Slices } from './slices.ts';
 import type { RequestedWindow } from './stats.ts';
 import { dayMs, hourMs, minuteMs } from './units.ts';
 
@@ -95,13 +96,19 @@ export function startOf(unit: StatsUnit, at: Millis): Millis {
   return Math.floor(at / unitMs[unit]) * unitMs[unit];
 }
 
+/** Rows that are added up in one slice: some milliseconds. */
+const rowsPerSlice = 128;
+
 /** Returns the sum of each unit of a window, by its start; counts of shorter units are added up. */
-export function unitSums(
+export function* unitSums(
   { unit, from, to }: UnitWindow,
   rows: readonly (StoredCounts & { readonly at: Millis })[],
-): Map<Millis, CountsSum> {
+): Slices<Map<Millis, CountsSum>> {
   const sums = new Map<Millis, CountsSum>();
   for (let at = from; at < to; at += unitMs[unit]) sums.set(at, new CountsSum());
-  for (const row of rows) sums.get(startOf(unit, row.at))?.add(row);
+  for (const [index, row] of rows.entries()) {
+    sums.get(startOf(unit, row.at))?.add(row);
+    if ((index + 1) % rowsPerSlice === 0) yield;
+  }
   return sums;
 }

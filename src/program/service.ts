@@ -91,7 +91,7 @@ async function startOn(
   });
   const watchers = createServiceWatchers(store, { ...deps, node: newNodeId(deps.random) });
   const parts = { ...deps, network, metrics, webhookKeyring, watchers };
-  const { run, obstacle } = createBackground(store, { ...parts, nodeId });
+  const { run, obstacle, finish } = createBackground(store, { ...parts, nodeId });
   const api = createManagementApi(store, {
     ...parts,
     nodeId: inspecting,
@@ -119,6 +119,7 @@ async function startOn(
       try {
         await listener.close();
         await work;
+        await finish();
       } finally {
         api.close();
         stopWatching();
@@ -134,6 +135,8 @@ async function startOn(
 interface Background {
   /** Runs until aborted; rejects when one of its parts ends with an error. */
   run(this: void, signal: AbortSignal): Promise<unknown>;
+  /** Writes what is counted in memory, when no request and no attempt is in progress any more. */
+  finish(this: void): Promise<void>;
   /** Returns why this node does not deliver; `undefined` when it does. */
   obstacle(this: void): string | undefined;
 }
@@ -155,12 +158,12 @@ function createBackground(
   const leader = newNodeId(deps.random);
   const stats = createServiceStats(store, { ...deps, writer: leader });
   const dispatcher = createServiceDispatcher(store, { ...deps, transport, nodeId, stats, system });
+  const unwatch = store.watch((hint) => stats.hint(hint));
   const clock = storeClockOf(store, deps.clock);
   const upkeep = createServiceUpkeep(store, { ...deps, clock, leader, alerts: system });
   const alerting = createAlerting(store, { ...deps, clock, fetch, lookup, nodeId, system });
   return {
     run: async (signal) => {
-      const unwatch = store.watch((hint) => stats.hint(hint));
       await Promise.all([
         removeLeaving(store, deps, signal),
         dispatcher.run(signal),
@@ -168,6 +171,8 @@ function createBackground(
         alerting.run(signal),
         stats.run(signal),
       ]);
+    },
+    finish: async () => {
       unwatch();
       await stats.flush();
     },

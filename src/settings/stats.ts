@@ -3,5 +3,5 @@ export const statsLimits = {
   everyMs: 10_000,
   unwrittenMs: 300_000,
   /** Some milliseconds of SQLite. */
-  rowsMax: 250,
+  rowsMax: 100,
 } as const;

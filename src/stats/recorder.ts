@@ -54,10 +54,20 @@ class Minute {
 /** The minutes of a tenant by stream; `undefined` is the tenant itself. */
 type Streams = Map<string | undefined, Minute>;
 
+/** What began at the same instant, by tenant. */
+interface Minutes {
+  readonly writer: string;
+  readonly tenants: Map<number, Streams>;
+}
+
 class MinuteRecorder implements StatsRecorder {
   readonly #deps: StatsRecorderDeps;
-  /** By start and tenant. One is dropped once it is over and written. */
-  readonly #minutes = new Map<Millis, Map<number, Streams>>();
+  /** By start. They are dropped once they are over and written. */
+  readonly #minutes = new Map<Millis, Minutes>();
+  /** The last start of those that were dropped. */
+  #droppedTo: Millis = -Infinity;
+  /** Raised when time has gone back to minutes that were dropped: their rows must stay. */
+  #generation = 0;
 
   constructor(deps: StatsRecorderDeps) {
     this.#deps = deps;
@@ -86,52 +96,76 @@ class MinuteRecorder implements StatsRecorder {
   }
 
   async flush(): Promise<void> {
-    const { store, writer, clock, settings, onError } = this.#deps;
-    const changed = this.#changed();
+    // Hours that they belong to may have been added up.
+    this.#dropOld();
     try {
-      while (changed.length > 0) {
-        const part = changed.splice(0, settings.rowsMax);
-        const rows = part.map(({ minute, ...about }) => rowOf(about, minute));
-        await recordPart(part, () => store.record(writer, rows));
-        await sleep(clock, 0);
+      for (const [at, { writer, tenants }] of this.#minutes) {
+        await this.#write(writer, changedOf(at, tenants));
       }
     } catch (error) {
-      onError(error);
+      this.#deps.onError(error);
     }
     this.#dropWritten();
   }
 
+  async #write(writer: string, changed: Changed[]): Promise<void> {
+    const { store, clock, settings } = this.#deps;
+    while (changed.length > 0) {
+      const part = changed.splice(0, settings.rowsMax);
+      const rows = part.map(({ minute, ...about }) => rowOf(about, minute));
+      await recordPart(part, () => store.record(writer, rows));
+      await sleep(clock, 0);
+    }
+  }
+
   #streamsOf(tenant: number): Streams {
     const at = startOf('minute', this.#deps.time.now());
-    const tenants = this.#minutes.get(at) ?? new Map<number, Streams>();
-    if (tenants.size === 0) this.#minutes.set(at, tenants);
+    const { tenants } = this.#minutes.get(at) ?? this.#begin(at);
     const streams: Streams = tenants.get(tenant) ?? new Map();
     if (streams.size === 0) tenants.set(tenant, streams);
     return streams;
   }
 
-  #changed(): Changed[] {
-    const changed: Changed[] = [];
-    for (const [at, tenants] of this.#minutes) {
-      for (const [tenant, streams] of tenants) {
-        for (const [stream, minute] of streams) {
-          if (minute.isChanged) changed.push({ tenant, stream, at, minute });
-        }
-      }
+  #begin(at: Millis): Minutes {
+    if (at <= this.#droppedTo) {
+      this.#generation += 1;
+      this.#droppedTo = -Infinity;
     }
-    return changed;
+    const { writer } = this.#deps;
+    const name = this.#generation === 0 ? writer : `${writer}-${this.#generation}`;
+    const minutes: Minutes = { writer: name, tenants: new Map() };
+    this.#minutes.set(at, minutes);
+    return minutes;
+  }
+
+  #dropOld(): void {
+    const { time, settings } = this.#deps;
+    const now = time.now();
+    for (const at of this.#minutes.keys()) if (now - at > settings.unwrittenMs) this.#drop(at);
   }
 
   #dropWritten(): void {
-    const { time, settings } = this.#deps;
-    const now = time.now();
-    const unwritten = new Set(this.#changed().map(({ at }) => at));
-    for (const at of this.#minutes.keys()) {
-      const isOver = at + unitMs.minute <= now;
-      if (isOver && (!unwritten.has(at) || now - at > settings.unwrittenMs))
-        this.#minutes.delete(at);
+    const now = this.#deps.time.now();
+    for (const [at, { tenants }] of this.#minutes) {
+      if (at + unitMs.minute <= now && changedOf(at, tenants).length === 0) this.#drop(at);
     }
   }
+
+  #drop(at: Millis): void {
+    this.#minutes.delete(at);
+    this.#droppedTo = Math.max(this.#droppedTo, at);
+  }
+}
+
+/** Returns what the store lacks. */
+function changedOf(at: Millis, tenants: Minutes['tenants']): Changed[] {
+  const changed: Changed[] = [];
+  for (const [tenant, streams] of tenants) {
+    for (const [stream, minute] of streams) {
+      if (minute.isChanged) changed.push({ tenant, stream, at, minute });
+    }
+  }
+  return changed;
 }
 
 interface Changed extends Pick<RecordedMinute, 'tenant' | 'stream' | 'at'> {

@@ -38,6 +38,20 @@ describe('Histogram', () => {
     );
   });
 
+  test('a percentile is at most 10 % off at every bound of a bucket, and between, from 1 ms to 36 days', () => {
+    const values: number[] = [];
+    for (let bound = 1; bound < longestMs; bound *= 1.2) {
+      for (const part of [1 - 1e-12, 1, 1 + 1e-12, 1.05, 1.0954, 1.1, 1.1999]) {
+        values.push(Math.max(1, bound * part));
+      }
+    }
+    for (let ms = 1; ms <= 10_000; ms += 1) values.push(ms);
+    for (const value of values) {
+      const found = histogramOf([value]).percentile(0.5) ?? 0;
+      assert.ok(Math.abs(found - value) <= 0.1 * value, `${found} instead of ${value}`);
+    }
+  });
+
   test('merged parts are the histogram of the whole, in whatever order they are merged', () => {
     const groups = fc.array(fc.array(durations, { maxLength: 30 }), { maxLength: 5 });
     fc.assert(

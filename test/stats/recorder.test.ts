@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { unitSums, unitWindow } from '../../src/core/delivery-stats.ts';
+import { runSync } from '../../src/core/slices.ts';
 import type { AttemptReport } from '../../src/delivery/report.ts';
 import { createStatsRecorder, type StatsRecorder } from '../../src/stats/recorder.ts';
 import { statsLimits } from '../../src/settings/stats.ts';
@@ -74,7 +75,7 @@ async function open(t: TestContext, settings: Partial<typeof statsLimits> = {}):
     minutes: async (of) => {
       const window = unitWindow('minute', { from: start, to: start + 10 * minute }, start);
       const rows = await store.deliveryStats.read({ tenant, stream: of }, window);
-      const sums = [...unitSums(window, rows).values()];
+      const sums = [...runSync(unitSums(window, rows)).values()];
       return sums
         .map(({ latency, duration, ...counts }) => ({
           ...counts,
@@ -163,6 +164,46 @@ describe('createStatsRecorder', () => {
     assert.deepEqual(await recorded.minutes(recorded.stream), [
       { delivered: 1, latencies: 1, durations: 1 },
       { failed: 1, durations: 1 },
+    ]);
+  });
+
+  test('a minute whose turn comes after five minutes is dropped: its hour may have been added up', async (t) => {
+    const recorded = await open(t);
+    recorded.attempt();
+    recorded.fixture.now += 5 * minute + 1;
+    await flush(recorded);
+    assert.deepEqual([await recorded.minutes(), recorded.writes], [[], []]);
+  });
+
+  test('time that goes back to a minute that is over adds to it, as often as it does', async (t) => {
+    const recorded = await open(t);
+    for (let round = 1; round <= 3; round += 1) {
+      recorded.attempt();
+      recorded.fixture.now += minute;
+      recorded.attempt();
+      await flush(recorded);
+      const counts = { delivered: round, latencies: round, durations: round };
+      assert.deepEqual(await recorded.minutes(recorded.stream), [counts, counts]);
+      recorded.fixture.now += minute;
+      await flush(recorded);
+      recorded.fixture.now -= 2 * minute;
+    }
+  });
+
+  test('time that goes back within a minute that is not over changes nothing', async (t) => {
+    const recorded = await open(t);
+    recorded.fixture.now += minute;
+    recorded.attempt();
+    await flush(recorded);
+    recorded.fixture.now -= minute;
+    recorded.attempt();
+    await flush(recorded);
+    recorded.fixture.now += minute;
+    recorded.attempt();
+    await flush(recorded);
+    assert.deepEqual(await recorded.minutes(recorded.stream), [
+      { delivered: 1, latencies: 1, durations: 1 },
+      { delivered: 2, latencies: 2, durations: 2 },
     ]);
   });
 

@@ -24,7 +24,7 @@ export function createDeliveryStatsStore({
     read: ({ tenant, stream = '' }, window) => read(counts({ tenant, stream }, window)),
     latencies: (tenant, streams, since) => read(latencies(tenant, streams, since)),
     rollUp: async () => {
-      const hours = await transact('relaxed', () => rollUp('hour', 'minute'));
+      const hours = await transact('relaxed', rollUpHours);
       return hours > 0 ? hours : transact('relaxed', () => rollUp('day', 'hour'));
     },
     prune: ({ take }) => transact('relaxed', () => prune(take)),
@@ -149,7 +149,7 @@ function isUpTo({ tenant, stream }: About, position: Position): boolean {
 }
 
 /** Streams of one step: some milliseconds for those that send all the time. */
-const streamsPerStep = 20;
+const streamsPerStep = 5;
 
 /** Writers record a minute within this time after its end, or drop it. */
 const graceMs = 6 * minuteMs;
@@ -160,6 +160,26 @@ interface Position {
   readonly last_tenant: number;
   /** Empty for the sum over the streams, which comes first. */
   readonly last_stream: string;
+}
+
+/**
+ * After the clock was ahead: forgets the sums of units that are not over, which lack what was counted
+ * since. Their parts are still stored, and are added up again.
+ */
+function* followClock(): Command<void> {
+  const ahead = yield* sql.all<{ unit: 'hour' | 'day'; now: Millis }>`
+    select unit, leat_now() as now from delivery_stats_sums
+    where starts_at > leat_now() order by unit ${forUpdate}`;
+  for (const { unit, now } of ahead) {
+    const start = startOf(unit, now);
+    yield* sql.run`delete from delivery_stats where unit = ${unit} and starts_at >= ${start}`;
+    yield* setPosition(unit, { starts_at: start, last_tenant: 0, last_stream: '' });
+  }
+}
+
+function* rollUpHours(): Command<number> {
+  yield* followClock();
+  return yield* rollUp('hour', 'minute');
 }
 
 /** Adds up some streams of the oldest unit that is not complete; returns 0 when there is none. */
