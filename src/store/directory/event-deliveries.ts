@@ -1,86 +1,106 @@
 import type { Millis } from '../../core/clock.ts';
 import { type EventState, eventStateOf } from '../../core/event-state.ts';
-import { storedFilter } from '../../core/filter.ts';
-import type { Json } from '../../core/filter-values.ts';
-import { runInSlices, yieldToEventLoop } from '../../core/slices.ts';
-import { spanAt } from '../../core/subscription.ts';
-import type {
-  Attempt,
-  DeliveryKind,
-  DeliveryState,
-  Offset,
-  Selection,
-  StreamStatus,
-  Subscription,
-} from '../../core/types.ts';
+import type { Attempt, DeliveryKind, DeliveryState, Selection } from '../../core/types.ts';
 import {
+  type EventDeliveries,
   type EventDelivery,
   type EventLogStore,
   type FoundEvent,
   historyMax,
 } from '../port/event-log.ts';
 import { attemptOf, type AttemptRow, eventKeyOf, outcomeCodes } from '../rows/attempts.ts';
-import type { BoundedRows } from '../rows/bounded.ts';
-import { type Command, type Commands, PageRead, sql, together } from './command.ts';
-import { Fragment, oneOf, oneOfNumbers, perDialect, piece, postgresOnly } from './dialect.ts';
+import { type Command, type Commands, sql, together } from './command.ts';
+import { Fragment, oneOf, oneOfNumbers, piece, postgresOnly } from './dialect.ts';
+import { type Candidate, candidatesOf, selectedBy } from './event-candidates.ts';
 import { byEvent } from './kept.ts';
 
 interface Deps {
   readonly commands: Commands;
 }
 
-/** A stream that may have to do with the event. */
-interface Candidate {
-  readonly id: string;
-  readonly name: string;
-  readonly key: number;
-  readonly isPassed: boolean;
-  readonly isBeforeStart: boolean;
-  readonly status: StreamStatus;
-  readonly isPaused: boolean;
-  /** What it selected at the offset of the event; absent when that is a past selection. */
-  readonly selection: Selection | undefined;
+/** Creates the query of what became of an event. */
+export function createEventDeliveries({ commands }: Deps): EventLogStore['deliveries'] {
+  return async (tenant, event, page) => {
+    for (let tries = 1; ; tries += 1) {
+      const { found, basis } = await derived(commands, { tenant, event, page });
+      const ids = found.items.map(({ stream }) => stream);
+      const present = await commands.read(basisOf(tenant, event, ids));
+      // A change in between would mix the state before it with the attempts after it.
+      const isChanged = JSON.stringify(present) !== JSON.stringify(basis);
+      const isMixed = isChanged || found.items.some(hasBegun);
+      if (!isMixed || tries === triesMax) return found;
+    }
+  };
+}
+
+/** Tries until an event whose deliveries change all the time is shown as it was read. */
+const triesMax = 4;
+
+/** Returns whether a delivery that was waiting has been attempted since. */
+function hasBegun({ state, attempts }: EventDelivery): boolean {
+  return state === 'waiting' && attempts.length > 0;
+}
+
+interface Query {
+  readonly tenant: number;
+  readonly event: FoundEvent;
+  readonly page: Parameters<EventLogStore['deliveries']>[2];
+}
+
+/** What states and attempts depend on, as far as it may change while they are read. */
+interface Basis {
+  readonly rows: readonly TraceRow[];
+  readonly streams: readonly string[];
+}
+
+function* basisOf(tenant: number, event: FoundEvent, ids: readonly string[]): Command<Basis> {
+  const rows = yield* rowsOf(tenant, event);
+  const streams = yield* sql.all<{ id: string }>`
+    select id from streams where tenant = ${tenant} and id ${oneOf(ids)} order by id`;
+  return { rows, streams: streams.map(({ id }) => id) };
 }
 
 /**
- * Creates the query of what became of an event. The streams and their cursors are read first, and the
- * traces of the event after them: a delivery that ends in between has then either a row, or an entry
- * in its history, or its stream has not passed the event.
+ * Derives what became of an event. The streams and their cursors are read first, and the traces of the
+ * event after them: a delivery that ends in between has then either a row, or an entry in its history,
+ * or its stream has not passed the event.
  */
-export function createEventDeliveries({ commands }: Deps): EventLogStore['deliveries'] {
+async function derived(
+  commands: Commands,
+  { tenant, event, page: { after, take } }: Query,
+): Promise<{ readonly found: EventDeliveries; readonly basis: Basis }> {
   const { read } = commands;
-  return async (tenant, event, { after, take }) => {
-    const ids = await read(relatedTo(tenant, event));
-    const candidates = await candidatesOf(commands, tenant, event, ids);
-    const traces = await read(tracesOf(tenant, event));
-    const isSelected = await selectedBy(event, candidates, traces);
-    const delivered = await read(
-      deliveredTo(tenant, event, toSearch(candidates, traces, isSelected)),
-    );
-    const listed: Listed[] = candidates.flatMap((stream) => {
-      const { id } = stream;
-      const state = eventStateOf({
-        row: traces.rows.get(id)?.state,
-        isDelivered: delivered.has(stream.key),
-        isDismissed: traces.dismissed.has(id),
-        isBeforeStart: stream.isBeforeStart,
-        isSkipped: traces.skipped.has(id),
-        isSelected: isSelected(stream),
-        isPassed: stream.isPassed,
-      });
-      return state === undefined ? [] : [{ stream, state }];
+  const candidates = await candidatesOf(commands, tenant, event);
+  const traces = await read(tracesOf(tenant, event));
+  const isSelected = await selectedBy(event, candidates, traces.selections);
+  const delivered = await read(
+    deliveredTo(tenant, event, toSearch(candidates, traces, isSelected)),
+  );
+  const listed: Listed[] = candidates.flatMap((stream) => {
+    const { id } = stream;
+    const state = eventStateOf({
+      row: traces.rows.get(id)?.state,
+      isDelivered: delivered.has(stream.key),
+      isDismissed: traces.dismissed.has(id),
+      isBeforeStart: stream.isBeforeStart,
+      isSkipped: traces.skipped.has(id),
+      isSelected: isSelected(stream),
+      isPassed: stream.isPassed,
     });
-    const rest = listed.filter(({ stream }) => after === undefined || stream.id > after);
-    const page = rest.slice(0, take);
-    const histories = await read(historiesOf(tenant, event, page));
-    return {
-      items: page.map((one) => deliveryOf(one, traces, histories)),
-      next: rest.length > take ? page.at(-1)?.stream.id : undefined,
-      counts: Object.fromEntries(
-        [...Map.groupBy(listed, ({ state }) => state)].map(([state, all]) => [state, all.length]),
-      ),
-    };
+    return state === undefined ? [] : [{ stream, state }];
+  });
+  const rest = listed.filter(({ stream }) => after === undefined || stream.id > after);
+  const page = rest.slice(0, take);
+  const histories = await read(historiesOf(tenant, event, page));
+  const found = {
+    items: page.map((one) => deliveryOf(one, traces, histories)),
+    next: rest.length > take ? page.at(-1)?.stream.id : undefined,
+    counts: Object.fromEntries(
+      [...Map.groupBy(listed, ({ state }) => state)].map(([state, all]) => [state, all.length]),
+    ),
   };
+  const streams = page.map(({ stream }) => stream.id);
+  return { found, basis: { rows: [...traces.rows.values()], streams } };
 }
 
 interface Listed {
@@ -131,12 +151,10 @@ interface PastRow {
 }
 
 /** Reads what streams have of an event. One that the log does not have is followed by its rows alone. */
-function* tracesOf(tenant: number, { id, offset, publishedAt }: FoundEvent): Command<Traces> {
-  const at = publishedAt === undefined ? undefined : offset;
-  const [rows, dismissed, skipped, selections] = yield* together(
-    sql.all<TraceRow>`
-      select stream, state, kind, due_at from deliveries ${byEvent}
-      where tenant = ${tenant} and event_id = ${id}`,
+function* tracesOf(tenant: number, event: FoundEvent): Command<Traces> {
+  const at = event.publishedAt === undefined ? undefined : event.offset;
+  const rows = yield* rowsOf(tenant, event);
+  const [dismissed, skipped, selections] = yield* together(
     sql.all<{ stream: string }>`
       select stream from dismissed_events where tenant = ${tenant} and "offset" = ${at}`,
     sql.all<{ stream: string }>`
@@ -159,139 +177,11 @@ function* tracesOf(tenant: number, { id, offset, publishedAt }: FoundEvent): Com
   };
 }
 
-/** Returns the streams with a trace of the event, and those that were subscribed to its type before. */
-function* relatedTo(
-  tenant: number,
-  { id, type, offset, publishedAt }: FoundEvent,
-): Command<string[]> {
-  const at = publishedAt === undefined ? undefined : offset;
-  const rows = yield* sql.all<{ stream: string }>`
-    select stream from deliveries ${byEvent} where tenant = ${tenant} and event_id = ${id}
-    union
-    select stream from dismissed_events where tenant = ${tenant} and "offset" = ${at}
-    union
-    -- A replay sends by a later selection, and an owner that has not seen a change by the one before.
-    select stream from past_selections
-    where tenant = ${tenant} and ${publishedAt !== undefined}
-      and ${positionIn}(types, ${JSON.stringify(type)}) > 0`;
-  return rows.map(({ stream }) => stream);
+function* rowsOf(tenant: number, { id }: FoundEvent): Command<TraceRow[]> {
+  return yield* sql.all<TraceRow>`
+    select stream, state, kind, due_at from deliveries ${byEvent}
+    where tenant = ${tenant} and event_id = ${id} order by stream`;
 }
-
-const positionIn = perDialect({ sqlite: 'instr', postgres: 'strpos' });
-
-// Streams
-
-interface CandidateRow {
-  readonly id: string;
-  readonly name: string;
-  readonly status: StreamStatus;
-  readonly subscriptions: string;
-  readonly paused_at: Millis | null;
-  readonly created_at: Millis;
-  readonly key: number;
-  readonly cursor: Offset;
-  readonly first_offset: Offset | null;
-}
-
-/** Streams that are read at once. */
-const streamsAtOnce = { take: 500, bytesMax: 512 * 1024 } as const;
-
-/** Reads the streams that mention the type of the event, and those of `ids`. */
-async function candidatesOf(
-  { read }: Commands,
-  tenant: number,
-  event: FoundEvent,
-  ids: readonly string[],
-): Promise<Candidate[]> {
-  const all: Candidate[] = [];
-  const isLogged = event.publishedAt !== undefined;
-  for (let after = ''; ;) {
-    const { rows, hasMore } = await read(candidateRows(tenant, { isLogged, ...event, ids, after }));
-    all.push(...rows.flatMap((row) => candidateOf(row, event, ids) ?? []));
-    const last = rows.at(-1);
-    if (!hasMore || last === undefined) return all;
-    after = last.id;
-    await yieldToEventLoop();
-  }
-}
-
-function* candidateRows(
-  tenant: number,
-  query: {
-    readonly isLogged: boolean;
-    readonly type: string;
-    readonly ids: readonly string[];
-    readonly after: string;
-  },
-): Command<BoundedRows<CandidateRow>> {
-  const { isLogged, type, ids, after } = query;
-  return yield* new PageRead<CandidateRow>({
-    ...streamsAtOnce,
-    columns: ['subscriptions'],
-    order: 'id',
-    rowsAfter: (rows, limit) => sql.all`
-      select s.id, s.name, s.status, s.subscriptions, s.paused_at, s.created_at, r.key, r.cursor,
-        r.first_offset
-      from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
-      where s.tenant = ${tenant} and s.id > ${rows.at(-1)?.id ?? after}
-        and (${isLogged} and ${positionIn}(s.subscriptions, ${JSON.stringify(type)}) > 0
-          or s.id ${oneOf(ids)})
-      order by s.id limit ${limit}`,
-  });
-}
-
-function candidateOf(
-  row: CandidateRow,
-  { type, offset = 0, publishedAt }: FoundEvent,
-  ids: readonly string[],
-): Candidate | undefined {
-  const { id, name, key, status, cursor, first_offset: first, created_at: createdAt } = row;
-  const subscriptions = JSON.parse(row.subscriptions) as Subscription[];
-  const covers = (subscriptions[0]?.after ?? Infinity) < offset;
-  const selection = covers ? spanAt(subscriptions, offset) : undefined;
-  const isSubscribed = subscriptions.some(({ types }) => types.includes(type));
-  if (!isSubscribed && !ids.includes(id)) return undefined;
-  return {
-    id,
-    name,
-    key,
-    status,
-    selection,
-    isPaused: row.paused_at !== null,
-    isPassed: offset <= cursor,
-    // Programs of before did not record where a stream began.
-    isBeforeStart: first === null ? (publishedAt ?? 0) < createdAt : offset <= first,
-  };
-}
-
-/** Returns which of the streams selected the event. Filters are evaluated in slices. */
-async function selectedBy(
-  { type, body }: FoundEvent,
-  candidates: readonly Candidate[],
-  { selections }: Traces,
-): Promise<(stream: Candidate) => boolean> {
-  const selected = new Set<string>();
-  const matches = new Map<string, boolean>();
-  let envelope: Json | undefined;
-  for (const { id, selection = selections.get(id) } of candidates) {
-    if (selection?.types.includes(type) !== true) continue;
-    const { filter } = selection;
-    if (filter === undefined) {
-      selected.add(id);
-      continue;
-    }
-    const known = matches.get(filter);
-    envelope ??= JSON.parse(body) as Json;
-    const isMatch = known ?? (await runInSlices(storedFilter(filter).matches(envelope)));
-    matches.set(filter, isMatch);
-    if (isMatch) selected.add(id);
-    if (known === undefined && matches.size % filtersAtOnce === 0) await yieldToEventLoop();
-  }
-  return ({ id }) => selected.has(id);
-}
-
-/** Filters that are evaluated before other work has a turn: usually about a millisecond. */
-const filtersAtOnce = 32;
 
 // Histories
 

@@ -1,0 +1,177 @@
+import type { Millis } from '../../core/clock.ts';
+import { storedFilter } from '../../core/filter.ts';
+import type { Json } from '../../core/filter-values.ts';
+import { runInSlices, yieldToEventLoop } from '../../core/slices.ts';
+import { spanAt } from '../../core/subscription.ts';
+import type { Offset, Selection, StreamStatus, Subscription } from '../../core/types.ts';
+import type { FoundEvent } from '../port/event-log.ts';
+import type { BoundedRows } from '../rows/bounded.ts';
+import { type Command, type Commands, PageRead, sql } from './command.ts';
+import { oneOf, perDialect } from './dialect.ts';
+import { byEvent } from './kept.ts';
+
+/** A stream that may have to do with the event. */
+export interface Candidate {
+  readonly id: string;
+  readonly name: string;
+  readonly key: number;
+  readonly isPassed: boolean;
+  readonly isBeforeStart: boolean;
+  readonly status: StreamStatus;
+  readonly isPaused: boolean;
+  /** What it selected at the offset of the event; absent when that is a past selection. */
+  readonly selection: Selection | undefined;
+}
+
+/** Returns the streams with a trace of the event, and those that were subscribed to its type before. */
+function* relatedTo(
+  tenant: number,
+  { id, type, offset, publishedAt }: FoundEvent,
+): Command<string[]> {
+  const at = publishedAt === undefined ? undefined : offset;
+  const rows = yield* sql.all<{ stream: string }>`
+    select stream from deliveries ${byEvent} where tenant = ${tenant} and event_id = ${id}
+    union
+    select stream from dismissed_events where tenant = ${tenant} and "offset" = ${at}
+    union
+    -- A replay sends by a later selection, and an owner that has not seen a change by the one before.
+    select stream from past_selections
+    where tenant = ${tenant} and ${publishedAt !== undefined}
+      and ${positionIn}(types, ${JSON.stringify(type)}) > 0`;
+  return rows.map(({ stream }) => stream);
+}
+
+const positionIn = perDialect({ sqlite: 'instr', postgres: 'strpos' });
+
+interface CandidateRow {
+  readonly id: string;
+  readonly name: string;
+  readonly status: StreamStatus;
+  readonly subscriptions: string;
+  readonly paused_at: Millis | null;
+  readonly created_at: Millis;
+  readonly key: number;
+  readonly cursor: Offset;
+  readonly first_offset: Offset | null;
+}
+
+/** Streams that are read at once. */
+const streamsAtOnce = { take: 500, bytesMax: 512 * 1024 } as const;
+
+/**
+ * Reads the streams that may have to do with an event, in the order of their ids: those that are
+ * subscribed to its type, and then those with a trace of it or a past selection. A stream whose selection
+ * becomes a past one in between is found by the first read.
+ */
+export async function candidatesOf(
+  commands: Commands,
+  tenant: number,
+  event: FoundEvent,
+): Promise<Candidate[]> {
+  const isLogged = event.publishedAt !== undefined;
+  const subscribed = isLogged ? await readCandidates(commands, tenant, event, undefined) : [];
+  const known = new Set(subscribed.map(({ id }) => id));
+  const ids = await commands.read(relatedTo(tenant, event));
+  const others = ids.filter((id) => !known.has(id));
+  if (others.length === 0) return subscribed;
+  const related = await readCandidates(commands, tenant, event, others);
+  return [...subscribed, ...related].toSorted((one, other) => (one.id < other.id ? -1 : 1));
+}
+
+/** Reads those of `ids`, or those that mention the type of the event. */
+async function readCandidates(
+  { read }: Commands,
+  tenant: number,
+  event: FoundEvent,
+  ids: readonly string[] | undefined,
+): Promise<Candidate[]> {
+  const all: Candidate[] = [];
+  for (let after = ''; ;) {
+    const { rows, hasMore } = await read(candidateRows(tenant, { type: event.type, ids, after }));
+    all.push(...rows.flatMap((row) => candidateOf(row, event, ids !== undefined) ?? []));
+    const last = rows.at(-1);
+    if (!hasMore || last === undefined) return all;
+    after = last.id;
+    await yieldToEventLoop();
+  }
+}
+
+function* candidateRows(
+  tenant: number,
+  query: {
+    readonly type: string;
+    readonly ids: readonly string[] | undefined;
+    readonly after: string;
+  },
+): Command<BoundedRows<CandidateRow>> {
+  const { type, ids, after } = query;
+  return yield* new PageRead<CandidateRow>({
+    ...streamsAtOnce,
+    columns: ['subscriptions'],
+    order: 'id',
+    rowsAfter: (rows, limit) => sql.all`
+      select s.id, s.name, s.status, s.subscriptions, s.paused_at, s.created_at, r.key, r.cursor,
+        r.first_offset
+      from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
+      where s.tenant = ${tenant} and s.id > ${rows.at(-1)?.id ?? after}
+        and (${ids === undefined} and ${positionIn}(s.subscriptions, ${JSON.stringify(type)}) > 0
+          or s.id ${oneOf(ids ?? [])})
+      order by s.id limit ${limit}`,
+  });
+}
+
+function candidateOf(
+  row: CandidateRow,
+  { type, offset = 0, publishedAt }: FoundEvent,
+  isRelated: boolean,
+): Candidate | undefined {
+  const { id, name, key, status, cursor, first_offset: first, created_at: createdAt } = row;
+  const subscriptions = JSON.parse(row.subscriptions) as Subscription[];
+  const covers = (subscriptions[0]?.after ?? Infinity) < offset;
+  const selection = covers ? spanAt(subscriptions, offset) : undefined;
+  const isSubscribed = subscriptions.some(({ types }) => types.includes(type));
+  if (!isSubscribed && !isRelated) return undefined;
+  return {
+    id,
+    name,
+    key,
+    status,
+    selection,
+    isPaused: row.paused_at !== null,
+    isPassed: offset <= cursor,
+    // Programs of before did not record where a stream began.
+    isBeforeStart: first === null ? (publishedAt ?? 0) < createdAt : offset <= first,
+  };
+}
+
+/**
+ * Returns which of the streams selected the event, by `selections` where that is a past one. Filters are
+ * evaluated in slices.
+ */
+export async function selectedBy(
+  { type, body }: FoundEvent,
+  candidates: readonly Candidate[],
+  selections: ReadonlyMap<string, Selection>,
+): Promise<(stream: Candidate) => boolean> {
+  const selected = new Set<string>();
+  const matches = new Map<string, boolean>();
+  let envelope: Json | undefined;
+  for (const { id, selection = selections.get(id) } of candidates) {
+    if (selection?.types.includes(type) !== true) continue;
+    const { filter } = selection;
+    if (filter === undefined) {
+      selected.add(id);
+      continue;
+    }
+    const known = matches.get(filter);
+    envelope ??= JSON.parse(body) as Json;
+    const isMatch = known ?? (await runInSlices(storedFilter(filter).matches(envelope)));
+    matches.set(filter, isMatch);
+    if (isMatch) selected.add(id);
+    if (known === undefined && matches.size % filtersAtOnce === 0) await yieldToEventLoop();
+  }
+  return ({ id }) => selected.has(id);
+}
+
+/** Filters that are evaluated before other work has a turn: usually about a millisecond. */
+const filtersAtOnce = 32;
