@@ -24,21 +24,63 @@ export interface Candidate {
 }
 
 /** Returns the streams with a trace of the event, and those that were subscribed to its type before. */
-function* relatedTo(
+async function relatedTo(
+  { read }: Commands,
   tenant: number,
-  { id, type, offset, publishedAt }: FoundEvent,
-): Command<string[]> {
+  event: FoundEvent,
+): Promise<ReadonlySet<string>> {
+  const related = new Set(await read(withTrace(tenant, event)));
+  if (event.publishedAt === undefined) return related;
+  // A replay sends by a later selection, and an owner that has not seen a change by the one before.
+  for (let after: PastKey | undefined = firstPast; after !== undefined;) {
+    const { streams, end }: PastStep = await read(pastStep(tenant, event.type, after));
+    for (const stream of streams) related.add(stream);
+    after = end;
+    if (after !== undefined) await yieldToEventLoop();
+  }
+  return related;
+}
+
+function* withTrace(tenant: number, { id, offset, publishedAt }: FoundEvent): Command<string[]> {
   const at = publishedAt === undefined ? undefined : offset;
   const rows = yield* sql.all<{ stream: string }>`
     select stream from deliveries ${byEvent} where tenant = ${tenant} and event_id = ${id}
     union
-    select stream from dismissed_events where tenant = ${tenant} and "offset" = ${at}
-    union
-    -- A replay sends by a later selection, and an owner that has not seen a change by the one before.
-    select stream from past_selections
-    where tenant = ${tenant} and ${publishedAt !== undefined}
-      and ${positionIn}(types, ${JSON.stringify(type)}) > 0`;
+    select stream from dismissed_events where tenant = ${tenant} and "offset" = ${at}`;
   return rows.map(({ stream }) => stream);
+}
+
+interface PastKey {
+  readonly stream: string;
+  readonly after_offset: Offset;
+}
+
+interface PastStep {
+  readonly streams: readonly string[];
+  /** Where the next step begins; absent after the last one. */
+  readonly end: PastKey | undefined;
+}
+
+/** Before and after all past selections of a tenant. */
+const firstPast: PastKey = { stream: '', after_offset: 0 };
+const lastPast: PastKey = { stream: '\u007f', after_offset: 0 };
+
+/** Past selections that are read at once: some milliseconds. */
+const pastMax = 1000;
+
+/** Reads the next past selections, and returns the streams of those with the type. */
+function* pastStep(tenant: number, type: string, after: PastKey): Command<PastStep> {
+  const end = yield* sql.get<PastKey>`
+    select stream, after_offset from past_selections
+    where tenant = ${tenant} and (stream, after_offset) > (${after.stream}, ${after.after_offset})
+    order by stream, after_offset limit 1 offset ${pastMax - 1}`;
+  const last = end ?? lastPast;
+  const rows = yield* sql.all<{ stream: string }>`
+    select distinct stream from past_selections
+    where tenant = ${tenant} and (stream, after_offset) > (${after.stream}, ${after.after_offset})
+      and (stream, after_offset) <= (${last.stream}, ${last.after_offset})
+      and ${positionIn}(types, ${JSON.stringify(type)}) > 0`;
+  return { streams: rows.map(({ stream }) => stream), end };
 }
 
 const positionIn = perDialect({ sqlite: 'instr', postgres: 'strpos' });
@@ -71,11 +113,11 @@ export async function candidatesOf(
   const isLogged = event.publishedAt !== undefined;
   const subscribed = isLogged ? await readCandidates(commands, tenant, event, undefined) : [];
   const known = new Set(subscribed.map(({ id }) => id));
-  const ids = await commands.read(relatedTo(tenant, event));
-  const others = ids.filter((id) => !known.has(id));
+  const related = await relatedTo(commands, tenant, event);
+  const others = [...related].filter((id) => !known.has(id));
   if (others.length === 0) return subscribed;
-  const related = await readCandidates(commands, tenant, event, others);
-  return [...subscribed, ...related].toSorted((one, other) => (one.id < other.id ? -1 : 1));
+  const found = await readCandidates(commands, tenant, event, others);
+  return [...subscribed, ...found].toSorted((one, other) => (one.id < other.id ? -1 : 1));
 }
 
 /** Reads those of `ids`, or those that mention the type of the event. */
