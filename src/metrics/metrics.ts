@@ -7,12 +7,13 @@ import type { AttemptReport, DeliveryReport } from '../delivery/report.ts';
 import type { StoreTime } from '../store/port/time.ts';
 import type { Hint } from '../store/port/hints.ts';
 import { summarizeLags } from './lag-summary.ts';
+import { createStreamSeries, type StreamNames } from './stream-series.ts';
 import { createMetricFactory, type MetricFactory } from './metric-factory.ts';
 import { createYield } from '../core/sleep.ts';
 
 /**
- * The metrics of a node for Prometheus. Only the lag of single streams has labels that name tenants
- * and streams, for at most `streamsMax` streams; every other label has few values.
+ * The metrics of a node for Prometheus. Only the lag and the attempts of single streams have labels that
+ * name tenants and streams, for at most `streamsMax` streams each; every other label has few values.
  */
 export interface Metrics {
   /** The `Content-Type` of {@link Metrics.text}. */
@@ -21,7 +22,7 @@ export interface Metrics {
   text(): Promise<string>;
   /** Counts a report of the dispatcher. */
   report(report: DeliveryReport): void;
-  /** Counts the commits of the log. */
+  /** Counts the commits of the log, and learns of changes of streams. */
   hint(hint: Hint): void;
   /**
    * Creates the series of a route, once for each. Returns a function that counts one response.
@@ -58,12 +59,13 @@ export interface MetricsDeps {
   /** Time of the store: for the age of events and the skew of this node's clock. */
   readonly time: StoreTime;
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
-  /** Streams whose lag has its own series, at most. */
+  /** Streams with series of their own, at most. */
   readonly streamsMax: number;
+  readonly names: StreamNames;
 }
 
 export function createMetrics(deps: MetricsDeps): Metrics {
-  const { serviceName, version, time, streamsMax, clock } = deps;
+  const { serviceName, version, time, streamsMax, clock, names } = deps;
   const registry = new Registry();
   const factory = createMetricFactory(registry, serviceName.replaceAll('-', '_'));
   factory
@@ -72,6 +74,9 @@ export function createMetrics(deps: MetricsDeps): Metrics {
   const setState = createState(factory);
   const setLags = createLags(factory, { time, streamsMax, clock });
   const setClocks = createClocks(factory, time);
+  const series = createStreamSeries(factory, { names, streamsMax, clock });
+  const report = createReporting(factory);
+  const append = createAppends(factory);
   const pullsOpen = factory.gauge('pulls_open', 'Open pulls of events.');
   const waiting = factory.gauge('name_lookups_waiting', 'Name lookups that wait for a slot.');
   const underWay = factory.gauge('name_lookups_under_way', 'Name lookups in progress.');
@@ -91,14 +96,21 @@ export function createMetrics(deps: MetricsDeps): Metrics {
         await setLags(dispatcher.backlogs());
         setState(dispatcher.state());
       }
+      series.collect();
       setClocks();
       pullsOpen.set(pulls.open);
       waiting.set(lookups?.count().waiting ?? 0);
       underWay.set(lookups?.count().underWay ?? 0);
       return registry.metrics();
     },
-    report: createReporting(factory),
-    hint: createAppends(factory),
+    report: (reported) => {
+      report(reported);
+      series.report(reported);
+    },
+    hint: (hint) => {
+      append(hint);
+      series.hint(hint);
+    },
     route: createRoutes(factory),
     connectionRefused: () => connectionsRefused.inc(),
     observeDispatcher: (observed) => {

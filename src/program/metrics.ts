@@ -27,7 +27,7 @@ export interface ServiceMetricsDeps {
  * is counted and the library is not loaded. Throws `StartRefused` when it cannot listen.
  */
 export async function openMetrics(
-  store: Pick<Store, 'watch' | 'time'>,
+  store: Pick<Store, 'watch' | 'time' | 'tenants' | 'streams'>,
   { config, log, version, clock }: ServiceMetricsDeps,
 ): Promise<ServiceMetrics | undefined> {
   const { metricsHost: host, metricsPort: port, serviceName } = config;
@@ -37,6 +37,7 @@ export async function openMetrics(
     serviceName,
     version,
     time: store.time,
+    names: store,
     clock,
     ...limits.metrics,
   });

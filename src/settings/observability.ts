@@ -25,6 +25,6 @@ export const observabilitySettings = {
 
 /** Size of the metrics. */
 export const metricsLimits = {
-  /** Streams that have a lag metric of their own. */
+  /** Streams of a node that have series of their own: of their lag, and of their attempts. */
   streamsMax: 200,
 } as const;

@@ -32,7 +32,8 @@ before(async () => {
     const response = await fetch(`http://127.0.0.1:${port}/metrics`);
     const text = readExposition(await response.text());
     const delivered = { kind: 'first', outcome: 'delivered' };
-    return text.value('leat_attempts_total', delivered) === 1 && text;
+    const isNamed = text.samples('leat_stream_info').length > 0;
+    return isNamed && text.value('leat_attempts_total', delivered) === 1 && text;
   });
 });
 after(async () => {
@@ -103,7 +104,7 @@ describe('docs/metrics.md', () => {
     const alerts = (await read('alerts.yml')).matchAll(/^ +- alert: (\w+)$/gm);
     const named = (await read('metrics.md')).matchAll(/^\| `(Leat\w+)` /gm);
     const rules = [...alerts].map(([, name]) => name);
-    assert.equal(rules.length, 7);
+    assert.equal(rules.length, 8);
     assert.deepEqual(
       [...named].map(([, name]) => name),
       rules,
@@ -117,7 +118,7 @@ describe('docs/alerts.yml', () => {
     const expressions = lines.filter((line, index) => {
       return /^ +expr: /.test(line) || /^ +expr: >-$/.test(lines[index - 1] ?? '');
     });
-    assert.ok(expressions.length >= 7);
+    assert.ok(expressions.length >= 8);
     assertKnown(expressions.join('\n'), 'alerts.yml');
   });
 

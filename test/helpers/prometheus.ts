@@ -70,7 +70,7 @@ export function familyName(known: { has(name: string): boolean }, sample: string
 /** Prometheus reads numbers as Go's ParseFloat does, which knows `NaN` in any case. */
 function readSample(line: string): Sample {
   const match =
-    /^(?<name>[a-zA-Z_:][\w:]*)(?:\{(?<labels>.*)\})? (?<value>\+Inf|-Inf|N[Aa][Nn]|-?[\d.]+(?:e[+-]?\d+)?)$/.exec(
+    /^(?<name>[a-zA-Z_:][\w:]*)(?:\{(?<labels>.*)\})? (?<value>\+Inf|-Inf|N[Aa][Nn]|-?[\d.]+(?:e[+-]?\d+)?)$/s.exec(
       line,
     );
   if (match?.groups === undefined) throw new Error(`no sample: ${line}`);
@@ -79,9 +79,15 @@ function readSample(line: string): Sample {
   if (pairs.map(([whole]) => whole).join('') !== labels) throw new Error(`wrong labels: ${line}`);
   return {
     name,
-    labels: Object.fromEntries(pairs.map(([, label, text]) => [label, text])),
+    labels: Object.fromEntries(pairs.map(([, label, text = '']) => [label, unescaped(text)])),
     value: Number(value.replace('Inf', 'Infinity')),
   };
+}
+
+function unescaped(text: string): string {
+  return text.replaceAll(/\\(.)/gs, (_escape, character: string) =>
+    character === 'n' ? '\n' : character,
+  );
 }
 
 function keyOf({ name, labels }: Pick<Sample, 'name' | 'labels'>): string {

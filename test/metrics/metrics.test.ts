@@ -22,6 +22,7 @@ function metricsOf(
     time,
     clock: systemClock,
     streamsMax: 200,
+    names: { tenants: { list: async () => [] }, streams: { names: async () => new Map() } },
     ...options,
   });
 }
