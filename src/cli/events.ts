@@ -43,7 +43,10 @@ export function addEventCommands(events: Command, deps: CliDeps): void {
     .option('--data <json>', 'data of the event: a JSON object, @file, or - for stdin')
     .option('--id <key>', 'id or idempotency key of the event')
     .option('--time <time>', 'when the event happened', instantOption(deps.clock.now))
-    .option('--file <file>', 'NDJSON file: {"type", "data"} with optional "id" and "time" per line')
+    .option(
+      '--file <file>',
+      'NDJSON file, - for stdin: {"type", "data"} with optional "id" and "time" per line',
+    )
     .addHelpText(
       'after',
       examples(
@@ -116,7 +119,7 @@ async function publishMany(run: ApiRun, file: string | undefined): Promise<void>
   const { terminal, json, clock } = run;
   const startedMs = clock.elapsedMs();
   let published = 0;
-  const lines = file === undefined ? terminal.inputLines() : fileLines(file);
+  const lines = file === undefined || file === '-' ? terminal.inputLines() : fileLines(file);
   try {
     for await (const batch of batchesOf(lines)) {
       for (const line of await publishBatch(run, batch)) if (json) terminal.print(line);

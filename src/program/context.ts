@@ -1,4 +1,3 @@
-import type { Logger } from 'pino';
 import { type Loaded, loadConfig } from '../config.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { StartRefused } from '../core/errors.ts';
@@ -26,10 +25,4 @@ export function load(): Loaded {
   const reading = loadConfig();
   if ('problems' in reading) throw new StartRefused(reading.problems.join('\n'));
   return reading;
-}
-
-/** Opens the log of the process on the standard error. */
-export async function openLog(level: string): Promise<Logger> {
-  const { default: pino } = await import('pino');
-  return pino({ level, base: null }, pino.destination({ fd: 2, sync: true }));
 }

@@ -1,6 +1,7 @@
 import { causeOf } from '../alerting/alert.ts';
 import type { Log } from '../core/log.ts';
 import type { DeliveryReport } from '../delivery/report.ts';
+import { failureMessage } from './log-text.ts';
 
 /**
  * Logs a report of the dispatcher; attempts only at level debug unless they fail a delivery.
@@ -12,7 +13,7 @@ export function logReport(log: Log, report: DeliveryReport): void {
     case 'attempt': {
       const { kind, error, ...fields } = report;
       const entry = { ...fields, error: error === undefined ? undefined : causeOf(error) };
-      if (report.result === 'failed') log.warn(entry, 'delivery failed');
+      if (report.result === 'failed') log.warn(entry, failureMessage);
       else log.debug(entry, kind);
       return;
     }

@@ -7,6 +7,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { Clock } from '../core/clock.ts';
 import { StartRefused } from '../core/errors.ts';
+import type { LogSettings } from './log.ts';
 import type { MessageService, MessageServiceDeps } from './message-service.ts';
 
 /** The hidden command that the child runs. */
@@ -17,7 +18,7 @@ const ENDING_MS = 10_000;
 
 /** The message of the parent: settings of the message API. */
 export type StartMessage = Pick<MessageServiceDeps, 'settings' | 'issuer'> & {
-  readonly logLevel: string;
+  readonly log: LogSettings;
 };
 
 type Report = { readonly url: string } | { readonly refused: string };

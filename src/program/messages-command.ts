@@ -1,7 +1,8 @@
 import { loadTexts, type Texts } from '../config.ts';
 import { StartRefused } from '../core/errors.ts';
 import { type MessageSettings, readMessageSettings } from '../messages/settings.ts';
-import { openLog, print, type ProgramContext } from './context.ts';
+import { print, type ProgramContext } from './context.ts';
+import { openLog } from './log.ts';
 import { runMessageProcess, type StartMessage } from './message-process.ts';
 import type { MessageService } from './message-service.ts';
 import type { Signals } from './signals.ts';
@@ -12,7 +13,8 @@ export async function messages(context: ProgramContext, signals: Signals): Promi
   if ('problems' in texts) throw new StartRefused(texts.problems.join('\n'));
   const settings = readMessages(texts, { alone: true });
   const { issuerFor } = await import('./message-service.ts');
-  const message = { settings, issuer: issuerFor(settings), logLevel: 'info' };
+  const log = { logLevel: 'info', logFormat: 'auto' } as const;
+  const message = { settings, issuer: issuerFor(settings), log };
   const service = await startMessages(context, message);
   signals.onFirst(() => void service.stop().then(() => process.exit(0), context.fail));
   print(context, `The message API is up at ${service.url}/api/messages/public`);
@@ -32,10 +34,10 @@ export function readMessages(texts: Texts, rule: { readonly alone: boolean }): M
 }
 
 async function startMessages(
-  { clock }: Pick<ProgramContext, 'clock'>,
-  message: StartMessage,
+  context: Pick<ProgramContext, 'clock' | 'stderr'>,
+  { log: settings, ...message }: StartMessage,
 ): Promise<MessageService> {
   const { startMessageService } = await import('./message-service.ts');
-  const log = await openLog(message.logLevel);
-  return startMessageService({ ...message, clock, log });
+  const log = await openLog(settings, context);
+  return startMessageService({ ...message, clock: context.clock, log });
 }

@@ -1,6 +1,7 @@
 import { createTerminal } from '../cli/terminal/terminal.ts';
 import type { OperatorDeps } from '../operator/program.ts';
-import { load, openLog, type ProgramContext } from './context.ts';
+import { load, type ProgramContext } from './context.ts';
+import { openLog } from './log.ts';
 import { interruption } from './signals.ts';
 
 /** Returns the dependencies of the operator's commands; each command loads only those it uses. */
@@ -20,7 +21,7 @@ export function operatorDeps(context: ProgramContext): OperatorDeps {
       const { createAlertChannels } = await import('../alerting/channels.ts');
       const { openNetwork } = await import('./network.ts');
       const { fetch, lookup } = openNetwork({ config, clock });
-      const log = await openLog(config.logLevel);
+      const log = await openLog(config, context);
       return createAlertChannels(config, {
         fetch,
         lookup,

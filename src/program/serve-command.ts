@@ -1,7 +1,8 @@
 import { dataFolderOf, type Loaded } from '../config.ts';
 import { credentialsFile } from '../files/data-folder.ts';
-import { load, openLog, print, type ProgramContext } from './context.ts';
+import { load, print, type ProgramContext } from './context.ts';
 import { credentialDelivery } from './credential-delivery.ts';
+import { openLog } from './log.ts';
 import type { Service } from './service.ts';
 import type { Signals } from './signals.ts';
 
@@ -25,7 +26,8 @@ export async function startManagement(
   sampleAudience?: string,
 ): Promise<Service> {
   const { clock, random, version, stdout } = context;
-  const log = await openLog(config.logLevel);
+  const tenantNames = new Map<number, string>();
+  const log = await openLog(config, context, tenantNames);
   for (const warning of warnings) log.warn(warning);
   const delivery = credentialDelivery(config, context);
   const { startService } = await import('./service.ts');
@@ -34,6 +36,7 @@ export async function startManagement(
     clock,
     random,
     log,
+    tenantNames,
     version,
     deliverCredentials: delivery?.management,
     sample:

@@ -19,6 +19,7 @@ import { openMetrics, type ServiceMetrics } from './metrics.ts';
 import { openNetwork } from './network.ts';
 import { createServiceStats } from './stats.ts';
 import { openServiceStore, storeClockOf } from './store.ts';
+import { followTenantNames } from './tenant-names.ts';
 import { authorityFileOf, openTls, refuseWrongTlsFiles } from './tls.ts';
 import { createServiceUpkeep } from './upkeep.ts';
 
@@ -47,6 +48,8 @@ export interface Service {
 export interface ServiceDeps extends FirstStartDeps {
   /** Version of the program, for the `User-Agent` of deliveries. */
   readonly version: string;
+  /** Filled with the names of the tenants, for the log. */
+  readonly tenantNames?: Map<number, string>;
   /** Returns all addresses of a name; absent: those that the system resolver finds. */
   readonly addressesOf?: (hostname: string) => Promise<readonly string[]>;
 }
@@ -74,6 +77,7 @@ async function startOn(
   await refuseTakenAddress(config);
   await refuseWrongTlsFiles(config);
   const bootstrapped = await applyFirstStart(store, deps);
+  const stopNaming = await followTenantNames(store, deps.tenantNames ?? new Map());
   const tls = await openTls(store.tenants, deps);
 
   const ending = new AbortController();
@@ -123,6 +127,7 @@ async function startOn(
       } finally {
         api.close();
         stopWatching();
+        stopNaming();
         webhookKeyring.close();
         await network.close();
         await metrics?.close();

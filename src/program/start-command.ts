@@ -15,9 +15,13 @@ export async function start(context: ProgramContext, signals: Signals): Promise<
   const loaded = load();
   const settings = readMessages(loaded.texts, { alone: false });
   refuseSamePort(loaded.config, settings);
-  const { logLevel } = loaded.config;
+  const { logLevel, logFormat } = loaded.config;
   const { issuerFor } = await import('./message-service.ts');
-  const message = { settings, issuer: issuerFor(settings, loaded.config), logLevel };
+  const message = {
+    settings,
+    issuer: issuerFor(settings, loaded.config),
+    log: { logLevel, logFormat },
+  };
   // Before the service, because it creates nothing: a start that fails here changes nothing.
   const deps = { program: programFile, env: messageProcessEnv(), clock };
   const second = await startMessageProcess(message, deps);

@@ -21,6 +21,12 @@ export const observabilitySettings = {
     fallback: 'info',
     doc: 'debug, info, warn or error',
   },
+  logFormat: {
+    variable: 'LEAT_LOG_FORMAT',
+    parse: oneOf('auto', 'json', 'text'),
+    fallback: 'auto',
+    doc: 'json, text, or auto: text on a terminal, else json',
+  },
 } as const satisfies Record<string, Setting>;
 
 /** Size of the metrics. */

@@ -58,6 +58,8 @@ describe('leat events publish', { concurrency: 2 }, () => {
     const input = lines.slice(0, 2).join('\n');
     const json = await shell.leat(['events', 'publish', '--json'], { input });
     assert.equal(json.stdout.match(/^\{"id":"evt_\w{22}","offset":"\S+"\}$/gm)?.length, 2);
+    const dash = await shell.leat(['events', 'publish', '--file', '-'], { input });
+    assert.deepEqual([dash.code, dash.stdout], [0, 'Published 2 events.\n']);
   });
 
   test('leat events publish: reports the line of a bad event and how many were published before', async (t) => {
