@@ -1,6 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import { isOfCodes, type ErrorCode } from '../../core/error-code.ts';
 import { formatGroupKey, type GroupKey, parseGroupKey } from '../../core/page.ts';
+import { yieldToEventLoop } from '../../core/slices.ts';
 import type { FailureGroup, FailureStore, GroupQuery } from '../port/failures.ts';
 import { storedCode } from '../rows/failures.ts';
 import { type Command, type Commands, sql } from './command.ts';
@@ -17,7 +18,8 @@ interface Deps {
 /** Creates the query of failures by cause. Triggers of the engines keep the counters. */
 export function createFailureGroups({ commands, failures, runs }: Deps): FailureStore['groups'] {
   return async (tenant, query) => {
-    const { groups, total, next, now } = await commands.read(page(runs, tenant, query));
+    const now = await commands.read(present(runs));
+    const { groups, total, next } = await page(commands, tenant, query);
     const samples = await commands.read(samplesOf(tenant, groups, failures));
     const errors = await failures.lastFailed(samples);
     const items = samples.map((row, index): FailureGroup => {
@@ -30,29 +32,61 @@ export function createFailureGroups({ commands, failures, runs }: Deps): Failure
   };
 }
 
-/** Reads all groups of a tenant: their number is bounded by those of streams and codes. */
-function* page(
-  runs: Deps['runs'],
-  tenant: number,
-  { streams, codes, after, take }: GroupQuery,
-): Command<{
+function* present(runs: Deps['runs']): Command<Millis> {
+  return yield* runs.now();
+}
+
+interface GroupPage {
   readonly groups: readonly GroupKey[];
   readonly total: number;
   readonly next: string | undefined;
-  readonly now: Millis;
-}> {
-  const now = yield* runs.now();
-  const rows = yield* sql.all<GroupKey>`
-    select stream, error_code as code, count from failure_groups
-    where tenant = ${tenant} and (${streams === undefined} or stream ${oneOf(streams ?? [])})
-    order by count desc, stream, error_code`;
-  const wanted =
-    codes === undefined ? rows : rows.filter(({ code }) => isOfCodes(code as ErrorCode, codes));
+}
+
+/** Reads all groups, some at a time, and keeps those of the page. */
+async function page(
+  { read }: Commands,
+  tenant: number,
+  { streams, codes, after, take }: GroupQuery,
+): Promise<GroupPage> {
   const former = after === undefined ? undefined : parseGroupKey(after);
-  const rest = former === undefined ? wanted : wanted.filter((row) => isAfter(row, former));
-  const groups = rest.slice(0, take);
-  const last = rest.length > take ? groups.at(-1) : undefined;
-  return { groups, total: wanted.length, next: last && formatGroupKey(last), now };
+  let best: GroupKey[] = [];
+  let total = 0;
+  for (let last: GroupKey | undefined; ;) {
+    const rows = await read(groupsAfter(tenant, streams, last));
+    const wanted = rows.filter(
+      ({ code }) => codes === undefined || isOfCodes(code as ErrorCode, codes),
+    );
+    total += wanted.length;
+    const rest = wanted.filter((row) => former === undefined || isAfter(row, former));
+    best = [...best, ...rest].toSorted(inOrder).slice(0, take + 1);
+    if (rows.length < stepMax) break;
+    last = rows.at(-1);
+    // A synchronous engine does not yield by itself.
+    await yieldToEventLoop();
+  }
+  const groups = best.slice(0, take);
+  const end = best.length > take ? groups.at(-1) : undefined;
+  return { groups, total, next: end && formatGroupKey(end) };
+}
+
+/** Groups that are read at once: some milliseconds. */
+const stepMax = 2000;
+
+function* groupsAfter(
+  tenant: number,
+  streams: GroupQuery['streams'],
+  { stream, code }: Pick<GroupKey, 'stream' | 'code'> = { stream: '', code: '' },
+): Command<GroupKey[]> {
+  return yield* sql.all<GroupKey>`
+    select stream, error_code as code, count from failure_groups
+    where tenant = ${tenant} and (stream, error_code) > (${stream}, ${code})
+      and (${streams === undefined} or stream ${oneOf(streams ?? [])})
+    order by stream, error_code limit ${stepMax}`;
+}
+
+function inOrder(one: GroupKey, other: GroupKey): number {
+  if (isAfter(one, other)) return 1;
+  return isAfter(other, one) ? -1 : 0;
 }
 
 /** Returns whether a group follows another one in the order of the list. */

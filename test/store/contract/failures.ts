@@ -140,6 +140,33 @@ function groupsContract(engine: Engine): void {
     assert.equal(new Set(seen).size, 5);
     assert.equal(seen.length, 5);
   });
+
+  test('groups: of more than two thousand the largest come first, and all are counted', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const groups: string[] = [];
+    for (let index = 0; index < 6; index += 1) {
+      const stream = await fixture.addStream();
+      const owned = await fixture.own(stream);
+      const events = await fixture.publish(...Array<string>(401 + index).fill('user.created'));
+      const outcomes = events.map((event, nth) =>
+        failed(event, { status: Math.min(100 + nth, 500), error: 'no' }),
+      );
+      await fixture.settle(owned, { cursor: events.at(-1)?.offset ?? 0, outcomes });
+      groups.unshift(`${stream.id} ${index + 1}`);
+    }
+    const { items, total, next } = await fixture.store.failures.groups(fixture.tenant, {
+      after: undefined,
+      take: 5,
+    });
+    assert.equal(total, 6 * 401);
+    assert.deepEqual(
+      items.map(({ stream, count }) => `${stream} ${count}`),
+      groups.slice(0, 5),
+    );
+    const rest = await fixture.store.failures.groups(fixture.tenant, { after: next, take: 5 });
+    assert.deepEqual([rest.total, rest.items.length], [6 * 401, 5]);
+    assert.ok(rest.items.every(({ count }) => count === 1));
+  });
 }
 
 function listContract(engine: Engine): void {
