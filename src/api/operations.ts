@@ -16,6 +16,7 @@ import { deliveryStatsOperations } from './delivery-stats.ts';
 import { dismissalOperations } from './dismissals.ts';
 import { createEndpointHosts } from './endpoint-hosts.ts';
 import type { EventBodies } from './event-bodies.ts';
+import { eventTypeOperations } from './event-types.ts';
 import { eventOperations } from './events.ts';
 import { eventLogOperations } from './event-log.ts';
 import { failureOperations } from './failures.ts';
@@ -78,6 +79,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...replayOperations(deps),
     ...eventOperations(deps),
     ...eventLogOperations(deps),
+    ...eventTypeOperations(deps),
     ...pullOperations(deps),
     ...userOperations(deps),
     ...clientOperations(deps),

@@ -11,6 +11,7 @@ export function createServiceStats(
 ): StatsRecorder {
   return createStatsRecorder({
     store: store.deliveryStats,
+    eventTypes: store.eventTypes,
     clock,
     time: store.time,
     settings: limits.stats,

@@ -4,8 +4,10 @@ import { Histogram } from '../core/histogram.ts';
 import { sleep } from '../core/sleep.ts';
 import type { DeliveryReport } from '../delivery/report.ts';
 import type { DeliveryStatsStore, RecordedMinute } from '../store/port/delivery-stats.ts';
+import type { EventTypeStore } from '../store/port/event-types.ts';
 import type { Hint } from '../store/port/hints.ts';
 import type { StoreTime } from '../store/port/time.ts';
+import { SeenTypes } from './seen-types.ts';
 import type { StatsSettings } from './settings.ts';
 
 /**
@@ -15,7 +17,7 @@ import type { StatsSettings } from './settings.ts';
 export interface StatsRecorder {
   /** Counts an attempt. */
   report(report: DeliveryReport): void;
-  /** Counts the events that this node appended. */
+  /** Counts the events that this node appended, and remembers their types. */
   hint(hint: Hint): void;
   /** Writes every few seconds until aborted. */
   run(signal: AbortSignal): Promise<void>;
@@ -25,6 +27,7 @@ export interface StatsRecorder {
 
 export interface StatsRecorderDeps {
   readonly store: Pick<DeliveryStatsStore, 'record'>;
+  readonly eventTypes: Pick<EventTypeStore, 'record'>;
   readonly clock: Pick<Clock, 'after'>;
   readonly time: Pick<StoreTime, 'now'>;
   readonly settings: StatsSettings;
@@ -62,6 +65,7 @@ interface Minutes {
 
 class MinuteRecorder implements StatsRecorder {
   readonly #deps: StatsRecorderDeps;
+  readonly #types: SeenTypes;
   /** By start. They are dropped once they are over and written. */
   readonly #minutes = new Map<Millis, Minutes>();
   /** The last start of those that were dropped. */
@@ -71,6 +75,8 @@ class MinuteRecorder implements StatsRecorder {
 
   constructor(deps: StatsRecorderDeps) {
     this.#deps = deps;
+    const { eventTypes: store, clock, settings } = deps;
+    this.#types = new SeenTypes({ store, clock, rowsMax: settings.rowsMax });
   }
 
   report(report: DeliveryReport): void {
@@ -81,7 +87,9 @@ class MinuteRecorder implements StatsRecorder {
   }
 
   hint(hint: Hint): void {
+    if (hint.kind === 'replaced') this.#types.clear();
     if (hint.kind !== 'appended') return;
+    this.#types.add(hint);
     const minute = minuteOf(this.#streamsOf(hint.tenant), undefined);
     minute.published += hint.events.length;
     minute.isChanged = true;
@@ -102,6 +110,7 @@ class MinuteRecorder implements StatsRecorder {
       for (const [at, { writer, tenants }] of this.#minutes) {
         await this.#write(writer, changedOf(at, tenants));
       }
+      await this.#types.flush();
     } catch (error) {
       this.#deps.onError(error);
     }

@@ -58,6 +58,7 @@ const operations: readonly (readonly [string, string, readonly string[]])[] = [
   ['POST', `/event-streams/${noStream}/filter/test`, ['read:events']],
   ['POST', '/events', ['create:events']],
   ['GET', '/event-log', ['read:events']],
+  ['GET', '/event-types', ['read:events']],
   ['GET', `/event-log/${noEvent}`, ['read:events']],
   ['GET', `/event-streams/${noStream}/attempts`, ['read:event_deliveries']],
   ['POST', '/users', ['create:users']],

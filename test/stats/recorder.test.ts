@@ -41,6 +41,7 @@ async function open(t: TestContext, settings: Partial<typeof statsLimits> = {}):
         return store.deliveryStats.record(writer, rows);
       },
     },
+    eventTypes: store.eventTypes,
     clock,
     time: store.time,
     settings: { ...statsLimits, ...settings },

@@ -713,6 +713,7 @@ function fillAccess(file: string): void {
     }
     put('skipped_ranges', 1, 'est_1', index, index + 1, index === 0 ? null : 7, index % 2, start);
     put('delivery_stats', 1, `est ${key}`, 'day', start, text, 1, 2, 3, 4, '1:1', '');
+    put('event_types', 1, `a.b${key}`, index + 1, start);
     put('past_selections', 1, 'est_1', index, index + 1, '["a.b"]', index === 0 ? null : text);
     put('dismissed_events', 1, index + 1, 'est_1');
     put(

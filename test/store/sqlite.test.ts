@@ -11,6 +11,7 @@ import { pausesContract } from './contract/pauses.ts';
 import { replaysContract } from './contract/replays.ts';
 import { settleContract } from './contract/settle.ts';
 import { eventLogContract } from './contract/event-log.ts';
+import { eventTypesContract } from './contract/event-types.ts';
 import { failuresContract } from './contract/failures.ts';
 import { redeliveriesContract } from './contract/redeliveries.ts';
 import { skippedContract } from './contract/skipped.ts';
@@ -24,6 +25,7 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   streamStatesContract(engine);
   deliveriesContract(engine);
   deliveryStatsContract(engine);
+  eventTypesContract(engine);
   dismissalsContract(engine);
   ownershipContract(engine);
   settleContract(engine);

@@ -144,6 +144,7 @@ async function fill(store: Store, tenant: number): Promise<void> {
   await store.deliveryStats.record('node', [
     { tenant, stream, at: start, ...counts, ...histograms },
   ]);
+  await store.eventTypes.record([{ tenant, type: 'a.b', offset: 1, at: start }]);
   await fillAccess(store, tenant);
   await store.auditLog.add([{ entry: newEntry(tenant), count: 1, ageMs: 0 }]);
   await store.alertState.record(tenant, undefined, { at: start, state: '{}' }, true);

@@ -10,7 +10,7 @@ import {
 import { minuteMs } from '../../core/units.ts';
 import type { CountsAt, DeliveryStatsStore, RecordedMinute } from '../port/delivery-stats.ts';
 import { type Command, type Commands, sql, type Statement } from './command.ts';
-import { forUpdate, Fragment, jsonOf, oneOf, perDialect, piece, verbatim } from './dialect.ts';
+import { forUpdate, Fragment, listedRows, oneOf, perDialect, piece, verbatim } from './dialect.ts';
 import { horizonOf } from './horizon.ts';
 
 /** Creates the store of the statistics of deliveries. */
@@ -29,15 +29,6 @@ export function createDeliveryStatsStore({
     },
     prune: ({ take }) => transact('relaxed', () => prune(take)),
   };
-}
-
-/** The rows of a JSON array of arrays, in the column `value`. */
-function rowsOf(rows: readonly (readonly (string | number)[])[]): Fragment {
-  const json = jsonOf(rows);
-  return new Fragment({
-    sqlite: piece`json_each(${json}) as listed`,
-    postgres: piece`jsonb_array_elements(${json}::jsonb) as listed (value)`,
-  });
 }
 
 /** In the order of the key: two transactions that write the same rows do not wait for each other. */
@@ -63,7 +54,7 @@ function* record(writer: string, minutes: readonly RecordedMinute[]): Command<vo
         cast(value ->> 2 as bigint) as starts_at, cast(value ->> 3 as bigint) as published,
         cast(value ->> 4 as bigint) as delivered, cast(value ->> 5 as bigint) as failed,
         cast(value ->> 6 as bigint) as retried, value ->> 7 as latency, value ->> 8 as duration
-      from ${rowsOf(rows)}) as c
+      from ${listedRows(rows)}) as c
     where exists (select 1 from tenants t where t.id = c.tenant) and (c.stream = '' or exists (
       select 1 from streams s where s.tenant = c.tenant and s.id = c.stream))
     order by c.tenant, c.stream, c.starts_at

@@ -95,6 +95,15 @@ export function listed(list: readonly string[]): Fragment {
   });
 }
 
+/** A table `listed` with the rows as JSON arrays in its column `value`. */
+export function listedRows(rows: readonly (readonly (string | number)[])[]): Fragment {
+  const json = jsonOf(rows);
+  return new Fragment({
+    sqlite: piece`json_each(${json}) as listed`,
+    postgres: piece`jsonb_array_elements(${json}::jsonb) as listed (value)`,
+  });
+}
+
 /** Returns a list as JSON. Half a surrogate pair becomes U+FFFD in it, as in a text that is bound. */
 export function jsonOf(list: readonly unknown[]): string {
   return JSON.stringify(list, (_key, value: unknown) =>

@@ -17,6 +17,7 @@ import { createFailureStore, type FailureReader } from './failures.ts';
 import { createGrantStore } from './grants.ts';
 import { guardedCommands } from './guarding.ts';
 import { createKeyStore, type KeyStoreDeps } from './keys.ts';
+import { createEventTypeStore } from './event-types.ts';
 import { createLagStore } from './lag.ts';
 import { createOverviewStore, type OverviewDeps } from './overview.ts';
 import { recordingCommands, recordingTransact, recordingUserChange } from './recording.ts';
@@ -69,6 +70,7 @@ export function createDirectory(deps: DirectoryDeps) {
     auditLog: createAuditLogStore(deps),
     alertState: createAlertStateStore(deps),
     deliveryStats: createDeliveryStatsStore(deps),
+    eventTypes: createEventTypeStore(deps),
     overview: createOverviewStore(deps),
     streams: createStreamStore(deps),
     dismissals: createDismissalStore(deps),

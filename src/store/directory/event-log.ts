@@ -68,7 +68,7 @@ function* newest(runs: Runs, tenant: number, query: NewestQuery): Command<Newest
 }
 
 /** Returns the end of a range, as much of it as one statement may read. */
-function* lastStretch(
+export function* lastStretch(
   runs: Runs,
   tenant: number,
   { after, upTo }: Range,
@@ -85,7 +85,8 @@ function eventOf(row: EventRow): LogEvent {
   return { offset, id, type, time, publishedAt, body, ...traced(trace) };
 }
 
-interface LogRow {
+/** Which events of a log are visible. */
+export interface LogRow {
   readonly head: Offset;
   readonly pruned: Offset;
   readonly oldest_at: Millis;
@@ -108,7 +109,7 @@ function* inLog(tenant: number, eventId: string): Command<FoundEvent | undefined
   return row && eventOf(row);
 }
 
-function logRow(tenant: number): Statement<LogRow | undefined> {
+export function logRow(tenant: number): Statement<LogRow | undefined> {
   return sql.get`select ${ends} from tenants where id = ${tenant}`;
 }
 

@@ -99,6 +99,7 @@ const records = [
   recordOf('past_selections', 'tenant, stream, after_offset', 'to_offset'),
   recordOf('skipped_ranges', 'tenant, stream, from_offset', 'to_offset'),
   recordOf('dismissed_events', 'tenant, "offset", stream', '"offset"'),
+  recordOf('event_types', 'tenant, type', 'last_offset'),
 ];
 
 function recordOf(table: string, key: string, last: string) {

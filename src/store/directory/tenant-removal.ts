@@ -87,6 +87,7 @@ const tables: Readonly<Record<string, string>> = {
   skipped_ranges: 'stream, from_offset',
   past_selections: 'stream, after_offset',
   dismissed_events: '"offset", stream',
+  event_types: 'type',
   kept_events: '"offset"',
   alert_states: 'tenant',
   audit_targets: 'id, target',

@@ -107,6 +107,11 @@ export const migratedTables: readonly Table[] = [
     ],
   },
   {
+    name: 'event_types',
+    keyColumns: 2,
+    columns: [integer('tenant'), text('type'), integer('last_offset'), integer('last_seen_at')],
+  },
+  {
     name: 'delivery_stats_sums',
     keyColumns: 1,
     columns: [text('unit'), integer('starts_at'), integer('last_tenant'), text('last_stream')],

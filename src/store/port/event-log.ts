@@ -36,7 +36,8 @@ export interface EventLogStore {
   ): Promise<Page<StreamAttempt>>;
   /**
    * A step of upkeep, see `UpkeepStore`: removes at most `take` records about events that the log no
-   * longer has: skipped ranges and past selections of streams, and dismissals. Returns how many.
+   * longer has: skipped ranges and past selections of streams, dismissals, and event types. Returns how
+   * many.
    */
   prune(tenant: number, take: number): Promise<number>;
 }

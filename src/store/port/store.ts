@@ -7,6 +7,7 @@ import type { DeliveryStatsStore } from './delivery-stats.ts';
 import type { DeliveryStore } from './deliveries.ts';
 import type { DismissalStore } from './dismissals.ts';
 import type { EventLogStore } from './event-log.ts';
+import type { EventTypeStore } from './event-types.ts';
 import type { FailureStore } from './failures.ts';
 import type { GrantStore } from './grants.ts';
 import type { Guard, GuardedStore } from './guard.ts';
@@ -46,6 +47,7 @@ export interface Store {
   readonly deliveries: DeliveryStore;
   readonly dismissals: DismissalStore;
   readonly eventLog: EventLogStore;
+  readonly eventTypes: EventTypeStore;
   readonly failures: FailureStore;
   readonly redeliveries: RedeliveryStore;
   readonly replays: ReplayStore;

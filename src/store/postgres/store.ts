@@ -233,6 +233,7 @@ function directoryOf(pools: Pools, deps: PartDeps): Directory & Pick<Store, 'rec
     ...directory,
     recording: (entry) => createRecordingDirectory(commands, entry),
     overview: lists.overview,
+    eventTypes: { ...directory.eventTypes, ...pick(lists.eventTypes, 'list') },
     deliveryStats: {
       ...directory.deliveryStats,
       ...pick(lists.deliveryStats, 'read', 'latencies'),
