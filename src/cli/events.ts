@@ -14,6 +14,7 @@ import {
   withCommonOptions,
 } from './command.ts';
 import { CommandFailed, usageError } from './errors.ts';
+import { addEventTypesCommand } from './event-types.ts';
 import { readJson, writeJson } from './json.ts';
 import { fileOption } from './option.ts';
 import { readLines } from './read-lines.ts';
@@ -58,6 +59,7 @@ export function addEventCommands(events: Command, deps: CliDeps): void {
     )
     .action((options: PublishOptions) => runWithApi(deps, options, (run) => publish(run, options)));
   addTailCommand(events, deps);
+  addEventTypesCommand(events, deps);
 }
 
 async function publish(run: ApiRun, options: PublishOptions): Promise<void> {

@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import {
   type CliDeps,
   type CommonOptions,
@@ -7,6 +7,7 @@ import {
   show,
   withCommonOptions,
 } from './command.ts';
+import { showDeliveryStats } from './delivery-stats.ts';
 import { type ApiClient, pathOf } from './http/api-client.ts';
 import { streamIdOf } from './stream.ts';
 import { chartLines } from './terminal/chart.ts';
@@ -27,23 +28,38 @@ export interface StatsShown {
 interface StatsOptions extends CommonOptions {
   readonly since?: string;
   readonly until?: string;
+  readonly bucket?: string;
 }
 
 /** `leat stats` */
 export function addStatsCommand(program: Command, deps: CliDeps): void {
   const instant = instantOption(deps.clock.now);
-  withCommonOptions(program.command('stats <stream>'))
-    .description('show how many deliveries of a stream succeeded and failed; 14 days by default')
-    .option(
-      '--since <time>',
-      'from the hour of this time: a date, or 15m, 2h, 3d ago; a bar per hour up to 48 h',
-      instant,
+  withCommonOptions(program.command('stats [stream]'))
+    .description(
+      'numbers and latency of all streams by hour, 24 hours by default; with a stream its successes and failures as bars, 14 days by default',
     )
-    .option('--until <time>', 'to the hour of this time', instant)
-    .addHelpText('after', examples('leat stats crm', 'leat stats crm --since 24h'))
-    .action((stream: string, options: StatsOptions) =>
+    .option('--since <time>', 'from this time: a date, or 15m, 2h, 3d ago', instant)
+    .option('--until <time>', 'to this time', instant)
+    .addOption(
+      new Option(
+        '--bucket <length>',
+        'a line per minute, hour or day, with percentiles of latency, also of one stream',
+      ).choices(['minute', 'hour', 'day']),
+    )
+    .addHelpText(
+      'after',
+      examples(
+        'leat stats',
+        'leat stats --since 30m --bucket minute',
+        'leat stats crm',
+        'leat stats crm --since 7d --bucket day',
+      ),
+    )
+    .action((stream: string | undefined, options: StatsOptions) =>
       runWithApi(deps, options, async (run) => {
+        if (stream === undefined) return showDeliveryStats(run, options);
         const id = await streamIdOf(run.api, stream);
+        if (options.bucket !== undefined) return showDeliveryStats(run, { ...options, stream: id });
         const response = await readStats(run.api, id, options);
         const width = run.terminal.width ?? 80;
         show(run, response.text, () =>
