@@ -21,21 +21,18 @@ export function createEndpointHosts(store: Pick<Store, 'streams'>, max: number):
   const keyOf = (tenant: number, id: string): string => `${tenant}/${id}`;
   return {
     of: async (tenant, streams) => {
+      const versions = await store.streams.versions(tenant);
       const unknown = streams.filter(
-        ({ id, version }) => known.get(keyOf(tenant, id))?.version !== version,
+        ({ id }) => known.get(keyOf(tenant, id))?.version !== versions.get(id),
       );
-      const read = await store.streams.endpointHosts(
-        tenant,
-        unknown.map(({ id }) => id),
-      );
+      const ids = unknown.map(({ id }) => id);
+      const read = await store.streams.endpointHosts(tenant, ids);
       if (known.size + unknown.length > max) known.clear();
-      const hosts = streams.map(
-        ({ id }) => read.get(id) ?? known.get(keyOf(tenant, id))?.host ?? '',
-      );
-      for (const { id, version } of unknown) {
+      for (const id of ids) {
+        const version = versions.get(id) ?? 0;
         known.set(keyOf(tenant, id), { version, host: read.get(id) ?? '' });
       }
-      return hosts;
+      return streams.map(({ id }) => known.get(keyOf(tenant, id))?.host ?? '');
     },
   };
 }

@@ -1,5 +1,5 @@
 import { formatTime } from '../core/date.ts';
-import { formatStandingKey, parseStandingKey, type StandingKey } from '../core/page.ts';
+import { formatStandingKey, parseStandingKey } from '../core/page.ts';
 import { type StreamState, streamStates } from '../core/stream-state.ts';
 import { streamHealthQuery, streamHealths, streamHealthText } from '../schemas/stream-health.ts';
 import type { StreamStanding } from '../store/port/streams.ts';
@@ -9,7 +9,7 @@ import { type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
 import type { ApiSettings } from './settings.ts';
 import { type HealthDeps, healthsOf } from './stream-health.ts';
-import { compareKeys, keyOf } from './standing-order.ts';
+import { firstAfter, keyOf } from './standing-order.ts';
 import type { RecentStates } from './tenant-states.ts';
 
 export interface HealthListDeps extends HealthDeps {
@@ -42,7 +42,7 @@ export function healthListOperations(deps: HealthListDeps): Operation[] {
         const isKey = (key: string): boolean => parseStandingKey(key)?.sort === sort;
         const { after, take } = pageOf(query, settings.limits, isKey);
         const statuses = statusesOf(query.statuses);
-        const read = await states.of(tenant.id, sort === '-lag' ? 'lags' : 'states');
+        const read = await states.of(tenant.id, sort === '-lag' ? 'all' : 'lagging');
         const wanted = await matching(deps, tenant.id, { streams: read.sorted(sort), statuses, q });
         const key = after === undefined ? undefined : parseStandingKey(after);
         const begin = key === undefined ? 0 : firstAfter(wanted, key);
@@ -97,10 +97,4 @@ async function matching(
   return chosen.filter(
     ({ name }, index) => name.toLowerCase().includes(q) || hosts[index]?.includes(q) === true,
   );
-}
-
-/** Returns the index of the first stream after a key, in a sorted list. */
-function firstAfter(streams: readonly StreamStanding[], key: StandingKey): number {
-  const index = streams.findIndex((stream) => compareKeys(keyOf(stream, key.sort), key) > 0);
-  return index === -1 ? streams.length : index;
 }

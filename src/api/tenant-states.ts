@@ -4,13 +4,15 @@ import type { Store } from '../store/port/store.ts';
 import type { StreamStanding } from '../store/port/streams.ts';
 import { createRecent } from './recent.ts';
 import type { ApiSettings } from './settings.ts';
-import { compareKeys, keyOf } from './standing-order.ts';
+import { compare, valuesBy } from './standing-order.ts';
 
 /** The states of the streams of tenants, a few seconds old at most. */
 export interface RecentStates {
-  /** Returns those of a tenant; `lags` for an order or a search by lag. */
-  of(tenant: number, kind: 'states' | 'lags'): Promise<SortedStates>;
+  /** Returns those of a tenant, with the lags that are needed. */
+  of(tenant: number, lagsOf: LagsOf): Promise<SortedStates>;
 }
+
+type LagsOf = Parameters<Store['streams']['states']>[1]['lagsOf'];
 
 export interface SortedStates {
   /** When they were read, by the clock of the store. */
@@ -32,9 +34,9 @@ export function createRecentStates({ store, clock, settings }: RecentStatesDeps)
   const weightOf = ({ streams }: SortedStates): number => streams.length;
   const recent = createRecent<SortedStates>({ clock, keptMs, weightMax, weightOf });
   return {
-    of: (tenant, kind) =>
-      recent.get(`${kind} ${tenant}`, async () => {
-        const { now, streams } = await store.streams.states(tenant, { withLags: kind === 'lags' });
+    of: (tenant, lagsOf) =>
+      recent.get(`${lagsOf} ${tenant}`, async () => {
+        const { now, streams } = await store.streams.states(tenant, { lagsOf });
         return sortable(now, streams);
       }),
   };
@@ -54,8 +56,8 @@ function sortable(now: Millis, streams: readonly StreamStanding[]): SortedStates
 }
 
 function inOrder(streams: readonly StreamStanding[], sort: StreamSort): StreamStanding[] {
-  return streams
-    .map((stream) => ({ stream, key: keyOf(stream, sort) }))
-    .toSorted((one, other) => compareKeys(one.key, other.key))
-    .map(({ stream }) => stream);
+  const valueOf = valuesBy[sort];
+  return streams.toSorted(
+    (one, other) => compare(valueOf(one), valueOf(other)) || compare(one.id, other.id),
+  );
 }

@@ -1,7 +1,8 @@
+import type { Millis } from '../../core/clock.ts';
 import type { Offset, Subscription } from '../../core/types.ts';
 import { type Command, sql } from './command.ts';
-import { oneOf } from './dialect.ts';
-import { type WantedTypes, wantedTypes } from './log-types.ts';
+import { oneOf, oneOfNumbers, perDialect } from './dialect.ts';
+import { type Offsets, type WantedTypes, wantedTypes } from './log-types.ts';
 
 /** Events after the cursor of a stream that are read to find those that wait. */
 export const waitingMax = 10_000;
@@ -28,9 +29,12 @@ export function* rowsAbove(
   streams: readonly Positioned[],
 ): Command<(id: string) => ReadonlySet<Offset>> {
   const rows = yield* sql.all<{ stream: string; offset: Offset }>`
-    select d.stream, d."offset" from runs r cross join deliveries d
-    where r.tenant = ${tenant} and r.stream ${oneOf(streams.map(({ id }) => id))}
-      and d.tenant = r.tenant and d.stream = r.stream and d."offset" > r.cursor`;
+    select d.stream, d."offset"
+    from (
+      select tenant, stream, cursor from runs
+      where tenant = ${tenant} and stream ${oneOf(streams.map(({ id }) => id))}) as r
+    ${eachDelivery} d.tenant = r.tenant and d.stream = r.stream and d."offset" > r.cursor
+    ${endOfEach}`;
   const byStream = Map.groupBy(rows, ({ stream }) => stream);
   const sets = new Map(
     [...byStream].map(([id, some]) => [id, new Set(some.map(({ offset }) => offset))]),
@@ -38,4 +42,38 @@ export function* rowsAbove(
   return (id) => sets.get(id) ?? none;
 }
 
+/** Joins deliveries in the order of the runs: PostgreSQL would scan all of them. */
+const eachDelivery = perDialect({
+  sqlite: 'cross join deliveries d where',
+  postgres: 'cross join lateral (select d.stream, d."offset" from deliveries d where',
+});
+const endOfEach = perDialect({ sqlite: '', postgres: 'order by d."offset") as d' });
+
 const none: ReadonlySet<Offset> = new Set();
+
+/** Probes of one statement. */
+const probesMax = 256;
+
+/**
+ * Returns the offset of the first of some events that was published since an instant, or the one after
+ * them: `published_at` never falls along the log, and PostgreSQL opens the last days only.
+ */
+export function* firstSince(
+  tenant: number,
+  { from, upTo }: Offsets,
+  since: Millis,
+): Command<Offset> {
+  let [low, high] = [from, upTo + 1];
+  while (low < high) {
+    const step = Math.ceil((high - low) / probesMax);
+    const count = Math.ceil((high - low) / step);
+    const probes = Array.from({ length: count }, (_, index) => low + index * step);
+    const row = yield* sql.get<{ offset: Offset | null }>`
+      select min("offset") as "offset" from events
+      where tenant = ${tenant} and "offset" ${oneOfNumbers(probes)} and published_at >= ${since}`;
+    const found = row?.offset ?? undefined;
+    low = found === undefined ? low + (count - 1) * step + 1 : Math.max(low, found - step + 1);
+    high = found ?? high;
+  }
+  return high;
+}

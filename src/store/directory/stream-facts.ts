@@ -3,7 +3,7 @@ import { yieldToEventLoop } from '../../core/slices.ts';
 import type { Offset, StreamStatus } from '../../core/types.ts';
 import type { DisabledReason, StreamFacts, StreamStore, WaitingEvents } from '../port/streams.ts';
 import { type Command, type Commands, sql, together } from './command.ts';
-import { oneOf } from './dialect.ts';
+import { oneOf, perDialect } from './dialect.ts';
 import { LogTypes, type Offsets, type Wanted } from './log-types.ts';
 import { rowsAbove, waitingMax, wantedOf } from './log-waiting.ts';
 import type { Runs } from './runs.ts';
@@ -14,7 +14,9 @@ export interface FactsDeps {
 }
 
 /** Creates the queries of what the store knows of streams beyond their configuration. */
-export function createStreamFacts(deps: FactsDeps): Pick<StreamStore, 'facts' | 'factsOf'> {
+export function createStreamFacts(
+  deps: FactsDeps,
+): Pick<StreamStore, 'facts' | 'factsOf' | 'retrying'> {
   const factsOf: StreamStore['factsOf'] = async (tenant, ids) => {
     const { log, streams } = await deps.commands.read(readFacts(deps, tenant, ids));
     const types = new LogTypes(deps, tenant, log);
@@ -26,7 +28,11 @@ export function createStreamFacts(deps: FactsDeps): Pick<StreamStore, 'facts' | 
       ]),
     );
   };
-  return { factsOf, facts: async (tenant, id) => (await factsOf(tenant, [id])).get(id) };
+  return {
+    factsOf,
+    facts: async (tenant, id) => (await factsOf(tenant, [id])).get(id),
+    retrying: (tenant) => deps.commands.read(retrying(tenant)),
+  };
 }
 
 interface FactsRow {
@@ -116,8 +122,8 @@ function factsOfRow(row: FactsRow, counts: RowCounts | undefined): ReadStream['f
   };
 }
 
-/** Events that are read to count what waits for the streams of a page: about 10 ms on SQLite. */
-const pageEventsMax = 32_768;
+/** Events that are read to count what waits for those of a page that are far behind: 3 ms on SQLite. */
+const farEventsMax = 12_288;
 
 /** Streams whose events are counted before other work has a turn: a millisecond at most. */
 const countedAtOnce = 8;
@@ -135,10 +141,7 @@ async function waitingOf(
     ({ row }, index) => log.after(row.cursor).upTo > (whole[index]?.upTo ?? 0),
   );
   const far = isFar.filter(Boolean).length;
-  const share = Math.min(
-    waitingMax,
-    Math.floor((pageEventsMax - waitingMax) / Math.max(far - 1, 1)),
-  );
+  const share = Math.min(waitingMax, Math.floor(farEventsMax / Math.max(far, 1)));
   const ranges = streams.map(({ row }, index) =>
     log.after(row.cursor, isFar[index] === true ? share : waitingMax),
   );
@@ -161,3 +164,18 @@ async function waitingOf(
 }
 
 const none: Offsets = { from: 1, upTo: 0 };
+
+/** Deliveries that are counted: some milliseconds. */
+const retryingMax = 100_000;
+
+/** Without statistics SQLite prefers the key, and would read all deliveries of the tenant. */
+const byState = perDialect({ sqlite: 'indexed by deliveries_waiting', postgres: '' });
+
+function* retrying(tenant: number): Command<number> {
+  const row = yield* sql.get<{ count: number }>`
+    select count(*) as count from (
+      select 1 from deliveries ${byState}
+      where tenant = ${tenant} and state = 'retrying' and due_at is not null
+      limit ${retryingMax}) as waiting`;
+  return row?.count ?? 0;
+}

@@ -1,12 +1,13 @@
 import type { Millis } from '../../core/clock.ts';
 import { yieldToEventLoop } from '../../core/slices.ts';
 import { laggingMs, streamStateOf } from '../../core/stream-state.ts';
+import type { Offset } from '../../core/types.ts';
 import type { StreamStanding, StreamStore } from '../port/streams.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
-import { type Command, type Commands, PageRead, sql } from './command.ts';
+import { type Command, type Commands, PageRead, sql, together } from './command.ts';
 import { oneOf } from './dialect.ts';
-import { jsonList, LogTypes, numbersOf, type Offsets } from './log-types.ts';
-import { type Positioned, rowsAbove, waitingMax, wantedOf } from './log-waiting.ts';
+import { jsonList, listOf, LogTypes, type Offsets } from './log-types.ts';
+import { firstSince, type Positioned, rowsAbove, waitingMax, wantedOf } from './log-waiting.ts';
 import type { Runs } from './runs.ts';
 
 export interface StateDeps {
@@ -16,107 +17,175 @@ export interface StateDeps {
 
 /** Creates the query of the states of all streams of a tenant. */
 export function createStreamStates(deps: StateDeps): StreamStore['states'] {
-  return async (tenant, { withLags }) => {
-    const { now, ...log } = await deps.commands.read(endsOf(deps.runs, tenant));
-    const streams = await positionsOf(deps, tenant);
+  return async (tenant, { lagsOf }) => {
+    const { read } = deps.commands;
+    const { now, ...log } = await read(endsOf(deps.runs, tenant));
+    const oldMs = lagsOf === 'lagging' ? laggingMs : sortedMs;
+    const young = await read(firstSince(tenant, log, now - oldMs + 1));
+    const parts = await partsOf(deps, tenant, young);
+    const behind = parts
+      .flatMap((part) => behindOf(part, young))
+      .toSorted((one, other) => (one.id < other.id ? -1 : 1));
+    const wanted = lagsOf === 'all' ? behind : behind.filter(({ isActive }) => isActive);
     const lags = new Lags(deps, tenant, new LogTypes(deps, tenant, log));
-    const youngest = now - (withLags ? shownMs : laggingMs);
-    const found = await lags.find(
-      streams.filter(({ isActive, cursor }) => (withLags || isActive) && cursor < log.upTo),
-      youngest,
-    );
-    return { now, streams: streams.map((stream) => standingOf(stream, found.get(stream.id), now)) };
+    const found = await lags.find(wanted, now - oldMs);
+    return { now, streams: parts.flatMap((part) => standingsOf(part, found, now)) };
   };
 }
 
-/** Shorter lags are shown as 0. */
-const shownMs = 1000;
+/**
+ * Shorter lags are not looked up: nodes write the cursor of a stream without events once a minute, so that
+ * most streams of a busy tenant seem to be a minute behind.
+ */
+const sortedMs = 90_000;
 
-interface Position extends Positioned {
-  readonly name: string;
-  readonly version: number;
-  readonly status: 'enabled' | 'disabled';
-  readonly isPaused: boolean;
-  readonly consecutive: number;
-  readonly openFailures: number;
-  readonly lastFailedAt: Millis | undefined;
+/** A stream that has not passed all old events. */
+interface Behind extends Positioned {
   /** Whether it is enabled and not paused: its state depends on its lag. */
   readonly isActive: boolean;
 }
 
-function standingOf(position: Position, since: Millis | undefined, now: Millis): StreamStanding {
-  const { id, name, version, openFailures, lastFailedAt } = position;
-  const lagMs = since === undefined ? 0 : now - since;
-  const state = streamStateOf({ ...position, lagMs });
-  return { id, name, version, state, openFailures, lastFailedAt, waitingSince: since };
+function behindOf({ disabled, paused, runs }: Part, young: Offset): Behind[] {
+  return [...runs].flatMap(([id, { cursor }]) =>
+    cursor + 1 < young ? [{ id, cursor, isActive: !disabled.has(id) && !paused.has(id) }] : [],
+  );
 }
 
-// Positions
-
-function* endsOf(runs: Runs, tenant: number): Command<Offsets & { readonly now: Millis }> {
-  const now = yield* runs.now();
-  const from = yield* runs.oldestAfter(tenant, 0);
-  return { now, from, upTo: yield* runs.head(tenant) };
-}
-
-/** Streams of one statement: about 2 ms on SQLite. */
-const streamsPerRead = 2500;
-
-async function positionsOf({ commands }: StateDeps, tenant: number): Promise<Position[]> {
-  const all: Position[] = [];
-  for (;;) {
-    const part = await commands.read(positionsAfter(tenant, all.at(-1)?.id ?? ''));
-    all.push(...part);
-    if (part.length < streamsPerRead) return all;
-    await yieldToEventLoop();
-  }
-}
-
-type PositionColumns = Readonly<
-  Record<
-    'ids' | 'names' | 'versions' | 'flags' | 'cursors' | 'consecutive' | 'total' | 'failed_at',
-    string | null
-  >
->;
-
-function* positionsAfter(tenant: number, after: string): Command<Position[]> {
-  const row = yield* sql.get<PositionColumns>`
-    select cast(${jsonList}(id) as text) as ids, cast(${jsonList}(name) as text) as names,
-      cast(${jsonList}(version) as text) as versions, cast(${jsonList}(flags) as text) as flags,
-      cast(${jsonList}(cursor) as text) as cursors,
-      cast(${jsonList}(consecutive_failures) as text) as consecutive,
-      cast(${jsonList}(total_failures) as text) as total,
-      cast(${jsonList}(last_failed_at) as text) as failed_at
-    from (
-      select s.id, s.name, s.version, r.cursor, r.consecutive_failures, r.total_failures,
-        r.last_failed_at, case when s.status = 'enabled' then 0 else 1 end
-          + case when s.paused_at is null then 0 else 2 end as flags
-      from streams s cross join runs r
-      where s.tenant = ${tenant} and s.id > ${after} and r.tenant = s.tenant and r.stream = s.id
-      order by s.id limit ${streamsPerRead}) as page`;
-  const [names, ids] = [textsOf(row?.names), textsOf(row?.ids)];
-  const [versions, flags] = [numbersOf(row?.versions), numbersOf(row?.flags)];
-  const [cursors, consecutive] = [numbersOf(row?.cursors), numbersOf(row?.consecutive)];
-  const [total, failedAt] = [numbersOf(row?.total), numbersOf(row?.failed_at)];
+function standingsOf(
+  { ids, names, disabled, paused, runs }: Part,
+  found: ReadonlyMap<string, Millis>,
+  now: Millis,
+): StreamStanding[] {
   return ids.map((id, index) => {
-    const flag = flags[index] ?? 0;
+    const run = runs.get(id);
+    const since = found.get(id);
+    const state = streamStateOf({
+      status: disabled.has(id) ? 'disabled' : 'enabled',
+      isPaused: paused.has(id),
+      consecutive: run?.consecutive ?? 0,
+      lagMs: since === undefined ? 0 : now - since,
+    });
     return {
       id,
       name: names[index] ?? '',
-      version: versions[index] ?? 0,
-      status: (flag & 1) === 0 ? 'enabled' : 'disabled',
-      isPaused: flag >= 2,
-      isActive: flag === 0,
-      cursor: cursors[index] ?? 0,
-      consecutive: consecutive[index] ?? 0,
-      openFailures: total[index] ?? 0,
-      lastFailedAt: failedAt[index] ?? undefined,
+      state,
+      openFailures: run?.openFailures ?? 0,
+      lastFailedAt: run?.failedAt,
+      waitingSince: since,
     };
   });
 }
 
-function textsOf(list: string | null | undefined): string[] {
-  return JSON.parse(list ?? '[]') as string[];
+// All streams
+
+function* endsOf(runs: Runs, tenant: number): Command<Offsets & { readonly now: Millis }> {
+  const [now, from, upTo] = yield* together(
+    runs.now(),
+    runs.oldestAfter(tenant, 0),
+    runs.head(tenant),
+  );
+  return { now, from, upTo };
+}
+
+/** Streams of one statement: about 2 ms on SQLite; all of a tenant, unless it may have more than usual. */
+const streamsPerRead = 12_000;
+
+/** Returns the streams in parts. Without a limit PostgreSQL reads the tables in half of the time. */
+async function partsOf(
+  { commands }: StateDeps,
+  tenant: number,
+  young: Offset,
+): Promise<readonly Part[]> {
+  const parts: Part[] = [];
+  for (let after = ''; ;) {
+    const last = await commands.read(lastOfPart(tenant, after));
+    parts.push(await commands.read(partOf(tenant, { after, upTo: last ?? afterIds }, young)));
+    if (last === undefined) return parts;
+    after = last;
+    await yieldToEventLoop();
+  }
+}
+
+/** Comes after every id. */
+const afterIds = '~';
+
+/** Returns the last id of the next part; `undefined` when it has all that are left. */
+function* lastOfPart(tenant: number, after: string): Command<string | undefined> {
+  const row = yield* sql.get<{ count: number }>`
+    select count(*) as count from streams where tenant = ${tenant}`;
+  if ((row?.count ?? 0) <= streamsPerRead) return undefined;
+  const last = yield* sql.get<{ id: string }>`
+    select id from streams where tenant = ${tenant} and id > ${after}
+    order by id limit 1 offset ${streamsPerRead - 1}`;
+  return last?.id;
+}
+
+/** Some streams. */
+interface Part {
+  readonly ids: readonly string[];
+  readonly names: readonly string[];
+  readonly disabled: ReadonlySet<string>;
+  readonly paused: ReadonlySet<string>;
+  /** Of those with failures, or that have not passed all old events. */
+  readonly runs: ReadonlyMap<string, RunPart>;
+}
+
+interface RunPart {
+  readonly cursor: Offset;
+  readonly consecutive: number;
+  readonly openFailures: number;
+  readonly failedAt: Millis | undefined;
+}
+
+type Columns<Name extends string> = Readonly<Record<Name, string | null>>;
+
+/**
+ * Reads both tables, which is faster than to join them, each in one row of lists, and of the runs only
+ * those that differ from most.
+ */
+function* partOf(
+  tenant: number,
+  { after, upTo }: { readonly after: string; readonly upTo: string },
+  young: Offset,
+): Command<Part> {
+  const [streams, runs] = yield* together(
+    sql.get<Columns<'ids' | 'names' | 'disabled' | 'paused'>>`
+      select string_agg(id, ',') as ids, cast(${jsonList}(name) as text) as names,
+        string_agg(id, ',') filter (where status = 'disabled') as disabled,
+        string_agg(id, ',') filter (where paused_at is not null) as paused
+      from streams where tenant = ${tenant} and id > ${after} and id <= ${upTo}`,
+    sql.get<Columns<'ids' | 'cursors' | 'consecutive' | 'total' | 'failed_at'>>`
+      select string_agg(stream, ',') as ids, cast(${jsonList}(cursor) as text) as cursors,
+        cast(${jsonList}(consecutive_failures) as text) as consecutive,
+        cast(${jsonList}(total_failures) as text) as total,
+        cast(${jsonList}(last_failed_at) as text) as failed_at
+      from runs where tenant = ${tenant} and stream > ${after} and stream <= ${upTo}
+        and (cursor + 1 < ${young} or consecutive_failures > 0 or total_failures > 0
+          or last_failed_at is not null)`,
+  );
+  const [cursors, consecutive] = [listOf<Offset>(runs?.cursors), listOf<number>(runs?.consecutive)];
+  const [total, failedAt] = [listOf<number>(runs?.total), listOf<Millis | null>(runs?.failed_at)];
+  return {
+    ids: splitIds(streams?.ids),
+    names: listOf(streams?.names),
+    disabled: new Set(splitIds(streams?.disabled)),
+    paused: new Set(splitIds(streams?.paused)),
+    runs: new Map(
+      splitIds(runs?.ids).map((id, index) => [
+        id,
+        {
+          cursor: cursors[index] ?? 0,
+          consecutive: consecutive[index] ?? 0,
+          openFailures: total[index] ?? 0,
+          failedAt: failedAt[index] ?? undefined,
+        },
+      ]),
+    ),
+  };
+}
+
+function splitIds(ids: string | null | undefined): string[] {
+  return ids === null || ids === undefined ? [] : ids.split(',');
 }
 
 // Lags
@@ -124,8 +193,8 @@ function textsOf(list: string | null | undefined): string[] {
 /** Events that are searched first: usually a stream wants one of the next ones. */
 const probeEvents = 128;
 
-/** Blocks that are read for streams that are not active: together about 8 ms on SQLite. */
-const inactiveBlocksMax = 512;
+/** Blocks that are read for streams that are not active: together about 4 ms on SQLite. */
+const inactiveBlocksMax = 256;
 
 /** Streams whose subscriptions are read at once. */
 const streamsAtOnce = { take: 500, bytesMax: 512 * 1024 } as const;
@@ -150,14 +219,9 @@ class Lags {
   }
 
   /** Returns when the oldest event was accepted that waits, by stream, unless that is later than `youngest`. */
-  async find(streams: readonly Position[], youngest: Millis): Promise<ReadonlyMap<string, Millis>> {
-    await this.#read(streams, 1);
-    const old = streams.filter(({ cursor }) => {
-      const { from } = this.#log.after(cursor);
-      return (this.#log.at(from) ?? -Infinity) <= youngest;
-    });
-    for (let index = 0; index < old.length;) {
-      const chunk = old.slice(index, index + streamsAtOnce.take);
+  async find(streams: readonly Behind[], youngest: Millis): Promise<ReadonlyMap<string, Millis>> {
+    for (let index = 0; index < streams.length;) {
+      const chunk = streams.slice(index, index + streamsAtOnce.take);
       const ids = chunk.map(({ id }) => id);
       const { rows, hasMore } = await this.#deps.commands.read(subscriptionsOf(this.#tenant, ids));
       await this.#search(chunk, rows, youngest);
@@ -169,8 +233,8 @@ class Lags {
   }
 
   /** Reads the next events of streams; of streams that are not active only within a bound in total. */
-  async #read(streams: readonly Position[], eventsMax: number): Promise<void> {
-    const rangesOf = (some: readonly Position[]) =>
+  async #read(streams: readonly Behind[], eventsMax: number): Promise<void> {
+    const rangesOf = (some: readonly Behind[]) =>
       some.map(({ cursor }) => this.#log.after(cursor, eventsMax));
     const active = streams.filter(({ isActive }) => isActive);
     await this.#log.read(this.#log.missing(rangesOf(active)));
@@ -182,7 +246,7 @@ class Lags {
   }
 
   async #search(
-    chunk: readonly Position[],
+    chunk: readonly Behind[],
     rows: readonly SubscriptionsRow[],
     youngest: Millis,
   ): Promise<void> {

@@ -33,7 +33,9 @@ export interface StreamStore {
   ): Promise<StreamPage>;
   /** Returns those of the streams that exist and whose secrets open, by their ids. */
   opened(tenant: number, ids: readonly string[]): Promise<ReadonlyMap<string, Stream>>;
-  /** Returns the hosts of the endpoints of those, without opening other secrets. */
+  /** Returns the versions of all streams of a tenant, by id: each change of a stream raises it. */
+  versions(tenant: number): Promise<ReadonlyMap<string, number>>;
+  /** Returns the hosts of the endpoints of streams, without opening other secrets. */
   endpointHosts(tenant: number, ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
   /** Returns the names of those of the streams that exist, by their ids. */
   names(tenant: number, ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
@@ -41,8 +43,17 @@ export interface StreamStore {
   facts(tenant: number, id: string): Promise<StreamFacts | undefined>;
   /** Does the same for the streams of a page, by their ids. */
   factsOf(tenant: number, ids: readonly string[]): Promise<ReadonlyMap<string, StreamFacts>>;
-  /** Returns the states of all streams of a tenant, read in steps, so that they may change meanwhile. */
-  states(tenant: number, options: { readonly withLags: boolean }): Promise<TenantStates>;
+  /**
+   * Returns the states of all streams of a tenant, read in steps, so that they may change meanwhile.
+   * `lagsOf` says for which of them `waitingSince` is needed: those that lag, those that are neither
+   * paused nor disabled, or all.
+   */
+  states(
+    tenant: number,
+    options: { readonly lagsOf: 'lagging' | 'active' | 'all' },
+  ): Promise<TenantStates>;
+  /** Returns how many deliveries of a tenant wait for an attempt, counted up to 100,000. */
+  retrying(tenant: number): Promise<number>;
   /** Returns the skipped ranges of a stream, newest first; `after` is the `next` of the page before. */
   skipped(
     tenant: number,
@@ -82,7 +93,6 @@ export interface StreamStore {
 export interface TenantStates {
   /** The time of the store when they were read. */
   readonly now: Millis;
-  /** In the order of their ids. */
   readonly streams: readonly StreamStanding[];
 }
 
@@ -90,13 +100,12 @@ export interface TenantStates {
 export interface StreamStanding {
   readonly id: string;
   readonly name: string;
-  readonly version: number;
   readonly state: StreamState;
   readonly openFailures: number;
   readonly lastFailedAt: Millis | undefined;
   /**
-   * When the oldest event was accepted that waits for a second at least, see {@link WaitingEvents}; without
-   * `withLags` of streams that lag only. Of paused and disabled streams a bounded number of events is read
+   * When the oldest event was accepted that waits, see {@link WaitingEvents}; absent when none waits for 90 s.
+   * Of paused and disabled streams a bounded number of events is read
    * in total: it may be absent for some of those that are far behind.
    */
   readonly waitingSince: Millis | undefined;

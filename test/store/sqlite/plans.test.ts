@@ -54,11 +54,13 @@ function inSqlite(value: string): string {
   if (value.startsWith('amongOffsets('))
     return 'and e."offset" in (select value from json_each(?))';
   if (value === 'byEvent') return 'indexed by deliveries_event';
+  if (value === 'byState') return 'indexed by deliveries_waiting';
   if (value === 'positionIn') return 'instr';
   if (value.startsWith('selects(')) return 'd.time >= ? and +d.listed_at >= ? and +d.listed_at < ?';
   if (value.startsWith('listedGroups(')) return '(select ? as stream, ? as code, ? as count)';
+  if (value === 'eachDelivery') return 'cross join deliveries d where';
   if (value === 'rowColumns') return 'd.event_id';
   const isEmpty =
-    /^(?:entryAt\(|forUpdate$|newDays\(|daysOf\(|dayColumns?$|dayOfEvent$|inDays$|columns$)/;
+    /^(?:entryAt\(|forUpdate$|newDays\(|daysOf\(|dayColumns?$|dayOfEvent$|inDays$|endOfEach$|columns$)/;
   return isEmpty.test(value) ? '' : '?';
 }
