@@ -10,11 +10,11 @@ import { wait } from './proc.ts';
 
 const msMax = 20;
 const warmReads = 200;
-const coldReads = 4;
+const coldReads = 12;
 /** Longer than a value is kept. */
 const pauseSeconds = 5.2;
 
-const lists = {
+const reads = {
   name: '/stream-health',
   failures: '/stream-health?sort=-open_failures',
   'last failed': '/stream-health?sort=-last_failed_at',
@@ -22,6 +22,7 @@ const lists = {
   'full page': '/stream-health?take=100&sort=-open_failures',
   q: '/stream-health?q=health-77',
   statuses: '/stream-health?statuses=failing,lagging',
+  overview: '/overview',
 } as const;
 
 /** The time of lists over the health of many streams. */
@@ -65,7 +66,7 @@ async function measure(
   const publishing = publish(leat, over.signal);
   try {
     const figures: Figure[] = [];
-    for (const [name, path] of Object.entries(lists)) {
+    for (const [name, path] of Object.entries(reads)) {
       progress(`${engine}: ${name}`);
       figures.push(...(await figuresOf(leat, `${engine}: ${name}`, path)));
     }

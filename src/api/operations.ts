@@ -23,6 +23,7 @@ import { failureOperations } from './failures.ts';
 import { filterTestOperations } from './filter-test.ts';
 import { grantOperations } from './grants.ts';
 import type { Operation } from './operation.ts';
+import { overviewOperations } from './overview.ts';
 import { pauseOperations } from './pauses.ts';
 import { pullOperations } from './pull.ts';
 import { receivedOperations } from './received.ts';
@@ -70,6 +71,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...skippedOperations(deps),
     ...statsOperations(deps),
     ...healthListOperations({ ...deps, states, endpointHosts }),
+    ...overviewOperations({ ...deps, states }),
     ...deliveryStatsOperations(deps),
     ...changesOperations(deps),
     ...deliveryOperations(deps),

@@ -31,6 +31,7 @@ const operations: readonly (readonly [string, string, readonly string[]])[] = [
   ['POST', `/event-streams/${noStream}/redeliver`, ['update:event_deliveries']],
   ['POST', `/event-streams/${noStream}/retry-now`, ['update:event_deliveries']],
   ['GET', '/stream-health', ['read:event_streams']],
+  ['GET', '/overview', ['read:event_streams']],
   ['GET', '/stats/deliveries', ['read:event_streams']],
   ['GET', '/changes', ['read:event_streams']],
   ['POST', '/dismissals', ['update:event_deliveries']],
