@@ -5,6 +5,7 @@ import { sleep } from '../../core/sleep.ts';
 import type { Hint } from '../port/hints.ts';
 import type { Database } from './database.ts';
 import type { Hosts } from './hosts.ts';
+import { hintOf, type Message, messageOf, messagesOf, payloadOf, topicOf } from './notification.ts';
 
 /** Sends hints between the processes on one database, by NOTIFY and LISTEN. */
 export interface ListenNotify {
@@ -33,14 +34,14 @@ export interface ListenNotifyDeps {
 }
 
 const channel = 'leat';
-/** PostgreSQL takes payloads below 8,000 bytes. */
-const payloadMax = 7900;
 /**
  * NOTIFY serialises commits of the whole server for a moment, so it is never part of a command, and
  * its rate is limited.
  */
 const pauseMs = 5;
 const firstWaitMs = 100;
+/** Wait before a notification is sent again. */
+const unsent = { firstMs: 100, maxMs: 1000 };
 /**
  * Pause between two checks of the connection, time for its response, and longest pause after a
  * loss.
@@ -67,32 +68,6 @@ export async function openListenNotify(deps: ListenNotifyDeps): Promise<ListenNo
   };
 }
 
-/** A hint as it is sent: other processes read the events of a log themselves. */
-type Message =
-  | Exclude<Hint, { kind: 'appended' | 'head' | 'replaced' }>
-  | (Extract<Hint, { kind: 'head' }> & { readonly generation: number | undefined });
-
-function messageOf(hint: Hint, generation: number | undefined): Message | undefined {
-  // Each process detects this itself.
-  if (hint.kind === 'replaced') return undefined;
-  if (hint.kind === 'head') return { ...hint, generation };
-  if (hint.kind !== 'appended') return hint;
-  const last = hint.events.at(-1);
-  return last && { kind: 'head', tenant: hint.tenant, head: last.offset, generation };
-}
-
-/** Returns whether a head is of the current store, and not of one before or after a replacement. */
-function hintOf(word: Message, present: number | undefined): Hint {
-  if (word.kind !== 'head') return word;
-  const { generation, ...hint } = word;
-  return generation === present ? hint : { kind: 'missed' };
-}
-
-/** A later message replaces an earlier one about the same thing. */
-function topicOf(word: Message): string {
-  return JSON.stringify(word.kind === 'head' ? { ...word, head: 0 } : word);
-}
-
 function createPublisher({
   db,
   self,
@@ -101,13 +76,21 @@ function createPublisher({
 }: ListenNotifyDeps): Omit<ListenNotify, 'close'> & { close(): void } {
   const waiting = new Map<string, Message>();
   const state = { busy: false, closed: false, isAlone: false };
+  const retry = new AbortController();
+  let failures = 0;
 
   const speak = async (): Promise<void> => {
     const payload = payloadOf(self, [...waiting.values()]);
     waiting.clear();
-    // Best effort: other processes also poll.
-    await db.get`select pg_notify(${channel}, ${payload})`.catch(() => undefined);
-    await sleep(clock, pauseMs);
+    try {
+      await db.get`select pg_notify(${channel}, ${payload})`;
+      failures = 0;
+    } catch {
+      failures += 1;
+      // Not all that receive hints also poll: changes that pages show are reported by hints alone.
+      waiting.set('missed', { kind: 'missed' });
+    }
+    await sleep(clock, failures === 0 ? pauseMs : backoffMs(failures, unsent), retry.signal);
   };
   const speakOn = async (): Promise<void> => {
     state.busy = true;
@@ -128,20 +111,9 @@ function createPublisher({
     },
     close: () => {
       state.closed = true;
+      retry.abort();
     },
   };
-}
-
-function payloadOf(self: string, words: readonly Message[]): string {
-  const payload = JSON.stringify([self, words]);
-  const fits = Buffer.byteLength(payload) <= payloadMax;
-  return fits ? payload : JSON.stringify([self, [{ kind: 'missed' }]]);
-}
-
-/** Drops the messages that this process sent itself, but for those that show whether any arrive. */
-function messagesOf(payload: string, self: string): readonly Message[] {
-  const [from, words] = JSON.parse(payload) as [string, readonly Message[]];
-  return from === self ? words.filter(({ kind }) => kind === 'watched') : words;
 }
 
 /**

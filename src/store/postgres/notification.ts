@@ -1,0 +1,91 @@
+import type { Hint } from '../port/hints.ts';
+
+/** A hint as it is sent: other processes read the events of a log themselves. */
+export type Message =
+  | Exclude<Hint, { kind: 'appended' | 'head' | 'replaced' }>
+  | (Extract<Hint, { kind: 'head' }> & { readonly generation?: number | undefined });
+
+/** PostgreSQL takes payloads below 8,000 bytes. */
+const payloadMax = 7900;
+
+/** Returns what the other processes are sent; `undefined` for nothing. */
+export function messageOf(hint: Hint, generation: number | undefined): Message | undefined {
+  // Each process detects this itself.
+  if (hint.kind === 'replaced') return undefined;
+  if (hint.kind === 'head') return { ...hint, generation };
+  if (hint.kind !== 'appended') return hint;
+  const last = hint.events.at(-1);
+  return last && { kind: 'head', tenant: hint.tenant, head: last.offset, generation };
+}
+
+/** Returns whether a head is of the current store, and not of one before or after a replacement. */
+export function hintOf(message: Message, present: number | undefined): Hint {
+  if (message.kind !== 'head') return message;
+  const { generation, ...hint } = message;
+  return generation === present ? hint : { kind: 'missed' };
+}
+
+/** A later message replaces an earlier one about the same thing. */
+export function topicOf(message: Message): string {
+  return JSON.stringify(message.kind === 'head' ? { ...message, head: 0 } : message);
+}
+
+/** Returns the payload of a notification of the process `self`. */
+export function payloadOf(self: string, messages: readonly Message[]): string {
+  const payload = JSON.stringify([self, messages]);
+  const fits = Buffer.byteLength(payload) <= payloadMax;
+  return fits ? payload : JSON.stringify([self, [{ kind: 'missed' }]]);
+}
+
+/**
+ * Returns the messages of a payload, except those that the process `self` has sent itself; these only as far
+ * as they show whether any arrive. Every role of the database can send to the channel, and so can a later
+ * version: what is not known is dropped.
+ */
+export function messagesOf(payload: string, self: string): readonly Message[] {
+  const [from, messages] = arrayOf(parsed(payload));
+  const known = arrayOf(messages).filter(isMessage);
+  return from === self ? known.filter(({ kind }) => kind === 'watched') : known;
+}
+
+function parsed(payload: string): unknown {
+  try {
+    return JSON.parse(payload);
+  } catch {
+    return undefined;
+  }
+}
+
+function arrayOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+type Check = (value: unknown) => boolean;
+
+const isText: Check = (value) => typeof value === 'string';
+const isNumber: Check = (value) => Number.isSafeInteger(value);
+const areStreams: Check = (value) =>
+  value === 'all' || (Array.isArray(value) && value.every((stream) => isText(stream)));
+
+/** The fields of each kind. */
+const fields: { readonly [K in Message['kind']]: ChecksOf<Extract<Message, { kind: K }>> } = {
+  head: { tenant: isNumber, head: isNumber },
+  stream: { tenant: isNumber, stream: isText },
+  client: { tenant: isNumber, client: isText },
+  keys: { tenant: isNumber },
+  tenants: {},
+  free: {},
+  missed: {},
+  watched: { tenant: isNumber, by: isText },
+  changed: { tenant: isNumber, streams: areStreams },
+};
+
+type ChecksOf<M> = { readonly [F in Exclude<keyof M, 'kind' | 'generation'>]: Check };
+
+function isMessage(value: unknown): value is Message {
+  const message = Object(value) as Readonly<Record<string, unknown>>;
+  const { kind } = message;
+  if (typeof kind !== 'string' || !Object.hasOwn(fields, kind)) return false;
+  const checks: Readonly<Record<string, Check>> = fields[kind as Message['kind']];
+  return Object.entries(checks).every(([name, check]) => check(message[name]));
+}
