@@ -51,10 +51,12 @@ export class Exchange {
 
   #announce(topics: Topics, nowMs: number): void {
     const { store, node: by, settings } = this.#deps;
-    let left = settings.sharedMax;
-    for (const [tenant, topic] of topics) {
-      if (topic.limit.taken === 0 || nowMs < topic.announceAtMs || left === 0) continue;
-      left -= 1;
+    const due = [...topics].filter(
+      ([, topic]) => topic.limit.taken > 0 && nowMs >= topic.announceAtMs,
+    );
+    // Those that have waited longest first, so that none waits for ever.
+    const sorted = due.toSorted(([, one], [, other]) => one.announceAtMs - other.announceAtMs);
+    for (const [tenant, topic] of sorted.slice(0, settings.sharedMax)) {
       topic.announceAtMs = nowMs + settings.announceMs;
       store.share({ kind: 'watched', tenant, by });
     }

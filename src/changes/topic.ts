@@ -14,9 +14,6 @@ export class Topic {
   readonly #changes = new Changes();
   /** What other nodes have not been told. */
   readonly #unshared = new Changes();
-  /** Attempts: the newer ones may not be recorded yet. */
-  #attempted = new Changes();
-  #older = new Changes();
   #sendAtMs: number;
   #watchedUntilMs = 0;
 
@@ -27,9 +24,10 @@ export class Topic {
     this.#sendAtMs = nowMs + settings.everyMs;
   }
 
-  /** Adds an attempt of a stream, whose outcome is recorded soon. */
-  attempted(stream: string): void {
-    this.#attempted.addStream(stream);
+  /** Adds a change that can be read, and that other nodes do not know of; without a stream, of the tenant. */
+  changedHere(stream: string | undefined, nowMs: number): void {
+    add(this.#changes, stream);
+    if (this.isWatchedElsewhere(nowMs)) add(this.#unshared, stream);
   }
 
   /** Adds changes that can be read, and that other nodes know of. */
@@ -62,10 +60,6 @@ export class Topic {
     const { everyMs, stalledMs } = this.#settings;
     if (nowMs < this.#sendAtMs) return;
     this.#sendAtMs = nowMs + everyMs;
-    this.#changes.merge(this.#older);
-    if (this.isWatchedElsewhere(nowMs)) this.#unshared.merge(this.#older);
-    [this.#older, this.#attempted] = [this.#attempted, this.#older];
-    this.#attempted.clear();
     const frame = changedFrame(this.#changes);
     for (const watcher of this.watchers) watcher.send(this.#changes, frame, stalledMs);
     this.#changes.clear();
@@ -81,4 +75,9 @@ export class Topic {
     this.#unshared.clear();
     return streams.length > streamsMax ? 'all' : streams;
   }
+}
+
+function add(changes: Changes, stream: string | undefined): void {
+  if (stream === undefined) changes.addOverview();
+  else changes.addStream(stream);
 }

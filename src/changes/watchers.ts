@@ -23,6 +23,8 @@ export interface Watchers {
   reserve(tenant: number, client: string): WatchReservation | undefined;
   /** Adds what the dispatcher of this node did. */
   report(report: DeliveryReport): void;
+  /** Adds a change of a stream, or of the tenant, that is in the store and that no hint reports. */
+  changed(tenant: number, stream: string | undefined): void;
   /** Open connections. */
   readonly open: number;
   /** Ends every connection: the clients connect again. */
@@ -83,8 +85,13 @@ class NodeWatchers implements Watchers {
   }
 
   report(report: DeliveryReport): void {
-    if (report.kind === 'attempt') this.#topics.get(report.tenant)?.attempted(report.stream);
-    else if (report.kind === 'store_recovered') this.#changedAll();
+    if (report.kind === 'settled') {
+      for (const { tenant, stream } of report.streams) this.changed(tenant, stream);
+    } else if (report.kind === 'store_recovered') this.#changedAll();
+  }
+
+  changed(tenant: number, stream: string | undefined): void {
+    this.#topics.get(tenant)?.changedHere(stream, this.#deps.clock.elapsedMs());
   }
 
   close(): void {

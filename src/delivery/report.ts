@@ -24,8 +24,12 @@ export type DeliveryReport =
    * and has nothing left to send.
    */
   | (StreamReport & { readonly kind: 'stream_lost' })
-  /** A batch of outcomes is in the store. */
-  | { readonly kind: 'settled'; readonly outcomes: number }
+  /** A batch of outcomes of these streams is in the store. */
+  | {
+      readonly kind: 'settled';
+      readonly outcomes: number;
+      readonly streams: readonly StreamReport[];
+    }
   /** The store refused the text of one outcome; it was recorded without it. */
   | (StreamReport & {
       readonly kind: 'settle_culprit';

@@ -151,7 +151,8 @@ class BatchSettler implements Settler {
         return deliveries.settle(node, number, settlements, settings.disable);
       });
       this.#unsettled -= present.length;
-      this.#deps.report({ kind: 'settled', outcomes: present.length });
+      const streams = parts.map(([{ tenant, id: stream }]) => ({ tenant, stream }));
+      this.#deps.report({ kind: 'settled', outcomes: present.length, streams });
       for (const [index, [runner]] of parts.entries()) {
         const settlement = settlements[index];
         const stream = settled[index];

@@ -55,9 +55,11 @@ export function logReport(log: Log, report: DeliveryReport): void {
     case 'unexpected':
       log.error({ err: report.error }, 'unexpected error in delivery');
       return;
+    case 'settled':
+      log.debug({ outcomes: report.outcomes }, report.kind);
+      return;
     case 'stream_owned':
-    case 'stream_lost':
-    case 'settled': {
+    case 'stream_lost': {
       const { kind, ...fields } = report;
       log.debug(fields, kind);
     }

@@ -1,13 +1,22 @@
 import type { Logger } from 'pino';
 import { limits } from '../config.ts';
 import type { Clock } from '../core/clock.ts';
+import type { Watchers } from '../changes/watchers.ts';
 import { createStatsRecorder, type StatsRecorder } from '../stats/recorder.ts';
 import type { Store } from '../store/port/store.ts';
 
-/** Creates the recorder of the settings. `writer` is a unique name of this process. */
+export interface ServiceStatsDeps {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Unique name of this process. */
+  readonly writer: string;
+  readonly watchers: Pick<Watchers, 'changed'>;
+}
+
+/** Creates the recorder of the settings. */
 export function createServiceStats(
   store: Store,
-  { clock, log, writer }: { readonly clock: Clock; readonly log: Logger; readonly writer: string },
+  { clock, log, writer, watchers }: ServiceStatsDeps,
 ): StatsRecorder {
   return createStatsRecorder({
     store: store.deliveryStats,
@@ -16,6 +25,7 @@ export function createServiceStats(
     time: store.time,
     settings: limits.stats,
     writer,
+    onWritten: (tenant, stream) => watchers.changed(tenant, stream),
     onError: (error) =>
       log.error(
         { err: error },

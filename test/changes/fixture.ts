@@ -23,8 +23,10 @@ export interface WatchedNode {
   readonly watchers: Watchers;
   /** Emits a hint at this node alone. */
   hint(hint: Hint): void;
-  /** Reports an attempt of a stream of tenant 1, unless another one is named. */
+  /** Reports that an attempt has ended of a stream of tenant 1, unless another one is named. */
   attempt(stream: string, tenant?: number): void;
+  /** Reports that its outcome is in the store. */
+  settle(stream: string, tenant?: number): void;
   open(options?: {
     readonly tenant?: number;
     readonly client?: string;
@@ -64,6 +66,8 @@ export function createWatchFixture(
       watchers,
       hint: emit,
       attempt: (stream, tenant = 1) => watchers.report(attemptOf(tenant, stream)),
+      settle: (stream, tenant = 1) =>
+        watchers.report({ kind: 'settled', outcomes: 1, streams: [{ tenant, stream }] }),
       open: ({
         tenant = 1,
         client = 'client',

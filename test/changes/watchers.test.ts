@@ -17,8 +17,8 @@ describe('a connection that reports changes', () => {
     await clock.advance(5_000);
     node.hint(changed('est_secret', 2));
     node.hint({ kind: 'head', tenant: 2, head: 3 });
-    node.attempt('est_secret', 2);
-    elsewhere.attempt('est_other', 2);
+    node.settle('est_secret', 2);
+    elsewhere.settle('est_other', 2);
     await clock.advance(5_000);
     assert.ok(wire.text.replaceAll(/^event: changed\n.*"all":true.*\n\n/gm, '') === greeting);
     const reported = new Set(messagesOf(other).flat());
@@ -86,8 +86,8 @@ describe('a connection that reports changes', () => {
     const wires = [node.open(), other.open()];
     for (let count = 0; count < 200; count += 1) {
       node.hint(changed(`est_${count % 7}`));
-      node.attempt('est_9');
-      other.attempt('est_8');
+      node.settle('est_9');
+      other.settle('est_8');
       other.hint({ kind: 'head', tenant: 1, head: count });
       await clock.advance(100);
     }
@@ -97,18 +97,33 @@ describe('a connection that reports changes', () => {
     }
   });
 
-  test('an attempt is reported once its outcome can be read', async (t) => {
+  test('an attempt is reported once its outcome can be read, however long the store takes', async (t) => {
     const { clock, addNode } = createWatchFixture(t);
-    const node = addNode();
-    const wire = node.open();
-    await clock.advance(1_900);
+    const [node, other] = [addNode(), addNode()];
+    const [wire, elsewhere] = [node.open(), other.open()];
+    await clock.advance(2_000);
     node.attempt('est_1');
-    await clock.advance(200);
-    assert.deepEqual(messagesOf(wire), ['all'], 'it may not be recorded yet');
-    await clock.advance(1_000);
-    assert.deepEqual(messagesOf(wire), ['all', ['est_1']]);
+    await clock.advance(60_000);
+    assert.deepEqual([wire, elsewhere].map(messagesOf), [['all'], ['all']], 'not recorded yet');
+    node.settle('est_1');
+    await clock.advance(3_000);
+    const reported = ['all', ['est_1']];
+    assert.deepEqual([wire, elsewhere].map(messagesOf), [reported, reported]);
     await clock.advance(5_000);
-    assert.deepEqual(messagesOf(wire), ['all', ['est_1']]);
+    assert.deepEqual(messagesOf(wire), reported);
+  });
+
+  test('a change of the tenant that no hint reports reaches the connections of every node', async (t) => {
+    const { clock, addNode } = createWatchFixture(t);
+    const [node, other] = [addNode(), addNode()];
+    const [wire, elsewhere] = [node.open(), other.open()];
+    await clock.advance(2_000);
+    node.watchers.changed(1, undefined);
+    await clock.advance(3_000);
+    assert.deepEqual([wire, elsewhere].map(messagesOf), [
+      ['all', []],
+      ['all', []],
+    ]);
   });
 
   test('a published event changes the overview and no stream', async (t) => {
@@ -219,8 +234,8 @@ describe('changes that other nodes made', () => {
   test('nothing is sent between nodes while nobody watches', async (t) => {
     const { clock, addNode, shared } = createWatchFixture(t);
     const [one, other] = [addNode(), addNode()];
-    one.attempt('est_1');
-    other.attempt('est_2');
+    one.settle('est_1');
+    other.settle('est_2');
     await clock.advance(60_000);
     assert.deepEqual([shared, clock.pending], [[], 0]);
   });
@@ -231,14 +246,14 @@ describe('changes that other nodes made', () => {
     const wire = one.open();
     await clock.advance(3_000);
     assert.deepEqual(messagesOf(wire), ['all']);
-    other.attempt('est_1');
-    other.attempt('est_2');
+    other.settle('est_1');
+    other.settle('est_2');
     await clock.advance(4_000);
     assert.deepEqual(messagesOf(wire).slice(1), [['est_1', 'est_2']]);
     wire.events?.gone();
     await clock.advance(30_000);
     const before = shared.length;
-    other.attempt('est_1');
+    other.settle('est_1');
     await clock.advance(30_000);
     assert.deepEqual([shared.length, clock.pending], [before, 0]);
   });
@@ -249,7 +264,7 @@ describe('changes that other nodes made', () => {
     const wire = one.open();
     await clock.advance(3_000);
     const other = addNode();
-    other.attempt('est_1');
+    other.settle('est_1');
     await clock.advance(12_000);
     assert.deepEqual(messagesOf(wire), ['all', 'all']);
   });
@@ -259,7 +274,7 @@ describe('changes that other nodes made', () => {
     const [one, other] = [addNode(), addNode()];
     const wire = one.open();
     await clock.advance(200_000);
-    other.attempt('est_1');
+    other.settle('est_1');
     await clock.advance(4_000);
     assert.deepEqual(messagesOf(wire), ['all', ['est_1']]);
   });
@@ -273,7 +288,7 @@ describe('changes that other nodes made', () => {
     const texts = wires.map((wire) => messagesOf(wire).length);
     const isNew = shared.length;
     for (const tenant of tenants) {
-      for (let count = 0; count < 10; count += 1) other.attempt(`est_${count}`, tenant);
+      for (let count = 0; count < 10; count += 1) other.settle(`est_${count}`, tenant);
     }
     await clock.advance(500);
     await clock.advance(500);
@@ -282,6 +297,19 @@ describe('changes that other nodes made', () => {
     assert.equal(sent.length, 100, 'one for each tenant');
     assert.ok(sent.some((hint) => hint.kind === 'changed' && hint.streams === 'all'));
     assert.ok(wires.every((wire, index) => messagesOf(wire).length > (texts[index] ?? 0)));
+  });
+
+  test('more watched tenants than one tick announces: the other node reports its deliveries for each', async (t) => {
+    const { clock, addNode } = createWatchFixture(t, { sharedMax: 2 });
+    const [one, other] = [addNode(), addNode()];
+    const tenants = Array.from({ length: 60 }, (_, index) => index + 1);
+    const wires = tenants.map((tenant) => one.open({ tenant }));
+    await clock.advance(20_000);
+    const before = wires.map((wire) => messagesOf(wire).length);
+    for (const tenant of tenants) other.settle('est_1', tenant);
+    await clock.advance(20_000);
+    const unaware = wires.filter((wire, index) => messagesOf(wire).length === before[index]);
+    assert.equal(unaware.length, 0);
   });
 
   test('where no notifications arrive, everything may have changed every 5 s', async (t) => {

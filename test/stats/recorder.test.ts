@@ -21,6 +21,8 @@ interface Recorded {
   fails: boolean;
   /** Calls of the store, by the number of rows. */
   readonly writes: number[];
+  /** The tenants and streams whose numbers in the store changed. */
+  readonly written: [number, string | undefined][];
   attempt(report?: Partial<AttemptReport>): void;
   /** Returns the counts of the minutes from the start on, without those of 0. */
   minutes(stream?: string): Promise<object[]>;
@@ -32,6 +34,7 @@ async function open(t: TestContext, settings: Partial<typeof statsLimits> = {}):
   const { id: stream } = await fixture.addStream();
   const errors: unknown[] = [];
   const writes: number[] = [];
+  const written: Recorded['written'] = [];
   const clock = createManualClock();
   const recorder = createStatsRecorder({
     store: {
@@ -46,6 +49,7 @@ async function open(t: TestContext, settings: Partial<typeof statsLimits> = {}):
     time: store.time,
     settings: { ...statsLimits, ...settings },
     writer: 'node',
+    onWritten: (of, id) => written.push([of, id]),
     onError: (error) => errors.push(error),
   });
   t.after(store.watch((hint) => recorder.hint(hint)));
@@ -57,6 +61,7 @@ async function open(t: TestContext, settings: Partial<typeof statsLimits> = {}):
     errors,
     fails: false,
     writes,
+    written,
     attempt: (report = {}) =>
       recorder.report({
         kind: 'attempt',
@@ -140,6 +145,26 @@ describe('createStatsRecorder', () => {
     ]);
     end.abort();
     await run;
+  });
+
+  test('reports whose numbers changed once they are in the store, and not after an error', async (t) => {
+    const recorded = await open(t);
+    recorded.fails = true;
+    recorded.attempt();
+    await flush(recorded);
+    assert.deepEqual(recorded.written, []);
+    recorded.fails = false;
+    await flush(recorded);
+    const { tenant } = recorded.fixture;
+    assert.deepEqual(
+      new Set(recorded.written),
+      new Set([
+        [tenant, recorded.stream],
+        [tenant, undefined],
+      ]),
+    );
+    await flush(recorded);
+    assert.equal(recorded.written.length, 2);
   });
 
   test('a write has a bounded number of rows', async (t) => {
