@@ -49,7 +49,10 @@ export function failureText({ message, details }: CommandFailed): string {
   return [message, details.nextStep ?? ''].filter((line) => line !== '').join('\n');
 }
 
-/** Returns a failure as one line of JSON (docs/cli.md#errors-as-json). */
+/**
+ * Returns a failure as one line of JSON (docs/cli.md#errors-as-json); empty for a failure without a
+ * message, whose result says what is wrong.
+ */
 export function failureJson(
   exitCode: number,
   message: string,
@@ -57,6 +60,7 @@ export function failureJson(
 ): string {
   const error = kinds.get(exitCode) ?? 'failed';
   const shown = message === '' && exitCode === exitCodes.interrupted ? 'Interrupted.' : message;
+  if (shown === '') return '';
   return terminalSafe(JSON.stringify({ error, message: shown, errorCode, statusCode, nextStep }));
 }
 

@@ -25,6 +25,7 @@ describe('failures as text and as JSON', () => {
       failureJson(exitCodes.interrupted, ''),
       '{"error":"interrupted","message":"Interrupted."}',
     );
+    assert.equal(failureJson(exitCodes.failed, ''), '', 'the result says what is wrong');
   });
 });
 
