@@ -2,6 +2,7 @@ import { PassThrough } from 'node:stream';
 import { Argument, type Command, type Option } from 'commander';
 import { auditTypes } from '../core/audit-log.ts';
 import { catalogue } from '../core/catalogue.ts';
+import { streamStates } from '../core/stream-state.ts';
 import { type CliDeps, type CommonOptions, type ApiRun, runWithApi } from './command.ts';
 import {
   completionScript,
@@ -66,6 +67,7 @@ function wordOf(option: Option): Completable['words'][number] | undefined {
 /** Values by the placeholder of an option. */
 const valuesOf: Readonly<Record<string, Values>> = {
   stream: 'streams',
+  states: streamStates,
   file: 'files',
   type: catalogue,
   types: catalogue,

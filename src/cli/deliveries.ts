@@ -16,7 +16,7 @@ import { allPages } from './http/pages.ts';
 import { indented, writeJson } from './json.ts';
 import { listOption, wholeNumberOption } from './option.ts';
 import { allStreams, streamIdOf } from './stream.ts';
-import { type Column, pairLines, shortTime, tableLines } from './terminal/table.ts';
+import { type Column, dateColumn, pairLines, shortTime, tableLines } from './terminal/table.ts';
 import type { Paint } from './terminal/terminal.ts';
 import { instantOption } from './time.ts';
 import { showTraced } from './why.ts';
@@ -182,7 +182,7 @@ const allColumns = (nameOf: (failure: ListedFailure) => string): Column<ListedFa
   { header: 'EVENT', text: ({ id }) => id },
   { header: 'STREAM', text: nameOf },
   { header: 'CAUSE', text: ({ error_code: code }) => code ?? 'unknown', format: () => 'red' },
-  { header: 'FAILED', text: ({ failed_at: at }) => shortTime(at) },
+  dateColumn('FAILED', ({ failed_at: at }) => at),
   { header: 'TYPE', text: ({ event_type: type }) => type, cuttable: true },
 ];
 
@@ -228,7 +228,7 @@ const attemptColumns: readonly Column<AttemptShown>[] = [
 const columns: readonly Column<FailureShown>[] = [
   { header: 'EVENT', text: ({ id }) => id },
   { header: 'TYPE', text: ({ event_type: type }) => type },
-  { header: 'HAPPENED', text: ({ event }) => shortTime(event.time ?? '') },
+  dateColumn('HAPPENED', ({ event }) => event.time ?? ''),
   {
     header: 'ATTEMPTS',
     text: ({ attempts }) => String(attempts.filter(({ status }) => status === 'failed').length),

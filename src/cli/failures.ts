@@ -13,7 +13,7 @@ import { causeOption } from './cause.ts';
 import { allPages } from './http/pages.ts';
 import { writeJson } from './json.ts';
 import { streamIdOf } from './stream.ts';
-import { type Column, shortTime, tableLines } from './terminal/table.ts';
+import { type Column, dateColumn, tableLines } from './terminal/table.ts';
 
 interface FailuresOptions extends CommonOptions {
   readonly stream?: string;
@@ -76,21 +76,21 @@ const countOf = ({ groups }: Sum): number => groups.reduce((sum, { count }) => s
 
 function lastOf(groups: readonly FailureGroupShown[]): string {
   const times = groups.map(({ last_failed_at: at }) => at).toSorted();
-  return shortTime(times.at(-1) ?? '');
+  return times.at(-1) ?? '';
 }
 
 const groupColumns: readonly Column<FailureGroupShown>[] = [
   { header: 'STREAM', text: ({ name }) => name },
   { header: 'CAUSE', text: causeOf, format: () => 'red' },
   { header: 'FAILURES', text: ({ count }) => String(count), align: 'right' },
-  { header: 'LAST', text: (group) => lastOf([group]) },
+  dateColumn('LAST', (group) => lastOf([group])),
   { header: 'ERROR', text: ({ sample }) => sample.error_message ?? '', cuttable: true },
 ];
 
 const sumColumns = (header: string): Column<Sum>[] => [
   { header, text: ({ key }) => key },
   { header: 'FAILURES', text: (sum) => String(countOf(sum)), align: 'right' },
-  { header: 'LAST', text: ({ groups }) => lastOf(groups) },
+  dateColumn('LAST', ({ groups }) => lastOf(groups)),
 ];
 
 const causeColumns: readonly Column<Sum>[] = [

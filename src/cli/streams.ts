@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
-import type { StreamShown } from '../schemas/streams.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -20,12 +19,11 @@ import {
 import { usageError } from './errors.ts';
 import { addFilterTest } from './filter.ts';
 import { pathOf } from './http/api-client.ts';
-import { writeJson } from './json.ts';
 import { addRetryNow } from './retry-now.ts';
 import { type JsonOption, jsonOption, listOption, wholeNumberOption } from './option.ts';
-import { allStreams, findStream, patchStream, showStream, streamIdOf } from './stream.ts';
+import { findStream, patchStream, showStream, streamIdOf } from './stream.ts';
+import { addStreamList } from './stream-list.ts';
 import { addStatusCommands } from './stream-status.ts';
-import { type Column, shortTime, tableLines } from './terminal/table.ts';
 
 interface StreamOptions extends CommonOptions, DestinationOptions {
   readonly name?: string;
@@ -54,10 +52,7 @@ export function addStreamCommands(streams: Command, deps: CliDeps): void {
 }
 
 function addReading(streams: Command, deps: CliDeps): void {
-  withCommonOptions(streams.command('list'))
-    .description('list the event streams, oldest first')
-    .addHelpText('after', examples('leat streams list', 'leat streams list --json | jq -r .[].id'))
-    .action((options: CommonOptions) => runWithApi(deps, options, listStreams));
+  addStreamList(streams, deps);
   withCommonOptions(streams.command('show <stream>'))
     .description('show an event stream, by id or name')
     .addHelpText('after', examples('leat streams show crm', 'leat streams show est_… --json'))
@@ -141,17 +136,6 @@ function addWriting(streams: Command, deps: CliDeps): void {
     );
 }
 
-async function listStreams({ api, terminal, json }: ApiRun): Promise<void> {
-  const streams = await allStreams(api);
-  if (json) return terminal.print(writeJson(streams));
-  for (const line of tableLines(columns, streams, terminal)) terminal.print(line);
-  if (streams.length === 0) {
-    terminal.note(
-      'No event streams: leat streams create --events user.created --inspect creates one to try out.',
-    );
-  }
-}
-
 async function createStream(run: ApiRun, options: CreateOptions): Promise<void> {
   const { name, events, delivery, disabled, startFrom } = options;
   const body = {
@@ -222,24 +206,3 @@ async function showSecret(run: ApiRun, stream: string, options: SecretOptions): 
 function subscriptionsOf(events: readonly string[] | undefined): object[] | undefined {
   return events?.map((type) => ({ event_type: type }));
 }
-
-const columns: readonly Column<StreamShown>[] = [
-  { header: 'ID', text: ({ id }) => id },
-  { header: 'NAME', text: ({ name }) => name, cuttable: true },
-  {
-    header: 'STATUS',
-    text: ({ status }) => status,
-    format: ({ status }) => (status === 'enabled' ? 'green' : 'yellow'),
-  },
-  {
-    header: 'EVENTS',
-    text: ({ subscriptions }) => subscriptions.map((each) => each.event_type).join(','),
-    cuttable: true,
-  },
-  {
-    header: 'ENDPOINT',
-    text: ({ destination }) => destination.configuration.webhook_endpoint,
-    cuttable: true,
-  },
-  { header: 'UPDATED', text: ({ updated_at: time }) => shortTime(time) },
-];

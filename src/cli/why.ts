@@ -13,7 +13,7 @@ import { CommandFailed, exitCodes } from './errors.ts';
 import { type ApiClient, pathOf } from './http/api-client.ts';
 import { writeJson } from './json.ts';
 import { streamIdOf } from './stream.ts';
-import { type Column, pairLines, shortTime, tableLines } from './terminal/table.ts';
+import { type Column, dateColumn, pairLines, tableLines } from './terminal/table.ts';
 import type { Format, Paint } from './terminal/terminal.ts';
 
 interface WhyOptions extends CommonOptions {
@@ -172,10 +172,7 @@ const columns: readonly Column<DeliveryShown>[] = [
     },
     cuttable: true,
   },
-  {
-    header: 'NEXT ATTEMPT',
-    text: ({ next_attempt_at: at }) => (at === undefined ? '' : shortTime(at)),
-  },
+  dateColumn('NEXT ATTEMPT', ({ next_attempt_at: at }) => at ?? ''),
 ];
 
 function resultOf({ status, http_status: http, error_message: error }: AttemptShown): string {

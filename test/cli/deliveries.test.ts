@@ -132,7 +132,8 @@ describe('failure commands', { concurrency: 2 }, () => {
     const { code, stdout, stderr } = await shell.leat(['redeliver', stream, '--json']);
     assert.equal(code, 1);
     assert.deepEqual(JSON.parse(stdout), { asked: 3, delivered: 2, failed: 1 });
-    assert.equal(stderr, `1 failed again: leat deliveries list ${stream} shows why.\n`);
+    const message = `1 failed again: leat deliveries list ${stream} shows why.`;
+    assert.deepEqual(JSON.parse(stderr), { error: 'failed', message });
   });
 
   test('leat redeliver: sends the named events, and does not wait with --no-wait', async (t) => {

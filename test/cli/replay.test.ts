@@ -100,7 +100,10 @@ describe('leat replay', { concurrency: 2 }, () => {
     const { id } = JSON.parse(started.stdout) as { id: string };
     const second = await shell.leat(words);
     assert.equal(second.code, 5);
-    assert.match(second.stderr, /already running\.\nSee how far it is: leat replay show/);
+    assert.match(
+      second.stderr,
+      /already running\.".*"nextStep":"See how far it is: leat replay show/,
+    );
     const cancelled = await shell.leat(['replay', 'cancel', stream, id]);
     assert.deepEqual([cancelled.code, cancelled.stdout], [0, 'Cancelled the replay.\n']);
     const shown = await shell.leat(['replay', 'show', stream, id, '--wait']);

@@ -11,7 +11,9 @@ describe('a server whose certificate is from its own authority', () => {
   test('a certificate of an unknown authority is trusted only with --ca, LEAT_CA or NODE_EXTRA_CA_CERTS, and --ca is stored', async (t) => {
     const server = createServer(trusted, (request, response) => {
       const isToken = request.url === '/oauth/token';
-      response.end(isToken ? '{"access_token": "a", "expires_in": 3600}' : '{"eventStreams": []}');
+      response.end(
+        isToken ? '{"access_token": "a", "expires_in": 3600}' : '{"streams":[],"eventStreams": []}',
+      );
     }).listen(0, '127.0.0.1');
     t.after(() => server.close());
     await once(server, 'listening');

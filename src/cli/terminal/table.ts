@@ -11,6 +11,10 @@ export interface Column<Row> {
   readonly align?: 'right';
   /** Whether it may be shortened on a narrow terminal; ids are not, because users copy them. */
   readonly cuttable?: boolean;
+  /** On a terminal that is too narrow: a shorter text, and when to use it; small ranks come first. */
+  readonly short?: { readonly rank: number; readonly text: (row: Row) => string };
+  /** When to leave the column out on such a terminal; without any text it is left out on all of them. */
+  readonly leaves?: number;
 }
 
 /** Layout of a table. */
@@ -22,16 +26,22 @@ export interface TableStyle {
 
 const gap = '  ';
 const cutWidthMin = 8;
+/** Columns are shortened or left out until those that may be cut have so much. */
+const cutWidthWanted = 40;
 
 /** Returns the lines of a table: its header, then its rows, columns aligned. */
 export function tableLines<Row>(
-  columns: readonly Column<Row>[],
+  all: readonly Column<Row>[],
   rows: readonly Row[],
   { width, paint }: TableStyle,
 ): string[] {
+  const columns = width === undefined ? all : narrowed(all, rows, width);
   const texts = rows.map((row) => columns.map((column) => printable(column.text(row))));
   const natural = columns.map((column, index) =>
-    Math.max(widthOf(column.header), ...texts.map((cells) => widthOf(cells[index] ?? ''))),
+    texts.reduce(
+      (most, cells) => Math.max(most, widthOf(cells[index] ?? '')),
+      widthOf(column.header),
+    ),
   );
   const cuttable = columns.map((column) => column.cuttable === true);
   const widths = width === undefined ? natural : fitted(natural, cuttable, width);
@@ -49,6 +59,37 @@ export function tableLines<Row>(
     }),
   );
   return [header, ...body].map((cells) => cells.join(gap).trimEnd());
+}
+
+/** Returns the columns that a terminal has room for, by their ranks. */
+function narrowed<Row>(
+  all: readonly Column<Row>[],
+  rows: readonly Row[],
+  width: number,
+): readonly Column<Row>[] {
+  let columns = all.filter(
+    ({ leaves, text }) =>
+      leaves === undefined || rows.length === 0 || rows.some((row) => text(row) !== ''),
+  );
+  const ranks = columns.flatMap(({ short, leaves }) => [short?.rank ?? [], leaves ?? []].flat());
+  for (const rank of [...new Set(ranks)].toSorted((one, other) => one - other)) {
+    if (wantedWidth(columns, rows) <= width) break;
+    columns = columns
+      .filter(({ leaves }) => leaves !== rank)
+      .map((column) =>
+        column.short?.rank === rank ? { ...column, text: column.short.text } : column,
+      );
+  }
+  return columns;
+}
+
+function wantedWidth<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): number {
+  return columns.reduce((sum, { header, text, cuttable }) => {
+    const texts = rows.map((row) => widthOf(printable(text(row))));
+    const natural = texts.reduce((most, each) => Math.max(most, each), widthOf(header));
+    const wanted = cuttable === true ? Math.min(natural, cutWidthWanted) : natural;
+    return sum + wanted + gap.length;
+  }, -gap.length);
 }
 
 /**
@@ -91,4 +132,20 @@ export function shortTime(time: string): string {
   return /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z$/.test(time)
     ? `${time.slice(0, 10)} ${time.slice(11, 19)}Z`
     : time;
+}
+
+/** Shortens an instant of the API to the minute, without the year: `03-01 09:30Z`. */
+function narrowTime(time: string): string {
+  const short = shortTime(time);
+  return short === time ? time : `${short.slice(5, 16)}Z`;
+}
+
+/** Creates a column of instants: on a narrow terminal they become shorter, then they go first. */
+export function dateColumn<Row>(header: string, time: (row: Row) => string): Column<Row> {
+  return {
+    header,
+    text: (row) => shortTime(time(row)),
+    short: { rank: 1, text: (row) => narrowTime(time(row)) },
+    leaves: 2,
+  };
 }

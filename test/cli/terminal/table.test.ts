@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import {
   type Column,
+  dateColumn,
   fitted,
   pairLines,
   shortTime,
@@ -34,6 +35,30 @@ describe('a table', () => {
       'bcd  x      120',
     ]);
     assert.deepEqual(tableLines(columns, [], { width: 80, paint: plain }), ['ID  NAME  N']);
+  });
+
+  test('tableLines: on a narrow terminal dates become shorter, then go, then columns by their rank', () => {
+    const rows = [{ id: 'est_0123456789', name: 'first', count: 1 }];
+    const narrow: readonly Column<Row>[] = [
+      { header: 'ID', text: ({ id }) => id, leaves: 4 },
+      { header: 'NAME', text: ({ name }) => name },
+      {
+        header: 'WHY',
+        text: () => 'a long reason',
+        short: { rank: 3, text: () => 'why' },
+        cuttable: true,
+      },
+      dateColumn('AT', () => '2026-03-01T09:30:00.000Z'),
+      { header: 'NONE', text: () => '', leaves: 5 },
+    ];
+    const at = (width: number | undefined) => tableLines(narrow, rows, { width, paint: plain })[1];
+    assert.equal(at(undefined), 'est_0123456789  first  a long reason  2026-03-01 09:30:00Z');
+    assert.equal(at(58), 'est_0123456789  first  a long reason  2026-03-01 09:30:00Z');
+    assert.equal(at(57), 'est_0123456789  first  a long reason  03-01 09:30Z');
+    assert.equal(at(49), 'est_0123456789  first  a long reason');
+    assert.equal(at(35), 'est_0123456789  first  why');
+    assert.equal(at(25), 'first  why');
+    assert.equal(at(3), 'first  why');
   });
 
   test('tableLines: shortens cuttable columns to the width of the terminal, and ids never', () => {
