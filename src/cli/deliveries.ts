@@ -158,7 +158,6 @@ async function listAll(
   stream: string | undefined,
   options: ListOptions,
 ): Promise<void> {
-  const streams = await allStreams(api);
   const query: Query = {
     event_stream_ids: stream === undefined ? undefined : await streamIdOf(api, stream),
     error_codes: options.status?.join(','),
@@ -172,10 +171,22 @@ async function listAll(
   const paging = limit === undefined ? { query } : { query, itemsMax: limit };
   const failures = await allPages<ListedFailure>(api, '/deliveries', 'deliveries', paging);
   if (json) return terminal.print(writeJson(failures));
-  const names = new Map(streams.map(({ id, name }) => [id, name]));
+  const names = failures.length === 0 ? new Map<string, string>() : await namesOf(api);
   const nameOf = ({ event_stream_id: id }: ListedFailure): string => names.get(id) ?? id;
   for (const line of tableLines(allColumns(nameOf), failures, terminal)) terminal.print(line);
   terminal.note(failures.length === 0 ? 'No failures.' : 'What became of one: leat why <event>');
+}
+
+/** Returns the names of the streams by id; none where the client may not read them. */
+async function namesOf(api: ApiClient): Promise<ReadonlyMap<string, string>> {
+  try {
+    return new Map((await allStreams(api)).map(({ id, name }) => [id, name]));
+  } catch (error) {
+    if (error instanceof CommandFailed && error.exitCode === exitCodes.authentication) {
+      return new Map();
+    }
+    throw error;
+  }
 }
 
 const allColumns = (nameOf: (failure: ListedFailure) => string): Column<ListedFailure>[] => [

@@ -65,7 +65,7 @@ async function redeliverSelected(
   events: readonly string[],
   { cause, all, dryRun, type, since, until, wait }: RedeliverOptions,
 ): Promise<void> {
-  if (events.length > 0) throw usageError('Name events without --cause and --dry-run.');
+  if (events.length > 0) throw usageError('Name events, or use --cause or --dry-run, not both.');
   if (stream === undefined && (cause ?? all ?? type ?? since ?? until) === undefined) {
     throw usageError('Name a stream, select by --cause, --type, --since or --until, or use --all.');
   }
@@ -88,9 +88,9 @@ async function redeliver(
   options: RedeliverOptions,
 ): Promise<void> {
   const { api, terminal, json } = run;
-  const { type, since, until } = options;
-  if (events.length > 0 && (type ?? since ?? until) !== undefined) {
-    throw usageError('Name events, or use --type, --since and --until, not both.');
+  const { type, since, until, all } = options;
+  if (events.length > 0 && (type ?? since ?? until ?? all) !== undefined) {
+    throw usageError('Name events, or use --type, --since, --until or --all, not both.');
   }
   const id = await streamIdOf(api, stream);
   const readOpen =

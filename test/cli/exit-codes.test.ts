@@ -99,7 +99,10 @@ describe('exit codes', { concurrency: 2 }, () => {
   test('an unknown resource ends with 4, a conflict with 5, an invalid request with 1', async (t) => {
     const shell = await openLoggedInShell(t, leat);
     const missing = await shell.leat(['streams', 'show', `est_${'1'.repeat(22)}`]);
-    assert.deepEqual([missing.code, missing.stderr], [4, 'The requested stream does not exist.\n']);
+    assert.deepEqual(
+      [missing.code, missing.stderr],
+      [4, 'The requested stream does not exist.\nThese exist: leat streams list\n'],
+    );
     const unnamed = await shell.leat(['streams', 'show', 'no\u009Bwhere']);
     assert.equal(unnamed.code, 4);
     assert.match(unnamed.stderr, /the name "no\\u\{9b\}where": leat streams list shows them/);
@@ -119,6 +122,42 @@ describe('exit codes', { concurrency: 2 }, () => {
     const wrong = await shell.leat([...create, '--events', 'NOT A TYPE']);
     assert.equal(wrong.code, 1);
     assert.match(wrong.stderr, /^Payload validation error/);
+  });
+
+  test('unknown events and codes of the wrong form name what to use instead', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const why = await shell.leat(['why', 'nothing']);
+    assert.deepEqual(
+      [why.code, /^The event does not exist\.\nIt is found by/.test(why.stderr)],
+      [4, true],
+    );
+    const id = `est_${'1'.repeat(22)}`;
+    const event = await shell.leat(['redeliver', id, 'nothing']);
+    assert.deepEqual(
+      [event.code, event.stderr.endsWith('leat deliveries list <stream>\n')],
+      [1, true],
+    );
+    const cause = await shell.leat(['dismiss', '--cause', 'nonsense', '--dry-run']);
+    assert.deepEqual([cause.code, cause.stderr.includes('\nCodes: http_503, ')], [1, true]);
+    for (const words of [['--all'], ['--cause', '503'], ['--dry-run'], ['--type', 'a.b']]) {
+      const both = await shell.leat(['redeliver', id, 'evt_1', ...words]);
+      assert.deepEqual([both.code, both.stderr.includes('not both')], [2, true], words.join(' '));
+    }
+  });
+
+  test('a client that may read failures but no streams lists failures by the ids of their streams', async (t) => {
+    const operator = await openLoggedInShell(t, leat);
+    const create = ['clients', 'create', '--name', 'failures', '--global', '--json', '--scope'];
+    const created = await operator.leat([...create, 'read:event_deliveries']);
+    const client = JSON.parse(created.stdout) as { client_id: string; client_secret: string };
+    const env = {
+      LEAT_URL: leat.url,
+      LEAT_CLIENT_ID: client.client_id,
+      LEAT_CLIENT_SECRET: client.client_secret,
+    };
+    const shell = await openShell(t);
+    const listed = await shell.leat(['deliveries', 'list', '--all'], { env });
+    assert.deepEqual([listed.code, listed.stderr], [0, 'No failures.\n']);
   });
 
   test('a server that stays busy ends with 6, after two retries', async (t) => {

@@ -45,6 +45,7 @@ describe('--json', { concurrency: 2 }, () => {
       error: 'not_found',
       message: 'The requested stream does not exist.',
       statusCode: 404,
+      nextStep: 'These exist: leat streams list',
     });
     const create = ['streams', 'create', '--inspect', '--json', '--name'];
     assert.equal((await shell.leat([...create, 'one'])).code, 0);

@@ -93,7 +93,13 @@ function hintOf(
   }
   if (status === 401) return `Log in again: leat login ${url}`;
   if (errorCode === 'insufficient_scope') return scopeHint(message, client);
-  return hints[errorCode ?? ''] ?? hintsByStatus[status];
+  const format = /validation for format (?<name>[a-z-]+)/.exec(message)?.groups?.['name'];
+  return (
+    hints[errorCode ?? ''] ??
+    hintsByMessage[message] ??
+    hintsByFormat[format ?? ''] ??
+    hintsByStatus[status]
+  );
 }
 
 function scopeHint(message: string, client: string): string {
@@ -113,6 +119,18 @@ const hints: Readonly<Record<string, string>> = {
   replay_running: 'See how far it is: leat replay show <stream>',
   cursor_expired: 'Begin at the oldest retained event: leat events tail --since 1970-01-01',
   too_many_connections: 'End another pull first, or raise LEAT_SSE_MAX_CONNECTIONS.',
+};
+
+const hintsByMessage: Readonly<Record<string, string>> = {
+  'The requested stream does not exist.': 'These exist: leat streams list',
+  'The event does not exist.':
+    'It is found by its id or its idempotency key; these exist: leat events tail --since 1h --no-follow',
+};
+
+const hintsByFormat: Readonly<Record<string, string>> = {
+  'event-id': 'Ids of failures, evt_… by default: leat deliveries list <stream>',
+  'error-code':
+    'Codes: http_503, http_5xx, timeout, dns, refused, reset, tls, protocol, blocked_address, authorization, stream_disabled',
 };
 
 const hintsByStatus: Readonly<Record<number, string>> = {
