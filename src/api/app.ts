@@ -14,6 +14,7 @@ import { createAuthenticator } from './authenticate.ts';
 import { registerAvatar } from './avatar.ts';
 import { createEventBodies } from './event-bodies.ts';
 import { registerHealth } from './health.ts';
+import { createFailureSteps } from './failure-steps.ts';
 import { ClientGone } from './http/body.ts';
 import { createClientAddressReader, createSecureReader } from './http/client-address.ts';
 import { declareExchanges, releaseExchange } from './http/exchange.ts';
@@ -105,7 +106,8 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   });
   const { attributePrefix, limits } = settings;
   const eventBodies = createEventBodies({ attributePrefix, eventBytesMax: limits.eventBytesMax });
-  const operations = allOperations({ ...deps, random, eventBodies });
+  const failureSteps = createFailureSteps({ clock, log });
+  const operations = allOperations({ ...deps, random, eventBodies, failureSteps });
   rejectTunnels(app.server, methodsOf(operations), { clock, limiter });
 
   // Every request passes these hooks in this order, then the phases of its route.
@@ -148,6 +150,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   app.addHook('onClose', async () => tenants.close());
   app.addHook('onClose', eventBodies.close);
   app.addHook('onClose', audit.close);
+  app.addHook('onClose', failureSteps.close);
   return app;
 }
 

@@ -1,4 +1,6 @@
+import type { RandomBytes } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
+import { makeId } from '../core/ids.ts';
 import {
   type FailurePreviewShown,
   type SelectionSent,
@@ -6,14 +8,58 @@ import {
 } from '../schemas/failures.ts';
 import type { FailureGroup, FailureSelection } from '../store/port/failures.ts';
 import type { Store } from '../store/port/store.ts';
+import type { FailureSteps } from './failure-steps.ts';
 import { showGroups } from './failures.ts';
 import { timeOf, windowOf } from './formats.ts';
-import { badBody } from './http/problem.ts';
+import { badBody, conflict } from './http/problem.ts';
 import { streamOf } from './not-found.ts';
 import type { Call } from './operation.ts';
 
+export interface FailureWorkDeps {
+  readonly store: Pick<Store, 'streams' | 'dismissals' | 'redeliveries' | 'recording'>;
+  readonly random: RandomBytes;
+  readonly failureSteps: Pick<FailureSteps, 'begin'>;
+}
+
+type SelectionCall = Call<unknown, unknown, SelectionSent>;
+
+/** Counts what a request with `dry_run` matches; accepts another one, whose work begins then. */
+export async function previewOrBegin(
+  { store, random, failureSteps }: FailureWorkDeps,
+  call: SelectionCall,
+  kind: 'dismissals' | 'redeliveries',
+): Promise<{ readonly preview: FailurePreviewShown } | { readonly id: string }> {
+  const { tenant, body, now, caller, entry } = call;
+  const selection = selectionOf(body);
+  await requireStreams(store, tenant.id, body);
+  const streams = body.event_stream_ids;
+  if (body.dry_run === true) {
+    const failing = await store.dismissals.streams(tenant.id, streams);
+    return { preview: await previewOf(store, call, failing, selection) };
+  }
+  const id = makeId(kind === 'dismissals' ? 'dsm_' : 'rdl_', now, random);
+  const request = { tenant: tenant.id, id, streams, selection, createdBy: caller.clientId };
+  const result = await store.recording(entry(id, ...(streams ?? [])))[kind].create(request);
+  if (result !== 'accepted') throw refusals[result.refused](kind);
+  failureSteps.begin(id, () => store[kind].step(tenant.id, id));
+  return { id };
+}
+
+const refusals = {
+  too_many: (kind: string) =>
+    conflict(
+      `Too many ${kind} of this tenant are at work. Repeat the request when they have taken their failures.`,
+      `too_many_${kind}`,
+    ),
+  older_nodes: () =>
+    conflict(
+      'Nodes of an older version are running, which cannot read dismissals. Update all nodes, then repeat the request.',
+      'older_nodes',
+    ),
+};
+
 /** Returns the filter of a request. Throws 400 unless it selects something. */
-export function selectionOf(sent: SelectionSent): FailureSelection {
+function selectionOf(sent: SelectionSent): FailureSelection {
   const selects = Object.keys(sent).some((field) => field !== 'dry_run');
   if (!selects) {
     const reason = 'Select failures by at least one field, or send all: true';
@@ -39,9 +85,9 @@ export function selectionOf(sent: SelectionSent): FailureSelection {
 }
 
 /** Counts what a request matches, in groups. */
-export async function previewOf(
+async function previewOf(
   store: Pick<Store, 'streams' | 'dismissals'>,
-  { tenant, now, body }: Pick<Call<unknown, unknown, SelectionSent>, 'tenant' | 'now' | 'body'>,
+  { tenant, now, body }: SelectionCall,
   streams: readonly string[],
   filter: FailureSelection,
 ): Promise<FailurePreviewShown> {
@@ -59,7 +105,7 @@ export async function previewOf(
 const groupsMax = 20;
 
 /** Throws 404 unless the streams of a request exist. */
-export async function requireStreams(
+async function requireStreams(
   store: Pick<Store, 'streams'>,
   tenant: number,
   { event_stream_ids: ids = [] }: SelectionSent,

@@ -19,6 +19,7 @@ import type { EventBodies } from './event-bodies.ts';
 import { eventTypeOperations } from './event-types.ts';
 import { eventOperations } from './events.ts';
 import { eventLogOperations } from './event-log.ts';
+import type { FailureSteps } from './failure-steps.ts';
 import { failureOperations } from './failures.ts';
 import { filterTestOperations } from './filter-test.ts';
 import { grantOperations } from './grants.ts';
@@ -55,6 +56,7 @@ export interface OperationDeps {
   readonly pulls: Pulls;
   readonly watchers: Watchers;
   readonly eventBodies: EventBodies;
+  readonly failureSteps: FailureSteps;
 }
 
 /** Returns every operation of the management API, in the order of the reference. */

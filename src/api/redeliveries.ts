@@ -1,6 +1,4 @@
-import type { RandomBytes } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
-import { makeId } from '../core/ids.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
 import { failurePreview } from '../schemas/failures.ts';
 import {
@@ -14,16 +12,13 @@ import {
 import { compile } from '../schemas/schema.ts';
 import type { Redelivery } from '../store/port/redeliveries.ts';
 import type { Store } from '../store/port/store.ts';
-import { previewOf, requireStreams, selectionOf } from './failure-selection.ts';
-import { conflict } from './http/problem.ts';
+import { type FailureWorkDeps, previewOrBegin } from './failure-selection.ts';
 import { noRedelivery, orNotFound } from './not-found.ts';
 import { type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
 import type { ApiSettings } from './settings.ts';
 
-export interface RedeliveryDeps {
-  readonly store: Pick<Store, 'streams' | 'dismissals' | 'redeliveries' | 'recording'>;
-  readonly random: RandomBytes;
+export interface RedeliveryDeps extends FailureWorkDeps {
   readonly settings: Pick<ApiSettings, 'limits'>;
 }
 
@@ -50,34 +45,11 @@ function start(deps: RedeliveryDeps): Operation {
     response200: failurePreview,
     errors: [404, 409],
     handle: async (call) => {
-      const { tenant, body, now, caller, entry } = call;
-      const { store, random } = deps;
-      const selection = selectionOf(body);
-      await requireStreams(store, tenant.id, body);
-      const streams = body.event_stream_ids;
-      if (body.dry_run === true) {
-        const failing = await store.dismissals.streams(tenant.id, streams);
-        return { status: 200, body: await previewOf(store, call, failing, selection) };
-      }
-      const id = makeId('rdl_', now, random);
-      const request = { tenant: tenant.id, id, streams, selection, createdBy: caller.clientId };
-      const recording = store.recording(entry(id, ...(streams ?? [])));
-      const result = await recording.redeliveries.create(request);
-      if (result !== 'accepted') throw tooManyRedeliveries();
-      await work(store, tenant.id, id);
-      return { body: await shownBy(store, tenant.id, id) };
+      const result = await previewOrBegin(deps, call, 'redeliveries');
+      if ('preview' in result) return { status: 200, body: result.preview };
+      return { body: await shownBy(deps.store, call.tenant.id, result.id) };
     },
   });
-}
-
-/** Does the work of a request, one stream after the other. Upkeep continues it if this process ends. */
-async function work(
-  { redeliveries: steps }: Pick<Store, 'redeliveries'>,
-  tenant: number,
-  id: string,
-): Promise<void> {
-  // A synchronous engine does not yield by itself.
-  while (await steps.step(tenant, id)) await yieldToEventLoop();
 }
 
 function list({ store, settings }: RedeliveryDeps): Operation {
@@ -137,10 +109,20 @@ function cancel({ store }: RedeliveryDeps): Operation {
       const { redelivery_id: id } = params;
       const result = await store.recording(entry(id)).redeliveries.cancel(tenant.id, id);
       if (result === 'unknown') throw noRedelivery();
-      if (result === 'cancelled') await work(store, tenant.id, id);
+      // What has not begun by now does not begin after the response.
+      if (result !== 'over') await cancelRest(store, tenant.id, id);
       return {};
     },
   });
+}
+
+async function cancelRest(
+  { redeliveries: steps }: Pick<Store, 'redeliveries'>,
+  tenant: number,
+  id: string,
+): Promise<void> {
+  // A synchronous engine does not yield by itself.
+  while ((await steps.step(tenant, id)) !== 'done') await yieldToEventLoop();
 }
 
 async function shownBy(
@@ -152,15 +134,9 @@ async function shownBy(
 }
 
 function show(found: Redelivery): RedeliveryShown {
-  const { id, status, total, delivered, failed, skipped, createdAt, createdBy } = found;
+  const { id, status, total, delivered, failed, skipped, isAtLeast, createdAt, createdBy } = found;
   const remaining = total - delivered - failed - skipped;
   const created = { created_at: formatTime(createdAt), created_by: createdBy };
-  return { id, status, total, delivered, failed, skipped, remaining, ...created };
-}
-
-function tooManyRedeliveries(): Error {
-  return conflict(
-    'Too many redeliveries of this tenant have just been accepted. Repeat the request when they have begun.',
-    'too_many_redeliveries',
-  );
+  const atLeast = isAtLeast ? ({ at_least: true } as const) : {};
+  return { id, status, total, ...atLeast, delivered, failed, skipped, remaining, ...created };
 }

@@ -1,4 +1,6 @@
 import type { Command } from 'commander';
+import { sleep } from '../core/sleep.ts';
+import type { DismissalShown } from '../schemas/dismissals.ts';
 import { causeOption } from './cause.ts';
 import {
   type ApiRun,
@@ -12,7 +14,8 @@ import {
 import { type FailureFilter, withFailureFilter } from './deliveries.ts';
 import { usageError } from './errors.ts';
 import { streamIdOf } from './stream.ts';
-import { counted } from './terminal/progress.ts';
+import { pathOf } from './http/api-client.ts';
+import { counted, progressText } from './terminal/progress.ts';
 
 interface DismissOptions extends CommonOptions, FailureFilter {
   readonly cause?: readonly string[];
@@ -61,13 +64,40 @@ async function dismiss(
     dry_run: dryRun,
   };
   const response = await run.api.send({ method: 'POST', path: '/dismissals', body });
-  show(run, response.text, () => {
-    if (dryRun === true) {
+  if (dryRun === true) {
+    show(run, response.text, () => {
       const { count } = response.body as { readonly count: number };
       return [`${counted(count, 'failure')} would be dismissed.`];
-    }
-    const { dismissed, skipped } = response.body as Readonly<Record<string, number>>;
-    const left = skipped === 0 ? '' : ` ${skipped} skipped: a delivery is under way.`;
-    return [`${counted(dismissed ?? 0, 'failure')} dismissed.${left}`];
-  });
+    });
+    return;
+  }
+  report(run, await ended(run, response.body as DismissalShown));
+}
+
+/** Waits until a dismissal is done, and shows its progress. */
+async function ended(run: ApiRun, accepted: DismissalShown): Promise<DismissalShown> {
+  const { api, terminal, clock, signal } = run;
+  let shown = accepted;
+  for (let waitMs = firstPollMs; shown.status === 'running'; waitMs = pollMs) {
+    const { total, dismissed, skipped } = shown;
+    const notes = [`${dismissed} dismissed`, `${total - dismissed - skipped} left`];
+    const progress = { label: 'Dismissing', done: dismissed + skipped, total, notes };
+    terminal.progress(progressText(progress, terminal.progressWidth));
+    await sleep(clock, waitMs, signal);
+    signal.throwIfAborted();
+    const path = pathOf`/dismissals/${shown.id}`;
+    shown = (await api.send({ method: 'GET', path })).body as DismissalShown;
+  }
+  return shown;
+}
+
+/** Few failures are dismissed by then. */
+const firstPollMs = 100;
+const pollMs = 1000;
+
+function report({ terminal, json }: ApiRun, shown: DismissalShown): void {
+  const { dismissed, skipped } = shown;
+  if (json) return terminal.print(JSON.stringify(shown));
+  const left = skipped === 0 ? '' : ` ${skipped} skipped: a delivery is under way.`;
+  terminal.print(`${counted(dismissed, 'failure')} dismissed.${left}`);
 }

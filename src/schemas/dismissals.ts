@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox';
-import { selectionFields } from './failures.ts';
+import { atLeast, selectionFields } from './failures.ts';
 import { closed, component, time } from './schema.ts';
 
 const dismissalId = Type.String({
@@ -20,17 +20,23 @@ export const dismissalCreate = component(
   selectionFields,
 );
 
-/** What a dismissal did. */
-export const dismissal = component('Dismissal', 'The result of closing open failures', {
-  id: dismissalId,
-  status: Type.Literal('done'),
-  total: Type.Integer({ description: 'Open failures that matched' }),
-  dismissed: Type.Integer({ description: 'Of these, closed' }),
-  skipped: Type.Integer({
-    description: 'Of these, still open: being redelivered, or not passed by the event stream yet',
-  }),
-  created_at: time,
-  created_by: Type.String({ description: 'Id of the client' }),
-});
+/** A dismissal and its progress. */
+export const dismissal = component(
+  'Dismissal',
+  'Open failures that are closed without being sent',
+  {
+    id: dismissalId,
+    status: Type.Union([Type.Literal('running'), Type.Literal('done')]),
+    total: Type.Integer({ description: 'Failures that matched when it was accepted' }),
+    at_least: atLeast,
+    dismissed: Type.Integer({ description: 'Of these, closed so far' }),
+    skipped: Type.Integer({
+      description:
+        'Of these, not closed by it: under redelivery, not passed by the event stream yet, or closed in another way before their turn',
+    }),
+    created_at: time,
+    created_by: Type.String({ description: 'Id of the client' }),
+  },
+);
 
 export type DismissalShown = Static<typeof dismissal>;

@@ -146,6 +146,14 @@ export const selectionFields = {
   dry_run: Type.Optional(Type.Boolean({ description: 'Count only' })),
 };
 
+/** Of the total of a redelivery or a dismissal. */
+export const atLeast = Type.Optional(
+  Type.Literal(true, {
+    description:
+      'Present while there are too many failures to count at once: the total grows until all are taken',
+  }),
+);
+
 const selection = closed(selectionFields);
 
 /** What a request with `dry_run` would do. */

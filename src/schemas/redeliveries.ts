@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { selectionFields } from './failures.ts';
+import { atLeast, selectionFields } from './failures.ts';
 import { closed, component, next, pageQuery, time } from './schema.ts';
 
 const redeliveryId = Type.String({
@@ -31,11 +31,12 @@ export const redeliveryProgress = component(
     id: redeliveryId,
     status: Type.Union([Type.Literal('running'), Type.Literal('done'), Type.Literal('cancelled')]),
     total: Type.Integer({ description: 'Failures that matched when it was accepted' }),
+    at_least: atLeast,
     delivered: Type.Integer({ description: 'Of these, delivered since' }),
     failed: Type.Integer({ description: 'Of these, failed again' }),
     skipped: Type.Integer({
       description:
-        'Of these, not sent: under redelivery already, cancelled, or their event stream was deleted',
+        'Of these, not sent: under redelivery already, closed before their turn, cancelled, or their event stream was deleted',
     }),
     remaining: Type.Integer({ description: 'Of these, not over yet' }),
     created_at: time,

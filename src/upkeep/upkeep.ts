@@ -31,7 +31,7 @@ export interface UpkeepDeps {
     readonly log: Pick<Store['log'], 'prune'>;
     readonly deliveries: Pick<Store['deliveries'], 'pruneAttempts'>;
     readonly replays: Pick<Store['replays'], 'prune'>;
-    readonly dismissals: Pick<Store['dismissals'], 'prune'>;
+    readonly dismissals: Pick<Store['dismissals'], 'unfinished' | 'step' | 'prune'>;
     readonly redeliveries: Pick<Store['redeliveries'], 'unfinished' | 'step' | 'prune'>;
     readonly eventLog: Pick<Store['eventLog'], 'prune'>;
     readonly auditLog: Pick<Store['auditLog'], 'prune'>;
@@ -138,9 +138,12 @@ async function jobsOf(
     [{ name: 'history', step: () => store.deliveries.pruneAttempts(attempts) }],
     // The record of a replay has the retention of the events that it sent.
     [{ name: 'replays', step: () => store.replays.prune(events) }],
-    [{ name: 'dismissals', step: () => store.dismissals.prune(results) }],
     [
-      { name: 'redeliveries', step: () => continueRedeliveries(store) },
+      { name: 'dismissals', step: () => continueWork(store.dismissals) },
+      { name: 'old dismissals', step: () => store.dismissals.prune(results) },
+    ],
+    [
+      { name: 'redeliveries', step: () => continueWork(store.redeliveries) },
       { name: 'old redeliveries', step: () => store.redeliveries.prune(results) },
     ],
     [{ name: 'audit log', step: () => store.auditLog.prune(entries) }],
@@ -160,16 +163,16 @@ async function jobsOf(
   ];
 }
 
-/** Continues requests whose process has ended before they were done, one stream of each. */
-async function continueRedeliveries({
-  redeliveries,
-}: Pick<UpkeepDeps['store'], 'redeliveries'>): Promise<number> {
-  const unfinished = await redeliveries.unfinished(redeliveriesAtOnce);
-  for (const { tenant, id } of unfinished) await redeliveries.step(tenant, id);
+/** Continues requests whose process has ended before they were done, one step of each. */
+async function continueWork(
+  requests: Pick<Store['redeliveries'], 'unfinished' | 'step'>,
+): Promise<number> {
+  const unfinished = await requests.unfinished(requestsAtOnce);
+  for (const { tenant, id } of unfinished) await requests.step(tenant, id);
   return unfinished.length;
 }
 
-const redeliveriesAtOnce = 10;
+const requestsAtOnce = 10;
 
 /** Jobs that free what the jobs of `jobsOf` have removed. */
 function laterJobsOf({ store, settings }: UpkeepDeps): Jobs[] {

@@ -3,7 +3,8 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
 import type { OwnedStream } from '../../src/store/port/ownership.ts';
 import { claimDue, failed, type Fixture, fixtureOf } from '../store/contract/fixture.ts';
-import { type ApiFixture, openApiFixture } from './fixture.ts';
+import { type ApiFixture, type ApiResponse, openApiFixture } from './fixture.ts';
+import { dismissAll, doneDismissal } from './failure-work.ts';
 
 let fixture: ApiFixture;
 let storeFixture: Fixture;
@@ -36,27 +37,35 @@ async function failing(...statuses: readonly number[]): Promise<Failing> {
   return { stream, owned, ids };
 }
 
-const dismiss = (body: object) => fixture.send('POST', '/dismissals', body);
+const send = (body: object) => fixture.send('POST', '/dismissals', body);
+
+/** Sends a request, and returns its response, or its progress once it is done. */
+async function dismiss(body: object): Promise<ApiResponse> {
+  const response = await send(body);
+  return response.status === 202 ? doneDismissal(fixture, response.body.id) : response;
+}
 
 describe('dismissals', () => {
   beforeEach(async () => {
-    await dismiss({ all: true });
+    await dismissAll(fixture);
   });
 
-  test('dismissals: closes the failures of a stream, returns the result and keeps it', async () => {
+  test('dismissals: closes the failures of a stream, returns at once with the total, and shows the progress', async () => {
     const { stream, ids } = await failing(503, 503);
     const other = await failing(503);
     await fixture.send('POST', `/event-streams/${stream.id}/redeliver/${ids[0]}`);
-    const response = await dismiss({ event_stream_ids: [stream.id] });
-    const { id, created_at: createdAt, created_by: createdBy, ...counts } = response.body;
+    const response = await send({ event_stream_ids: [stream.id] });
+    const { id, status, total, created_at: createdAt, created_by: createdBy } = response.body;
     assert.equal(response.status, 202);
-    assert.deepEqual(counts, { status: 'done', total: 2, dismissed: 1, skipped: 1 });
+    assert.deepEqual([status, total], ['running', 2]);
+    const done = await doneDismissal(fixture, id);
+    const counts = { status: 'done', total: 2, dismissed: 1, skipped: 1 };
+    const created = { created_at: createdAt, created_by: createdBy };
+    assert.deepEqual([done.status, done.body], [200, { id, ...counts, ...created }]);
     assert.match(id, /^dsm_[1-9A-HJ-NP-Za-km-z]{22}$/);
     assert.ok(createdAt && createdBy);
     assert.deepEqual(await storeFixture.health(stream), { consecutive: 2, total: 1 });
     assert.deepEqual(await storeFixture.health(other.stream), { consecutive: 1, total: 1 });
-    const read = await fixture.send('GET', `/dismissals/${id}`);
-    assert.deepEqual([read.status, read.body], [200, response.body]);
   });
 
   test('dismissals: a dismissed failure is 404 to read and 409 to redeliver', async () => {

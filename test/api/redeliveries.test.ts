@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { delivered, failed, type Fixture, fixtureOf } from '../store/contract/fixture.ts';
+import { waitFor } from '../helpers/wait.ts';
+import { dismissAll } from './failure-work.ts';
 import { type ApiFixture, openApiFixture } from './fixture.ts';
 
 let fixture: ApiFixture;
@@ -28,12 +30,28 @@ async function failing(...statuses: readonly number[]) {
   return { stream, owned, events };
 }
 
+/** Creates a stream with many failures. */
+async function manyFailures(count: number) {
+  const { stream, owned } = await failing();
+  const events = await storeFixture.publish(...Array<string>(count).fill('user.created'));
+  const cursor = events.at(-1)?.offset ?? 0;
+  await storeFixture.settle(owned, { cursor, outcomes: events.map((event) => failed(event)) });
+  return { stream, ids: events.map(({ id }) => id) };
+}
+
 const redeliver = (body: object) => fixture.send('POST', '/redeliveries', body);
+
+/** Waits until accepted redeliveries have begun all their cycles. */
+const begunAll = () =>
+  waitFor('the cycles', async () => {
+    const { redeliveries } = fixture.auth.store;
+    return (await redeliveries.unfinished(1)).length === 0;
+  });
 const again = { kind: 'redelivery', hasRow: true } as const;
 
 describe('redeliveries', () => {
   beforeEach(async () => {
-    await fixture.send('POST', '/dismissals', { all: true });
+    await dismissAll(fixture);
   });
 
   test('redeliveries: by cause over streams, with progress until they are done', async () => {
@@ -54,6 +72,7 @@ describe('redeliveries', () => {
       remaining: 2,
     };
     assert.deepEqual(progress, begun);
+    await begunAll();
     const [first] = one.events;
     const [second] = two.events;
     assert.ok(first && second);
@@ -84,10 +103,25 @@ describe('redeliveries', () => {
     assert.equal(response.body.total, 2);
   });
 
+  test('redeliveries: the total is that of the acceptance, before any cycle begins, whatever the filter', async () => {
+    const { stream, ids } = await manyFailures(1200);
+    const selected = { event_stream_ids: [stream.id], event_types: ['user.created'] };
+    const response = await redeliver(selected);
+    assert.deepEqual([response.body.total, response.body.at_least], [1200, undefined]);
+    const others = await redeliver({ ...selected, event_types: ['user.deleted'] });
+    assert.deepEqual([others.body.status, others.body.total], ['done', 0]);
+    const chosen = await redeliver({ ...selected, event_ids: ids.slice(0, 3) });
+    assert.equal(chosen.body.total, 3);
+    await begunAll();
+    const { body } = await fixture.send('GET', `/redeliveries/${chosen.body.id}`);
+    assert.deepEqual([body.status, body.total, body.skipped], ['done', 3, 3]);
+  });
+
   test('redeliveries: DELETE cancels what has not begun; the failures stay', async () => {
     const { stream } = await failing(503, 503);
     const { body } = await redeliver({ event_stream_ids: [stream.id] });
     assert.equal(body.total, 2);
+    await begunAll();
     assert.equal((await fixture.send('DELETE', `/redeliveries/${body.id}`)).status, 204);
     const read = await fixture.send('GET', `/redeliveries/${body.id}`);
     const { status, skipped, remaining } = read.body;

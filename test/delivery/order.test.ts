@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { ok } from '../helpers/transport.ts';
+import { dismissFailures } from '../store/contract/failure-work.ts';
 import { newEvent } from '../store/contract/fixture.ts';
 import { orderBy, type OrderFixture, orderFixture } from './order-fixture.ts';
 
@@ -253,8 +254,8 @@ describe('a stream that sends in order', () => {
     await fixture.clock.advance(2000);
     assert.deepEqual(fixture.openNames(), []);
     const { store, tenant, stream } = fixture;
-    const dismissed = await store.dismissals.dismiss(tenant, stream.id, { eventIds: [failed] });
-    assert.deepEqual(dismissed, { dismissed: 1, redelivering: 0, above: 0 });
+    const dismissed = await dismissFailures(store, tenant, stream.id, { eventIds: [failed] });
+    assert.deepEqual(dismissed, { dismissed: 1, skipped: 0 });
     await fixture.crash();
     await fixture.clock.advance(100);
     assert.deepEqual(fixture.sentNames(), ['a1', 'b1', 'a2']);
@@ -269,7 +270,7 @@ describe('a stream that sends in order', () => {
     await fixture.end('a1', 500);
     await fixture.clock.advance(2000);
     assert.deepEqual(fixture.openNames(), []);
-    await fixture.store.dismissals.dismiss(fixture.tenant, fixture.stream.id, {});
+    await dismissFailures(fixture.store, fixture.tenant, fixture.stream.id);
     await fixture.clock.advance(50);
     assert.deepEqual(fixture.openNames(), ['a2']);
   });

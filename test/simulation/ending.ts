@@ -21,16 +21,16 @@ export async function checkEnd(
   processes: readonly Process[],
 ): Promise<void> {
   const { oracle } = simulation;
-  if (!(await comesToRest(simulation, processes))) return;
+  if (!(await comesToRest(simulation, processes, operator))) return;
   checkRows(simulation);
   await checkPrompt(simulation, operator, processes);
-  if (!(await comesToRest(simulation, processes))) return;
+  if (!(await comesToRest(simulation, processes, operator))) return;
   await checkNeighbours(simulation, operator);
-  if (!(await comesToRest(simulation, processes))) return;
+  if (!(await comesToRest(simulation, processes, operator))) return;
   // A paused stream may be disabled for its lag meanwhile: what waits for a retry becomes a failure.
   for (let paused = oracle.existing().length; paused >= 0 && hasFailures(oracle); paused -= 1) {
     for (const stream of oracle.existing()) operator.redeliverAll(stream);
-    if (!(await comesToRest(simulation, processes))) return;
+    if (!(await comesToRest(simulation, processes, operator))) return;
   }
   for (const stream of oracle.existing()) checkArrived(simulation, stream);
 }
@@ -41,8 +41,9 @@ const hasFailures = (oracle: Oracle): boolean =>
 async function comesToRest(
   simulation: Simulation,
   processes: readonly Process[],
+  operator: Pick<Operator, 'continueWork'>,
 ): Promise<boolean> {
-  const { timeline, oracle } = simulation;
+  const { timeline, oracle, plan } = simulation;
   const beganMs = timeline.nowMs;
   let maxMs = 0;
   for (;;) {
@@ -50,7 +51,13 @@ async function comesToRest(
     maxMs = Math.max(maxMs, restMaxMs(simulation));
     await timeline.runTo(timeline.nowMs + restStepMs);
     if (oracle.violation !== undefined) return false;
-    const unrest = [...restlessStreams(simulation), ...restlessProcesses(simulation, processes)];
+    const works = oracle.works.running();
+    if (works.length > 0 && plan.upkeep === undefined) operator.continueWork();
+    const unrest = [
+      ...restlessStreams(simulation),
+      ...restlessProcesses(simulation, processes),
+      ...works,
+    ];
     if (unrest.length === 0) return true;
     if (timeline.nowMs < beganMs + maxMs) continue;
     oracle.violate('idle', unrest.join('; '));

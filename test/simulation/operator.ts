@@ -3,6 +3,7 @@ import { removeStream, waitForOwner } from '../../src/api/wait-for-owner.ts';
 import { applyPatch, type StreamPatch } from '../../src/core/streams.ts';
 import type { DeliveryOptions, NewEvent } from '../../src/core/types.ts';
 import type { ModelRow } from '../store/contract/model.ts';
+import type { NewFailureWork } from '../../src/store/port/failure-work.ts';
 import type { FailureSelection } from '../../src/store/port/failures.ts';
 import { runningOf } from '../store/contract/model-replays.ts';
 import { newEvent, newStream } from '../store/contract/fixture.ts';
@@ -11,6 +12,7 @@ import { eventsOf, type OracleState } from './oracle.ts';
 import { filterFor, type SimulatedStream } from './simulated-stream.ts';
 import { type NameServerBehaviour, receiverOf } from './names.ts';
 import type { ReceiverBehaviour, Step, StepOf } from './plan.ts';
+import type { WorkKind } from './failure-works.ts';
 import type { Process } from './process.ts';
 import type { TenantLog } from './tenant-log.ts';
 import type { Simulation } from './simulation.ts';
@@ -29,6 +31,8 @@ export interface Operator {
   dismissAll(stream: SimulatedStream): void;
   /** Starts a new cycle of every failure. */
   redeliverAll(stream: SimulatedStream): void;
+  /** Continues redeliveries and dismissals that processes have left undone. */
+  continueWork(): void;
   readonly behaviours: Map<SimulatedStream, ReceiverBehaviour>;
   /** The behaviour of the name server of each receiver. */
   readonly nameServerBehaviours: Map<SimulatedStream, NameServerBehaviour>;
@@ -40,6 +44,10 @@ const secret = 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=';
 /** Tries of a publisher for an event that is not acknowledged. */
 const publishTriesMax = 4;
 const publishPauseMs = 120;
+/** Most of the requests about many failures wait until there are some. */
+const failuresMax = 6;
+const failureTriesMax = 20;
+const failurePauseMs = 50;
 /** Every fourth redelivery is requested for any event, failed or not. */
 const anyEvent = 4;
 /** Every third dismissal is of all failures of a stream. */
@@ -62,6 +70,7 @@ export function createOperator(
   let moved = 0;
   let lastSnapshot: { readonly tables: Uint8Array; readonly state: OracleState } | undefined;
   let replays = 0;
+  let works = 0;
 
   const id = (prefix: 'evt' | 'est'): string => {
     ids += 1;
@@ -245,6 +254,27 @@ export function createOperator(
       const what = isAll ? 'all failures' : simulation.label(eventId);
       dismiss(stream, isAll ? {} : { eventIds: [eventId] }, what);
     },
+    startRedelivery: (step) =>
+      beginOnFailures(step, (log) =>
+        beginWork('redeliveries', log, selectedBy(step, log), `a redelivery of ${step.by}`),
+      ),
+    startDismissal: (step) =>
+      beginOnFailures(step, (log) =>
+        beginWork('dismissals', log, selectedBy(step, log), `a dismissal of ${step.by}`),
+      ),
+    cancelRedelivery: ({ tenant: number, pick }) => {
+      const { tenant } = logOf(number);
+      const running = oracle.works.redeliveries(tenant);
+      const redelivery = running[pick % Math.max(1, running.length)];
+      if (redelivery === undefined) return;
+      request(`receives a request to cancel ${redelivery}`, async ({ store: { redeliveries } }) => {
+        const { generation } = sharedStore;
+        const result = await redeliveries.cancel(tenant, redelivery);
+        if (result !== 'cancelled' && result !== 'cancelling') return;
+        while ((await redeliveries.step(tenant, redelivery)) !== 'done');
+        if (sharedStore.generation === generation) oracle.works.cancellationDone(redelivery);
+      });
+    },
     redeliverAll: ({ stream: number }) => {
       const stream = streamOf(number);
       if (stream !== undefined) redeliverAll(stream);
@@ -392,10 +422,25 @@ export function createOperator(
       (process) => process.store.deliveries.addTest(stream.log.tenant, stream.id, event),
     );
   };
-  const dismiss = (stream: SimulatedStream, filter: FailureSelection, what: string): void =>
-    request(`receives a request to dismiss ${what} of ${stream.label}`, ({ store }) =>
-      store.dismissals.dismiss(stream.log.tenant, stream.id, filter),
-    );
+  const dismiss = (stream: SimulatedStream, selection: FailureSelection, what: string): void =>
+    beginWork('dismissals', stream.log, { streams: [stream.id], selection }, what);
+  /** Accepts a request about many failures as the management API does. */
+  const beginWork = (
+    kind: WorkKind,
+    { tenant }: TenantLog,
+    selected: Pick<NewFailureWork, 'streams' | 'selection'>,
+    what: string,
+  ): void => {
+    works += 1;
+    const workId = `${kind === 'dismissals' ? 'dsm' : 'rdl'}_${String(works).padStart(4, '0')}`;
+    const among = selected.streams?.map(simulation.label).join(', ') ?? 'all streams';
+    const about = `${workId}, ${what} of ${among}`;
+    request(`receives a request for ${about}`, async ({ store, failureSteps }) => {
+      const accepted = { tenant, id: workId, ...selected, createdBy: 'robot' };
+      if ((await store[kind].create(accepted)) !== 'accepted') return;
+      failureSteps.begin(workId, () => store[kind].step(tenant, workId));
+    });
+  };
   const redeliverAll = (stream: SimulatedStream): void => {
     noteDelayOfOthers(stream);
     request(`receives a request to redeliver all failures of ${stream.label}`, (process) =>
@@ -409,7 +454,47 @@ export function createOperator(
   const noteDelayOfOthers = ({ counts }: SimulatedStream): void => {
     if (!counts.enabled) simulation.noteDelay();
   };
+  /** Waits for failures before a request about many of them, for some time. */
+  const beginOnFailures = (
+    step: Pick<StepOf<'startRedelivery' | 'startDismissal'>, 'tenant' | 'pick'>,
+    begin: (log: TenantLog) => void,
+    tries = 1,
+  ): void => {
+    const log = logOf(step.tenant);
+    const failed = oracle
+      .existing()
+      .filter((stream) => stream.log === log)
+      .reduce((sum, stream) => sum + failedOf(stream).length, 0);
+    if (failed > step.pick % failuresMax) return begin(log);
+    if (tries < failureTriesMax)
+      timeline.after(failurePauseMs, () => beginOnFailures(step, begin, tries + 1));
+  };
+  /** Returns what a request about many failures selects. */
+  const selectedBy = (
+    { by, pick }: StepOf<'startRedelivery' | 'startDismissal'>,
+    { tenant }: TenantLog,
+  ): Pick<NewFailureWork, 'streams' | 'selection'> => {
+    const among = oracle
+      .existing()
+      .filter(({ log, isBeingDeleted }) => log.tenant === tenant && !isBeingDeleted)
+      .map((stream) => stream.id);
+    const some = among.filter((_, index) => (pick >> (index % 16)) % 2 === 0);
+    if (by === 'streams') return { streams: some, selection: {} };
+    if (by === 'types') return { streams: undefined, selection: { types: ['a.made'] } };
+    if (by === 'codes') return { streams: undefined, selection: { codes: ['http_5xx', 'reset'] } };
+    return { streams: undefined, selection: {} };
+  };
+  /** Continues what ended processes have left, as upkeep does. */
+  const continueWork = (): void => {
+    for (const kind of ['redeliveries', 'dismissals'] as const) {
+      request(`continues ${kind}`, async ({ store }) => {
+        for (const { tenant, id: workId } of await store[kind].unfinished(100))
+          await store[kind].step(tenant, workId);
+      });
+    }
+  };
   const operator: Operator = {
+    continueWork,
     act: (step) => (actions[step.do] as (options: Step) => void)(step),
     create,
     publish: (types, log) => publish(log.tenant, made(types, log), 1),

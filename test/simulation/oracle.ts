@@ -4,6 +4,7 @@ import * as model from '../store/contract/model.ts';
 import { OracleCore } from './oracle-core.ts';
 import { Attempts } from './attempts.ts';
 import { lostMaxMs } from './disk.ts';
+import { FailureWorks } from './failure-works.ts';
 import { Leases } from './leases.ts';
 import {
   type SimulatedStream,
@@ -26,6 +27,7 @@ export interface OracleState {
   readonly dueClaims: ReadonlyMap<string, number>;
   readonly cursors: ReadonlyMap<SimulatedStream, number>;
   readonly leased: readonly string[];
+  readonly works: ReturnType<FailureWorks['snapshot']>;
   /** How many settlements were recorded. */
   readonly settlements: number;
 }
@@ -41,6 +43,7 @@ export class Oracle extends OracleCore {
   readonly attempts = new Attempts(this, this.tables, this.leases);
   readonly results = new Results(this, this.tables, this.attempts);
   readonly replays = new Replays(this, this.tables);
+  readonly works = new FailureWorks(this, this.tables);
   /** How often the store was restored. */
   #restores = 0;
   /** The value of `#restores` when appends were committed. */
@@ -56,6 +59,7 @@ export class Oracle extends OracleCore {
       dueClaims: new Map(this.leases.dueClaims),
       cursors: new Map(this.tables.cursors),
       leased: [...this.leases.leases.keys()],
+      works: this.works.snapshot(),
       settlements: this.results.settledAt.length,
     };
   }
@@ -101,6 +105,7 @@ export class Oracle extends OracleCore {
       putBack(stream, then, (eventId) => stream.log.offsetOf(eventId) !== undefined);
       if (!stream.isDeleted) stream.log.model.streams.set(stream.id, stream.counts);
     }
+    this.works.restore(state.works);
     refill(this.results.batches, [...state.batches]);
     refill(this.leases.dueClaims, [...state.dueClaims]);
     refill(this.tables.cursors, [...state.cursors]);
@@ -222,6 +227,7 @@ export class Oracle extends OracleCore {
     if (stream === undefined) return;
     stream.isDeleted = true;
     stream.log.model.streams.delete(id);
+    this.works.deleted(stream);
   }
 
   /** Notes that a stream was disabled because its oldest unsettled event is too old. */

@@ -87,6 +87,14 @@ export type Step = { readonly at: number } & (
   | { readonly do: 'pause' | 'resume'; readonly stream: number }
   | { readonly do: 'redeliver' | 'dismiss'; readonly stream: number; readonly pick: number }
   | { readonly do: 'redeliverAll' | 'retryNow' | 'test'; readonly stream: number }
+  /** Of many failures of a tenant. */
+  | {
+      readonly do: 'startRedelivery' | 'startDismissal';
+      readonly tenant?: number;
+      readonly by: 'everything' | 'streams' | 'types' | 'codes';
+      readonly pick: number;
+    }
+  | { readonly do: 'cancelRedelivery'; readonly tenant?: number; readonly pick: number }
   | { readonly do: 'replay'; readonly stream: number; readonly from: number }
   | { readonly do: 'cancelReplay'; readonly stream: number }
   | { readonly do: 'pruneLog'; readonly agoMs: number; readonly tenant?: number }
@@ -253,6 +261,9 @@ const actions = {
   pause: 0,
   resume: 0,
   dismiss: 0,
+  startRedelivery: 0,
+  startDismissal: 0,
+  cancelRedelivery: 0,
   retryNow: 0,
   replay: 0,
   cancelReplay: 0,
@@ -304,6 +315,16 @@ const generators: { [Name in Step['do']]: (prng: Prng) => Omit<StepOf<Name>, 'at
   redeliver: (prng) => ({ stream: number(prng), pick: number(prng) }),
   dismiss: (prng) => ({ stream: number(prng), pick: number(prng) }),
   redeliverAll: (prng) => ({ stream: number(prng) }),
+  startRedelivery: (prng) => ({
+    by: prng.pick(['everything', 'everything', 'streams', 'types', 'codes']),
+    pick: number(prng),
+  }),
+  // The code of a failure that is dismissed is gone with it.
+  startDismissal: (prng) => ({
+    by: prng.pick(['everything', 'streams', 'types']),
+    pick: number(prng),
+  }),
+  cancelRedelivery: (prng) => ({ pick: number(prng) }),
   retryNow: (prng) => ({ stream: number(prng) }),
   test: (prng) => ({ stream: number(prng) }),
   replay: (prng) => ({ stream: number(prng), from: number(prng) }),
@@ -369,6 +390,7 @@ export function planOf(seed: number): Plan {
     ...replaysOf(seed, lengthMs),
     ...pausesOf(seed, lengthMs),
     ...dismissalsOf(seed, lengthMs),
+    ...failureWorksOf(seed, lengthMs),
     ...startsOf(seed, lengthMs),
     ...namesOf(seed, lengthMs),
     ...filtersOf(seed, lengthMs),
@@ -662,6 +684,35 @@ function pausesOf(seed: number, lengthMs: number): Step[] {
     const pause: Step = { at, do: 'pause', stream };
     const resume: Step = { at: at + prng.between(10, 3000), do: 'resume', stream };
     return prng.chance(0.8) ? [pause, resume] : [pause];
+  });
+}
+
+/** In two fifths of the histories failures of many streams are redelivered or dismissed in steps. */
+function failureWorksOf(seed: number, lengthMs: number): Step[] {
+  const prng = createPrng(seed, 'failure works');
+  if (!prng.chance(0.4)) return [];
+  const kinds = [
+    'startRedelivery',
+    'startRedelivery',
+    'startRedelivery',
+    'startDismissal',
+    'cancelRedelivery',
+  ] as const;
+  return Array.from({ length: prng.between(1, 8) }).flatMap((): Step[] => {
+    const action = prng.pick(kinds);
+    const tenant = prng.between(0, 2);
+    const at = prng.between(0, lengthMs);
+    // Some failures at first.
+    const stream = number(prng);
+    const failAt = Math.max(0, at - prng.between(0, 500));
+    const healAt = at + prng.between(0, 500);
+    const kind = prng.pick(['refusesAll', 'refusesAll', 'refusing', 'flaky', 'down'] as const);
+    return [
+      { at: failAt, do: 'changeReceiver', stream, behaviour: kind },
+      { at: failAt, do: 'publish', tenant, ...generators.publish(prng) },
+      { at: healAt, do: 'changeReceiver', stream, behaviour: prng.pick(behaviours) },
+      { at, do: action, tenant, ...generators[action](prng) } as Step,
+    ];
   });
 }
 

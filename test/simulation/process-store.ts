@@ -1,6 +1,8 @@
 import { StoreContentRefused } from '../../src/core/errors.ts';
 import type { Hint } from '../../src/store/port/hints.ts';
+import type { FailureWorkStore } from '../../src/store/port/failure-work.ts';
 import type { Store } from '../../src/store/port/store.ts';
+import type { WorkKind } from './failure-works.ts';
 import type { Joined } from './process.ts';
 import { unstorableMark } from './receivers.ts';
 import { type Exclusive, upkeepStore } from './upkeep.ts';
@@ -31,7 +33,8 @@ export function storeOf(
         }),
       );
 
-  const { log, streams, deliveries, dismissals, replays, ownership } = sharedStore.store;
+  const { log, streams, deliveries, dismissals, redeliveries, replays, ownership } =
+    sharedStore.store;
   const { now } = simulation;
   const settle: Store['deliveries']['settle'] = async (node, batch, settlements, limits) => {
     const texts = settlements.flatMap(({ outcomes }) =>
@@ -64,6 +67,23 @@ export function storeOf(
       if (!('updated' in result)) return;
       oracle.updated(result.updated, { resume, isHeld: result.held !== undefined }, now());
     })();
+  };
+  const worksOf = (kind: WorkKind): FailureWorkStore => {
+    const works = sharedStore.store[kind];
+    return {
+      create: exclusive('accept', works.create, (result, request) => {
+        if (result === 'accepted') oracle.works.accepted(kind, request, now());
+      }),
+      step: exclusive('stepOf', works.step, (result, _, id) => {
+        const stream = oracle.works.stepped(id, result, now());
+        if (stream === undefined) return;
+        // Its owner keeps it until the leases of its sent rows have ended.
+        if (!stream.counts.enabled) simulation.noteDelay();
+        simulation.note(name, `works on ${id} of ${stream.label}: ${result}`);
+      }),
+      unfinished: exclusive('unfinished', works.unfinished),
+      prune: exclusive('pruneWorks', works.prune, () => oracle.works.pruned()),
+    };
   };
   return {
     ...sharedStore.store,
@@ -140,11 +160,13 @@ export function storeOf(
         oracle.tables.checkKept();
       }),
     },
-    dismissals: {
-      ...dismissals,
-      dismiss: exclusive('dismiss', dismissals.dismiss, (result, _, stream, { eventIds }) =>
-        oracle.results.dismissed(stream, eventIds, result, now()),
-      ),
+    dismissals: { ...dismissals, ...worksOf('dismissals') },
+    redeliveries: {
+      ...redeliveries,
+      ...worksOf('redeliveries'),
+      cancel: exclusive('cancelRedelivery', redeliveries.cancel, (result, _, id) => {
+        if (result === 'cancelled') oracle.works.cancelled(id);
+      }),
     },
     replays: {
       ...replays,

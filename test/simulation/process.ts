@@ -1,5 +1,6 @@
 import type { Clock } from '../../src/core/clock.ts';
 import { StoreReplaced, StoreUnavailable } from '../../src/core/errors.ts';
+import { createFailureSteps, type FailureSteps } from '../../src/api/failure-steps.ts';
 import { createDispatcher, type Dispatcher } from '../../src/delivery/dispatcher.ts';
 import type { DeliveryReport } from '../../src/delivery/report.ts';
 import type { Hint } from '../../src/store/port/hints.ts';
@@ -23,6 +24,8 @@ export interface Process {
   /** The store as operators reach it through this process. */
   readonly store: Store;
   readonly clock: Clock;
+  /** Works on requests about many failures. */
+  readonly failureSteps: Pick<FailureSteps, 'begin'>;
   jumpClock(ms: number): void;
   /** Stops its wall clock. */
   stopClock(ms: number): void;
@@ -273,6 +276,10 @@ export function startProcess(simulation: Simulation, name: string, ended: () => 
       return state;
     },
     clock,
+    failureSteps: createFailureSteps({
+      clock,
+      log: { warn: (_, message) => simulation.note(name, message) },
+    }),
     jumpClock: wall.jump,
     stopClock: wall.stop,
     suspend: (ms) => {

@@ -8,7 +8,6 @@ import type {
   Released,
   ReleaseRequest,
 } from '../../src/store/port/deliveries.ts';
-import type { DismissalStore } from '../../src/store/port/dismissals.ts';
 import type { Outcome, SettledStream, Settlement } from '../../src/store/port/settlement.ts';
 import * as model from '../store/contract/model.ts';
 import { type OracleCore, processOf } from './oracle-core.ts';
@@ -18,7 +17,6 @@ import type { Tables } from './tables.ts';
 
 type BringForward = Parameters<DeliveryStore['bringForward']>[0];
 type RedeliverResult = Awaited<ReturnType<DeliveryStore['redeliver']>>;
-type DismissResult = Awaited<ReturnType<DismissalStore['dismiss']>>;
 
 /** A delivery that waits by a schedule of its stream becomes due. */
 function asOpen({ delivery }: SimulatedStream, { state }: model.ModelRow): RedeliverResult {
@@ -256,25 +254,6 @@ export class Results {
       stream.cycles.set(eventId, (stream.cycles.get(eventId) ?? 0) + 1);
     }
     this.#tables.checkStream(streamId);
-  }
-
-  /** Notes a dismissal of failures; of all without `eventIds`. */
-  dismissed(
-    streamId: string,
-    eventIds: readonly string[] | undefined,
-    returned: DismissResult,
-    now: number,
-  ): void {
-    const stream = this.#core.streams.get(streamId);
-    if (stream === undefined || stream.isDeleted) return;
-    const dismissed = model.dismiss(stream.counts, eventIds, now);
-    for (const { offset, eventId } of dismissed) stream.dismissedAt.set(offset ?? eventId, now);
-    const count = 'refused' in returned ? returned.refused : returned.dismissed;
-    if (count !== dismissed.length) {
-      const what = `${count} failures of ${stream.label} are dismissed, not ${dismissed.length}`;
-      this.#core.violate('counters', what);
-    }
-    this.#tables.check(stream);
   }
 
   /** Notes that what waits for a retry is due now. */

@@ -15,8 +15,15 @@ export class Tables {
   /** The earliest reading of that clock. */
   #earliest = wallStart;
 
+  #watcher: (stream: SimulatedStream) => void = () => undefined;
+
   constructor(core: OracleCore) {
     this.#core = core;
+  }
+
+  /** Calls `watcher` with each stream that is checked, and so after each change of its failures. */
+  watch(watcher: (stream: SimulatedStream) => void): void {
+    this.#watcher = watcher;
   }
 
   /** Checks that open deliveries keep their bodies and history entries after a removal. */
@@ -82,6 +89,7 @@ export class Tables {
     this.#checkCounts(stream, row);
     this.#checkGroups(stream);
     this.checkReplays(stream);
+    this.#watcher(stream);
     this.#checkCursor(stream, row.cursor, by, to);
   }
 

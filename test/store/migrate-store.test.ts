@@ -683,8 +683,8 @@ async function fillStreams(store: Store): Promise<void> {
       parked(four),
     ],
   });
-  const result = { tenant: tenant.id, dismissed: 1, skipped: 2, createdBy: 'robot' };
-  await fixture.store.dismissals.add({ ...result, id: 'dsm_kept' });
+  const dismissal = { tenant: tenant.id, id: 'dsm_kept', streams: undefined, createdBy: 'robot' };
+  await fixture.store.dismissals.create({ ...dismissal, selection: {} });
   // One replay that is over, and one in its midst.
   const range = { tenant: tenant.id, stream: stream.id, from: 0, types: ['user.created', 'a.a'] };
   await store.replays.create({ ...range, id: 'rpl_over', to: 1 });

@@ -13,6 +13,7 @@ import { query, sharedPostgres } from '../helpers/postgres.ts';
 import { newApi } from './contract/apis.ts';
 import { newEntry } from './contract/audit-log.ts';
 import { newClient } from './contract/clients.ts';
+import { dismissFailures } from './contract/failure-work.ts';
 import {
   addTenant,
   blocked,
@@ -125,20 +126,13 @@ async function fill(store: Store, tenant: number): Promise<void> {
   assert.ok(dismissed);
   const head = { cursor: dismissed.offset };
   await fixture.settle(owned, { ...head, outcomes: [failed(dismissed)] });
-  await store.dismissals.dismiss(tenant, stream, { eventIds: [dismissed.id] });
+  await dismissFailures(store, tenant, stream, { eventIds: [dismissed.id] });
   await store.streams.update(tenant, late.id, (before) => ({
     after: { ...before, subscriptions: [...before.subscriptions, { after: 1, types: ['a.b'] }] },
   }));
   const request = { tenant, id: `rdl_${tenant}`, streams: undefined, createdBy: 'robot' };
   await store.redeliveries.create({ ...request, selection: {} });
-  while (await store.redeliveries.step(tenant, request.id));
-  await store.dismissals.add({
-    tenant,
-    id: `dsm_${tenant}`,
-    dismissed: 1,
-    skipped: 0,
-    createdBy: 'robot',
-  });
+  while ((await store.redeliveries.step(tenant, request.id)) !== 'done');
   const counts = { published: 1, delivered: 1, failed: 0, retried: 0 };
   const histograms = { latency: '1:1', duration: '1:1' };
   await store.deliveryStats.record('node', [

@@ -126,15 +126,15 @@ async function countTurns(
 test('a round removes results of dismissals that are older than 30 days', async (t) => {
   const { store, clock, round } = await openFixture(t);
   const { id: tenant } = await addTenant(store, 'main');
-  const result = { tenant, dismissed: 1, skipped: 0, createdBy: 'robot' };
-  await store.dismissals.add({ ...result, id: 'dsm_old' });
+  const request = { tenant, streams: undefined, selection: {}, createdBy: 'robot' };
+  await store.dismissals.create({ ...request, id: 'dsm_old' });
   await clock.advance(dayMs);
-  await store.dismissals.add({ ...result, id: 'dsm_kept' });
+  await store.dismissals.create({ ...request, id: 'dsm_kept' });
   await clock.advance(29 * dayMs + 1);
   await store.log.append(tenant, [newEvent()]);
   await round();
   assert.equal(await store.dismissals.get(tenant, 'dsm_old'), undefined);
-  assert.equal((await store.dismissals.get(tenant, 'dsm_kept'))?.dismissed, 1);
+  assert.equal((await store.dismissals.get(tenant, 'dsm_kept'))?.status, 'done');
 });
 
 test('a round removes rows older than their retention, in steps, and nothing else', async (t) => {

@@ -1,46 +1,40 @@
 import type { Millis } from '../../core/clock.ts';
 import { healthAfterDismissing } from '../../core/health.ts';
 import { yieldToEventLoop } from '../../core/slices.ts';
-import type { DeliveryState } from '../../core/types.ts';
-import type {
-  Dismissal,
-  DismissalStore,
-  NewDismissal,
-  StreamDismissal,
-} from '../port/dismissals.ts';
+import type { Dismissal, DismissalStore } from '../port/dismissals.ts';
 import type { FailureGroup, FailureSelection } from '../port/failures.ts';
-import type { Hint } from '../port/hints.ts';
-import type { StepQuery } from '../port/upkeep.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
 import { storedCode } from '../rows/failures.ts';
-import { splitForDismissal } from '../rules/dismissal.ts';
-import { type Command, type Commands, sql, together } from './command.ts';
-import { oneOf } from './dialect.ts';
+import type { Run } from '../rows/runs.ts';
+import { firstToWaitFor, splitForDismissal } from '../rules/dismissal.ts';
+import { type Command, sql, type Statement, together } from './command.ts';
+import { oneOf, verbatim } from './dialect.ts';
+import { stepMax } from './failure-counts.ts';
 import { selects } from './failure-selection.ts';
+import {
+  createFailureWork,
+  leaveWork,
+  type WorkDeps,
+  type WorkKind,
+  type WorkStep,
+} from './failure-work.ts';
 import { type FailureReader, type FailureRow, rowColumns } from './failures.ts';
-import { horizonOf } from './horizon.ts';
 import { noteDismissed } from './past-selections.ts';
-import type { Targeted } from './recording.ts';
 import type { Runs } from './runs.ts';
 import { requireVersion, type VersionDeps } from './versions.ts';
 
-export interface DismissalDeps extends VersionDeps {
-  readonly commands: Commands;
-  readonly runs: Runs;
+export interface DismissalDeps extends VersionDeps, WorkDeps {
   readonly failures: FailureReader;
-  readonly hint: (hint: Hint) => void;
 }
 
 /** The number of the migration `dismissals`: programs without it cannot read `dismissed` entries. */
 const dismissalVersion = 27;
 
-/** Failures that are read, and dismissed, at once: some milliseconds. */
-const stepMax = 500;
-
 /** Creates the store of dismissals. */
 export function createDismissalStore(deps: DismissalDeps): DismissalStore {
-  const { read, transact } = deps.commands;
+  const { read } = deps.commands;
   return {
+    ...createFailureWork(deps, kindOf(deps)),
     streams: (tenant, among) => read(streamsWithFailures(tenant, among)),
     groups: async (tenant, stream, filter) => {
       const groups = new Map<string, CountedGroup>();
@@ -49,25 +43,7 @@ export function createDismissalStore(deps: DismissalDeps): DismissalStore {
       }
       return withErrors(deps, [...groups.values()]);
     },
-    dismiss: async (tenant, stream, filter) => {
-      const all = { dismissed: 0, redelivering: 0, above: 0 };
-      for await (const rows of matching(deps, tenant, stream, filter)) {
-        const ids = rows.map((row) => row.event_id);
-        const isFirst = all.dismissed === 0;
-        const step = await transact('durable', () =>
-          dismissStep(deps, { tenant, stream, ids, isFirst }),
-        );
-        if ('refused' in step) return { refused: step.refused };
-        all.dismissed += step.dismissed;
-        all.redelivering += step.redelivering;
-        all.above += step.above;
-      }
-      if (all.dismissed > 0) deps.hint({ kind: 'stream', tenant, stream });
-      return all;
-    },
-    add: (result) => transact('durable', () => add(deps.runs, result)),
     get: (tenant, id) => read(get(tenant, id)),
-    prune: (query) => transact('relaxed', () => prune(query)),
   };
 }
 
@@ -165,67 +141,77 @@ async function withErrors(
   }));
 }
 
-type Step = Targeted & (StreamDismissal | { readonly refused: 'older_nodes' });
+const tables = {
+  requests: verbatim('dismissals'),
+  streams: verbatim('dismissal_streams'),
+  zeros: { columns: verbatim(', dismissed, skipped'), values: verbatim(', 0, 0') },
+  ended: verbatim('dismissed'),
+} as const;
 
-/** Dismisses failures of one stream; the first step that does records the entry of the audit log. */
-function* dismissStep(
-  deps: DismissalDeps,
-  request: {
-    readonly tenant: number;
-    readonly stream: string;
-    readonly ids: readonly string[];
-    readonly isFirst: boolean;
-  },
-): Command<Step> {
-  const { runs } = deps;
-  const { tenant, stream, ids } = request;
-  const [run, now] = yield* together(runs.lock(tenant, stream), runs.now());
-  if (run === undefined) return { targets: [], dismissed: 0, redelivering: 0, above: 0 };
-  if (!(yield* requireVersion(deps, dismissalVersion))) {
-    return { targets: [], refused: 'older_nodes' };
-  }
-  const open = yield* sql.all<HistoryEvent & { state: DeliveryState }>`
-    select event_id as id, "offset", state from deliveries
-    where tenant = ${tenant} and stream = ${stream} and event_id ${oneOf(ids)}
-      and failed_at is not null`;
-  const { dismissed, ...left } = splitForDismissal(open, run.cursor);
-  const counts = { dismissed: dismissed.length, ...left };
-  if (dismissed.length === 0) return { targets: [], ...counts };
+function kindOf(deps: DismissalDeps): WorkKind {
+  return {
+    ...tables,
+    mayBegin: () => requireVersion(deps, dismissalVersion),
+    *act(run, failures, step) {
+      const waitsFor = firstToWaitFor(failures, run.cursor, step);
+      const ready = waitsFor < 0 ? failures : failures.slice(0, waitsFor);
+      const { dismissed, skipped } = splitForDismissal(ready, run.cursor);
+      if (dismissed.length > 0) yield* close(deps.runs, run, dismissed, step);
+      return { begun: dismissed.length, skipped, waitsFor };
+    },
+  };
+}
+
+/** Closes failures of a stream. */
+function* close(
+  runs: Runs,
+  run: Run,
+  dismissed: readonly HistoryEvent[],
+  { id, now }: Pick<WorkStep, 'id' | 'now'>,
+): Command<void> {
+  const { tenant, stream } = run;
   const entry = { at: now, durationMs: 0, outcome: 'dismissed' } as const;
   yield* together(
     sql.run`
       delete from deliveries
-      where tenant = ${tenant} and stream = ${stream} and event_id ${oneOf(dismissed.map(({ id }) => id))}`,
+      where tenant = ${tenant} and stream = ${stream} and event_id ${oneOf(dismissed.map((one) => one.id))}`,
     runs.addEntries(run, dismissed, { ...entry, status: undefined, error: undefined }),
     noteDismissed(tenant, stream, dismissed),
     runs.write({ ...run, health: healthAfterDismissing(run.health, dismissed.length) }),
     // Its owner may hold events back because of them.
     runs.noteChange(run),
+    sql.run`
+      update dismissal_streams set dismissed = dismissed + ${dismissed.length}
+      where tenant = ${tenant} and id = ${id} and stream = ${stream}`,
   );
-  return { targets: request.isFirst ? [stream] : [], ...counts };
 }
 
-function* add(runs: Runs, result: NewDismissal): Command<Dismissal> {
-  const { tenant, id, dismissed, skipped, createdBy } = result;
-  const createdAt = yield* runs.now();
-  yield* sql.run`
-    insert into dismissals (tenant, id, dismissed, skipped, created_at, created_by)
-    values (${tenant}, ${id}, ${dismissed}, ${skipped}, ${createdAt}, ${createdBy})`;
-  return { ...result, createdAt };
+interface ShownRow extends Pick<Dismissal, 'id' | 'total' | 'dismissed' | 'skipped'> {
+  readonly work: 'taking' | 'none';
+  readonly at_least: number;
+  readonly created_at: Millis;
+  readonly created_by: string;
 }
 
+/** Reads a request with its progress; the row itself has that of programs of before. */
 function* get(tenant: number, id: string): Command<Dismissal | undefined> {
-  const row = yield* sql.get<Dismissal>`
-    select tenant, id, dismissed, skipped, created_at as "createdAt", created_by as "createdBy"
-    from dismissals where tenant = ${tenant} and id = ${id}`;
-  return row && { ...row };
+  const row = yield* sql.get<ShownRow>`
+    select r.id, r.work, r.at_least, r.created_at, r.created_by,
+      cast(r.dismissed + r.skipped + coalesce(sum(s.total), 0) as bigint) as total,
+      cast(r.dismissed + coalesce(sum(s.dismissed), 0) as bigint) as dismissed,
+      cast(r.skipped + coalesce(sum(s.skipped), 0) as bigint) as skipped
+    from dismissals r
+    left join dismissal_streams s on s.tenant = r.tenant and s.id = r.id
+    where r.tenant = ${tenant} and r.id = ${id}
+    group by r.id, r.work, r.at_least, r.created_at, r.created_by, r.dismissed, r.skipped`;
+  if (row === undefined) return undefined;
+  const { total, dismissed, skipped, created_at: createdAt, created_by: createdBy } = row;
+  const status = row.work === 'none' ? 'done' : 'running';
+  const isAtLeast = row.at_least === 1 && status === 'running';
+  return { id, status, total, dismissed, skipped, isAtLeast, createdAt, createdBy };
 }
 
-function* prune({ olderThanMs, take }: StepQuery): Command<number> {
-  const before = yield* horizonOf(olderThanMs);
-  return yield* sql.run`
-    delete from dismissals where (tenant, id) in (
-      select tenant, id from dismissals
-      where created_at < ${before}
-      order by created_at limit ${take})`;
+/** Counts what a stream has left of dismissals as skipped, before its deliveries are removed. */
+export function leaveDismissals(tenant: number, stream: string): Statement<number> {
+  return leaveWork(tables, { tenant, stream });
 }

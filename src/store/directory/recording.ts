@@ -31,7 +31,7 @@ function* recorded<T>(command: Command<T>, entry: AuditEntry): Command<T> {
 
 function* recordTargeted(entry: AuditEntry, { targets }: Targeted): Command<void> {
   if (targets.length === 0) return;
-  const all = [...entry.details.targets, ...targets];
+  const all = [...new Set([...entry.details.targets, ...targets])];
   yield* record({ ...entry, details: { ...entry.details, targets: all } });
 }
 

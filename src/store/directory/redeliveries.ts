@@ -1,153 +1,64 @@
 import type { Millis } from '../../core/clock.ts';
-import type { Hint } from '../port/hints.ts';
-import type { FailureSelection } from '../port/failures.ts';
 import type { Page } from '../port/page.ts';
-import type { NewRedelivery, Redelivery, RedeliveryStore } from '../port/redeliveries.ts';
-import type { StepQuery } from '../port/upkeep.ts';
+import type { Redelivery, RedeliveryStore } from '../port/redeliveries.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
-import { type Command, type Commands, sql, type Statement, together } from './command.ts';
-import { forUpdate, oneOf } from './dialect.ts';
-import { selects } from './failure-selection.ts';
+import { type Command, sql, together } from './command.ts';
+import { forUpdate, oneOf, verbatim } from './dialect.ts';
+import type { OpenFailure } from './failure-counts.ts';
+import { createFailureWork, leaveWork, type WorkDeps, type WorkKind } from './failure-work.ts';
 import { entryAt } from './history.ts';
-import { horizonOf } from './horizon.ts';
 import type { Runs } from './runs.ts';
 
-export interface RedeliveryDeps {
-  readonly commands: Commands;
-  readonly runs: Runs;
-  readonly hint: (hint: Hint) => void;
-}
-
 /** Creates the store of redeliveries. Triggers of the engines count the ends of their cycles. */
-export function createRedeliveryStore({ commands, runs, hint }: RedeliveryDeps): RedeliveryStore {
+export function createRedeliveryStore(deps: WorkDeps): RedeliveryStore {
+  const { commands, runs } = deps;
   const { read, transact } = commands;
   return {
-    create: (request) => transact('durable', () => create(runs, request)),
-    step: async (tenant, id) => {
-      const stream = await transact('durable', () => step(runs, tenant, id));
-      if (stream === undefined) return false;
-      hint({ kind: 'stream', tenant, stream });
-      return true;
-    },
-    unfinished: (take) => read(unfinished(take)),
+    ...createFailureWork(deps, kindOf(runs)),
     get: async (tenant, id) => (await read(shown(tenant, { id, take: 1 })))[0],
     list: (tenant, page) => read(list(tenant, page)),
     cancel: (tenant, id) => transact('durable', () => cancel(runs, tenant, id)),
-    prune: (query) => transact('relaxed', () => prune(query)),
   };
 }
 
-/** Requests of a tenant that have not begun all of their cycles. */
-const unfinishedMax = 20;
+const tables = {
+  requests: verbatim('redeliveries'),
+  streams: verbatim('redelivery_streams'),
+  ended: verbatim('delivered + failed'),
+} as const;
 
-interface Selected {
-  readonly streams: readonly string[] | undefined;
-  readonly selection: FailureSelection;
+function kindOf(runs: Runs): WorkKind {
+  return {
+    ...tables,
+    // oxlint-disable-next-line require-yield -- A command without statements.
+    *mayBegin() {
+      return true;
+    },
+    *act(run, failures, { id, work, now }) {
+      if (work === 'cancelling') {
+        yield* giveBack(run, failures, id);
+        return { begun: 0, skipped: 0, waitsFor: -1 };
+      }
+      const failed = failures.filter(({ state }) => state === 'failed');
+      if (failed.length > 0) yield* beginCycles(runs, run, failed, { id, now });
+      return { begun: failed.length, skipped: failures.length - failed.length, waitsFor: -1 };
+    },
+  };
 }
 
-function* create(
-  runs: Runs,
-  { tenant, id, streams, selection, createdBy }: NewRedelivery,
-): Command<Awaited<ReturnType<RedeliveryStore['create']>>> {
-  const [now, open, newest] = yield* together(
-    runs.now(),
-    sql.get<{ count: number }>`
-      select count(*) as count from redeliveries where tenant = ${tenant} and work <> 'none'`,
-    sql.get<{ at: Millis | null }>`
-      select max(listed_at) as at from deliveries where tenant = ${tenant} and listed_at is not null`,
-  );
-  if ((open?.count ?? 0) >= unfinishedMax) return { refused: 'too_many' };
-  // The clock may have been set back since the newest failure was opened.
-  const last = 1 + Math.max(now, newest?.at ?? 0);
-  const failedTo = Math.min(selection.failedTo ?? last, last);
-  const selected: Selected = { streams, selection: { ...selection, failedTo } };
-  yield* sql.run`
-    insert into redeliveries (tenant, id, selection, work, position, created_at, created_by)
-    values (${tenant}, ${id}, ${JSON.stringify(selected)}, 'taking', '', ${now}, ${createdBy})`;
-  return 'accepted';
-}
-
-interface WorkRow {
-  readonly selection: string;
-  readonly work: 'taking' | 'cancelling' | 'none';
-  readonly position: string;
-}
-
-/** Does the work of the next stream, and returns that; `undefined` when none is left. */
-function* step(runs: Runs, tenant: number, id: string): Command<string | undefined> {
-  const row = yield* sql.get<WorkRow>`
-    select selection, work, position from redeliveries
-    where tenant = ${tenant} and id = ${id} ${forUpdate}`;
-  if (row === undefined || row.work === 'none') return undefined;
-  const selected = JSON.parse(row.selection) as Selected;
-  const next =
-    row.work === 'taking'
-      ? yield* nextWithFailures(tenant, row.position, selected.streams)
-      : yield* nextTaken(tenant, id, row.position);
-  if (next === undefined) {
-    yield* sql.run`
-      update redeliveries set work = 'none' where tenant = ${tenant} and id = ${id}`;
-    return undefined;
-  }
-  const [run, now] = yield* together(runs.lock(tenant, next.stream), runs.now());
-  if (run !== undefined && row.work === 'taking') {
-    yield* takeFailures(runs, run, { id, now, selection: selected.selection });
-  }
-  if (run !== undefined && row.work === 'cancelling') yield* giveBack(run, id);
-  yield* sql.run`
-    update redeliveries set position = ${next.stream} where tenant = ${tenant} and id = ${id}`;
-  return next.stream;
-}
-
-type Next = Statement<{ readonly stream: string } | undefined>;
-
-function nextWithFailures(
-  tenant: number,
-  after: string,
-  streams: readonly string[] | undefined,
-): Next {
-  return sql.get`
-    select stream from failure_groups
-    where tenant = ${tenant} and stream > ${after}
-      and (${streams === undefined} or stream ${oneOf(streams ?? [])})
-    order by stream limit 1`;
-}
-
-function nextTaken(tenant: number, id: string, after: string): Next {
-  return sql.get`
-    select stream from redelivery_streams
-    where tenant = ${tenant} and id = ${id} and stream > ${after} order by stream limit 1`;
-}
-
-/** Starts a new cycle for each failure of a stream that matches; those under redelivery are skipped. */
-function* takeFailures(
+function* beginCycles(
   runs: Runs,
   run: Run,
-  {
-    id,
-    now,
-    selection,
-  }: { readonly id: string; readonly now: Millis; readonly selection: FailureSelection },
+  failures: readonly OpenFailure[],
+  { id, now }: { readonly id: string; readonly now: Millis },
 ): Command<void> {
   const { tenant, stream } = run;
-  const under = yield* sql.get<{ count: number }>`
-    select count(*) as count from deliveries d
-    where d.tenant = ${tenant} and d.stream = ${stream} and d.failed_at is not null
-      and d.state <> 'failed' and ${selects(selection)}`;
   const started = yield* sql.all<HistoryEvent>`
-    update deliveries as d set kind = 'redelivery', state = 'retrying', attempt = 1, due_at = ${now},
+    update deliveries set kind = 'redelivery', state = 'retrying', attempt = 1, due_at = ${now},
       cycle_at = ${now}, redelivery = ${id} ${entryAt(now)}
-    where d.tenant = ${tenant} and d.stream = ${stream} and d.failed_at is not null
-      and d.state = 'failed' and ${selects(selection)}
+    where tenant = ${tenant} and stream = ${stream} and event_id ${oneOf(failures.map((one) => one.id))}
     returning event_id as id, "offset"`;
-  const skipped = under?.count ?? 0;
-  const total = started.length + skipped;
-  if (total === 0) return;
-  yield* sql.run`
-    insert into redelivery_streams (tenant, id, stream, total, skipped)
-    values (${tenant}, ${id}, ${stream}, ${total}, ${skipped})`;
-  if (started.length === 0) return;
   const entry = { at: now, durationMs: 0, outcome: 'redelivered' } as const;
   yield* together(
     runs.noteDue(run),
@@ -155,22 +66,24 @@ function* takeFailures(
   );
 }
 
-/** Returns deliveries whose cycle has not begun to the failures. */
-function giveBack({ tenant, stream }: Run, id: string): Statement<number> {
-  return sql.run`
+/** Returns deliveries whose cycle has not begun to the failures; a trigger counts them as skipped. */
+function* giveBack(
+  { tenant, stream }: Run,
+  failures: readonly OpenFailure[],
+  id: string,
+): Command<void> {
+  const waiting = failures.filter(
+    ({ state, attempt, redelivery }) => redelivery === id && state === 'retrying' && attempt === 1,
+  );
+  if (waiting.length === 0) return;
+  yield* sql.run`
     update deliveries set state = 'failed', due_at = null, redelivery = null
-    where tenant = ${tenant} and stream = ${stream} and redelivery = ${id}
-      and state = 'retrying' and attempt = 1`;
-}
-
-function* unfinished(take: number): Command<{ tenant: number; id: string }[]> {
-  const rows = yield* sql.all<{ tenant: number; id: string }>`
-    select tenant, id from redeliveries where work <> 'none' order by tenant, id limit ${take}`;
-  return rows.map((row) => ({ ...row }));
+    where tenant = ${tenant} and stream = ${stream} and event_id ${oneOf(waiting.map((one) => one.id))}`;
 }
 
 interface ShownRow extends Pick<Redelivery, 'id' | 'total' | 'delivered' | 'failed' | 'skipped'> {
-  readonly work: WorkRow['work'];
+  readonly work: 'taking' | 'cancelling' | 'none';
+  readonly at_least: number;
   readonly created_at: Millis;
   readonly created_by: string;
   readonly cancelled_at: Millis | null;
@@ -183,7 +96,7 @@ function* shown(
 ): Command<Redelivery[]> {
   const { id, before = '\u007f', take } = query;
   const rows = yield* sql.all<ShownRow>`
-    select r.id, r.work, r.created_at, r.created_by, r.cancelled_at,
+    select r.id, r.work, r.at_least, r.created_at, r.created_by, r.cancelled_at,
       cast(coalesce(sum(s.total), 0) as bigint) as total,
       cast(coalesce(sum(s.delivered), 0) as bigint) as delivered,
       cast(coalesce(sum(s.failed), 0) as bigint) as failed,
@@ -193,7 +106,7 @@ function* shown(
       where tenant = ${tenant} and id < ${before} and (${id === undefined} or id = ${id ?? ''})
       order by id desc limit ${take}) as r
     left join redelivery_streams s on s.tenant = r.tenant and s.id = r.id
-    group by r.id, r.work, r.created_at, r.created_by, r.cancelled_at
+    group by r.id, r.work, r.at_least, r.created_at, r.created_by, r.cancelled_at
     order by r.id desc`;
   return rows.map(redeliveryOf);
 }
@@ -203,7 +116,9 @@ function redeliveryOf(row: ShownRow): Redelivery {
   const isOver = work === 'none' && delivered + failed + skipped >= total;
   const running = isOver ? 'done' : 'running';
   const status = row.cancelled_at === null ? running : 'cancelled';
-  return { id, status, total, delivered, failed, skipped, createdAt, createdBy: row.created_by };
+  const isAtLeast = row.at_least === 1 && work === 'taking';
+  const created = { createdAt, createdBy: row.created_by };
+  return { id, status, total, delivered, failed, skipped, isAtLeast, ...created };
 }
 
 function* list(
@@ -220,13 +135,17 @@ function* cancel(
   tenant: number,
   id: string,
 ): Command<Awaited<ReturnType<RedeliveryStore['cancel']>>> {
-  yield* sql.get`
-    select 1 from redeliveries where tenant = ${tenant} and id = ${id} ${forUpdate}`;
+  const row = yield* sql.get<Pick<ShownRow, 'work'>>`
+    select work from redeliveries where tenant = ${tenant} and id = ${id} ${forUpdate}`;
+  if (row === undefined) return 'unknown';
+  if (row.work === 'cancelling') return 'cancelling';
   const [now, [found]] = [yield* runs.now(), yield* shown(tenant, { id, take: 1 })];
-  if (found === undefined) return 'unknown';
-  if (found.status !== 'running') return 'over';
+  if (found?.status !== 'running') return 'over';
+  // What a cancellation reads has no filter: the failures that it took may match it no more.
   yield* sql.run`
-    update redeliveries set work = 'cancelling', position = '', cancelled_at = ${now}
+    update redeliveries
+    set work = 'cancelling', selection = '{}', position = '', after_at = 0, after_event = '',
+      cancelled_at = ${now}
     where tenant = ${tenant} and id = ${id}`;
   return 'cancelled';
 }
@@ -236,19 +155,5 @@ export function* leaveRedeliveries(tenant: number, stream: string): Command<void
   yield* sql.run`
     update deliveries set redelivery = null
     where tenant = ${tenant} and stream = ${stream} and redelivery is not null`;
-  yield* sql.run`
-    update redelivery_streams set skipped = total - delivered - failed
-    where tenant = ${tenant} and stream = ${stream}`;
-}
-
-function* prune({ olderThanMs, take: limit }: StepQuery): Command<number> {
-  const before = yield* horizonOf(olderThanMs);
-  const old = yield* sql.all<{ tenant: number; id: string }>`
-    select tenant, id from redeliveries
-    where created_at < ${before} and work = 'none' order by created_at limit ${limit}`;
-  for (const { tenant, id } of old) {
-    yield* sql.run`delete from redelivery_streams where tenant = ${tenant} and id = ${id}`;
-    yield* sql.run`delete from redeliveries where tenant = ${tenant} and id = ${id}`;
-  }
-  return old.length;
+  yield* leaveWork(tables, { tenant, stream });
 }

@@ -15,6 +15,7 @@ import { failWaiting } from './disabling.ts';
 import { forShare, Fragment, piece } from './dialect.ts';
 import { passedOverBy } from './passed-over.ts';
 import { hasTooManySelections, keepPast, passedSelections, removePast } from './past-selections.ts';
+import { leaveDismissals } from './dismissals.ts';
 import { leaveRedeliveries } from './redeliveries.ts';
 import type { Runs } from './runs.ts';
 import { sealerOf, sealingRow } from './sealing.ts';
@@ -345,6 +346,7 @@ function writeStream(stream: Stream, sealer: Sealer, now: Millis): Statement<num
 function* remove({ runs }: StreamDeps, tenant: number, id: string): Command<boolean> {
   if ((yield* runs.lock(tenant, id)) === undefined) return false;
   yield* leaveRedeliveries(tenant, id);
+  yield* leaveDismissals(tenant, id);
   yield* together(
     sql.run`delete from deliveries where tenant = ${tenant} and stream = ${id}`,
     sql.run`delete from replays where tenant = ${tenant} and stream = ${id}`,

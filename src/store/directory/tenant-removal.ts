@@ -79,6 +79,7 @@ const tables: Readonly<Record<string, string>> = {
   users: 'id',
   deliveries: 'stream, event_id',
   replays: 'stream, id',
+  dismissal_streams: 'id, stream',
   dismissals: 'id',
   redelivery_streams: 'id, stream',
   redeliveries: 'id',

@@ -86,7 +86,7 @@ export interface RecordingStore {
   readonly users: Pick<UserStore, 'create' | 'update' | 'delete'>;
   readonly streams: Pick<StreamStore, 'create' | 'update' | 'delete'>;
   readonly deliveries: Pick<DeliveryStore, 'redeliver' | 'redeliverMany' | 'retryNow' | 'addTest'>;
-  readonly dismissals: Pick<DismissalStore, 'dismiss'>;
+  readonly dismissals: Pick<DismissalStore, 'create'>;
   readonly redeliveries: Pick<RedeliveryStore, 'create' | 'cancel'>;
   readonly replays: Pick<ReplayStore, 'create' | 'cancel'>;
 }

@@ -290,7 +290,7 @@ const changes: Readonly<
       ChangeName,
       | 'deliveries.redeliverMany'
       | 'deliveries.retryNow'
-      | 'dismissals.dismiss'
+      | 'dismissals.create'
       | `redeliveries.${string}`
     >,
     Change

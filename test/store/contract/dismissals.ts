@@ -4,6 +4,7 @@ import type { Node, Stream } from '../../../src/core/types.ts';
 import type { OwnedStream } from '../../../src/store/port/ownership.ts';
 import { newEntry } from './audit-log.ts';
 import type { Engine } from './engine.ts';
+import { dismissFailures, startWork } from './failure-work.ts';
 import {
   addTenant,
   claimDue,
@@ -57,6 +58,12 @@ async function openIds(fixture: Fixture, stream: Stream): Promise<string[]> {
   return (await failuresOf(fixture, stream)).map(({ event }) => event.id).toSorted();
 }
 
+async function progressOf(fixture: Fixture, id: string) {
+  const found = await fixture.store.dismissals.get(fixture.tenant, id);
+  assert.ok(found);
+  return [found.status, found.total, found.dismissed, found.skipped];
+}
+
 /** Lets another node claim the stream of a node that crashed. */
 async function takeOver(
   fixture: Fixture,
@@ -80,7 +87,7 @@ export function dismissalsContract(engine: Engine): void {
 function dismissContract(engine: Engine): void {
   test('dismiss: closes failures; total falls, consecutive stays, the owner has to read the stream', async (t) => {
     const fixture = await createFixture(engine, t);
-    const { dismissals, ownership } = fixture.store;
+    const { ownership } = fixture.store;
     const { stream, events } = await withFailures(fixture, [503, 503, 503]);
     const [first] = events;
     assert.ok(first);
@@ -88,11 +95,8 @@ function dismissContract(engine: Engine): void {
     assert.equal(await ownership.hasSeen(ref), true);
     fixture.hints.length = 0;
     const filter = { eventIds: [first.id] };
-    assert.deepEqual(await dismissals.dismiss(ref.tenant, ref.stream, filter), {
-      dismissed: 1,
-      redelivering: 0,
-      above: 0,
-    });
+    const dismissed = await dismissFailures(fixture.store, ref.tenant, ref.stream, filter);
+    assert.deepEqual(dismissed, { dismissed: 1, skipped: 0 });
     assert.deepEqual(await fixture.health(stream), { consecutive: 3, total: 2 });
     assert.deepEqual(await openIds(fixture, stream), idsOf(events.slice(1)));
     assert.deepEqual(fixture.hints, [{ kind: 'stream', ...ref }]);
@@ -106,7 +110,7 @@ function dismissContract(engine: Engine): void {
     const [event] = events;
     assert.ok(event);
     fixture.now = start + 1000;
-    await store.dismissals.dismiss(tenant, stream.id, {});
+    await dismissFailures(store, tenant, stream.id, {});
     assert.equal(await store.deliveries.redeliver(tenant, stream.id, event.id), 'dismissed');
     assert.equal(await store.deliveries.redeliverMany(tenant, stream.id, {}), 0);
     await fixture.settle(owned, { outcomes: [failed(event, { kind: 'replay' })] });
@@ -133,8 +137,8 @@ function dismissContract(engine: Engine): void {
     for (const { id } of [waits, runs]) await store.deliveries.redeliver(tenant, stream.id, id);
     await claimDue(fixture, owned);
     await fixture.settle(owned, { outcomes: [retry(waits, { ...again, delayMs: 60_000 })] });
-    const dismissed = { dismissed: 1, redelivering: 2, above: 0 };
-    assert.deepEqual(await store.dismissals.dismiss(tenant, stream.id, {}), dismissed);
+    const dismissed = { dismissed: 1, skipped: 2 };
+    assert.deepEqual(await dismissFailures(store, tenant, stream.id, {}), dismissed);
     assert.deepEqual(await openIds(fixture, stream), idsOf([waits, runs]));
     await fixture.settle(owned, { outcomes: [delivered(waits, again), failed(runs, again)] });
     assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
@@ -148,10 +152,10 @@ function dismissContract(engine: Engine): void {
     const [event] = await fixture.publish('user.created');
     assert.ok(event);
     await fixture.settle(owned, { cursor: event.offset, outcomes: [retry(event)] });
-    const nothing = { dismissed: 0, redelivering: 0, above: 0 };
+    const nothing = { dismissed: 0, skipped: 0 };
     fixture.hints.length = 0;
-    assert.deepEqual(await store.dismissals.dismiss(tenant, stream.id, {}), nothing);
-    assert.deepEqual(await store.dismissals.dismiss(tenant, 'est_unknown', {}), nothing);
+    assert.deepEqual(await dismissFailures(store, tenant, stream.id, {}), nothing);
+    assert.deepEqual(await dismissFailures(store, tenant, 'est_unknown', {}), nothing);
     assert.deepEqual(fixture.hints, []);
     fixture.now += 60_000;
     assert.equal((await claimDue(fixture, owned)).rows.length, 1);
@@ -164,16 +168,17 @@ function dismissContract(engine: Engine): void {
     const [pending, over] = await fixture.publish('user.created', 'user.created');
     assert.ok(pending && over);
     await fixture.settle(owned, { outcomes: [failed(over)] });
-    const skipped = { dismissed: 0, redelivering: 0, above: 1 };
-    assert.deepEqual(await store.dismissals.dismiss(tenant, stream.id, {}), skipped);
+    const id = await startWork(store, 'dismissals', { tenant });
+    assert.equal(await store.dismissals.step(tenant, id), 'waiting');
+    assert.deepEqual(await progressOf(fixture, id), ['running', 1, 0, 0]);
     // The owner crashes, and the next one knows which events above the cursor have ended.
     const next = await takeOver(fixture, 'node-b');
     assert.deepEqual([next.owned.cursor, next.owned.takenAbove], [owned.cursor, [over.offset]]);
     const settlement = { cursor: over.offset, outcomes: [delivered(pending)] };
     const batch = [settlementOf(next.owned, settlement)];
     await store.deliveries.settle(next.node, 1, batch, noLimits);
-    const dismissed = { dismissed: 1, redelivering: 0, above: 0 };
-    assert.deepEqual(await store.dismissals.dismiss(tenant, stream.id, {}), dismissed);
+    while ((await store.dismissals.step(tenant, id)) === 'more');
+    assert.deepEqual(await progressOf(fixture, id), ['done', 1, 1, 0]);
     await store.ownership.heartbeat(next.node, 0);
     const last = await takeOver(fixture, 'node-c');
     assert.deepEqual([last.owned.cursor, last.owned.takenAbove], [over.offset, []]);
@@ -186,7 +191,7 @@ function dismissContract(engine: Engine): void {
     const { stream, owned, events } = await withFailures(fixture, [503, 503]);
     const [fails, succeeds] = events;
     assert.ok(fails && succeeds);
-    await store.dismissals.dismiss(tenant, stream.id, {});
+    await dismissFailures(store, tenant, stream.id, {});
     await fixture.settle(owned, { outcomes: [retry(fails, again)] });
     assert.deepEqual(await fixture.health(stream), { consecutive: 2, total: 0 });
     await fixture.settle(owned, { outcomes: [delivered(succeeds, again)] });
@@ -206,13 +211,36 @@ function dismissContract(engine: Engine): void {
     await store.streams.update(tenant, stream.id, (before) => ({
       after: { ...before, status: 'disabled' },
     }));
-    const dismissed = { dismissed: 2, redelivering: 0, above: 0 };
-    assert.deepEqual(await store.dismissals.dismiss(tenant, stream.id, {}), dismissed);
+    const dismissed = { dismissed: 2, skipped: 0 };
+    assert.deepEqual(await dismissFailures(store, tenant, stream.id, {}), dismissed);
     assert.deepEqual(await fixture.health(stream), { consecutive: 2, total: 0 });
     assert.equal(await store.deliveries.redeliver(tenant, stream.id, event.id), 'dismissed');
   });
 
-  test('dismiss: thousands of failures are dismissed in steps, with one entry in the audit log', async (t) => {
+  test('dismiss: what the cursor does not pass within two seconds is skipped, what comes after it is not', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, owned } = await withFailures(fixture, []);
+    const [, over, passed] = await fixture.publish('user.created', 'user.created', 'user.created');
+    assert.ok(over && passed);
+    await fixture.settle(owned, { outcomes: [failed(over)] });
+    const event = { id: 'evt_test', type: 'user.created', time: start, body: '{}' };
+    await store.deliveries.addTest(tenant, stream.id, event);
+    const { rows } = await claimDue(fixture, owned);
+    fixture.now += 1;
+    const tests = { kind: 'test', hasRow: true } as const;
+    await fixture.settle(owned, { outcomes: rows.map((row) => failed(row.event, tests)) });
+    const id = await startWork(store, 'dismissals', { tenant });
+    fixture.now += 1999;
+    assert.equal(await store.dismissals.step(tenant, id), 'waiting');
+    assert.deepEqual(await progressOf(fixture, id), ['running', 2, 0, 0]);
+    fixture.now += 1;
+    while ((await store.dismissals.step(tenant, id)) === 'more');
+    assert.deepEqual(await progressOf(fixture, id), ['done', 2, 1, 1]);
+    assert.deepEqual(await openIds(fixture, stream), [over.id]);
+  });
+
+  test('dismiss: thousands of failures are dismissed in steps, which another process continues', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const { stream, owned } = await withFailures(fixture, []);
@@ -222,23 +250,60 @@ function dismissContract(engine: Engine): void {
     const [first] = events;
     assert.ok(first);
     await store.deliveries.redeliver(tenant, stream.id, first.id);
-    const entry = newEntry(tenant);
-    const dismissed = { dismissed: 1699, redelivering: 1, above: 0 };
-    const recording = store.recording(entry);
-    assert.deepEqual(await recording.dismissals.dismiss(tenant, stream.id, {}), dismissed);
+    const id = await startWork(store, 'dismissals', { tenant }, 2);
+    assert.deepEqual(await store.dismissals.unfinished(10), [{ tenant, id }]);
+    assert.deepEqual(await progressOf(fixture, id), ['running', 1700, 999, 1]);
+    await Promise.all([1, 2, 3].map(() => store.dismissals.step(tenant, id)));
+    assert.deepEqual(await progressOf(fixture, id), ['done', 1700, 1699, 1]);
+    assert.deepEqual(await store.dismissals.unfinished(10), []);
     assert.deepEqual(await fixture.health(stream), { consecutive: 1700, total: 1 });
-    const recorded = await store.auditLog.get(tenant, entry.id);
-    assert.equal(recorded?.count, 1);
-    assert.ok(recorded.details.targets.includes(stream.id));
   });
 
-  test('dismiss: a request that matches nothing leaves no entry in the audit log', async (t) => {
+  test('dismiss: failures that are opened after the acceptance are not dismissed', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { stream, owned } = await withFailures(fixture, [503]);
+    const id = await startWork(store, 'dismissals', { tenant }, 0);
+    const [late] = await fixture.publish('user.created');
+    assert.ok(late);
+    await fixture.settle(owned, { cursor: late.offset, outcomes: [failed(late)] });
+    while ((await store.dismissals.step(tenant, id)) === 'more');
+    assert.deepEqual(await progressOf(fixture, id), ['done', 1, 1, 0]);
+    assert.deepEqual(await openIds(fixture, stream), [late.id]);
+  });
+
+  test('dismiss: failures that end before their turn, and the rest of a deleted stream, are skipped', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const one = await withFailures(fixture, [503, 503]);
+    const two = await withFailures(fixture, [503, 503, 503]);
+    const [first] = one.events;
+    assert.ok(first);
+    const id = await startWork(store, 'dismissals', { tenant }, 0);
+    await store.deliveries.redeliver(tenant, one.stream.id, first.id);
+    await fixture.settle(one.owned, { outcomes: [delivered(first, again)] });
+    await store.streams.delete(tenant, two.stream.id);
+    assert.deepEqual(await progressOf(fixture, id), ['running', 5, 0, 3]);
+    while ((await store.dismissals.step(tenant, id)) === 'more');
+    assert.deepEqual(await progressOf(fixture, id), ['done', 5, 1, 4]);
+  });
+
+  test('dismiss: leaves an entry in the audit log that names its streams, unless it is refused', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
     const { stream } = await withFailures(fixture, [503]);
-    const entry = newEntry(tenant);
-    await store.recording(entry).dismissals.dismiss(tenant, stream.id, { types: ['user.deleted'] });
-    assert.equal(await store.auditLog.get(tenant, entry.id), undefined);
+    const request = { tenant, streams: undefined, selection: {}, createdBy: 'robot' };
+    const [entry, refused] = [newEntry(tenant), newEntry(tenant)];
+    await store.recording(entry).dismissals.create({ ...request, id: 'dsm_first' });
+    const recorded = await store.auditLog.get(tenant, entry.id);
+    assert.deepEqual(recorded?.details.targets.slice(-2), ['dsm_first', stream.id]);
+    for (let count = 1; count < 20; count += 1) {
+      assert.equal(await store.dismissals.create({ ...request, id: `dsm_${count}` }), 'accepted');
+    }
+    const late = { ...request, id: 'dsm_20' };
+    const result = await store.recording(refused).dismissals.create(late);
+    assert.deepEqual(result, { refused: 'too_many' });
+    assert.equal(await store.auditLog.get(tenant, refused.id), undefined);
   });
 }
 
@@ -270,8 +335,8 @@ function filterContract(engine: Engine): void {
     assert.deepEqual(await open({ codes: ['http_5xx', 'dns'] }), [first.id, fourth.id]);
     assert.deepEqual(await open({ codes: ['http_404'], ...failedTwice }), [second.id]);
     const filter = { codes: ['timeout', 'http_4xx'], failedTo: start + 2 };
-    const dismissed = { dismissed: 1, redelivering: 0, above: 0 };
-    assert.deepEqual(await store.dismissals.dismiss(tenant, stream.id, filter), dismissed);
+    const dismissed = { dismissed: 1, skipped: 0 };
+    assert.deepEqual(await dismissFailures(store, tenant, stream.id, filter), dismissed);
     assert.deepEqual(await openIds(fixture, stream), idsOf([first, third, fourth]));
   });
 
@@ -285,11 +350,13 @@ function filterContract(engine: Engine): void {
     await claimDue(fixture, owned);
     const gone = { status: 410, error: '410 - gone' };
     await fixture.settle(owned, { outcomes: [failed(event, { ...again, ...gone })] });
-    const { dismiss } = store.dismissals;
-    const none = { dismissed: 0, redelivering: 0, above: 0 };
-    assert.deepEqual(await dismiss(tenant, stream.id, { codes: ['http_503'] }), none);
-    const one = { dismissed: 1, redelivering: 0, above: 0 };
-    assert.deepEqual(await dismiss(tenant, stream.id, { codes: ['http_410'] }), one);
+    const none = { dismissed: 0, skipped: 0 };
+    assert.deepEqual(
+      await dismissFailures(store, tenant, stream.id, { codes: ['http_503'] }),
+      none,
+    );
+    const one = { dismissed: 1, skipped: 0 };
+    assert.deepEqual(await dismissFailures(store, tenant, stream.id, { codes: ['http_410'] }), one);
   });
 
   test('dismiss: finds failures that were opened while the clock was ahead', async (t) => {
@@ -298,8 +365,8 @@ function filterContract(engine: Engine): void {
     fixture.now = start + 86_400_000;
     const { stream } = await withFailures(fixture, [503]);
     fixture.now = start;
-    const dismissed = { dismissed: 1, redelivering: 0, above: 0 };
-    assert.deepEqual(await store.dismissals.dismiss(tenant, stream.id, {}), dismissed);
+    const dismissed = { dismissed: 1, skipped: 0 };
+    assert.deepEqual(await dismissFailures(store, tenant, stream.id, {}), dismissed);
   });
 
   test('groups: counts open failures by code, those that are being redelivered too', async (t) => {
@@ -342,28 +409,30 @@ function filterContract(engine: Engine): void {
     assert.deepEqual(await store.dismissals.streams(tenant, ids.slice(1)), ids.slice(1, 2));
     assert.deepEqual(await store.dismissals.streams(tenant, []), []);
     assert.deepEqual(await store.dismissals.streams(other, undefined), []);
-    const { dismiss } = store.dismissals;
-    const none = { dismissed: 0, redelivering: 0, above: 0 };
-    assert.deepEqual(await dismiss(other, one.stream.id, {}), none);
+    const none = { dismissed: 0, skipped: 0 };
+    assert.deepEqual(await dismissFailures(store, other, one.stream.id, {}), none);
     assert.deepEqual(await fixture.health(one.stream), { consecutive: 1, total: 1 });
   });
 }
 
 function resultContract(engine: Engine): void {
-  test('add: stores a result, which get returns for its tenant until it is pruned', async (t) => {
+  test('get: returns a dismissal to its tenant until it is pruned', async (t) => {
     const fixture = await createFixture(engine, t);
-    const { tenant } = fixture;
-    const { dismissals } = fixture.store;
-    const result = { tenant, id: 'dsm_1', dismissed: 12, skipped: 3, createdBy: 'robot' };
-    assert.deepEqual(await dismissals.add(result), { ...result, createdAt: start });
-    assert.deepEqual(await dismissals.get(tenant, 'dsm_1'), { ...result, createdAt: start });
+    const { tenant, store } = fixture;
+    const { dismissals } = store;
+    await withFailures(fixture, [503, 503]);
+    const created = { createdAt: fixture.now, createdBy: 'robot' };
+    const first = await startWork(store, 'dismissals', { tenant });
+    const counts = { total: 2, dismissed: 2, skipped: 0, isAtLeast: false } as const;
+    const expected = { id: first, status: 'done', ...counts, ...created };
+    assert.deepEqual(await dismissals.get(tenant, first), expected);
     assert.equal(await dismissals.get(tenant, 'dsm_2'), undefined);
-    assert.equal(await dismissals.get(tenant + 1, 'dsm_1'), undefined);
+    assert.equal(await dismissals.get(tenant + 1, first), undefined);
     fixture.now += 1001;
-    await dismissals.add({ ...result, id: 'dsm_2' });
+    const second = await startWork(store, 'dismissals', { tenant });
     await fixture.publish('user.created');
     assert.equal(await dismissals.prune({ olderThanMs: 1000, take: 100 }), 1);
-    assert.equal(await dismissals.get(tenant, 'dsm_1'), undefined);
-    assert.equal((await dismissals.get(tenant, 'dsm_2'))?.dismissed, 12);
+    assert.equal(await dismissals.get(tenant, first), undefined);
+    assert.equal((await dismissals.get(tenant, second))?.status, 'done');
   });
 }

@@ -5,6 +5,7 @@ import { withSelection } from '../../../src/core/subscription.ts';
 import type { Selection, Stream } from '../../../src/core/types.ts';
 import type { EventDeliveries } from '../../../src/store/port/event-log.ts';
 import type { Engine } from './engine.ts';
+import { dismissFailures } from './failure-work.ts';
 import {
   addTenant,
   blocked,
@@ -140,7 +141,7 @@ function statesContract(engine: Engine): void {
     const [event] = await fixture.publish(created);
     assert.ok(event);
     await fixture.settle(owned, { cursor: event.offset, outcomes: [failed(event)] });
-    await store.dismissals.dismiss(tenant, stream.id, {});
+    await dismissFailures(store, tenant, stream.id, {});
     assert.deepEqual(await statesOf(fixture, event.id), { [stream.id]: 'dismissed' });
     const day = 86_400_000;
     fixture.now += 4 * day;
@@ -319,7 +320,7 @@ function selectionsContract(engine: Engine): void {
     const [one] = await fixture.publish(created);
     assert.ok(one);
     await fixture.settle(owned, { cursor: one.offset, outcomes: [failed(one)] });
-    await store.dismissals.dismiss(tenant, stream.id, {});
+    await dismissFailures(store, tenant, stream.id, {});
     await select(fixture, stream, { types: ['user.deleted'] });
     const [two] = await fixture.publish(created);
     assert.ok(two);

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import type { Stream } from '../../../src/core/types.ts';
 import type { ListQuery } from '../../../src/store/port/failures.ts';
 import type { Engine } from './engine.ts';
+import { dismissFailures } from './failure-work.ts';
 import {
   addTenant,
   createFixture,
@@ -109,7 +110,7 @@ function groupsContract(engine: Engine): void {
       [stream.id, 'http_503', 1],
       [stream.id, 'stream_disabled', 1],
     ]);
-    await store.dismissals.dismiss(tenant, stream.id, { codes: ['http_5xx'] });
+    await dismissFailures(store, tenant, stream.id, { codes: ['http_5xx'] });
     assert.deepEqual(await groupsOf(fixture), [[stream.id, 'stream_disabled', 1]]);
     await store.streams.delete(tenant, stream.id);
     assert.deepEqual(await groupsOf(fixture), []);

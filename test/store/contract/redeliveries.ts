@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { NewRedelivery } from '../../../src/store/port/redeliveries.ts';
+import type { NewFailureWork } from '../../../src/store/port/failure-work.ts';
 import { newEntry } from './audit-log.ts';
 import type { Engine } from './engine.ts';
+import { startWork } from './failure-work.ts';
 import {
   addTenant,
   claimDue,
@@ -39,23 +40,13 @@ async function failing(fixture: Fixture, ...statuses: readonly number[]) {
   return { stream, owned, events };
 }
 
-let made = 0;
-
 /** Accepts a request; without `steps` of all its streams. */
-async function start(
-  fixture: Fixture,
-  request: Partial<NewRedelivery> = {},
-  steps = Infinity,
-): Promise<string> {
-  const { redeliveries } = fixture.store;
-  made += 1;
-  const id = `rdl_${String(made).padStart(22, '0')}`;
-  const base = { tenant: fixture.tenant, streams: undefined, selection: {}, createdBy: 'robot' };
-  assert.equal(await redeliveries.create({ ...base, ...request, id }), 'accepted');
-  for (let done = 0; done < steps; done += 1) {
-    if (!(await redeliveries.step(fixture.tenant, id))) break;
-  }
-  return id;
+const start = (fixture: Fixture, request: Partial<NewFailureWork> = {}, steps = Infinity) =>
+  startWork(fixture.store, 'redeliveries', { tenant: fixture.tenant, ...request }, steps);
+
+/** Does all the work that a request has left. */
+async function workOn({ store, tenant }: Fixture, id: string): Promise<void> {
+  while ((await store.redeliveries.step(tenant, id)) !== 'done');
 }
 
 async function progressOf(fixture: Fixture, id: string) {
@@ -130,7 +121,7 @@ function progressContract(engine: Engine): void {
     const [late] = await fixture.publish('user.created');
     assert.ok(late);
     await fixture.settle(owned, { cursor: late.offset, outcomes: [failed(late)] });
-    while (await fixture.store.redeliveries.step(fixture.tenant, id));
+    await workOn(fixture, id);
     assert.deepEqual(await progressOf(fixture, id), ['running', 1, 0, 0, 0]);
     assert.equal((await failuresOf(fixture, stream)).length, 2);
   });
@@ -141,9 +132,9 @@ function progressContract(engine: Engine): void {
     for (let streams = 0; streams < 3; streams += 1) await failing(fixture, 503, 503);
     const id = await start(fixture, {}, 1);
     assert.deepEqual(await redeliveries.unfinished(10), [{ tenant: fixture.tenant, id }]);
-    assert.deepEqual(await progressOf(fixture, id), ['running', 2, 0, 0, 0]);
+    assert.deepEqual(await progressOf(fixture, id), ['running', 6, 0, 0, 0]);
     await Promise.all([1, 2, 3, 4].map(() => redeliveries.step(fixture.tenant, id)));
-    assert.equal(await redeliveries.step(fixture.tenant, id), false);
+    assert.equal(await redeliveries.step(fixture.tenant, id), 'done');
     assert.deepEqual(await progressOf(fixture, id), ['running', 6, 0, 0, 0]);
     assert.deepEqual(await redeliveries.unfinished(10), []);
   });
@@ -172,7 +163,7 @@ function cancelContract(engine: Engine): void {
     assert.equal(rows.length, 2);
     await fixture.settle(owned, { outcomes: [retry(first, { ...again, delayMs: 5000 })] });
     assert.equal(await store.redeliveries.cancel(tenant, id), 'cancelled');
-    while (await store.redeliveries.step(tenant, id));
+    await workOn(fixture, id);
     assert.deepEqual(await progressOf(fixture, id), ['cancelled', 3, 0, 0, 1]);
     assert.equal(await store.redeliveries.cancel(tenant, id), 'over');
     assert.deepEqual(await fixture.health(stream), { consecutive: 3, total: 3 });
@@ -194,8 +185,8 @@ function cancelContract(engine: Engine): void {
     for (let streams = 0; streams < 3; streams += 1) await failing(fixture, 503);
     const id = await start(fixture, {}, 1);
     await store.redeliveries.cancel(tenant, id);
-    while (await store.redeliveries.step(tenant, id));
-    assert.deepEqual(await progressOf(fixture, id), ['cancelled', 1, 0, 0, 1]);
+    await workOn(fixture, id);
+    assert.deepEqual(await progressOf(fixture, id), ['cancelled', 3, 0, 0, 3]);
     const other = await addTenant(store, 'other');
     assert.equal(await store.redeliveries.cancel(other.id, id), 'unknown');
     assert.equal(await store.redeliveries.get(other.id, id), undefined);

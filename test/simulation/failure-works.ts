@@ -1,0 +1,310 @@
+import type { NewFailureWork, StepResult } from '../../src/store/port/failure-work.ts';
+import { isOfCodes, type ErrorCode } from '../../src/core/error-code.ts';
+import * as model from '../store/contract/model.ts';
+import type { OracleCore } from './oracle-core.ts';
+import type { SimulatedStream } from './simulated-stream.ts';
+import type { Tables } from './tables.ts';
+
+export type WorkKind = 'redeliveries' | 'dismissals';
+
+/**
+ * What became of a failure of a request: no step has read it; a redelivery has begun its cycle; the cycle
+ * ended; it was dismissed; it stayed as it was.
+ */
+type Fate = 'unread' | 'begun' | 'delivered' | 'failed' | 'dismissed' | 'skipped';
+
+/** A request about many failures, as the store should have it. */
+interface Work {
+  readonly kind: WorkKind;
+  readonly request: NewFailureWork;
+  readonly acceptedAt: number;
+  /** Failures that were opened from then on are no part of it. */
+  readonly failedTo: number;
+  /** In the order of their ids, with the fates of their failures by event. */
+  readonly streams: Map<string, Map<string, Fate>>;
+  work: 'taking' | 'cancelling' | 'none';
+  /** The stream that the next step works on. */
+  position: number;
+  /** The last failure of that stream that a step has read. */
+  after: { readonly failedAt: number; readonly eventId: string } | undefined;
+  isCancelled: boolean;
+}
+
+/** How long a dismissal waits for cursors. */
+const passingMs = 2000;
+const keptMs = 30 * 86_400_000;
+
+/** Redeliveries and dismissals of many failures: which failures they act on, and their progress. */
+export class FailureWorks {
+  readonly #core: OracleCore;
+  readonly #tables: Tables;
+  #works = new Map<string, Work>();
+
+  constructor(core: OracleCore, tables: Tables) {
+    this.#core = core;
+    this.#tables = tables;
+    tables.watch((stream) => this.#observe(stream));
+  }
+
+  snapshot(): readonly Work[] {
+    return structuredClone([...this.#works.values()]);
+  }
+
+  restore(works: readonly Work[]): void {
+    this.#works = new Map(structuredClone(works).map((work) => [work.request.id, work]));
+  }
+
+  /** Notes that a request was accepted: it is about the failures that are open now. */
+  accepted(kind: WorkKind, request: NewFailureWork, now: number): void {
+    const { id, tenant, streams } = request;
+    const row = this.#core.deps.sharedStore.db.get<{ selection: string }>`
+      select selection from redeliveries where tenant = ${tenant} and id = ${id}
+      union all
+      select selection from dismissals where tenant = ${tenant} and id = ${id}`;
+    if (row === undefined) return this.#core.violate('lost', `${id} was accepted`);
+    const { failedTo } = JSON.parse(row.selection) as { readonly failedTo: number };
+    const work: Work = {
+      kind,
+      request,
+      acceptedAt: now,
+      failedTo,
+      streams: new Map(),
+      work: 'taking',
+      position: 0,
+      after: undefined,
+      isCancelled: false,
+    };
+    const among = this.#core
+      .existing()
+      .filter((one) => one.log.tenant === tenant && streams?.includes(one.id) !== false)
+      .toSorted((one, other) => (one.id < other.id ? -1 : 1));
+    for (const stream of among) {
+      const open = this.#matching(work, stream).map(({ eventId }) => [eventId, 'unread'] as const);
+      if (open.length > 0) work.streams.set(stream.id, new Map(open));
+    }
+    if (work.streams.size === 0) work.work = 'none';
+    this.#works.set(id, work);
+    this.#checkAll(work);
+  }
+
+  cancelled(id: string): void {
+    const work = this.#works.get(id);
+    if (work === undefined) return;
+    Object.assign(work, { work: 'cancelling', position: 0, after: undefined, isCancelled: true });
+  }
+
+  /** Checks, once the response says so, that nothing of a request is left that has not begun. */
+  cancellationDone(id: string): void {
+    const work = this.#works.get(id);
+    if (work === undefined) return;
+    for (const [streamId, fates] of work.streams) {
+      const stream = this.#core.streams.get(streamId);
+      for (const [eventId, fate] of fates) {
+        const row = stream?.counts.rows.get(eventId);
+        const waits = fate === 'begun' && row?.state === 'retrying' && row.attempt === 1;
+        if (fate === 'unread' || waits)
+          this.#core.violate('requested', `${id} is cancelled, and ${eventId} is yet to be sent`);
+      }
+    }
+  }
+
+  /** Notes a step. Returns the stream that it has worked on. */
+  stepped(id: string, result: StepResult, now: number): SimulatedStream | undefined {
+    const work = this.#works.get(id);
+    if (work === undefined || work.work === 'none') {
+      if (result !== 'done') this.#core.violate('requested', `${id} has no work left`);
+      return undefined;
+    }
+    const streamId = [...work.streams.keys()][work.position];
+    if (streamId === undefined) {
+      work.work = 'none';
+      if (result !== 'done') this.#core.violate('requested', `${id} is over, and goes on`);
+      return undefined;
+    }
+    const stream = this.#core.streams.get(streamId);
+    const fates = work.streams.get(streamId);
+    if (stream === undefined || stream.isDeleted || fates === undefined) {
+      work.position += 1;
+      return undefined;
+    }
+    if (work.work === 'cancelling') giveBack(stream, fates);
+    else if (work.kind === 'redeliveries') this.#begin(work, stream, fates, now);
+    else if (!this.#dismiss(work, stream, fates, now)) {
+      if (result !== 'waiting') this.#core.violate('requested', `${id} does not wait for cursors`);
+      this.#tables.check(stream);
+      return stream;
+    }
+    for (const [eventId, fate] of fates) if (fate === 'unread') fates.set(eventId, 'skipped');
+    Object.assign(work, { position: work.position + 1, after: undefined });
+    this.#tables.check(stream);
+    return stream;
+  }
+
+  #begin(work: Work, stream: SimulatedStream, fates: Map<string, Fate>, now: number): void {
+    for (const { eventId, state } of this.#matching(work, stream)) {
+      fates.set(eventId, state === 'failed' ? 'begun' : 'skipped');
+      if (state !== 'failed') continue;
+      model.redeliver(stream.log.model, stream.counts, eventId, now);
+      stream.cycles.set(eventId, (stream.cycles.get(eventId) ?? 0) + 1);
+    }
+  }
+
+  /** Returns false if the step waits for the cursor to pass a failure. */
+  #dismiss(work: Work, stream: SimulatedStream, fates: Map<string, Fate>, now: number): boolean {
+    const { counts } = stream;
+    const isAbove = ({ state, offset }: model.ModelRow): boolean =>
+      state === 'failed' && (offset ?? 0) > counts.cursor;
+    const rows = this.#matching(work, stream);
+    const waits = Math.abs(now - work.acceptedAt) < passingMs ? rows.findIndex(isAbove) : -1;
+    const ready = waits < 0 ? rows : rows.slice(0, waits);
+    for (const row of ready) {
+      const isDismissed = row.state === 'failed' && !isAbove(row);
+      fates.set(row.eventId, isDismissed ? 'dismissed' : 'skipped');
+      if (isDismissed) stream.dismissedAt.set(row.offset ?? row.eventId, now);
+    }
+    const ids = ready.filter((row) => row.state === 'failed').map(({ eventId }) => eventId);
+    model.dismiss(counts, ids, now);
+    const last = ready.at(-1);
+    if (last?.failedAt !== undefined)
+      work.after = { failedAt: last.failedAt, eventId: last.eventId };
+    return waits < 0;
+  }
+
+  /** Returns the open failures of a stream that match, oldest first, after those that were read. */
+  #matching({ request, failedTo, after }: Work, stream: SimulatedStream): model.ModelRow[] {
+    const { types, eventIds, codes } = request.selection;
+    return model
+      .openRows(stream.counts)
+      .filter(({ failedAt = 0 }) => failedAt < failedTo)
+      .filter(
+        ({ failedAt = 0, eventId }) =>
+          after === undefined ||
+          failedAt > after.failedAt ||
+          (failedAt === after.failedAt && eventId > after.eventId),
+      )
+      .filter(({ eventId, offset }) => {
+        const type = offset === undefined ? testType : stream.log.event(offset)?.type;
+        return (
+          eventIds?.includes(eventId) !== false &&
+          types?.includes(type ?? '') !== false &&
+          (codes === undefined || isOfCodes(this.#codeOf(stream, eventId), codes))
+        );
+      })
+      .toSorted(
+        (one, other) =>
+          (one.failedAt ?? 0) - (other.failedAt ?? 0) || (one.eventId < other.eventId ? -1 : 1),
+      );
+  }
+
+  #codeOf({ id, log: { tenant } }: SimulatedStream, eventId: string): ErrorCode {
+    const row = this.#core.deps.sharedStore.db.get<{ code: ErrorCode }>`
+      select error_code as code from deliveries
+      where tenant = ${tenant} and stream = ${id} and event_id = ${eventId}`;
+    return row?.code ?? ('' as ErrorCode);
+  }
+
+  /** Notes the ends of cycles after a command that may have changed the failures of a stream. */
+  #observe(stream: SimulatedStream): void {
+    for (const work of this.#works.values()) {
+      const fates = work.streams.get(stream.id);
+      if (fates === undefined) continue;
+      for (const [eventId, fate] of fates) {
+        const row = stream.counts.rows.get(eventId);
+        if (fate !== 'begun') continue;
+        if (row === undefined) fates.set(eventId, 'delivered');
+        else if (row.state === 'failed') fates.set(eventId, 'failed');
+      }
+      this.#check(work, stream.id, fates);
+    }
+  }
+
+  /** Notes that a stream is deleted: what is left of it counts as skipped. */
+  deleted({ id }: SimulatedStream): void {
+    for (const work of this.#works.values()) {
+      const fates = work.streams.get(id);
+      if (fates === undefined) continue;
+      for (const [eventId, fate] of fates)
+        if (fate === 'unread' || fate === 'begun') fates.set(eventId, 'skipped');
+      this.#check(work, id, fates);
+    }
+  }
+
+  /** Checks that only old requests without work were removed. */
+  pruned(): void {
+    for (const [id, { work, acceptedAt, request }] of this.#works) {
+      const row = this.#core.deps.sharedStore.db.get`
+        select id from redeliveries where tenant = ${request.tenant} and id = ${id}
+        union all
+        select id from dismissals where tenant = ${request.tenant} and id = ${id}`;
+      if (row !== undefined) continue;
+      if (work !== 'none' || this.#core.deps.now() - acceptedAt < keptMs)
+        this.#core.violate('lost', `${id} was removed`);
+      this.#works.delete(id);
+    }
+  }
+
+  #checkAll(work: Work): void {
+    for (const [stream, fates] of work.streams) this.#check(work, stream, fates);
+    const listed = this.#core.deps.sharedStore.db.get<{ count: number }>`
+      select count(*) as count from (
+        select stream from redelivery_streams where id = ${work.request.id}
+        union all
+        select stream from dismissal_streams where id = ${work.request.id})`;
+    if (listed?.count !== work.streams.size)
+      this.#core.violate('counters', `${work.request.id} has ${listed?.count} streams`);
+  }
+
+  #check({ kind, request: { id } }: Work, stream: string, fates: ReadonlyMap<string, Fate>): void {
+    const { db } = this.#core.deps.sharedStore;
+    const row =
+      kind === 'redeliveries'
+        ? db.get<Record<string, number>>`
+            select total, unread, delivered, failed, skipped, 0 as dismissed from redelivery_streams
+            where id = ${id} and stream = ${stream}`
+        : db.get<Record<string, number>>`
+            select total, unread, 0 as delivered, 0 as failed, skipped, dismissed
+            from dismissal_streams where id = ${id} and stream = ${stream}`;
+    const fate = [...fates.values()];
+    const count = (wanted: Fate): number => fate.filter((one) => one === wanted).length;
+    const counted = (['unread', 'delivered', 'failed', 'skipped', 'dismissed'] as const).map(
+      (name) => [name, count(name)] as const,
+    );
+    const expected = { total: fates.size, ...Object.fromEntries(counted) };
+    for (const [name, value] of Object.entries(expected)) {
+      const found = row?.[name];
+      if (found !== value)
+        this.#core.violate('counters', `${name} of ${id}, ${stream} is ${found}, not ${value}`);
+    }
+  }
+
+  /** Returns the ids of redeliveries that may be cancelled, oldest first. */
+  redeliveries(tenant: number): string[] {
+    return [...this.#works.values()]
+      .filter(({ kind, request }) => kind === 'redeliveries' && request.tenant === tenant)
+      .map(({ request }) => request.id);
+  }
+
+  /** Returns what the requests are that have work left, or failures whose cycle goes on. */
+  running(): string[] {
+    return [...this.#works.values()]
+      .filter(
+        ({ work, streams }) =>
+          work !== 'none' ||
+          [...streams.values()].some((fates) => [...fates.values()].includes('begun')),
+      )
+      .map(({ request }) => `${request.id} is running`);
+  }
+}
+
+/** The type of all test events. */
+const testType = 'a.made';
+
+/** Returns what has not begun to the failures. */
+function giveBack({ counts }: SimulatedStream, fates: Map<string, Fate>): void {
+  for (const [eventId, fate] of fates) {
+    const row = counts.rows.get(eventId);
+    if (fate !== 'begun' || row?.state !== 'retrying' || row.attempt !== 1) continue;
+    Object.assign(row, { state: 'failed', dueAt: undefined });
+    fates.set(eventId, 'skipped');
+  }
+}
