@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
+import { yieldToEventLoop } from '../core/slices.ts';
 import { sleep } from '../core/sleep.ts';
 import type { StepResult } from '../store/port/failure-work.ts';
 
@@ -26,9 +27,12 @@ interface Request {
 export function createFailureSteps({
   clock,
   log,
+  pause = yieldToEventLoop,
 }: {
   readonly clock: Pick<Clock, 'after'>;
   readonly log: Pick<Log, 'warn'>;
+  /** Between two steps. */
+  readonly pause?: () => Promise<void>;
 }): FailureSteps {
   const closing = new AbortController();
   const requests: Request[] = [];
@@ -53,7 +57,7 @@ export function createFailureSteps({
       const areAllWaiting = waiting > 0 && waiting >= requests.length;
       if (areAllWaiting) waiting = 0;
       // A synchronous engine does not yield by itself.
-      await sleep(clock, areAllWaiting ? waitMs : 0, closing.signal);
+      await (areAllWaiting ? sleep(clock, waitMs, closing.signal) : pause());
     }
     working = undefined;
   };

@@ -174,11 +174,31 @@ export const orderMutants: readonly Mutant[] = [
   {
     name: 'a dismissed failure above the cursor that the next owner sends again',
     file: 'store/rules/dismissal.ts',
-    before: 'failed.filter(({ offset }) => (offset ?? 0) <= cursor)',
-    after: 'failed.filter(({ offset }) => (offset ?? 0) <= cursor + 1e9)',
+    before: 'return (offset ?? 0) <= cursor;',
+    after: 'return (offset ?? 0) <= cursor + 1e9;',
     killedBy: by(
       'store/sqlite',
       'dismiss: a failure above the cursor stays until that has passed it, so that no owner sends it again',
+    ),
+  },
+  {
+    name: 'a dismissal that waits for a cursor without an end',
+    file: 'store/rules/dismissal.ts',
+    before: 'if (Math.abs(now - acceptedAt) >= passingMs) return -1;',
+    after: '',
+    killedBy: by(
+      'store/sqlite',
+      'dismiss: what the cursor does not pass within two seconds is skipped, what comes after it is not',
+    ),
+  },
+  {
+    name: 'a step that begins its stream anew',
+    file: 'store/directory/failure-work.ts',
+    before: 'isEnd ? firstKey : read);',
+    after: 'firstKey);',
+    killedBy: by(
+      'store/sqlite',
+      'dismiss: thousands of failures are dismissed in steps, which another process continues',
     ),
   },
 ];

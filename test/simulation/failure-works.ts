@@ -63,6 +63,10 @@ export class FailureWorks {
       select selection from dismissals where tenant = ${tenant} and id = ${id}`;
     if (row === undefined) return this.#core.violate('lost', `${id} was accepted`);
     const { failedTo } = JSON.parse(row.selection) as { readonly failedTo: number };
+    const newest = this.#core.deps.sharedStore.db.get<{ at: number | null }>`
+      select max(listed_at) as at from deliveries where tenant = ${tenant}`;
+    if (failedTo > Math.max(Math.ceil(now), (newest?.at ?? 0) + 1))
+      this.#core.violate('requested', `${id} takes failures that are opened before ${failedTo}`);
     const work: Work = {
       kind,
       request,
@@ -275,6 +279,13 @@ export class FailureWorks {
       if (found !== value)
         this.#core.violate('counters', `${name} of ${id}, ${stream} is ${found}, not ${value}`);
     }
+  }
+
+  /** Returns whether a redelivery of this failure was cancelled before it had begun. */
+  isReturned({ id }: SimulatedStream, eventId: string): boolean {
+    return [...this.#works.values()].some(
+      ({ isCancelled, streams }) => isCancelled && streams.get(id)?.get(eventId) === 'skipped',
+    );
   }
 
   /** Returns the ids of redeliveries that may be cancelled, oldest first. */

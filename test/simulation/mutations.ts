@@ -431,4 +431,34 @@ export const simulationMutants: readonly Mutant[] = [
     before: 'isSkipped: traces.skipped.has(id),',
     after: 'isSkipped: false,',
   },
+  {
+    name: 'failures that are closed before their turn and are skipped by nobody',
+    file: 'store/rules/failure-work.ts',
+    before: 'skipped: skipped + (isEnd ? left : 0),',
+    after: 'skipped,',
+  },
+  {
+    name: 'a redelivery that takes failures of later',
+    file: 'store/directory/failure-counts.ts',
+    before: 'Math.min(selection.failedTo ?? present, present);',
+    after: 'Math.min(selection.failedTo ?? present, present) + 60_000;',
+  },
+  {
+    name: 'a cancelled redelivery whose waiting cycles begin all the same',
+    file: 'store/directory/redeliveries.ts',
+    before: "state === 'retrying' && attempt === 1,",
+    after: "state === 'retrying' && attempt === 0,",
+  },
+  {
+    name: 'a deleted stream whose failures are left in the progress of redeliveries',
+    file: 'store/directory/failure-work.ts',
+    before: 'set skipped = total - (${ended}), unread = 0',
+    after: 'set unread = 0',
+  },
+  {
+    name: 'a redelivery that no process continues',
+    file: 'upkeep/upkeep.ts',
+    before: 'for (const { tenant, id } of unfinished) await requests.step(tenant, id);',
+    after: '',
+  },
 ];

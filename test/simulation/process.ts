@@ -1,6 +1,7 @@
 import type { Clock } from '../../src/core/clock.ts';
 import { StoreReplaced, StoreUnavailable } from '../../src/core/errors.ts';
 import { createFailureSteps, type FailureSteps } from '../../src/api/failure-steps.ts';
+import { sleep } from '../../src/core/sleep.ts';
 import { createDispatcher, type Dispatcher } from '../../src/delivery/dispatcher.ts';
 import type { DeliveryReport } from '../../src/delivery/report.ts';
 import type { Hint } from '../../src/store/port/hints.ts';
@@ -278,6 +279,7 @@ export function startProcess(simulation: Simulation, name: string, ended: () => 
     clock,
     failureSteps: createFailureSteps({
       clock,
+      pause: () => sleep(clock, 0),
       log: { warn: (_, message) => simulation.note(name, message) },
     }),
     jumpClock: wall.jump,

@@ -726,8 +726,12 @@ function fillAccess(file: string): void {
       start,
       'robot',
       index === 0 ? start : null,
+      7,
+      text,
+      index % 2,
     );
-    put('redelivery_streams', 1, `rdl ${key}`, 'est_1', 3, 1, 1, 1);
+    put('redelivery_streams', 1, `rdl ${key}`, 'est_1', 3, 1, 1, 1, 2);
+    put('dismissal_streams', 1, `dsm ${key}`, 'est_1', 6, 1, 2, 3);
     put('kept_events', 2, index + 1, `kept ${key}`, text, index === 0 ? null : text);
     put('clients', 1, `client ${key}`, text, index % 2, null, text, null, 1, start, 7, text);
     put('assertions', 1, 'client 1', `${text}${key}`, start);
