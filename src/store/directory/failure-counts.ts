@@ -1,5 +1,4 @@
 import type { Millis } from '../../core/clock.ts';
-import { type ErrorCode, isOfCodes } from '../../core/error-code.ts';
 import { yieldToEventLoop } from '../../core/slices.ts';
 import type { DeliveryState } from '../../core/types.ts';
 import type { NewFailureWork } from '../port/failure-work.ts';
@@ -7,7 +6,7 @@ import type { FailureSelection } from '../port/failures.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
 import { type Command, type Commands, sql, together } from './command.ts';
 import { oneOf } from './dialect.ts';
-import { selects } from './failure-selection.ts';
+import { hasCode, selects } from './failure-selection.ts';
 import type { Runs } from './runs.ts';
 
 /** Failures that are read at once: some milliseconds. */
@@ -44,21 +43,16 @@ export async function countFailures(
   { commands: { read }, runs }: Deps,
   { tenant, streams: among, selection }: Omit<NewFailureWork, 'id' | 'createdBy'>,
 ): Promise<Counted> {
-  const { present, newest, groups } = await read(openNow(runs, tenant, among));
+  const { present, newest, streams } = await read(openNow(runs, tenant, among, selection.codes));
   const failedTo = Math.min(selection.failedTo ?? present, present);
   const bounded = { ...selection, failedTo };
-  const wanted = groups.filter(
-    ({ code }) => selection.codes === undefined || isOfCodes(code as ErrorCode, selection.codes),
-  );
-  const streams = sumByStream(wanted);
   if (failedTo > newest && countsSuffice(selection)) {
     return { selection: bounded, streams, isAtLeast: false };
   }
   const counted: CountedStream[] = [];
-  const open = new Map(sumByStream(groups).map(({ stream, total }) => [stream, total]));
   let left = countedMax;
-  for (const { stream } of streams) {
-    left -= open.get(stream) ?? 0;
+  for (const { stream, open } of streams) {
+    left -= open;
     if (left < 0) {
       counted.push({ stream, total: 0 });
       continue;
@@ -74,10 +68,9 @@ function countsSuffice({ types, from, to, eventIds, failedFrom }: FailureSelecti
   return [types, from, to, eventIds, failedFrom].every((filter) => filter === undefined);
 }
 
-interface Group {
-  readonly stream: string;
-  readonly code: string;
-  readonly count: number;
+/** A stream by its counters: its open failures, and those with a code of the request. */
+interface OpenStream extends CountedStream {
+  readonly open: number;
 }
 
 /** Reads the counters of failures, and the instant that excludes later failures. */
@@ -85,29 +78,27 @@ function* openNow(
   runs: Deps['runs'],
   tenant: number,
   among: readonly string[] | undefined,
+  codes: readonly string[] | undefined,
 ): Command<{
   readonly present: Millis;
   readonly newest: Millis;
-  readonly groups: readonly Group[];
+  readonly streams: readonly OpenStream[];
 }> {
-  const [now, last, groups] = yield* together(
+  const [now, last, streams] = yield* together(
     runs.now(),
     sql.get<{ at: Millis | null }>`
       select max(listed_at) as at from deliveries where tenant = ${tenant} and listed_at is not null`,
-    sql.all<Group>`
-      select stream, error_code as code, count from failure_groups
+    sql.all<OpenStream>`
+      select stream, cast(sum(count) as bigint) as open,
+        cast(sum(case when ${hasCode(codes)} then count else 0 end) as bigint) as total
+      from failure_groups d
       where tenant = ${tenant} and (${among === undefined} or stream ${oneOf(among ?? [])})
-      order by stream`,
+      group by stream order by stream`,
   );
-  // The clock may have been set back since the newest failure was opened.
   const newest = last?.at ?? 0;
-  return { present: Math.max(Math.ceil(now), newest + 1), newest, groups };
-}
-
-function sumByStream(groups: readonly Group[]): CountedStream[] {
-  const totals = new Map<string, number>();
-  for (const { stream, count } of groups) totals.set(stream, (totals.get(stream) ?? 0) + count);
-  return [...totals].map(([stream, total]) => ({ stream, total }));
+  // The clock may have been set back since the newest failure was opened.
+  const present = Math.max(Math.ceil(now), newest + 1);
+  return { present, newest, streams: streams.filter(({ total }) => total > 0) };
 }
 
 async function countOf(

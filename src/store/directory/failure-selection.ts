@@ -7,8 +7,7 @@ export function selects(selection: FailureSelection): Fragment {
   const [anyType, anyId, anyCode] = [types, eventIds, codes].map((list) => list === undefined);
   const earliest = { time: from ?? lowest, failed: failedFrom ?? lowest };
   const latest = { time: to ?? highest, failed: failedTo ?? highest };
-  const classes = codes?.flatMap((code) => /^(http_[45])xx$/.exec(code)?.[1] ?? []);
-  const lists = [types ?? [], eventIds ?? [], codes ?? [], classes ?? []] as const;
+  const lists = [types ?? [], eventIds ?? [], codes ?? [], classesOf(codes)] as const;
   const [typesJson, idsJson, codesJson, classesJson] = lists.map(jsonOf);
   return new Fragment({
     sqlite: piece`
@@ -27,6 +26,25 @@ export function selects(selection: FailureSelection): Fragment {
       and (${anyCode} or d.error_code = any(${lists[2]}::text[])
         or substr(d.error_code, 1, 6) = any(${lists[3]}::text[]))`,
   });
+}
+
+/** Returns the condition on the column of `failure_groups d` that selects error codes. */
+export function hasCode(codes: FailureSelection['codes']): Fragment {
+  const [isAny, lists] = [codes === undefined, [codes ?? [], classesOf(codes)] as const];
+  const [codesJson, classesJson] = lists.map(jsonOf);
+  return new Fragment({
+    sqlite: piece`
+      (${isAny} or d.error_code in (select value from json_each(${codesJson}))
+        or substr(d.error_code, 1, 6) in (select value from json_each(${classesJson})))`,
+    postgres: piece`
+      (${isAny} or d.error_code = any(${lists[0]}::text[])
+        or substr(d.error_code, 1, 6) = any(${lists[1]}::text[]))`,
+  });
+}
+
+/** Returns the beginnings of the codes of classes: `http_4` for `http_4xx`. */
+function classesOf(codes: FailureSelection['codes']): string[] {
+  return codes?.flatMap((code) => /^(http_[45])xx$/.exec(code)?.[1] ?? []) ?? [];
 }
 
 const lowest = Number.MIN_SAFE_INTEGER;

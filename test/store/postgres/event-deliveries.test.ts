@@ -10,6 +10,7 @@ import type { OwnedStream } from '../../../src/store/port/ownership.ts';
 import { createCommands } from '../../../src/store/postgres/commands.ts';
 import { createDatabase } from '../../../src/store/postgres/database.ts';
 import { createHosts } from '../../../src/store/postgres/hosts.ts';
+import { dismissFailures } from '../contract/failure-work.ts';
 import {
   addTenant,
   delivered,
@@ -58,7 +59,7 @@ const redelivered: Step = ({ fixture, stream, event }) =>
 const deleted: Step = ({ fixture, stream }) =>
   fixture.store.streams.delete(fixture.tenant, stream.id);
 const dismissed: Step = ({ fixture, stream }) =>
-  fixture.store.dismissals.dismiss(fixture.tenant, stream.id, {});
+  dismissFailures(fixture.store, fixture.tenant, stream.id);
 const disabled = changing((before) => ({ ...before, status: 'disabled' }));
 const others = changing((before, head) => ({
   ...before,
