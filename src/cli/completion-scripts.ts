@@ -108,7 +108,7 @@ ${placeText(commands)}
       streams)
         while IFS= read -r word; do
           if [[ "$word" == "$cur"* || "$(printf %q "$word")" == "$cur"* ]]; then COMPREPLY+=("$(printf %q "$word")"); fi
-        done < <("\${COMP_WORDS[0]}" completion-names 2>/dev/null </dev/null) ;;
+        done < <("\${COMP_WORDS[0]}" completion-names -- "\${cur//\\\\/}" 2>/dev/null </dev/null) ;;
       nothing) compopt +o default ;;
     esac
     return
@@ -139,7 +139,7 @@ ${placeText(commands)}
     case "$from" in
       # Values separated by commas: completes the last one.
       fixed) compset -P '*,'; compadd -- \${=values} ;;
-      streams) compadd -- "\${(@f)$($words[1] completion-names 2>/dev/null </dev/null)}" ;;
+      streams) compadd -- "\${(@f)$($words[1] completion-names -- "$PREFIX" 2>/dev/null </dev/null)}" ;;
       files) _files ;;
     esac
     return
@@ -197,7 +197,9 @@ function fishValues(values: Values | undefined, exclusive = '-x'): string {
   if (values === 'files') return ' -r';
   if (values === 'nothing') return ' -x';
   const list =
-    values === 'streams' ? '(leat completion-names 2>/dev/null </dev/null)' : values.join(' ');
+    values === 'streams'
+      ? '(leat completion-names -- (commandline -ct) 2>/dev/null </dev/null)'
+      : values.join(' ');
   return ` ${exclusive} -a ${quoted(list)}`;
 }
 

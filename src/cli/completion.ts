@@ -32,10 +32,10 @@ Set up:
       process.stdout.write(completionScript(shell, completablesOf(program)));
     });
   program
-    .command('completion-names', { hidden: true })
+    .command('completion-names [part]', { hidden: true })
     .option('--profile <name>')
     .option('--ca <file>')
-    .action((options: CommonOptions) => printNames(deps, options));
+    .action((part: string | undefined, options: CommonOptions) => printNames(deps, part, options));
 }
 
 /** Returns a command and its visible sub-commands, parents first. */
@@ -78,6 +78,10 @@ const valuesOf: Readonly<Record<string, Values>> = {
     ),
 };
 
+interface Named {
+  readonly name: string;
+}
+
 /** Enough to choose from; a shell shows no more. */
 const namesMax = 500;
 
@@ -85,16 +89,20 @@ const namesMax = 500;
 const namesMsMax = 2000;
 
 /** Prints the names of streams, one per line; nothing when the server does not send them quickly. */
-async function printNames(deps: CliDeps, options: CommonOptions): Promise<void> {
+async function printNames(
+  deps: CliDeps,
+  part: string | undefined,
+  options: CommonOptions,
+): Promise<void> {
   const ending = new AbortController();
   const timer = deps.clock.after(namesMsMax, () => ending.abort());
   const silent = { ...deps, streams: { ...deps.streams, stderr: new PassThrough().resume() } };
   const print = async ({ api }: ApiRun): Promise<void> => {
-    const streams = await allPages<{ readonly name: string }>(
-      api,
-      '/event-streams',
-      'eventStreams',
-      { itemsMax: namesMax },
+    const query = { q: part === '' ? undefined : part };
+    const paging = { query, itemsMax: namesMax };
+    const streams = await allPages<Named>(api, '/stream-health', 'streams', paging).catch(() =>
+      // Another server may have no health.
+      allPages<Named>(api, '/event-streams', 'eventStreams', { itemsMax: namesMax }),
     );
     const names = streams
       .map(({ name }) => name)

@@ -107,11 +107,14 @@ describe('shell completion', () => {
     const env = await environmentOf(shell);
     const names = (...words: string[]) => offered(bash, ['leat', ...words], env);
     assert.deepEqual(names('streams', 'show', ''), [
+      'billing',
       'crm',
       "crm\\ \\'two\\'\\ \\$\\(x\\)",
-      'billing',
     ]);
     assert.deepEqual(names('streams', 'show', 'b'), ['billing']);
+    assert.deepEqual(names('streams', 'show', 'crm\\ ').length, 1);
+    const part = await shell.leat(['completion-names', 'illi']);
+    assert.deepEqual(part, { code: 0, stdout: 'billing\n', stderr: '' });
     assert.deepEqual(names('deliveries', 'list', '--limit', '3', 'b'), ['billing']);
     assert.deepEqual(names('redeliver', '--cause', '503', 'b'), ['billing']);
     assert.deepEqual(names('failures', '--stream', 'b'), ['billing']);
