@@ -7,7 +7,7 @@ import type { FailingStream } from '../store/port/alert-state.ts';
 import type { FailureStore } from '../store/port/failures.ts';
 import type { Store } from '../store/port/store.ts';
 import { causeOf, type StreamAlert } from './alert.ts';
-import { type Causes, createCauseCounter, noCauses } from './causes.ts';
+import { type CauseCounter, type Causes, createCauseCounter, noCauses } from './causes.ts';
 import {
   readFrom,
   type ReportedFailure,
@@ -172,6 +172,13 @@ export async function withOpenCauses(
   }
   return alerts.map((alert) => {
     const counter = alert.kind === 'delivery_failures' ? undefined : counters.get(alert.stream.id);
-    return counter === undefined ? alert : { ...alert, causes: counter.causes() };
+    return counter === undefined ? alert : { ...alert, causes: causesOfAll(counter, alert.total) };
   });
+}
+
+/** Returns the causes of `total` failures, of which some may not have been read. */
+function causesOfAll(counter: CauseCounter, total: number): Causes {
+  const { codes, others } = counter.causes();
+  const listed = codes.reduce((sum, { count }) => sum + count, 0);
+  return { codes, others: Math.max(others, total - listed) };
 }

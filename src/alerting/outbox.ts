@@ -1,5 +1,5 @@
 import { type Alert, isStreamAlert, type StreamAlert } from './alert.ts';
-import { joinCauses, noCauses } from './causes.ts';
+import { type Causes, joinCauses } from './causes.ts';
 
 /** Names of the channels; `log` when there is no other. */
 export type ChannelName = 'webhook' | 'email' | 'log';
@@ -55,10 +55,12 @@ function sumOf(alert: StreamAlert, older: StreamAlert): StreamAlert {
   return {
     ...alert,
     newFailures: alert.newFailures + older.newFailures,
-    ...(alert.causes === undefined
-      ? {}
-      : { causes: joinCauses(alert.causes, older.causes ?? noCauses) }),
+    ...(alert.causes === undefined ? {} : { causes: joinCauses(alert.causes, causesOf(older)) }),
   };
+}
+
+function causesOf({ causes, newFailures }: StreamAlert): Causes {
+  return causes ?? { codes: [], others: newFailures };
 }
 
 function countsFailures(alert: Alert | undefined): alert is StreamAlert {

@@ -10,7 +10,7 @@ export function causeOption(text: string, before: readonly string[] = []): reado
 }
 
 function codeOf(cause: string): string {
-  if (/^([1-5][0-9]{2}|[45]xx)$/.test(cause)) return `http_${cause}`;
-  if (/^(http_([1-5][0-9]{2}|[45]xx)|[a-z_]+)$/.test(cause)) return cause;
+  if (/^([1-9][0-9]{2}|[45]xx)$/.test(cause)) return `http_${cause}`;
+  if (/^(http_([1-9][0-9]{2}|[45]xx)|[a-z_]+)$/.test(cause)) return cause;
   throw new InvalidArgumentError('Statuses or codes, for example 503,5xx,timeout.');
 }

@@ -194,7 +194,7 @@ function failureOf(item: unknown, stream: string): OpenFailure | undefined {
 
 /** Returns the error code of a message, which begins with the status if there was a response. */
 function codeOf(error: string): ErrorCode {
-  const [, status] = /^([1-5][0-9]{2})(?: - |$)/.exec(error) ?? [];
+  const [, status] = /^([1-9][0-9]{2})(?: - |$)/.exec(error) ?? [];
   return errorCodeOf({ status: status === undefined ? undefined : Number(status), error });
 }
 

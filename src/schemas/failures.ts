@@ -16,7 +16,7 @@ import {
 export const errorCode = Type.String({
   maxLength: 32,
   pattern:
-    '^(http_([1-5][0-9]{2}|4xx|5xx)|timeout|dns|refused|reset|tls|protocol|blocked_address|authorization|stream_disabled)$',
+    '^(http_([1-9][0-9]{2}|4xx|5xx)|timeout|dns|refused|reset|tls|protocol|blocked_address|authorization|stream_disabled)$',
   format: 'error-code',
   examples: ['http_5xx'],
   description: 'Error code, or one of the classes http_4xx and http_5xx',

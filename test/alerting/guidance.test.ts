@@ -4,6 +4,9 @@ import fc from 'fast-check';
 import { alertBody } from '../../src/alerting/alert-body.ts';
 import type { StreamAlert } from '../../src/alerting/alert.ts';
 import { guidanceOf, wordOf } from '../../src/alerting/guidance.ts';
+import { errorCode } from '../../src/schemas/failures.ts';
+import { causeOption } from '../../src/cli/cause.ts';
+import type { ErrorCode } from '../../src/core/error-code.ts';
 import { alertExamples, exampleAlert } from '../helpers/alerts.ts';
 
 const url = 'https://leat.example.com/';
@@ -36,6 +39,21 @@ describe('the guidance of an alert without codes', () => {
     const alert = { ...exampleAlert, causes: { codes: [], others: 3 } };
     assert.equal(guidanceOf(alert, url).cause.other_failures, 3);
   });
+});
+
+test('a receiver responds with any status: the next command has a cause that the program accepts', () => {
+  const { pattern } = errorCode as unknown as { readonly pattern: string };
+  const accepted = new RegExp(pattern);
+  for (let status = 100; status < 1000; status += 1) {
+    const code: ErrorCode = `http_${status}`;
+    const causes = { codes: [{ code, count: 1 }], others: 0 };
+    const alert: StreamAlert = { ...exampleAlert, kind: 'threshold_near', causes };
+    const { cause, next_command: next } = guidanceOf(alert, url);
+    assert.match(cause.meaning, /^[A-Z].+\.$/);
+    assert.match(next, /--cause http_[0-9]{3} --dry-run$/);
+    assert.deepEqual(causeOption(code), [code]);
+    assert.match(code, accepted);
+  }
 });
 
 describe('the name of a stream in the next command', () => {

@@ -34,12 +34,17 @@ describe('addToOutbox', () => {
 
   test('addToOutbox sums up the error codes of merged alerts, also with those of an older version', () => {
     const causesOf = (count: number) => ({ codes: [{ code: 'dns', count }], others: 1 }) as const;
-    const older = { webhook: [alertOf('a', { causes: causesOf(3) }), alertOf('b')] };
+    const older = {
+      webhook: [alertOf('a', { causes: causesOf(3) }), alertOf('b', { newFailures: 7 })],
+    };
     const newer = ['a', 'b'].map((id) => alertOf(id, { causes: causesOf(2) }));
     const { outbox } = addToOutbox(older, newer, ['webhook']);
     assert.deepEqual(
       (outbox.webhook ?? []).filter(isStreamAlert).map(({ causes }) => causes),
-      [{ codes: [{ code: 'dns', count: 5 }], others: 2 }, causesOf(2)],
+      [
+        { codes: [{ code: 'dns', count: 5 }], others: 2 },
+        { codes: [{ code: 'dns', count: 2 }], others: 8 },
+      ],
     );
   });
 

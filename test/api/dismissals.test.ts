@@ -131,7 +131,7 @@ describe('dismissals', () => {
       { event_ids: ids },
       { event_ids: ids, event_stream_ids: [stream.id, stream.id] },
       { event_stream_ids: [] },
-      { error_codes: ['http_999'] },
+      { error_codes: ['http_099'] },
       { error_codes: ['busy'] },
       { failed_from: 'yesterday' },
       { date_from: '2026-03-02T00:00:00Z', date_to: '2026-03-01T00:00:00Z' },

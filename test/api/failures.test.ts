@@ -81,7 +81,7 @@ describe('GET /deliveries', () => {
     for (const [name, value] of [
       ['event_stream_ids', 'crm'],
       ['statuses', 'open'],
-      ['error_codes', 'http_999'],
+      ['error_codes', 'http_099'],
       ['event_types', 'User'],
       ['failed_from', 'yesterday'],
       ['date_to', 'now'],
