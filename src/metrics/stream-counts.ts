@@ -50,13 +50,13 @@ export class StreamCounts {
     if (stream === undefined || (!stream.isShown && !isNew)) {
       increase(this.#others, key);
       // Its series will exist from the start, as 0.
-      if (hasFailed && stream?.counts.has(key) === false) stream.counts.set(key, 0);
+      if (hasFailed && stream !== undefined) increase(stream.counts, keyWithin(stream, key), 0);
       return false;
     }
     const isShownNow = !stream.isShown;
     if (isShownNow) this.#show(stream);
     stream.lastAttempt = ++this.#attempts;
-    increase(stream.counts, key);
+    increase(stream.counts, keyWithin(stream, key));
     return isShownNow;
   }
 
@@ -169,6 +169,8 @@ interface Tracked extends ShownStream {
 
 /** Streams in memory for each one that may have series. */
 const trackedPerShown = 10;
+/** Outcomes and codes of a stream that have a series; a receiver can respond with any status. */
+const keysMax = 20;
 /** Failures count as recent for one to two windows. */
 const windowMs = 5 * minuteMs;
 /** A stream that this node does not send for keeps its series for so long, unless it is deleted. */
@@ -190,8 +192,14 @@ function recentFailures({ window, failures, failuresBefore }: Tracked, nowMs: nu
   return age === 1 ? failures : 0;
 }
 
-function increase(counts: Map<string, number>, key: string): void {
-  counts.set(key, (counts.get(key) ?? 0) + 1);
+function increase(counts: Map<string, number>, key: string, by = 1): void {
+  counts.set(key, (counts.get(key) ?? 0) + by);
+}
+
+/** Returns the key under which a stream counts what has this one. A key that it has stays its own. */
+function keyWithin({ counts }: Pick<Tracked, 'counts'>, key: string): string {
+  if (counts.has(key) || counts.size < keysMax) return key;
+  return `${key.slice(0, key.indexOf(' '))} other`;
 }
 
 /** Statuses with a code of their own; the others are counted by their class. */

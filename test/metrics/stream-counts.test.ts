@@ -41,6 +41,27 @@ function openCounts(streamsMax: number) {
   return { counts, ids, of, advance };
 }
 
+describe('the series of one stream', () => {
+  test('a receiver that responds with every status has few series, whose sum is every attempt', () => {
+    const { counts, of } = openCounts(1);
+    for (let round = 0; round < 2; round++) {
+      for (let status = 100; status < 1000; status++) {
+        for (const result of ['retry', 'failed'] as const) {
+          counts.count(attemptOf('a', { result, status, error: `${status} - x` }));
+          counts.count(attemptOf('b', { result, status, error: `${status} - x` }));
+        }
+      }
+    }
+    const shown = of('a') ?? {};
+    assert.ok(Object.keys(shown).length <= 23, Object.keys(shown).join());
+    assert.ok('failed http_4xx' in shown && 'failed other' in shown && 'retry other' in shown);
+    const sum = (values: Iterable<number>): number =>
+      [...values].reduce((all, one) => all + one, 0);
+    assert.equal(sum(Object.values(shown)), 3600);
+    assert.equal(sum(counts.others.values()), 3600);
+  });
+});
+
 describe('which streams have series', () => {
   test('a stream that fails takes the place of the quietest one, and its series begin at 0', () => {
     const { counts, ids, of } = openCounts(2);
