@@ -85,7 +85,7 @@ class NodeWatchers implements Watchers {
   }
 
   report(report: DeliveryReport): void {
-    if (report.kind === 'settled') {
+    if (report.kind === 'settled' || report.kind === 'cursors_raised') {
       for (const { tenant, stream } of report.streams) this.changed(tenant, stream);
     } else if (report.kind === 'store_recovered') this.#changedAll();
   }

@@ -199,11 +199,13 @@ class StreamOwnership implements Ownership {
     await this.#enqueue(async () => {
       const present = runners.filter(({ state }) => state !== 'gone');
       const cursors = present.map((runner) => runner.cursorUpdate());
-      const { ownership, storeRetry } = this.#deps;
+      const { ownership, storeRetry, report } = this.#deps;
       const raised = await storeRetry.run(() => ownership.raiseCursors(cursors));
       present.forEach(({ window }, index) => {
         window.commit(Math.min(cursors[index]?.cursor ?? 0, raised[index] ?? 0));
       });
+      const streams = present.map(({ tenant, id: stream }) => ({ tenant, stream }));
+      report({ kind: 'cursors_raised', streams });
     });
   }
 

@@ -30,6 +30,8 @@ export type DeliveryReport =
       readonly outcomes: number;
       readonly streams: readonly StreamReport[];
     }
+  /** The cursors of these streams in the store have passed events that none of them receives. */
+  | { readonly kind: 'cursors_raised'; readonly streams: readonly StreamReport[] }
   /** The store refused the text of one outcome; it was recorded without it. */
   | (StreamReport & {
       readonly kind: 'settle_culprit';

@@ -54,6 +54,30 @@ async function failures(fixture: DeliveryFixture, stream: Stream) {
 }
 
 describe('outcomes', () => {
+  test('the streams of a batch are reported once it is in the store, and not while the store is slow', async (t) => {
+    let letThrough = (): void => undefined;
+    const slow = new Promise<void>((resolve) => {
+      letThrough = resolve;
+    });
+    const { fixture, batches } = await createSettlerFixture(
+      t,
+      () => ok,
+      async (args, store) => {
+        await slow;
+        return store.deliveries.settle(...args);
+      },
+    );
+    const stream = await fixture.addStream();
+    await fixture.start();
+    await fixture.publish('user.created');
+    await fixture.clock.advance(1_000);
+    assert.deepEqual([batches.length, fixture.reported('settled')], [1, []]);
+    letThrough();
+    await fixture.clock.advance(1_000);
+    const streams = [{ tenant: fixture.tenant, stream: stream.id }];
+    assert.deepEqual(fixture.reported('settled'), [{ kind: 'settled', outcomes: 1, streams }]);
+  });
+
   test('outcomes of all streams gather for settleMs and are recorded in one transaction', async (t) => {
     const { fixture, batches } = await createSettlerFixture(t, () => ok);
     await fixture.addStream();
