@@ -1,5 +1,5 @@
 import type { Millis } from '../core/clock.ts';
-import { formatTime } from '../core/date.ts';
+import { formatTime, withinYears } from '../core/date.ts';
 import {
   type CountsSum,
   isTooLong,
@@ -47,6 +47,10 @@ export function deliveryStatsOperations({ store }: DeliveryStatsDeps): Operation
       handle: async ({ tenant, query, now }) => {
         const { event_stream_id: stream, bucket: unit = 'hour' } = query;
         const window = unitWindow(unit, windowOf(query, badQuery), now);
+        if (window.from > window.to) throw badFrom('date_from is later than the end of the window');
+        if (!withinYears(window.from) || !withinYears(window.to)) {
+          throw badFrom('A bucket of the window is not within the years 0 to 9999');
+        }
         if (isTooLong(window)) throw tooLong(unit);
         if (stream !== undefined) await streamOf(store, tenant.id, stream);
         const rows = await store.deliveryStats.read({ tenant: tenant.id, stream }, window);
@@ -80,6 +84,10 @@ function tooLong(unit: StatsUnit): ReturnType<typeof badQuery> {
   const days = keptMs[unit] / dayMs;
   const most = days === 1 ? '24 hours' : `${days} days`;
   const reason = `The window is longer than ${most}, as long as a ${unit} is kept; ${longer[unit]}`;
+  return badFrom(reason);
+}
+
+function badFrom(reason: string): ReturnType<typeof badQuery> {
   return badQuery(reason, 'date_from', 'Earliest time, inclusive');
 }
 

@@ -54,7 +54,7 @@ function offsetOf(sign: string | undefined, hours: number, minutes: number): num
 }
 
 /** Returns whether the year has four digits: a time zone offset can move a date out of that range. */
-function withinYears(time: Millis): boolean {
+export function withinYears(time: Millis): boolean {
   const year = new Date(time).getUTCFullYear();
   return year >= 0 && year <= 9999;
 }

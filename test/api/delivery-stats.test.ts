@@ -116,11 +116,30 @@ describe('GET /stats/deliveries', () => {
     assert.equal(whole.body.data.length, 1440);
   });
 
+  test('windows before 1970 and at the ends of the years have the buckets that they touch', async () => {
+    const buckets = async (query: string): Promise<string[]> => {
+      const { body } = await get(query);
+      return body.data.map(({ at }: { at: string }) => at);
+    };
+    const epoch = 'date_from=1969-12-31T23:30:00Z&date_to=1970-01-01T00:00:00.001Z';
+    assert.deepEqual(await buckets(epoch), [
+      '1969-12-31T23:00:00.000Z',
+      '1970-01-01T00:00:00.000Z',
+    ]);
+    const last = 'date_from=9999-12-31T22:10:00Z&date_to=9999-12-31T22:20:00Z';
+    assert.deepEqual(await buckets(last), ['9999-12-31T22:00:00.000Z']);
+    const none = 'date_from=2026-02-05T12:00:00Z&date_to=2026-02-05T12:00:00Z';
+    assert.deepEqual(await buckets(none), []);
+  });
+
   test('bad queries: 400 names the property', async () => {
     for (const [query, property] of [
       ['bucket=week', 'bucket'],
       ['date_from=yesterday', 'date_from'],
       ['date_from=2026-02-05T00:00:00Z&date_to=2026-02-04T00:00:00Z', 'date_from'],
+      ['date_from=2999-01-01T00:00:00Z', 'date_from'],
+      ['bucket=day&date_from=9999-12-31T00:00:00Z&date_to=9999-12-31T12:00:00Z', 'date_from'],
+      ['date_to=0000-01-01T00:10:00Z', 'date_from'],
       ['event_stream_id=crm', 'event_stream_id'],
     ] as const) {
       const { status, body } = await get(query);
