@@ -10,6 +10,11 @@ export interface ChangesSettings extends Pick<
 > {
   /** From one message to the next, at least. */
   readonly everyMs: number;
+  /**
+   * From the last message about a change until the overview is reported once more: what a page reads of the whole
+   * tenant may be as old.
+   */
+  readonly repeatMs: number;
   /** How often this node tells the others which tenants are watched here. */
   readonly announceMs: number;
   /** How long a tenant counts as watched at another node after it has said so. */

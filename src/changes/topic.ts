@@ -15,6 +15,8 @@ export class Topic {
   /** What other nodes have not been told. */
   readonly #unshared = new Changes();
   #sendAtMs: number;
+  /** When the overview is reported once more. */
+  #repeatAtMs = Infinity;
   #watchedUntilMs = 0;
 
   constructor(settings: ChangesSettings, nowMs: number) {
@@ -33,6 +35,13 @@ export class Topic {
   /** Adds changes that can be read, and that other nodes know of. */
   changed(changes: Pick<Changes, 'isEmpty' | 'streams'>): void {
     this.#changes.merge(changes);
+  }
+
+  /** Adds a connection, which begins by reading everything. */
+  add(watcher: Watcher, nowMs: number): void {
+    this.watchers.add(watcher);
+    const { everyMs, repeatMs } = this.#settings;
+    this.#repeatAtMs = nowMs + everyMs + repeatMs;
   }
 
   /** Adds that anything may have changed. */
@@ -57,9 +66,14 @@ export class Topic {
 
   /** Sends what has gathered to the watchers of this node, at most once a second. */
   send(nowMs: number): void {
-    const { everyMs, stalledMs } = this.#settings;
+    const { everyMs, stalledMs, repeatMs } = this.#settings;
     if (nowMs < this.#sendAtMs) return;
     this.#sendAtMs = nowMs + everyMs;
+    if (!this.#changes.isEmpty) this.#repeatAtMs = nowMs + repeatMs;
+    else if (nowMs >= this.#repeatAtMs) {
+      this.#repeatAtMs = Infinity;
+      this.#changes.addOverview();
+    }
     const frame = changedFrame(this.#changes);
     for (const watcher of this.watchers) watcher.send(this.#changes, frame, stalledMs);
     this.#changes.clear();

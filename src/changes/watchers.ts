@@ -111,7 +111,7 @@ class NodeWatchers implements Watchers {
     const { settings } = this.#deps;
     const watcher = new Watcher(access, connectionTimes(this.#deps, settings), sink);
     const { watchers } = topic;
-    watchers.add(watcher);
+    topic.add(watcher, this.#deps.clock.elapsedMs());
     this.#releases.set(watcher, release);
     sink.write(greeting);
     if (this.#isClosed) this.#end(watchers, watcher);

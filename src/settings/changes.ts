@@ -1,6 +1,9 @@
+import { apiLimits } from './api.ts';
+
 /** Constants of connections that report changes; changes/settings.ts documents each. */
 export const changesLimits = {
   everyMs: 1_000,
+  repeatMs: apiLimits.recentMs,
   announceMs: 10_000,
   watchedMs: 25_000,
   unheardMs: 5_000,

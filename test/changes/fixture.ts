@@ -58,7 +58,14 @@ export function createWatchFixture(
       clock,
       random,
       node: name,
-      settings: { ...limits.pull, ...limits.changes, connectionsMax: 100, ...settings },
+      // Tests count the messages about changes.
+      settings: {
+        ...limits.pull,
+        ...limits.changes,
+        connectionsMax: 100,
+        repeatMs: Infinity,
+        ...settings,
+      },
       log: { error: (_facts, message) => logged.push(message) },
     });
     t.after(() => watchers.close());

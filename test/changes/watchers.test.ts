@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { limits } from '../../src/config.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import { greeting, heartbeat } from '../../src/core/sse.ts';
 import type { Hint } from '../../src/store/port/hints.ts';
@@ -135,6 +136,24 @@ describe('a connection that reports changes', () => {
     await clock.advance(1_000);
     assert.deepEqual(messagesOf(wire), ['all', []]);
     assert.ok(wire.text.endsWith('data: {"streams":[],"overview":true}\n\n'));
+  });
+
+  test('what is read of the whole tenant may be 5 s old: the overview is reported once more, and no stream', async (t) => {
+    const { repeatMs } = limits.changes;
+    const { clock, addNode } = createWatchFixture(t, { repeatMs });
+    const node = addNode();
+    const wire = node.open();
+    await clock.advance(5_000);
+    assert.deepEqual(messagesOf(wire), ['all']);
+    await clock.advance(2_500);
+    assert.deepEqual(messagesOf(wire), ['all', []]);
+    for (const stream of ['est_1', 'est_2']) {
+      node.settle(stream);
+      await clock.advance(3_000);
+    }
+    assert.deepEqual(messagesOf(wire), ['all', [], ['est_1'], ['est_2']]);
+    await clock.advance(60_000);
+    assert.deepEqual(messagesOf(wire), ['all', [], ['est_1'], ['est_2'], []]);
   });
 
   test('everything may have changed at first, after lost hints, a restore, and an outage of the store', async (t) => {
