@@ -87,6 +87,9 @@ class NodeWatchers implements Watchers {
   report(report: DeliveryReport): void {
     if (report.kind === 'settled' || report.kind === 'cursors_raised') {
       for (const { tenant, stream } of report.streams) this.changed(tenant, stream);
+    } else if (report.kind === 'stream_owned') {
+      // The last owner may have ended before it reported what it did.
+      this.changed(report.tenant, report.stream);
     } else if (report.kind === 'store_recovered') this.#changedAll();
   }
 

@@ -288,6 +288,16 @@ describe('changes that other nodes made', () => {
     assert.deepEqual(messagesOf(wire), ['all', 'all']);
   });
 
+  test('a node that ends before it reports its last deliveries: the next owner reports their streams', async (t) => {
+    const { clock, addNode } = createWatchFixture(t);
+    const [one, other] = [addNode(), addNode()];
+    const wire = one.open();
+    await clock.advance(3_000);
+    other.watchers.report({ kind: 'stream_owned', tenant: 1, stream: 'est_1', cursor: 7 });
+    await clock.advance(3_000);
+    assert.deepEqual(messagesOf(wire), ['all', ['est_1']]);
+  });
+
   test('a connection that stays open hears of the other node for its whole life', async (t) => {
     const { clock, addNode } = createWatchFixture(t);
     const [one, other] = [addNode(), addNode()];
