@@ -64,13 +64,15 @@ type Check = (value: unknown) => boolean;
 
 const isText: Check = (value) => typeof value === 'string';
 const isNumber: Check = (value) => Number.isSafeInteger(value);
+/** The ids are shown to clients. */
+const isStream: Check = (value) => typeof value === 'string' && /^est_\w{1,64}$/.test(value);
 const areStreams: Check = (value) =>
-  value === 'all' || (Array.isArray(value) && value.every((stream) => isText(stream)));
+  value === 'all' || (Array.isArray(value) && value.every((stream) => isStream(stream)));
 
 /** The fields of each kind. */
 const fields: { readonly [K in Message['kind']]: ChecksOf<Extract<Message, { kind: K }>> } = {
   head: { tenant: isNumber, head: isNumber },
-  stream: { tenant: isNumber, stream: isText },
+  stream: { tenant: isNumber, stream: isStream },
   client: { tenant: isNumber, client: isText },
   keys: { tenant: isNumber },
   tenants: {},

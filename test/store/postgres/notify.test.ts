@@ -25,6 +25,8 @@ describe('PostgreSQL: notifications', () => {
       '["other",[{"kind":"watched","tenant":1}]]',
       '["other",[{"kind":"changed","tenant":1,"streams":7},{"kind":"changed","tenant":1}]]',
       '["other",[{"kind":"changed","tenant":1,"streams":["est_1",7]}]]',
+      '["other",[{"kind":"changed","tenant":1,"streams":["</script>"]}]]',
+      '["other",[{"kind":"stream","tenant":1,"stream":"est_1\\n"}]]',
       '["other",[{"kind":"stream","tenant":"1","stream":"est_1"},{"kind":"stream","tenant":1}]]',
       '["other",[{"kind":"head","tenant":1,"head":"9"},{"kind":"appended","tenant":1,"events":[{}]}]]',
       '["other",[{"kind":"client","tenant":1,"client":1},{"kind":"keys"},{"kind":"replaced"}]]',
