@@ -9,8 +9,9 @@ import { withPostgres } from './postgres.ts';
 import { wait } from './proc.ts';
 
 const msMax = 20;
-const warmReads = 200;
-const coldReads = 12;
+/** Requests of somebody who watches a page, for longer than a value is kept several times. */
+const warmReads = { count: 200, everySeconds: 0.1 } as const;
+const coldReads = 5;
 /** Longer than a value is kept. */
 const pauseSeconds = 5.2;
 
@@ -88,10 +89,9 @@ async function figuresOf(leat: Running, name: string, path: string): Promise<Fig
   }
   const warm: number[] = [];
   await timed(leat, path);
-  for (let n = 0; n < warmReads; n += 1) {
+  for (let n = 0; n < warmReads.count; n += 1) {
     warm.push(await timed(leat, path));
-    // The client shares two cores with the server and the database.
-    if (n % 50 === 49) await wait(0.01);
+    await wait(warmReads.everySeconds);
   }
   return [figure(`${name}, cold`, cold), figure(`${name}, warm`, warm)];
 }

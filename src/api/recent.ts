@@ -4,7 +4,8 @@ import type { Clock } from '../core/clock.ts';
 export interface Recent<V> {
   /**
    * Returns the value of a key. Requests that need it at the same time share one `load`; what that throws
-   * is not kept.
+   * is not kept. A request for a value of more than half of its age also loads the next one, so that
+   * regular requests do not wait.
    */
   get(key: string, load: () => Promise<V>): Promise<V>;
 }
@@ -23,6 +24,8 @@ interface Entry<V> {
   readonly requestedAtMs: number;
   /** 0 while it is being loaded. */
   weight: number;
+  /** Whether the next value is being loaded. */
+  isRefreshing: boolean;
 }
 
 /** Creates a {@link Recent} without values. */
@@ -39,35 +42,65 @@ export function createRecent<V>({ clock, keptMs, weightMax, weightOf }: RecentDe
     }
   };
 
+  const drop = (key: string, entry: Entry<V>): void => {
+    if (entries.get(key) === entry) entries.delete(key);
+  };
+
+  const begin = (load: () => Promise<V>): Entry<V> => ({
+    value: load(),
+    requestedAtMs: clock.elapsedMs(),
+    weight: 0,
+    isRefreshing: false,
+  });
+
+  const keep = (key: string, entry: Entry<V>, value: V): void => {
+    const leftMs = entry.requestedAtMs + keptMs - clock.elapsedMs();
+    if (leftMs <= 0) return drop(key, entry);
+    entry.weight = Math.max(1, weightOf(value));
+    clock.after(leftMs, () => drop(key, entry));
+    dropHeavy();
+  };
+
   const loaded = async (key: string, load: () => Promise<V>): Promise<V> => {
-    const entry: Entry<V> = { value: load(), requestedAtMs: clock.elapsedMs(), weight: 0 };
+    const entry = begin(load);
     entries.delete(key);
     entries.set(key, entry);
-    const drop = (): void => {
-      if (entries.get(key) === entry) entries.delete(key);
-    };
     try {
       const value = await entry.value;
-      const leftMs = entry.requestedAtMs + keptMs - clock.elapsedMs();
-      if (leftMs > 0) {
-        entry.weight = Math.max(1, weightOf(value));
-        clock.after(leftMs, drop);
-        dropHeavy();
-      } else drop();
+      keep(key, entry, value);
       return value;
     } catch (error) {
-      drop();
+      drop(key, entry);
       throw error;
+    }
+  };
+
+  /** Replaces a value once the next one is there; the first request after its time reports an error. */
+  const refresh = async (key: string, before: Entry<V>, load: () => Promise<V>): Promise<void> => {
+    before.isRefreshing = true;
+    const entry = begin(load);
+    try {
+      const value = await entry.value;
+      const current = entries.get(key);
+      // A request after its time has begun to load a newer one.
+      if (current !== undefined && current !== before) return;
+      entries.delete(key);
+      entries.set(key, entry);
+      keep(key, entry, value);
+    } catch {
+      before.isRefreshing = false;
     }
   };
 
   return {
     get: (key, load) => {
       const entry = entries.get(key);
-      const isUsable =
-        entry !== undefined &&
-        (entry.weight === 0 || clock.elapsedMs() - entry.requestedAtMs < keptMs);
-      return isUsable ? entry.value : loaded(key, load);
+      if (entry === undefined) return loaded(key, load);
+      if (entry.weight === 0) return entry.value;
+      const ageMs = clock.elapsedMs() - entry.requestedAtMs;
+      if (ageMs >= keptMs) return loaded(key, load);
+      if (ageMs >= keptMs / 2 && !entry.isRefreshing) void refresh(key, entry, load);
+      return entry.value;
     },
   };
 }

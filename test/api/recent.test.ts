@@ -44,12 +44,51 @@ test('Recent: requests at the same time share a load, however long it takes', as
 test('Recent: a value is kept for its time from the request on, and by key', async () => {
   const { clock, recent, load } = setup();
   assert.equal(await recent.get('a', load(1)), 1);
-  await clock.advance(4999);
+  await clock.advance(2499);
   assert.equal(await recent.get('a', load(2)), 1);
   assert.equal(await recent.get('b', load(3)), 3);
-  await clock.advance(1);
+  await clock.advance(2501);
   assert.equal(await recent.get('a', load(4)), 4);
   assert.equal(await recent.get('b', load(5)), 3);
+});
+
+test('Recent: a request for an older value loads the next one once, and does not wait for it', async () => {
+  const { clock, recent, load, loads } = setup();
+  assert.equal(await recent.get('a', load(1)), 1);
+  await clock.advance(2500);
+  const next = Promise.withResolvers<number>();
+  assert.equal(await recent.get('a', () => next.promise), 1);
+  assert.equal(await recent.get('a', load(2)), 1);
+  assert.equal(loads(), 1, 'one load at a time');
+  next.resolve(3);
+  await clock.advance(0);
+  assert.equal(await recent.get('a', load(4)), 3);
+  await clock.advance(2499);
+  assert.equal(await recent.get('a', load(5)), 3, 'it is as new as its request');
+});
+
+test('Recent: after an error of the next value the present one stays for its time, and is loaded again', async () => {
+  const { clock, recent, load } = setup();
+  assert.equal(await recent.get('a', load(1)), 1);
+  await clock.advance(2500);
+  assert.equal(await recent.get('a', () => Promise.reject(new Error('no store'))), 1);
+  await clock.advance(0);
+  assert.equal(await recent.get('a', load(2)), 1);
+  await clock.advance(0);
+  assert.equal(await recent.get('a', load(3)), 2);
+});
+
+test('Recent: the next value does not replace a newer one that was requested after its time', async () => {
+  const { clock, recent, load } = setup();
+  assert.equal(await recent.get('a', load(1)), 1);
+  await clock.advance(2500);
+  const slow = Promise.withResolvers<number>();
+  assert.equal(await recent.get('a', () => slow.promise), 1);
+  await clock.advance(2500);
+  assert.equal(await recent.get('a', load(2)), 2);
+  slow.resolve(3);
+  await clock.advance(0);
+  assert.equal(await recent.get('a', load(4)), 2);
 });
 
 test('Recent: beyond the weight the oldest values are dropped', async () => {
