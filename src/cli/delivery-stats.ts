@@ -39,25 +39,25 @@ function columnsOf({ bucket, data }: DeliveryStatsShown): Column<Point>[] {
     align: 'right',
   });
   const latency = (key: 'p50' | 'p95'): Column<Point> => ({
-    header: key,
+    header: key.toUpperCase(),
     text: (point) => latencyText(point.latency_ms[key]),
     align: 'right',
   });
   return [
     {
-      header: 'Time (UTC)',
+      header: 'TIME (UTC)',
       text: ({ at }) =>
         bucket === 'day' ? at.slice(0, 10) : `${at.slice(0, 10)} ${at.slice(11, 16)}`,
     },
-    ...(isTenant ? [count('Published', 'published')] : []),
-    count('Delivered', 'delivered'),
+    ...(isTenant ? [count('PUBLISHED', 'published')] : []),
+    count('DELIVERED', 'delivered'),
     {
-      header: 'Failed',
+      header: 'FAILED',
       text: ({ failed }) => String(failed),
       format: ({ failed }) => (failed === 0 ? 'dim' : 'red'),
       align: 'right',
     },
-    count('Retried', 'retried'),
+    count('RETRIED', 'retried'),
     latency('p50'),
     latency('p95'),
   ];

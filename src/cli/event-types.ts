@@ -36,10 +36,10 @@ export function addEventTypesCommand(events: Command, deps: CliDeps): void {
 }
 
 const columns: Parameters<typeof tableLines<TypeShown>>[0] = [
-  { header: 'Type', text: ({ type }) => type, cuttable: true },
-  { header: 'Predefined', text: (row) => (row.catalogue ? 'yes' : 'no') },
+  { header: 'TYPE', text: ({ type }) => type, cuttable: true },
+  { header: 'PREDEFINED', text: (row) => (row.catalogue ? 'yes' : 'no') },
   {
-    header: 'Last event',
+    header: 'LAST EVENT',
     text: ({ last_seen_at: at }) => (at === null ? 'never' : shortTime(at)),
   },
 ];

@@ -69,7 +69,7 @@ describe('leat stats by time', { concurrency: 2 }, () => {
     const tenant = await shell.leat(['stats']);
     assert.equal(tenant.code, 0, tenant.stderr);
     const [header, ...lines] = tenant.stdout.split('\n');
-    assert.match(header ?? '', /^Time \(UTC\) +Published +Delivered +Failed +Retried +p50 +p95$/);
+    assert.match(header ?? '', /^TIME \(UTC\) +PUBLISHED +DELIVERED +FAILED +RETRIED +P50 +P95$/);
     assert.ok(lines.length >= 26, tenant.stdout);
     const hour = lines.find((line) =>
       /^\d{4}-\d\d-\d\d \d\d:00 +\d+ +1 +0 +0 +\d+.* m?s$/.test(line),
