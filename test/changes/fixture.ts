@@ -36,7 +36,7 @@ export interface WatchedNode {
 }
 
 export function createWatchFixture(
-  t: TestContext,
+  t: Pick<TestContext, 'after'>,
   settings: Partial<ChangesSettings> = {},
 ): WatchFixture {
   const clock = createManualClock();

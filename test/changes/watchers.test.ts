@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import fc from 'fast-check';
 import { limits } from '../../src/config.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import { greeting, heartbeat } from '../../src/core/sse.ts';
@@ -350,4 +351,63 @@ describe('changes that other nodes made', () => {
     await clock.advance(16_500);
     assert.deepEqual(messagesOf(wire), ['all', 'all', 'all', 'all', 'all']);
   });
+});
+
+test('random changes, nodes and clients that stop reading: each client is told of all once it reads again', async () => {
+  const kinds = [
+    'settle',
+    'hint',
+    'stop',
+    'read',
+    'join',
+    'leave',
+    'wait',
+    'wait',
+    'wait',
+  ] as const;
+  const act = fc.record({
+    kind: fc.constantFrom(...kinds),
+    node: fc.nat(2),
+    stream: fc.nat(20),
+    ms: fc.integer({ min: 1, max: 2_000 }),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(act, { minLength: 30, maxLength: 100 }), async (acts) => {
+      const ends: (() => void)[] = [];
+      const { clock, addNode } = createWatchFixture({ after: (end: () => void) => ends.push(end) });
+      const nodes = [addNode(), addNode(), addNode()];
+      const wires: Wire[] = [];
+      /** The text that each client had when a stream changed. */
+      const due: { readonly wire: Wire; readonly stream: string; readonly at: number }[] = [];
+      for (const { kind, node: at, stream, ms } of acts) {
+        const node = nodes[at] ?? addNode();
+        const wire = wires[stream % Math.max(1, wires.length)];
+        const id = `est_${stream}`;
+        if (kind === 'join')
+          wires.push(node.open({ wire: new Wire(true, 1), client: `c${wires.length}` }));
+        else if (kind === 'stop' && wire?.outcome === 'open') wire.take(false);
+        else if (kind === 'read' && wire?.outcome === 'open') wire.take(true);
+        else if (kind === 'leave') wire?.cut();
+        else if (kind === 'wait') await clock.advance(ms);
+        else if (kind === 'settle' || kind === 'hint') {
+          if (kind === 'settle') node.settle(id);
+          // A hint of the store reaches every node.
+          else for (const each of nodes) each.hint(changed(id));
+          for (const open of wires) due.push({ wire: open, stream: id, at: open.text.length });
+        }
+      }
+      // A node whose clients were announced lately may hear of another one's deliveries later.
+      for (let count = 0; count < 10; count += 1) {
+        for (const wire of wires) if (wire.outcome === 'open') wire.take(true);
+        await clock.advance(3_000);
+      }
+      for (const { wire, stream, at } of due) {
+        if (wire.outcome !== 'open') continue;
+        const later = wire.text.slice(at);
+        assert.ok(later.includes(`"${stream}"`) || later.includes('"all":true'), stream);
+      }
+      for (const end of ends) end();
+    }),
+    { numRuns: 500 },
+  );
 });

@@ -73,6 +73,22 @@ describe('changes that another node made', () => {
     for (const watch of watches) watch.close();
   });
 
+  test('a node is killed: the one that takes over its stream reports it, as the former one may not have', async (t) => {
+    const cluster = await startCluster(t);
+    const receiver = await receiverOf(t);
+    const owner = await cluster.start();
+    const id = await createStream(owner, receiver.port);
+    const response = await owner.send('POST', '/api/v2/events', { type: 'order.paid', data: {} });
+    assert.equal(response.status, 202);
+    await waitFor('the delivery', async () => receiver.requests.length > 0);
+    const other = await cluster.start();
+    const watch = await changesAt(other);
+    await watch.until((pull) => changedOf(pull).length > 0);
+    await owner.kill();
+    await watch.until((pull) => changedOf(pull).some(({ streams }) => streams.includes(id)));
+    watch.close();
+  });
+
   test('where LISTEN is refused, a connection is told again and again that everything may have changed', async (t) => {
     const cluster = await startCluster(t, { pooled: true });
     const watch = await changesAt(await cluster.start());
