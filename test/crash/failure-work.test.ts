@@ -1,0 +1,205 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import {
+  createStream,
+  eventsOf,
+  expectBody,
+  freshType,
+  publishAll,
+} from '../helpers/api-client.ts';
+import { startCluster } from '../helpers/cluster.ts';
+import { type Endpoint, startEndpoint } from '../helpers/endpoint.ts';
+import { createTempStore, type Running, startLeat } from '../helpers/leat.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+const streams = 4;
+const events = 600;
+const failures = streams * events;
+const settings = { LEAT_DISABLE_CONSECUTIVE: '1000', LEAT_DISABLE_TOTAL: '2000' };
+/** Another node continues after a round of upkeep, which may take a minute to begin. */
+const stallMs = 240_000;
+
+interface Site {
+  /** A node that runs. */
+  leat(): Running;
+  /** Kills that node; another one goes on. */
+  crash(): Promise<void>;
+}
+
+async function onSqlite(t: TestContext): Promise<Site> {
+  const tempStore = await createTempStore();
+  let leat = await startLeat(tempStore, settings);
+  t.after(async () => {
+    await leat.kill();
+    await tempStore.remove();
+  });
+  return {
+    leat: () => leat,
+    crash: async () => {
+      await leat.kill();
+      leat = await startLeat(tempStore, settings);
+    },
+  };
+}
+
+async function onPostgres(t: TestContext): Promise<Site> {
+  const cluster = await startCluster(t);
+  const nodes = await Promise.all([cluster.start(settings), cluster.start(settings)]);
+  let at = 0;
+  const leat = (): Running => {
+    const node = nodes[at];
+    assert.ok(node);
+    return node;
+  };
+  return {
+    leat,
+    crash: async () => {
+      await leat().kill();
+      at += 1;
+      nodes.push(await cluster.start(settings));
+    },
+  };
+}
+
+type Progress = Readonly<
+  Record<'total' | 'delivered' | 'failed' | 'skipped' | 'dismissed', number>
+> & {
+  readonly id: string;
+  readonly status: string;
+};
+
+const read = (site: Site, path: string): Promise<Progress> =>
+  expectBody(200, site.leat().send('GET', `/api/v2/${path}`));
+
+const start = (site: Site, path: string): Promise<Progress> =>
+  expectBody(202, site.leat().send('POST', `/api/v2/${path}`, { all: true }));
+
+/** Waits until a request is over. */
+async function over(site: Site, path: string, status: string): Promise<Progress> {
+  let last: Progress | undefined;
+  const isOver = ({
+    total,
+    delivered = 0,
+    failed = 0,
+    skipped,
+    dismissed = 0,
+  }: Progress): boolean => delivered + failed + skipped + dismissed === total;
+  return waitFor(
+    `${path} to be ${status}`,
+    async () => {
+      last = await read(site, path);
+      return last.status === status && isOver(last) && last;
+    },
+    { progress: () => last, stallMs },
+  );
+}
+
+/** Returns the open failures by the counters, and by a count of the list. */
+async function openFailures(site: Site): Promise<readonly [counted: number, listed: number]> {
+  interface Groups {
+    readonly groups: readonly { readonly count: number }[];
+  }
+  const { groups } = await expectBody<Groups>(
+    200,
+    site.leat().send('GET', '/api/v2/delivery-groups?take=50'),
+  );
+  let listed = 0;
+  let from = '';
+  do {
+    const path = `/api/v2/deliveries?take=50${from}`;
+    const page = await expectBody<{ deliveries: unknown[]; next?: string }>(
+      200,
+      site.leat().send('GET', path),
+    );
+    listed += page.deliveries.length;
+    from = page.next === undefined ? '' : `&from=${encodeURIComponent(page.next)}`;
+  } while (from !== '');
+  return [groups.reduce((sum, { count }) => sum + count, 0), listed];
+}
+
+/** Creates streams whose events have all failed. */
+async function failing(site: Site, endpoint: Endpoint): Promise<void> {
+  const type = freshType();
+  endpoint.respondWith(410);
+  for (let number = 0; number < streams; number += 1) {
+    await createStream(site.leat(), `${endpoint.url}/${number}`, { types: [type] });
+  }
+  await publishAll(site.leat(), eventsOf(type, events));
+  let open = 0;
+  await waitFor(
+    'the failures',
+    async () => {
+      const [counted] = await openFailures(site);
+      open = counted;
+      return counted === failures;
+    },
+    { progress: () => open },
+  );
+}
+
+/** Returns how many deliveries arrived after the first `before` requests. */
+const arrivedAfter = ({ arrivals }: Endpoint, before: number): number =>
+  new Set(arrivals.slice(before).map(({ path, event }) => `${path} ${event.id}`)).size;
+
+for (const [engine, open] of [
+  ['SQLite', onSqlite],
+  ['PostgreSQL with two nodes', onPostgres],
+] as const) {
+  describe(`kill -9 during requests about many failures, ${engine}`, () => {
+    test('redeliveries finish and add up, a cancelled one sends nothing more, and so does a dismissal', async (t) => {
+      const endpoint = await startEndpoint();
+      t.after(() => endpoint.close());
+      const site = await open(t);
+      await failing(site, endpoint);
+
+      // Every second event is delivered.
+      endpoint.respondWith((response, { event }) => {
+        const { object } = event.data as { object: { number: number } };
+        response.writeHead(object.number % 2 === 0 ? 204 : 410).end();
+      });
+      const before = endpoint.arrivals.length;
+      const accepted = await start(site, 'redeliveries');
+      assert.equal(accepted.total, failures);
+      await site.crash();
+      const path = `redeliveries/${accepted.id}`;
+      let sent = 0;
+      await waitFor(
+        'some attempts',
+        async () => {
+          const { delivered, failed } = await read(site, path);
+          sent = delivered + failed;
+          return sent > failures / 10;
+        },
+        { progress: () => sent, stallMs },
+      );
+      await site.crash();
+      const { delivered, failed, skipped, total } = await over(site, path, 'done');
+      assert.deepEqual(
+        [delivered, failed, skipped, total],
+        [failures / 2, failures / 2, 0, failures],
+      );
+      assert.equal(arrivedAfter(endpoint, before), failures);
+      assert.deepEqual(await openFailures(site), [failures / 2, failures / 2]);
+
+      const beforeCancelled = endpoint.arrivals.length;
+      const other = await start(site, 'redeliveries');
+      assert.equal(other.total, failures / 2);
+      const cancelled = `redeliveries/${other.id}`;
+      const response = await site.leat().send('DELETE', `/api/v2/${cancelled}`);
+      assert.equal(response.status, 204);
+      await site.crash();
+      const left = await over(site, cancelled, 'cancelled');
+      assert.ok(arrivedAfter(endpoint, beforeCancelled) <= left.total - left.skipped);
+      assert.deepEqual(await openFailures(site), [failures / 2, failures / 2]);
+
+      const beforeDismissed = endpoint.arrivals.length;
+      const dismissal = await start(site, 'dismissals');
+      assert.equal(dismissal.total, failures / 2);
+      await site.crash();
+      const done = await over(site, `dismissals/${dismissal.id}`, 'done');
+      assert.deepEqual([done.dismissed, done.skipped], [failures / 2, 0]);
+      assert.deepEqual(await openFailures(site), [0, 0]);
+      assert.equal(arrivedAfter(endpoint, beforeDismissed), 0);
+    });
+  });
+}
