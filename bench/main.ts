@@ -11,6 +11,7 @@ import type { Bench, Figure, RunOptions } from './bench.ts';
 import { drainPostgres } from './drain-postgres.ts';
 import { drain } from './drain.ts';
 import { facts } from './facts.ts';
+import { failing } from './failing.ts';
 import { filter } from './filter.ts';
 import { health } from './health.ts';
 import { hostileRequests } from './hostile-requests.ts';
@@ -35,6 +36,7 @@ import { watchers } from './watchers.ts';
 
 const benches: readonly Bench[] = [
   drain,
+  failing,
   signature,
   order,
   latency,
