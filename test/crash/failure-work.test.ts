@@ -19,14 +19,14 @@ const settings = { LEAT_DISABLE_CONSECUTIVE: '1000', LEAT_DISABLE_TOTAL: '2000' 
 /** Another node continues after a round of upkeep, which may take a minute to begin. */
 const stallMs = 240_000;
 
-interface Site {
+interface Nodes {
   /** A node that runs. */
   leat(): Running;
   /** Kills that node; another one goes on. */
   crash(): Promise<void>;
 }
 
-async function onSqlite(t: TestContext): Promise<Site> {
+async function onSqlite(t: TestContext): Promise<Nodes> {
   const tempStore = await createTempStore();
   let leat = await startLeat(tempStore, settings);
   t.after(async () => {
@@ -42,7 +42,7 @@ async function onSqlite(t: TestContext): Promise<Site> {
   };
 }
 
-async function onPostgres(t: TestContext): Promise<Site> {
+async function onPostgres(t: TestContext): Promise<Nodes> {
   const cluster = await startCluster(t);
   const nodes = await Promise.all([cluster.start(settings), cluster.start(settings)]);
   let at = 0;
@@ -71,14 +71,14 @@ interface Progress extends Partial<Counts> {
   readonly skipped: number;
 }
 
-const read = (site: Site, path: string): Promise<Progress> =>
-  expectBody(200, site.leat().send('GET', `/api/v2/${path}`));
+const read = (nodes: Nodes, path: string): Promise<Progress> =>
+  expectBody(200, nodes.leat().send('GET', `/api/v2/${path}`));
 
-const start = (site: Site, path: string): Promise<Progress> =>
-  expectBody(202, site.leat().send('POST', `/api/v2/${path}`, { all: true }));
+const start = (nodes: Nodes, path: string): Promise<Progress> =>
+  expectBody(202, nodes.leat().send('POST', `/api/v2/${path}`, { all: true }));
 
 /** Waits until a request is over. */
-async function over(site: Site, path: string, status: string): Promise<Progress> {
+async function over(nodes: Nodes, path: string, status: string): Promise<Progress> {
   let last: Progress | undefined;
   const isOver = ({
     total,
@@ -90,7 +90,7 @@ async function over(site: Site, path: string, status: string): Promise<Progress>
   return waitFor(
     `${path} to be ${status}`,
     async () => {
-      last = await read(site, path);
+      last = await read(nodes, path);
       return last.status === status && isOver(last) && last;
     },
     { progress: () => last, stallMs },
@@ -98,13 +98,13 @@ async function over(site: Site, path: string, status: string): Promise<Progress>
 }
 
 /** Returns the open failures by the counters, and by a count of the list. */
-async function openFailures(site: Site): Promise<readonly [counted: number, listed: number]> {
+async function openFailures(nodes: Nodes): Promise<readonly [counted: number, listed: number]> {
   interface Groups {
     readonly groups: readonly { readonly count: number }[];
   }
   const { groups } = await expectBody<Groups>(
     200,
-    site.leat().send('GET', '/api/v2/delivery-groups?take=50'),
+    nodes.leat().send('GET', '/api/v2/delivery-groups?take=50'),
   );
   let listed = 0;
   let from = '';
@@ -112,7 +112,7 @@ async function openFailures(site: Site): Promise<readonly [counted: number, list
     const path = `/api/v2/deliveries?take=50${from}`;
     const page = await expectBody<{ deliveries: unknown[]; next?: string }>(
       200,
-      site.leat().send('GET', path),
+      nodes.leat().send('GET', path),
     );
     listed += page.deliveries.length;
     from = page.next === undefined ? '' : `&from=${encodeURIComponent(page.next)}`;
@@ -121,18 +121,18 @@ async function openFailures(site: Site): Promise<readonly [counted: number, list
 }
 
 /** Creates streams whose events have all failed. */
-async function failing(site: Site, endpoint: Endpoint): Promise<void> {
+async function failing(nodes: Nodes, endpoint: Endpoint): Promise<void> {
   const type = freshType();
   endpoint.respondWith(410);
   for (let number = 0; number < streams; number += 1) {
-    await createStream(site.leat(), `${endpoint.url}/${number}`, { types: [type] });
+    await createStream(nodes.leat(), `${endpoint.url}/${number}`, { types: [type] });
   }
-  await publishAll(site.leat(), eventsOf(type, events));
+  await publishAll(nodes.leat(), eventsOf(type, events));
   let open = 0;
   await waitFor(
     'the failures',
     async () => {
-      const [counted] = await openFailures(site);
+      const [counted] = await openFailures(nodes);
       open = counted;
       return counted === failures;
     },
@@ -152,8 +152,8 @@ for (const [engine, open] of [
     test('redeliveries finish and add up, a cancelled one sends nothing more, and so does a dismissal', async (t) => {
       const endpoint = await startEndpoint();
       t.after(() => endpoint.close());
-      const site = await open(t);
-      await failing(site, endpoint);
+      const nodes = await open(t);
+      await failing(nodes, endpoint);
 
       // Every second event is delivered.
       endpoint.respondWith((response, { event }) => {
@@ -161,47 +161,47 @@ for (const [engine, open] of [
         response.writeHead(object.number % 2 === 0 ? 204 : 410).end();
       });
       const before = endpoint.arrivals.length;
-      const accepted = await start(site, 'redeliveries');
+      const accepted = await start(nodes, 'redeliveries');
       assert.equal(accepted.total, failures);
-      await site.crash();
+      await nodes.crash();
       const path = `redeliveries/${accepted.id}`;
       let sent = 0;
       await waitFor(
         'some attempts',
         async () => {
-          const { delivered = 0, failed = 0 } = await read(site, path);
+          const { delivered = 0, failed = 0 } = await read(nodes, path);
           sent = delivered + failed;
           return sent > failures / 10;
         },
         { progress: () => sent, stallMs },
       );
-      await site.crash();
-      const { delivered, failed, skipped, total } = await over(site, path, 'done');
+      await nodes.crash();
+      const { delivered, failed, skipped, total } = await over(nodes, path, 'done');
       assert.deepEqual(
         [delivered, failed, skipped, total],
         [failures / 2, failures / 2, 0, failures],
       );
       assert.equal(arrivedAfter(endpoint, before), failures);
-      assert.deepEqual(await openFailures(site), [failures / 2, failures / 2]);
+      assert.deepEqual(await openFailures(nodes), [failures / 2, failures / 2]);
 
       const beforeCancelled = endpoint.arrivals.length;
-      const other = await start(site, 'redeliveries');
+      const other = await start(nodes, 'redeliveries');
       assert.equal(other.total, failures / 2);
       const cancelled = `redeliveries/${other.id}`;
-      const response = await site.leat().send('DELETE', `/api/v2/${cancelled}`);
+      const response = await nodes.leat().send('DELETE', `/api/v2/${cancelled}`);
       assert.equal(response.status, 204);
-      await site.crash();
-      const left = await over(site, cancelled, 'cancelled');
+      await nodes.crash();
+      const left = await over(nodes, cancelled, 'cancelled');
       assert.ok(arrivedAfter(endpoint, beforeCancelled) <= left.total - left.skipped);
-      assert.deepEqual(await openFailures(site), [failures / 2, failures / 2]);
+      assert.deepEqual(await openFailures(nodes), [failures / 2, failures / 2]);
 
       const beforeDismissed = endpoint.arrivals.length;
-      const dismissal = await start(site, 'dismissals');
+      const dismissal = await start(nodes, 'dismissals');
       assert.equal(dismissal.total, failures / 2);
-      await site.crash();
-      const done = await over(site, `dismissals/${dismissal.id}`, 'done');
+      await nodes.crash();
+      const done = await over(nodes, `dismissals/${dismissal.id}`, 'done');
       assert.deepEqual([done.dismissed, done.skipped], [failures / 2, 0]);
-      assert.deepEqual(await openFailures(site), [0, 0]);
+      assert.deepEqual(await openFailures(nodes), [0, 0]);
       assert.equal(arrivedAfter(endpoint, beforeDismissed), 0);
     });
   });
