@@ -22,6 +22,8 @@ export interface EventEvidence {
   readonly isDismissed: boolean;
   /** The stream began after it. */
   readonly isBeforeStart: boolean;
+  /** The stream was subscribed to its type at some time. */
+  readonly wasSubscribed: boolean;
   /** It is in a skipped range. */
   readonly isSkipped: boolean;
   /** It matched the selection of the stream at its offset. */
@@ -47,7 +49,7 @@ export function eventStateOf(evidence: EventEvidence): EventState | undefined {
   if (row !== undefined) return statesOfRows[row];
   if (evidence.isDelivered) return 'delivered';
   if (evidence.isDismissed) return 'dismissed';
-  if (evidence.isBeforeStart) return undefined;
+  if (evidence.isBeforeStart || !evidence.wasSubscribed) return undefined;
   if (evidence.isSkipped) return 'skipped';
   if (!evidence.isSelected) return 'filtered';
   return evidence.isPassed ? 'delivered' : 'waiting';

@@ -17,28 +17,33 @@ export interface Candidate {
   readonly key: number;
   readonly isPassed: boolean;
   readonly isBeforeStart: boolean;
+  /** Whether it was subscribed to the type of the event at some time that is still known. */
+  readonly wasSubscribed: boolean;
   readonly status: StreamStatus;
   readonly isPaused: boolean;
   /** What it selected at the offset of the event; absent when that is a past selection. */
   readonly selection: Selection | undefined;
 }
 
-/** Returns the streams with a trace of the event, and those that were subscribed to its type before. */
-async function relatedTo(
-  { read }: Commands,
-  tenant: number,
-  event: FoundEvent,
-): Promise<ReadonlySet<string>> {
-  const related = new Set(await read(withTrace(tenant, event)));
-  if (event.publishedAt === undefined) return related;
+interface Related {
+  /** Streams with a trace of the event. */
+  readonly traced: readonly string[];
+  /** Streams that were subscribed to its type before. */
+  readonly subscribed: ReadonlySet<string>;
+}
+
+async function relatedTo({ read }: Commands, tenant: number, event: FoundEvent): Promise<Related> {
+  const traced = await read(withTrace(tenant, event));
+  const subscribed = new Set<string>();
+  if (event.publishedAt === undefined) return { traced, subscribed };
   // A replay sends by a later selection, and an owner that has not seen a change by the one before.
   for (let after: PastKey | undefined = firstPast; after !== undefined;) {
     const { streams, end }: PastStep = await read(pastStep(tenant, event.type, after));
-    for (const stream of streams) related.add(stream);
+    for (const stream of streams) subscribed.add(stream);
     after = end;
     if (after !== undefined) await yieldToEventLoop();
   }
-  return related;
+  return { traced, subscribed };
 }
 
 function* withTrace(tenant: number, { id, offset, publishedAt }: FoundEvent): Command<string[]> {
@@ -46,7 +51,10 @@ function* withTrace(tenant: number, { id, offset, publishedAt }: FoundEvent): Co
   const rows = yield* sql.all<{ stream: string }>`
     select stream from deliveries ${byEvent} where tenant = ${tenant} and event_id = ${id}
     union
-    select stream from dismissed_events where tenant = ${tenant} and "offset" = ${at}`;
+    select stream from dismissed_events where tenant = ${tenant} and "offset" = ${at}
+    union
+    -- A selection between two changes without an event in between is not kept, but a replay may have used it.
+    select stream from replays where tenant = ${tenant} and from_offset < ${at} and to_offset >= ${at}`;
   return rows.map(({ stream }) => stream);
 }
 
@@ -114,23 +122,26 @@ export async function candidatesOf(
   const subscribed = isLogged ? await readCandidates(commands, tenant, event, undefined) : [];
   const known = new Set(subscribed.map(({ id }) => id));
   const related = await relatedTo(commands, tenant, event);
-  const others = [...related].filter((id) => !known.has(id));
-  if (others.length === 0) return subscribed;
+  const all = new Set([...related.traced, ...related.subscribed]);
+  const others = { ids: [...all].filter((id) => !known.has(id)), subscribed: related.subscribed };
+  if (others.ids.length === 0) return subscribed;
   const found = await readCandidates(commands, tenant, event, others);
   return [...subscribed, ...found].toSorted((one, other) => (one.id < other.id ? -1 : 1));
 }
 
-/** Reads those of `ids`, or those that mention the type of the event. */
+/** Reads the others, or those that mention the type of the event. */
 async function readCandidates(
   { read }: Commands,
   tenant: number,
   event: FoundEvent,
-  ids: readonly string[] | undefined,
+  others:
+    { readonly ids: readonly string[]; readonly subscribed: Related['subscribed'] } | undefined,
 ): Promise<Candidate[]> {
   const all: Candidate[] = [];
+  const ids = others?.ids;
   for (let after = ''; ;) {
     const { rows, hasMore } = await read(candidateRows(tenant, { type: event.type, ids, after }));
-    all.push(...rows.flatMap((row) => candidateOf(row, event, ids !== undefined) ?? []));
+    all.push(...rows.flatMap((row) => candidateOf(row, event, others?.subscribed) ?? []));
     const last = rows.at(-1);
     if (!hasMore || last === undefined) return all;
     after = last.id;
@@ -165,20 +176,21 @@ function* candidateRows(
 function candidateOf(
   row: CandidateRow,
   { type, offset = 0, publishedAt }: FoundEvent,
-  isRelated: boolean,
+  subscribedBefore: Related['subscribed'] | undefined,
 ): Candidate | undefined {
   const { id, name, key, status, cursor, first_offset: first, created_at: createdAt } = row;
   const subscriptions = JSON.parse(row.subscriptions) as Subscription[];
   const covers = (subscriptions[0]?.after ?? Infinity) < offset;
   const selection = covers ? spanAt(subscriptions, offset) : undefined;
   const isSubscribed = subscriptions.some(({ types }) => types.includes(type));
-  if (!isSubscribed && !isRelated) return undefined;
+  if (!isSubscribed && subscribedBefore === undefined) return undefined;
   return {
     id,
     name,
     key,
     status,
     selection,
+    wasSubscribed: isSubscribed || subscribedBefore?.has(id) === true,
     isPaused: row.paused_at !== null,
     isPassed: offset <= cursor,
     // Programs of before did not record where a stream began.

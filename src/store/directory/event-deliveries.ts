@@ -83,6 +83,7 @@ async function derived(
       isDelivered: delivered.has(stream.key),
       isDismissed: traces.dismissed.has(id),
       isBeforeStart: stream.isBeforeStart,
+      wasSubscribed: stream.wasSubscribed,
       isSkipped: traces.skipped.has(id),
       isSelected: isSelected(stream),
       isPassed: stream.isPassed,

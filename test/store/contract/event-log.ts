@@ -178,6 +178,24 @@ function statesContract(engine: Engine): void {
     assert.deepEqual(await statesOf(fixture, other.id), { [stream.id]: 'skipped' });
   });
 
+  test('deliveries: an event that a replay sent by a selection between two changes is listed', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const stream = await fixture.addStream({ types: ['user.deleted'] });
+    const owned = await fixture.own(stream);
+    const [sent, other] = await fixture.publish(created, created);
+    assert.ok(sent && other);
+    await fixture.settle(owned, { cursor: other.offset });
+    await select(fixture, stream, { types: ['user.deleted', created] });
+    const range = { from: 0, to: other.offset, types: undefined };
+    const replay = { tenant, stream: stream.id, id: 'rpl_1', ...range };
+    assert.ok('created' in (await store.replays.create(replay)));
+    await fixture.settle(owned, { outcomes: [delivered(sent, { kind: 'replay' })] });
+    await select(fixture, stream, { types: ['user.deleted'] });
+    assert.deepEqual(await statesOf(fixture, sent.id), { [stream.id]: 'delivered' });
+    assert.deepEqual(await statesOf(fixture, other.id), {}, 'the replay did not send it');
+  });
+
   test('deliveries: a stream that began later is not listed until the event is replayed to it', async (t) => {
     const fixture = await createFixture(engine, t);
     const [one, two] = await fixture.publish(created, created);
