@@ -121,8 +121,9 @@ export function harmless(name: string): string {
   const shown = Array.from(name.replaceAll(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' '));
   const cut = shown.length > shownMax ? [...shown.slice(0, shownMax - 1), '…'] : shown;
   const text = cut.map((character) => lookalikes[character] ?? character).join('');
-  // `[text](address)` is a link in Markdown.
-  return text.replaceAll('](', '] (');
+  // `[text](address)` is a link in Markdown, and an address is one without marks.
+  return text.replaceAll('](', '] (').replaceAll('://', ': //');
 }
 
-const lookalikes: Readonly<Record<string, string>> = { '<': '‹', '>': '›', '@': '＠' };
+/** The grave accent is the mark of the next command. */
+const lookalikes: Readonly<Record<string, string>> = { '<': '‹', '>': '›', '@': '＠', '`': 'ˋ' };

