@@ -168,6 +168,7 @@ describe('new failures', () => {
       eventType: stream.type,
       attempts: 1,
       error: '410',
+      tenantName: 'main',
       msg: 'open failure',
     });
     await afterTwoChecks(fixture);
