@@ -12,7 +12,7 @@ import {
 import { CommandFailed, exitCodes } from './errors.ts';
 import { type ApiClient, pathOf } from './http/api-client.ts';
 import { writeJson } from './json.ts';
-import { streamIdOf } from './stream.ts';
+import { findStream, streamIdOf } from './stream.ts';
 import { type Column, dateColumn, pairLines, tableLines } from './terminal/table.ts';
 import type { Format, Paint } from './terminal/terminal.ts';
 
@@ -80,12 +80,17 @@ async function readTraced(
     if (stream === undefined) return { ...page, deliveries };
     const own = deliveries.filter((one) => one.event_stream_id === stream);
     if (own.length > 0) return { ...page, deliveries: own };
-    throw new CommandFailed(
-      exitCodes.notFound,
-      'The event has never been for this stream: it was not subscribed to its type, or was created later.',
-    );
+    await findStream(api, stream);
+    throw new CommandFailed(exitCodes.notFound, page.offset === undefined ? unknown : never);
   }
 }
+
+const never =
+  'The event has never been for this stream: it was not subscribed to its type, or was created later.';
+
+/** The selections of streams are known of events in the log only. */
+const unknown =
+  'It is not known whether the event was for this stream: the log does not have it any more, or it is a test event.';
 
 /** In the order in which they are shown: what needs somebody comes first. */
 const states: readonly State[] = [
@@ -143,13 +148,31 @@ function summaryOf(deliveries: readonly DeliveryShown[]): string {
     const count = deliveries.filter((one) => one.state === state).length;
     return count === 0 ? '' : `${count} ${words(state)}`;
   });
-  return counts.filter((text) => text !== '').join(', ') || 'no stream was subscribed to its type';
+  return counts.filter((text) => text !== '').join(', ') || noStream;
 }
+
+/** A stream that was deleted may have been. */
+const noStream = 'no stream that exists now was subscribed to its type';
 
 const words = (state: string): string => state.replace('_', ' ');
 
-const isRequest = ({ status }: AttemptShown): boolean =>
+const isResult = ({ status }: AttemptShown): boolean =>
   status === 'delivered' || status === 'failed';
+
+/** Returns whether a request was attempted: not when a stream was disabled before it. */
+const isRequest = (attempt: AttemptShown): boolean =>
+  isResult(attempt) && attempt.error_code !== 'stream_disabled';
+
+/** A response has at most so many entries of a delivery: the newest. */
+const listedMax = 20;
+
+/** Returns the number of requests; with `+` where there may have been more. */
+function attemptsText({ attempts, attempts_pruned: isPruned }: DeliveryShown): string {
+  if (isPruned === true) return 'removed';
+  const requests = attempts.filter(isRequest);
+  const isCut = attempts.length >= listedMax || (requests[0]?.attempt ?? 1) > 1;
+  return `${requests.length}${isCut ? '+' : ''}`;
+}
 
 const columns: readonly Column<DeliveryShown>[] = [
   { header: 'STREAM', text: ({ name }) => name },
@@ -158,16 +181,11 @@ const columns: readonly Column<DeliveryShown>[] = [
     text: ({ state }) => words(state),
     format: ({ state }) => formats[state],
   },
-  {
-    header: 'ATTEMPTS',
-    text: ({ attempts, attempts_pruned: isPruned }) =>
-      isPruned === true ? 'removed' : String(attempts.filter(isRequest).length),
-    align: 'right',
-  },
+  { header: 'ATTEMPTS', text: attemptsText, align: 'right' },
   {
     header: 'LAST RESULT',
     text: ({ attempts }) => {
-      const last = attempts.findLast(isRequest);
+      const last = attempts.findLast(isResult);
       return last === undefined ? '' : resultOf(last);
     },
     cuttable: true,

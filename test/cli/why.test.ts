@@ -76,7 +76,7 @@ describe('leat why', { concurrency: 2 }, () => {
     ]);
     assert.equal(published.code, 0, published.stderr);
     const shown = await shell.leat(['why', key]);
-    assert.match(shown.stdout, /^State +no stream was subscribed to its type$/m);
+    assert.match(shown.stdout, /^State +no stream that exists now was subscribed to its type$/m);
     assert.match(shown.stdout, /accepted/);
     const unknown = await shell.leat(['why', 'no such key']);
     assert.deepEqual([unknown.code, unknown.stdout], [4, '']);
@@ -84,5 +84,72 @@ describe('leat why', { concurrency: 2 }, () => {
     const never = await shell.leat(['why', key, '--stream', name]);
     assert.equal(never.code, 4);
     assert.match(never.stderr, /never been for this stream/);
+  });
+
+  test('why: an event of which nobody knows whether it was for a stream, and a stream that was deleted', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const failing = await startEndpoint();
+    t.after(() => failing.close());
+    failing.respondWith(503);
+    const tested = await createStream(leat, failing.url, { types: [freshType()] });
+    const other = await createStream(leat, failing.url, { types: ['user.created'] });
+    const sent = await shell.leat(['test', tested.id, '--no-wait', '--json']);
+    const { id: event } = JSON.parse(sent.stdout) as { readonly id: string };
+    await waitFor('the failure', async () => {
+      const { stdout } = await shell.leat(['why', event, '--stream', tested.name]);
+      return /^State +1 failed$/m.test(stdout);
+    });
+    const unknown = await shell.leat(['why', event, '--stream', other.name]);
+    assert.deepEqual([unknown.code, unknown.stdout], [4, '']);
+    assert.match(unknown.stderr, /^It is not known whether the event was for this stream: /);
+    assert.doesNotMatch(unknown.stderr, /never/);
+    const published = await publish(leat, freshType());
+    await leat.send('DELETE', `/api/v2/event-streams/${other.id}`);
+    const deleted = await shell.leat(['why', published, '--stream', other.id]);
+    assert.equal(deleted.code, 4);
+    assert.match(deleted.stderr, /The requested stream does not exist/);
+  });
+
+  test('why: counts attempts as requests, and says where only the newest entries are listed', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const failing = await startEndpoint();
+    t.after(() => failing.close());
+    failing.respondWith(410);
+    const type = freshType();
+    const stream = await createStream(leat, failing.url, { types: [type] });
+    const event = await publish(leat, type);
+    const attempts = async (): Promise<string> => {
+      const { stdout } = await shell.leat(['why', event]);
+      const row = stdout.split('\n').find((line) => line.startsWith(stream.name));
+      return /^\S+ +failed +(?<count>\S+)/.exec(row ?? '')?.groups?.['count'] ?? '';
+    };
+    await waitFor('the failure', async () => (await attempts()) === '1');
+    const path = `/api/v2/event-streams/${stream.id}`;
+    for (let cycle = 2; cycle <= 12; cycle++) {
+      await leat.send('POST', `${path}/redeliver/${event}`);
+      await waitFor('the attempt', async () => {
+        const failure = await leat.send('GET', `${path}/deliveries/${event}`);
+        const { attempts: entries } = (await failure.json()) as { attempts: { status: string }[] };
+        return entries.filter(({ status }) => status === 'failed').length === cycle;
+      });
+    }
+    assert.equal(await attempts(), '10+');
+  });
+
+  test('why: a failure without a request has no attempt', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const failing = await startEndpoint();
+    t.after(() => failing.close());
+    failing.respondWith(503);
+    const type = freshType();
+    const delivery = { retry: 'hours' };
+    const stream = await createStream(leat, failing.url, { types: [type], delivery });
+    const event = await publish(leat, type);
+    const trace = async (): Promise<string> => (await shell.leat(['why', event])).stdout;
+    await waitFor('the first attempt', async () => /^State +1 retrying$/m.test(await trace()));
+    await leat.send('PATCH', `/api/v2/event-streams/${stream.id}`, { status: 'disabled' });
+    await waitFor('the failure', async () => /^State +1 failed$/m.test(await trace()));
+    const row = (await trace()).split('\n').find((line) => line.startsWith(stream.name));
+    assert.match(row ?? '', /^\S+ +failed +1 +The event stream is disabled/);
   });
 });
