@@ -96,8 +96,9 @@ const firstPollMs = 100;
 const pollMs = 1000;
 
 function report({ terminal, json }: ApiRun, shown: DismissalShown): void {
-  const { dismissed, skipped } = shown;
+  const { total, dismissed, skipped } = shown;
   if (json) return terminal.print(JSON.stringify(shown));
+  if (total === 0) return terminal.print('No failures; nothing to dismiss.');
   const left = skipped === 0 ? '' : ` ${skipped} skipped: a delivery is under way.`;
   terminal.print(`${counted(dismissed, 'failure')} dismissed.${left}`);
 }

@@ -44,9 +44,13 @@ export async function startRedelivery(
   let shown = response.body as RedeliveryShown;
   if (!wait) {
     if (json) return terminal.print(terminalSafe(response.text));
-    return terminal.print(`${counted(shown.remaining, 'failure')} will be sent again.`);
+    if (shown.total === 0) return report(run, shown);
+    const count = counted(shown.remaining, 'failure', shown.at_least);
+    return terminal.print(`${count} will be sent again.`);
   }
-  terminal.note(`Redelivery ${shown.id} is running; Ctrl-C does not cancel it.`);
+  if (shown.status === 'running') {
+    terminal.note(`Redelivery ${printable(shown.id)} is running; Ctrl-C does not cancel it.`);
+  }
   while (shown.status === 'running') {
     terminal.progress(progressOf(shown, terminal.progressWidth));
     await sleep(clock, pollEveryMs, signal);
@@ -56,6 +60,8 @@ export async function startRedelivery(
   }
   report(run, shown);
 }
+
+export const nothingToSend = 'No failures; nothing to send again.';
 
 const pollEveryMs = 1000;
 
@@ -71,7 +77,7 @@ function report({ terminal, json }: ApiRun, shown: RedeliveryShown): void {
   const { total, delivered, failed, skipped } = shown;
   const left = skipped === 0 ? '' : ` ${skipped} skipped: they were being redelivered already.`;
   if (json) terminal.print(JSON.stringify(shown));
-  else if (total === 0) terminal.print('No failures; nothing to send again.');
+  else if (total === 0) terminal.print(nothingToSend);
   else terminal.print(`${delivered} of ${counted(total, 'failure')} delivered.${left}`);
   if (failed === 0) return;
   throw new CommandFailed(exitCodes.failed, `${failed} failed again: leat failures shows why.`);

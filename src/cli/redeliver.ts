@@ -20,7 +20,7 @@ import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { type ApiClient, pathOf } from './http/api-client.ts';
 import { terminalSafe } from './json.ts';
 import { type RedeliveryState, redeliveryState } from './redelivery.ts';
-import { previewRedelivery, startRedelivery } from './redeliver-selection.ts';
+import { nothingToSend, previewRedelivery, startRedelivery } from './redeliver-selection.ts';
 import { streamIdOf } from './stream.ts';
 import { counted, progressText } from './terminal/progress.ts';
 
@@ -102,6 +102,7 @@ async function redeliver(
     events.length > 0 ? await redeliverEach(api, id, events) : await redeliverAll(api, id, options);
   if (!options.wait) {
     if (json) terminal.print(terminalSafe(response));
+    else if (requested.size === 0) terminal.print(nothingToSend);
     else terminal.print(`${counted(requested.size, 'failure')} will be sent again.`);
     return;
   }
@@ -186,7 +187,7 @@ async function waitForEnd(
 function report({ terminal, json }: ApiRun, stream: string, state: RedeliveryState): void {
   const { requested, delivered, failed } = state;
   if (json) terminal.print(JSON.stringify({ asked: requested, delivered, failed }));
-  else if (requested === 0) terminal.print('No failures; nothing to send again.');
+  else if (requested === 0) terminal.print(nothingToSend);
   else terminal.print(`${delivered} of ${counted(requested, 'failure')} delivered.`);
   if (failed === 0) return;
   throw new CommandFailed(

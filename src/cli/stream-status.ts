@@ -148,8 +148,7 @@ function whyDisabled({ reason, last_error_code: code }: NonNullable<Disabled>): 
 
 function waitingText(of: Pick<NonNullable<Disabled>, 'waiting_events' | 'at_least'>): string {
   const { waiting_events: events, at_least: atLeast } = of;
-  const count = `${atLeast ? 'at least ' : ''}${counted(events, 'event')}`;
-  return `${count} ${events === 1 ? 'waits' : 'wait'}`;
+  return `${counted(events, 'event', atLeast)} ${events === 1 ? 'waits' : 'wait'}`;
 }
 
 /**

@@ -81,4 +81,24 @@ describe('failures over all streams', () => {
     const dismissed = await shell.leat(['dismiss', name, event]);
     assert.equal(dismissed.code, 0, dismissed.stderr);
   });
+
+  test('failures: where none match, nothing is said to be running', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const endpoint = await startEndpoint();
+    t.after(() => endpoint.close());
+    const { name } = await createStream(leat, endpoint.url);
+    const none = ['--cause', '418'];
+    for (const words of [none, [name], [name, '--all'], [name, ...none], ['--all', ...none]]) {
+      for (const wait of [[], ['--no-wait']]) {
+        const ended = await shell.leat(['redeliver', ...words, ...wait]);
+        const stdout = 'No failures; nothing to send again.\n';
+        assert.deepEqual(ended, { code: 0, stdout, stderr: '' }, words.join(' '));
+      }
+    }
+    for (const words of [none, [name, '--all'], [name, 'evt_1pAnEkMv7kQ65FqHehLVLY']]) {
+      const ended = await shell.leat(['dismiss', ...words]);
+      const stdout = 'No failures; nothing to dismiss.\n';
+      assert.deepEqual(ended, { code: 0, stdout, stderr: '' }, words.join(' '));
+    }
+  });
 });

@@ -37,7 +37,7 @@ function share(done: number, total: number): number {
   return total === 0 ? 1 : Math.min(1, done / total);
 }
 
-/** Returns a count with its noun: `1 event`, `2 events`. */
-export function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+/** Returns a count with its noun: `1 event`, `2 events`, `at least 2 events`. */
+export function counted(count: number, noun: string, isAtLeast = false): string {
+  return `${isAtLeast ? 'at least ' : ''}${count} ${noun}${count === 1 ? '' : 's'}`;
 }
