@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { printable } from '../core/setting.ts';
+import { disabledMessage } from '../core/health.ts';
+import { wordOf } from '../core/stream-word.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -15,6 +16,7 @@ import { type ApiClient, pathOf, type Query } from './http/api-client.ts';
 import { allPages } from './http/pages.ts';
 import { indented, writeJson } from './json.ts';
 import { listOption, wholeNumberOption } from './option.ts';
+import { shellWord } from './shell-word.ts';
 import { allStreams, streamIdOf } from './stream.ts';
 import { type Column, dateColumn, pairLines, shortTime, tableLines } from './terminal/table.ts';
 import type { Paint } from './terminal/terminal.ts';
@@ -199,11 +201,24 @@ const allColumns = (nameOf: (failure: ListedFailure) => string): Column<ListedFa
 
 async function listDeliveries(run: ApiRun, stream: string, options: ListOptions): Promise<void> {
   const { api, terminal, json } = run;
-  const failures = await failuresOf(api, await streamIdOf(api, stream), options, options.limit);
+  const id = await streamIdOf(api, stream);
+  const failures = await failuresOf(api, id, options, options.limit);
   if (json) return terminal.print(writeJson(failures));
   for (const line of tableLines(columns, failures, terminal)) terminal.print(line);
   if (failures.length === 0) terminal.note('No failures.');
-  else terminal.note(`Send them again: leat redeliver ${printable(stream)}`);
+  else terminal.note(`Send them again: ${redeliverCommand({ id, name: stream }, options)}`);
+}
+
+/** Returns the command that sends again what a filter selects. */
+function redeliverCommand(
+  stream: Parameters<typeof wordOf>[0],
+  { type, since, until }: FailureFilter,
+): string {
+  const words = ['leat', 'redeliver', wordOf(stream)];
+  if (type !== undefined) words.push('--type', type.join(','));
+  if (since !== undefined) words.push('--since', since);
+  if (until !== undefined) words.push('--until', until);
+  return words.map(shellWord).join(' ');
 }
 
 /** Returns the lines of one failure: its attempts, then its event. */
@@ -236,13 +251,17 @@ const attemptColumns: readonly Column<AttemptShown>[] = [
   { header: 'ERROR', text: ({ error_message: text }) => text ?? '' },
 ];
 
+/** Returns whether a request failed: not when a stream was disabled before it. */
+const isRequest = ({ status, error_message: error }: AttemptShown): boolean =>
+  status === 'failed' && error !== disabledMessage;
+
 const columns: readonly Column<FailureShown>[] = [
   { header: 'EVENT', text: ({ id }) => id },
   { header: 'TYPE', text: ({ event_type: type }) => type },
   dateColumn('HAPPENED', ({ event }) => event.time ?? ''),
   {
     header: 'ATTEMPTS',
-    text: ({ attempts }) => String(attempts.filter(({ status }) => status === 'failed').length),
+    text: ({ attempts }) => String(attempts.filter(isRequest).length),
     align: 'right',
   },
   {

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { printable } from '../core/setting.ts';
+import { wordOf } from '../core/stream-word.ts';
 import type { FailureGroupShown } from '../schemas/failures.ts';
 import {
   type ApiRun,
@@ -12,6 +12,7 @@ import {
 import { causeOption } from './cause.ts';
 import { allPages } from './http/pages.ts';
 import { writeJson } from './json.ts';
+import { shellWord } from './shell-word.ts';
 import { streamIdOf } from './stream.ts';
 import { type Column, dateColumn, tableLines } from './terminal/table.ts';
 
@@ -45,11 +46,21 @@ async function listGroups(run: ApiRun, options: FailuresOptions): Promise<void> 
   if (json) return terminal.print(writeJson(groups));
   if (groups.length === 0) return terminal.note('No failures.');
   for (const line of linesOf(groups, options.by, terminal)) terminal.print(line);
+  for (const hint of hintsFor(groups, stream)) terminal.note(hint);
+}
+
+/** Returns the next commands, about the largest group; all groups are of `stream` if that is given. */
+function hintsFor(groups: readonly FailureGroupShown[], stream: string | undefined): string[] {
   const [largest] = groups;
-  const code = largest?.error_code;
-  if (largest === undefined || code === null || code === undefined) return;
-  terminal.note(`What they are: leat deliveries list ${printable(largest.name)} --status ${code}`);
-  terminal.note(`Send them again: leat redeliver --cause ${code} --dry-run`);
+  if (largest === undefined) return [];
+  const name = wordOf({ id: largest.event_stream_id, name: largest.name });
+  if (largest.error_code === null) return [`What they are: leat deliveries list ${name}`];
+  const code = shellWord(largest.error_code);
+  const at = stream === undefined ? '' : `${name} `;
+  return [
+    `What they are: leat deliveries list ${name} --status ${code}`,
+    `Send them again: leat redeliver ${at}--cause ${code} --dry-run`,
+  ];
 }
 
 function linesOf(

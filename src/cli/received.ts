@@ -7,6 +7,7 @@ import type { ApiRun } from './command.ts';
 import { usageError } from './errors.ts';
 import { pathOf } from './http/api-client.ts';
 import { indented, readJson } from './json.ts';
+import { shellWord } from './shell-word.ts';
 import { pairLines, shortTime } from './terminal/table.ts';
 import type { Paint } from './terminal/terminal.ts';
 
@@ -18,7 +19,7 @@ export function requireInspector({ id, destination }: StreamShown): void {
   const { webhook_endpoint: endpoint } = destination.configuration;
   if (inspectedBy(endpoint) !== undefined) return;
   throw usageError(
-    `--inspect: the stream sends to ${printable(endpoint)}. Leat receives its events instead after leat streams update ${printable(id)} --inspect.`,
+    `--inspect: the stream sends to ${printable(endpoint)}. Leat receives its events instead after leat streams update ${shellWord(id)} --inspect.`,
   );
 }
 

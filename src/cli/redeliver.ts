@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { printable } from '../core/setting.ts';
 import { sleep } from '../core/sleep.ts';
+import { wordOf } from '../core/stream-word.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -106,7 +106,8 @@ async function redeliver(
     else terminal.print(`${counted(requested.size, 'failure')} will be sent again.`);
     return;
   }
-  report(run, stream, await waitForEnd(run, requested, readOpen));
+  const word = wordOf({ id, name: stream });
+  report(run, word, await waitForEnd(run, requested, readOpen));
 }
 
 async function redeliverAll(api: ApiClient, id: string, filter: FailureFilter): Promise<string> {
@@ -192,6 +193,6 @@ function report({ terminal, json }: ApiRun, stream: string, state: RedeliverySta
   if (failed === 0) return;
   throw new CommandFailed(
     exitCodes.failed,
-    `${failed} failed again: leat deliveries list ${printable(stream)} shows why.`,
+    `${failed} failed again: leat deliveries list ${stream} shows why.`,
   );
 }

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
+import { wordOf } from '../core/stream-word.ts';
 import { sleep } from '../core/sleep.ts';
 import type { ReplayShown } from '../schemas/replays.ts';
 import {
@@ -16,6 +17,7 @@ import { pathOf } from './http/api-client.ts';
 import { allPages } from './http/pages.ts';
 import { writeJson } from './json.ts';
 import { listOption } from './option.ts';
+import { shellWord } from './shell-word.ts';
 import { streamIdOf } from './stream.ts';
 import { progressText } from './terminal/progress.ts';
 import { type Column, pairLines, shortTime, tableLines } from './terminal/table.ts';
@@ -106,7 +108,7 @@ async function startReplay(
     return show(run, response.text, () => replayLines(replay, run.terminal.paint));
   }
   run.terminal.note(
-    `Replay ${printable(replay.id)} is running; Ctrl-C does not cancel it, leat replay cancel does.`,
+    `Replay ${printable(replay.id)} is running; Ctrl-C does not cancel it. This does: leat replay cancel ${wordOf({ id, name: stream })} ${shellWord(replay.id)}`,
   );
   await followReplay(run, pathOf`/event-streams/${id}/replay/${replay.id}`);
 }

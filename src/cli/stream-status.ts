@@ -15,6 +15,7 @@ import {
 } from './command.ts';
 import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { type ApiClient, pathOf } from './http/api-client.ts';
+import { shellWord } from './shell-word.ts';
 import { patchStream, showStream, streamIdOf } from './stream.ts';
 import { counted } from './terminal/progress.ts';
 import { pairLines, shortTime } from './terminal/table.ts';
@@ -111,7 +112,7 @@ async function enableStream(run: ApiRun, stream: string, options: EnableOptions)
   const [range] = await skippedOf(run.api, id);
   run.terminal.note(
     range === undefined
-      ? `${text}; leat replay start sends them.`
+      ? `${text}; leat replay start ${id} --since <time> sends them.`
       : `${text}. This sends them:\n${replayCommand(id, range, options)}`,
   );
 }
@@ -164,13 +165,7 @@ export function replayCommand(
   const words = ['leat', 'replay', 'start', stream, '--from', from, '--until', until];
   if (profile !== undefined) words.push('--profile', profile);
   if (ca !== undefined) words.push('--ca', ca);
-  return words.map(quoted).join(' ');
-}
-
-/** Returns a word as a shell takes it unchanged. */
-function quoted(word: string): string {
-  const text = printable(word);
-  return /^[\w.:/=+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+  return words.map(shellWord).join(' ');
 }
 
 /** Returns why and when a stream was disabled; `undefined` where the server does not say. */

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
 import { sleep } from '../core/sleep.ts';
+import { wordOf } from '../core/stream-word.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -67,7 +68,7 @@ async function sendTest(run: ApiRun, stream: string, options: TestOptions): Prom
   if (outcome === undefined) {
     throw new CommandFailed(
       exitCodes.unavailable,
-      `No result after ${options.timeout} s: leat deliveries list ${printable(stream)} shows it if it fails.`,
+      `No result after ${options.timeout} s: leat deliveries list ${wordOf({ id, name: stream })} shows it if it fails.`,
     );
   }
   if ('delivered' in outcome) {

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { printable } from '../core/setting.ts';
+import { wordOf } from '../core/stream-word.ts';
 import type { TracedEventShown } from '../schemas/event-log.ts';
 import {
   type ApiRun,
@@ -12,6 +12,7 @@ import {
 import { CommandFailed, exitCodes } from './errors.ts';
 import { type ApiClient, pathOf } from './http/api-client.ts';
 import { writeJson } from './json.ts';
+import { shellWord } from './shell-word.ts';
 import { findStream, streamIdOf } from './stream.ts';
 import { type Column, dateColumn, pairLines, tableLines } from './terminal/table.ts';
 import type { Format, Paint } from './terminal/terminal.ts';
@@ -238,7 +239,9 @@ const timelineColumns: readonly Column<Moment>[] = [
 function hintsFor({ event, deliveries }: TracedEventShown): string[] {
   return states.flatMap((state) => {
     const first = deliveries.find((one) => one.state === state);
-    return (first && nextCommands[state]?.(printable(first.name), event.id)) ?? [];
+    if (first === undefined) return [];
+    const stream = wordOf({ id: first.event_stream_id, name: first.name });
+    return nextCommands[state]?.(stream, shellWord(event.id)) ?? [];
   });
 }
 

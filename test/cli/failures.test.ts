@@ -101,4 +101,43 @@ describe('failures over all streams', () => {
       assert.deepEqual(ended, { code: 0, stdout, stderr: '' }, words.join(' '));
     }
   });
+
+  test('failures: the next commands take each name of a stream as one word, and keep the selection', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const endpoint = await startEndpoint();
+    t.after(() => endpoint.close());
+    endpoint.respondWith(410);
+    const type = freshType();
+    const { id, name } = await createStream(leat, endpoint.url, {
+      name: `my $(reboot); 'stream' ${freshType()}`,
+      types: [type],
+    });
+    const event = await publish(leat, type);
+    const hints = async (...words: string[]): Promise<string> => {
+      const { code, stderr } = await shell.leat(words);
+      assert.ok(code === 0 || code === 1, stderr);
+      return stderr;
+    };
+    await waitFor('the failure', async () =>
+      (await shell.leat(['failures', '--stream', name])).stdout.includes('http_410'),
+    );
+    assert.equal(
+      await hints('failures', '--stream', name),
+      `What they are: leat deliveries list ${id} --status http_410\n` +
+        `Send them again: leat redeliver ${id} --cause http_410 --dry-run\n`,
+    );
+    const shown = await hints('deliveries', 'list', name, '--type', type, '--since', '2000-01-01');
+    assert.equal(
+      shown,
+      `Send them again: leat redeliver ${id} --type ${type} --since 2000-01-01T00:00:00.000Z\n`,
+    );
+    assert.equal(await hints('why', event), `Send it again: leat redeliver ${id} ${event}\n`);
+    assert.equal(
+      await hints('redeliver', name),
+      `1 failed again: leat deliveries list ${id} shows why.\n`,
+    );
+    const { stderr } = await shell.leat(['failures', '--profile', "it's; reboot"]);
+    assert.match(stderr, /leat login <url> --profile 'it'\\''s; reboot'/);
+    await leat.send('DELETE', `/api/v2/event-streams/${id}`);
+  });
 });

@@ -1,6 +1,7 @@
 import { redact } from '../../core/redact.ts';
 import { printable } from '../../core/setting.ts';
 import { CommandFailed, type ExitCode, exitCodes } from '../errors.ts';
+import { shellWord } from '../shell-word.ts';
 import type { HttpResponse } from './http-client.ts';
 
 /** A response other than 2xx. */
@@ -79,7 +80,7 @@ function redirectHint(
 ): string | undefined {
   const to = status < 300 || status > 399 ? null : URL.parse(location ?? '', url);
   if (to === null || to.origin === url || to.origin === 'null') return undefined;
-  return `It points to ${to.origin}. If that is right: leat login ${to.origin}`;
+  return `It points to ${to.origin}. If that is right: leat login ${shellWord(to.origin)}`;
 }
 
 function hintOf(
@@ -87,7 +88,7 @@ function hintOf(
   errorCode: string | undefined,
   { message, url, clientId }: { message: string; url: string; clientId: string },
 ): string | undefined {
-  const client = printable(clientId);
+  const client = shellWord(clientId);
   if (message === 'Client is not global.') {
     return `Let a client that may set it: leat clients update ${client} --global`;
   }

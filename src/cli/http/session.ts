@@ -2,6 +2,7 @@ import type { RandomBytes } from '../../core/clock.ts';
 import { printable } from '../../core/setting.ts';
 import type { CliEnv } from '../env.ts';
 import { CommandFailed, notLoggedIn, usageError } from '../errors.ts';
+import { shellWord } from '../shell-word.ts';
 import { type AccessToken, requestFirstToken, requestToken } from './access-token.ts';
 import {
   credentialsFile,
@@ -105,7 +106,7 @@ function selectProfile(profiles: Profiles, name: string, url: string | undefined
   const others = Object.keys(profiles).map(printable);
   if (others.length === 0) throw notLoggedIn();
   throw notLoggedIn(
-    `<url> --profile ${printable(name)}`,
+    `<url> --profile ${shellWord(name)}`,
     `No login is called "${printable(name)}" (there is ${others.join(', ')})`,
   );
 }
