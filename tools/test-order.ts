@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 /** Files that run for half a minute or more, the longest first. */
 const longest = [
   'test/clients/auth0-deploy-cli.test.ts',
+  'test/crash/failure-work.test.ts',
   'test/e2e/alerts.test.ts',
   'test/cluster/ownership.test.ts',
   'test/cluster/death.test.ts',
