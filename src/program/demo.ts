@@ -9,9 +9,9 @@ import { createServer, type Server } from 'node:http';
 import { createServer as createTcpServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import pino from 'pino';
 import { systemClock, systemRandom } from '../clock.ts';
 import { readConfig } from '../config.ts';
+import { openLog } from './log.ts';
 import { startService, type Service } from './service.ts';
 import { sleep } from '../core/sleep.ts';
 
@@ -118,7 +118,7 @@ async function startDemoService(folder: string): Promise<Service> {
     config: read.config,
     clock: systemClock,
     random: systemRandom,
-    log: pino({ level: read.config.logLevel }, pino.destination({ fd: 2, sync: true })),
+    log: await openLog(read.config, { clock: systemClock, stderr: process.stderr }),
     version: 'demo',
   });
 }
