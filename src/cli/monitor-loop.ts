@@ -1,5 +1,5 @@
 import type { Alert } from '../alerting/alert.ts';
-import { alertBody } from '../alerting/alert-body.ts';
+import { alertBody, causeText } from '../alerting/alert-body.ts';
 import { type AlertDispatcher, createAlertDispatcher } from '../alerting/dispatcher.ts';
 import { createAlertMail } from '../alerting/mail-channel.ts';
 import { addToOutbox, type ChannelName } from '../alerting/outbox.ts';
@@ -159,6 +159,9 @@ function createOutput(
     alert: (alert) => {
       const { text, ...body } = alertBody(alert, `${api.url}/`);
       line('error', text, { alert: body });
+      if (json) return;
+      terminal.print(`  ${printable(causeText(body.cause))}`);
+      terminal.print(`  Next: ${body.next_command}`);
     },
     summary: (streams) => {
       const isNews = streams.some(({ newFailures }) => newFailures > 0);

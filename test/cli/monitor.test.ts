@@ -100,6 +100,12 @@ describe('leat monitor --once', () => {
       time: alert?.time,
     });
     assert.doesNotMatch(first.stdout, /open failure: /);
+    const [head, cause, next] = first.stdout
+      .split('\n')
+      .slice(first.stdout.split('\n').findIndex((line) => line.includes(stream.name)));
+    assert.match(head ?? '', /: 2 new delivery failures \(2 open\), last: 410$/);
+    assert.equal(cause, '  2 http_410 (410). The receiver has removed the endpoint.');
+    assert.equal(next, `  Next: leat failures --stream ${stream.name}`);
     assert.match(
       first.stdout,
       / {2}\d+ streams?, \d+ disabled; \d+ open failures at \d+ of them, \d+ new\n$/,
