@@ -95,8 +95,27 @@ function bash(commands: readonly Completable[]): string {
   );
   return `# bash completion of leat
 _leat() {
-  local cur="\${COMP_WORDS[COMP_CWORD]}" at='' word option='' argument=0 valued='' from='' values='' words='' list=''
-  local -a words_before=("\${COMP_WORDS[@]:1:COMP_CWORD-1}")
+  local cur at='' word option='' argument=0 valued='' from='' values='' words='' list='' rest="$COMP_LINE" text last=-1
+  local -a words_before=()
+  # Bash takes a word with : or = apart, by COMP_WORDBREAKS; only the last part is replaced.
+  for word in "\${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+    text="\${rest#"\${rest%%[![:space:]]*}"}"
+    if [[ last -ge 1 && "$rest" == "$text" && ( "$word" == [:=]* || "\${words_before[last]}" == *[:=] ) ]]; then
+      words_before[last]+="$word"
+    else
+      last=$((last + 1))
+      words_before[last]="$word"
+    fi
+    rest="\${text#"$word"}"
+  done
+  cur="\${words_before[last]}"
+  words_before=("\${words_before[@]:1:last-1}")
+  if [[ "$cur" == --*=* ]]; then words_before+=("\${cur%%=*}"); cur="\${cur#*=}"; fi
+  rest="$cur"
+  for word in : =; do
+    if [[ "$COMP_WORDBREAKS" == *"$word"* ]]; then rest="\${rest##*"$word"}"; fi
+  done
+  local kept="\${cur%"$rest"}"
 ${placeText(commands)}
   COMPREPLY=()
   if [[ -n "$option" || ( -n "$from" && "$cur" != -* ) ]]; then
@@ -107,7 +126,10 @@ ${placeText(commands)}
         COMPREPLY=($(compgen -P "$list" -W "$values" -- "\${cur#"$list"}")) ;;
       streams)
         while IFS= read -r word; do
-          if [[ "$word" == "$cur"* || "$(printf %q "$word")" == "$cur"* ]]; then COMPREPLY+=("$(printf %q "$word")"); fi
+          if [[ "$word" == "$cur"* || "$(printf %q "$word")" == "$cur"* ]]; then
+            text="$(printf %q "$word")"
+            COMPREPLY+=("\${text#"$kept"}")
+          fi
         done < <("\${COMP_WORDS[0]}" completion-names -- "\${cur//\\\\/}" 2>/dev/null </dev/null) ;;
       nothing) compopt +o default ;;
     esac

@@ -25,11 +25,16 @@ function tree(): Command {
   return program;
 }
 
-/** Returns the completions that bash offers for the last word. */
-function offered(script: string, words: readonly string[], env?: NodeJS.ProcessEnv): string[] {
+/** Returns the completions that bash offers for the last word; `typed` is the line of words. */
+function offered(
+  script: string,
+  words: readonly string[],
+  env?: NodeJS.ProcessEnv,
+  typed = words.join(' '),
+): string[] {
   const list = words.map((word) => `'${word}'`).join(' ');
   // Outside of a completion `compopt` fails; it only suppresses the names of files.
-  const call = `compopt() { :; }; COMP_WORDS=(${list}); COMP_CWORD=${words.length - 1}; _leat; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  const call = `compopt() { :; }; COMP_WORDS=(${list}); COMP_CWORD=${words.length - 1}; COMP_LINE='${typed}'; _leat; printf '%s\\n' "\${COMPREPLY[@]}"`;
   const { status, stdout, stderr } = spawnSync('bash', ['-c', `${script}\n${call}`], {
     encoding: 'utf8',
     ...(env === undefined ? {} : { env }),
@@ -120,6 +125,34 @@ describe('shell completion', () => {
     assert.deepEqual(names('failures', '--stream', 'b'), ['billing']);
     assert.deepEqual(names('redeliver', 'crm', 'b'), []);
     assert.deepEqual(names('why', 'b'), []);
+  });
+
+  test('leat completion: completes names that bash takes apart, and values after =', async (t) => {
+    const leat = await openServer();
+    t.after(() => leat.close());
+    const shell = await openLoggedInShell(t, leat);
+    for (const name of ['eu:crm:one', 'eu:crm:two', 'eu:a=b', 'eu: c']) {
+      const words = ['streams', 'create', '--inspect', '--name', name];
+      assert.equal((await shell.leat(words)).code, 0);
+    }
+    const bash = (await shell.leat(['completion', 'bash'])).stdout;
+    const env = await environmentOf(shell);
+    // The words as bash passes them: each : and = is one.
+    const show = (line: string, ...parts: string[]) =>
+      offered(bash, ['leat', 'streams', 'show', ...parts], env, `leat streams show ${line}`);
+    assert.deepEqual(show('eu', 'eu').length, 4);
+    assert.deepEqual(show('eu:cr', 'eu', ':', 'cr'), ['crm:one', 'crm:two']);
+    assert.deepEqual(show('eu:crm:', 'eu', ':', 'crm', ':'), ['one', 'two']);
+    assert.deepEqual(show('eu:crm:t', 'eu', ':', 'crm', ':', 't'), ['two']);
+    assert.deepEqual(show('eu:a=', 'eu', ':', 'a', '='), ['b']);
+    assert.deepEqual(show('eu:crm:one --j', 'eu', ':', 'crm', ':', 'one', '--j'), ['--json']);
+    assert.equal(show('eu: ', 'eu', ':', '')[0], '--json');
+    const at = ['leat', 'failures', '--stream', '=', 'eu', ':', 'crm', ':', 't'];
+    assert.deepEqual(offered(bash, at, env, 'leat failures --stream=eu:crm:t'), ['two']);
+    const by = ['leat', 'failures', '--by', '=', 'ca'];
+    assert.deepEqual(offered(bash, by, env, 'leat failures --by=ca'), ['cause']);
+    const after = ['leat', 'failures', '--by', '=', 'cause', '--st'];
+    assert.deepEqual(offered(bash, after, env, 'leat failures --by=cause --st'), ['--stream']);
   });
 
   test('leat completion: is silent without a login and without a server', async (t) => {
