@@ -18,7 +18,7 @@ export interface ShownStream {
  *
  * An attempt counts once, where its stream is at that time: in the series of the stream, or in the sum.
  * Nothing is moved between the two, so neither ever falls, and rates over all of them are right. A stream
- * that gets its series back continues with the number that it had.
+ * that gets its series back continues with its last number, or at 0 if that was dropped meanwhile.
  */
 export class StreamCounts {
   readonly #streamsMax: number;
