@@ -393,6 +393,15 @@ const variables: Record<
     ],
     bad: ['INFO', 'trace', 'toString', '__proto__', 'info '],
   },
+  LEAT_LOG_FORMAT: {
+    name: 'logFormat',
+    fallback: 'auto',
+    good: [
+      ['json', 'json'],
+      ['text', 'text'],
+    ],
+    bad: ['JSON', 'pretty', '__proto__'],
+  },
 };
 
 function number(name: keyof Config, fallback: number, min: number, max: number) {
