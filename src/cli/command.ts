@@ -92,6 +92,20 @@ function unexpectedResponse(url: string, error: TypeError): CommandFailed {
   return new CommandFailed(exitCodes.failed, `${message} (${detail})`, { cause: error });
 }
 
+/**
+ * Returns the body of a response that must have these numbers. Throws `TypeError` otherwise, which
+ * {@link runWithApi} reports.
+ */
+export function withNumbers<Body extends object>(
+  body: unknown,
+  ...names: readonly (keyof Body & string)[]
+): Body {
+  const fields = Object(body) as Body;
+  const missing = names.find((name) => typeof fields[name] !== 'number');
+  if (missing === undefined) return fields;
+  throw new TypeError(`no number "${missing}"`);
+}
+
 /** Prints a result: the server's JSON with `--json`, else lines of text. */
 export function show(
   { terminal, json }: Pick<Run, 'terminal' | 'json'>,

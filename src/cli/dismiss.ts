@@ -10,6 +10,7 @@ import {
   runWithApi,
   show,
   withCommonOptions,
+  withNumbers,
 } from './command.ts';
 import { type FailureFilter, withFailureFilter } from './deliveries.ts';
 import { usageError } from './errors.ts';
@@ -66,7 +67,7 @@ async function dismiss(
   const response = await run.api.send({ method: 'POST', path: '/dismissals', body });
   if (dryRun === true) {
     show(run, response.text, () => {
-      const { count } = response.body as { readonly count: number };
+      const { count } = withNumbers<{ readonly count: number }>(response.body, 'count');
       return [`${counted(count, 'failure')} would be dismissed.`];
     });
     return;
@@ -96,7 +97,12 @@ const firstPollMs = 100;
 const pollMs = 1000;
 
 function report({ terminal, json }: ApiRun, shown: DismissalShown): void {
-  const { total, dismissed, skipped } = shown;
+  const { total, dismissed, skipped } = withNumbers<DismissalShown>(
+    shown,
+    'total',
+    'dismissed',
+    'skipped',
+  );
   if (json) return terminal.print(JSON.stringify(shown));
   if (total === 0) return terminal.print('No failures; nothing to dismiss.');
   const left = skipped === 0 ? '' : ` ${skipped} skipped: a delivery is under way.`;

@@ -2,7 +2,7 @@ import { printable } from '../core/setting.ts';
 import { sleep } from '../core/sleep.ts';
 import type { FailurePreviewShown } from '../schemas/failures.ts';
 import type { RedeliveryShown } from '../schemas/redeliveries.ts';
-import type { ApiRun } from './command.ts';
+import { type ApiRun, withNumbers } from './command.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
 import { pathOf } from './http/api-client.ts';
 import { terminalSafe } from './json.ts';
@@ -26,7 +26,7 @@ export async function previewRedelivery(
   const body = { ...selection, dry_run: true };
   const response = await api.send({ method: 'POST', path: '/redeliveries', body });
   if (json) return terminal.print(terminalSafe(response.text));
-  const { count, groups } = response.body as FailurePreviewShown;
+  const { count, groups } = withNumbers<FailurePreviewShown>(response.body, 'count');
   terminal.print(`${counted(count, 'failure')} would be sent again.`);
   for (const group of groups) {
     terminal.print(`  ${printable(group.name)}: ${group.count} ${group.error_code ?? 'unknown'}`);
@@ -41,7 +41,7 @@ export async function startRedelivery(
 ): Promise<void> {
   const { api, terminal, json, clock, signal } = run;
   const response = await api.send({ method: 'POST', path: '/redeliveries', body: selection });
-  let shown = response.body as RedeliveryShown;
+  let shown = progressIn(response.body);
   if (!wait) {
     if (json) return terminal.print(terminalSafe(response.text));
     if (shown.total === 0) return report(run, shown);
@@ -56,9 +56,13 @@ export async function startRedelivery(
     await sleep(clock, pollEveryMs, signal);
     signal.throwIfAborted();
     const path = pathOf`/redeliveries/${shown.id}`;
-    shown = (await api.send({ method: 'GET', path })).body as RedeliveryShown;
+    shown = progressIn((await api.send({ method: 'GET', path })).body);
   }
   report(run, shown);
+}
+
+function progressIn(body: unknown): RedeliveryShown {
+  return withNumbers<RedeliveryShown>(body, 'total', 'delivered', 'failed', 'skipped', 'remaining');
 }
 
 export const nothingToSend = 'No failures; nothing to send again.';

@@ -7,6 +7,7 @@ import {
   runWithApi,
   show,
   withCommonOptions,
+  withNumbers,
 } from './command.ts';
 import { pathOf } from './http/api-client.ts';
 import { streamIdOf } from './stream.ts';
@@ -25,7 +26,7 @@ async function retryNow(run: ApiRun, stream: string): Promise<void> {
   const id = await streamIdOf(run.api, stream);
   const path = pathOf`/event-streams/${id}/retry-now`;
   const response = await run.api.send({ method: 'POST', path });
-  const { due } = response.body as { readonly due: number };
+  const { due } = withNumbers<{ readonly due: number }>(response.body, 'due');
   const text =
     due === 0
       ? 'No delivery waits for a retry.'

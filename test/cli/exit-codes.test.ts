@@ -33,6 +33,45 @@ describe('exit codes', { concurrency: 2 }, () => {
     assert.match(own.stdout, /\nExamples:\n {2}leat streams create --name first /);
   });
 
+  test('a response of another program, and of a server without the operation, is no success', async (t) => {
+    const shell = await openShell(t);
+    let status = 200;
+    const other = createServer((request, response) => {
+      request.resume();
+      const isToken = request.url === '/oauth/token';
+      response.writeHead(isToken ? 200 : status, { 'content-type': 'application/json' });
+      const body = status === 404 ? { statusCode: 404, message: 'Not Found' } : { any: [] };
+      response.end(JSON.stringify(isToken ? { access_token: 'a'.repeat(20) } : body));
+    }).listen(0, '127.0.0.1');
+    t.after(() => other.close());
+    await once(other, 'listening');
+    const { port } = other.address() as { port: number };
+    const env = {
+      LEAT_URL: `http://127.0.0.1:${port}`,
+      LEAT_CLIENT_ID: 'a',
+      LEAT_CLIENT_SECRET: 'b',
+    };
+    const commands = [
+      ['redeliver', '--cause', '503'],
+      ['redeliver', '--cause', '503', '--dry-run'],
+      ['redeliver', '--cause', '503', '--json'],
+      ['dismiss', '--all'],
+      ['dismiss', '--all', '--dry-run'],
+      ['streams', 'retry-now', 'est_1111111111111111111111'],
+    ];
+    for (const words of commands) {
+      const ended = await shell.leat(words, { env });
+      assert.deepEqual([ended.code, ended.stdout], [1, ''], words.join(' '));
+      assert.match(ended.stderr, /is it the address of a Leat server\?/);
+    }
+    status = 404;
+    for (const words of commands) {
+      const ended = await shell.leat(words, { env });
+      assert.deepEqual([ended.code, ended.stdout], [4, ''], words.join(' '));
+      assert.match(ended.stderr, /an older Leat without this operation/);
+    }
+  });
+
   test('a missing scope ends with 3, and the suggested grant works', async (t) => {
     const operator = await openLoggedInShell(t, leat);
     const created = await operator.leat([

@@ -123,6 +123,8 @@ const hints: Readonly<Record<string, string>> = {
 };
 
 const hintsByMessage: Readonly<Record<string, string>> = {
+  // Of a path that no operation has.
+  'Not Found': 'The server may be an older Leat without this operation: compare the versions.',
   'The requested stream does not exist.': 'These exist: leat streams list',
   'The event does not exist.':
     'It is found by its id or its idempotency key; these exist: leat events tail --since 1h --no-follow',
