@@ -35,19 +35,15 @@ export function tableLines<Row>(
   rows: readonly Row[],
   { width, paint }: TableStyle,
 ): string[] {
-  const columns = width === undefined ? all : narrowed(all, rows, width);
+  const { columns, uncutMax } = columnsFor(all, rows, width);
   const texts = rows.map((row) => columns.map((column) => printable(column.text(row))));
-  const natural = columns.map((column, index) =>
-    texts.reduce(
-      (most, cells) => Math.max(most, widthOf(cells[index] ?? '')),
-      widthOf(column.header),
-    ),
-  );
+  const natural = columns.map((column) => naturalWidth(column, rows, uncutMax));
   const cuttable = columns.map((column) => column.cuttable === true);
   const widths = width === undefined ? natural : fitted(natural, cuttable, width);
   const cell = (index: number, text: string): string => {
-    const cut = cutTo(text, widths[index] ?? 0);
-    const padding = ' '.repeat((widths[index] ?? 0) - widthOf(cut));
+    const most = widths[index] ?? 0;
+    const cut = cuttable[index] === true ? cutTo(text, most) : text;
+    const padding = ' '.repeat(Math.max(0, most - widthOf(cut)));
     return columns[index]?.align === 'right' ? padding + cut : cut + padding;
   };
   const header = columns.map((column, index) => paint('bold', cell(index, column.header)));
@@ -61,11 +57,52 @@ export function tableLines<Row>(
   return [header, ...body].map((cells) => cells.join(gap).trimEnd());
 }
 
+/** Columns to show, and the most columns of the terminal for one that is never cut. */
+interface Chosen<Row> {
+  readonly columns: readonly Column<Row>[];
+  readonly uncutMax: number;
+}
+
+/** Where a table does not fit: longer names make their own rows too wide instead of all of them. */
+const uncutWidthMax = 32;
+
+function columnsFor<Row>(
+  all: readonly Column<Row>[],
+  rows: readonly Row[],
+  width: number | undefined,
+): Chosen<Row> {
+  if (width === undefined) return { columns: all, uncutMax: Infinity };
+  const columns = narrowed(all, rows, { width, uncutMax: Infinity });
+  const least = columns.map((column) =>
+    Math.min(naturalWidth(column, rows), column.cuttable === true ? cutWidthMin : Infinity),
+  );
+  if (totalWidth(least) <= width) return { columns, uncutMax: Infinity };
+  const uncutMax = uncutWidthMax;
+  return { columns: narrowed(all, rows, { width, uncutMax }), uncutMax };
+}
+
+function totalWidth(widths: readonly number[]): number {
+  return widths.reduce((sum, each) => sum + each + gap.length, -gap.length);
+}
+
+/** Returns the width of the widest cell of a column, at most `uncutMax` where it is never cut. */
+function naturalWidth<Row>(
+  { header, text, cuttable }: Column<Row>,
+  rows: readonly Row[],
+  uncutMax = Infinity,
+): number {
+  const max = cuttable === true ? Infinity : Math.max(uncutMax, widthOf(header));
+  return rows.reduce(
+    (most, row) => Math.max(most, Math.min(max, widthOf(printable(text(row))))),
+    widthOf(header),
+  );
+}
+
 /** Returns the columns that a terminal has room for, by their ranks. */
 function narrowed<Row>(
   all: readonly Column<Row>[],
   rows: readonly Row[],
-  width: number,
+  { width, uncutMax }: { readonly width: number; readonly uncutMax: number },
 ): readonly Column<Row>[] {
   let columns = all.filter(
     ({ leaves, text }) =>
@@ -73,7 +110,7 @@ function narrowed<Row>(
   );
   const ranks = columns.flatMap(({ short, leaves }) => [short?.rank ?? [], leaves ?? []].flat());
   for (const rank of [...new Set(ranks)].toSorted((one, other) => one - other)) {
-    if (wantedWidth(columns, rows) <= width) break;
+    if (wantedWidth(columns, rows, uncutMax) <= width) break;
     columns = columns
       .filter(({ leaves }) => leaves !== rank)
       .map((column) =>
@@ -83,13 +120,16 @@ function narrowed<Row>(
   return columns;
 }
 
-function wantedWidth<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): number {
-  return columns.reduce((sum, { header, text, cuttable }) => {
-    const texts = rows.map((row) => widthOf(printable(text(row))));
-    const natural = texts.reduce((most, each) => Math.max(most, each), widthOf(header));
-    const wanted = cuttable === true ? Math.min(natural, cutWidthWanted) : natural;
-    return sum + wanted + gap.length;
-  }, -gap.length);
+function wantedWidth<Row>(
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  uncutMax: number,
+): number {
+  const wanted = columns.map((column) => {
+    const natural = naturalWidth(column, rows, uncutMax);
+    return column.cuttable === true ? Math.min(natural, cutWidthWanted) : natural;
+  });
+  return totalWidth(wanted);
 }
 
 /**
@@ -102,7 +142,7 @@ export function fitted(
   width: number,
 ): number[] {
   const widths = [...natural];
-  let excess = widths.reduce((sum, each) => sum + each + gap.length, -gap.length) - width;
+  let excess = totalWidth(widths) - width;
   for (; excess > 0; excess--) {
     const widest = widths.reduce(
       (best, each, index) =>

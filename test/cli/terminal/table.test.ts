@@ -37,6 +37,18 @@ describe('a table', () => {
     assert.deepEqual(tableLines(columns, [], { width: 80, paint: plain }), ['ID  NAME  N']);
   });
 
+  test('tableLines: one name that is wider than the terminal leaves the other rows as they are', () => {
+    const rows = [
+      { id: 'n'.repeat(128), name: 'a reason of thirty-two characters', count: 5 },
+      { id: 'crm', name: 'a reason of thirty-two characters', count: 120 },
+    ];
+    const [head, long, short] = tableLines(columns, rows, { width: 60, paint: plain });
+    const reason = 'a reason of thirty-tw…';
+    assert.equal(head, `${'ID'.padEnd(32)}  ${'NAME'.padEnd(21)}    N`);
+    assert.equal(long, `${'n'.repeat(128)}  ${reason.slice(0, 20)}…    5`);
+    assert.equal(short, `${'crm'.padEnd(32)}  ${reason.slice(0, 20)}…  120`);
+  });
+
   test('tableLines: on a narrow terminal dates become shorter, then go, then columns by their rank', () => {
     const rows = [{ id: 'est_0123456789', name: 'first', count: 1 }];
     const narrow: readonly Column<Row>[] = [
