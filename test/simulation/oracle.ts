@@ -216,9 +216,9 @@ export class Oracle extends OracleCore {
 
   #enable(stream: SimulatedStream, isHeld: boolean): void {
     const { counts, skipped, log } = stream;
-    if (!isHeld) {
-      for (let offset = counts.cursor + 1; offset <= log.head; offset += 1) skipped.add(offset);
-    }
+    // Not to the head: events may have been appended since the change.
+    const skippedTo = isHeld ? 0 : this.tables.cursorNow(stream);
+    for (let offset = counts.cursor + 1; offset <= skippedTo; offset += 1) skipped.add(offset);
     model.enable(log.model, counts, isHeld ? 'held' : 'latest');
   }
 
