@@ -112,7 +112,8 @@ async function tail(run: ApiRun, options: TailOptions): Promise<void> {
   const from = progress.offset ?? options.from;
   const since = from === undefined ? (options.since ?? progress.startedAt) : undefined;
   progress.end = await lastPosition(api, { ...options, from, since });
-  if (progress.end !== undefined) await pull(run, options, progress, signal);
+  if (progress.end !== undefined) return pull(run, options, progress, signal);
+  if (isPast && !run.json) run.terminal.note('No events.');
 }
 
 /** Returns whether everything to show is in the log already. */

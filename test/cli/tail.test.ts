@@ -105,6 +105,13 @@ describe('a tail that ends', { concurrency: 2 }, () => {
     assert.deepEqual(idsOf(await shell.leat([...tail, '--since', '1h', '--until', '30m'])), []);
   });
 
+  test('leat events tail --no-follow: says so where there is no event', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const tail = ['events', 'tail', '--no-follow', '--since', '1h', '--type', freshType()];
+    assert.deepEqual(await shell.leat(tail), { code: 0, stdout: '', stderr: 'No events.\n' });
+    assert.deepEqual(await shell.leat([...tail, '--json']), { code: 0, stdout: '', stderr: '' });
+  });
+
   test('leat events tail --no-follow: prints each event up to the present one, on several pages', async (t) => {
     const shell = await openLoggedInShell(t, leat);
     const type = freshType();
