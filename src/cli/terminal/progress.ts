@@ -1,4 +1,4 @@
-import { cutTo } from './width.ts';
+import { cutTo, widthOf } from './width.ts';
 
 /** Progress of a long operation. */
 export interface Progress {
@@ -10,16 +10,18 @@ export interface Progress {
   readonly notes: readonly string[];
 }
 
-const barWidthMax = 30;
+const barWidths = { min: 10, max: 30 } as const;
 
 /** Returns a line of at most `width` columns: a bar when the total is known, then the notes. */
 export function progressText({ label, done, total, notes }: Progress, width: number): string {
-  const parts =
-    total === undefined
-      ? [label]
-      : [label, bar(share(done, total), barWidthMax), `${percent(done, total)} %`];
   // A terminal wraps a line that fills its last column.
-  return cutTo(`${parts.join('  ')}  ${notes.join(' · ')}`.trimEnd(), width - 1);
+  const most = width - 1;
+  const facts = notes.join(' · ');
+  if (total === undefined) return cutTo(`${label}  ${facts}`.trimEnd(), most);
+  const rest = `  ${percent(done, total)} %  ${facts}`.trimEnd();
+  const room = most - widthOf(label) - 2 - widthOf(rest);
+  const barWidth = Math.max(barWidths.min, Math.min(barWidths.max, room));
+  return cutTo(`${label}  ${bar(share(done, total), barWidth)}${rest}`, most);
 }
 
 /** Returns a bar of `width` columns, filled to a share of 0 to 1. */

@@ -18,6 +18,14 @@ describe('progressText', () => {
     );
   });
 
+  test('progressText: shortens the bar before the notes', () => {
+    const notes = ['0 delivered', '112 failed again', '10388 left'];
+    const progress = { label: 'Redelivering', done: 112, total: 10_500, notes };
+    const line = progressText(progress, 80);
+    assert.ok(line.endsWith(`    1 %  ${notes.join(' · ')}`), line);
+    assert.equal(widthOf(line), 79);
+  });
+
   test('progressText: shows no bar while the total is not known', () => {
     const progress = { label: 'Publishing', done: 5, total: undefined, notes: ['5 events'] };
     assert.equal(progressText(progress, 100), 'Publishing  5 events');
@@ -32,6 +40,7 @@ describe('progressText', () => {
     assert.equal(widthOf(line(1, 2, 20)), 19);
     assert.equal(bar(0.5, 4), '██░░');
     assert.deepEqual([counted(1, 'event'), counted(0, 'event')], ['1 event', '0 events']);
+    assert.equal(counted(2, 'event', true), 'at least 2 events');
   });
 
   test('replayProgress: counts the deliveries and failures of a replay', () => {
