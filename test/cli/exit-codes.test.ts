@@ -72,6 +72,22 @@ describe('exit codes', { concurrency: 2 }, () => {
     }
   });
 
+  test('a client without any scope ends with 3, and the message says how to grant some', async (t) => {
+    const operator = await openLoggedInShell(t, leat);
+    const words = ['clients', 'create', '--name', 'bare', '--global', '--json'];
+    const { stdout } = await operator.leat(words);
+    const client = JSON.parse(stdout) as { client_id: string; client_secret: string };
+    const env = {
+      LEAT_URL: leat.url,
+      LEAT_CLIENT_ID: client.client_id,
+      LEAT_CLIENT_SECRET: client.client_secret,
+    };
+    const refused = await (await openShell(t)).leat(['failures'], { env });
+    assert.deepEqual([refused.code, refused.stdout], [3, '']);
+    const hint = `leat clients grant ${client.client_id} --scope <scopes>`;
+    assert.ok(refused.stderr.includes(hint), refused.stderr);
+  });
+
   test('a missing scope ends with 3, and the suggested grant works', async (t) => {
     const operator = await openLoggedInShell(t, leat);
     const created = await operator.leat([

@@ -92,6 +92,9 @@ function hintOf(
   if (message === 'Client is not global.') {
     return `Let a client that may set it: leat clients update ${client} --global`;
   }
+  if (message.startsWith('Client is not authorized to access ')) {
+    return `It has no scope there. Let a client that has them grant some: leat clients grant ${client} --scope <scopes>`;
+  }
   if (status === 401) return `Log in again: leat login ${url}`;
   if (errorCode === 'insufficient_scope') return scopeHint(message, client);
   const format = /validation for format (?<name>[a-z-]+)/.exec(message)?.groups?.['name'];
