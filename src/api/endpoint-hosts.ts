@@ -15,24 +15,38 @@ interface Known {
   readonly host: string;
 }
 
-/** @param max hosts that are kept; beyond it all are read again */
+/** @param max hosts that are kept; beyond it those that were read first are dropped */
 export function createEndpointHosts(store: Pick<Store, 'streams'>, max: number): EndpointHosts {
   const known = new Map<string, Known>();
   const keyOf = (tenant: number, id: string): string => `${tenant}/${id}`;
+
+  const keep = (key: string, read: Known): void => {
+    known.delete(key);
+    known.set(key, read);
+    for (const first of known.keys()) {
+      if (known.size <= max) return;
+      known.delete(first);
+    }
+  };
+
   return {
     of: async (tenant, streams) => {
       const versions = await store.streams.versions(tenant);
-      const unknown = streams.filter(
-        ({ id }) => known.get(keyOf(tenant, id))?.version !== versions.get(id),
-      );
-      const ids = unknown.map(({ id }) => id);
-      const read = await store.streams.endpointHosts(tenant, ids);
-      if (known.size + unknown.length > max) known.clear();
-      for (const id of ids) {
-        const version = versions.get(id) ?? 0;
-        known.set(keyOf(tenant, id), { version, host: read.get(id) ?? '' });
+      // What is known may be dropped while the others are read.
+      const hosts = new Map<string, string>();
+      for (const { id } of streams) {
+        const found = known.get(keyOf(tenant, id));
+        if (found !== undefined && found.version === versions.get(id)) hosts.set(id, found.host);
       }
-      return streams.map(({ id }) => known.get(keyOf(tenant, id))?.host ?? '');
+      const unknown = streams.map(({ id }) => id).filter((id) => !hosts.has(id));
+      const read = await store.streams.endpointHosts(tenant, unknown);
+      for (const id of unknown) {
+        const host = read.get(id) ?? '';
+        hosts.set(id, host);
+        const version = versions.get(id);
+        if (version !== undefined) keep(keyOf(tenant, id), { version, host });
+      }
+      return streams.map(({ id }) => hosts.get(id) ?? '');
     },
   };
 }
