@@ -8,6 +8,7 @@ import type { Outcome } from '../../../src/store/port/settlement.ts';
 import type { Engine, OpenedStore } from './engine.ts';
 import * as model from './model.ts';
 import { shownReplay } from './model-replays.ts';
+import { compareStandings } from './model-standings.ts';
 import { replayCommands } from './replay-commands.ts';
 import {
   addTenant,
@@ -36,9 +37,10 @@ export function modelContract(engine: Engine, runs: number): void {
         const opened = await engine.open();
         try {
           const modelRun = await createModelRun(opened);
-          for (const one of script) {
+          for (const [index, one] of script.entries()) {
             await one.run(modelRun);
             await compare(modelRun);
+            if (index % standingsEvery === 0) await compareStandings(modelRun);
           }
         } finally {
           await opened.close();
@@ -50,6 +52,9 @@ export function modelContract(engine: Engine, runs: number): void {
     });
   });
 }
+
+/** Commands between comparisons of the states of streams, which take several queries. */
+const standingsEvery = 5;
 
 const limits = { consecutive: 4, total: 6 };
 /**
