@@ -1,3 +1,4 @@
+import { yieldToEventLoop } from '../core/slices.ts';
 import type { Store } from '../store/port/store.ts';
 import type { StreamStanding } from '../store/port/streams.ts';
 
@@ -32,6 +33,7 @@ export function createEndpointHosts(store: Pick<Store, 'streams'>, max: number):
   return {
     of: async (tenant, streams) => {
       const versions = await store.streams.versions(tenant);
+      await yieldToEventLoop();
       // What is known may be dropped while the others are read.
       const hosts = new Map<string, string>();
       for (const { id } of streams) {

@@ -3,12 +3,12 @@ import { formatTime } from '../core/date.ts';
 import { Histogram } from '../core/histogram.ts';
 import { streamStateOf } from '../core/stream-state.ts';
 import { isValidAt } from '../core/streams.ts';
-import type { HealthLimits, Stream } from '../core/types.ts';
+import type { HealthLimits } from '../core/types.ts';
 import { hourMs } from '../core/units.ts';
 import type { ReplayShown } from '../schemas/replays.ts';
 import type { StreamHealthShown } from '../schemas/stream-health.ts';
 import type { Store } from '../store/port/store.ts';
-import type { StreamFacts } from '../store/port/streams.ts';
+import type { ListedStream, StreamFacts } from '../store/port/streams.ts';
 import { showReplay } from './replays.ts';
 import type { ApiSettings } from './settings.ts';
 
@@ -20,7 +20,7 @@ interface Results {
 
 /** What the health of a stream is made of. */
 interface HealthSources {
-  readonly stream: Stream;
+  readonly stream: ListedStream;
   readonly facts: StreamFacts;
   /** Of the last 24 hours, the present one included; `undefined` without any. */
   readonly results: Results | undefined;
@@ -39,7 +39,7 @@ export interface HealthDeps {
 export async function healthsOf(
   { store, settings }: HealthDeps,
   tenant: number,
-  streams: readonly Stream[],
+  streams: readonly ListedStream[],
   now: Millis,
 ): Promise<StreamHealthShown[]> {
   const ids = streams.map(({ id }) => id);
@@ -131,12 +131,12 @@ function p95Of(latencies: readonly string[]): number | undefined {
   return histogram.percentile(0.95);
 }
 
-function showPause({ paused }: Stream): StreamHealthShown['paused'] {
+function showPause({ paused }: ListedStream): StreamHealthShown['paused'] {
   return paused ? { at: formatTime(paused.at), reason: paused.reason ?? null } : null;
 }
 
 function showDisabled(
-  { status, updatedAt }: Stream,
+  { status, updatedAt }: ListedStream,
   { health, disabled, waiting }: StreamFacts,
   limits: HealthLimits,
 ): StreamHealthShown['disabled'] {

@@ -5,7 +5,7 @@ import type { DisabledReason, StreamFacts, StreamStore, WaitingEvents } from '..
 import { type Command, type Commands, sql, together } from './command.ts';
 import { oneOf, perDialect } from './dialect.ts';
 import { LogTypes, type Offsets, type Wanted } from './log-types.ts';
-import { rowsAbove, waitingMax, wantedOf } from './log-waiting.ts';
+import { rowsAbove, waitingMax, withSubscriptions } from './log-waiting.ts';
 import type { Runs } from './runs.ts';
 
 export interface FactsDeps {
@@ -18,13 +18,17 @@ export function createStreamFacts(
   deps: FactsDeps,
 ): Pick<StreamStore, 'facts' | 'factsOf' | 'retrying'> {
   const factsOf: StreamStore['factsOf'] = async (tenant, ids) => {
-    const { log, streams } = await deps.commands.read(readFacts(deps, tenant, ids));
-    const types = new LogTypes(deps, tenant, log);
-    const waiting = await waitingOf(types, streams);
+    const log = await deps.commands.read(endsOf(deps.runs, tenant));
+    const streams: ReadStream[] = [];
+    for (const some of partsOf(ids)) {
+      streams.push(...(await deps.commands.read(readFacts(tenant, some))));
+      await yieldToEventLoop();
+    }
+    const waiting = await waitingOf(deps, tenant, log, streams);
     return new Map(
-      streams.map(({ row, facts }, index) => [
+      streams.map(({ row, facts }) => [
         row.id,
-        { ...facts, waiting: waiting[index] ?? { count: 0, atLeast: false, oldestAt: undefined } },
+        { ...facts, waiting: waiting.get(row.id) ?? nothing },
       ]),
     );
   };
@@ -35,11 +39,12 @@ export function createStreamFacts(
   };
 }
 
+const nothing: WaitingEvents = { count: 0, atLeast: false, oldestAt: undefined };
+
 interface FactsRow {
   readonly id: string;
   readonly status: StreamStatus;
   readonly paused_at: Millis | null;
-  readonly subscriptions: string;
   readonly disabled_reason: DisabledReason | null;
   readonly disabled_since: Millis | null;
   readonly disabled_code: string | null;
@@ -62,17 +67,29 @@ interface RowCounts {
 interface ReadStream {
   readonly row: FactsRow;
   readonly facts: Omit<StreamFacts, 'waiting'>;
-  readonly wanted: Wanted;
+  readonly withRow: Wanted['withRow'];
 }
 
-function* readFacts(
-  { runs }: FactsDeps,
-  tenant: number,
-  ids: readonly string[],
-): Command<{ readonly log: Offsets; readonly streams: readonly ReadStream[] }> {
-  const [rows, counts, from, head] = yield* together(
+function* endsOf(runs: Runs, tenant: number): Command<Offsets> {
+  const [from, upTo] = yield* together(runs.oldestAfter(tenant, 0), runs.head(tenant));
+  return { from, upTo };
+}
+
+/** Streams of one statement: SQLite reads over their types, and 1,000 take a tenth of a millisecond. */
+const streamsPerRead = 25;
+
+/** Returns the ids in their order, in parts. */
+function partsOf(ids: readonly string[]): string[][] {
+  const sorted = ids.toSorted();
+  return Array.from({ length: Math.ceil(ids.length / streamsPerRead) }, (_, part) =>
+    sorted.slice(part * streamsPerRead, (part + 1) * streamsPerRead),
+  );
+}
+
+function* readFacts(tenant: number, ids: readonly string[]): Command<ReadStream[]> {
+  const [rows, counts] = yield* together(
     sql.all<FactsRow>`
-      select s.id, s.status, s.paused_at, s.subscriptions, s.disabled_reason, s.disabled_since,
+      select s.id, s.status, s.paused_at, s.disabled_reason, s.disabled_since,
         s.disabled_code, r.cursor, r.consecutive_failures as consecutive,
         r.total_failures as total, r.last_delivered_at, r.last_failed_at, leat_now() as now, (
           select p.id from replays p
@@ -90,18 +107,14 @@ function* readFacts(
       where s.tenant = ${tenant} and s.id ${oneOf(ids)}
         and d.tenant = s.tenant and d.stream = s.id and d.due_at is not null
       group by s.id`,
-    runs.oldestAfter(tenant, 0),
-    runs.head(tenant),
   );
   const above = yield* rowsAbove(tenant, rows);
   const countsOf = new Map(counts.map((each) => [each.id, each]));
-  const parsed = wantedOf();
-  const streams = rows.map((row) => ({
+  return rows.map((row) => ({
     row,
     facts: factsOfRow(row, countsOf.get(row.id)),
-    wanted: { subscriptions: parsed(row.subscriptions), withRow: above(row.id) },
+    withRow: above(row.id),
   }));
-  return { log: { from, upTo: head }, streams };
 }
 
 function factsOfRow(row: FactsRow, counts: RowCounts | undefined): ReadStream['facts'] {
@@ -133,37 +146,58 @@ const countedAtOnce = 8;
  * share a bounded number of events, but whether an active one lags is searched in all 10,000.
  */
 async function waitingOf(
-  log: LogTypes,
+  deps: FactsDeps,
+  tenant: number,
+  offsets: Offsets,
   streams: readonly ReadStream[],
-): Promise<readonly WaitingEvents[]> {
-  const whole = streams.map(({ row }) => log.after(row.cursor, waitingMax));
-  const isFar = streams.map(
-    ({ row }, index) => log.after(row.cursor).upTo > (whole[index]?.upTo ?? 0),
-  );
-  const far = isFar.filter(Boolean).length;
-  const share = Math.min(waitingMax, Math.floor(farEventsMax / Math.max(far, 1)));
-  const ranges = streams.map(({ row }, index) =>
-    log.after(row.cursor, isFar[index] === true ? share : waitingMax),
-  );
-  await log.read(log.missing(ranges));
-  const all: WaitingEvents[] = [];
-  for (const [index, { row, wanted }] of streams.entries()) {
-    const range = ranges[index] ?? none;
-    const known = log.firstAt(wanted, range);
-    const isActive = row.status === 'enabled' && row.paused_at === null;
-    const rest = known === undefined && isActive ? (whole[index] ?? none) : range;
-    if (rest !== range) await log.read(log.missing([rest]));
-    all.push({
-      count: log.count(wanted, rest),
-      atLeast: isFar[index] === true,
-      oldestAt: known ?? log.firstAt(wanted, rest),
-    });
-    if (index % countedAtOnce === countedAtOnce - 1) await yieldToEventLoop();
+): Promise<ReadonlyMap<string, WaitingEvents>> {
+  const log = new LogTypes(deps, tenant, offsets);
+  const ranged = rangedOf(log, streams);
+  await log.read(log.missing(ranged.map(({ range }) => range)));
+  const waiting = new Map<string, WaitingEvents>();
+  for await (const part of withSubscriptions(deps.commands, tenant, ranged)) {
+    for (const [{ id, whole, range, isActive, isFar, withRow }, subscriptions] of part) {
+      const wanted = { subscriptions, withRow };
+      const known = log.firstAt(wanted, range);
+      const rest = known === undefined && isActive ? whole : range;
+      if (rest !== range) await log.read(log.missing([rest]));
+      waiting.set(id, {
+        count: log.count(wanted, rest),
+        atLeast: isFar,
+        oldestAt: known ?? log.firstAt(wanted, rest),
+      });
+      if (waiting.size % countedAtOnce === 0) await yieldToEventLoop();
+    }
   }
-  return all;
+  return waiting;
 }
 
-const none: Offsets = { from: 1, upTo: 0 };
+/** A stream, and the events after its cursor. */
+interface Ranged extends Pick<ReadStream, 'withRow'> {
+  readonly id: string;
+  readonly isActive: boolean;
+  /** Whether there are further events after the next 10,000. */
+  readonly isFar: boolean;
+  /** The next 10,000 events at most. */
+  readonly whole: Offsets;
+  /** Those of them that are counted in any case. */
+  readonly range: Offsets;
+}
+
+function rangedOf(log: LogTypes, streams: readonly ReadStream[]): Ranged[] {
+  const all = streams.map(({ row: { id, status, paused_at: pausedAt, cursor }, withRow }) => {
+    const whole = log.after(cursor, waitingMax);
+    const isFar = log.after(cursor).upTo > whole.upTo;
+    const isActive = status === 'enabled' && pausedAt === null;
+    return { id, cursor, isActive, isFar, whole, withRow };
+  });
+  const far = all.filter(({ isFar }) => isFar).length;
+  const share = Math.min(waitingMax, Math.floor(farEventsMax / Math.max(far, 1)));
+  return all.map(({ cursor, ...each }) => ({
+    ...each,
+    range: each.isFar ? log.after(cursor, share) : each.whole,
+  }));
+}
 
 /** Deliveries that are counted: some milliseconds. */
 const retryingMax = 100_000;

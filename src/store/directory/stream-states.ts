@@ -3,11 +3,15 @@ import { yieldToEventLoop } from '../../core/slices.ts';
 import { laggingMs, streamStateOf } from '../../core/stream-state.ts';
 import type { Offset } from '../../core/types.ts';
 import type { StreamStanding, StreamStore } from '../port/streams.ts';
-import type { BoundedRows } from '../rows/bounded.ts';
-import { type Command, type Commands, PageRead, sql, together } from './command.ts';
-import { oneOf } from './dialect.ts';
-import { jsonList, listOf, LogTypes, type Offsets } from './log-types.ts';
-import { firstSince, type Positioned, rowsAbove, waitingMax, wantedOf } from './log-waiting.ts';
+import { type Command, type Commands, sql, together } from './command.ts';
+import { jsonList, listOf, LogTypes, type Offsets, type WantedTypes } from './log-types.ts';
+import {
+  firstSince,
+  type Positioned,
+  rowsAbove,
+  waitingMax,
+  withSubscriptions,
+} from './log-waiting.ts';
 import type { Runs } from './runs.ts';
 
 export interface StateDeps {
@@ -196,14 +200,6 @@ const probeEvents = 128;
 /** Blocks that are read for streams that are not active: together about 4 ms on SQLite. */
 const inactiveBlocksMax = 256;
 
-/** Streams whose subscriptions are read at once. */
-const streamsAtOnce = { take: 500, bytesMax: 512 * 1024 } as const;
-
-interface SubscriptionsRow {
-  readonly id: string;
-  readonly subscriptions: string;
-}
-
 /** Finds since when events wait, for many streams of one tenant. */
 class Lags {
   readonly #deps: StateDeps;
@@ -220,14 +216,8 @@ class Lags {
 
   /** Returns when the oldest event was accepted that waits, by stream, unless that is later than `youngest`. */
   async find(streams: readonly Behind[], youngest: Millis): Promise<ReadonlyMap<string, Millis>> {
-    for (let index = 0; index < streams.length;) {
-      const chunk = streams.slice(index, index + streamsAtOnce.take);
-      const ids = chunk.map(({ id }) => id);
-      const { rows, hasMore } = await this.#deps.commands.read(subscriptionsOf(this.#tenant, ids));
-      await this.#search(chunk, rows, youngest);
-      // A page that ends early has at least one row.
-      index += hasMore ? ids.indexOf(rows.at(-1)?.id ?? '') + 1 : chunk.length;
-      await yieldToEventLoop();
+    for await (const part of withSubscriptions(this.#deps.commands, this.#tenant, streams)) {
+      await this.#search(part, youngest);
     }
     return this.#since;
   }
@@ -246,37 +236,23 @@ class Lags {
   }
 
   async #search(
-    chunk: readonly Behind[],
-    rows: readonly SubscriptionsRow[],
+    part: readonly (readonly [Behind, readonly WantedTypes[]])[],
     youngest: Millis,
   ): Promise<void> {
-    const texts = new Map(rows.map(({ id, subscriptions }) => [id, subscriptions]));
-    const parsed = wantedOf();
-    let rest = chunk.filter(({ id }) => texts.has(id));
-    const above = await this.#deps.commands.read(rowsAbove(this.#tenant, rest));
+    let rest = part;
+    const streams = part.map(([stream]) => stream);
+    const above = await this.#deps.commands.read(rowsAbove(this.#tenant, streams));
     for (const eventsMax of [probeEvents, waitingMax]) {
-      await this.#read(rest, eventsMax);
-      rest = rest.filter(({ id, cursor }) => {
-        const wanted = { subscriptions: parsed(texts.get(id) ?? '[]'), withRow: above(id) };
+      await this.#read(
+        rest.map(([stream]) => stream),
+        eventsMax,
+      );
+      rest = rest.filter(([{ id, cursor }, subscriptions]) => {
+        const wanted = { subscriptions, withRow: above(id) };
         const since = this.#log.firstAt(wanted, this.#log.after(cursor, eventsMax));
         if (since !== undefined && since <= youngest) this.#since.set(id, since);
         return since === undefined;
       });
     }
   }
-}
-
-function* subscriptionsOf(
-  tenant: number,
-  ids: readonly string[],
-): Command<BoundedRows<SubscriptionsRow>> {
-  return yield* new PageRead<SubscriptionsRow>({
-    ...streamsAtOnce,
-    columns: ['subscriptions'],
-    order: 'id',
-    rowsAfter: (rows, limit) => sql.all`
-      select id, subscriptions from streams
-      where tenant = ${tenant} and id ${oneOf(ids)} and id > ${rows.at(-1)?.id ?? ''}
-      order by id limit ${limit}`,
-  });
 }

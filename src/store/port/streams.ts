@@ -8,6 +8,9 @@ export interface StreamPage extends Page<Stream> {
   readonly broken: readonly string[];
 }
 
+/** A stream without its subscriptions, which may have megabytes. */
+export type ListedStream = Omit<Stream, 'subscriptions'>;
+
 export interface StreamStore {
   /**
    * Creates the stream with its cursor at the head of the log, or at the earlier `cursor`: then the
@@ -32,7 +35,7 @@ export interface StreamStore {
     page: { after: string | undefined; take: number; bytesMax?: number | undefined },
   ): Promise<StreamPage>;
   /** Returns those of the streams that exist and whose secrets open, by their ids. */
-  opened(tenant: number, ids: readonly string[]): Promise<ReadonlyMap<string, Stream>>;
+  opened(tenant: number, ids: readonly string[]): Promise<ReadonlyMap<string, ListedStream>>;
   /** Returns the versions of all streams of a tenant, by id: each change of a stream raises it. */
   versions(tenant: number): Promise<ReadonlyMap<string, number>>;
   /** Returns the hosts of the endpoints of streams, without opening other secrets. */

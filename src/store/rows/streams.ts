@@ -8,6 +8,7 @@ import type {
   Subscription,
 } from '../../core/types.ts';
 import { mapInSlices } from '../../core/slices.ts';
+import type { ListedStream } from '../port/streams.ts';
 import { type Place, placeIn } from '../sealed-columns.ts';
 import type { Seal } from '../seal.ts';
 import { unlessBroken } from './broken.ts';
@@ -30,8 +31,16 @@ export interface StreamRow {
   readonly updated_at: Millis;
 }
 
+export type ListedStreamRow = Omit<StreamRow, 'subscriptions'>;
+
 /** Returns a stream as the port has it. */
 export function streamOf(seal: Seal, row: StreamRow): Stream {
+  const subscriptions = JSON.parse(row.subscriptions) as Subscription[];
+  return { ...listedStreamOf(seal, row), subscriptions };
+}
+
+/** The same without subscriptions, which may have megabytes. */
+function listedStreamOf(seal: Seal, row: ListedStreamRow): ListedStream {
   const open = (column: 'destination' | 'signing_secrets'): unknown =>
     JSON.parse(seal.open(row[column], placeOfStream(row, column)));
   return {
@@ -39,7 +48,6 @@ export function streamOf(seal: Seal, row: StreamRow): Stream {
     id: row.id,
     name: row.name,
     status: row.status,
-    subscriptions: JSON.parse(row.subscriptions) as Subscription[],
     destination: open('destination') as Destination,
     ...(row.delivery === null ? {} : { delivery: JSON.parse(row.delivery) as DeliveryOptions }),
     ...pausedOf(row),
@@ -50,7 +58,10 @@ export function streamOf(seal: Seal, row: StreamRow): Stream {
   };
 }
 
-function pausedOf({ paused_at: at, pause_reason: reason }: StreamRow): Pick<Stream, 'paused'> {
+function pausedOf({
+  paused_at: at,
+  pause_reason: reason,
+}: ListedStreamRow): Pick<Stream, 'paused'> {
   if (at === null) return {};
   return { paused: reason === null ? { at } : { at, reason } };
 }
@@ -61,8 +72,11 @@ export function openedStream(
   row: StreamRow,
   report: (error: unknown) => void,
 ): Stream | undefined {
-  const consequence = `Stream ${row.id} of tenant ${row.tenant} is not delivered`;
-  return unlessBroken(consequence, report, () => streamOf(seal, row));
+  return unlessBroken(consequenceOf(row), report, () => streamOf(seal, row));
+}
+
+function consequenceOf({ tenant, id }: Pick<StreamRow, 'tenant' | 'id'>): string {
+  return `Stream ${id} of tenant ${tenant} is not delivered`;
 }
 
 /** Returns where a sealed column of a stream is stored. */
@@ -80,6 +94,20 @@ export function streamsOf(
   report: (error: unknown) => void,
 ): Promise<(Stream | undefined)[]> {
   return mapInSlices(rows, (row) => openedStream(seal, row, report), streamBytes);
+}
+
+/** Does the same without subscriptions. */
+export function listedStreamsOf(
+  seal: Seal,
+  rows: readonly ListedStreamRow[],
+  report: (error: unknown) => void,
+): Promise<(ListedStream | undefined)[]> {
+  return mapInSlices(
+    rows,
+    (row) => unlessBroken(consequenceOf(row), report, () => listedStreamOf(seal, row)),
+    // Opening costs more than its bytes.
+    ({ destination, delivery }) => 2048 + destination.length + (delivery?.length ?? 0),
+  );
 }
 
 /** Bytes that a response adds to the types of a stream, 15 each: of at most 1,000 types. */
