@@ -1,11 +1,11 @@
-import type { Clock } from '../core/clock.ts';
+import type { Clock, Timer } from '../core/clock.ts';
 
 /** Values that are computed at request, kept for a short time and shared by requests. */
 export interface Recent<V> {
   /**
    * Returns the value of a key. Requests that need it at the same time share one `load`; what that throws
    * is not kept. A request for a value of more than half of its age also loads the next one, so that
-   * regular requests do not wait.
+   * regular requests do not wait; one after its time waits for that load.
    */
   get(key: string, load: () => Promise<V>): Promise<V>;
 }
@@ -24,47 +24,53 @@ interface Entry<V> {
   readonly requestedAtMs: number;
   /** 0 while it is being loaded. */
   weight: number;
-  /** Whether the next value is being loaded. */
-  isRefreshing: boolean;
+  /** Ends it after its time. */
+  timer?: Timer;
+  /** The next one while it is being loaded. */
+  next?: Entry<V> | undefined;
 }
 
 /** Creates a {@link Recent} without values. */
 export function createRecent<V>({ clock, keptMs, weightMax, weightOf }: RecentDeps<V>): Recent<V> {
   const entries = new Map<string, Entry<V>>();
 
+  const put = (key: string, entry: Entry<V>): void => {
+    entries.get(key)?.timer?.cancel();
+    // The last one in the order in which they are dropped.
+    entries.delete(key);
+    entries.set(key, entry);
+  };
+
+  /** Its timer would keep it in memory. */
+  const drop = (key: string, entry: Entry<V>): void => {
+    entry.timer?.cancel();
+    if (entries.get(key) === entry) entries.delete(key);
+  };
+
   const dropHeavy = (): void => {
     let weight = entries.values().reduce((sum, entry) => sum + entry.weight, 0);
     for (const [key, entry] of entries) {
       if (weight <= weightMax) return;
       if (entry.weight === 0) continue;
-      entries.delete(key);
+      drop(key, entry);
       weight -= entry.weight;
     }
   };
-
-  const drop = (key: string, entry: Entry<V>): void => {
-    if (entries.get(key) === entry) entries.delete(key);
-  };
-
-  const begin = (load: () => Promise<V>): Entry<V> => ({
-    value: load(),
-    requestedAtMs: clock.elapsedMs(),
-    weight: 0,
-    isRefreshing: false,
-  });
 
   const keep = (key: string, entry: Entry<V>, value: V): void => {
     const leftMs = entry.requestedAtMs + keptMs - clock.elapsedMs();
     if (leftMs <= 0) return drop(key, entry);
     entry.weight = Math.max(1, weightOf(value));
-    clock.after(leftMs, () => drop(key, entry));
+    // Requests after its time wait for the next one.
+    entry.timer = clock.after(leftMs, () =>
+      entry.next === undefined ? drop(key, entry) : put(key, entry.next),
+    );
     dropHeavy();
   };
 
   const loaded = async (key: string, load: () => Promise<V>): Promise<V> => {
-    const entry = begin(load);
-    entries.delete(key);
-    entries.set(key, entry);
+    const entry = begin(load, clock.elapsedMs());
+    put(key, entry);
     try {
       const value = await entry.value;
       keep(key, entry, value);
@@ -75,20 +81,20 @@ export function createRecent<V>({ clock, keptMs, weightMax, weightOf }: RecentDe
     }
   };
 
-  /** Replaces a value once the next one is there; the first request after its time reports an error. */
+  /** Replaces a value once the next one is there. An error reaches those that wait for it. */
   const refresh = async (key: string, before: Entry<V>, load: () => Promise<V>): Promise<void> => {
-    before.isRefreshing = true;
-    const entry = begin(load);
+    const entry = begin(load, clock.elapsedMs());
+    before.next = entry;
     try {
       const value = await entry.value;
-      const current = entries.get(key);
-      // A request after its time has begun to load a newer one.
-      if (current !== undefined && current !== before) return;
-      entries.delete(key);
-      entries.set(key, entry);
+      // Dropped for its weight, the value before may have a successor already.
+      const current = entries.get(key) ?? before;
+      if (current !== before && current !== entry) return;
+      put(key, entry);
       keep(key, entry, value);
     } catch {
-      before.isRefreshing = false;
+      before.next = undefined;
+      drop(key, entry);
     }
   };
 
@@ -98,9 +104,13 @@ export function createRecent<V>({ clock, keptMs, weightMax, weightOf }: RecentDe
       if (entry === undefined) return loaded(key, load);
       if (entry.weight === 0) return entry.value;
       const ageMs = clock.elapsedMs() - entry.requestedAtMs;
-      if (ageMs >= keptMs) return loaded(key, load);
-      if (ageMs >= keptMs / 2 && !entry.isRefreshing) void refresh(key, entry, load);
+      if (ageMs >= keptMs) return entry.next?.value ?? loaded(key, load);
+      if (ageMs >= keptMs / 2 && entry.next === undefined) void refresh(key, entry, load);
       return entry.value;
     },
   };
+}
+
+function begin<V>(load: () => Promise<V>, requestedAtMs: number): Entry<V> {
+  return { value: load(), requestedAtMs, weight: 0 };
 }

@@ -78,17 +78,59 @@ test('Recent: after an error of the next value the present one stays for its tim
   assert.equal(await recent.get('a', load(3)), 2);
 });
 
-test('Recent: the next value does not replace a newer one that was requested after its time', async () => {
-  const { clock, recent, load } = setup();
+test('Recent: requests after the time of a value wait for the next one that is being loaded, one load at a time', async () => {
+  const { clock, recent, load, loads } = setup();
   assert.equal(await recent.get('a', load(1)), 1);
   await clock.advance(2500);
   const slow = Promise.withResolvers<number>();
   assert.equal(await recent.get('a', () => slow.promise), 1);
   await clock.advance(2500);
-  assert.equal(await recent.get('a', load(2)), 2);
+  const waiting = [recent.get('a', load(2)), recent.get('a', load(2))];
+  slow.resolve(3);
+  assert.deepEqual(await Promise.all(waiting), [3, 3]);
+  assert.equal(loads(), 1);
+  await clock.advance(2499);
+  assert.equal(await recent.get('a', load(4)), 3);
+  await clock.advance(1);
+  assert.equal(await recent.get('a', load(5)), 4, 'it is as old as its request');
+});
+
+test('Recent: an error of the next value reaches those that wait for it, and is not kept', async () => {
+  const { clock, recent, load } = setup();
+  assert.equal(await recent.get('a', load(1)), 1);
+  await clock.advance(2500);
+  const broken = Promise.withResolvers<number>();
+  assert.equal(await recent.get('a', () => broken.promise), 1);
+  await clock.advance(2500);
+  const waiting = assert.rejects(recent.get('a', load(2)), /no store/);
+  broken.reject(new Error('no store'));
+  await waiting;
+  assert.equal(await recent.get('a', load(3)), 3);
+});
+
+test('Recent: the next value does not replace a newer one, requested after the one before was dropped', async () => {
+  const { clock, recent, load } = setup(10);
+  assert.equal(await recent.get('a', load(1)), 1);
+  await clock.advance(2500);
+  const slow = Promise.withResolvers<number>();
+  assert.equal(await recent.get('a', () => slow.promise), 1);
+  await recent.get('b', load(10));
+  assert.equal(await recent.get('a', load(2)), 2, 'the one before was too heavy');
   slow.resolve(3);
   await clock.advance(0);
   assert.equal(await recent.get('a', load(4)), 2);
+});
+
+test('Recent: a value that is dropped or replaced is not held until its time', async () => {
+  const { clock, recent, load } = setup(10);
+  for (let n = 0; n < 20; n += 1) await recent.get(`tenant-${n}`, load(10));
+  assert.equal(clock.pending, 1);
+  await clock.advance(2500);
+  await recent.get('tenant-19', load(9));
+  await clock.advance(0);
+  assert.equal(clock.pending, 1);
+  await clock.advance(5000);
+  assert.equal(clock.pending, 0);
 });
 
 test('Recent: beyond the weight the oldest values are dropped', async () => {
