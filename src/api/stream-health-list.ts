@@ -91,10 +91,15 @@ async function matching(
   const { streams, statuses } = query;
   const chosen =
     statuses === undefined ? streams : streams.filter(({ state }) => statuses.includes(state));
-  const q = query.q?.toLowerCase();
+  const q = query.q === undefined ? undefined : lower(query.q);
   if (q === undefined) return chosen;
   const hosts = await endpointHosts.of(tenant, chosen);
   return chosen.filter(
-    ({ name }, index) => name.toLowerCase().includes(q) || hosts[index]?.includes(q) === true,
+    ({ name }, index) => lower(name).includes(q) || hosts[index]?.includes(q) === true,
   );
+}
+
+/** A sigma is another letter at the end of a word, so that a part of a name would not be in it. */
+function lower(text: string): string {
+  return text.toLowerCase().replaceAll('ς', 'σ');
 }

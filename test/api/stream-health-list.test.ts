@@ -188,6 +188,54 @@ describe('GET /stream-health', () => {
     assert.deepEqual(namesOf(body).slice(0, 2), ['failing 2', 'failing 1']);
   });
 
+  test('q: any part of a name, also where the case of a letter depends on the next one', async () => {
+    const names = ['ΟΔΟΣ', 'ΟΔΟΣΑ', 'İzmir', 'Straße ẞ', 'e\u0301', '😀'.repeat(128)];
+    const streams: Stream[] = [];
+    for (const name of names) streams.push(await add(name, 'eight.example', ['user.deleted']));
+    await pass();
+    for (const [q, found] of [
+      ['ΟΔΟΣ', ['ΟΔΟΣ', 'ΟΔΟΣΑ']],
+      ['οδος', ['ΟΔΟΣ', 'ΟΔΟΣΑ']],
+      ['οσα', ['ΟΔΟΣΑ']],
+      ['İZ', ['İzmir']],
+      ['ẞE ß', ['Straße ẞ']],
+      ['\u0301', ['e\u0301']],
+      ['😀😀', ['😀'.repeat(128)]],
+    ] as const) {
+      assert.deepEqual(namesOf((await get(`?q=${encodeURIComponent(q)}`)).body), found, q);
+    }
+    for (const sort of ['name', '-open_failures', '-lag', '-last_failed_at']) {
+      const seen: string[] = [];
+      const path = `/stream-health?sort=${sort}&take=1&q=eight.example`;
+      for await (const { body } of cursorPages(fixture, path)) seen.push(...namesOf(body));
+      assert.deepEqual(seen.toSorted(), names.toSorted(), sort);
+    }
+    await remove(...streams);
+  });
+
+  test('the stream of a cursor may be deleted: the page goes on after its place', async () => {
+    const streams: Stream[] = [];
+    for (const name of ['gone 1', 'gone 2', 'gone 3']) {
+      streams.push(await add(name, 'nine.example', ['user.deleted']));
+    }
+    const [first, ...others] = streams;
+    assert.ok(first);
+    await pass();
+    const orders = ['name', '-open_failures', '-lag', '-last_failed_at'];
+    const nexts: [string, string][] = [];
+    for (const sort of orders) {
+      const { body } = await get(`?sort=${sort}&take=1&q=gone`);
+      assert.deepEqual(namesOf(body), ['gone 1'], sort);
+      nexts.push([sort, body.next]);
+    }
+    await remove(first);
+    for (const [sort, next] of nexts) {
+      const { body } = await get(`?sort=${sort}&take=2&q=gone&from=${next}`);
+      assert.deepEqual(namesOf(body), ['gone 2', 'gone 3'], sort);
+    }
+    await remove(...others);
+  });
+
   test('each order: the largest value first', async () => {
     const first = async (sort: string) => namesOf((await get(`?sort=${sort}`)).body).slice(0, 3);
     assert.deepEqual((await first('-open_failures')).slice(0, 2), ['failing 2', 'failing 1']);
