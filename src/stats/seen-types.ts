@@ -50,12 +50,14 @@ export class SeenTypes {
       while (waiting.length > 0) {
         const part = waiting.splice(0, rowsMax).map((seen) => ({ ...seen }));
         await store.record(part);
+        // Forgotten meanwhile.
+        if (this.#tenants.get(tenant) !== types) break;
         for (const { type, offset } of part) {
           if (types.get(type)?.offset === offset) types.delete(type);
         }
         await sleep(clock, 0);
       }
-      if (types.size === 0) this.#tenants.delete(tenant);
+      if (types.size === 0 && this.#tenants.get(tenant) === types) this.#tenants.delete(tenant);
     }
   }
 }

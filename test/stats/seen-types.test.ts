@@ -3,7 +3,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { SeenTypes } from '../../src/stats/seen-types.ts';
 import { eventTypesMax, type SeenType } from '../../src/store/port/event-types.ts';
 import { createManualClock } from '../helpers/clock.ts';
-import { createFixture, type Fixture } from '../store/contract/fixture.ts';
+import { createFixture, type Fixture, newEvent } from '../store/contract/fixture.ts';
 import { sqliteMemory } from '../store/engines.ts';
 
 interface Opened {
@@ -121,5 +121,25 @@ describe('SeenTypes', () => {
     opened.seen.clear();
     await opened.flush();
     assert.deepEqual(opened.writes, []);
+  });
+
+  test('clear: during a write the rest of the former log is not written, and what comes after it is', async (t) => {
+    const opened = await open(t, 1);
+    const { store, tenant } = opened.fixture;
+    const add = (...types: readonly string[]): void => {
+      const event = { ...newEvent({ type: '' }), offset: 1, publishedAt: 1 };
+      opened.seen.add({ tenant, events: types.map((type) => ({ ...event, type })) });
+    };
+    add('a.former', 'b.former');
+    opened.before = () => {
+      opened.before = () => undefined;
+      opened.seen.clear();
+      add('c.present');
+    };
+    await opened.flush();
+    await opened.flush();
+    const query = { after: undefined, take: 10, isSampled: () => false };
+    const types = (await store.eventTypes.list(tenant, query)).map(({ type }) => type);
+    assert.deepEqual(types, ['a.former', 'c.present']);
   });
 });
