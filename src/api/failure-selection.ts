@@ -10,7 +10,7 @@ import type { FailureGroup, FailureSelection } from '../store/port/failures.ts';
 import type { Store } from '../store/port/store.ts';
 import type { FailureSteps } from './failure-steps.ts';
 import { showGroups } from './failures.ts';
-import { timeOf, windowOf } from './formats.ts';
+import { failedWindowOf, windowOf } from './formats.ts';
 import { badBody, conflict } from './http/problem.ts';
 import { streamOf } from './not-found.ts';
 import type { Call } from './operation.ts';
@@ -69,17 +69,11 @@ function selectionOf(sent: SelectionSent): FailureSelection {
     const reason = 'event_ids needs event_stream_ids with one event stream';
     throw badBody(reason, 'event_ids', selectionText.event_ids);
   }
-  const failedTime = (field: 'failed_from' | 'failed_to') => {
-    const text = sent[field];
-    if (text === undefined) return undefined;
-    return timeOf(text, (reason) => badBody(reason, field, selectionText[field]));
-  };
   return {
     ...windowOf(sent, badBody),
     types: sent.event_types,
     eventIds: sent.event_ids,
-    failedFrom: failedTime('failed_from'),
-    failedTo: failedTime('failed_to'),
+    ...failedWindowOf(sent, badBody, selectionText),
     codes: sent.error_codes,
   };
 }
@@ -87,18 +81,19 @@ function selectionOf(sent: SelectionSent): FailureSelection {
 /** Counts what a request matches, in groups. */
 async function previewOf(
   store: Pick<Store, 'streams' | 'dismissals'>,
-  { tenant, now, body }: SelectionCall,
+  { tenant, now }: SelectionCall,
   streams: readonly string[],
   filter: FailureSelection,
 ): Promise<FailurePreviewShown> {
   const groups: FailureGroup[] = [];
   for (const id of streams) groups.push(...(await store.dismissals.groups(tenant.id, id, filter)));
   const largest = groups.toSorted((one, other) => other.count - one.count).slice(0, groupsMax);
-  const newest = groups.map(({ lastFailedAt }) => lastFailedAt + 1);
+  // Also with a time that is yet to come, so that sending it back leaves out later failures.
+  const end = groups.reduce((latest, { lastFailedAt }) => Math.max(latest, lastFailedAt + 1), 0);
   return {
     count: groups.reduce((sum, { count }) => sum + count, 0),
     groups: await showGroups(store, tenant.id, largest),
-    failed_to: body.failed_to ?? formatTime(newest.length > 0 ? Math.max(...newest) : now),
+    failed_to: formatTime(Math.min(filter.failedTo ?? Infinity, end || now)),
   };
 }
 

@@ -15,7 +15,7 @@ import { compile, eventType, streamId } from '../schemas/schema.ts';
 import type { FailureGroup, ListedDelivery, ListQuery } from '../store/port/failures.ts';
 import type { Store } from '../store/port/store.ts';
 import { showRecord } from './deliveries.ts';
-import { formatViolation, timeOf, windowOf } from './formats.ts';
+import { failedWindowOf, formatViolation, windowOf } from './formats.ts';
 import { badQuery, quoted } from './http/problem.ts';
 import { JsonText } from './http/sliced-json.ts';
 import { type Operation, operation } from './operation.ts';
@@ -56,7 +56,7 @@ function listAll({ store, settings }: FailureDeps): Operation {
         statuses: statusesOf(query.statuses),
         codes: listOf(query, 'error_codes', isErrorCode),
         types: listOf(query, 'event_types', isEventType),
-        ...failedWindowOf(query),
+        ...failedWindowOf(query, badQuery, failureText),
       };
       const { items, next } = await store.failures.list(tenant.id, { ...page, ...selection });
       const deliveries = await mapInSlices(
@@ -125,24 +125,6 @@ function statusesOf(text = 'failed'): ListQuery['statuses'] {
     const reason = `No enum match for: ${quoted(status)}`;
     throw badQuery(reason, 'statuses', failureText.statuses);
   });
-}
-
-type FailedWindow = Readonly<Partial<Record<'failed_from' | 'failed_to', string | undefined>>>;
-
-function failedWindowOf(query: FailedWindow): Pick<ListQuery, 'failedFrom' | 'failedTo'> {
-  const failedFrom = failedTime(query, 'failed_from');
-  const failedTo = failedTime(query, 'failed_to');
-  if (failedFrom !== undefined && failedTo !== undefined && failedFrom > failedTo) {
-    const reason = 'failed_from is later than failed_to';
-    throw badQuery(reason, 'failed_from', failureText.failed_from);
-  }
-  return { failedFrom, failedTo };
-}
-
-function failedTime(query: FailedWindow, name: keyof FailedWindow): number | undefined {
-  const text = query[name];
-  if (text === undefined) return undefined;
-  return timeOf(text, (reason) => badQuery(reason, name, failureText[name]));
 }
 
 function showListed(

@@ -52,6 +52,35 @@ export function windowOf(sent: SentWindow, bad: typeof badQuery): Window {
   return { from, to };
 }
 
+interface FailedWindow {
+  readonly failedFrom: Millis | undefined;
+  readonly failedTo: Millis | undefined;
+}
+
+type SentFailedWindow = Readonly<Partial<Record<'failed_from' | 'failed_to', string | undefined>>>;
+
+/**
+ * Returns the window of failures of a query or a body. Throws 400 unless each is an RFC 3339 time and they
+ * are in order.
+ */
+export function failedWindowOf(
+  sent: SentFailedWindow,
+  bad: typeof badQuery,
+  texts: Readonly<Record<keyof SentFailedWindow, string>>,
+): FailedWindow {
+  const time = (name: keyof SentFailedWindow): Millis | undefined => {
+    const text = sent[name];
+    return text === undefined
+      ? undefined
+      : timeOf(text, (reason) => bad(reason, name, texts[name]));
+  };
+  const [failedFrom, failedTo] = [time('failed_from'), time('failed_to')];
+  if (failedFrom !== undefined && failedTo !== undefined && failedFrom > failedTo) {
+    throw bad('failed_from is later than failed_to', 'failed_from', texts.failed_from);
+  }
+  return { failedFrom, failedTo };
+}
+
 /** A property of a body that contains an offset. */
 export interface OffsetProperty {
   readonly text: string;

@@ -103,6 +103,19 @@ describe('redeliveries', () => {
     assert.equal(response.body.total, 2);
   });
 
+  test('redeliveries: a dry run until a time to come returns an end that leaves out later failures', async () => {
+    const { stream, owned } = await failing(503);
+    const selected = { event_stream_ids: [stream.id], failed_to: '2100-01-01T00:00:00Z' };
+    const counted = await redeliver({ ...selected, dry_run: true });
+    assert.equal(counted.body.count, 1);
+    storeFixture.now += 1000;
+    const [later] = await storeFixture.publish('user.created');
+    assert.ok(later);
+    await storeFixture.settle(owned, { cursor: later.offset, outcomes: [failed(later)] });
+    const response = await redeliver({ ...selected, failed_to: counted.body.failed_to });
+    assert.equal(response.body.total, 1);
+  });
+
   test('redeliveries: the total is that of the acceptance, before any cycle begins, whatever the filter', async () => {
     const { stream, ids } = await manyFailures(1200);
     const selected = { event_stream_ids: [stream.id], event_types: ['user.created'] };
@@ -115,6 +128,18 @@ describe('redeliveries', () => {
     await begunAll();
     const { body } = await fixture.send('GET', `/redeliveries/${chosen.body.id}`);
     assert.deepEqual([body.status, body.total, body.skipped], ['done', 3, 3]);
+  });
+
+  test('redeliveries: failed_from later than failed_to is 400', async () => {
+    const window = { failed_from: '2026-03-02T00:00:00Z', failed_to: '2026-03-01T00:00:00Z' };
+    const { status, body } = await redeliver(window);
+    assert.deepEqual(
+      [status, body.message],
+      [
+        400,
+        "Payload validation error: 'failed_from is later than failed_to' on property failed_from (Earliest time at which the failure was opened, inclusive).",
+      ],
+    );
   });
 
   test('redeliveries: DELETE cancels what has not begun; the failures stay', async () => {
