@@ -134,6 +134,7 @@ async function endpointHosts(
       ),
     );
     for (const [place, { id }] of rows.entries()) hosts.set(id, found[place] ?? '');
+    await yieldToEventLoop();
   }
   return hosts;
 }

@@ -234,21 +234,20 @@ function factsContract(engine: Engine): void {
       ids.push((await fixture.addStream({ types: [...types, `user.type_${n}`] })).id);
     }
     await fixture.publish('user.type_0', 'user.type_39');
-    let turns = 0;
-    let isOver = false;
-    const turn = (): void => {
-      turns += 1;
-      if (!isOver) setImmediate(turn);
-    };
-    setImmediate(turn);
-    const facts = await fixture.store.streams.factsOf(fixture.tenant, ids);
-    isOver = true;
+    const { factsOf, endpointHosts, opened } = fixture.store.streams;
+    const { result: facts, turns } = await countTurns(() => factsOf(fixture.tenant, ids));
     assert.deepEqual(
       ids.map((id) => facts.get(id)?.waiting.count),
       ids.map((_, n) => (n === 0 || n === 39 ? 1 : 0)),
     );
     // 5 MB, half a megabyte at a time.
     assert.ok(turns >= 10, `${turns} turns`);
+    const many = Array.from({ length: 50 }, () => ids).flat();
+    for (const read of [endpointHosts, opened]) {
+      const counted = await countTurns(async () => (await read(fixture.tenant, many)).size);
+      assert.equal(counted.result, ids.length);
+      assert.ok(counted.turns >= 20, `${counted.turns} turns`);
+    }
   });
 
   test('retrying: the deliveries of a tenant that wait for an attempt', async (t) => {
@@ -282,6 +281,21 @@ function factsContract(engine: Engine): void {
     );
     assert.deepEqual([...sums], [[stream.id, { delivered: 1, failed: 1 }]]);
   });
+}
+
+/** Returns the result of work, and how often other work had a turn of the event loop meanwhile. */
+async function countTurns<T>(work: () => Promise<T>): Promise<{ result: T; turns: number }> {
+  let turns = 0;
+  let timer = setImmediate(function turn() {
+    turns += 1;
+    timer = setImmediate(turn);
+  });
+  try {
+    const result = await work();
+    return { result, turns };
+  } finally {
+    clearImmediate(timer);
+  }
 }
 
 /** Creates streams with different types and cursors, rows above some of them, and different states. */
