@@ -1,4 +1,5 @@
 import type { Clock, Millis } from '../core/clock.ts';
+import { yieldToEventLoop } from '../core/slices.ts';
 import type { StreamSort } from '../schemas/stream-health.ts';
 import type { Store } from '../store/port/store.ts';
 import type { StreamStanding } from '../store/port/streams.ts';
@@ -37,6 +38,8 @@ export function createRecentStates({ store, clock, settings }: RecentStatesDeps)
     of: (tenant, lagsOf) =>
       recent.get(`${lagsOf} ${tenant}`, async () => {
         const { now, streams } = await store.streams.states(tenant, { lagsOf });
+        // The first order takes some milliseconds.
+        await yieldToEventLoop();
         return sortable(now, streams);
       }),
   };

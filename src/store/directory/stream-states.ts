@@ -27,12 +27,14 @@ export function createStreamStates(deps: StateDeps): StreamStore['states'] {
     const oldMs = lagsOf === 'lagging' ? laggingMs : sortedMs;
     const young = await read(firstSince(tenant, log, now - oldMs + 1));
     const parts = await partsOf(deps, tenant, young);
+    await yieldToEventLoop();
     const behind = parts
       .flatMap((part) => behindOf(part, young))
       .toSorted((one, other) => (one.id < other.id ? -1 : 1));
     const wanted = lagsOf === 'all' ? behind : behind.filter(({ isActive }) => isActive);
     const lags = new Lags(deps, tenant, new LogTypes(deps, tenant, log));
     const found = await lags.find(wanted, now - oldMs);
+    await yieldToEventLoop();
     return { now, streams: parts.flatMap((part) => standingsOf(part, found, now)) };
   };
 }
