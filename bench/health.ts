@@ -10,8 +10,8 @@ import { wait } from './proc.ts';
 
 const msMax = 20;
 /** Requests of somebody who watches a page, for longer than a value is kept several times. */
-const warmReads = { count: 200, everySeconds: 0.1 } as const;
-const coldReads = 5;
+const warmReads = { count: 100, everySeconds: 0.1 } as const;
+const coldReads = 4;
 /** Longer than a value is kept. */
 const pauseSeconds = 5.2;
 
