@@ -11,6 +11,7 @@ import { addListenCommand } from './listen.ts';
 import { addLoginCommands } from './login.ts';
 import { addMonitorCommand } from './monitor.ts';
 import { addRedeliverCommand } from './redeliver.ts';
+import { addRedeliveryCommands } from './redeliveries.ts';
 import { addReplayCommands } from './replay.ts';
 import { addStatsCommand } from './stats.ts';
 import { addStreamCommands } from './streams.ts';
@@ -27,6 +28,10 @@ export function addHttpCommands(program: Command, deps: CliDeps): void {
   addFailuresCommand(program, deps);
   addDeliveryCommands(program.command('deliveries').description('failed deliveries'), deps);
   addRedeliverCommand(program, deps);
+  addRedeliveryCommands(
+    program.command('redeliveries').description('redeliveries of many failures under way'),
+    deps,
+  );
   addDismissCommand(program, deps);
   addReplayCommands(program.command('replay').description('send retained events again'), deps);
   addUserCommands(program.command('users').description('users of the tenant'), deps);

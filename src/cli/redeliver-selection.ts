@@ -39,9 +39,9 @@ export async function startRedelivery(
   selection: RedeliverySelection,
   wait: boolean,
 ): Promise<void> {
-  const { api, terminal, json, clock, signal } = run;
+  const { api, terminal, json } = run;
   const response = await api.send({ method: 'POST', path: '/redeliveries', body: selection });
-  let shown = progressIn(response.body);
+  const shown = progressIn(response.body);
   if (!wait) {
     if (json) return terminal.print(terminalSafe(response.text));
     if (shown.total === 0) return report(run, shown);
@@ -49,8 +49,18 @@ export async function startRedelivery(
     return terminal.print(`${count} will be sent again.`);
   }
   if (shown.status === 'running') {
-    terminal.note(`Redelivery ${printable(shown.id)} is running; Ctrl-C does not cancel it.`);
+    const id = printable(shown.id);
+    terminal.note(
+      `Redelivery ${id} is running; Ctrl-C does not cancel it. This does: leat redeliveries cancel ${id}`,
+    );
   }
+  await followRedelivery(run, shown);
+}
+
+/** Waits for the end of a redelivery with a progress bar, and reports it. */
+export async function followRedelivery(run: ApiRun, begun: RedeliveryShown): Promise<void> {
+  const { api, terminal, clock, signal } = run;
+  let shown = begun;
   while (shown.status === 'running') {
     terminal.progress(progressOf(shown, terminal.progressWidth));
     await sleep(clock, pollEveryMs, signal);
@@ -61,7 +71,8 @@ export async function startRedelivery(
   report(run, shown);
 }
 
-function progressIn(body: unknown): RedeliveryShown {
+/** Returns the progress in a response; fails unless it has all numbers. */
+export function progressIn(body: unknown): RedeliveryShown {
   return withNumbers<RedeliveryShown>(body, 'total', 'delivered', 'failed', 'skipped', 'remaining');
 }
 

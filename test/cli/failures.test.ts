@@ -60,6 +60,34 @@ describe('failures over all streams', () => {
     assert.match((await shell.leat(['failures'])).stderr, /No failures/);
   });
 
+  test('redeliveries: listed, shown and cancelled while they go on without their command', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const endpoint = await startEndpoint();
+    t.after(() => endpoint.close());
+    endpoint.respondWith(410);
+    const type = freshType();
+    const { name } = await createStream(leat, endpoint.url, { types: [type] });
+    await publish(leat, type);
+    await waitFor('the failure', async () =>
+      (await shell.leat(['failures', '--stream', name])).stdout.includes('http_410'),
+    );
+    const none = await shell.leat(['redeliveries', 'show', `rdl_${'1'.repeat(22)}`]);
+    assert.equal(none.code, 4, none.stderr);
+    // Without a response the attempt is under way until it is cancelled.
+    endpoint.respondWith(() => undefined);
+    const started = await shell.leat(['redeliver', '--type', type, '--no-wait', '--json']);
+    const { id } = JSON.parse(started.stdout) as { readonly id: string };
+    const listed = await shell.leat(['redeliveries', 'list']);
+    assert.match(listed.stdout, new RegExp(`^${id} +running +1 +0 +0 +0 `, 'm'));
+    const shown = await shell.leat(['redeliveries', 'show', id]);
+    assert.match(shown.stdout, /^Status +running\nFailures +1\nDelivered +0\n/m);
+    const cancelled = await shell.leat(['redeliveries', 'cancel', id]);
+    assert.deepEqual([cancelled.code, cancelled.stdout], [0, 'Cancelled the redelivery.\n']);
+    endpoint.respondWith(204);
+    const end = await shell.leat(['redeliveries', 'show', id, '--json']);
+    assert.equal((JSON.parse(end.stdout) as { status: string }).status, 'cancelled');
+  });
+
   test('failures: what fails again ends the command with an error; a cause that is none is refused', async (t) => {
     const shell = await openLoggedInShell(t, leat);
     const endpoint = await startEndpoint();
