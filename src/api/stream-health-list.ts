@@ -1,7 +1,14 @@
+import type { Millis } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
 import { formatStandingKey, parseStandingKey } from '../core/page.ts';
 import { type StreamState, streamStates } from '../core/stream-state.ts';
-import { streamHealthQuery, streamHealths, streamHealthText } from '../schemas/stream-health.ts';
+import {
+  streamHealthQuery,
+  streamHealths,
+  type StreamHealthsShown,
+  streamHealthText,
+  type StreamSort,
+} from '../schemas/stream-health.ts';
 import type { StreamStanding } from '../store/port/streams.ts';
 import type { EndpointHosts } from './endpoint-hosts.ts';
 import { badQuery, quoted } from './http/problem.ts';
@@ -10,7 +17,7 @@ import { nextOf, pageOf } from './page.ts';
 import type { ApiSettings } from './settings.ts';
 import { type HealthDeps, healthsOf } from './stream-health.ts';
 import { firstAfter, keyOf } from './standing-order.ts';
-import type { RecentStates } from './tenant-states.ts';
+import type { RecentStates, SortedStates } from './tenant-states.ts';
 
 export interface HealthListDeps extends HealthDeps {
   readonly states: RecentStates;
@@ -20,7 +27,8 @@ export interface HealthListDeps extends HealthDeps {
 
 /** Creates the operation that lists the health of streams (docs/http-api.md#health-of-all-event-streams). */
 export function healthListOperations(deps: HealthListDeps): Operation[] {
-  const { states, store, settings } = deps;
+  const { states, settings } = deps;
+  const pages = new RecentPages();
   return [
     operation({
       operationId: 'listStreamHealth',
@@ -28,7 +36,7 @@ export function healthListOperations(deps: HealthListDeps): Operation[] {
       path: '/stream-health',
       summary: 'List the health of event streams',
       description:
-        'Order, states and total are up to 5 s old, see as_of. An event stream whose state has changed since then is left out with statuses, so that a page may have fewer items than requested.',
+        'Up to 5 s old, see as_of. An event stream whose state has changed since then is left out with statuses, so that a page may have fewer items than requested.',
       tag: 'Health',
       scopes: ['read:event_streams'],
       lifecycle: 'Early Access',
@@ -38,35 +46,78 @@ export function healthListOperations(deps: HealthListDeps): Operation[] {
       success: 200,
       response: streamHealths,
       handle: async ({ tenant, query, now }) => {
-        const { sort = 'name', q } = query;
+        const { sort = 'name' } = query;
         const isKey = (key: string): boolean => parseStandingKey(key)?.sort === sort;
         const { after, take } = pageOf(query, settings.limits, isKey);
         const statuses = statusesOf(query.statuses);
         const read = await states.of(tenant.id, sort === '-lag' ? 'all' : 'lagging');
-        const wanted = await matching(deps, tenant.id, { streams: read.sorted(sort), statuses, q });
-        const key = after === undefined ? undefined : parseStandingKey(after);
-        const begin = key === undefined ? 0 : firstAfter(wanted, key);
-        const page = wanted.slice(begin, begin + take);
-        const ids = page.map(({ id }) => id);
-        const opened = await store.streams.opened(tenant.id, ids);
-        const healths = await healthsOf(
-          deps,
-          tenant.id,
-          ids.flatMap((id) => opened.get(id) ?? []),
-          now,
+        const wanted = { sort, q: query.q, statuses, after, take };
+        const body = await pages.of(read, JSON.stringify(wanted), () =>
+          readPage(deps, tenant.id, { read, ...wanted }, now),
         );
-        const last = begin + take < wanted.length ? page.at(-1) : undefined;
-        return {
-          body: {
-            streams: healths.filter(({ state }) => statuses?.includes(state) ?? true),
-            total: wanted.length,
-            ...nextOf(last && formatStandingKey(keyOf(last, sort))),
-            as_of: formatTime(read.now),
-          },
-        };
+        return { body };
       },
     }),
   ];
+}
+
+interface WantedPage {
+  readonly read: SortedStates;
+  readonly sort: StreamSort;
+  readonly q: string | undefined;
+  readonly statuses: readonly StreamState[] | undefined;
+  readonly after: string | undefined;
+  readonly take: number;
+}
+
+async function readPage(
+  deps: HealthListDeps,
+  tenant: number,
+  { read, sort, q, statuses, after, take }: WantedPage,
+  now: Millis,
+): Promise<StreamHealthsShown> {
+  const wanted = await matching(deps, tenant, { streams: read.sorted(sort), statuses, q });
+  const key = after === undefined ? undefined : parseStandingKey(after);
+  const begin = key === undefined ? 0 : firstAfter(wanted, key);
+  const page = wanted.slice(begin, begin + take);
+  const ids = page.map(({ id }) => id);
+  const opened = await deps.store.streams.opened(tenant, ids);
+  const streams = ids.flatMap((id) => opened.get(id) ?? []);
+  const healths = await healthsOf(deps, tenant, streams, now);
+  const last = begin + take < wanted.length ? page.at(-1) : undefined;
+  return {
+    streams: healths.filter(({ state }) => statuses?.includes(state) ?? true),
+    total: wanted.length,
+    ...nextOf(last && formatStandingKey(keyOf(last, sort))),
+    as_of: formatTime(read.now),
+  };
+}
+
+/** Pages of one reading of the states that are kept with it. */
+const pagesMax = 20;
+
+/** Pages that were read already, each as long as the states that it was read from. */
+class RecentPages {
+  readonly #pages = new WeakMap<SortedStates, Map<string, Promise<StreamHealthsShown>>>();
+
+  async of(
+    states: SortedStates,
+    key: string,
+    load: () => Promise<StreamHealthsShown>,
+  ): Promise<StreamHealthsShown> {
+    const pages = this.#pages.get(states) ?? new Map<string, Promise<StreamHealthsShown>>();
+    this.#pages.set(states, pages);
+    const known = pages.get(key);
+    if (known !== undefined) return known;
+    const page = load();
+    if (pages.size < pagesMax) pages.set(key, page);
+    try {
+      return await page;
+    } catch (error) {
+      pages.delete(key);
+      throw error;
+    }
+  }
 }
 
 function statusesOf(text: string | undefined): StreamState[] | undefined {

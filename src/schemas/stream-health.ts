@@ -144,3 +144,4 @@ export const streamHealths = component('EventStreamHealths', 'How event streams 
 
 export type StreamSort = Static<typeof sort>;
 export type StreamHealthShown = Static<typeof streamHealth>;
+export type StreamHealthsShown = Static<typeof streamHealths>;
