@@ -7,7 +7,7 @@ import type { Store } from '../store/port/store.ts';
 import type { StreamStanding } from '../store/port/streams.ts';
 import { showGroups } from './failures.ts';
 import { type Operation, operation } from './operation.ts';
-import type { RecentStates, SortedStates } from './tenant-states.ts';
+import { KeptWithStates, type RecentStates, type SortedStates } from './tenant-states.ts';
 
 export interface OverviewDeps {
   readonly store: Pick<Store, 'streams' | 'failures' | 'deliveryStats'>;
@@ -17,7 +17,7 @@ export interface OverviewDeps {
 /** Creates the operation that sums up a tenant (docs/http-api.md#overview). */
 export function overviewOperations({ store, states }: OverviewDeps): Operation[] {
   // An overview is as old as the states that it counts.
-  const overviews = new WeakMap<SortedStates, Promise<OverviewShown>>();
+  const overviews = new KeptWithStates<OverviewShown>();
   return [
     operation({
       operationId: 'readOverview',
@@ -33,14 +33,8 @@ export function overviewOperations({ store, states }: OverviewDeps): Operation[]
       response: overview,
       handle: async ({ tenant }) => {
         const read = await states.of(tenant.id, 'active');
-        const shown = overviews.get(read) ?? overviewOf(store, tenant.id, read);
-        overviews.set(read, shown);
-        try {
-          return { body: await shown };
-        } catch (error) {
-          overviews.delete(read);
-          throw error;
-        }
+        const load = () => overviewOf(store, tenant.id, read);
+        return { body: await overviews.get(read, 'overview', load) };
       },
     }),
   ];

@@ -17,7 +17,7 @@ import { nextOf, pageOf } from './page.ts';
 import type { ApiSettings } from './settings.ts';
 import { type HealthDeps, healthsOf } from './stream-health.ts';
 import { firstAfter, keyOf } from './standing-order.ts';
-import type { RecentStates, SortedStates } from './tenant-states.ts';
+import { KeptWithStates, type RecentStates, type SortedStates } from './tenant-states.ts';
 
 export interface HealthListDeps extends HealthDeps {
   readonly states: RecentStates;
@@ -28,7 +28,7 @@ export interface HealthListDeps extends HealthDeps {
 /** Creates the operation that lists the health of streams (docs/http-api.md#health-of-all-event-streams). */
 export function healthListOperations(deps: HealthListDeps): Operation[] {
   const { states, settings } = deps;
-  const pages = new RecentPages();
+  const pages = new KeptWithStates<StreamHealthsShown>();
   return [
     operation({
       operationId: 'listStreamHealth',
@@ -52,7 +52,7 @@ export function healthListOperations(deps: HealthListDeps): Operation[] {
         const statuses = statusesOf(query.statuses);
         const read = await states.of(tenant.id, sort === '-lag' ? 'all' : 'lagging');
         const wanted = { sort, q: query.q, statuses, after, take };
-        const body = await pages.of(read, JSON.stringify(wanted), () =>
+        const body = await pages.get(read, JSON.stringify(wanted), () =>
           readPage(deps, tenant.id, { read, ...wanted }, now),
         );
         return { body };
@@ -91,33 +91,6 @@ async function readPage(
     ...nextOf(last && formatStandingKey(keyOf(last, sort))),
     as_of: formatTime(read.now),
   };
-}
-
-/** Pages of one reading of the states that are kept with it. */
-const pagesMax = 20;
-
-/** Pages that were read already, each as long as the states that it was read from. */
-class RecentPages {
-  readonly #pages = new WeakMap<SortedStates, Map<string, Promise<StreamHealthsShown>>>();
-
-  async of(
-    states: SortedStates,
-    key: string,
-    load: () => Promise<StreamHealthsShown>,
-  ): Promise<StreamHealthsShown> {
-    const pages = this.#pages.get(states) ?? new Map<string, Promise<StreamHealthsShown>>();
-    this.#pages.set(states, pages);
-    const known = pages.get(key);
-    if (known !== undefined) return known;
-    const page = load();
-    if (pages.size < pagesMax) pages.set(key, page);
-    try {
-      return await page;
-    } catch (error) {
-      pages.delete(key);
-      throw error;
-    }
-  }
 }
 
 function statusesOf(text: string | undefined): StreamState[] | undefined {
