@@ -11,12 +11,12 @@ import { type AlertChannel, AlertNotSent } from '../../src/alerting/channel.ts';
 import { createAlertWebhook } from '../../src/alerting/webhook-channel.ts';
 import { createMonitor, type MonitorDeps } from '../../src/alerting/monitor.ts';
 import { createSystemAlerts } from '../../src/alerting/system-alerts.ts';
-import { openStore } from '../../src/store/open.ts';
 import type { FailureQuery } from '../../src/store/port/deliveries.ts';
 import type { FailingStream } from '../../src/store/port/alert-state.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
 import { waitFor } from '../helpers/leat.ts';
+import { openMemoryCopy } from '../helpers/sqlite.ts';
 import { addTenant } from '../store/contract/fixture.ts';
 
 const minute = 60_000;
@@ -31,8 +31,7 @@ interface TestFailure {
 }
 
 async function openFixture(t: TestContext, clock: ManualClock) {
-  const store = await openStore({
-    location: { engine: 'sqlite', path: ':memory:' },
+  const store = await openMemoryCopy({
     secretKeys: [new Uint8Array(32)],
     random: randomBytes,
     clock: systemClock,

@@ -17,9 +17,9 @@ import type { Clock, RandomBytes } from '../../src/core/clock.ts';
 import type { Client, Tenant } from '../../src/core/types.ts';
 import type { StoreTime } from '../../src/store/port/time.ts';
 import { createGuardedTime } from '../../src/store/sqlite/guarded-time.ts';
-import { openSqliteStore } from '../../src/store/sqlite/store.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';
+import { openMemoryCopy } from '../helpers/sqlite.ts';
 
 /** Tenant, keyring, verifier and token endpoint on a real store in memory, with a manual clock. */
 export interface AuthFixture {
@@ -176,11 +176,10 @@ function createClockAndStoreTime(engineTime: { at: number } | undefined): {
 }
 
 export function openMemoryStore(time: StoreTime = createGuardedTime(systemClock)): Promise<Store> {
-  const location = { path: ':memory:', file: undefined };
   const defer = (action: () => void): void => void setImmediate(action);
   const report = (): void => undefined;
   const deps = { secretKeys: [randomBytes(32)], random, clock: systemClock, time, defer, report };
-  return openSqliteStore(location, deps);
+  return openMemoryCopy(deps);
 }
 
 async function createClient(

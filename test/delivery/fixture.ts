@@ -11,9 +11,9 @@ import type { NewEvent, Stream, Node } from '../../src/core/types.ts';
 import { createDispatcher, type Dispatcher } from '../../src/delivery/dispatcher.ts';
 import type { DeliveryReport } from '../../src/delivery/report.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
-import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';
+import { openMemoryCopy } from '../helpers/sqlite.ts';
 import {
   createScriptedTransport,
   type ScriptedPost,
@@ -114,8 +114,7 @@ export async function createDeliveryFixture(
   options: FixtureOptions = {},
 ): Promise<DeliveryFixture> {
   const clock = createManualClock();
-  const store = await openStore({
-    location: { engine: 'sqlite', path: ':memory:' },
+  const store = await openMemoryCopy({
     secretKeys: [new Uint8Array(32)],
     random: randomBytes,
     clock,

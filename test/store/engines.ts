@@ -7,8 +7,9 @@ import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { startPooler } from '../helpers/pooler.ts';
 import { throughPort, query, sharedPostgres } from '../helpers/postgres.ts';
+import { createFileCopy, openMemoryCopy } from '../helpers/sqlite.ts';
 import type { StoreTime } from '../../src/store/port/time.ts';
-import { openSqliteStore } from '../../src/store/sqlite/store.ts';
+import { openSqliteStore, type SqliteStoreDeps } from '../../src/store/sqlite/store.ts';
 import type { Engine, OpenedStore, TestTime } from './contract/engine.ts';
 import { start } from './contract/fixture.ts';
 import { createTestTime, plantClock, withClock } from './test-time.ts';
@@ -16,13 +17,11 @@ import { createTestTime, plantClock, withClock } from './test-time.ts';
 const secretKey = randomBytes(32);
 const random = (count: number) => randomBytes(count);
 
-/** Opens a store as {@link openStore} does, except for the time. */
-const open = (path: string, time: StoreTime) => {
-  const file = path === ':memory:' ? undefined : path;
+/** What {@link openStore} passes to SQLite, except for the time. */
+const sqliteDeps = (time: StoreTime): SqliteStoreDeps => {
   const defer = (action: () => void): void => void setImmediate(action);
   const report = (): void => undefined;
-  const deps = { secretKeys: [secretKey], random, clock: systemClock, time, defer, report };
-  return openSqliteStore({ path, file }, deps);
+  return { secretKeys: [secretKey], random, clock: systemClock, time, defer, report };
 };
 
 /** SQLite without a file: fast, and nothing outlives the store. */
@@ -30,7 +29,7 @@ export const sqliteMemory: Engine = {
   name: 'SQLite in memory',
   open: async () => {
     const time = createTestTime(start);
-    const store = await open(':memory:', time);
+    const store = await openMemoryCopy(sqliteDeps(time));
     return { store, time, close: () => store.close() };
   },
 };
@@ -39,12 +38,17 @@ export const sqliteMemory: Engine = {
 export const sqliteFile: Engine = {
   name: 'SQLite in a file',
   keepsData: true,
-  open: () => openFile(mkdtempSync(join(tmpdir(), 'leat-store-'))),
+  open: async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'leat-store-'));
+    await createFileCopy(join(folder, 'leat.db'));
+    return openFile(folder);
+  },
 };
 
 async function openFile(folder: string): Promise<OpenedStore> {
   const time = createTestTime(start);
-  const store = await open(join(folder, 'leat.db'), time);
+  const file = join(folder, 'leat.db');
+  const store = await openSqliteStore({ path: file, file }, sqliteDeps(time));
   return {
     store,
     time,

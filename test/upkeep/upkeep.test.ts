@@ -7,9 +7,9 @@ import { sleep } from '../../src/core/sleep.ts';
 import { dayMs } from '../../src/core/units.ts';
 import { type RaisedAlert } from '../../src/alerting/system-alerts.ts';
 import { createUpkeep, type Upkeep, type UpkeepDeps } from '../../src/upkeep/upkeep.ts';
-import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createManualClock } from '../helpers/clock.ts';
+import { openMemoryCopy } from '../helpers/sqlite.ts';
 import { newEntry } from '../store/contract/audit-log.ts';
 import { addTenant, newEvent, newStream } from '../store/contract/fixture.ts';
 
@@ -37,8 +37,7 @@ interface Fixture {
 
 async function openFixture(t: { after(end: () => Promise<void>): void }): Promise<Fixture> {
   const clock = createManualClock();
-  const store = await openStore({
-    location: { engine: 'sqlite', path: ':memory:' },
+  const store = await openMemoryCopy({
     secretKeys: [new Uint8Array(32)],
     random: randomBytes,
     clock,

@@ -3,9 +3,9 @@ import { randomBytes } from 'node:crypto';
 import { describe, test, type TestContext } from 'node:test';
 import { SharedPages, type SharedQuery } from '../../../src/delivery/prefetch/shared-pages.ts';
 import { createStoreRetry } from '../../../src/delivery/store-retry.ts';
-import { openStore } from '../../../src/store/open.ts';
 import type { LogPage, LogQuery, LogStore } from '../../../src/store/port/log.ts';
 import { createManualClock } from '../../helpers/clock.ts';
+import { openMemoryCopy } from '../../helpers/sqlite.ts';
 import { ok } from '../../helpers/transport.ts';
 import { addTenant, newEvent } from '../../store/contract/fixture.ts';
 import { createDeliveryFixture } from '../fixture.ts';
@@ -23,10 +23,9 @@ interface Fixture {
 
 async function createFixture(t: TestContext): Promise<Fixture> {
   const clock = createManualClock();
-  const location = { engine: 'sqlite', path: ':memory:' } as const;
   const secretKeys = [new Uint8Array(32)];
   const random = randomBytes;
-  const store = await openStore({ location, secretKeys, random, clock, defer: queueMicrotask });
+  const store = await openMemoryCopy({ secretKeys, random, clock, defer: queueMicrotask });
   t.after(() => store.close());
   const { id: tenant } = await addTenant(store, 'main');
   const { id: otherTenant } = await addTenant(store, 'other');
