@@ -15,14 +15,19 @@ import {
   type StreamBody,
   token,
 } from '../helpers/api-client.ts';
+import { rounds } from '../helpers/rounds.ts';
 import { bootstrapClient, type Ended, type Fixture, openFixture, runProgram } from './fixture.ts';
 
 /**
- * The unchanged command line tool as a process that trusts the certificate by NODE_EXTRA_CA_CERTS. An
- * import computes for more than ten seconds before its first request.
+ * The command line tool as a process that trusts the certificate by NODE_EXTRA_CA_CERTS. Exports and the
+ * import of a whole definition run the unchanged tool; the other imports do so with all rounds only, as it
+ * would compute for more than ten seconds before the first request of each.
  */
 
 const program = fileURLToPath(import.meta.resolve('auth0-deploy-cli'));
+const isAll = rounds({ few: 0, all: 1 }) === 1;
+/** The schema of prompts alone is left out; no definition here has any. */
+const quick = isAll ? [] : [`--import=${import.meta.resolve('./process/without-prompts.ts')}`];
 
 let fixture: Fixture;
 
@@ -34,6 +39,7 @@ after(() => fixture?.close());
 function deploy(
   words: readonly string[],
   env: Readonly<Record<string, string>> = {},
+  flags: readonly string[] = [],
 ): Promise<Ended> {
   const settings = {
     NODE_EXTRA_CA_CERTS: fixture.caFile,
@@ -45,7 +51,12 @@ function deploy(
     ...env,
   };
   // The tool reads config.json of its working directory, if there is one.
-  return runProgram(process.execPath, [program, ...words], settings, fixture.tempStore.folder);
+  return runProgram(
+    process.execPath,
+    [...flags, program, ...words],
+    settings,
+    fixture.tempStore.folder,
+  );
 }
 
 function exporting(format: 'yaml' | 'directory', folder: string): string[] {
@@ -65,9 +76,10 @@ async function exported(
 
 async function imported(
   input: string,
-  env: Readonly<Record<string, string>> = {},
+  env: Readonly<Record<string, string>>,
+  flags: readonly string[],
 ): Promise<string> {
-  const { code, stdout, stderr } = await deploy(['import', '--input_file', input], env);
+  const { code, stdout, stderr } = await deploy(['import', '--input_file', input], env, flags);
   assert.equal(code, 0, stdout + stderr);
   return stdout;
 }
@@ -217,13 +229,12 @@ eventStreams:
   }
 
   /** Returns what the tool prints. */
-  async function importDefinition(): Promise<string> {
+  async function importDefinition(flags: readonly string[]): Promise<string> {
     const file = join(fixture.tempStore.folder, `${freshName()}.yaml`);
     await writeFile(file, definition);
-    return imported(file, included);
+    return imported(file, included, flags);
   }
 
-  // One test makes all of these imports, because each computes for so long.
   test('imports create what a definition says, change nothing the second time, and apply what an export was changed to', async (t) => {
     await deleteStreams();
     const endpoint = await endpointOf(t);
@@ -236,7 +247,7 @@ eventStreams:
     });
     const gone = await createStream(fixture, 'https://hooks.example.net/gone', { name: 'gone' });
 
-    await importDefinition();
+    await importDefinition([]);
     const first = await state();
     const clients = first['clients'] as { name: string; app_type?: string; callbacks?: string[] }[];
     const shop = clients.find(({ name }) => name === 'shop');
@@ -270,16 +281,13 @@ eventStreams:
     const { destination: mutual } = (await streamNamed('shop-mutual')) ?? {};
     assert.equal(mutual?.configuration.client_certificate?.certificate, trusted.cert);
 
-    assert.doesNotMatch(await importDefinition(), /Created \[|Deleted \[/);
+    assert.doesNotMatch(await importDefinition(quick), /Created \[|Deleted \[/);
     assert.deepEqual(await state(), first);
 
     const file = join(await exported('yaml', included), 'tenant.yaml');
     await writeFile(file, editedStreams(await readFile(file, 'utf8'), endpoint.url));
-    const printed = await imported(file, {
-      ...included,
-      AUTH0_ALLOW_DELETE: 'true',
-      MADE_TOKEN: 'of the new one',
-    });
+    const settings = { ...included, AUTH0_ALLOW_DELETE: 'true', MADE_TOKEN: 'of the new one' };
+    const printed = await imported(file, settings, quick);
     assert.match(printed, /Import Successful/);
     const streams = 'event-streams';
     assert.deepEqual({ ...(await state()), [streams]: first[streams] }, first);
@@ -350,7 +358,11 @@ describe('an error', () => {
     const file = join(streams, 'crm.json');
     const text = await readFile(file, 'utf8');
     await writeFile(file, text.replace('https://hooks.example.net/a', 'https://evil.example.net/'));
-    const { code, stdout, stderr } = await deploy(['import', '--input_file', dirname(streams)]);
+    const { code, stdout, stderr } = await deploy(
+      ['import', '--input_file', dirname(streams)],
+      {},
+      quick,
+    );
     assert.equal(code, 1, stdout);
     assert.match(
       stdout + stderr,
