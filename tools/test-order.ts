@@ -1,20 +1,29 @@
 import { createHash } from 'node:crypto';
 
-/** Files that run for half a minute or more, the longest first. */
+/** Files that run for twenty seconds or more on two cores, the longest first. */
 const longest = [
-  'test/clients/auth0-deploy-cli.test.ts',
+  'test/store/postgres.test.ts',
   'test/crash/failure-work.test.ts',
-  'test/e2e/alerts.test.ts',
+  'test/clients/auth0-deploy-cli.test.ts',
   'test/cluster/ownership.test.ts',
   'test/cluster/death.test.ts',
+  'test/e2e/alerts.test.ts',
+  'test/cluster/pull.test.ts',
   'test/cluster/lists.test.ts',
   'test/cluster/alerts.test.ts',
   'test/e2e/inspector.test.ts',
   'test/browser/reference.test.ts',
-  'test/cluster/pull.test.ts',
   'test/cluster/outage.test.ts',
+  'test/store/model.test.ts',
   'test/e2e/connections.test.ts',
   'test/program/tenants.test.ts',
+  'test/simulation/simulation.test.ts',
+  'test/store/migrate-store.test.ts',
+  'test/program/backup.test.ts',
+  'test/program/operator.test.ts',
+  'test/program/secrets.test.ts',
+  'test/cluster/secrets.test.ts',
+  'test/e2e/program.test.ts',
 ];
 
 /**
