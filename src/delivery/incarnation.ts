@@ -351,12 +351,12 @@ export class Incarnation {
     const durable = Math.min(cursor, settled.cursor);
     const rows = outcomes.reduce((sum, outcome) => sum + rowsAdded(outcome), 0);
     runner.settled(outcomes.length, rows, durable);
+    runner.counters.settled(outcomes, settled.health);
     for (const outcome of outcomes) {
       if (outcome.kind === 'replay') runner.replayPending -= 1;
       if (endsReplayed(outcome)) runner.replayRows = Math.max(0, runner.replayRows - 1);
       if (outcome.result === 'retry') this.#dueTimer.note(runner, outcome.delayMs);
     }
-    runner.outage?.settled(outcomes, settled.openFailures);
     if (settled.disabled !== undefined) {
       const { reason, ...health } = settled.disabled;
       this.#deps.report({ kind: 'stream_disabled', tenant, stream, health, reason });

@@ -1,6 +1,6 @@
 import type { HealthLimits, Offset } from '../core/types.ts';
-import type { OwnedStream } from '../store/port/ownership.ts';
 import type { Outcome } from '../store/port/settlement.ts';
+import type { FailureCounters } from './failure-counters.ts';
 
 /** What a stream with a schedule of its own has yet to deliver. */
 export interface Undelivered {
@@ -49,9 +49,7 @@ export class Outage {
   /** The deliveries that wait were not counted yet: the stream has a new owner, or was changed. */
   isUncounted = true;
   begun = 0;
-  open: number;
-  /** Failures that are not in the store yet. */
-  #openPending = 0;
+  readonly #counters: Pick<FailureCounters, 'open'>;
   /** The delivery that was made due for a trial, until its attempt begins. */
   trial: Trial | undefined;
   /** The offset of the last trial; the next delivery after it follows. */
@@ -69,8 +67,8 @@ export class Outage {
   /** While it releases: the rest of the log was released, and the range up to the beginning is left. */
   hasWrapped = false;
 
-  constructor({ openFailures }: Pick<OwnedStream, 'openFailures'>) {
-    this.open = openFailures;
+  constructor(counters: Pick<FailureCounters, 'open'>) {
+    this.#counters = counters;
   }
 
   /** Whether it may take fresh events. */
@@ -78,22 +76,8 @@ export class Outage {
     return this.state !== 'down' || this.mayTryEvent;
   }
 
-  /** Takes over the stored state, after a change of the stream if `isChanged`. */
-  update({ openFailures }: Pick<OwnedStream, 'openFailures'>, isChanged: boolean): void {
-    this.open = openFailures;
-    if (isChanged) this.isUncounted = true;
-  }
-
-  /** Notes that outcomes are in the store, after which so many failures are open. */
-  settled(outcomes: readonly Outcome[], openFailures: number): void {
-    this.open = openFailures;
-    // Deliveries that ended without an attempt are in the store only.
-    this.#openPending = Math.max(0, this.#openPending - outcomes.filter(opensFailure).length);
-  }
-
   /** Notes an outcome that is not in the store yet; `isTrial` if it came before its time. */
   ended(outcome: Outcome, isTrial: boolean): void {
-    if (opensFailure(outcome)) this.#openPending += 1;
     if (outcome.result === 'delivered') {
       this.begun = 0;
       this.mayTryEvent = false;
@@ -105,7 +89,7 @@ export class Outage {
 
   /** Returns what is undelivered; `waiting` are the rows that wait. */
   undelivered(waiting: number): Undelivered {
-    return { begun: this.begun, waiting, open: this.open + this.#openPending };
+    return { begun: this.begun, waiting, open: this.#counters.open };
   }
 
   /**
@@ -166,8 +150,4 @@ export class Outage {
 /** A redelivery fails within seconds, and its record is open before. */
 function beginsToWait({ kind, attempt }: Outcome): boolean {
   return attempt === 1 && kind !== 'redelivery';
-}
-
-function opensFailure({ kind, result }: Outcome): boolean {
-  return result === 'failed' && kind !== 'redelivery';
 }

@@ -15,6 +15,7 @@ import type { PendingRequest } from './http/transport.ts';
 import { type HeldBack, KeyOrder } from './key-order.ts';
 import { Deque } from '../log/deque.ts';
 import type { DeliverySettings } from './settings.ts';
+import { FailureCounters } from './failure-counters.ts';
 import { Outage } from './outage.ts';
 import { Pace, type PaceLimits } from './pace.ts';
 import type { RequestTemplate } from './request.ts';
@@ -154,6 +155,7 @@ export class Runner {
   isBackingOff = false;
   /** Whether its receiver is down; absent without a schedule of its own. */
   outage: Outage | undefined;
+  readonly counters: FailureCounters;
   /** Its attempts of the last second reach the limit of the stream. */
   isRateLimited = false;
   freshInFlight = 0;
@@ -180,7 +182,8 @@ export class Runner {
     this.scannedTo = owned.cursor;
     this.rows = owned.waiting;
     this.replayRows = owned.waitingReplays;
-    this.outage = outageOf(owned);
+    this.counters = new FailureCounters(owned.health);
+    this.#updateOutage(owned);
     this.#takenAbove = setOf(owned.takenAbove);
     this.replay = owned.replay;
     this.#loadOrder(owned);
@@ -303,8 +306,8 @@ export class Runner {
    * Returns whether it may take another event of the log. Besides the slots there are two bounds.
    * Events that settled above the durable cursor would be sent again after a crash. And a stream
    * whose deliveries all fail must be disabled before its whole backlog has failed: no more events
-   * wait for a retry than bring it to the limit. With a schedule of its own it stops by the rules of
-   * `outage.ts` instead.
+   * wait for a retry than bring it to the limit, and none begins after failures that reach it,
+   * recorded or not. With a schedule of its own it stops waiting by the rules of `outage.ts` instead.
    */
   takesFresh(limits: RunnerLimits): boolean {
     return this.sends && this.#hasRoom(limits) && this.#mayWait(limits);
@@ -319,6 +322,7 @@ export class Runner {
   }
 
   #mayWait({ disable }: Pick<RunnerLimits, 'disable'>): boolean {
+    if (this.counters.reachLimit) return false;
     return this.outage?.takesFresh ?? this.rows + this.rowsPending < disable.consecutive;
   }
 
@@ -413,6 +417,7 @@ export class Runner {
     if (owned.stream.version !== this.stream.version) this.template = undefined;
     const { perSecond } = owned.stream.delivery ?? {};
     if (perSecond !== this.stream.delivery?.perSecond) this.isRateLimited = false;
+    this.counters.update(owned.health);
     this.#updateOutage(owned);
     this.stream = owned.stream;
     this.tenantName = owned.tenantName;
@@ -438,8 +443,8 @@ export class Runner {
   /** A change of the stream may be a new endpoint, or a new schedule. */
   #updateOutage(owned: OwnedStream): void {
     if (owned.stream.delivery?.retry === undefined) this.outage = undefined;
-    else if (this.outage === undefined) this.outage = outageOf(owned);
-    else this.outage.update(owned, owned.stream.version !== this.stream.version);
+    else if (this.outage === undefined) this.outage = new Outage(this.counters);
+    else if (owned.stream.version !== this.stream.version) this.outage.isUncounted = true;
   }
 }
 
@@ -452,10 +457,6 @@ export type KeyOf = (event: LogEvent, tokens: readonly string[]) => string | und
 /** Returns how many slots of a stream its replay may use; the rest stays free for fresh events. */
 function replaySlots(streamConcurrency: number): number {
   return streamConcurrency === 1 ? 1 : streamConcurrency - quarterOf(streamConcurrency);
-}
-
-function outageOf(owned: OwnedStream): Outage | undefined {
-  return owned.stream.delivery?.retry === undefined ? undefined : new Outage(owned);
 }
 
 function setOf(offsets: readonly Offset[]): ReadonlySet<Offset> | undefined {

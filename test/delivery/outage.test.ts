@@ -21,7 +21,7 @@ describe('whether a receiver is down', () => {
 
 describe('the steps of a release', () => {
   test('a release that was given up continues there, and returns to its beginning', () => {
-    const outage = new Outage({ openFailures: 0 });
+    const outage = new Outage({ open: 0 });
     const all = Number.MAX_SAFE_INTEGER;
     outage.beginRelease();
     assert.deepEqual(outage.releaseRange, { after: 0, upTo: all });

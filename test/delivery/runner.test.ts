@@ -16,7 +16,7 @@ function ownedOf(options: Partial<OwnedStream> = {}): OwnedStream {
     cursor: 10,
     waiting: 0,
     waitingReplays: 0,
-    openFailures: 0,
+    health: { consecutive: 0, total: 0 },
     nextDueInMs: undefined,
     replay: undefined,
     takenAbove: [],

@@ -223,6 +223,29 @@ export const simulationMutants: readonly Mutant[] = [
     after: 'this.rows >= 0',
   },
   {
+    name: 'events that are sent after failures that reach a limit, until those are recorded',
+    file: 'delivery/runner.ts',
+    before: 'if (this.counters.reachLimit) return false;',
+    after: '',
+  },
+  {
+    name: 'a limit that is reached by failures of the last batch only',
+    file: 'delivery/failure-counters.ts',
+    before: 'const before = this.#delivered > 0 ? 0 : this.#stored.consecutive;',
+    after: 'const before = 0;',
+  },
+  {
+    name: 'a success in progress that undoes a limit before it',
+    file: 'delivery/failure-counters.ts',
+    before: 'this.#inRow = 0;',
+    after: `this.#inRow = 0;
+      this.#untilLimit = undefined;`,
+    killedBy: {
+      file: 'test/delivery/failure-counters.test.ts',
+      title: 'a success after the limit does not undo it',
+    },
+  },
+  {
     name: 'a tail that keeps every event',
     file: 'log/tail.ts',
     before: 'while (this.#isFull()) this.#dropOldest();',

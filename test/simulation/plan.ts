@@ -706,7 +706,7 @@ function failureWorksOf(seed: number, lengthMs: number): Step[] {
     const stream = number(prng);
     const failAt = Math.max(0, at - prng.between(0, 500));
     const healAt = at + prng.between(0, 500);
-    const kind = prng.pick(['refusing', 'refusing', 'flaky', 'down'] as const);
+    const kind = prng.pick(['refusesAll', 'refusesAll', 'refusing', 'flaky', 'down'] as const);
     return [
       { at: failAt, do: 'changeReceiver', stream, behaviour: kind },
       { at: failAt, do: 'publish', tenant, ...generators.publish(prng) },

@@ -142,7 +142,11 @@ export class Results {
       }
       const isLast = index === settlement.outcomes.length - 1;
       const cursor = isLast ? settlement.cursor : 0;
-      model.settle(stream.counts, outcome, { cursor, run: settlement.run, now, limits });
+      this.#checkLimit(stream, outcome);
+      const given = { cursor, run: settlement.run, now, limits };
+      const { disabled } = model.settle(stream.counts, outcome, given);
+      if (disabled !== undefined)
+        stream.disabledAtLimit = { version: stream.counts.version, events: 0 };
     });
     this.#tables.check(stream, { process, epoch: settlement.epoch }, settlement.cursor);
     this.#checkWaiting(stream, limits);
@@ -157,6 +161,22 @@ export class Results {
       stream.begun.delete(this.#core.attemptKey(stream, event.id, next));
   }
 
+  /**
+   * Checks that no event is taken from the log after failures that reach a limit, recorded or not: the
+   * others that were in progress end then, and their results count.
+   */
+  #checkLimit(stream: SimulatedStream, { kind, attempt, hasRow, result }: Outcome): void {
+    const { disabledAtLimit: before } = stream;
+    const isFresh = kind === 'first' && attempt === 1 && !hasRow && result !== 'blocked';
+    if (before?.version !== stream.counts.version || !isFresh) return;
+    stream.disabledAtLimit = { ...before, events: before.events + 1 };
+    if (before.events + 1 < this.#core.deps.settings.streamConcurrency) return;
+    this.#core.violate(
+      'bounds',
+      `${before.events + 1} events of ${stream.label} after failures that reach a limit`,
+    );
+  }
+
   #checkWaiting(stream: SimulatedStream, limits: Health): void {
     const { streamConcurrency } = this.#core.deps.settings;
     const rows = [...stream.counts.rows.values()];
@@ -169,6 +189,7 @@ export class Results {
       );
     }
     const open = rows.filter((row) => model.isOpen(row) && row.offset !== undefined).length;
+    // Up to the limit, those that wait and end with their stream, and in both cases those in progress.
     if (open > limits.total + limits.consecutive + 2 * streamConcurrency) {
       this.#core.violate('bounds', `${open} open failures of ${stream.label}`);
     }

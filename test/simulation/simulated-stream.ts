@@ -42,6 +42,8 @@ export interface SimulatedStream {
   readonly trials: Map<string, { readonly waitMs: number; readonly dueMs: number }>;
   /** Ids of accepted test events. */
   readonly tests: Set<string>;
+  /** After a limit disabled it: its version then, and how many events of the log have been recorded since. */
+  disabledAtLimit: { readonly version: number; readonly events: number } | undefined;
   /** The kind of each row when it was claimed. */
   readonly handedOut: Map<string, DeliveryKind>;
   /** Attempts under way, by process. */
@@ -81,6 +83,7 @@ export function newSimulatedStream(
     begun: new Map(),
     trials: new Map(),
     tests: new Set(),
+    disabledAtLimit: undefined,
     handedOut: new Map(),
     open: new Map(),
     knownVersion: 0,

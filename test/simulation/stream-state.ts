@@ -8,7 +8,14 @@ export type StreamState = Pick<SimulatedStream, (typeof replaced)[number]> & {
 };
 
 /** Values that are restored with the store. */
-const replaced = ['endpoint', 'selection', 'owner', 'knownVersion', 'isDeleted'] as const;
+const replaced = [
+  'endpoint',
+  'selection',
+  'owner',
+  'knownVersion',
+  'isDeleted',
+  'disabledAtLimit',
+] as const;
 /** Collections that are restored with the store. */
 const refilled = [
   'spans',
@@ -22,7 +29,7 @@ const refilled = [
 ] as const;
 
 export function stateOf(stream: SimulatedStream): StreamState {
-  const { endpoint, selection, owner, knownVersion, isDeleted } = stream;
+  const { endpoint, selection, owner, knownVersion, isDeleted, disabledAtLimit } = stream;
   const { spans, recorded, deliveredAt, dismissedAt, skipped, cycles, tests, handedOut } = stream;
   const counts = structuredClone(stream.counts);
   const collections = {
@@ -35,7 +42,8 @@ export function stateOf(stream: SimulatedStream): StreamState {
     tests: [...tests],
     handedOut: [...handedOut],
   };
-  return { endpoint, selection, owner, knownVersion, isDeleted, counts, collections };
+  const values = { endpoint, selection, owner, knownVersion, isDeleted, disabledAtLimit };
+  return { ...values, counts, collections };
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { Node, Offset, Stream, StreamRef } from '../../core/types.ts';
+import type { Health, Node, Offset, Stream, StreamRef } from '../../core/types.ts';
 import type { WaitRule } from './time.ts';
 
 /**
@@ -139,8 +139,7 @@ export interface OwnedStream {
   readonly waiting: number;
   /** Deliveries of replays that wait, for a retry or for their first attempt, or are in progress. */
   readonly waitingReplays: number;
-  /** Open failure records. */
-  readonly openFailures: number;
+  readonly health: Health;
   /**
    * Time until the first of the stream's rows is due; rows of a replay pause while it is disabled.
    */

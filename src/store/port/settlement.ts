@@ -61,8 +61,8 @@ export interface SettledStream {
   readonly version: number;
   /** The present cursor; 0 when lost. */
   readonly cursor: Offset;
-  /** Open failure records now; 0 when lost. */
-  readonly openFailures: number;
+  /** The counters now; zeros when lost. */
+  readonly health: Health;
   /**
    * The store knows more of the keys than its outcomes say: a retry became a failure, or the result
    * is of a batch that was recorded before.

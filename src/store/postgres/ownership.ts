@@ -321,6 +321,7 @@ interface OwnedRow extends StreamRow {
   readonly cursor: Offset;
   readonly waiting: number;
   readonly replays: number;
+  readonly consecutive_failures: number;
   readonly total_failures: number;
   readonly next_due_at: Millis | null;
   readonly last_due_at: Millis | null;
@@ -342,7 +343,7 @@ async function ownedStreams(
   const rows = await tx.all<OwnedRow>`
     select s.tenant, s.id, s.name, s.status, s.subscriptions, s.destination, s.delivery,
       s.signing_secrets, s.paused_at, s.pause_reason, s.version, s.created_at, s.updated_at, t.name as tenant_name, r.epoch, r.run, r.cursor,
-      r.total_failures, d.waiting, d.replays, d.next_due_at, d.last_due_at, leat_now() as now, d.above,
+      r.consecutive_failures, r.total_failures, d.waiting, d.replays, d.next_due_at, d.last_due_at, leat_now() as now, d.above,
       r.settled_above, k.keys, (
         select id from replays p
         where p.tenant = r.tenant and p.stream = r.stream and p.status = 'running') as replay
@@ -387,7 +388,7 @@ async function ownedStreams(
       cursor: row.cursor,
       waiting: row.waiting,
       waitingReplays: row.replays,
-      openFailures: row.total_failures,
+      health: { consecutive: row.consecutive_failures, total: row.total_failures },
       nextDueInMs: nextDueInMs(
         [row.next_due_at, row.last_due_at],
         row.now,

@@ -229,7 +229,7 @@ export const lost: SettledStream = {
   result: 'lost',
   version: 0,
   cursor: 0,
-  openFailures: 0,
+  health: { consecutive: 0, total: 0 },
   disabled: undefined,
 };
 
@@ -239,7 +239,7 @@ export function recorded(
   { disabledBy, keysChanged }: Pick<BatchState, 'disabledBy' | 'keysChanged'>,
 ): SettledStream {
   const changed = keysChanged ? { keysChanged } : {};
-  const after = { result: 'recorded', cursor, openFailures: health.total, ...changed } as const;
+  const after = { result: 'recorded', cursor, health, ...changed } as const;
   if (disabledBy === undefined) return { ...after, version, disabled: undefined };
   const disabled = { ...health, reason: disabledBy };
   return { ...after, version: version + 1, disabled };

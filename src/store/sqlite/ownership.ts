@@ -291,7 +291,7 @@ function ownedStream({ db, time }: Deps, run: Run, stream: Stream, rule: WaitRul
     cursor,
     waiting: due?.waiting ?? 0,
     waitingReplays: due?.replays ?? 0,
-    openFailures: run.health.total,
+    health: run.health,
     nextDueInMs: nextDueInMs(
       [due?.next_due_at, due?.last_due_at],
       time.now(),

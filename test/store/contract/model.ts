@@ -154,15 +154,14 @@ export function settle(
   const atLimit = reason === 'consecutive' || health.total >= given.limits.total;
   const { cursor } = stream;
   if (!wasEnabled || !rose || !atLimit) {
-    const openFailures = health.total;
-    return { result: 'recorded', version, cursor, openFailures, ...changed, disabled: undefined };
+    return { result: 'recorded', version, cursor, health, ...changed, disabled: undefined };
   }
   disable(stream, given.now);
   return {
     result: 'recorded',
     version: stream.version,
     cursor,
-    openFailures: healthOf(stream).total,
+    health: healthOf(stream),
     ...changed,
     disabled: { ...healthOf(stream), reason },
   };
@@ -360,7 +359,7 @@ export function runOf(stream: ModelStream, now: number, rule: WaitRule) {
     cursor,
     waiting: waiting.filter(({ kind }) => endsWithStream(kind)).length,
     waitingReplays: waiting.filter(({ kind }) => kind === 'replay').length,
-    openFailures: openRows(stream).length,
+    health: healthOf(stream),
     nextDueInMs: firstOf(
       waiting.filter(({ kind }) =>
         stream.paused ? maySend(stream, kind) : stream.enabled || kind !== 'replay',

@@ -105,7 +105,7 @@ function blockedContract(engine: Engine): void {
       outcomes: [parked(event(1), a), blocked(event(2), a)],
     });
     assert.deepEqual(
-      [settled.cursor, settled.openFailures, settled.keysChanged],
+      [settled.cursor, settled.health.total, settled.keysChanged],
       [2, 0, undefined],
     );
     assert.deepEqual(await failuresOf(fixture, stream), []);

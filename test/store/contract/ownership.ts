@@ -79,7 +79,7 @@ function claimContract(engine: Engine): void {
       cursor: 0,
       waiting: 0,
       waitingReplays: 0,
-      openFailures: 0,
+      health: { consecutive: 0, total: 0 },
       nextDueInMs: undefined,
       replay: undefined,
       takenAbove: [],

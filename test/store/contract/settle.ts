@@ -57,7 +57,7 @@ function outcomesContract(engine: Engine): void {
       result: 'recorded',
       version: 1,
       cursor: 1,
-      openFailures: 0,
+      health: { consecutive: 0, total: 0 },
       disabled: undefined,
     });
     assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
@@ -336,7 +336,8 @@ function fencingContract(engine: Engine): void {
     const settlement = settlementOf(owned, { outcomes: [failed(at(events, 0))] });
     await fixture.settleMany([settlement], 1);
     const settled = await fixture.settleMany([settlement], 1);
-    const recorded = { result: 'recorded', version: 1, cursor: 0, openFailures: 1 };
+    const health = { consecutive: 1, total: 1 };
+    const recorded = { result: 'recorded', version: 1, cursor: 0, health };
     assert.deepEqual(settled, [{ ...recorded, disabled: undefined }]);
     assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
     const [failure] = await failuresOf(fixture, stream);
@@ -368,7 +369,8 @@ function fencingContract(engine: Engine): void {
     await fixture.node();
     await fixture.store.ownership.join('node-a', leaseMs);
     const settled = await fixture.settle(owned, { cursor: 1, outcomes: [failed(at(events, 0))] });
-    const lost = { result: 'lost', version: 0, cursor: 0, openFailures: 0, disabled: undefined };
+    const health = { consecutive: 0, total: 0 };
+    const lost = { result: 'lost', version: 0, cursor: 0, health, disabled: undefined };
     assert.deepEqual(settled, lost);
     assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
   });
@@ -478,7 +480,7 @@ function disablingContract(engine: Engine): void {
       result: 'recorded',
       version: 2,
       cursor: 0,
-      openFailures: 3,
+      health: { consecutive: 3, total: 3 },
       disabled: { consecutive: 3, total: 3, reason: 'consecutive' },
     });
     const now = await fixture.store.streams.get(fixture.tenant, stream.id);
