@@ -2,10 +2,10 @@ import type { TestContext } from 'node:test';
 import { limits } from '../../src/config.ts';
 import type { ChangesSettings } from '../../src/changes/settings.ts';
 import { createWatchers, type Watchers } from '../../src/changes/watchers.ts';
-import type { AttemptReport } from '../../src/delivery/report.ts';
 import type { Hint, SharedHint } from '../../src/store/port/hints.ts';
 import { createHints } from '../../src/store/hints.ts';
 import { random } from '../auth/fixture.ts';
+import { attemptReport } from '../helpers/attempt-report.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';
 import { Wire } from '../pull/fixture.ts';
 
@@ -72,7 +72,7 @@ export function createWatchFixture(
     return {
       watchers,
       hint: emit,
-      attempt: (stream, tenant = 1) => watchers.report(attemptOf(tenant, stream)),
+      attempt: (stream, tenant = 1) => watchers.report(attemptReport({ tenant, stream })),
       settle: (stream, tenant = 1) =>
         watchers.report({ kind: 'settled', outcomes: 1, streams: [{ tenant, stream }] }),
       open: ({
@@ -90,23 +90,6 @@ export function createWatchFixture(
     };
   };
   return { clock, logged, shared, addNode };
-}
-
-function attemptOf(tenant: number, stream: string): AttemptReport {
-  return {
-    kind: 'attempt',
-    tenant,
-    stream,
-    eventId: 'evt_1',
-    eventType: 'user.created',
-    deliveryKind: 'first',
-    attempt: 1,
-    result: 'delivered',
-    status: 200,
-    error: undefined,
-    durationMs: 5,
-    sincePublishedMs: 20,
-  };
 }
 
 /** What the `changed` messages of a connection said. */

@@ -3,11 +3,11 @@ import { describe, test } from 'node:test';
 import { systemClock } from '../../src/clock.ts';
 import type { Backlog } from '../../src/delivery/backlog.ts';
 import type { DispatcherState } from '../../src/delivery/incarnation.ts';
-import type { AttemptReport } from '../../src/delivery/report.ts';
 import { summarizeLags } from '../../src/metrics/lag-summary.ts';
 import { createMetrics, type Metrics } from '../../src/metrics/metrics.ts';
 import type { LogEvent } from '../../src/core/types.ts';
 import type { StoreTime } from '../../src/store/port/time.ts';
+import { attemptReport } from '../helpers/attempt-report.ts';
 import { type Exposition, readExposition } from '../helpers/prometheus.ts';
 
 const now = 1_772_357_400_000;
@@ -50,20 +50,7 @@ test('clock_skew_seconds has the skew, and clock_skews_total counts its episodes
   assert.equal(after.value('leat_clock_skews_total'), 2);
 });
 
-const attempt: AttemptReport = {
-  kind: 'attempt',
-  tenant: 1,
-  stream: 'est_1',
-  eventId: 'evt_1',
-  eventType: 'order.paid',
-  deliveryKind: 'first',
-  attempt: 1,
-  result: 'delivered',
-  status: 204,
-  error: undefined,
-  durationMs: 30,
-  sincePublishedMs: 40,
-};
+const attempt = attemptReport({ durationMs: 30, sincePublishedMs: 40 });
 
 const ids = { tenant: 1, stream: 'est_1' };
 

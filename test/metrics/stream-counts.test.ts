@@ -3,26 +3,12 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { AttemptReport } from '../../src/delivery/report.ts';
 import { StreamCounts } from '../../src/metrics/stream-counts.ts';
+import { attemptReport } from '../helpers/attempt-report.ts';
 
 const minute = 60_000;
 
-function attemptOf(stream: string, over: Partial<AttemptReport> = {}): AttemptReport {
-  return {
-    kind: 'attempt',
-    tenant: 1,
-    stream,
-    eventId: 'evt_1',
-    eventType: 'order.paid',
-    deliveryKind: 'first',
-    attempt: 1,
-    result: 'delivered',
-    status: 204,
-    error: undefined,
-    durationMs: 1,
-    sincePublishedMs: 1,
-    ...over,
-  };
-}
+const attemptOf = (stream: string, changes: Partial<AttemptReport> = {}): AttemptReport =>
+  attemptReport({ stream, ...changes });
 
 const failed = { result: 'failed', status: 503, error: '503 - busy' } as const;
 const failedKey = 'failed http_503';

@@ -4,6 +4,7 @@ import { systemClock } from '../../src/clock.ts';
 import { StoreUnavailable } from '../../src/core/errors.ts';
 import type { AttemptReport } from '../../src/delivery/report.ts';
 import { createMetrics } from '../../src/metrics/metrics.ts';
+import { attemptReport } from '../helpers/attempt-report.ts';
 import { type Exposition, readExposition } from '../helpers/prometheus.ts';
 import { waitFor } from '../helpers/wait.ts';
 
@@ -53,22 +54,8 @@ function openFixture(streamsMax: number) {
   return { store, metrics, scrapeUntil };
 }
 
-function attemptOf(tenant: number, stream: string): AttemptReport {
-  return {
-    kind: 'attempt',
-    tenant,
-    stream,
-    eventId: 'evt_1',
-    eventType: 'order.paid',
-    deliveryKind: 'first',
-    attempt: 1,
-    result: 'retry',
-    status: undefined,
-    error: 'timeout',
-    durationMs: 1,
-    sincePublishedMs: 1,
-  };
-}
+const attemptOf = (tenant: number, stream: string): AttemptReport =>
+  attemptReport({ tenant, stream, result: 'retry', status: undefined, error: 'timeout' });
 
 const labelsOf = (tenant: string, stream: string) => ({
   tenant,

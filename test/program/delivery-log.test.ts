@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Log } from '../../src/core/log.ts';
 import { logReport } from '../../src/program/delivery-log.ts';
+import { attemptReport } from '../helpers/attempt-report.ts';
 
 function createLog() {
   const entries: { level: string; fields: object; message: string }[] = [];
@@ -17,18 +18,7 @@ function createLog() {
   return { log, entries };
 }
 
-const attempt = {
-  kind: 'attempt',
-  tenant: 1,
-  stream: 'est_1',
-  eventId: 'evt_1',
-  eventType: 'order.paid',
-  deliveryKind: 'first',
-  attempt: 4,
-  status: 503,
-  durationMs: 3,
-  sincePublishedMs: 5,
-} as const;
+const attempt = attemptReport({ attempt: 4, status: 503, durationMs: 3, sincePublishedMs: 5 });
 
 test('a failure is logged as a warning without text of the receiver', () => {
   for (const [error, shown] of [

@@ -5,6 +5,7 @@ import { runSync } from '../../src/core/slices.ts';
 import type { AttemptReport } from '../../src/delivery/report.ts';
 import { createStatsRecorder, type StatsRecorder } from '../../src/stats/recorder.ts';
 import { statsLimits } from '../../src/settings/stats.ts';
+import { attemptReport } from '../helpers/attempt-report.ts';
 import { createManualClock } from '../helpers/clock.ts';
 import { createFixture, type Fixture, start } from '../store/contract/fixture.ts';
 import { sqliteMemory } from '../store/engines.ts';
@@ -62,22 +63,7 @@ async function open(t: TestContext, settings: Partial<typeof statsLimits> = {}):
     fails: false,
     writes,
     written,
-    attempt: (report = {}) =>
-      recorder.report({
-        kind: 'attempt',
-        tenant,
-        stream,
-        eventId: 'evt_1',
-        eventType: 'user.created',
-        deliveryKind: 'first',
-        attempt: 1,
-        result: 'delivered',
-        status: 200,
-        error: undefined,
-        durationMs: 5,
-        sincePublishedMs: 20,
-        ...report,
-      }),
+    attempt: (report = {}) => recorder.report(attemptReport({ tenant, stream, ...report })),
     minutes: async (of) => {
       const window = unitWindow('minute', { from: start, to: start + 10 * minute }, start);
       const rows = await store.deliveryStats.read({ tenant, stream: of }, window);
