@@ -345,20 +345,20 @@ export class Incarnation {
   /** A runner's part of a batch is in the store, or the stream is not this node's any more. */
   #settled(runner: Runner, settlement: Settlement, settled: SettledStream): void {
     const { outcomes, cursor } = settlement;
+    const { health, disabledBy: reason } = settled;
     const { tenant, id: stream } = runner;
     // The store does not raise the cursor over a change that this node has not read, nor of a later
     // run.
     const durable = Math.min(cursor, settled.cursor);
     const rows = outcomes.reduce((sum, outcome) => sum + rowsAdded(outcome), 0);
     runner.settled(outcomes.length, rows, durable);
-    runner.counters.settled(outcomes, settled.health);
+    runner.counters.settled(outcomes, health);
     for (const outcome of outcomes) {
       if (outcome.kind === 'replay') runner.replayPending -= 1;
       if (endsReplayed(outcome)) runner.replayRows = Math.max(0, runner.replayRows - 1);
       if (outcome.result === 'retry') this.#dueTimer.note(runner, outcome.delayMs);
     }
-    if (settled.disabled !== undefined) {
-      const { reason, ...health } = settled.disabled;
+    if (reason !== undefined) {
       this.#deps.report({ kind: 'stream_disabled', tenant, stream, health, reason });
     }
     if (settled.result === 'recorded' && runner.order !== undefined) {

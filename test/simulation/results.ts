@@ -144,8 +144,8 @@ export class Results {
       const cursor = isLast ? settlement.cursor : 0;
       this.#checkLimit(stream, outcome);
       const given = { cursor, run: settlement.run, now, limits };
-      const { disabled } = model.settle(stream.counts, outcome, given);
-      if (disabled !== undefined)
+      const { disabledBy } = model.settle(stream.counts, outcome, given);
+      if (disabledBy !== undefined)
         stream.disabledAtLimit = { version: stream.counts.version, events: 0 };
     });
     this.#tables.check(stream, { process, epoch: settlement.epoch }, settlement.cursor);

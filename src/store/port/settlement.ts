@@ -68,6 +68,6 @@ export interface SettledStream {
    * is of a batch that was recorded before.
    */
   readonly keysChanged?: boolean | undefined;
-  /** Set when this batch disabled the stream. */
-  readonly disabled: (Health & { readonly reason: 'consecutive' | 'total' }) | undefined;
+  /** The limit at which this batch disabled the stream. */
+  readonly disabledBy: 'consecutive' | 'total' | undefined;
 }

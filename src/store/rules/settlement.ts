@@ -230,7 +230,7 @@ export const lost: SettledStream = {
   version: 0,
   cursor: 0,
   health: { consecutive: 0, total: 0 },
-  disabled: undefined,
+  disabledBy: undefined,
 };
 
 /** Returns the result for a stream that was recorded; `run` is the one after the batch. */
@@ -239,10 +239,8 @@ export function recorded(
   { disabledBy, keysChanged }: Pick<BatchState, 'disabledBy' | 'keysChanged'>,
 ): SettledStream {
   const changed = keysChanged ? { keysChanged } : {};
-  const after = { result: 'recorded', cursor, health, ...changed } as const;
-  if (disabledBy === undefined) return { ...after, version, disabled: undefined };
-  const disabled = { ...health, reason: disabledBy };
-  return { ...after, version: version + 1, disabled };
+  const after = disabledBy === undefined ? version : version + 1;
+  return { result: 'recorded', version: after, cursor, health, ...changed, disabledBy };
 }
 
 /**
@@ -261,6 +259,6 @@ export function emitDisabled(
   emit: (hint: Hint) => void,
 ): void {
   settlements.forEach(({ tenant, stream }, index) => {
-    if (settled[index]?.disabled) emit({ kind: 'stream', tenant, stream });
+    if (settled[index]?.disabledBy) emit({ kind: 'stream', tenant, stream });
   });
 }

@@ -154,7 +154,7 @@ export function settle(
   const atLimit = reason === 'consecutive' || health.total >= given.limits.total;
   const { cursor } = stream;
   if (!wasEnabled || !rose || !atLimit) {
-    return { result: 'recorded', version, cursor, health, ...changed, disabled: undefined };
+    return { result: 'recorded', version, cursor, health, ...changed, disabledBy: undefined };
   }
   disable(stream, given.now);
   return {
@@ -163,7 +163,7 @@ export function settle(
     cursor,
     health: healthOf(stream),
     ...changed,
-    disabled: { ...healthOf(stream), reason },
+    disabledBy: reason,
   };
 }
 

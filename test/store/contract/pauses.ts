@@ -172,7 +172,7 @@ function pauseContract(engine: Engine): void {
     assert.ok(one && other);
     await pause(fixture, stream);
     const settled = await fixture.settle(owned, { outcomes: [retry(one), failed(other)] });
-    assert.equal(settled.disabled?.reason, 'consecutive');
+    assert.equal(settled.disabledBy, 'consecutive');
     assert.equal((await failuresOf(fixture, stream)).length, 2);
     const after = await fixture.store.streams.get(fixture.tenant, stream.id);
     assert.deepEqual([after?.status, after?.paused?.at], ['disabled', start]);

@@ -812,7 +812,7 @@ function pauseContract(engine: Engine): void {
     const settled = await fixture.settle(owned, {
       outcomes: [retry(fresh), failed(one, again), failed(two, again), retry(three, again)],
     });
-    assert.equal(settled.disabled?.reason, 'consecutive');
+    assert.equal(settled.disabledBy, 'consecutive');
     // Retries of the log became failures, waiting deliveries of the replay did not.
     assert.deepEqual(await fixture.health(stream), { consecutive: 3, total: 3 });
     assert.deepEqual(await progress(fixture, replay), {

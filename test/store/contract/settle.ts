@@ -58,7 +58,7 @@ function outcomesContract(engine: Engine): void {
       version: 1,
       cursor: 1,
       health: { consecutive: 0, total: 0 },
-      disabled: undefined,
+      disabledBy: undefined,
     });
     assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
     assert.deepEqual(await failuresOf(fixture, stream), []);
@@ -338,7 +338,7 @@ function fencingContract(engine: Engine): void {
     const settled = await fixture.settleMany([settlement], 1);
     const health = { consecutive: 1, total: 1 };
     const recorded = { result: 'recorded', version: 1, cursor: 0, health };
-    assert.deepEqual(settled, [{ ...recorded, disabled: undefined }]);
+    assert.deepEqual(settled, [{ ...recorded, disabledBy: undefined }]);
     assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
     const [failure] = await failuresOf(fixture, stream);
     assert.equal(failure?.attempts.length, 1);
@@ -370,7 +370,7 @@ function fencingContract(engine: Engine): void {
     await fixture.store.ownership.join('node-a', leaseMs);
     const settled = await fixture.settle(owned, { cursor: 1, outcomes: [failed(at(events, 0))] });
     const health = { consecutive: 0, total: 0 };
-    const lost = { result: 'lost', version: 0, cursor: 0, health, disabled: undefined };
+    const lost = { result: 'lost', version: 0, cursor: 0, health, disabledBy: undefined };
     assert.deepEqual(settled, lost);
     assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
   });
@@ -472,7 +472,7 @@ function disablingContract(engine: Engine): void {
     const before = await fixture.settle(owned, {
       outcomes: events.slice(0, 2).map((event) => failed(event)),
     });
-    assert.equal(before.disabled, undefined);
+    assert.equal(before.disabledBy, undefined);
     fixture.now = start + 4000;
     fixture.hints.length = 0;
     const settled = await fixture.settle(owned, { outcomes: [failed(at(events, 2))] });
@@ -481,7 +481,7 @@ function disablingContract(engine: Engine): void {
       version: 2,
       cursor: 0,
       health: { consecutive: 3, total: 3 },
-      disabled: { consecutive: 3, total: 3, reason: 'consecutive' },
+      disabledBy: 'consecutive',
     });
     const now = await fixture.store.streams.get(fixture.tenant, stream.id);
     assert.equal(now?.status, 'disabled');
@@ -499,7 +499,7 @@ function disablingContract(engine: Engine): void {
     const [one, two, three] = events;
     assert.ok(one && two && three);
     const outcomes = [failed(one), delivered(two), failed(three)];
-    assert.equal((await fixture.settle(owned, { outcomes })).disabled, undefined);
+    assert.equal((await fixture.settle(owned, { outcomes })).disabledBy, undefined);
   });
 
   test('the total counts open records, whatever succeeds between them', async (t) => {
@@ -510,7 +510,8 @@ function disablingContract(engine: Engine): void {
       return index % 2 === 0 ? failed(event) : delivered(event);
     });
     const settled = await fixture.settle(owned, { outcomes });
-    assert.deepEqual(settled.disabled, { consecutive: 1, total: 3, reason: 'total' });
+    assert.deepEqual(settled.health, { consecutive: 1, total: 3 });
+    assert.equal(settled.disabledBy, 'total');
   });
 
   test('disabling in the middle of a batch: waiting deliveries fail, later results count', async (t) => {
@@ -531,7 +532,8 @@ function disablingContract(engine: Engine): void {
       ],
     });
     // Two failures, the waiting retry, the late retry; then a success.
-    assert.deepEqual(settled.disabled, { consecutive: 0, total: 4, reason: 'consecutive' });
+    assert.deepEqual(settled.health, { consecutive: 0, total: 4 });
+    assert.equal(settled.disabledBy, 'consecutive');
     const failures = await failuresOf(fixture, stream);
     const errors = Object.fromEntries(
       failures.map(({ event, attempts }) => [event.id, attempts.map(({ error }) => error)]),
@@ -584,7 +586,7 @@ function disablingContract(engine: Engine): void {
     await fixture.store.deliveries.redeliver(fixture.tenant, stream.id, event.id);
     const again = { kind: 'redelivery', hasRow: true } as const;
     const settled = await fixture.settle(owned, { outcomes: [retry(event, again)] });
-    assert.equal(settled.disabled, undefined);
+    assert.equal(settled.disabledBy, undefined);
     assert.deepEqual(await fixture.health(stream), { consecutive: 1, total: 1 });
     fixture.now = start + 1000;
     assert.equal((await claimDue(fixture, owned)).rows[0]?.attempt, 2);
@@ -597,7 +599,7 @@ function disablingContract(engine: Engine): void {
     await fixture.settle(owned, { outcomes: [failed(at(events, 0))] });
     fixture.now = start + 9000;
     const settled = await fixture.settle(owned, { outcomes: [failed(at(events, 1))] });
-    assert.deepEqual([settled.disabled, settled.version], [undefined, 2]);
+    assert.deepEqual([settled.disabledBy, settled.version], [undefined, 2]);
     const now = await fixture.store.streams.get(fixture.tenant, stream.id);
     assert.equal(now?.updatedAt, start);
     assert.deepEqual(await fixture.health(stream), { consecutive: 2, total: 2 });
