@@ -214,9 +214,18 @@ function serverOf(installation: Installation, port: number, started: Running): P
       const former = running;
       running = undefined;
       if (former === undefined) return;
-      former.child.ref();
-      const ended = once(former.child, 'exit');
-      for (const pid of familyOf(former.child)) killQuietly(pid);
+      const { child } = former;
+      child.ref();
+      const ended = once(child, 'exit');
+      // It would restart the others.
+      child.kill('SIGSTOP');
+      // One that has not ended yet holds the shared memory, and the next start would be refused.
+      await waitFor('all processes of PostgreSQL to end', () => {
+        const others = processesOf(child);
+        for (const pid of others) killQuietly(pid);
+        return others.length === 0;
+      });
+      child.kill('SIGKILL');
       await ended;
       former.release();
     },
@@ -275,12 +284,14 @@ async function end(running: Running, signal: 'SIGINT' | 'SIGQUIT'): Promise<void
   release();
 }
 
-/** Returns the processes of a server, the main one last: it would restart the others. */
-function familyOf({ pid }: ChildProcess): number[] {
-  const rows = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).split('\n');
-  const pairs = rows.map((row) => row.trim().split(/\s+/).map(Number));
-  const children = pairs.filter(([, parent]) => parent === pid).map(([child = 0]) => child);
-  return pid === undefined ? children : [...children, pid];
+/** Returns the processes that a server has started and that have not ended. */
+function processesOf({ pid }: ChildProcess): number[] {
+  const text = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,stat='], { encoding: 'utf8' });
+  const rows = text.split('\n').map((row) => row.trim().split(/\s+/));
+  const running = rows.filter(
+    ([, parent, state = '']) => Number(parent) === pid && state[0] !== 'Z',
+  );
+  return running.map(([own]) => Number(own));
 }
 
 function killQuietly(pid: number): void {
