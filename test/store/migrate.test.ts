@@ -231,6 +231,46 @@ describe('readMigrations', () => {
       { rowid: 2, event_key: testKeyOf('evt_test'), at: 4 },
     ]);
   });
+
+  test('migrations: counters of failures stay true, also for statements of the version before', async (t) => {
+    const { driver, connection } = openDatabase(t);
+    const own = readMigrations(new URL('../../src/store/sqlite/migrations/', import.meta.url));
+    const write = (id: string, state: string, code: string): void =>
+      connection.exec(`
+        insert into deliveries (tenant, stream, event_id, type, time, kind, state, attempt, due_at,
+          failed_at, error_code)
+        values (1, 'est_a', '${id}', 'a.b', 5, 'first', '${state}', 2,
+          iif('${state}' = 'failed', null, 9), iif('${state}' = 'failed', 4, null), '${code}')
+        on conflict do update set state = excluded.state, due_at = excluded.due_at,
+          failed_at = excluded.failed_at, error_code = excluded.error_code`);
+    const counters = () =>
+      connection
+        .prepare('select error_code, count from failure_groups order by error_code')
+        .all()
+        .map((row) => ({ ...row }));
+    await migrate(
+      driver,
+      own.filter(({ name }) => name < '0036'),
+    );
+    write('evt_1', 'failed', 'http_500');
+    write('evt_2', 'retrying', 'timeout');
+    await migrate(driver, own);
+    write('evt_2', 'failed', 'timeout');
+    write('evt_3', 'failed', 'http_500');
+    write('evt_4', 'failed', 'dns');
+    assert.deepEqual(counters(), [
+      { error_code: 'dns', count: 1 },
+      { error_code: 'http_500', count: 2 },
+      { error_code: 'timeout', count: 1 },
+    ]);
+    write('evt_1', 'failed', 'timeout');
+    write('evt_4', 'failed', 'tls');
+    connection.exec("delete from deliveries where event_id = 'evt_3'");
+    assert.deepEqual(counters(), [
+      { error_code: 'timeout', count: 2 },
+      { error_code: 'tls', count: 1 },
+    ]);
+  });
 });
 
 function openDatabase(t: TestContext) {

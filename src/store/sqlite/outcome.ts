@@ -9,6 +9,7 @@ import {
   type DeliveryRow,
   isEnabled,
   noteFailed,
+  type Transition,
 } from '../rules/settlement.ts';
 import { pausedFor } from '../rules/pause.ts';
 import { storedCode } from '../rows/failures.ts';
@@ -26,18 +27,44 @@ export function recordOutcome(
   { limits, now }: { readonly limits: HealthLimits; readonly now: Millis },
 ): void {
   const { run } = state;
-  const hasNoRow = outcome.result === 'delivered' && !outcome.hasRow;
-  const before = hasNoRow ? undefined : readRow(db, run, outcome);
-  const transition = applyOutcome(outcome, before, !isEnabled(state), now, pausedFor(run, now));
-  const { history, row } = transition;
+  const transition = writeTransition(db, state, outcome, now);
   noteFailed(state, transition, now);
+  const { history } = transition;
   if (history !== undefined) addAttempt(db, run.key, outcome.event, history);
-  if (row === 'removed') removeRow(db, run, outcome);
-  else if (row !== 'unchanged') writeRow(db, run, outcome, row);
   if (countEnd(state, transition, limits)) {
     const present = { ...run, health: state.health };
     state.health = runCommand(db, failWaiting(historySteps, present, 'retrying', now));
   }
+}
+
+/**
+ * Writes the row of an outcome. Most failures have none yet: they are inserted without a search for it,
+ * and only where that finds one, the outcome is applied to it.
+ */
+function writeTransition(
+  db: Database,
+  state: BatchState,
+  outcome: Outcome,
+  now: Millis,
+): Transition {
+  const { run } = state;
+  const apply = (row: Omit<DeliveryRow, 'dueAt'> | undefined): Transition =>
+    applyOutcome(outcome, row, !isEnabled(state), now, pausedFor(run, now));
+  if (!outcome.hasRow) {
+    const transition = apply(undefined);
+    const { row } = transition;
+    if (row === 'unchanged' || row === 'removed') return transition;
+    if (addRow(db, run, outcome, row)) return transition;
+  }
+  const before = readRow(db, run, outcome);
+  const transition = apply(before);
+  const { row } = transition;
+  if (row === 'removed') removeRow(db, run, outcome);
+  else if (row !== 'unchanged') {
+    if (before === undefined) addRow(db, run, outcome, row);
+    else changeRow(db, run, outcome, row);
+  }
+  return transition;
 }
 
 function readRow(
@@ -73,17 +100,21 @@ function removeRow(db: Database, { tenant, stream }: Run, { event }: Outcome): v
 }
 
 /**
- * Stores the body only where the log does not have the event: a test, or an event that was pruned
- * while the last attempts of a disabled stream were under way.
+ * Adds a row, and returns false if the event has one. Stores the body only where the log does not have
+ * the event: a test, or an event that was pruned while the last attempts of a disabled stream were under
+ * way.
+ *
+ * With `or fail` and without functions, as those of the triggers: otherwise SQLite copies each page that
+ * the statement changes, which costs more than the rest of it. The transaction is rolled back anyway.
  */
-function writeRow(
+function addRow(
   db: Database,
   { tenant, stream }: Run,
   { event, orderKey }: Outcome,
   { kind, state, attempt, dueAt, failedAt, cycleAt, errorCode }: DeliveryRow,
-): void {
-  db.run`
-    insert into deliveries (tenant, stream, event_id, offset, type, time, kind, state, attempt,
+): boolean {
+  const added = db.run`
+    insert or fail into deliveries (tenant, stream, event_id, offset, type, time, kind, state, attempt,
       due_at, failed_at, cycle_at, error_code, order_key, body, trace)
     select ${tenant}, ${stream}, ${event.id}, ${event.offset}, ${event.type},
       ${event.time}, ${kind}, ${state}, ${attempt}, ${dueAt}, ${failedAt}, ${cycleAt},
@@ -92,7 +123,19 @@ function writeRow(
     from (select exists (
       select 1 from events where tenant = ${tenant} and offset = ${event.offset}) as logged)
     where true
-    on conflict do update set state = excluded.state, attempt = excluded.attempt,
-      due_at = excluded.due_at, failed_at = excluded.failed_at, cycle_at = excluded.cycle_at,
-      error_code = excluded.error_code`;
+    on conflict do nothing`;
+  return added === 1;
+}
+
+/** Changes a row in the way of {@link addRow}. */
+function changeRow(
+  db: Database,
+  { tenant, stream }: Run,
+  { event }: Outcome,
+  { state, attempt, dueAt, failedAt, cycleAt, errorCode }: DeliveryRow,
+): void {
+  db.run`
+    update or fail deliveries set state = ${state}, attempt = ${attempt}, due_at = ${dueAt},
+      failed_at = ${failedAt}, cycle_at = ${cycleAt}, error_code = ${errorCode ?? ''}
+    where tenant = ${tenant} and stream = ${stream} and event_id = ${event.id}`;
 }
