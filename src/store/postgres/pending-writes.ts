@@ -7,7 +7,6 @@ import {
   applyOutcome,
   type BatchState,
   countEnd,
-  type DeliveryRow,
   endsWithStream,
   isEnabled,
   newBatchState,
@@ -18,7 +17,7 @@ import { disabledAt } from '../directory/disabling.ts';
 import type { Entry } from './attempts.ts';
 import type { Queries } from './database.ts';
 import { type Days, everyDay, widened } from './day-ranges.ts';
-import { readWaiting, type Row } from './rows.ts';
+import { readWaiting, type Row, rowIn } from './rows.ts';
 import type { Run } from './runs.ts';
 
 /** What the outcomes of one stream write; held in memory until all streams are done. */
@@ -51,7 +50,8 @@ export async function recordOutcomes(
     // A late entry of a delivery that has ended widens the days of its history as well.
     const after = row === 'unchanged' ? before?.after : row;
     if (after !== undefined) {
-      const changedRow = { ...(before ?? newRow(run, outcome)), after };
+      const isNew = known?.isNew ?? true;
+      const changedRow = { ...(before ?? newRow(run, outcome)), isNew, after };
       changed.set(outcome.event.id, withEntry(changedRow, history?.at));
     }
     if (countEnd(writes, transition, limits)) await failWaitingOf(tx, writes, now);
@@ -59,11 +59,10 @@ export async function recordOutcomes(
   return writes;
 }
 
-function rowIn({ after }: Row): DeliveryRow | undefined {
-  return after === 'removed' ? undefined : after;
-}
-
-function newRow({ tenant, stream }: Run, { event, orderKey }: Outcome): Omit<Row, 'after'> {
+function newRow(
+  { tenant, stream }: Run,
+  { event, orderKey }: Outcome,
+): Omit<Row, 'after' | 'isNew'> {
   const { id: eventId, offset, type, time, body, publishedAt, trace } = event;
   const attemptDays = firstDays(publishedAt);
   return {

@@ -11,6 +11,8 @@ import type { Days } from './day-ranges.ts';
 /** A row of `deliveries` while a batch is recorded; `after` changes with each outcome. */
 export interface Row extends StreamRef {
   readonly eventId: string;
+  /** Whether the table has no row of the event yet. */
+  readonly isNew: boolean;
   readonly offset: Offset | undefined;
   readonly type: string;
   readonly time: Millis;
@@ -51,6 +53,7 @@ function rowOf(columns: RowColumns): Row {
     tenant,
     stream,
     eventId,
+    isNew: false,
     offset: offset ?? undefined,
     type,
     time,
@@ -119,13 +122,30 @@ export async function removeRows(tx: Queries, rows: readonly Row[]): Promise<voi
 }
 
 /**
+ * Writes rows, those of the table apart from new ones: with a clause for a conflict each insertion would
+ * take two steps. The runs are locked since before the rows were read, so none was added since.
+ */
+export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void> {
+  await Promise.all([
+    addRows(
+      tx,
+      rows.filter(({ isNew }) => isNew),
+    ),
+    changeRows(
+      tx,
+      rows.filter(({ isNew }) => !isNew),
+    ),
+  ]);
+}
+
+/**
  * Stores the body only where the log does not have the event: a test, or an event that was pruned
  * while the last attempts of a disabled stream were under way. Upkeep relies on that: once the
  * transactions from before an event was pruned have ended, no new row needs its body.
  */
-export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void> {
+async function addRows(tx: Queries, rows: readonly Row[]): Promise<void> {
   if (rows.length === 0) return;
-  const after = rows.map((row) => (row.after === 'removed' ? undefined : row.after));
+  const after = rows.map(rowIn);
   await tx.run`
     insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
       due_at, failed_at, cycle_at, error_code, order_key, event_day, attempts_from, attempts_to, body, trace)
@@ -149,9 +169,34 @@ export async function writeRows(tx: Queries, rows: readonly Row[]): Promise<void
       ${rows.map(({ body }) => body)}::text[], ${rows.map(({ trace }) => trace)}::text[])
       as entry(tenant, stream, event_id, "offset", type, time, kind, state, attempt, due_at,
         failed_at, cycle_at, error_code, order_key, published_at, attempts_from, attempts_to, body, trace)
-      join tenants t on t.id = entry.tenant) as u
+      join tenants t on t.id = entry.tenant) as u`;
+}
+
+/** As an insertion with a conflict, which finds each row by its key; a join might scan the table. */
+async function changeRows(tx: Queries, rows: readonly Row[]): Promise<void> {
+  if (rows.length === 0) return;
+  const after = rows.map(rowIn);
+  await tx.run`
+    insert into deliveries (tenant, stream, event_id, type, time, kind, state, attempt, due_at,
+      failed_at, cycle_at, error_code, attempts_from, attempts_to)
+    select * from unnest(${numbers(rows.map(({ tenant }) => tenant))}::int[],
+      ${rows.map(({ stream }) => stream)}::text[], ${rows.map(({ eventId }) => eventId)}::text[],
+      ${rows.map(({ type }) => type)}::text[], ${numbers(rows.map(({ time }) => time))}::bigint[],
+      ${after.map((row) => row?.kind)}::text[], ${after.map((row) => row?.state)}::text[],
+      ${numbers(after.map((row) => row?.attempt))}::int[],
+      ${numbers(after.map((row) => row?.dueAt))}::bigint[],
+      ${numbers(after.map((row) => row?.failedAt))}::bigint[],
+      ${numbers(after.map((row) => row?.cycleAt))}::bigint[],
+      ${after.map((row) => row?.errorCode ?? '')}::text[],
+      ${numbers(rows.map(({ attemptDays }) => attemptDays.first))}::int[],
+      ${numbers(rows.map(({ attemptDays }) => attemptDays.last))}::int[])
     on conflict (tenant, stream, event_id) do update set state = excluded.state,
       attempt = excluded.attempt, due_at = excluded.due_at, failed_at = excluded.failed_at,
       cycle_at = excluded.cycle_at, error_code = excluded.error_code,
       attempts_from = excluded.attempts_from, attempts_to = excluded.attempts_to`;
+}
+
+/** Returns what is to be in the table. */
+export function rowIn({ after }: Row): DeliveryRow | undefined {
+  return after === 'removed' ? undefined : after;
 }
