@@ -46,9 +46,9 @@ test('SQLite: statements that settle failures, with their triggers, have nothing
     assert.ok(steps.length > 100, 'the steps of the triggers are listed as well');
     const undone = steps.filter(
       ({ opcode, p1, p2 }) =>
-        String(opcode).endsWith('Func') ||
-        String(opcode).endsWith('Function') ||
-        (/^Halt/.test(String(opcode)) && p1 !== 0 && p2 === onAbort),
+        opcode === 'Function' ||
+        opcode === 'PureFunc' ||
+        (String(opcode).startsWith('Halt') && p1 !== 0 && p2 === onAbort),
     );
     assert.deepEqual(undone, [], location);
   }
