@@ -4,10 +4,11 @@ import { CommandFailed, exitCodes } from './errors.ts';
 import { type ApiClient, createApiClient } from './http/api-client.ts';
 import { openSession, type SessionDeps } from './http/session.ts';
 import { terminalSafe } from './json.ts';
+import { leatCommand } from './leat-command.ts';
 import { createTerminal, type Streams, type Terminal } from './terminal/terminal.ts';
 
 /** Dependencies of the commands that work over HTTP. */
-export interface CliDeps extends Omit<SessionDeps, 'note' | 'signal'> {
+export interface CliDeps extends Omit<SessionDeps, 'note' | 'signal' | 'leat'> {
   readonly streams: Streams;
   /** Catches Ctrl-C from the call on; the signal aborts at the first one. */
   readonly interruption: () => AbortSignal;
@@ -63,7 +64,10 @@ export async function run(
     signal.addEventListener('abort', () => reject(new CommandFailed(exitCodes.interrupted, '')));
   });
   try {
-    await Promise.race([work({ ...deps, terminal, json, signal }), interrupted]);
+    await Promise.race([
+      work({ ...deps, terminal, json, signal, leat: leatCommand(options) }),
+      interrupted,
+    ]);
   } finally {
     terminal.progress(undefined);
   }

@@ -15,8 +15,8 @@ import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { type ApiClient, pathOf, type Query } from './http/api-client.ts';
 import { allPages } from './http/pages.ts';
 import { indented, writeJson } from './json.ts';
+import type { LeatCommand } from './leat-command.ts';
 import { listOption, wholeNumberOption } from './option.ts';
-import { shellWord } from './shell-word.ts';
 import { allStreams, streamIdOf } from './stream.ts';
 import { type Column, dateColumn, pairLines, shortTime, tableLines } from './terminal/table.ts';
 import type { Paint } from './terminal/terminal.ts';
@@ -85,7 +85,7 @@ export function addDeliveryCommands(deliveries: Command, deps: CliDeps): void {
     .addHelpText('after', examples('leat deliveries show crm evt_…'))
     .action((stream: string, event: string, options: CommonOptions) =>
       runWithApi(deps, options, async (run) => {
-        const id = await streamIdOf(run.api, stream);
+        const id = await streamIdOf(run, stream);
         const path = pathOf`/event-streams/${id}/deliveries/${event}`;
         const found = await run.api.send({ method: 'GET', path }).catch(undefinedIfNotFound);
         // An event that exists may be no failure at this stream.
@@ -156,12 +156,13 @@ interface ListedFailure extends FailureShown {
 }
 
 async function listAll(
-  { api, terminal, json }: ApiRun,
+  run: ApiRun,
   stream: string | undefined,
   options: ListOptions,
 ): Promise<void> {
+  const { api, terminal, json } = run;
   const query: Query = {
-    event_stream_ids: stream === undefined ? undefined : await streamIdOf(api, stream),
+    event_stream_ids: stream === undefined ? undefined : await streamIdOf(run, stream),
     error_codes: options.status?.join(','),
     failed_from: options.failedSince,
     failed_to: options.failedUntil,
@@ -176,7 +177,9 @@ async function listAll(
   const names = failures.length === 0 ? new Map<string, string>() : await namesOf(api);
   const nameOf = ({ event_stream_id: id }: ListedFailure): string => names.get(id) ?? id;
   for (const line of tableLines(allColumns(nameOf), failures, terminal)) terminal.print(line);
-  terminal.note(failures.length === 0 ? 'No failures.' : 'What became of one: leat why <event>');
+  terminal.note(
+    failures.length === 0 ? 'No failures.' : `What became of one: ${run.leat`why <event>`}`,
+  );
 }
 
 /** Returns the names of the streams by id; none where the client may not read them. */
@@ -201,24 +204,26 @@ const allColumns = (nameOf: (failure: ListedFailure) => string): Column<ListedFa
 
 async function listDeliveries(run: ApiRun, stream: string, options: ListOptions): Promise<void> {
   const { api, terminal, json } = run;
-  const id = await streamIdOf(api, stream);
+  const id = await streamIdOf(run, stream);
   const failures = await failuresOf(api, id, options, options.limit);
   if (json) return terminal.print(writeJson(failures));
   for (const line of tableLines(columns, failures, terminal)) terminal.print(line);
   if (failures.length === 0) terminal.note('No failures.');
-  else terminal.note(`Send them again: ${redeliverCommand({ id, name: stream }, options)}`);
+  else
+    terminal.note(`Send them again: ${redeliverCommand(run.leat, { id, name: stream }, options)}`);
 }
 
 /** Returns the command that sends again what a filter selects. */
 function redeliverCommand(
+  leat: LeatCommand,
   stream: Parameters<typeof wordOf>[0],
   { type, since, until }: FailureFilter,
 ): string {
-  const words = ['leat', 'redeliver', wordOf(stream)];
-  if (type !== undefined) words.push('--type', type.join(','));
-  if (since !== undefined) words.push('--since', since);
-  if (until !== undefined) words.push('--until', until);
-  return words.map(shellWord).join(' ');
+  const filter: string[] = [];
+  if (type !== undefined) filter.push('--type', type.join(','));
+  if (since !== undefined) filter.push('--since', since);
+  if (until !== undefined) filter.push('--until', until);
+  return leat`redeliver ${wordOf(stream)} ${filter}`;
 }
 
 /** Returns the lines of one failure: its attempts, then its event. */

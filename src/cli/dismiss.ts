@@ -55,7 +55,7 @@ async function dismiss(
     throw usageError('Name events, select by --type, --since, --until or --cause, or use --all.');
   }
   const body = {
-    event_stream_ids: stream === undefined ? undefined : [await streamIdOf(run.api, stream)],
+    event_stream_ids: stream === undefined ? undefined : [await streamIdOf(run, stream)],
     all,
     event_ids: events.length > 0 ? events : undefined,
     event_types: type,

@@ -79,11 +79,8 @@ export function usageError(message: string): CommandFailed {
   return new CommandFailed(exitCodes.usage, message);
 }
 
-/** Creates the failure of a command without a session; `url` is the server to log in to. */
-export function notLoggedIn(
-  url = 'http://localhost:8080',
-  reason = 'Not logged in',
-): CommandFailed {
-  const message = `${reason}: run \`leat login ${url}\`.`;
+/** Creates the failure of a command without a session; `login` is the command that logs in. */
+export function notLoggedIn(login: string, reason = 'Not logged in'): CommandFailed {
+  const message = `${reason}: run \`${login}\`.`;
   return new CommandFailed(exitCodes.authentication, message);
 }

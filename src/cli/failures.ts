@@ -12,7 +12,7 @@ import {
 import { causeOption } from './cause.ts';
 import { allPages } from './http/pages.ts';
 import { writeJson } from './json.ts';
-import { shellWord } from './shell-word.ts';
+import type { LeatCommand } from './leat-command.ts';
 import { streamIdOf } from './stream.ts';
 import { type Column, dateColumn, tableLines } from './terminal/table.ts';
 
@@ -39,27 +39,31 @@ export function addFailuresCommand(program: Command, deps: CliDeps): void {
 }
 
 async function listGroups(run: ApiRun, options: FailuresOptions): Promise<void> {
-  const { api, terminal, json } = run;
-  const stream = options.stream === undefined ? undefined : await streamIdOf(api, options.stream);
+  const { api, terminal, json, leat } = run;
+  const stream = options.stream === undefined ? undefined : await streamIdOf(run, options.stream);
   const query = { event_stream_ids: stream, error_codes: options.cause?.join(',') };
   const groups = await allPages<FailureGroupShown>(api, '/delivery-groups', 'groups', { query });
   if (json) return terminal.print(writeJson(groups));
   if (groups.length === 0) return terminal.note('No failures.');
   for (const line of linesOf(groups, options.by, terminal)) terminal.print(line);
-  for (const hint of hintsFor(groups, stream)) terminal.note(hint);
+  for (const hint of hintsFor(groups, stream, leat)) terminal.note(hint);
 }
 
 /** Returns the next commands, about the largest group; all groups are of `stream` if that is given. */
-function hintsFor(groups: readonly FailureGroupShown[], stream: string | undefined): string[] {
+function hintsFor(
+  groups: readonly FailureGroupShown[],
+  stream: string | undefined,
+  leat: LeatCommand,
+): string[] {
   const [largest] = groups;
   if (largest === undefined) return [];
   const name = wordOf({ id: largest.event_stream_id, name: largest.name });
-  if (largest.error_code === null) return [`What they are: leat deliveries list ${name}`];
-  const code = shellWord(largest.error_code);
-  const at = stream === undefined ? '' : `${name} `;
+  const code = largest.error_code;
+  if (code === null) return [`What they are: ${leat`deliveries list ${name}`}`];
+  const at = stream === undefined ? [] : [name];
   return [
-    `What they are: leat deliveries list ${name} --status ${code}`,
-    `Send them again: leat redeliver ${at}--cause ${code} --dry-run`,
+    `What they are: ${leat`deliveries list ${name} --status ${code}`}`,
+    `Send them again: ${leat`redeliver ${at} --cause ${code} --dry-run`}`,
   ];
 }
 

@@ -46,7 +46,7 @@ export function addFilterTest(streams: Command, deps: CliDeps): void {
 
 async function testFilter(run: ApiRun, stream: string, options: TestOptions): Promise<void> {
   const { api, terminal } = run;
-  const { id, delivery } = await findStream(api, stream);
+  const { id, delivery } = await findStream(run, stream);
   const filter =
     options.filter === undefined
       ? delivery?.filter

@@ -88,7 +88,7 @@ export function addListenCommand(program: Command, deps: CliDeps): void {
             );
           })
         : runWithApi(deps, options, async (online) => {
-            const id = await streamIdOf(online.api, options.stream ?? '');
+            const id = await streamIdOf(online, options.stream ?? '');
             const path = pathOf`/event-streams/${id}/signing-secret`;
             const { body } = await online.api.send({ method: 'GET', path });
             const { secret } = Object(body) as { readonly secret?: unknown };
@@ -101,13 +101,16 @@ export function addListenCommand(program: Command, deps: CliDeps): void {
     );
 }
 
-async function secretOf({ terminal }: Run, options: ListenOptions): Promise<string | undefined> {
+async function secretOf(
+  { terminal, leat }: Run,
+  options: ListenOptions,
+): Promise<string | undefined> {
   const { secret, secretFile } = options;
   const text =
     secretFile === undefined ? secret : await secretOption('--secret-file', secretFile, terminal);
   if (text === undefined || isSecret(text)) return text;
   throw usageError(
-    'The secret is not whsec_ and the base64 of 32 bytes: leat streams secret <stream> prints it.',
+    `The secret is not whsec_ and the base64 of 32 bytes: ${leat`streams secret <stream>`} prints it.`,
   );
 }
 

@@ -15,6 +15,7 @@ import { credentialsFile, type Profile, readProfiles, writeProfiles } from './ht
 import { createHttpClient } from './http/http-client.ts';
 import { audienceOf, serverOrigin, warnOfPlainHttp } from './http/server-url.ts';
 import { defaultProfile } from './http/session.ts';
+import { leatCommand } from './leat-command.ts';
 import { secretOption } from './option.ts';
 
 interface LoginOptions extends CommonOptions {
@@ -71,8 +72,9 @@ async function login(local: Run, address: string, options: LoginOptions): Promis
   if (local.json)
     return terminal.print(JSON.stringify({ url, client_id: clientId, profile: name }));
   terminal.print(`Logged in to ${url} as ${printable(clientId)}; stored in ${file}.`);
-  const option = name === defaultProfile ? '' : ` --profile ${name}`;
-  terminal.note(`Next: leat streams list${option}`);
+  // The login has stored the authority.
+  const next = leatCommand({ profile: options.profile })`streams list`;
+  terminal.note(`Next: ${next}`);
 }
 
 /** Requests a token, for the audience of the address or the relative one. */
@@ -81,15 +83,16 @@ async function firstToken(
   entered: Profile,
 ): Promise<{ profile: Profile; token: AccessToken }> {
   const http = createHttpClient(entered.url, local, entered.caFile);
-  const deps = { clock: local.clock, note: local.terminal.note, signal: local.signal };
+  const { clock, terminal, signal, leat } = local;
+  const deps = { clock, note: terminal.note, signal, leat, login: leat`login ${entered.url}` };
   const { audience, token } = await requestFirstToken(http, entered, deps);
   return { profile: { ...entered, audience }, token };
 }
 
-async function askId({ terminal }: Run): Promise<string> {
+async function askId({ terminal, leat }: Run): Promise<string> {
   const id = terminal.interactive ? (await terminal.ask('Client id: ')).trim() : '';
   if (id !== '') return id;
-  throw usageError('No client id: leat login <url> --client-id <id>');
+  throw usageError(`No client id: ${leat`login <url> --client-id <id>`}`);
 }
 
 async function secretOf(local: Run, { clientSecretFile }: LoginOptions): Promise<string> {

@@ -30,7 +30,7 @@ export async function readState(file: string, server: string): Promise<MonitorSt
   });
   if (text === undefined) return undefined;
   const state = stateIn(text);
-  if (state === undefined) throw unusable(file, 'was not written by leat monitor');
+  if (state === undefined) throw unusable(file, 'was not written by the monitor');
   if (state.server !== server) throw unusable(file, `belongs to ${state.server}`);
   return state;
 }

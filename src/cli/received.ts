@@ -7,7 +7,6 @@ import type { ApiRun } from './command.ts';
 import { usageError } from './errors.ts';
 import { pathOf } from './http/api-client.ts';
 import { indented, readJson } from './json.ts';
-import { shellWord } from './shell-word.ts';
 import { pairLines, shortTime } from './terminal/table.ts';
 import type { Paint } from './terminal/terminal.ts';
 
@@ -15,11 +14,14 @@ import type { Paint } from './terminal/terminal.ts';
 export type RequestShown = ReceivedShown['received'][number];
 
 /** Throws a usage error unless the endpoint of a stream is its inspector. */
-export function requireInspector({ id, destination }: StreamShown): void {
+export function requireInspector(
+  { leat }: Pick<ApiRun, 'leat'>,
+  { id, destination }: StreamShown,
+): void {
   const { webhook_endpoint: endpoint } = destination.configuration;
   if (inspectedBy(endpoint) !== undefined) return;
   throw usageError(
-    `--inspect: the stream sends to ${printable(endpoint)}. Leat receives its events instead after leat streams update ${shellWord(id)} --inspect.`,
+    `--inspect: the stream sends to ${printable(endpoint)}. Leat receives its events instead after ${leat`streams update ${id} --inspect`}.`,
   );
 }
 

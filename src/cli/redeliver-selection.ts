@@ -39,7 +39,7 @@ export async function startRedelivery(
   selection: RedeliverySelection,
   wait: boolean,
 ): Promise<void> {
-  const { api, terminal, json } = run;
+  const { api, terminal, json, leat } = run;
   const response = await api.send({ method: 'POST', path: '/redeliveries', body: selection });
   const shown = progressIn(response.body);
   if (!wait) {
@@ -51,7 +51,7 @@ export async function startRedelivery(
   if (shown.status === 'running') {
     const id = printable(shown.id);
     terminal.note(
-      `Redelivery ${id} is running; Ctrl-C does not cancel it. This does: leat redeliveries cancel ${id}`,
+      `Redelivery ${id} is running; Ctrl-C does not cancel it. This does: ${leat`redeliveries cancel ${id}`}`,
     );
   }
   await followRedelivery(run, shown);
@@ -88,12 +88,12 @@ function progressOf(
   return progressText({ label: 'Redelivering', done: total - remaining, total, notes }, width);
 }
 
-function report({ terminal, json }: ApiRun, shown: RedeliveryShown): void {
+function report({ terminal, json, leat }: ApiRun, shown: RedeliveryShown): void {
   const { total, delivered, failed, skipped } = shown;
   const left = skipped === 0 ? '' : ` ${skipped} skipped: they were being redelivered already.`;
   if (json) terminal.print(JSON.stringify(shown));
   else if (total === 0) terminal.print(nothingToSend);
   else terminal.print(`${delivered} of ${counted(total, 'failure')} delivered.${left}`);
   if (failed === 0) return;
-  throw new CommandFailed(exitCodes.failed, `${failed} failed again: leat failures shows why.`);
+  throw new CommandFailed(exitCodes.failed, `${failed} failed again: ${leat`failures`} shows why.`);
 }

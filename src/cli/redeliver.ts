@@ -70,7 +70,7 @@ async function redeliverSelected(
     throw usageError('Name a stream, select by --cause, --type, --since or --until, or use --all.');
   }
   const selection = {
-    event_stream_ids: stream === undefined ? undefined : [await streamIdOf(run.api, stream)],
+    event_stream_ids: stream === undefined ? undefined : [await streamIdOf(run, stream)],
     error_codes: cause,
     event_types: type,
     date_from: since,
@@ -92,7 +92,7 @@ async function redeliver(
   if (events.length > 0 && (type ?? since ?? until ?? all) !== undefined) {
     throw usageError('Name events, or use --type, --since, --until or --all, not both.');
   }
-  const id = await streamIdOf(api, stream);
+  const id = await streamIdOf(run, stream);
   const readOpen =
     events.length > 0 ? () => openAmong(api, id, events) : () => failuresOf(api, id, options);
   const requested = new Set(
@@ -185,7 +185,7 @@ async function waitForEnd(
   }
 }
 
-function report({ terminal, json }: ApiRun, stream: string, state: RedeliveryState): void {
+function report({ terminal, json, leat }: ApiRun, stream: string, state: RedeliveryState): void {
   const { requested, delivered, failed } = state;
   if (json) terminal.print(JSON.stringify({ asked: requested, delivered, failed }));
   else if (requested === 0) terminal.print(nothingToSend);
@@ -193,6 +193,6 @@ function report({ terminal, json }: ApiRun, stream: string, state: RedeliverySta
   if (failed === 0) return;
   throw new CommandFailed(
     exitCodes.failed,
-    `${failed} failed again: leat deliveries list ${stream} shows why.`,
+    `${failed} failed again: ${leat`deliveries list ${stream}`} shows why.`,
   );
 }

@@ -17,7 +17,6 @@ import { pathOf } from './http/api-client.ts';
 import { allPages } from './http/pages.ts';
 import { writeJson } from './json.ts';
 import { listOption } from './option.ts';
-import { shellWord } from './shell-word.ts';
 import { streamIdOf } from './stream.ts';
 import { progressText } from './terminal/progress.ts';
 import { type Column, pairLines, shortTime, tableLines } from './terminal/table.ts';
@@ -99,7 +98,7 @@ async function startReplay(
   options: StartOptions,
 ): Promise<void> {
   const selection = selectionOf(events, options);
-  const id = await streamIdOf(run.api, stream);
+  const id = await streamIdOf(run, stream);
   const body = { ...selection, event_types: options.type };
   const path = pathOf`/event-streams/${id}/replay`;
   const response = await run.api.send({ method: 'POST', path, body });
@@ -108,7 +107,7 @@ async function startReplay(
     return show(run, response.text, () => replayLines(replay, run.terminal.paint));
   }
   run.terminal.note(
-    `Replay ${printable(replay.id)} is running; Ctrl-C does not cancel it. This does: leat replay cancel ${wordOf({ id, name: stream })} ${shellWord(replay.id)}`,
+    `Replay ${printable(replay.id)} is running; Ctrl-C does not cancel it. This does: ${run.leat`replay cancel ${wordOf({ id, name: stream })} ${replay.id}`}`,
   );
   await followReplay(run, pathOf`/event-streams/${id}/replay/${replay.id}`);
 }
@@ -129,8 +128,9 @@ function selectionOf(
   return { from, date_from: since, date_to: until };
 }
 
-async function listReplays({ api, terminal, json }: ApiRun, stream: string): Promise<void> {
-  const path = pathOf`/event-streams/${await streamIdOf(api, stream)}/replays`;
+async function listReplays(run: ApiRun, stream: string): Promise<void> {
+  const { api, terminal, json } = run;
+  const path = pathOf`/event-streams/${await streamIdOf(run, stream)}/replays`;
   const replays = await allPages<ReplayShown>(api, path, 'replays');
   if (json) return terminal.print(writeJson(replays));
   if (replays.length === 0) return terminal.note('No replays.');
@@ -146,8 +146,8 @@ const columns: readonly Column<ReplayShown>[] = [
   { header: 'STARTED', text: ({ created_at: at }) => shortTime(at) },
 ];
 
-async function pathOfReplay({ api }: ApiRun, stream: string, replayId: string): Promise<string> {
-  return pathOf`/event-streams/${await streamIdOf(api, stream)}/replay/${replayId}`;
+async function pathOfReplay(run: ApiRun, stream: string, replayId: string): Promise<string> {
+  return pathOf`/event-streams/${await streamIdOf(run, stream)}/replay/${replayId}`;
 }
 
 const pollEveryMs = 1000;
@@ -180,7 +180,7 @@ function report(run: ApiRun, replay: ReplayShown, text: string): void {
     throw new CommandFailed(exitCodes.failed, message);
   }
   if (replay.failed === 0) return;
-  const message = `${replay.failed} became failures: leat redeliver sends them again.`;
+  const message = `${replay.failed} became failures: ${run.leat`redeliver`} sends them again.`;
   throw new CommandFailed(exitCodes.failed, message);
 }
 

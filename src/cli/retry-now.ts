@@ -23,7 +23,7 @@ export function addRetryNow(streams: Command, deps: CliDeps): void {
 }
 
 async function retryNow(run: ApiRun, stream: string): Promise<void> {
-  const id = await streamIdOf(run.api, stream);
+  const id = await streamIdOf(run, stream);
   const path = pathOf`/event-streams/${id}/retry-now`;
   const response = await run.api.send({ method: 'POST', path });
   const { due } = withNumbers<{ readonly due: number }>(response.body, 'due');

@@ -58,7 +58,7 @@ export function addStatsCommand(program: Command, deps: CliDeps): void {
     .action((stream: string | undefined, options: StatsOptions) =>
       runWithApi(deps, options, async (run) => {
         if (stream === undefined) return showDeliveryStats(run, options);
-        const id = await streamIdOf(run.api, stream);
+        const id = await streamIdOf(run, stream);
         if (options.bucket !== undefined) return showDeliveryStats(run, { ...options, stream: id });
         const response = await readStats(run.api, id, options);
         const width = run.terminal.width ?? 80;

@@ -14,6 +14,7 @@ import { CommandFailed, exitCodes } from './errors.ts';
 import type { ApiClient, Query } from './http/api-client.ts';
 import { allPages } from './http/pages.ts';
 import { writeJson } from './json.ts';
+import type { LeatCommand } from './leat-command.ts';
 import { listOption, wholeNumberOption } from './option.ts';
 import { allStreams } from './stream.ts';
 import { counted } from './terminal/progress.ts';
@@ -66,7 +67,7 @@ async function list(run: ApiRun, options: ListOptions): Promise<void> {
   if (healths === undefined) return listPlain(run, options);
   if (json) return terminal.print(writeJson(await withStreams(api, healths)));
   for (const line of tableLines(columns, healths, terminal)) terminal.print(line);
-  for (const note of notesOf(healths, options)) terminal.note(note);
+  for (const note of notesOf(healths, options, run.leat)) terminal.note(note);
 }
 
 /** Reads the health of the streams; `undefined` on a server that does not have it. */
@@ -112,11 +113,12 @@ async function listPlain({ api, terminal, json }: ApiRun, { limit }: ListOptions
 function notesOf(
   healths: readonly StreamHealthShown[],
   { status, search }: ListOptions,
+  leat: LeatCommand,
 ): readonly string[] {
   if (healths.length === 0) {
     return (status ?? search) === undefined
       ? [
-          'No event streams: leat streams create --events user.created --inspect creates one to try out.',
+          `No event streams: ${leat`streams create --events user.created --inspect`} creates one to try out.`,
         ]
       : ['No event stream matches.'];
   }
@@ -127,7 +129,7 @@ function notesOf(
   const isTrouble = healths.some(({ state }) => state !== 'ok');
   return [
     `${counted(healths.length, 'stream')}: ${counts.flat().join(', ')}`,
-    ...(isTrouble ? ['More about one: leat streams health <stream>'] : []),
+    ...(isTrouble ? [`More about one: ${leat`streams health <stream>`}`] : []),
   ];
 }
 

@@ -15,7 +15,7 @@ import {
 } from './command.ts';
 import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { type ApiClient, pathOf } from './http/api-client.ts';
-import { shellWord } from './shell-word.ts';
+import type { LeatCommand } from './leat-command.ts';
 import { patchStream, showStream, streamIdOf } from './stream.ts';
 import { counted } from './terminal/progress.ts';
 import { pairLines, shortTime } from './terminal/table.ts';
@@ -43,7 +43,7 @@ function addPausing(streams: Command, deps: CliDeps): void {
     .addHelpText('after', examples('leat streams health crm'))
     .action((stream: string, options: CommonOptions) =>
       runWithApi(deps, options, async (run) => {
-        const id = await streamIdOf(run.api, stream);
+        const id = await streamIdOf(run, stream);
         showHealth(run, await readHealth(run.api, id));
       }),
     );
@@ -56,7 +56,7 @@ function addPausing(streams: Command, deps: CliDeps): void {
     )
     .action((stream: string, { reason, ...options }: PauseOptions) =>
       runWithApi(deps, options, async (run) => {
-        const path = pathOf`/event-streams/${await streamIdOf(run.api, stream)}/pause`;
+        const path = pathOf`/event-streams/${await streamIdOf(run, stream)}/pause`;
         showHealth(run, await run.api.send({ method: 'POST', path, body: { reason } }));
       }),
     );
@@ -65,7 +65,7 @@ function addPausing(streams: Command, deps: CliDeps): void {
     .addHelpText('after', examples('leat streams resume crm'))
     .action((stream: string, options: CommonOptions) =>
       runWithApi(deps, options, async (run) => {
-        const path = pathOf`/event-streams/${await streamIdOf(run.api, stream)}/resume`;
+        const path = pathOf`/event-streams/${await streamIdOf(run, stream)}/resume`;
         showHealth(run, await run.api.send({ method: 'POST', path, body: {} }));
       }),
     );
@@ -98,7 +98,7 @@ function addEnabling(streams: Command, deps: CliDeps): void {
 }
 
 async function enableStream(run: ApiRun, stream: string, options: EnableOptions): Promise<void> {
-  const id = await streamIdOf(run.api, stream);
+  const id = await streamIdOf(run, stream);
   const disabled = await disabledOf(run.api, id);
   const resume = options.resume ?? (await chosenResume(run, disabled));
   if (resume === undefined) return;
@@ -112,8 +112,8 @@ async function enableStream(run: ApiRun, stream: string, options: EnableOptions)
   const [range] = await skippedOf(run.api, id);
   run.terminal.note(
     range === undefined
-      ? `${text}; leat replay start ${id} --since <time> sends them.`
-      : `${text}. This sends them:\n${replayCommand(id, range, options)}`,
+      ? `${text}; ${run.leat`replay start ${id} --since <time>`} sends them.`
+      : `${text}. This sends them:\n${replayCommand(id, range, run.leat)}`,
   );
 }
 
@@ -159,13 +159,10 @@ function waitingText(of: Pick<NonNullable<Disabled>, 'waiting_events' | 'at_leas
 export function replayCommand(
   stream: string,
   { from, date }: Pick<SkippedRangeShown, 'from' | 'date'>,
-  { profile, ca }: Pick<CommonOptions, 'profile' | 'ca'>,
+  leat: LeatCommand,
 ): string {
   const until = formatTime(Date.parse(date) + 1);
-  const words = ['leat', 'replay', 'start', stream, '--from', from, '--until', until];
-  if (profile !== undefined) words.push('--profile', profile);
-  if (ca !== undefined) words.push('--ca', ca);
-  return words.map(shellWord).join(' ');
+  return leat`replay start ${stream} --from ${from} --until ${until}`;
 }
 
 /** Returns why and when a stream was disabled; `undefined` where the server does not say. */

@@ -12,15 +12,18 @@ export function allStreams(api: ApiClient): Promise<StreamShown[]> {
   return allPages<StreamShown>(api, '/event-streams', 'eventStreams');
 }
 
+/** What it takes to find a stream, or to say where the existing ones are listed. */
+type StreamsRun = Pick<ApiRun, 'api' | 'leat'>;
+
 /** Returns the id of a stream, looked up by name if necessary. */
-export async function streamIdOf(api: ApiClient, idOrName: string): Promise<string> {
-  return isStreamId(idOrName) ? idOrName : (await streamNamed(api, idOrName)).id;
+export async function streamIdOf(run: StreamsRun, idOrName: string): Promise<string> {
+  return isStreamId(idOrName) ? idOrName : (await streamNamed(run, idOrName)).id;
 }
 
 /** Returns a stream by id or name. Throws {@link CommandFailed} when there is none. */
-export async function findStream(api: ApiClient, idOrName: string): Promise<StreamShown> {
-  if (!isStreamId(idOrName)) return streamNamed(api, idOrName);
-  const response = await api.send({ method: 'GET', path: pathOf`/event-streams/${idOrName}` });
+export async function findStream(run: StreamsRun, idOrName: string): Promise<StreamShown> {
+  if (!isStreamId(idOrName)) return streamNamed(run, idOrName);
+  const response = await run.api.send({ method: 'GET', path: pathOf`/event-streams/${idOrName}` });
   return response.body as StreamShown;
 }
 
@@ -28,23 +31,23 @@ function isStreamId(text: string): boolean {
   return /^est_[A-Za-z0-9]{22}$/.test(text);
 }
 
-async function streamNamed(api: ApiClient, name: string): Promise<StreamShown> {
+async function streamNamed({ api, leat }: StreamsRun, name: string): Promise<StreamShown> {
   const found = (await allStreams(api)).find((stream) => stream.name === name);
   if (found !== undefined) return found;
   throw new CommandFailed(
     exitCodes.notFound,
-    `No event stream has the id or the name "${printable(name)}": leat streams list shows them.`,
+    `No event stream has the id or the name "${printable(name)}": ${leat`streams list`} shows them.`,
   );
 }
 
 /** Changes a stream, given by id or name. */
 export async function patchStream(
-  { api }: Pick<ApiRun, 'api'>,
+  run: StreamsRun,
   stream: string,
   body: object,
 ): Promise<ApiResponse> {
-  const id = await streamIdOf(api, stream);
-  return api.send({ method: 'PATCH', path: pathOf`/event-streams/${id}`, body });
+  const id = await streamIdOf(run, stream);
+  return run.api.send({ method: 'PATCH', path: pathOf`/event-streams/${id}`, body });
 }
 
 /** Prints a stream of a response. */

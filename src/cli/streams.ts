@@ -58,7 +58,7 @@ function addReading(streams: Command, deps: CliDeps): void {
     .addHelpText('after', examples('leat streams show crm', 'leat streams show est_… --json'))
     .action((stream: string, options: CommonOptions) =>
       runWithApi(deps, options, async (run) => {
-        const id = await streamIdOf(run.api, stream);
+        const id = await streamIdOf(run, stream);
         const response = await run.api.send({ method: 'GET', path: pathOf`/event-streams/${id}` });
         showStream(run, response);
       }),
@@ -150,7 +150,7 @@ async function createStream(run: ApiRun, options: CreateOptions): Promise<void> 
   showStream(run, response);
   if (events === undefined) {
     run.terminal.note(
-      'The stream has no event types: leat streams update <stream> --events <types>',
+      `The stream has no event types: ${run.leat`streams update <stream> --events <types>`}`,
     );
   }
 }
@@ -158,7 +158,7 @@ async function createStream(run: ApiRun, options: CreateOptions): Promise<void> 
 async function updateStream(run: ApiRun, stream: string, options: StreamOptions): Promise<void> {
   const { name, events, delivery } = options;
   const destination = await changedDestination(options, run.terminal, () =>
-    findStream(run.api, stream),
+    findStream(run, stream),
   );
   if ((destination ?? name ?? events ?? delivery) === undefined) {
     throw usageError(
@@ -177,13 +177,13 @@ async function updateStream(run: ApiRun, stream: string, options: StreamOptions)
 async function deleteStream(run: ApiRun, stream: string, yes: boolean | undefined): Promise<void> {
   const { api, terminal, json } = run;
   const question = async (): Promise<string> => {
-    const { id, name } = await findStream(api, stream);
+    const { id, name } = await findStream(run, stream);
     return `Delete ${printable(name)} (${printable(id)}) with its failures and pending deliveries?`;
   };
   // Without a question the name is not needed, and deleting a stream twice succeeds.
   const text = yes === true || !terminal.interactive ? '' : await question();
   if (!(await confirmed(run, text, yes))) return;
-  const id = await streamIdOf(api, stream);
+  const id = await streamIdOf(run, stream);
   await api.send({ method: 'DELETE', path: pathOf`/event-streams/${id}` });
   if (!json) terminal.print(`Deleted ${printable(id)}.`);
 }
@@ -193,7 +193,7 @@ async function showSecret(run: ApiRun, stream: string, options: SecretOptions): 
   if (rotate !== true && (force ?? overlap) !== undefined) {
     throw usageError('--force and --overlap change a rotation: add --rotate.');
   }
-  const id = await streamIdOf(run.api, stream);
+  const id = await streamIdOf(run, stream);
   const path = pathOf`/event-streams/${id}/signing-secret`;
   const body = { force, overlap_seconds: overlap };
   const response = rotate

@@ -18,6 +18,7 @@ import type { Query } from './http/api-client.ts';
 import { type EventSourceMessage, readEventStream } from './http/event-stream.ts';
 import type { StreamedResponse } from './http/http-client.ts';
 import { readJson, terminalSafe, writeJson } from './json.ts';
+import type { LeatCommand } from './leat-command.ts';
 import { listOption, wholeNumberOption } from './option.ts';
 import { lastPosition, positionOf } from './tail-end.ts';
 import type { Format, Paint } from './terminal/terminal.ts';
@@ -227,7 +228,7 @@ function isTransient(error: unknown): boolean {
 
 function showEvent(run: ApiRun, { event, id, data }: EventSourceMessage, progress: Progress): void {
   const { terminal, json } = run;
-  if (event === 'error') throw pullError(data);
+  if (event === 'error') throw pullError(data, run.leat);
   if (id !== undefined && id !== '') progress.offset = id;
   const { end } = progress;
   const position = end === undefined ? -1 : positionOf(progress.offset ?? '');
@@ -251,11 +252,11 @@ function fieldsOf(data: string): Record<string, unknown> {
 }
 
 /** Creates the failure of a pull that the server ended; after all but `cursor_expired` it may be resumed. */
-function pullError(data: string): CommandFailed {
+function pullError(data: string, leat: LeatCommand): CommandFailed {
   const { code, message } = Object(fieldsOf(data)['error']) as Record<string, unknown>;
   const reported = typeof message === 'string' ? printable(message) : 'The server ended the pull.';
   if (code !== 'cursor_expired') return new CommandFailed(exitCodes.unavailable, reported);
-  const nextStep = 'Begin at the oldest retained event: leat events tail --since 1970-01-01';
+  const nextStep = `Begin at the oldest retained event: ${leat`events tail --since 1970-01-01`}`;
   return new CommandFailed(exitCodes.notFound, reported, { errorCode: code, nextStep });
 }
 

@@ -52,7 +52,7 @@ export function addTestCommand(program: Command, deps: CliDeps): void {
 }
 
 async function sendTest(run: ApiRun, stream: string, options: TestOptions): Promise<void> {
-  const { api, terminal, json } = run;
+  const { api, terminal, json, leat } = run;
   const id = await streamFor(run, stream, options);
   const before = options.wait ? totalOf((await readStats(api, id)).stats, 'successful') : 0;
   const data = options.data === undefined ? undefined : await dataOf(options.data, terminal);
@@ -68,7 +68,7 @@ async function sendTest(run: ApiRun, stream: string, options: TestOptions): Prom
   if (outcome === undefined) {
     throw new CommandFailed(
       exitCodes.unavailable,
-      `No result after ${options.timeout} s: leat deliveries list ${wordOf({ id, name: stream })} shows it if it fails.`,
+      `No result after ${options.timeout} s: ${leat`deliveries list ${wordOf({ id, name: stream })}`} shows it if it fails.`,
     );
   }
   if ('delivered' in outcome) {
@@ -84,14 +84,14 @@ async function sendTest(run: ApiRun, stream: string, options: TestOptions): Prom
 
 /** Returns the id of the stream. Throws a usage error when it cannot be inspected. */
 async function streamFor(
-  { api }: ApiRun,
+  run: ApiRun,
   stream: string,
   { inspect, wait }: TestOptions,
 ): Promise<string> {
-  if (inspect !== true) return streamIdOf(api, stream);
+  if (inspect !== true) return streamIdOf(run, stream);
   if (!wait) throw usageError('Choose one of --inspect and --no-wait.');
-  const found = await findStream(api, stream);
-  requireInspector(found);
+  const found = await findStream(run, stream);
+  requireInspector(run, found);
   return found.id;
 }
 

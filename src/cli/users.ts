@@ -53,7 +53,7 @@ export function addUserCommands(users: Command, deps: CliDeps): void {
     .addHelpText('after', examples('leat users show ada@example.com'))
     .action((user: string, options: CommonOptions) =>
       runWithApi(deps, options, async (run) => {
-        const id = await userIdOf(run.api, user);
+        const id = await userIdOf(run, user);
         showUser(run, await run.api.send({ method: 'GET', path: pathOf`/users/${id}` }));
       }),
     );
@@ -90,7 +90,7 @@ function addWriting(users: Command, deps: CliDeps): void {
     .action((user: string, options: CommonOptions & { yes?: boolean }) =>
       runWithApi(deps, options, async (run) => {
         if (!(await confirmed(run, `Delete the user ${printable(user)}?`, options.yes))) return;
-        const id = await userIdOf(run.api, user);
+        const id = await userIdOf(run, user);
         await run.api.send({ method: 'DELETE', path: pathOf`/users/${id}` });
         if (!run.json) run.terminal.print(`Deleted ${printable(id)}.`);
       }),
@@ -135,8 +135,10 @@ async function createUser(run: ApiRun, options: UserOptions): Promise<void> {
 async function updateUser(run: ApiRun, user: string, options: UserOptions): Promise<void> {
   const body = await fieldsOf(options, run.terminal);
   if (Object.keys(body).length === 0)
-    throw usageError('Nothing to change: leat users update --help shows the options.');
-  const id = await userIdOf(run.api, user);
+    throw usageError(
+      'Nothing to change: add --email, --password-file, --connection, --name, --username or --data.',
+    );
+  const id = await userIdOf(run, user);
   showUser(run, await run.api.send({ method: 'PATCH', path: pathOf`/users/${id}`, body }));
 }
 
@@ -162,7 +164,7 @@ async function fieldsOf(
 }
 
 /** Returns the id of a user, looked up by e-mail if necessary; ids contain a bar, e-mails do not. */
-async function userIdOf(api: ApiClient, user: string): Promise<string> {
+async function userIdOf({ api, leat }: ApiRun, user: string): Promise<string> {
   if (user.includes('|') || !user.includes('@')) return user;
   const [first, second] = await usersOf(api, user);
   if (first !== undefined && second === undefined) return first.user_id;
@@ -171,7 +173,7 @@ async function userIdOf(api: ApiClient, user: string): Promise<string> {
     first === undefined ? 'No user has the e-mail' : 'More than one user has the e-mail';
   throw new CommandFailed(
     exitCode,
-    `${problem} ${printable(user)}: leat users list shows their ids.`,
+    `${problem} ${printable(user)}: ${leat`users list`} shows their ids.`,
   );
 }
 

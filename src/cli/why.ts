@@ -10,9 +10,9 @@ import {
   withCommonOptions,
 } from './command.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
-import { type ApiClient, pathOf } from './http/api-client.ts';
+import { pathOf } from './http/api-client.ts';
 import { writeJson } from './json.ts';
-import { shellWord } from './shell-word.ts';
+import type { LeatCommand } from './leat-command.ts';
 import { findStream, streamIdOf } from './stream.ts';
 import { type Column, dateColumn, pairLines, tableLines } from './terminal/table.ts';
 import type { Format, Paint } from './terminal/terminal.ts';
@@ -43,31 +43,32 @@ export function addWhyCommand(program: Command, deps: CliDeps): void {
 
 async function why(run: ApiRun, event: string, options: WhyOptions): Promise<void> {
   const { stream } = options;
-  const id = stream === undefined ? undefined : await streamIdOf(run.api, stream);
+  const id = stream === undefined ? undefined : await streamIdOf(run, stream);
   await showTraced(run, event, { stream: id, all: options.all });
 }
 
 /** Prints what became of an event, at one stream if its id is given. */
 export async function showTraced(
-  { api, terminal, json }: ApiRun,
+  run: ApiRun,
   event: string,
   { stream, all }: { readonly stream: string | undefined; readonly all?: true | undefined },
 ): Promise<void> {
-  const traced = await readTraced(api, event, stream);
+  const { terminal, json, leat } = run;
+  const traced = await readTraced(run, event, stream);
   if (json) return terminal.print(writeJson(traced));
   for (const line of tracedLines(traced, { all, ...terminal })) terminal.print(line);
-  for (const hint of hintsFor(traced)) terminal.note(hint);
+  for (const hint of hintsFor(traced, leat)) terminal.note(hint);
 }
 
 /** Reads an event and what became of it, from all pages; at one stream, if that is given. */
 async function readTraced(
-  api: ApiClient,
+  run: ApiRun,
   event: string,
   stream: string | undefined,
 ): Promise<TracedEventShown> {
   const deliveries: DeliveryShown[] = [];
   for (let from: string | undefined; ;) {
-    const { body } = await api.send({
+    const { body } = await run.api.send({
       method: 'GET',
       path: pathOf`/event-log/${event}`,
       query: { from },
@@ -81,7 +82,7 @@ async function readTraced(
     if (stream === undefined) return { ...page, deliveries };
     const own = deliveries.filter((one) => one.event_stream_id === stream);
     if (own.length > 0) return { ...page, deliveries: own };
-    await findStream(api, stream);
+    await findStream(run, stream);
     throw new CommandFailed(exitCodes.notFound, page.offset === undefined ? unknown : never);
   }
 }
@@ -236,21 +237,23 @@ const timelineColumns: readonly Column<Moment>[] = [
 ];
 
 /** Returns the next command for each state that needs one. */
-function hintsFor({ event, deliveries }: TracedEventShown): string[] {
+function hintsFor({ event, deliveries }: TracedEventShown, leat: LeatCommand): string[] {
   return states.flatMap((state) => {
     const first = deliveries.find((one) => one.state === state);
     if (first === undefined) return [];
     const stream = wordOf({ id: first.event_stream_id, name: first.name });
-    return nextCommands[state]?.(stream, shellWord(event.id)) ?? [];
+    return hints[state]?.(leat, stream, event.id) ?? [];
   });
 }
 
-const nextCommands: Readonly<Partial<Record<State, (stream: string, event: string) => string>>> = {
-  failed: (stream, event) => `Send it again: leat redeliver ${stream} ${event}`,
-  retrying: (stream) => `Retry now: leat streams retry-now ${stream}`,
-  blocked: (stream) => `Why it waits: leat streams health ${stream}`,
-  waiting: (stream) => `Why it waits: leat streams health ${stream}`,
-  skipped: (stream, event) => `Send it: leat replay start ${stream} ${event}`,
-  delivered: (stream, event) => `Send it once more: leat replay start ${stream} ${event}`,
-  filtered: (stream) => `Subscriptions and filter of now: leat streams show ${stream}`,
+type Hint = (leat: LeatCommand, stream: string, event: string) => string;
+
+const hints: Readonly<Partial<Record<State, Hint>>> = {
+  failed: (leat, stream, event) => `Send it again: ${leat`redeliver ${stream} ${event}`}`,
+  retrying: (leat, stream) => `Retry now: ${leat`streams retry-now ${stream}`}`,
+  blocked: (leat, stream) => `Why it waits: ${leat`streams health ${stream}`}`,
+  waiting: (leat, stream) => `Why it waits: ${leat`streams health ${stream}`}`,
+  skipped: (leat, stream, event) => `Send it: ${leat`replay start ${stream} ${event}`}`,
+  delivered: (leat, stream, event) => `Send it once more: ${leat`replay start ${stream} ${event}`}`,
+  filtered: (leat, stream) => `Subscriptions and filter of now: ${leat`streams show ${stream}`}`,
 };

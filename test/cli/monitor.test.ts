@@ -214,7 +214,7 @@ describe('leat monitor --once', () => {
       await writeFile(state, stored);
       const other = await shell.leat(['monitor', '--once', '--state', state]);
       assert.equal(other.code, 2);
-      assert.match(other.stderr, /(was not written by leat monitor|belongs to https:\/\/other)/);
+      assert.match(other.stderr, /(was not written by the monitor|belongs to https:\/\/other)/);
       assert.equal(await readFile(state, 'utf8'), stored);
     }
   });

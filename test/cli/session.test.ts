@@ -122,7 +122,7 @@ describe('a command without a usable login', { concurrency: 2 }, () => {
       await writeFile(shell.credentials, text);
       const other = await shell.leat(['streams', 'list']);
       assert.equal(other.code, 1, text);
-      assert.match(other.stderr, /is not what leat login writes: remove it and log in again/);
+      assert.match(other.stderr, /is not what a login writes: remove it and log in again/);
     }
   });
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
@@ -24,6 +24,8 @@ export interface Shell {
   readonly credentials: string;
   /** Runs `leat` with these arguments until it exits. */
   leat(words: readonly string[], options?: ShellOptions): Promise<Ended>;
+  /** Runs a line of `sh`, in which `leat` is this program, until it exits. */
+  sh(line: string, options?: ShellOptions): Promise<Ended>;
   /** Starts `leat`; the end of the test kills it. */
   start(words: readonly string[], options?: ShellOptions): Started;
 }
@@ -50,12 +52,23 @@ export interface Started {
 export async function openShell(t: Pick<TestContext, 'after'>): Promise<Shell> {
   const home = await mkdtemp(join(tmpdir(), 'leat-cli-'));
   t.after(() => rm(home, { recursive: true, force: true }));
-  const start = (words: readonly string[], { env, input = '' }: ShellOptions = {}): Started => {
-    const child = spawn(process.execPath, [leatProgram, ...words], {
+  await writeFile(
+    join(home, 'leat'),
+    `#!/bin/sh\nexec "${process.execPath}" "${leatProgram}" "$@"\n`,
+    {
+      mode: 0o755,
+    },
+  );
+  const startProgram = (
+    program: string,
+    words: readonly string[],
+    { env, input = '' }: ShellOptions = {},
+  ): Started => {
+    const child = spawn(program, words, {
       cwd: home,
       stdio: ['pipe', 'pipe', 'pipe'],
       env: {
-        PATH: process.env['PATH'] ?? '',
+        PATH: `${home}:${process.env['PATH'] ?? ''}`,
         HOME: home,
         XDG_CONFIG_HOME: join(home, 'x'),
         ...compileCache,
@@ -81,10 +94,13 @@ export async function openShell(t: Pick<TestContext, 'after'>): Promise<Shell> {
       },
     };
   };
+  const start: Shell['start'] = (words, options) =>
+    startProgram(process.execPath, [leatProgram, ...words], options);
   return {
     home,
     credentials: join(home, 'x', 'leat', 'credentials.json'),
     start,
+    sh: (line, options) => startProgram('sh', ['-c', line], options).ended(),
     leat: (words, options) => start(words, options).ended(),
   };
 }

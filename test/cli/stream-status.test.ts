@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { CommandFailed } from '../../src/cli/errors.ts';
+import { leatCommand } from '../../src/cli/leat-command.ts';
 import { chosenResume, replayCommand } from '../../src/cli/stream-status.ts';
 import { createStream, freshType, publish, readStream } from '../helpers/api-client.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
@@ -133,10 +134,10 @@ describe('chosenResume', () => {
   });
 });
 
-test('replayCommand: ends one millisecond after the range, and names the profile of the command', () => {
+test('replayCommand: ends one millisecond after the range, and reaches the installation of the command', () => {
   const range = { from: 'MDAw', date: '2026-03-01T09:30:00.999Z' };
   assert.equal(
-    replayCommand('est_1', range, { profile: "it's", ca: '/etc/ca.pem' }),
+    replayCommand('est_1', range, leatCommand({ profile: "it's", ca: '/etc/ca.pem' })),
     String.raw`leat replay start est_1 --from MDAw --until 2026-03-01T09:30:01.000Z --profile 'it'\''s' --ca /etc/ca.pem`,
   );
 });

@@ -1,6 +1,7 @@
 import type { Millis } from '../../core/clock.ts';
 import { printable } from '../../core/setting.ts';
 import { CommandFailed, exitCodes } from '../errors.ts';
+import type { LeatCommand } from '../leat-command.ts';
 import { apiError } from './api-error.ts';
 import type { HttpClient } from './http-client.ts';
 import { type RetryDeps, sendWithRetry } from './retry.ts';
@@ -19,6 +20,13 @@ export interface TokenRequest {
   readonly audience: string;
 }
 
+/** Dependencies of the requests for tokens. */
+export interface TokenDeps extends RetryDeps {
+  readonly leat: LeatCommand;
+  /** The command that logs in to the server. */
+  readonly login: string;
+}
+
 /** A token is not used in its last minute, because a long command would outlive it. */
 const reserveMs = 60_000;
 
@@ -29,7 +37,7 @@ const reserveMs = 60_000;
 export async function requestToken(
   http: HttpClient,
   { clientId, clientSecret, audience }: TokenRequest,
-  deps: RetryDeps,
+  deps: TokenDeps,
 ): Promise<AccessToken> {
   const requestedAt = deps.clock.now();
   const body = JSON.stringify({
@@ -43,11 +51,12 @@ export async function requestToken(
   const response = await sendWithRetry(send, deps);
   if (response.status === 404 && (await isMessageApi(http))) throw messageApiFailure(http.url);
   if (response.status === 401) {
-    const message = `${http.url} refuses client ${printable(clientId)}: check its id and secret, then run \`leat login ${http.url}\`.`;
+    const message = `${http.url} refuses client ${printable(clientId)}: check its id and secret, then run \`${deps.login}\`.`;
     throw new CommandFailed(exitCodes.authentication, message, { statusCode: 401 });
   }
   if (response.status !== 200) {
-    throw apiError(response, { url: http.url, clientId, secrets: [clientSecret] });
+    const { leat, login } = deps;
+    throw apiError(response, { url: http.url, clientId, secrets: [clientSecret], leat, login });
   }
   const token = tokenIn(response.text);
   if (token === undefined) {
@@ -64,7 +73,7 @@ export async function requestToken(
 export async function requestFirstToken(
   http: HttpClient,
   request: TokenRequest,
-  deps: RetryDeps,
+  deps: TokenDeps,
 ): Promise<{ readonly audience: string; readonly token: AccessToken }> {
   const { audience } = request;
   try {

@@ -1,5 +1,6 @@
 import { CommandFailed, exitCodes, usageError } from '../errors.ts';
 import { readJson } from '../json.ts';
+import type { LeatCommand } from '../leat-command.ts';
 import { apiError, type RefusedResponse } from './api-error.ts';
 import type { HttpRequest, HttpResponse, StreamedResponse } from './http-client.ts';
 import { type RetryDeps, sendWithRetry } from './retry.ts';
@@ -44,11 +45,15 @@ export interface ApiResponse extends HttpResponse {
 }
 
 /** Creates a client with the tokens of a session. */
-export function createApiClient(session: Session, deps: RetryDeps): ApiClient {
-  const { http, clientId } = session;
+export function createApiClient(
+  session: Session,
+  deps: RetryDeps & { readonly leat: LeatCommand },
+): ApiClient {
+  const { http, clientId, login } = session;
+  const { leat } = deps;
   let sentToken = '';
   const failureOf = (response: RefusedResponse): CommandFailed =>
-    apiError(response, { url: http.url, clientId, secrets: [sentToken] });
+    apiError(response, { url: http.url, clientId, secrets: [sentToken], leat, login });
   /** A stored token may be rejected early: its key was revoked, or the server was set up again. */
   const withToken = async <Response extends { readonly status: number }>(
     attempt: (token: string) => Promise<Response>,

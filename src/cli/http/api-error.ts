@@ -1,7 +1,7 @@
 import { redact } from '../../core/redact.ts';
 import { printable } from '../../core/setting.ts';
 import { CommandFailed, type ExitCode, exitCodes } from '../errors.ts';
-import { shellWord } from '../shell-word.ts';
+import type { LeatCommand } from '../leat-command.ts';
 import type { HttpResponse } from './http-client.ts';
 
 /** A response other than 2xx. */
@@ -20,6 +20,9 @@ export interface RequestContext {
   readonly clientId: string;
   /** Sent with the request; a proxy may show them in its message, which ends up in logs. */
   readonly secrets: readonly string[];
+  readonly leat: LeatCommand;
+  /** The command that logs in to the server again. */
+  readonly login: string;
 }
 
 /**
@@ -28,7 +31,7 @@ export interface RequestContext {
  */
 export function apiError(
   { status, text, headers }: RefusedResponse,
-  { url, clientId, secrets }: RequestContext,
+  { url, clientId, secrets, leat, login }: RequestContext,
 ): CommandFailed {
   const { message, errorCode, error_description: description } = problemOf(text);
   const reported = message ?? description ?? `${url} answered ${status}.`;
@@ -36,8 +39,8 @@ export function apiError(
   const hidden = secrets.filter(({ length }) => length >= secretCharactersMin);
   const shown = printable(redact(reported.slice(0, messageCharactersMax), hidden, cut));
   const nextStep =
-    redirectHint(status, headers?.['location'], url) ??
-    hintOf(status, errorCode, { message: shown, url, clientId });
+    redirectHint(status, headers?.['location'], { url, leat }) ??
+    hintOf(status, errorCode, { message: shown, clientId, leat, login });
   const code = errorCode === undefined ? undefined : printable(errorCode.slice(0, 100));
   return new CommandFailed(exitCodeOf(status), shown, {
     statusCode: status,
@@ -76,68 +79,74 @@ function problemOf(text: string): Problem {
 function redirectHint(
   status: number,
   location: string | undefined,
-  url: string,
+  { url, leat }: Pick<RequestContext, 'url' | 'leat'>,
 ): string | undefined {
   const to = status < 300 || status > 399 ? null : URL.parse(location ?? '', url);
   if (to === null || to.origin === url || to.origin === 'null') return undefined;
-  return `It points to ${to.origin}. If that is right: leat login ${shellWord(to.origin)}`;
+  return `It points to ${to.origin}. If that is right: ${leat`login ${to.origin}`}`;
 }
 
 function hintOf(
   status: number,
   errorCode: string | undefined,
-  { message, url, clientId }: { message: string; url: string; clientId: string },
+  {
+    message,
+    clientId,
+    leat,
+    login,
+  }: Pick<RequestContext, 'clientId' | 'leat' | 'login'> & { readonly message: string },
 ): string | undefined {
-  const client = shellWord(clientId);
   if (message === 'Client is not global.') {
-    return `Let a client that may set it: leat clients update ${client} --global`;
+    return `Let a client that may set it: ${leat`clients update ${clientId} --global`}`;
   }
   if (message.startsWith('Client is not authorized to access ')) {
-    return `It has no scope there. Let a client that has them grant some: leat clients grant ${client} --scope <scopes>`;
+    return `It has no scope there. Let a client that has them grant some: ${leat`clients grant ${clientId} --scope <scopes>`}`;
   }
-  if (status === 401) return `Log in again: leat login ${url}`;
-  if (errorCode === 'insufficient_scope') return scopeHint(message, client);
+  if (status === 401) return `Log in again: ${login}`;
+  if (errorCode === 'insufficient_scope') return scopeHint(message, clientId, leat);
   const format = /validation for format (?<name>[a-z-]+)/.exec(message)?.groups?.['name'];
   return (
-    hints[errorCode ?? ''] ??
-    hintsByMessage[message] ??
-    hintsByFormat[format ?? ''] ??
+    hintsByCode(leat)[errorCode ?? ''] ??
+    hintsByMessage(leat)[message] ??
+    hintsByFormat(leat)[format ?? ''] ??
     hintsByStatus[status]
   );
 }
 
-function scopeHint(message: string, client: string): string {
+function scopeHint(message: string, client: string, leat: LeatCommand): string {
   const scopes = /expected any of: (?<scopes>\S+)/.exec(message)?.groups?.['scopes'];
-  const first = scopes?.split(',')[0] ?? '<scope>';
-  return `Let a client that has the scope grant it: leat clients grant ${client} --scope ${first}`;
+  const first = scopes?.split(',')[0];
+  const command =
+    first === undefined
+      ? leat`clients grant ${client} --scope <scope>`
+      : leat`clients grant ${client} --scope ${first}`;
+  return `Let a client that has the scope grant it: ${command}`;
 }
 
-const hints: Readonly<Record<string, string>> = {
-  stream_name_in_use: 'Choose another --name; leat streams list shows those in use.',
-  stream_disabled: 'Enable it first: leat streams enable <stream>',
-  too_many_failures: 'Redeliver them: leat redeliver <stream>',
-  too_many_streams: 'Delete one that is not needed: leat streams delete <stream>',
-  rotation_pending:
-    'Wait until then, or end the previous secret now: leat streams secret <stream> --rotate --force',
+const hintsByCode = (leat: LeatCommand): Readonly<Record<string, string>> => ({
+  stream_name_in_use: `Choose another --name; ${leat`streams list`} shows those in use.`,
+  stream_disabled: `Enable it first: ${leat`streams enable <stream>`}`,
+  too_many_failures: `Redeliver them: ${leat`redeliver <stream>`}`,
+  too_many_streams: `Delete one that is not needed: ${leat`streams delete <stream>`}`,
+  rotation_pending: `Wait until then, or end the previous secret now: ${leat`streams secret <stream> --rotate --force`}`,
   received_elsewhere: 'Run it again until it gets to that node, or log in to that node.',
-  replay_running: 'See how far it is: leat replay show <stream>',
-  cursor_expired: 'Begin at the oldest retained event: leat events tail --since 1970-01-01',
+  replay_running: `See how far it is: ${leat`replay show <stream>`}`,
+  cursor_expired: `Begin at the oldest retained event: ${leat`events tail --since 1970-01-01`}`,
   too_many_connections: 'End another pull first, or raise LEAT_SSE_MAX_CONNECTIONS.',
-};
+});
 
-const hintsByMessage: Readonly<Record<string, string>> = {
+const hintsByMessage = (leat: LeatCommand): Readonly<Record<string, string>> => ({
   // Of a path that no operation has.
   'Not Found': 'The server may be an older Leat without this operation: compare the versions.',
-  'The requested stream does not exist.': 'These exist: leat streams list',
-  'The event does not exist.':
-    'It is found by its id or its idempotency key; these exist: leat events tail --since 1h --no-follow',
-};
+  'The requested stream does not exist.': `These exist: ${leat`streams list`}`,
+  'The event does not exist.': `It is found by its id or its idempotency key; these exist: ${leat`events tail --since 1h --no-follow`}`,
+});
 
-const hintsByFormat: Readonly<Record<string, string>> = {
-  'event-id': 'Ids of failures, evt_… by default: leat deliveries list <stream>',
+const hintsByFormat = (leat: LeatCommand): Readonly<Record<string, string>> => ({
+  'event-id': `Ids of failures, evt_… by default: ${leat`deliveries list <stream>`}`,
   'error-code':
     'Codes: http_503, http_5xx, timeout, dns, refused, reset, tls, protocol, blocked_address, authorization, stream_disabled',
-};
+});
 
 const hintsByStatus: Readonly<Record<number, string>> = {
   429: 'Try again in a moment.',

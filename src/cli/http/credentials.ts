@@ -38,7 +38,7 @@ export async function readProfiles(file: string): Promise<Profiles> {
   if (profiles !== undefined) return profiles;
   throw new CommandFailed(
     exitCodes.failed,
-    `${file} is not what leat login writes: remove it and log in again.`,
+    `${file} is not what a login writes: remove it and log in again.`,
   );
 }
 

@@ -2,7 +2,7 @@ import type { RandomBytes } from '../../core/clock.ts';
 import { printable } from '../../core/setting.ts';
 import type { CliEnv } from '../env.ts';
 import { CommandFailed, notLoggedIn, usageError } from '../errors.ts';
-import { shellWord } from '../shell-word.ts';
+import { leatCommand, type LeatCommand } from '../leat-command.ts';
 import { type AccessToken, requestFirstToken, requestToken } from './access-token.ts';
 import {
   credentialsFile,
@@ -26,6 +26,8 @@ export interface SessionOptions {
 export interface Session {
   readonly http: HttpClient;
   readonly clientId: string;
+  /** The command that logs in there again. */
+  readonly login: string;
   /** Returns the stored access token until it expires, then a new one. */
   token(): Promise<string>;
   /** Requests a new token after the stored one was rejected. */
@@ -35,6 +37,7 @@ export interface Session {
 export interface SessionDeps extends HttpClientDeps, RetryDeps {
   readonly env: CliEnv;
   readonly random: RandomBytes;
+  readonly leat: LeatCommand;
 }
 
 export const defaultProfile = 'default';
@@ -44,20 +47,24 @@ export const defaultProfile = 'default';
  * {@link CommandFailed} when there is none, or when the environment names half of one.
  */
 export async function openSession(deps: SessionDeps, options: SessionOptions): Promise<Session> {
-  const { env, clock, note } = deps;
+  const { env, clock, note, leat } = deps;
   const file = credentialsFile(env.configHome);
   const fromEnv = profileOf(env);
   // A login has printed the warning already.
   if (fromEnv !== undefined) warnOfPlainHttp(fromEnv.url, note);
   const name = options.profile ?? defaultProfile;
-  const profile = fromEnv ?? selectProfile(await readProfiles(file), name, env.url);
+  const profile = fromEnv ?? selectProfile(await readProfiles(file), { name, url: env.url, leat });
   const http = createHttpClient(profile.url, deps, options.ca ?? env.caFile ?? profile.caFile);
+  // A login forgets the authority that the former one has stored.
+  const stored = env.caFile === undefined ? profile.caFile : undefined;
+  const login = leatCommand({ ...options, ca: options.ca ?? stored })`login ${profile.url}`;
+  const tokenDeps = { ...deps, login };
   let token = profile.token;
   const renewToken = async (): Promise<string> => {
     if (fromEnv !== undefined) {
-      token = (await requestFirstToken(http, fromEnv, deps)).token;
+      token = (await requestFirstToken(http, fromEnv, tokenDeps)).token;
     } else {
-      token = await requestToken(http, profile, deps);
+      token = await requestToken(http, profile, tokenDeps);
       await storeToken(file, name, { profile, token }, deps.random).catch((error: unknown) => {
         // Without a writable folder, as in a container, every command requests a token.
         if (!(error instanceof CommandFailed)) throw error;
@@ -69,6 +76,7 @@ export async function openSession(deps: SessionDeps, options: SessionOptions): P
   return {
     http,
     clientId: profile.clientId,
+    login,
     renewToken,
     token: async () =>
       token !== undefined && token.endsAt > clock.now() ? token.value : renewToken(),
@@ -98,15 +106,20 @@ function profileOf({ url, clientId, clientSecret }: CliEnv): Profile | undefined
 }
 
 /** Returns the profile, unless LEAT_URL is another server: its secret is never sent there. */
-function selectProfile(profiles: Profiles, name: string, url: string | undefined): Profile {
+function selectProfile(
+  profiles: Profiles,
+  { name, url, leat }: { name: string; url: string | undefined; leat: LeatCommand },
+): Profile {
   const profile = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
   const server = url === undefined ? undefined : serverOrigin(url);
   if (profile !== undefined && (server === undefined || server === profile.url)) return profile;
-  if (server !== undefined) throw notLoggedIn(server, `Not logged in to ${server} (LEAT_URL)`);
+  if (server !== undefined) {
+    throw notLoggedIn(leat`login ${server}`, `Not logged in to ${server} (LEAT_URL)`);
+  }
   const others = Object.keys(profiles).map(printable);
-  if (others.length === 0) throw notLoggedIn();
+  if (others.length === 0) throw notLoggedIn(leat`login http://localhost:8080`);
   throw notLoggedIn(
-    `<url> --profile ${shellWord(name)}`,
+    leat`login <url>`,
     `No login is called "${printable(name)}" (there is ${others.join(', ')})`,
   );
 }

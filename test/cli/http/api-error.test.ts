@@ -2,8 +2,17 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type CommandFailed, exitCodes, failureText } from '../../../src/cli/errors.ts';
 import { apiError, exitCodeOf } from '../../../src/cli/http/api-error.ts';
+import { leatCommand } from '../../../src/cli/leat-command.ts';
 
-const context = { url: 'http://localhost:8080', clientId: 'operator', secrets: ['s3cret/token'] };
+const leat = leatCommand({ profile: 'live' });
+const url = 'http://localhost:8080';
+const context = {
+  url,
+  clientId: 'operator',
+  secrets: ['s3cret/token'],
+  leat,
+  login: leat`login ${url}`,
+};
 
 function refused(status: number, message: string, errorCode?: string): CommandFailed {
   const text = JSON.stringify({ statusCode: status, error: 'x', message, errorCode });
@@ -38,11 +47,11 @@ describe('apiError', () => {
     assert.deepEqual(failure.details, {
       statusCode: 409,
       errorCode: 'stream_disabled',
-      nextStep: 'Enable it first: leat streams enable <stream>',
+      nextStep: 'Enable it first: leat streams enable <stream> --profile live',
     });
     assert.equal(
       failureText(failure),
-      'The event stream is disabled.\nEnable it first: leat streams enable <stream>',
+      'The event stream is disabled.\nEnable it first: leat streams enable <stream> --profile live',
     );
   });
 
@@ -51,18 +60,18 @@ describe('apiError', () => {
       'Insufficient scope; expected any of: read:event_streams,read:event_deliveries';
     assert.equal(
       failureText(refused(403, reported, 'insufficient_scope')),
-      `${reported}\nLet a client that has the scope grant it: leat clients grant operator --scope read:event_streams`,
+      `${reported}\nLet a client that has the scope grant it: leat clients grant operator --scope read:event_streams --profile live`,
     );
   });
 
   test('apiError: says how to make a client global, and when to log in again', () => {
     assert.match(
       failureText(refused(401, 'Client is not global.')),
-      /leat clients update operator --global$/,
+      /leat clients update operator --global --profile live$/,
     );
     assert.match(
       failureText(refused(401, 'Invalid token')),
-      /Log in again: leat login http:\/\/localhost:8080$/,
+      /Log in again: leat login http:\/\/localhost:8080 --profile live$/,
     );
   });
 
