@@ -3,6 +3,7 @@ import { sleep } from '../core/sleep.ts';
 import type { ApiRun } from './command.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
 import type { ApiClient, Query } from './http/api-client.ts';
+import { createPageCursor } from './http/pages.ts';
 
 /** The fields of an entry that are shown (docs/http-api.md#audit-log). */
 export interface EntryShown {
@@ -104,6 +105,7 @@ async function readBack(
   atLeast: number,
 ): Promise<EntryShown[]> {
   const entries: EntryShown[] = [];
+  const cursor = createPageCursor(api.url);
   let from: string | undefined;
   do {
     const response = await api.send({
@@ -113,8 +115,9 @@ async function readBack(
     });
     const page = response.body as { readonly logs: readonly EntryShown[]; readonly next?: string };
     entries.push(...page.logs);
-    from = page.next === from ? undefined : page.next;
-  } while (from !== undefined && !isEnough(entries, fromMs, atLeast));
+    if (isEnough(entries, fromMs, atLeast)) break;
+    from = cursor(page.next, page.logs.length);
+  } while (from !== undefined);
   return entries;
 }
 

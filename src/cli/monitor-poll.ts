@@ -6,6 +6,7 @@ import type { Clock } from '../core/clock.ts';
 import type { StreamStatus } from '../core/types.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
 import { type ApiClient, type ApiResponse, pathOf } from './http/api-client.ts';
+import { createPageCursor } from './http/pages.ts';
 
 /** A stream as one poll found it. */
 export interface StreamSnapshot {
@@ -131,8 +132,9 @@ async function* pages(
   field: string,
   itemsMax: number,
 ): AsyncGenerator {
+  const cursor = createPageCursor(deps.api.url);
   let from: string | undefined;
-  for (let items = 0; items < itemsMax;) {
+  for (let items = 0; ;) {
     const query = { take: pageItems, from };
     const response = await deps.api.send({ method: 'GET', path, query });
     await obeyRateLimit(deps, response);
@@ -142,10 +144,9 @@ async function* pages(
     if (!Array.isArray(list)) throw notAList(deps.api.url);
     yield* list as readonly unknown[];
     items += list.length;
-    const next = Array.isArray(body) ? afterLast(list) : page['next'];
-    // Stops at a server that names the same page again.
-    if (typeof next !== 'string' || next === from) return;
-    from = next;
+    if (items >= itemsMax) return;
+    from = cursor(Array.isArray(body) ? afterLast(list) : page['next'], list.length);
+    if (from === undefined) return;
   }
 }
 

@@ -11,6 +11,7 @@ import {
 } from './command.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
 import { pathOf } from './http/api-client.ts';
+import { createPageCursor } from './http/pages.ts';
 import { writeJson } from './json.ts';
 import type { LeatCommand } from './leat-command.ts';
 import { findStream, streamIdOf } from './stream.ts';
@@ -67,6 +68,7 @@ async function readTraced(
   stream: string | undefined,
 ): Promise<TracedEventShown> {
   const deliveries: DeliveryShown[] = [];
+  const cursor = createPageCursor(run.api.url);
   for (let from: string | undefined; ;) {
     const { body } = await run.api.send({
       method: 'GET',
@@ -75,10 +77,8 @@ async function readTraced(
     });
     const { next, ...page } = body as TracedEventShown;
     deliveries.push(...page.deliveries);
-    if (next !== undefined && next !== from) {
-      from = next;
-      continue;
-    }
+    from = cursor(next, page.deliveries.length);
+    if (from !== undefined) continue;
     if (stream === undefined) return { ...page, deliveries };
     const own = deliveries.filter((one) => one.event_stream_id === stream);
     if (own.length > 0) return { ...page, deliveries: own };

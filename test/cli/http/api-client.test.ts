@@ -1,31 +1,11 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { describe, test, type TestContext } from 'node:test';
+import { describe, test } from 'node:test';
 import { CommandFailed, exitCodes } from '../../../src/cli/errors.ts';
 import { pathOf } from '../../../src/cli/http/api-client.ts';
 import { openShell } from '../shell.ts';
+import { startFake } from './fixture.ts';
 
 const id = `est_${'1'.repeat(22)}`;
-
-/** Starts a server that issues a token and passes every other request to `respond`. */
-async function startFake(t: TestContext, respond: RequestListener) {
-  const requested: string[] = [];
-  const server = createServer((request, response) => {
-    request.resume();
-    requested.push(`${request.method} ${request.url}`);
-    if (request.url !== '/oauth/token') return respond(request, response);
-    response.end('{"access_token":"token","expires_in":3600}');
-  }).listen(0, '127.0.0.1');
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  await once(server, 'listening');
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return { requested, env: { LEAT_URL: url, LEAT_CLIENT_ID: 'a', LEAT_CLIENT_SECRET: 'b-secret' } };
-}
 
 describe('a server that is not Leat', { concurrency: 2 }, () => {
   const bodies: [body: string, words: readonly string[]][] = [
