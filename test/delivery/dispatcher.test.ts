@@ -862,6 +862,34 @@ describe('a stream that is disabled', () => {
     );
   });
 
+  test('a retry that was claimed before its stream was disabled is not sent', async (t) => {
+    const claimed = Promise.withResolvers<undefined>();
+    const fixture = await createDeliveryFixture(t, {
+      respond: () => busy,
+      through: (store) => ({
+        ...store,
+        deliveries: {
+          ...store.deliveries,
+          claimDue: async (...args) => {
+            const rows = await store.deliveries.claimDue(...args);
+            await claimed.promise;
+            return rows;
+          },
+        },
+      }),
+    });
+    const stream = await fixture.addStream();
+    await fixture.start();
+    const ids = await fixture.publishMany(1);
+    await fixture.clock.advance(1100);
+    await fixture.update(stream, { status: 'disabled' });
+    claimed.resolve(undefined);
+    await fixture.clock.advance(1000);
+    assert.deepEqual(fixture.sent(), ids);
+    const [failure] = await failures(fixture, stream);
+    assert.equal(failure?.attempts.at(-1)?.error, 'The event stream is disabled');
+  });
+
   test('an enabled stream continues with later events', async (t) => {
     const fixture = await createDeliveryFixture(t);
     const stream = await fixture.addStream();

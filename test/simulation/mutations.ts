@@ -165,6 +165,10 @@ export const simulationMutants: readonly Mutant[] = [
     file: 'delivery/prefetch/due-claims.ts',
     before: `if (!runner.enabled && row.kind !== 'redelivery') return this.#fail(runner, row);`,
     after: '',
+    killedBy: {
+      file: 'test/delivery/dispatcher.test.ts',
+      title: 'a retry that was claimed before its stream was disabled is not sent',
+    },
   },
   {
     name: 'pruning by age alone',
