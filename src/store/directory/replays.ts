@@ -23,7 +23,7 @@ import {
   sentBefore,
 } from '../rules/replay.ts';
 import { type Command, type Commands, sql, type Statement, together } from './command.ts';
-import { Fragment, oneOf, piece, postgresOnly, verbatim } from './dialect.ts';
+import { Fragment, oneOf, perDialect, piece, postgresOnly, verbatim } from './dialect.ts';
 import { horizonOf } from './horizon.ts';
 import type { Runs, Stretch } from './runs.ts';
 import { requireVersion, type VersionDeps } from './versions.ts';
@@ -148,12 +148,14 @@ function* cancel(
       update replays set status = 'cancelled', finished_at = leat_now()
       where tenant = ${tenant} and stream = ${stream} and id = ${id}`,
     sql.run`
-      delete from deliveries
+      delete from deliveries ${byReplay}
       where tenant = ${tenant} and stream = ${stream} and kind = 'replay' and due_at is not null`,
     runs.noteChange(run),
   );
   return 'cancelled';
 }
+
+const byReplay = perDialect({ sqlite: 'indexed by deliveries_replay', postgres: '' });
 
 function* materialize(runs: Runs, request: MaterializeRequest): Command<MaterializeResult> {
   const { tenant, stream } = request;

@@ -103,7 +103,7 @@ function* readFacts(tenant: number, ids: readonly string[]): Command<ReadStream[
         min(d.due_at) filter (where d.state = 'retrying' and (d.kind = 'redelivery'
           or s.status = 'enabled' and (s.paused_at is null or d.kind = 'test'))) as next_due_at
       -- SQLite takes a cross join in this order.
-      from streams s cross join deliveries d
+      from streams s cross join deliveries d ${byDue}
       where s.tenant = ${tenant} and s.id ${oneOf(ids)}
         and d.tenant = s.tenant and d.stream = s.id and d.due_at is not null
       group by s.id`,
@@ -201,6 +201,9 @@ function rangedOf(log: LogTypes, streams: readonly ReadStream[]): Ranged[] {
 
 /** Deliveries that are counted: some milliseconds. */
 const retryingMax = 100_000;
+
+/** The key leads SQLite to all failures of a stream as well. */
+const byDue = perDialect({ sqlite: 'indexed by deliveries_due', postgres: '' });
 
 /** Without statistics SQLite prefers the key, and would read all deliveries of the tenant. */
 const byState = perDialect({ sqlite: 'indexed by deliveries_waiting', postgres: '' });

@@ -124,7 +124,7 @@ function countWanted(db: Database): number {
   const row = db.get<{ wanted: number }>`
     select count(*) as wanted from streams
     where status = 'enabled' or exists (
-      select 1 from deliveries d
+      select 1 from deliveries d indexed by deliveries_due
       where d.tenant = streams.tenant and d.stream = streams.id and d.due_at is not null
         and d.kind <> 'replay')`;
   return row?.wanted ?? 0;
@@ -152,7 +152,7 @@ function freeStreams(db: Database, { take, among }: ClaimRequest): StreamRef[] {
       from runs join streams on streams.tenant = runs.tenant and streams.id = runs.stream
       where runs.owner is null and runs.tenant in (select value from json_each(${JSON.stringify(among.tenants)}))
         and (streams.status = 'enabled' or exists (
-          select 1 from deliveries d
+          select 1 from deliveries d indexed by deliveries_due
           where d.tenant = runs.tenant and d.stream = runs.stream and d.due_at is not null
             and d.kind <> 'replay'))
       order by runs.tenant, runs.stream limit ${take}`;
@@ -165,7 +165,7 @@ function freeStreams(db: Database, { take, among }: ClaimRequest): StreamRef[] {
       and (${among?.behind !== true}
         or runs.cursor < (select head from tenants where id = runs.tenant))
       and (streams.status = 'enabled' or exists (
-        select 1 from deliveries d
+        select 1 from deliveries d indexed by deliveries_due
         where d.tenant = runs.tenant and d.stream = runs.stream and d.due_at is not null
           and d.kind <> 'replay'))
     order by runs.tenant, runs.stream limit ${take}`;
@@ -265,7 +265,7 @@ function ownedStream({ db, time }: Deps, run: Run, stream: Stream, rule: WaitRul
         or ${isDisabled} and kind <> 'replay') as next_due_at,
       max(due_at) filter (where ${all} or ${isPaused} and kind in ('redelivery', 'test')
         or ${isDisabled} and kind <> 'replay') as last_due_at
-    from deliveries
+    from deliveries indexed by deliveries_due
     where tenant = ${tenant} and stream = ${run.stream} and due_at is not null`;
   const above = db.all<{ offset: Offset }>`
     select offset from deliveries
