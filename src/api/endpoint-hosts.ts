@@ -1,4 +1,4 @@
-import { yieldToEventLoop } from '../core/slices.ts';
+import { LRUCache } from 'lru-cache';
 import type { Store } from '../store/port/store.ts';
 import type { StreamStanding } from '../store/port/streams.ts';
 
@@ -16,39 +16,26 @@ interface Known {
   readonly host: string;
 }
 
-/** @param max hosts that are kept; beyond it those that were read first are dropped */
+/** @param max hosts that are kept; beyond it those of tenants that were read first are dropped */
 export function createEndpointHosts(store: Pick<Store, 'streams'>, max: number): EndpointHosts {
-  const known = new Map<string, Known>();
-  const keyOf = (tenant: number, id: string): string => `${tenant}/${id}`;
-
-  const keep = (key: string, read: Known): void => {
-    known.delete(key);
-    known.set(key, read);
-    for (const first of known.keys()) {
-      if (known.size <= max) return;
-      known.delete(first);
-    }
-  };
+  const known = new LRUCache<number, Map<string, Known>>({
+    maxSize: max,
+    sizeCalculation: (hosts) => Math.max(1, hosts.size),
+  });
 
   return {
     of: async (tenant, streams) => {
-      const versions = await store.streams.versions(tenant);
-      await yieldToEventLoop();
-      // What is known may be dropped while the others are read.
-      const hosts = new Map<string, string>();
-      for (const { id } of streams) {
-        const found = known.get(keyOf(tenant, id));
-        if (found !== undefined && found.version === versions.get(id)) hosts.set(id, found.host);
+      const hosts = known.get(tenant) ?? new Map<string, Known>();
+      const unknown = streams.filter(({ id, version }) => hosts.get(id)?.version !== version);
+      if (unknown.length > 0) {
+        const read = await store.streams.endpointHosts(
+          tenant,
+          unknown.map(({ id }) => id),
+        );
+        for (const { id, version } of unknown) hosts.set(id, { version, host: read.get(id) ?? '' });
+        known.set(tenant, hosts);
       }
-      const unknown = streams.map(({ id }) => id).filter((id) => !hosts.has(id));
-      const read = await store.streams.endpointHosts(tenant, unknown);
-      for (const id of unknown) {
-        const host = read.get(id) ?? '';
-        hosts.set(id, host);
-        const version = versions.get(id);
-        if (version !== undefined) keep(keyOf(tenant, id), { version, host });
-      }
-      return streams.map(({ id }) => hosts.get(id) ?? '');
+      return streams.map(({ id }) => hosts.get(id)?.host ?? '');
     },
   };
 }

@@ -26,3 +26,8 @@ export function streamStateOf({ status, isPaused, consecutive, lagMs }: StateSou
   if (consecutive > 0) return 'failing';
   return lagMs >= laggingMs ? 'lagging' : 'ok';
 }
+
+/** Returns the state of a stream to which two states apply. */
+export function firstOf(one: StreamState, other: StreamState): StreamState {
+  return streamStates.indexOf(one) < streamStates.indexOf(other) ? one : other;
+}

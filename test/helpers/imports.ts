@@ -117,6 +117,7 @@ const rules: readonly Rule[] = [
       'store/seal.ts',
       'store/sealed-columns.ts',
     ],
+    packages: ['lru-cache'],
     builtins: [],
   },
   { files: 'store/sqlite/', own: ['core/', ...ENGINE_SHARED], packages: ['node:sqlite'] },
@@ -156,7 +157,7 @@ const rules: readonly Rule[] = [
   {
     files: 'api/',
     own: ['core/', 'store/port/', 'auth/', 'pull/', 'changes/', 'schemas/'],
-    packages: [...FASTIFY, ...NETWORK, ...HTTP],
+    packages: [...FASTIFY, ...NETWORK, ...HTTP, 'lru-cache'],
   },
   // Both APIs limit connections with the same code.
   {

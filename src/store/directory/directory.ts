@@ -45,6 +45,7 @@ export interface DirectoryDeps {
   readonly removals: TenantDeps['removals'];
   readonly engine: OverviewDeps['engine'];
   readonly runs: Runs;
+  readonly readCache: StreamDeps['readCache'];
   readonly failures: FailureReader;
   readonly defer: StreamDeps['defer'];
   readonly countMax: StreamDeps['countMax'];

@@ -3,11 +3,14 @@ import { yieldToEventLoop } from '../../core/slices.ts';
 import type { Offset, Subscription } from '../../core/types.ts';
 import { type Command, type Commands, sql } from './command.ts';
 import { Fragment, jsonOf, perDialect, piece } from './dialect.ts';
+import { type Block, blockEvents, blockOf, emptyBlock, endOf } from './log-blocks.ts';
+import type { ReadCache } from './read-cache.ts';
 import type { Runs } from './runs.ts';
 
 export interface LogTypesDeps {
   readonly commands: Pick<Commands, 'read'>;
   readonly runs: Pick<Runs, 'stretch'>;
+  readonly readCache: Pick<ReadCache, 'blocks'>;
 }
 
 /** Offsets of a log, both included. */
@@ -34,18 +37,8 @@ export function wantedTypes(subscriptions: readonly Subscription[]): WantedTypes
   return subscriptions.map(({ after, types }) => ({ after, types: new Set(types) }));
 }
 
-/** Consecutive events that are read together. */
-const blockEvents = 64;
-
 /** Blocks of one statement: about 3 ms on SQLite. */
 const blocksPerRead = 160;
-
-interface Block {
-  /** By place; absent where the log has no event, or it was not read. */
-  readonly types: string[];
-  readonly at: Millis[];
-  readonly counts: Map<string, number>;
-}
 
 /**
  * The types of events in parts of one log, read in blocks and shared by all streams that are behind:
@@ -56,7 +49,7 @@ export class LogTypes {
   readonly #tenant: number;
   readonly #log: Offsets;
   readonly #blocks = new Map<number, Block>();
-  /** The last offset of each type among the events that were read. */
+  /** At least the last offset of each type among the events that were read. */
   readonly #newest = new Map<string, Offset>();
 
   /** @param log its first retained offset, and its head */
@@ -77,10 +70,23 @@ export class LogTypes {
     const found = new Set<number>();
     for (const { from, upTo } of ranges) {
       for (let block = blockOf(from); block * blockEvents <= upTo; block += 1) {
-        if (!this.#blocks.has(block)) found.add(block);
+        if (!this.#blocks.has(block) && !this.#take(block)) found.add(block);
       }
     }
     return found;
+  }
+
+  /** Whether the block is in memory from an earlier reading. */
+  #take(number: number): boolean {
+    const block = this.#deps.readCache.blocks.get(`${this.#tenant} ${number}`);
+    if (block === undefined) return false;
+    this.#blocks.set(number, block);
+    for (const type of block.counts.keys()) this.#sawType(type, endOf(number));
+    return true;
+  }
+
+  #sawType(type: string, offset: Offset): void {
+    if (offset > (this.#newest.get(type) ?? -1)) this.#newest.set(type, offset);
   }
 
   /** Reads blocks, in steps between which other work runs. */
@@ -91,11 +97,18 @@ export class LogTypes {
       const step = await this.#deps.commands.read(this.#next(rest.slice(0, blocksPerRead), after));
       after = step;
       while (rest[0] !== undefined && Math.min(endOf(rest[0]), this.#log.upTo) <= after) {
-        const block = rest.shift() ?? 0;
-        if (!this.#blocks.has(block)) this.#blocks.set(block, emptyBlock());
+        this.#keep(rest.shift() ?? 0);
       }
       await yieldToEventLoop();
     }
+  }
+
+  /** Keeps a block that was read, in memory as well unless its last events are still to come. */
+  #keep(number: number): void {
+    const block = this.#blocks.get(number) ?? emptyBlock();
+    this.#blocks.set(number, block);
+    if (endOf(number) > this.#log.upTo) return;
+    this.#deps.readCache.blocks.set(`${this.#tenant} ${number}`, block);
   }
 
   /** Reads events of blocks after an offset. Returns the offset up to which they are read. */
@@ -130,7 +143,7 @@ export class LogTypes {
       block.types[place] = type;
       block.at[place] = Number(at[index]);
       block.counts.set(type, (block.counts.get(type) ?? 0) + 1);
-      this.#newest.set(type, Math.max(offset, this.#newest.get(type) ?? 0));
+      this.#sawType(type, offset);
       this.#blocks.set(number, block);
     }
   }
@@ -227,26 +240,6 @@ function togetherOf(blocks: readonly number[]): Offsets[] {
     else ranges.push({ from, upTo });
   }
   return ranges;
-}
-
-/** The aggregate that returns a list as JSON: reading it as one value takes a third of the time of rows. */
-export const jsonList = perDialect({ sqlite: 'json_group_array', postgres: 'json_agg' });
-
-/** Returns the values of a {@link jsonList}. */
-export function listOf<T>(list: string | null | undefined): T[] {
-  return JSON.parse(list ?? '[]') as T[];
-}
-
-function emptyBlock(): Block {
-  return { types: [], at: [], counts: new Map() };
-}
-
-function blockOf(offset: Offset): number {
-  return Math.floor(offset / blockEvents);
-}
-
-function endOf(block: number): Offset {
-  return (block + 1) * blockEvents - 1;
 }
 
 function hasAny({ counts }: Block, types: ReadonlySet<string>): boolean {

@@ -6,11 +6,13 @@ import { type Command, type Commands, sql, together } from './command.ts';
 import { oneOf, perDialect } from './dialect.ts';
 import { LogTypes, type Offsets, type Wanted } from './log-types.ts';
 import { rowsAbove, waitingMax, withSubscriptions } from './log-waiting.ts';
+import type { ReadCache } from './read-cache.ts';
 import type { Runs } from './runs.ts';
 
 export interface FactsDeps {
   readonly commands: Commands;
   readonly runs: Runs;
+  readonly readCache: ReadCache;
 }
 
 /** Creates the queries of what the store knows of streams beyond their configuration. */

@@ -27,15 +27,11 @@ interface Deps {
 /** Creates the queries of many streams, and of their hourly counts. */
 export function createStreamPages(
   deps: Deps,
-): Pick<
-  StreamStore,
-  'list' | 'opened' | 'versions' | 'endpointHosts' | 'names' | 'stats' | 'statsSums'
-> {
+): Pick<StreamStore, 'list' | 'opened' | 'endpointHosts' | 'names' | 'stats' | 'statsSums'> {
   const { read } = deps.commands;
   return {
     list: (tenant, page) => list(deps, tenant, page),
     opened: (tenant, ids) => openedStreams(deps, tenant, ids),
-    versions: (tenant) => read(versions(tenant)),
     endpointHosts: (tenant, ids) => endpointHosts(deps, tenant, ids),
     names: (tenant, ids) => read(names(tenant, ids)),
     stats: (tenant, id, window) => read(stats(tenant, id, window)),
@@ -100,15 +96,6 @@ async function openedStreams(
 function* rowsOf(tenant: number, ids: readonly string[]): Command<ListedStreamRow[]> {
   return yield* sql.all<ListedStreamRow>`
     select ${columnsWithoutTypes} from streams where tenant = ${tenant} and id ${oneOf(ids)}`;
-}
-
-function* versions(tenant: number): Command<ReadonlyMap<string, number>> {
-  const row = yield* sql.get<{ ids: string | null; versions: string | null }>`
-    select string_agg(id, ',') as ids, string_agg(cast(version as text), ',') as versions
-    from streams where tenant = ${tenant}`;
-  const listed = row?.versions?.split(',') ?? [];
-  const ids = row?.ids?.split(',') ?? [];
-  return new Map(ids.map((id, index) => [id, Number(listed[index])]));
 }
 
 type SealedDestination = Pick<StreamRow, 'tenant' | 'id' | 'destination'>;

@@ -1,10 +1,10 @@
 import type { Millis } from '../../core/clock.ts';
 import { yieldToEventLoop } from '../../core/slices.ts';
-import { laggingMs, streamStateOf } from '../../core/stream-state.ts';
+import { firstOf, laggingMs } from '../../core/stream-state.ts';
 import type { Offset } from '../../core/types.ts';
 import type { StreamStanding, StreamStore } from '../port/streams.ts';
-import { type Command, type Commands, sql, together } from './command.ts';
-import { jsonList, listOf, LogTypes, type Offsets, type WantedTypes } from './log-types.ts';
+import { type Command, sql, together } from './command.ts';
+import { LogTypes, type Offsets, type WantedTypes } from './log-types.ts';
 import {
   firstSince,
   type Positioned,
@@ -12,30 +12,54 @@ import {
   waitingMax,
   withSubscriptions,
 } from './log-waiting.ts';
+import type { ReadCache } from './read-cache.ts';
 import type { Runs } from './runs.ts';
+import {
+  afterIds,
+  jsonList,
+  listOf,
+  readStreamList,
+  type StreamList,
+  type StreamListDeps,
+  streamsPerRead,
+} from './stream-list.ts';
 
-export interface StateDeps {
-  readonly commands: Commands;
+export interface StateDeps extends StreamListDeps {
   readonly runs: Runs;
+  readonly readCache: ReadCache;
 }
 
 /** Creates the query of the states of all streams of a tenant. */
 export function createStreamStates(deps: StateDeps): StreamStore['states'] {
   return async (tenant, { lagsOf }) => {
     const { read } = deps.commands;
+    const list = await readStreamList(deps, tenant);
     const { now, ...log } = await read(endsOf(deps.runs, tenant));
     const oldMs = lagsOf === 'lagging' ? laggingMs : sortedMs;
     const young = await read(firstSince(tenant, log, now - oldMs + 1));
-    const parts = await partsOf(deps, tenant, young);
-    await yieldToEventLoop();
-    const behind = parts
-      .flatMap((part) => behindOf(part, young))
-      .toSorted((one, other) => (one.id < other.id ? -1 : 1));
-    const wanted = lagsOf === 'all' ? behind : behind.filter(({ isActive }) => isActive);
+    const streams = list.streams.slice();
+    const behind: Behind[] = [];
+    for (const [after, upTo] of partsOf(list)) {
+      for (const run of await read(runsOf(tenant, { after, upTo }, young))) {
+        const place = list.places.get(run.id);
+        const stream = place === undefined ? undefined : streams[place];
+        // The stream was created after the others were read.
+        if (place === undefined || stream === undefined) continue;
+        streams[place] = failing(stream, run);
+        const isActive = stream.state === 'ok';
+        if (run.cursor + 1 >= young || (!isActive && lagsOf !== 'all')) continue;
+        behind.push({ id: run.id, cursor: run.cursor, isActive, place });
+      }
+      await yieldToEventLoop();
+    }
+    behind.sort((one, other) => one.place - other.place);
     const lags = new Lags(deps, tenant, new LogTypes(deps, tenant, log));
-    const found = await lags.find(wanted, now - oldMs);
-    await yieldToEventLoop();
-    return { now, streams: parts.flatMap((part) => standingsOf(part, found, now)) };
+    const found = await lags.find(behind, now - oldMs);
+    for (const { id, place } of behind) {
+      const [stream, since] = [streams[place], found.get(id)];
+      if (stream !== undefined && since !== undefined) streams[place] = waiting(stream, since, now);
+    }
+    return { now, streams };
   };
 }
 
@@ -49,40 +73,20 @@ const sortedMs = 90_000;
 interface Behind extends Positioned {
   /** Whether it is enabled and not paused: its state depends on its lag. */
   readonly isActive: boolean;
+  /** Its index among all streams. */
+  readonly place: number;
 }
 
-function behindOf({ disabled, paused, runs }: Part, young: Offset): Behind[] {
-  return [...runs].flatMap(([id, { cursor }]) =>
-    cursor + 1 < young ? [{ id, cursor, isActive: !disabled.has(id) && !paused.has(id) }] : [],
-  );
+function failing(stream: StreamStanding, run: RunRead): StreamStanding {
+  const { openFailures, failedAt: lastFailedAt } = run;
+  const state = firstOf(stream.state, run.consecutive > 0 ? 'failing' : 'ok');
+  return { ...stream, state, openFailures, lastFailedAt };
 }
 
-function standingsOf(
-  { ids, names, disabled, paused, runs }: Part,
-  found: ReadonlyMap<string, Millis>,
-  now: Millis,
-): StreamStanding[] {
-  return ids.map((id, index) => {
-    const run = runs.get(id);
-    const since = found.get(id);
-    const state = streamStateOf({
-      status: disabled.has(id) ? 'disabled' : 'enabled',
-      isPaused: paused.has(id),
-      consecutive: run?.consecutive ?? 0,
-      lagMs: since === undefined ? 0 : now - since,
-    });
-    return {
-      id,
-      name: names[index] ?? '',
-      state,
-      openFailures: run?.openFailures ?? 0,
-      lastFailedAt: run?.failedAt,
-      waitingSince: since,
-    };
-  });
+function waiting(stream: StreamStanding, since: Millis, now: Millis): StreamStanding {
+  const state = firstOf(stream.state, now - since >= laggingMs ? 'lagging' : 'ok');
+  return { ...stream, state, waitingSince: since };
 }
-
-// All streams
 
 function* endsOf(runs: Runs, tenant: number): Command<Offsets & { readonly now: Millis }> {
   const [now, from, upTo] = yield* together(
@@ -93,105 +97,52 @@ function* endsOf(runs: Runs, tenant: number): Command<Offsets & { readonly now: 
   return { now, from, upTo };
 }
 
-/** Streams of one statement: about 2 ms on SQLite; all of a tenant, unless it may have more than usual. */
-const streamsPerRead = 12_000;
+// Runs
 
-/** Returns the streams in parts. Without a limit PostgreSQL reads the tables in half of the time. */
-async function partsOf(
-  { commands }: StateDeps,
-  tenant: number,
-  young: Offset,
-): Promise<readonly Part[]> {
-  const parts: Part[] = [];
-  for (let after = ''; ;) {
-    const last = await commands.read(lastOfPart(tenant, after));
-    parts.push(await commands.read(partOf(tenant, { after, upTo: last ?? afterIds }, young)));
-    if (last === undefined) return parts;
-    after = last;
-    await yieldToEventLoop();
+/** Returns ranges of ids, the first one excluded: without a limit PostgreSQL reads in half of the time. */
+function partsOf({ streams }: StreamList): [after: string, upTo: string][] {
+  const parts: [string, string][] = [];
+  for (let end = streamsPerRead; end < streams.length; end += streamsPerRead) {
+    parts.push([parts.at(-1)?.[1] ?? '', streams[end - 1]?.id ?? '']);
   }
+  return [...parts, [parts.at(-1)?.[1] ?? '', afterIds]];
 }
 
-/** Comes after every id. */
-const afterIds = '~';
-
-/** Returns the last id of the next part; `undefined` when it has all that are left. */
-function* lastOfPart(tenant: number, after: string): Command<string | undefined> {
-  const row = yield* sql.get<{ count: number }>`
-    select count(*) as count from streams where tenant = ${tenant}`;
-  if ((row?.count ?? 0) <= streamsPerRead) return undefined;
-  const last = yield* sql.get<{ id: string }>`
-    select id from streams where tenant = ${tenant} and id > ${after}
-    order by id limit 1 offset ${streamsPerRead - 1}`;
-  return last?.id;
-}
-
-/** Some streams. */
-interface Part {
-  readonly ids: readonly string[];
-  readonly names: readonly string[];
-  readonly disabled: ReadonlySet<string>;
-  readonly paused: ReadonlySet<string>;
-  /** Of those with failures, or that have not passed all old events. */
-  readonly runs: ReadonlyMap<string, RunPart>;
-}
-
-interface RunPart {
+interface RunRead {
+  readonly id: string;
   readonly cursor: Offset;
   readonly consecutive: number;
   readonly openFailures: number;
   readonly failedAt: Millis | undefined;
 }
 
-type Columns<Name extends string> = Readonly<Record<Name, string | null>>;
+type Columns = Readonly<
+  Record<'ids' | 'cursors' | 'consecutive' | 'total' | 'failed_at', string | null>
+>;
 
-/**
- * Reads both tables, which is faster than to join them, each in one row of lists, and of the runs only
- * those that differ from most.
- */
-function* partOf(
+/** Reads those with failures, or that have not passed all old events, in one row of lists. */
+function* runsOf(
   tenant: number,
   { after, upTo }: { readonly after: string; readonly upTo: string },
   young: Offset,
-): Command<Part> {
-  const [streams, runs] = yield* together(
-    sql.get<Columns<'ids' | 'names' | 'disabled' | 'paused'>>`
-      select string_agg(id, ',') as ids, cast(${jsonList}(name) as text) as names,
-        string_agg(id, ',') filter (where status = 'disabled') as disabled,
-        string_agg(id, ',') filter (where paused_at is not null) as paused
-      from streams where tenant = ${tenant} and id > ${after} and id <= ${upTo}`,
-    sql.get<Columns<'ids' | 'cursors' | 'consecutive' | 'total' | 'failed_at'>>`
-      select string_agg(stream, ',') as ids, cast(${jsonList}(cursor) as text) as cursors,
-        cast(${jsonList}(consecutive_failures) as text) as consecutive,
-        cast(${jsonList}(total_failures) as text) as total,
-        cast(${jsonList}(last_failed_at) as text) as failed_at
-      from runs where tenant = ${tenant} and stream > ${after} and stream <= ${upTo}
-        and (cursor + 1 < ${young} or consecutive_failures > 0 or total_failures > 0
-          or last_failed_at is not null)`,
-  );
-  const [cursors, consecutive] = [listOf<Offset>(runs?.cursors), listOf<number>(runs?.consecutive)];
-  const [total, failedAt] = [listOf<number>(runs?.total), listOf<Millis | null>(runs?.failed_at)];
-  return {
-    ids: splitIds(streams?.ids),
-    names: listOf(streams?.names),
-    disabled: new Set(splitIds(streams?.disabled)),
-    paused: new Set(splitIds(streams?.paused)),
-    runs: new Map(
-      splitIds(runs?.ids).map((id, index) => [
-        id,
-        {
-          cursor: cursors[index] ?? 0,
-          consecutive: consecutive[index] ?? 0,
-          openFailures: total[index] ?? 0,
-          failedAt: failedAt[index] ?? undefined,
-        },
-      ]),
-    ),
-  };
-}
-
-function splitIds(ids: string | null | undefined): string[] {
-  return ids === null || ids === undefined ? [] : ids.split(',');
+): Command<RunRead[]> {
+  const row = yield* sql.get<Columns>`
+    select string_agg(stream, ',') as ids, cast(${jsonList}(cursor) as text) as cursors,
+      cast(${jsonList}(consecutive_failures) as text) as consecutive,
+      cast(${jsonList}(total_failures) as text) as total,
+      cast(${jsonList}(last_failed_at) as text) as failed_at
+    from runs where tenant = ${tenant} and stream > ${after} and stream <= ${upTo}
+      and (cursor + 1 < ${young} or consecutive_failures > 0 or total_failures > 0
+        or last_failed_at is not null)`;
+  const [cursors, consecutive] = [listOf<Offset>(row?.cursors), listOf<number>(row?.consecutive)];
+  const [total, failedAt] = [listOf<number>(row?.total), listOf<Millis | null>(row?.failed_at)];
+  return (row?.ids?.split(',') ?? []).map((id, index) => ({
+    id,
+    cursor: cursors[index] ?? 0,
+    consecutive: consecutive[index] ?? 0,
+    openFailures: total[index] ?? 0,
+    failedAt: failedAt[index] ?? undefined,
+  }));
 }
 
 // Lags

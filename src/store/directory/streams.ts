@@ -17,6 +17,7 @@ import { passedOverBy } from './passed-over.ts';
 import { hasTooManySelections, keepPast, passedSelections, removePast } from './past-selections.ts';
 import { leaveDismissals } from './dismissals.ts';
 import { leaveRedeliveries } from './redeliveries.ts';
+import type { ReadCache } from './read-cache.ts';
 import type { Runs } from './runs.ts';
 import { sealerOf, sealingRow } from './sealing.ts';
 import { countSkipped, type SkippedDeps } from './skipped.ts';
@@ -32,6 +33,7 @@ import { createStreamStates } from './stream-states.ts';
 import { requireVersion, type VersionDeps } from './versions.ts';
 
 export interface StreamDeps extends SkippedDeps, VersionDeps {
+  readonly readCache: ReadCache;
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
   /** Receives each stream of a page that does not open, once. */

@@ -36,8 +36,6 @@ export interface StreamStore {
   ): Promise<StreamPage>;
   /** Returns those of the streams that exist and whose secrets open, by their ids. */
   opened(tenant: number, ids: readonly string[]): Promise<ReadonlyMap<string, ListedStream>>;
-  /** Returns the versions of all streams of a tenant, by id: each change of a stream raises it. */
-  versions(tenant: number): Promise<ReadonlyMap<string, number>>;
   /** Returns the hosts of the endpoints of streams, without opening other secrets. */
   endpointHosts(tenant: number, ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
   /** Returns the names of those of the streams that exist, by their ids. */
@@ -96,6 +94,7 @@ export interface StreamStore {
 export interface TenantStates {
   /** The time of the store when they were read. */
   readonly now: Millis;
+  /** In the order of their ids. */
   readonly streams: readonly StreamStanding[];
 }
 
@@ -103,6 +102,8 @@ export interface TenantStates {
 export interface StreamStanding {
   readonly id: string;
   readonly name: string;
+  /** Each change of the stream raises it. */
+  readonly version: number;
   readonly state: StreamState;
   readonly openFailures: number;
   readonly lastFailedAt: Millis | undefined;

@@ -10,6 +10,7 @@ import {
   type Directory,
   type DirectoryDeps,
 } from '../directory/directory.ts';
+import { createReadCache } from '../directory/read-cache.ts';
 import { bind } from '../directory/secrets.ts';
 import { followKeyCheck } from '../key-check.ts';
 import { createSeal, type Seal } from '../seal.ts';
@@ -107,18 +108,18 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     seal,
     hint,
     defer,
+    readCache: createReadCache(watch),
     listenNotify,
     clock,
     report,
     others: pools.lists,
     time,
   });
-  const { append } = parts.log;
   return {
     ...parts,
     log: {
       ...parts.log,
-      append: (tenant, events) => writes.observe(append(tenant, events)),
+      append: (tenant, events) => writes.observe(parts.log.append(tenant, events)),
     },
     watch,
     share: listenNotify.publish,
@@ -161,6 +162,7 @@ interface PartDeps {
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
   readonly defer: (action: () => void) => void;
+  readonly readCache: DirectoryDeps['readCache'];
   readonly listenNotify: ListenNotify;
   readonly clock: Clock;
   readonly others: Queries;
@@ -266,7 +268,7 @@ async function bindSeals(db: Database, seal: Seal): Promise<void> {
 
 function directoryDepsOf(
   db: Database,
-  { identity, seal, hint, defer, report }: PartDeps,
+  { identity, seal, hint, defer, readCache, report }: PartDeps,
 ): DirectoryDeps {
   return {
     commands: createCommands(db),
@@ -278,6 +280,7 @@ function directoryDepsOf(
     runs: runSteps,
     failures: createFailureReader(db),
     defer,
+    readCache,
     countMax: 200_000,
     liveNodes,
     liveVersions,

@@ -3,6 +3,7 @@ import type { Clock, RandomBytes } from '../../core/clock.ts';
 import { StoreUnavailable } from '../../core/errors.ts';
 import type { StoreTime } from '../port/time.ts';
 import { currentKeyCheck } from '../key-check.ts';
+import { createReadCache } from '../directory/read-cache.ts';
 import { bind } from '../directory/secrets.ts';
 import { createSeal, type Seal } from '../seal.ts';
 import { createHints } from '../hints.ts';
@@ -102,6 +103,7 @@ export function createSqliteStore(
     hint,
     report,
     defer,
+    readCache: createReadCache(watch),
     clock,
     time,
     walRoom: createWalRoom(db),
@@ -152,7 +154,10 @@ function bindSeals(db: Database, seal: Seal): void {
 
 /** Returns what the parts need that both engines share. */
 function directoryDepsOf(
-  deps: Pick<DirectoryDeps, 'commands' | 'seal' | 'hint' | 'report' | 'changeUser' | 'defer'> & {
+  deps: Pick<
+    DirectoryDeps,
+    'commands' | 'seal' | 'hint' | 'report' | 'changeUser' | 'defer' | 'readCache'
+  > & {
     readonly db: Database;
     readonly time: StoreTime;
   },

@@ -61,6 +61,7 @@ function statesContract(engine: Engine): void {
       {
         id: stream.id,
         name: stream.name,
+        version: stream.version,
         state: 'ok',
         openFailures: 0,
         lastFailedAt: undefined,
@@ -166,6 +167,74 @@ function statesContract(engine: Engine): void {
     assert.equal((await statesOf(fixture)).get(stream.id)?.waitingSince, start + 5000);
     const facts = await fixture.store.streams.facts(fixture.tenant, stream.id);
     assert.deepEqual(facts?.waiting, { count: 1, atLeast: false, oldestAt: start + 5000 });
+  });
+
+  test('streams that were created, changed or deleted since a reading, are right in the next one', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const [renamed, paused, disabled, deleted] = [
+      await fixture.addStream(),
+      await fixture.addStream(),
+      await fixture.addStream(),
+      await fixture.addStream(),
+    ];
+    const shown = async () => {
+      const { streams } = await fixture.store.streams.states(fixture.tenant, lags);
+      return streams.map(({ id, name, state, version }) => [id, name, state, version]);
+    };
+    const first = [renamed, paused, disabled, deleted];
+    assert.deepEqual(
+      await shown(),
+      first.map(({ id, name }) => [id, name, 'ok', 1]),
+    );
+    await change(fixture, renamed, { name: 'another' });
+    await change(fixture, paused, { paused: { at: 0 } });
+    await change(fixture, disabled, { status: 'disabled' });
+    await fixture.store.streams.delete(fixture.tenant, deleted.id);
+    const created = await fixture.addStream();
+    assert.deepEqual(await shown(), [
+      [renamed.id, 'another', 'ok', 2],
+      [paused.id, paused.name, 'paused', 2],
+      [disabled.id, disabled.name, 'disabled', 2],
+      [created.id, created.name, 'ok', 1],
+    ]);
+  });
+
+  test('events since a reading count in the next one, and pruned ones do not', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const stream = await fixture.addStream();
+    const other = await fixture.addStream({ types: ['user.updated'] });
+    const publish = (count: number, type: string) =>
+      fixture.publish(...Array<string>(count).fill(type));
+    const shown = async () => {
+      const ids = [stream.id, other.id];
+      const facts = await fixture.store.streams.factsOf(fixture.tenant, ids);
+      const states = await statesOf(fixture);
+      return ids.map((id) => [
+        facts.get(id)?.waiting.count,
+        facts.get(id)?.waiting.oldestAt,
+        states.get(id)?.waitingSince,
+      ]);
+    };
+    await publish(40, 'user.deleted');
+    fixture.now += 100_000;
+    const none = [0, undefined, undefined];
+    assert.deepEqual(await shown(), [none, none]);
+    await publish(100, 'user.created');
+    fixture.now += 100_000;
+    assert.deepEqual(await shown(), [[100, start + 100_000, start + 100_000], none]);
+    await publish(10, 'user.updated');
+    fixture.now += 100_000;
+    assert.deepEqual(await shown(), [
+      [100, start + 100_000, start + 100_000],
+      [10, start + 200_000, start + 200_000],
+    ]);
+    for (const each of [stream, other]) await change(fixture, each, { status: 'disabled' });
+    fixture.now += 3 * 86_400_000;
+    const last = fixture.now;
+    await publish(1, 'user.created');
+    fixture.now += 100_000;
+    await fixture.store.log.prune(fixture.tenant, { olderThanMs: 86_400_000, take: 1000 });
+    assert.deepEqual(await shown(), [[1, last, last], none]);
   });
 
   test('hundreds of streams: each one once', async (t) => {

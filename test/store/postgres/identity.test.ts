@@ -123,6 +123,38 @@ describe('PostgreSQL: a store that is replaced under a process', () => {
     assert.equal((await one.log.append(tenant, [newEvent()]))[0]?.offset, 4);
   });
 
+  test('restore: nothing that was read of streams and their events before it is shown', async (t) => {
+    const url = await newDatabase();
+    const store = await openUrl(url);
+    t.after(() => store.close());
+    const { id: tenant } = await addTenant(store, 'main');
+    const stream = newStream(tenant, start);
+    await store.streams.create(stream, { streamsMax: 9 });
+    const publish = (type: string) =>
+      store.log.append(
+        tenant,
+        Array.from({ length: 128 }, () => newEvent({ type })),
+      );
+    const rename = (name: string) =>
+      store.streams.update(tenant, stream.id, (before) => ({ after: { ...before, name } }));
+    const shown = async () => {
+      const { streams } = await store.streams.states(tenant, { lagsOf: 'all' });
+      const facts = await store.streams.facts(tenant, stream.id);
+      return [streams[0]?.name, facts?.waiting.count];
+    };
+    const restore = await backUp(url);
+    await rename('before');
+    await publish('user.created');
+    assert.deepEqual(await shown(), ['before', 128]);
+    await restore();
+    await untilAnswers(store);
+    await assert.rejects(publish('user.created'), StoreReplaced);
+    await store.ownership.join('node-1', leaseMs);
+    await rename('after');
+    await publish('user.deleted');
+    assert.deepEqual(await shown(), ['after', 0]);
+  });
+
   test('rollback of a disk: detected by the former position of the log', async (t) => {
     const server = await startPostgres();
     t.after(() => server.close());
