@@ -105,6 +105,11 @@ async function healthAfter(
 }
 
 async function healthOf(deps: PauseDeps, stream: Stream, now: Millis): Promise<StreamHealthShown> {
-  const [health] = await healthsOf(deps, stream.tenant, [stream], now);
+  const { tenant, id } = stream;
+  const [health] = await healthsOf(
+    deps,
+    { tenant, ids: [id], opened: new Map([[id, stream]]) },
+    now,
+  );
   return orNotFound(health, noStream);
 }

@@ -81,9 +81,8 @@ async function readPage(
   const begin = key === undefined ? 0 : firstAfter(wanted, key);
   const page = wanted.slice(begin, begin + take);
   const ids = page.map(({ id }) => id);
-  const opened = await deps.store.streams.opened(tenant, ids);
-  const streams = ids.flatMap((id) => opened.get(id) ?? []);
-  const healths = await healthsOf(deps, tenant, streams, now);
+  const opened = deps.store.streams.opened(tenant, ids);
+  const healths = await healthsOf(deps, { tenant, ids, opened }, now);
   const last = begin + take < wanted.length ? page.at(-1) : undefined;
   return {
     streams: healths.filter(({ state }) => statuses?.includes(state) ?? true),

@@ -35,17 +35,23 @@ export interface HealthDeps {
   readonly settings: Pick<ApiSettings, 'disableConsecutive' | 'disableTotal'>;
 }
 
-/** Returns the health of streams of one tenant, in order, without those that do not exist any more. */
+/** Streams of one tenant, by id; those that are still being read as well. */
+export interface OpenedStreams {
+  readonly tenant: number;
+  readonly ids: readonly string[];
+  readonly opened: ReadonlyMap<string, ListedStream> | Promise<ReadonlyMap<string, ListedStream>>;
+}
+
+/** Returns the health of streams, in order, without those that do not exist any more. */
 export async function healthsOf(
   { store, settings }: HealthDeps,
-  tenant: number,
-  streams: readonly ListedStream[],
+  { tenant, ids, opened }: OpenedStreams,
   now: Millis,
 ): Promise<StreamHealthShown[]> {
-  const ids = streams.map(({ id }) => id);
   const lastHour = Math.floor(now / hourMs) * hourMs;
   const window = { from: lastHour - 23 * hourMs, to: lastHour + hourMs };
-  const [found, sums, latencies] = await Promise.all([
+  const [streams, found, sums, latencies] = await Promise.all([
+    opened,
     store.streams.factsOf(tenant, ids),
     store.streams.statsSums(tenant, ids, window),
     store.deliveryStats.latencies(tenant, ids, window.from),
@@ -53,10 +59,9 @@ export async function healthsOf(
   const latenciesOf = Map.groupBy(latencies, ({ stream }) => stream);
   const { disableConsecutive: consecutive, disableTotal: total } = settings;
   const shown: StreamHealthShown[] = [];
-  for (const stream of streams) {
-    const { id } = stream;
-    const facts = found.get(id);
-    if (facts === undefined) continue;
+  for (const id of ids) {
+    const [stream, facts] = [streams.get(id), found.get(id)];
+    if (stream === undefined || facts === undefined) continue;
     const p95 = p95Of(latenciesOf.get(id)?.map(({ latency }) => latency) ?? []);
     const replay = await replayOf(store, tenant, id, facts.replay);
     const limits = { consecutive, total };

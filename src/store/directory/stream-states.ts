@@ -33,10 +33,11 @@ export interface StateDeps extends StreamListDeps {
 export function createStreamStates(deps: StateDeps): StreamStore['states'] {
   return async (tenant, { lagsOf }) => {
     const { read } = deps.commands;
-    const list = await readStreamList(deps, tenant);
-    const { now, ...log } = await read(endsOf(deps.runs, tenant));
     const oldMs = lagsOf === 'lagging' ? laggingMs : sortedMs;
-    const young = await read(firstSince(tenant, log, now - oldMs + 1));
+    const [list, { now, young, ...log }] = await Promise.all([
+      readStreamList(deps, tenant),
+      read(readEnds(deps.runs, tenant, oldMs)),
+    ]);
     const streams = list.streams.slice();
     const behind: Behind[] = [];
     for (const [after, upTo] of partsOf(list)) {
@@ -88,13 +89,20 @@ function waiting(stream: StreamStanding, since: Millis, now: Millis): StreamStan
   return { ...stream, state, waitingSince: since };
 }
 
-function* endsOf(runs: Runs, tenant: number): Command<Offsets & { readonly now: Millis }> {
+interface Ends extends Offsets {
+  readonly now: Millis;
+  /** The offset of the first event that is not old. */
+  readonly young: Offset;
+}
+
+function* readEnds(runs: Runs, tenant: number, oldMs: number): Command<Ends> {
   const [now, from, upTo] = yield* together(
     runs.now(),
     runs.oldestAfter(tenant, 0),
     runs.head(tenant),
   );
-  return { now, from, upTo };
+  const young = yield* firstSince(tenant, { from, upTo }, now - oldMs + 1);
+  return { now, from, upTo, young };
 }
 
 // Runs
