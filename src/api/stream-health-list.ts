@@ -9,7 +9,7 @@ import {
   streamHealthText,
   type StreamSort,
 } from '../schemas/stream-health.ts';
-import type { StreamStanding } from '../store/port/streams.ts';
+import type { LagsOf, StreamStanding } from '../store/port/streams.ts';
 import type { EndpointHosts } from './endpoint-hosts.ts';
 import { badQuery, quoted } from './http/problem.ts';
 import { type Operation, operation } from './operation.ts';
@@ -50,7 +50,7 @@ export function healthListOperations(deps: HealthListDeps): Operation[] {
         const isKey = (key: string): boolean => parseStandingKey(key)?.sort === sort;
         const { after, take } = pageOf(query, settings.limits, isKey);
         const statuses = statusesOf(query.statuses);
-        const read = await states.of(tenant.id, sort === '-lag' ? 'all' : 'lagging');
+        const read = await states.of(tenant.id, lagsFor(sort, statuses));
         const wanted = { sort, q: query.q, statuses, after, take };
         const body = await pages.get(read, JSON.stringify(wanted), () =>
           readPage(deps, tenant.id, { read, ...wanted }, now),
@@ -59,6 +59,12 @@ export function healthListOperations(deps: HealthListDeps): Operation[] {
       },
     }),
   ];
+}
+
+/** Returns the lags that a list depends on; those of its page are read with it. */
+function lagsFor(sort: StreamSort, statuses: readonly StreamState[] | undefined): LagsOf {
+  if (sort === '-lag') return 'all';
+  return statuses === undefined ? 'none' : 'lagging';
 }
 
 interface WantedPage {

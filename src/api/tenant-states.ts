@@ -2,7 +2,7 @@ import type { Clock, Millis } from '../core/clock.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
 import type { StreamSort } from '../schemas/stream-health.ts';
 import type { Store } from '../store/port/store.ts';
-import type { StreamStanding } from '../store/port/streams.ts';
+import type { LagsOf, StreamStanding } from '../store/port/streams.ts';
 import { createRecent } from './recent.ts';
 import type { ApiSettings } from './settings.ts';
 import { compare, valuesBy } from './standing-order.ts';
@@ -12,8 +12,6 @@ export interface RecentStates {
   /** Returns those of a tenant, with the lags that are needed. */
   of(tenant: number, lagsOf: LagsOf): Promise<SortedStates>;
 }
-
-type LagsOf = Parameters<Store['streams']['states']>[1]['lagsOf'];
 
 export interface SortedStates {
   /** When they were read, by the clock of the store. */

@@ -32,27 +32,25 @@ export interface StateDeps extends StreamListDeps {
 /** Creates the query of the states of all streams of a tenant. */
 export function createStreamStates(deps: StateDeps): StreamStore['states'] {
   return async (tenant, { lagsOf }) => {
-    const { read } = deps.commands;
-    const oldMs = lagsOf === 'lagging' ? laggingMs : sortedMs;
-    const [list, { now, young, ...log }] = await Promise.all([
-      readStreamList(deps, tenant),
-      read(readEnds(deps.runs, tenant, oldMs)),
+    const oldMs = { none: Infinity, lagging: laggingMs, active: sortedMs, all: sortedMs }[lagsOf];
+    const listing = readStreamList(deps, tenant);
+    const [list, { now, young, runs, ...log }] = await Promise.all([
+      listing,
+      readRuns(deps, tenant, oldMs, listing),
     ]);
     const streams = list.streams.slice();
     const behind: Behind[] = [];
-    for (const [after, upTo] of partsOf(list)) {
-      for (const run of await read(runsOf(tenant, { after, upTo }, young))) {
-        const place = list.places.get(run.id);
-        const stream = place === undefined ? undefined : streams[place];
-        // The stream was created after the others were read.
-        if (place === undefined || stream === undefined) continue;
-        streams[place] = failing(stream, run);
-        const isActive = stream.state === 'ok';
-        if (run.cursor + 1 >= young || (!isActive && lagsOf !== 'all')) continue;
-        behind.push({ id: run.id, cursor: run.cursor, isActive, place });
-      }
-      await yieldToEventLoop();
+    for (const run of runs) {
+      const place = list.places.get(run.id);
+      const stream = place === undefined ? undefined : streams[place];
+      // The stream was created or deleted in between.
+      if (place === undefined || stream === undefined) continue;
+      streams[place] = failing(stream, run);
+      const isActive = stream.state === 'ok';
+      if (run.cursor + 1 >= young || (!isActive && lagsOf !== 'all')) continue;
+      behind.push({ id: run.id, cursor: run.cursor, isActive, place });
     }
+    await yieldToEventLoop();
     behind.sort((one, other) => one.place - other.place);
     const lags = new Lags(deps, tenant, new LogTypes(deps, tenant, log));
     const found = await lags.find(behind, now - oldMs);
@@ -101,15 +99,34 @@ function* readEnds(runs: Runs, tenant: number, oldMs: number): Command<Ends> {
     runs.oldestAfter(tenant, 0),
     runs.head(tenant),
   );
-  const young = yield* firstSince(tenant, { from, upTo }, now - oldMs + 1);
+  const since = now - oldMs + 1;
+  const young = since > 0 ? yield* firstSince(tenant, { from, upTo }, since) : 0;
   return { now, from, upTo, young };
 }
 
 // Runs
 
-/** Returns ranges of ids, the first one excluded: without a limit PostgreSQL reads in half of the time. */
-function partsOf({ streams }: StreamList): [after: string, upTo: string][] {
-  const parts: [string, string][] = [];
+/** Reads those that differ from most, in the parts of the list that is known: any parts have all of them. */
+async function readRuns(
+  { commands, runs, readCache }: StateDeps,
+  tenant: number,
+  oldMs: number,
+  listing: Promise<StreamList>,
+): Promise<Ends & { readonly runs: readonly RunRead[] }> {
+  const ends = await commands.read(readEnds(runs, tenant, oldMs));
+  const found: RunRead[] = [];
+  for (const part of partsOf(readCache.streams.get(tenant) ?? (await listing))) {
+    found.push(...(await commands.read(runsOf(tenant, part, ends.young))));
+    await yieldToEventLoop();
+  }
+  return { ...ends, runs: found };
+}
+
+type IdRange = readonly [after: string, upTo: string];
+
+/** Returns ranges of ids: without a limit PostgreSQL reads in half of the time. */
+function partsOf({ streams }: StreamList): IdRange[] {
+  const parts: IdRange[] = [];
   for (let end = streamsPerRead; end < streams.length; end += streamsPerRead) {
     parts.push([parts.at(-1)?.[1] ?? '', streams[end - 1]?.id ?? '']);
   }
@@ -129,11 +146,7 @@ type Columns = Readonly<
 >;
 
 /** Reads those with failures, or that have not passed all old events, in one row of lists. */
-function* runsOf(
-  tenant: number,
-  { after, upTo }: { readonly after: string; readonly upTo: string },
-  young: Offset,
-): Command<RunRead[]> {
+function* runsOf(tenant: number, [after, upTo]: IdRange, young: Offset): Command<RunRead[]> {
   const row = yield* sql.get<Columns>`
     select string_agg(stream, ',') as ids, cast(${jsonList}(cursor) as text) as cursors,
       cast(${jsonList}(consecutive_failures) as text) as consecutive,

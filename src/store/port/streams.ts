@@ -46,13 +46,10 @@ export interface StreamStore {
   factsOf(tenant: number, ids: readonly string[]): Promise<ReadonlyMap<string, StreamFacts>>;
   /**
    * Returns the states of all streams of a tenant, read in steps, so that they may change meanwhile.
-   * `lagsOf` says for which of them `waitingSince` is needed: those that lag, those that are neither
-   * paused nor disabled, or all.
+   * `lagsOf` says for which of them `waitingSince` is needed: none, so that streams that lag are ok, those
+   * that lag, those that are neither paused nor disabled, or all.
    */
-  states(
-    tenant: number,
-    options: { readonly lagsOf: 'lagging' | 'active' | 'all' },
-  ): Promise<TenantStates>;
+  states(tenant: number, options: { readonly lagsOf: LagsOf }): Promise<TenantStates>;
   /** Returns how many deliveries of a tenant wait for an attempt, counted up to 100,000. */
   retrying(tenant: number): Promise<number>;
   /** Returns the skipped ranges of a stream, newest first; `after` is the `next` of the page before. */
@@ -90,6 +87,8 @@ export interface StreamStore {
     window: { from: Millis; to: Millis },
   ): Promise<ReadonlyMap<string, { readonly delivered: number; readonly failed: number }>>;
 }
+
+export type LagsOf = 'none' | 'lagging' | 'active' | 'all';
 
 export interface TenantStates {
   /** The time of the store when they were read. */
