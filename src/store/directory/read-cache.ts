@@ -12,7 +12,7 @@ export interface ReadCache {
 }
 
 /** Blocks in memory, about 4 kB each. */
-const blocksMax = 2048;
+const blocksMax = 4096;
 
 /** Streams in memory, about 250 B each. */
 const streamsMax = 200_000;

@@ -168,8 +168,8 @@ function* runsOf(tenant: number, [after, upTo]: IdRange, young: Offset): Command
 
 // Lags
 
-/** Events that are searched first: usually a stream wants one of the next ones. */
-const probeEvents = 128;
+/** Events that are searched one after the other: usually a stream wants one of the next ones. */
+const searched = [128, 1024, waitingMax] as const;
 
 /** Blocks that are read for streams that are not active: together about 4 ms on SQLite. */
 const inactiveBlocksMax = 256;
@@ -216,7 +216,7 @@ class Lags {
     let rest = part;
     const streams = part.map(([stream]) => stream);
     const above = await this.#deps.commands.read(rowsAbove(this.#tenant, streams));
-    for (const eventsMax of [probeEvents, waitingMax]) {
+    for (const eventsMax of searched) {
       await this.#read(
         rest.map(([stream]) => stream),
         eventsMax,
