@@ -44,6 +44,7 @@ import { allOperations } from './operations.ts';
 import { createReadiness } from './readiness.ts';
 import { registerReference } from './reference/reference.ts';
 import type { ApiSettings } from './settings.ts';
+import { createRecentStates } from './tenant-states.ts';
 import { createTenantDirectory } from './tenants.ts';
 
 export interface AppDeps {
@@ -81,7 +82,7 @@ export interface AppDeps {
  * happens to a request in which order: docs/adr/0031-what-fastify-does-and-what-it-does-not.md.
  */
 export function buildApp(deps: AppDeps): FastifyInstance {
-  const { store, settings, clock, log, version } = deps;
+  const { store, settings, clock, log, version, verifier } = deps;
   const limiter = createRateLimiter({ clock, settings });
   const app = Fastify(serverOptions({ ...deps, limiter }));
   serveExpectations(app.server);
@@ -93,7 +94,6 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const clientAddressOf = createClientAddressReader(settings.trustProxy);
   const closing = closingOf(app);
   const open = (): boolean => deps.ready() && !closing();
-  const { verifier } = deps;
   const random = pooledRandom(deps.random);
   const audit = createAuditRecorder({ store, clock, random, log });
   const authenticator = createAuthenticator({
@@ -107,7 +107,8 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const { attributePrefix, limits } = settings;
   const eventBodies = createEventBodies({ attributePrefix, eventBytesMax: limits.eventBytesMax });
   const failureSteps = createFailureSteps({ clock, log });
-  const operations = allOperations({ ...deps, random, eventBodies, failureSteps });
+  const states = createRecentStates({ store, clock, settings });
+  const operations = allOperations({ ...deps, random, eventBodies, failureSteps, states });
   rejectTunnels(app.server, methodsOf(operations), { clock, limiter });
 
   // Every request passes these hooks in this order, then the phases of its route.
@@ -146,6 +147,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   app.addHook('preClose', async () => {
     deps.pulls.close();
     deps.watchers.close();
+    states.close();
   });
   app.addHook('onClose', async () => tenants.close());
   app.addHook('onClose', eventBodies.close);

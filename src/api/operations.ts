@@ -38,7 +38,7 @@ import { skippedOperations } from './skipped.ts';
 import { statsOperations } from './stats.ts';
 import { healthListOperations } from './stream-health-list.ts';
 import { streamOperations } from './streams.ts';
-import { createRecentStates } from './tenant-states.ts';
+import type { RecentStates } from './tenant-states.ts';
 import { testOperations } from './test-events.ts';
 import { userOperations } from './users.ts';
 
@@ -57,11 +57,11 @@ export interface OperationDeps {
   readonly watchers: Watchers;
   readonly eventBodies: EventBodies;
   readonly failureSteps: FailureSteps;
+  readonly states: RecentStates;
 }
 
 /** Returns every operation of the management API, in the order of the reference. */
 export function allOperations(deps: OperationDeps): Operation[] {
-  const states = createRecentStates(deps);
   const endpointHosts = createEndpointHosts(deps.store, deps.settings.limits.endpointHostsMax);
   return [
     ...streamOperations(deps),
@@ -72,8 +72,8 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...pauseOperations(deps),
     ...skippedOperations(deps),
     ...statsOperations(deps),
-    ...healthListOperations({ ...deps, states, endpointHosts }),
-    ...overviewOperations({ ...deps, states }),
+    ...healthListOperations({ ...deps, endpointHosts }),
+    ...overviewOperations(deps),
     ...deliveryStatsOperations(deps),
     ...changesOperations(deps),
     ...deliveryOperations(deps),

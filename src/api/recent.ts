@@ -5,112 +5,150 @@ export interface Recent<V> {
   /**
    * Returns the value of a key. Requests that need it at the same time share one `load`; what that throws
    * is not kept. A request for a value of more than half of its age also loads the next one, so that
-   * regular requests do not wait; one after its time waits for that load.
+   * regular requests do not wait; one after its time waits for that load. For some time after the last
+   * request the next ones are loaded without one.
    */
   get(key: string, load: () => Promise<V>): Promise<V>;
+  /** Drops all values, and loads no further ones without a request. */
+  close(): void;
 }
 
 export interface RecentDeps<V> {
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
   /** A value is not returned when it was requested longer ago. */
   readonly keptMs: number;
+  /** For so long after its last request the value of a key is loaded again before its time is over. */
+  readonly watchedMs: number;
   /** The oldest values are dropped beyond this weight in total. */
   readonly weightMax: number;
   readonly weightOf: (value: V) => number;
 }
 
 interface Entry<V> {
+  readonly load: () => Promise<V>;
   readonly value: Promise<V>;
   readonly requestedAtMs: number;
+  /** Unlike a request, a load ahead does not count. */
+  watchedUntilMs: number;
   /** 0 while it is being loaded. */
   weight: number;
-  /** Ends it after its time. */
+  /** Loads the next one, and then ends it after its time. */
   timer?: Timer;
   /** The next one while it is being loaded. */
   next?: Entry<V> | undefined;
 }
 
+/** The share of its time after which a value that is watched is loaded again. */
+const renewedAt = 0.8;
+
 /** Creates a {@link Recent} without values. */
-export function createRecent<V>({ clock, keptMs, weightMax, weightOf }: RecentDeps<V>): Recent<V> {
-  const entries = new Map<string, Entry<V>>();
+export function createRecent<V>(deps: RecentDeps<V>): Recent<V> {
+  return new RecentValues(deps);
+}
 
-  const put = (key: string, entry: Entry<V>): void => {
-    entries.get(key)?.timer?.cancel();
-    // The last one in the order in which they are dropped.
-    entries.delete(key);
-    entries.set(key, entry);
-  };
+class RecentValues<V> implements Recent<V> {
+  readonly #deps: RecentDeps<V>;
+  readonly #entries = new Map<string, Entry<V>>();
+  #isClosed = false;
 
-  /** Its timer would keep it in memory. */
-  const drop = (key: string, entry: Entry<V>): void => {
-    entry.timer?.cancel();
-    if (entries.get(key) === entry) entries.delete(key);
-  };
+  constructor(deps: RecentDeps<V>) {
+    this.#deps = deps;
+  }
 
-  const dropHeavy = (): void => {
-    let weight = entries.values().reduce((sum, entry) => sum + entry.weight, 0);
-    for (const [key, entry] of entries) {
-      if (weight <= weightMax) return;
-      if (entry.weight === 0) continue;
-      drop(key, entry);
-      weight -= entry.weight;
-    }
-  };
+  get(key: string, load: () => Promise<V>): Promise<V> {
+    const { clock, keptMs, watchedMs } = this.#deps;
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return this.#loaded(key, load);
+    entry.watchedUntilMs = clock.elapsedMs() + watchedMs;
+    if (entry.weight === 0) return entry.value;
+    const ageMs = clock.elapsedMs() - entry.requestedAtMs;
+    if (ageMs >= keptMs) return entry.next?.value ?? this.#loaded(key, load);
+    if (ageMs >= keptMs / 2 && entry.next === undefined) void this.#loadNext(key, entry, load);
+    return entry.value;
+  }
 
-  const keep = (key: string, entry: Entry<V>, value: V): void => {
-    const leftMs = entry.requestedAtMs + keptMs - clock.elapsedMs();
-    if (leftMs <= 0) return drop(key, entry);
-    entry.weight = Math.max(1, weightOf(value));
-    // Requests after its time wait for the next one.
-    entry.timer = clock.after(leftMs, () =>
-      entry.next === undefined ? drop(key, entry) : put(key, entry.next),
-    );
-    dropHeavy();
-  };
+  close(): void {
+    this.#isClosed = true;
+    for (const [key, entry] of this.#entries) this.#drop(key, entry);
+  }
 
-  const loaded = async (key: string, load: () => Promise<V>): Promise<V> => {
-    const entry = begin(load, clock.elapsedMs());
-    put(key, entry);
+  async #loaded(key: string, load: () => Promise<V>): Promise<V> {
+    const entry = this.#begin(load, this.#deps.clock.elapsedMs() + this.#deps.watchedMs);
+    this.#put(key, entry);
     try {
       const value = await entry.value;
-      keep(key, entry, value);
+      this.#keep(key, entry, value);
       return value;
     } catch (error) {
-      drop(key, entry);
+      this.#drop(key, entry);
       throw error;
     }
-  };
+  }
 
   /** Replaces a value once the next one is there. An error reaches those that wait for it. */
-  const refresh = async (key: string, before: Entry<V>, load: () => Promise<V>): Promise<void> => {
-    const entry = begin(load, clock.elapsedMs());
+  async #loadNext(key: string, before: Entry<V>, load: () => Promise<V>): Promise<void> {
+    const entry = this.#begin(load, before.watchedUntilMs);
     before.next = entry;
     try {
       const value = await entry.value;
       // Dropped for its weight, the value before may have a successor already.
-      const current = entries.get(key) ?? before;
+      const current = this.#entries.get(key) ?? before;
       if (current !== before && current !== entry) return;
-      put(key, entry);
-      keep(key, entry, value);
+      this.#put(key, entry);
+      this.#keep(key, entry, value);
     } catch {
       before.next = undefined;
-      drop(key, entry);
+      this.#drop(key, entry);
     }
-  };
+  }
 
-  return {
-    get: (key, load) => {
-      const entry = entries.get(key);
-      if (entry === undefined) return loaded(key, load);
-      if (entry.weight === 0) return entry.value;
-      const ageMs = clock.elapsedMs() - entry.requestedAtMs;
-      if (ageMs >= keptMs) return entry.next?.value ?? loaded(key, load);
-      if (ageMs >= keptMs / 2 && entry.next === undefined) void refresh(key, entry, load);
-      return entry.value;
-    },
-  };
-}
+  #begin(load: () => Promise<V>, watchedUntilMs: number): Entry<V> {
+    const requestedAtMs = this.#deps.clock.elapsedMs();
+    return { load, value: load(), requestedAtMs, watchedUntilMs, weight: 0 };
+  }
 
-function begin<V>(load: () => Promise<V>, requestedAtMs: number): Entry<V> {
-  return { value: load(), requestedAtMs, weight: 0 };
+  #put(key: string, entry: Entry<V>): void {
+    const before = this.#entries.get(key);
+    before?.timer?.cancel();
+    entry.watchedUntilMs = Math.max(entry.watchedUntilMs, before?.watchedUntilMs ?? 0);
+    // The last one in the order in which they are dropped.
+    this.#entries.delete(key);
+    this.#entries.set(key, entry);
+  }
+
+  /** Its timer would keep it in memory. */
+  #drop(key: string, entry: Entry<V>): void {
+    entry.timer?.cancel();
+    if (this.#entries.get(key) === entry) this.#entries.delete(key);
+  }
+
+  #keep(key: string, entry: Entry<V>, value: V): void {
+    const { clock, keptMs, weightOf } = this.#deps;
+    const leftMs = entry.requestedAtMs + keptMs - clock.elapsedMs();
+    if (leftMs <= 0 || this.#isClosed) return this.#drop(key, entry);
+    entry.weight = Math.max(1, weightOf(value));
+    const endMs = Math.min(leftMs, keptMs * (1 - renewedAt));
+    entry.timer = clock.after(leftMs - endMs, () => {
+      const isWatched = entry.watchedUntilMs > clock.elapsedMs();
+      if (isWatched && entry.next === undefined) void this.#loadNext(key, entry, entry.load);
+      entry.timer = clock.after(endMs, () => this.#end(key, entry));
+    });
+    this.#dropHeavy();
+  }
+
+  /** Requests after the time of a value wait for the next one. */
+  #end(key: string, entry: Entry<V>): void {
+    if (entry.next === undefined) this.#drop(key, entry);
+    else this.#put(key, entry.next);
+  }
+
+  #dropHeavy(): void {
+    let weight = this.#entries.values().reduce((sum, entry) => sum + entry.weight, 0);
+    for (const [key, entry] of this.#entries) {
+      if (weight <= this.#deps.weightMax) return;
+      if (entry.weight === 0) continue;
+      this.#drop(key, entry);
+      weight -= entry.weight;
+    }
+  }
 }

@@ -66,6 +66,8 @@ export interface ApiLimits {
   readonly sortedBytesMax: number;
   /** How long states of streams, which lists are sorted by, are kept and shared by requests. */
   readonly recentMs: number;
+  /** How long they are read again, ahead of requests, after the last request for them. */
+  readonly watchedMs: number;
   /** Streams whose states a node keeps. */
   readonly recentStreamsMax: number;
   /** Hosts of endpoints that a node keeps to search in. */

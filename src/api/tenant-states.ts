@@ -11,6 +11,7 @@ import { compare, valuesBy } from './standing-order.ts';
 export interface RecentStates {
   /** Returns those of a tenant, with the lags that are needed. */
   of(tenant: number, lagsOf: LagsOf): Promise<SortedStates>;
+  close(): void;
 }
 
 export interface SortedStates {
@@ -29,9 +30,9 @@ export interface RecentStatesDeps {
 
 /** Creates the cache of the states. */
 export function createRecentStates({ store, clock, settings }: RecentStatesDeps): RecentStates {
-  const { recentMs: keptMs, recentStreamsMax: weightMax } = settings.limits;
+  const { recentMs: keptMs, watchedMs, recentStreamsMax: weightMax } = settings.limits;
   const weightOf = ({ streams }: SortedStates): number => streams.length;
-  const recent = createRecent<SortedStates>({ clock, keptMs, weightMax, weightOf });
+  const recent = createRecent<SortedStates>({ clock, keptMs, watchedMs, weightMax, weightOf });
   return {
     of: (tenant, lagsOf) =>
       recent.get(`${lagsOf} ${tenant}`, async () => {
@@ -40,6 +41,7 @@ export function createRecentStates({ store, clock, settings }: RecentStatesDeps)
         await yieldToEventLoop();
         return sortable(now, streams);
       }),
+    close: () => recent.close(),
   };
 }
 

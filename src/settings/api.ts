@@ -80,6 +80,8 @@ export const apiLimits = {
   sortedBytesMax: 4 * MIB,
   /** How long states of streams are kept: a value of a list may be as old. */
   recentMs: 5_000,
+  /** A page that is read now and then does not wait: a reading takes some 10 ms of 4 s for 10,000 streams. */
+  watchedMs: 60_000,
   /** Streams whose states are in memory, some 300 bytes each. */
   recentStreamsMax: 200_000,
   /** Hosts of endpoints in memory, some 100 bytes each. */

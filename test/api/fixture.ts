@@ -69,6 +69,8 @@ export const limits: ApiSettings['limits'] = {
   sortedUsersMax: 5000,
   sortedBytesMax: 4 * 1_048_576,
   recentMs: 5000,
+  // Of test/api/recent.test.ts.
+  watchedMs: 0,
   recentStreamsMax: 200_000,
   endpointHostsMax: 200_000,
   rateBucketsMax: 1000,

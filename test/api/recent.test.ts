@@ -3,11 +3,12 @@ import { test } from 'node:test';
 import { createRecent } from '../../src/api/recent.ts';
 import { createManualClock } from '../helpers/clock.ts';
 
-function setup(weightMax = 100) {
+function setup(weightMax = 100, watchedMs = 0) {
   const clock = createManualClock();
   const recent = createRecent<number>({
     clock,
     keptMs: 5000,
+    watchedMs,
     weightMax,
     weightOf: (value) => value,
   });
@@ -130,6 +131,54 @@ test('Recent: a value that is dropped or replaced is not held until its time', a
   await clock.advance(0);
   assert.equal(clock.pending, 1);
   await clock.advance(5000);
+  assert.equal(clock.pending, 0);
+});
+
+test('Recent: for some time after the last request the value is loaded again, so that no request waits', async () => {
+  const { clock, recent, loads } = setup(100, 12_000);
+  let loaded = 0;
+  const load = async () => (loaded += 1);
+  assert.equal(await recent.get('a', load), 1);
+  await clock.advance(3999);
+  assert.equal(loaded, 1);
+  await clock.advance(1);
+  assert.equal(loaded, 2);
+  assert.equal(await recent.get('a', load), 2);
+  for (let n = 0; n < 4; n += 1) await clock.advance(4000);
+  assert.equal(loaded, 4, 'at 4, 8 and 12 s, and 16 s is the end of what is watched');
+  await clock.advance(5000);
+  assert.equal(clock.pending, 0);
+  assert.equal(await recent.get('a', load), 5);
+  assert.equal(loads(), 0);
+});
+
+test('Recent: an error of a load ahead ends them until the next request', async () => {
+  const { clock, recent, load } = setup(100, 60_000);
+  let isBroken = false;
+  const broken = async () => {
+    if (isBroken) throw new Error('no store');
+    return 1;
+  };
+  assert.equal(await recent.get('a', broken), 1);
+  isBroken = true;
+  await clock.advance(4000);
+  assert.equal(await recent.get('a', load(2)), 1);
+  await clock.advance(0);
+  assert.equal(await recent.get('a', load(3)), 2, 'the request loaded the next one');
+  recent.close();
+  assert.equal(clock.pending, 0);
+});
+
+test('Recent: nothing is loaded or kept after the end', async () => {
+  const { clock, recent, load } = setup(100, 60_000);
+  await recent.get('a', load(1));
+  const slow = Promise.withResolvers<number>();
+  await recent.get('b', load(2));
+  await clock.advance(2500);
+  await recent.get('b', () => slow.promise);
+  recent.close();
+  slow.resolve(3);
+  await clock.advance(0);
   assert.equal(clock.pending, 0);
 });
 
