@@ -1,4 +1,4 @@
-import { reachedLimit } from '../core/health.ts';
+import { nextHealth, reachedLimit } from '../core/health.ts';
 import type { Health, HealthLimits } from '../core/types.ts';
 import type { Outcome } from '../store/port/settlement.ts';
 
@@ -9,19 +9,18 @@ import type { Outcome } from '../store/port/settlement.ts';
 export class FailureCounters {
   /** In the store. */
   #stored: Health;
-  // Of the outcomes that are not in the store yet.
-  #outcomes = 0;
-  #delivered = 0;
-  #failed = 0;
-  /** Failures after the last success among them. */
-  #inRow = 0;
-  /** Failures that open a record: that of a redelivery is open before. */
+  /** Outcomes that are not in the store yet, the oldest first. */
+  readonly #pending: Outcome[] = [];
+  /** Failures among them that open a record: that of a redelivery is open before. */
   #opened = 0;
-  /** Outcomes up to the first that reaches a limit; `undefined` when none does. */
-  #untilLimit: number | undefined;
+  /** How many of them the next two include. */
+  #counted = 0;
+  #health: Health;
+  #isLimitReached = false;
 
   constructor(stored: Health) {
     this.#stored = stored;
+    this.#health = stored;
   }
 
   /** Open failure records; a redelivery that succeeded counts until that is recorded. */
@@ -30,48 +29,43 @@ export class FailureCounters {
   }
 
   /**
-   * Whether the stream will be disabled once its outcomes are in the store. A success after the limit
-   * changes nothing about that.
+   * Returns whether the stream will be disabled once its outcomes are in the store. A success after the
+   * limit changes nothing about that.
    */
-  get reachLimit(): boolean {
-    return this.#untilLimit !== undefined;
+  reachLimit(limits: HealthLimits): boolean {
+    for (; this.#counted < this.#pending.length; this.#counted += 1) {
+      const outcome = this.#pending[this.#counted];
+      if (outcome?.result === 'delivered')
+        this.#health = nextHealth(this.#health, 'delivered', false);
+      if (outcome?.result !== 'failed') continue;
+      this.#health = nextHealth(this.#health, 'failed', !opensRecord(outcome));
+      this.#isLimitReached ||= reachedLimit(this.#health, limits) !== undefined;
+    }
+    return this.#isLimitReached;
   }
 
-  /** Takes over the counters in the store. */
+  /**
+   * Takes over the counters in the store. It has the last word, as other changes raise and lower them: the
+   * outcomes that are not recorded are counted from there again.
+   */
   update(stored: Health): void {
     this.#stored = stored;
+    this.#health = stored;
+    this.#counted = 0;
+    this.#isLimitReached = false;
   }
 
   /** Notes an outcome that is not in the store yet. */
-  ended(outcome: Outcome, limits: HealthLimits): void {
-    this.#outcomes += 1;
-    if (outcome.result === 'delivered') {
-      this.#delivered += 1;
-      this.#inRow = 0;
-    }
-    if (outcome.result !== 'failed') return;
-    this.#failed += 1;
-    this.#inRow += 1;
+  ended(outcome: Outcome): void {
+    this.#pending.push(outcome);
     if (opensRecord(outcome)) this.#opened += 1;
-    const before = this.#delivered > 0 ? 0 : this.#stored.consecutive;
-    const health = { consecutive: before + this.#inRow, total: this.open };
-    if (reachedLimit(health, limits) !== undefined) this.#untilLimit ??= this.#outcomes;
   }
 
   /** Notes that the oldest of these outcomes are in the store, with these counters. */
   settled(outcomes: readonly Outcome[], stored: Health): void {
-    this.#stored = stored;
-    this.#outcomes -= outcomes.length;
-    for (const outcome of outcomes) {
-      if (outcome.result === 'delivered') this.#delivered -= 1;
-      if (outcome.result === 'failed') this.#failed -= 1;
-      if (opensRecord(outcome)) this.#opened -= 1;
-    }
-    this.#inRow = Math.min(this.#inRow, this.#failed);
-    if (this.#untilLimit === undefined) return;
-    this.#untilLimit -= outcomes.length;
-    // The store has the last word: another change may have lowered the counters.
-    if (this.#untilLimit <= 0) this.#untilLimit = undefined;
+    this.#pending.splice(0, outcomes.length);
+    this.#opened -= outcomes.filter(opensRecord).length;
+    this.update(stored);
   }
 }
 

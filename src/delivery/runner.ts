@@ -322,7 +322,7 @@ export class Runner {
   }
 
   #mayWait({ disable }: Pick<RunnerLimits, 'disable'>): boolean {
-    if (this.counters.reachLimit) return false;
+    if (this.counters.reachLimit(disable)) return false;
     return this.outage?.takesFresh ?? this.rows + this.rowsPending < disable.consecutive;
   }
 

@@ -90,7 +90,7 @@ class BatchSettler implements Settler {
     this.#unsettled += 1;
     runner.unsettled += 1;
     runner.rowsPending += rowsAdded(outcome);
-    runner.counters.ended(outcome, this.#deps.settings.disable);
+    runner.counters.ended(outcome);
     const addedMs = this.#deps.clock.elapsedMs();
     if (this.#gathered.length === 0) this.#gatheredSinceMs = addedMs;
     this.#gathered.push({ runner, outcome, addedMs, cursor: undefined, settledAbove: undefined });

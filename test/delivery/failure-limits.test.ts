@@ -113,4 +113,57 @@ describe('a limit of failures that results reach before they are recorded', () =
     assert.equal(fixture.sent().length, 100);
     assert.equal(fixture.reported('stream_disabled').length, 0);
   });
+
+  test('failures after a redelivery that succeeded count while only that one is recorded', async (t) => {
+    let recordable = Infinity;
+    const fixture = await createDeliveryFixture(t, {
+      settings: { disable: { consecutive: 500, total: 6 } },
+      respond: () => respondedWith(400),
+      through: (store) => ({
+        ...store,
+        deliveries: {
+          ...store.deliveries,
+          settle: (...args) => {
+            if (recordable === 0) return fixture.unavailable();
+            recordable -= 1;
+            return store.deliveries.settle(...args);
+          },
+        },
+      }),
+    });
+    await fixture.start();
+    const stream = await fixture.addStream();
+    const [first] = await fixture.publishMany(5);
+    assert.ok(first !== undefined);
+    await fixture.clock.advance(1000);
+    fixture.transport.respond = () => undefined;
+    await fixture.publishMany(3);
+    const fresh = fixture.transport.open;
+    assert.equal(fresh.length, 3);
+    await fixture.store.deliveries.redeliver(fixture.tenant, stream.id, first);
+    await fixture.clock.advance(100);
+    const again = fixture.transport.posts.at(-1);
+    assert.equal(again?.eventId, first);
+    // The store has 5 open failures after these two, the owner expects 6 until then.
+    recordable = 0;
+    again.end(ok);
+    await fixture.clock.advance(0);
+    fresh[0]?.end(respondedWith(400));
+    await fixture.clock.advance(20);
+    // These two are in the next batch.
+    for (const post of fresh.slice(1)) post.end(respondedWith(400));
+    await fixture.clock.advance(0);
+    recordable = 1;
+    await fixture.clock.advance(2000);
+    const health = await fixture.store.streams.health(fixture.tenant, stream.id);
+    assert.deepEqual(health, { consecutive: 1, total: 5 });
+    const { length } = fixture.sent();
+    await fixture.publishMany(10);
+    await fixture.clock.advance(0);
+    assert.equal(fixture.sent().length, length);
+    recordable = Infinity;
+    await fixture.clock.advance(5000);
+    assert.equal(fixture.sent().length, length);
+    assert.equal(fixture.reported('stream_disabled').length, 1);
+  });
 });

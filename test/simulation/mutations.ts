@@ -229,24 +229,34 @@ export const simulationMutants: readonly Mutant[] = [
   {
     name: 'events that are sent after failures that reach a limit, until those are recorded',
     file: 'delivery/runner.ts',
-    before: 'if (this.counters.reachLimit) return false;',
+    before: 'if (this.counters.reachLimit(disable)) return false;',
     after: '',
   },
   {
     name: 'a limit that is reached by failures of the last batch only',
     file: 'delivery/failure-counters.ts',
-    before: 'const before = this.#delivered > 0 ? 0 : this.#stored.consecutive;',
-    after: 'const before = 0;',
+    before: 'this.#health = stored;\n    this.#counted = 0;',
+    after: 'this.#health = { ...stored, consecutive: 0 };\n    this.#counted = 0;',
   },
   {
     name: 'a success in progress that undoes a limit before it',
     file: 'delivery/failure-counters.ts',
-    before: 'this.#inRow = 0;',
-    after: `this.#inRow = 0;
-      this.#untilLimit = undefined;`,
+    before: "if (outcome?.result === 'delivered')",
+    after:
+      "if (outcome?.result === 'delivered') this.#isLimitReached = false;\n      if (outcome?.result === 'delivered')",
     killedBy: {
       file: 'test/delivery/failure-counters.test.ts',
       title: 'a success after the limit does not undo it',
+    },
+  },
+  {
+    name: 'failures that are left after a batch and reach no limit until one more ends',
+    file: 'delivery/failure-counters.ts',
+    before: 'this.#pending.splice(0, outcomes.length);',
+    after: 'this.#pending.splice(0);',
+    killedBy: {
+      file: 'test/delivery/failure-limits.test.ts',
+      title: 'failures after a redelivery that succeeded count while only that one is recorded',
     },
   },
   {
