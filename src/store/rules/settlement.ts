@@ -85,10 +85,11 @@ export function applyOutcome(
   const { attempt } = outcome;
   const cycleAt = row?.cycleAt ?? now - pausedMs;
   const becomes = (state: DeliveryState, next: number, dueAt?: Millis): DeliveryRow => {
-    const isOpen = state === 'failed' || outcome.kind === 'redelivery';
+    // A late result of a redelivery may find the row of a replay that began since.
+    const kind = row?.kind ?? outcome.kind;
+    const isOpen = state === 'failed' || kind === 'redelivery';
     const failedAt = row?.failedAt ?? (isOpen ? now : undefined);
     const errorCode = history === undefined ? row?.errorCode : errorCodeOf(history);
-    const kind = row?.kind ?? outcome.kind;
     return { kind, state, attempt: next, dueAt, failedAt, cycleAt, errorCode };
   };
   if (outcome.result === 'parked') {

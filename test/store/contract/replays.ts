@@ -577,6 +577,25 @@ function deliveryContract(engine: Engine): void {
     return { ...past, replay };
   }
 
+  test('replay deliveries: a late result of a redelivery from before opens no failure', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { stream, owned, events } = await withPast(fixture, 1);
+    const [event] = events;
+    assert.ok(event);
+    await fixture.settle(owned, { outcomes: [failed(event)] });
+    await fixture.store.deliveries.redeliver(fixture.tenant, stream.id, event.id);
+    // The lease of its row ended before the first attempt did; the second one succeeded.
+    const redelivery = { kind: 'redelivery', hasRow: true } as const;
+    await fixture.settle(owned, { outcomes: [delivered(event, redelivery)] });
+    const replay = await begin(fixture, stream);
+    assert.equal((await materialize(fixture, owned, replay)).materialized, 1);
+    await fixture.settle(owned, { outcomes: [retry(event, redelivery)] });
+    assert.deepEqual(await fixture.health(stream), { consecutive: 0, total: 0 });
+    fixture.now = start + 1000;
+    const { rows } = await claimDue(fixture, owned);
+    assert.deepEqual([rows[0]?.event.id, rows[0]?.kind], [event.id, 'replay']);
+  });
+
   test('replay deliveries: count in the health, the list and the progress', async (t) => {
     const fixture = await createFixture(engine, t);
     const { stream, owned, events, replay } = await replaying(fixture, 3);
