@@ -33,6 +33,8 @@ export function createEndpointHosts(store: Pick<Store, 'streams'>, max: number):
           unknown.map(({ id }) => id),
         );
         for (const { id, version } of unknown) hosts.set(id, { version, host: read.get(id) ?? '' });
+        // Set again, a value would keep its former size.
+        known.delete(tenant);
         known.set(tenant, hosts);
       }
       return streams.map(({ id }) => hosts.get(id)?.host ?? '');
