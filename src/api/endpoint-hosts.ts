@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { inTurns } from '../core/slices.ts';
 import type { Store } from '../store/port/store.ts';
 import type { StreamStanding } from '../store/port/streams.ts';
 
@@ -26,18 +27,27 @@ export function createEndpointHosts(store: Pick<Store, 'streams'>, max: number):
   return {
     of: async (tenant, streams) => {
       const hosts = known.get(tenant) ?? new Map<string, Known>();
-      const unknown = streams.filter(({ id, version }) => hosts.get(id)?.version !== version);
+      const unknown: StreamStanding[] = [];
+      for await (const some of inTurns(streams)) {
+        unknown.push(...some.filter(({ id, version }) => hosts.get(id)?.version !== version));
+      }
       if (unknown.length > 0) {
         const read = await store.streams.endpointHosts(
           tenant,
           unknown.map(({ id }) => id),
         );
-        for (const { id, version } of unknown) hosts.set(id, { version, host: read.get(id) ?? '' });
+        for await (const some of inTurns(unknown)) {
+          for (const { id, version } of some) hosts.set(id, { version, host: read.get(id) ?? '' });
+        }
         // Set again, a value would keep its former size.
         known.delete(tenant);
         known.set(tenant, hosts);
       }
-      return streams.map(({ id }) => hosts.get(id)?.host ?? '');
+      const found: string[] = [];
+      for await (const some of inTurns(streams)) {
+        found.push(...some.map(({ id }) => hosts.get(id)?.host ?? ''));
+      }
+      return found;
     },
   };
 }

@@ -1,6 +1,7 @@
 import type { Millis } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
 import { formatStandingKey, parseStandingKey } from '../core/page.ts';
+import { inTurns } from '../core/slices.ts';
 import { type StreamState, streamStates } from '../core/stream-state.ts';
 import {
   streamHealthQuery,
@@ -82,7 +83,8 @@ async function readPage(
   { read, sort, q, statuses, after, take }: WantedPage,
   now: Millis,
 ): Promise<StreamHealthsShown> {
-  const wanted = await matching(deps, tenant, { streams: read.sorted(sort), statuses, q });
+  const streams = await read.sorted(sort);
+  const wanted = await matching(deps, tenant, { streams, statuses, q });
   const key = after === undefined ? undefined : parseStandingKey(after);
   const begin = key === undefined ? 0 : firstAfter(wanted, key);
   const page = wanted.slice(begin, begin + take);
@@ -123,9 +125,14 @@ async function matching(
   const q = query.q === undefined ? undefined : lower(query.q);
   if (q === undefined) return chosen;
   const hosts = await endpointHosts.of(tenant, chosen);
-  return chosen.filter(
-    ({ name }, index) => lower(name).includes(q) || hosts[index]?.includes(q) === true,
-  );
+  const found: StreamStanding[] = [];
+  for await (const some of inTurns([...chosen.entries()])) {
+    for (const [index, stream] of some) {
+      const isFound = lower(stream.name).includes(q) || hosts[index]?.includes(q) === true;
+      if (isFound) found.push(stream);
+    }
+  }
+  return found;
 }
 
 /** A sigma is another letter at the end of a word, so that a part of a name would not be in it. */

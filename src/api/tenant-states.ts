@@ -1,5 +1,6 @@
 import type { Clock, Millis } from '../core/clock.ts';
-import { yieldToEventLoop } from '../core/slices.ts';
+import { runInSlices } from '../core/slices.ts';
+import { sorted } from '../core/sorting.ts';
 import type { StreamSort } from '../schemas/stream-health.ts';
 import type { Store } from '../store/port/store.ts';
 import type { LagsOf, StreamStanding } from '../store/port/streams.ts';
@@ -19,7 +20,7 @@ export interface SortedStates {
   readonly now: Millis;
   readonly streams: readonly StreamStanding[];
   /** Returns the streams in an order; sorts once. */
-  sorted(sort: StreamSort): readonly StreamStanding[];
+  sorted(sort: StreamSort): Promise<readonly StreamStanding[]>;
 }
 
 export interface RecentStatesDeps {
@@ -37,8 +38,6 @@ export function createRecentStates({ store, clock, settings }: RecentStatesDeps)
     of: (tenant, lagsOf) =>
       recent.get(`${lagsOf} ${tenant}`, async () => {
         const { now, streams } = await store.streams.states(tenant, { lagsOf });
-        // The first order takes some milliseconds.
-        await yieldToEventLoop();
         return sortable(now, streams);
       }),
     close: () => recent.close(),
@@ -46,7 +45,7 @@ export function createRecentStates({ store, clock, settings }: RecentStatesDeps)
 }
 
 function sortable(now: Millis, streams: readonly StreamStanding[]): SortedStates {
-  const orders = new Map<StreamSort, readonly StreamStanding[]>();
+  const orders = new Map<StreamSort, Promise<readonly StreamStanding[]>>();
   return {
     now,
     streams,
@@ -58,10 +57,13 @@ function sortable(now: Millis, streams: readonly StreamStanding[]): SortedStates
   };
 }
 
-function inOrder(streams: readonly StreamStanding[], sort: StreamSort): StreamStanding[] {
+function inOrder(streams: readonly StreamStanding[], sort: StreamSort): Promise<StreamStanding[]> {
   const valueOf = valuesBy[sort];
-  return streams.toSorted(
-    (one, other) => compare(valueOf(one), valueOf(other)) || compare(one.id, other.id),
+  return runInSlices(
+    sorted(
+      streams,
+      (one, other) => compare(valueOf(one), valueOf(other)) || compare(one.id, other.id),
+    ),
   );
 }
 

@@ -1,5 +1,6 @@
 import type { LRUCache } from 'lru-cache';
-import { yieldToEventLoop } from '../../core/slices.ts';
+import { inTurns, runInSlices, yieldToEventLoop } from '../../core/slices.ts';
+import { sorted } from '../../core/sorting.ts';
 import type { StreamState } from '../../core/stream-state.ts';
 import type { StreamStanding } from '../port/streams.ts';
 import { type Command, type Commands, sql } from './command.ts';
@@ -27,17 +28,21 @@ export async function readStreamList(
   const known = readCache.streams.get(tenant);
   if (known?.mark === mark) return known;
   const streams: StreamStanding[] = [];
+  const places = new Map<string, number>();
   for (let after = ''; ;) {
     const last =
       count > streamsPerRead ? await commands.read(lastOfPart(tenant, after)) : undefined;
-    streams.push(...(await commands.read(partOf(tenant, after, last ?? afterIds))));
+    const part = await commands.read(partOf(tenant, after, last ?? afterIds));
+    await yieldToEventLoop();
+    // PostgreSQL reads them in no order: to sort them there takes longer.
+    const inOrder = sorted(part, (one, other) => (one.id < other.id ? -1 : 1));
+    for await (const some of inTurns(await runInSlices(inOrder))) {
+      for (const stream of some) places.set(stream.id, streams.push(stream) - 1);
+    }
     await yieldToEventLoop();
     if (last === undefined) break;
     after = last;
   }
-  // PostgreSQL reads them in no order: to sort them there takes longer.
-  streams.sort((one, other) => (one.id < other.id ? -1 : 1));
-  const places = new Map(streams.map(({ id }, place) => [id, place]));
   const list = { streams, places, mark };
   readCache.streams.set(tenant, list);
   return list;

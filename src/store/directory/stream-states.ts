@@ -1,5 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
-import { yieldToEventLoop } from '../../core/slices.ts';
+import { inTurns, runInSlices, yieldToEventLoop } from '../../core/slices.ts';
+import { sorted } from '../../core/sorting.ts';
 import { firstOf, laggingMs } from '../../core/stream-state.ts';
 import type { Offset } from '../../core/types.ts';
 import type { StreamStanding, StreamStore } from '../port/streams.ts';
@@ -40,23 +41,28 @@ export function createStreamStates(deps: StateDeps): StreamStore['states'] {
     ]);
     const streams = list.streams.slice();
     const behind: Behind[] = [];
-    for (const run of runs) {
-      const place = list.places.get(run.id);
-      const stream = place === undefined ? undefined : streams[place];
-      // The stream was created or deleted in between.
-      if (place === undefined || stream === undefined) continue;
-      streams[place] = failing(stream, run);
-      const isActive = stream.state === 'ok';
-      if (run.cursor + 1 >= young || (!isActive && lagsOf !== 'all')) continue;
-      behind.push({ id: run.id, cursor: run.cursor, isActive, place });
+    for await (const some of inTurns(runs)) {
+      for (const run of some) {
+        const place = list.places.get(run.id);
+        const stream = place === undefined ? undefined : streams[place];
+        // The stream was created or deleted in between.
+        if (place === undefined || stream === undefined) continue;
+        streams[place] = failing(stream, run);
+        const isActive = stream.state === 'ok';
+        if (run.cursor + 1 >= young || (!isActive && lagsOf !== 'all')) continue;
+        behind.push({ id: run.id, cursor: run.cursor, isActive, place });
+      }
     }
     await yieldToEventLoop();
-    behind.sort((one, other) => one.place - other.place);
+    const inOrder = await runInSlices(sorted(behind, (one, other) => one.place - other.place));
     const lags = new Lags(deps, tenant, new LogTypes(deps, tenant, log));
-    const found = await lags.find(behind, now - oldMs);
-    for (const { id, place } of behind) {
-      const [stream, since] = [streams[place], found.get(id)];
-      if (stream !== undefined && since !== undefined) streams[place] = waiting(stream, since, now);
+    const found = await lags.find(inOrder, now - oldMs);
+    for await (const some of inTurns(inOrder)) {
+      for (const { id, place } of some) {
+        const [stream, since] = [streams[place], found.get(id)];
+        if (stream === undefined || since === undefined) continue;
+        streams[place] = waiting(stream, since, now);
+      }
     }
     return { now, streams };
   };
