@@ -4,13 +4,13 @@ import type { Offset, Subscription } from '../../core/types.ts';
 import { type Command, type Commands, sql } from './command.ts';
 import { Fragment, jsonOf, perDialect, piece } from './dialect.ts';
 import { type Block, blockEvents, blockOf, emptyBlock, endOf } from './log-blocks.ts';
-import type { ReadCache } from './read-cache.ts';
+import type { Kept } from './read-cache.ts';
 import type { Runs } from './runs.ts';
 
 export interface LogTypesDeps {
   readonly commands: Pick<Commands, 'read'>;
   readonly runs: Pick<Runs, 'stretch'>;
-  readonly readCache: Pick<ReadCache, 'blocks'>;
+  readonly kept: Pick<Kept, 'blocks'>;
 }
 
 /** Offsets of a log, both included. */
@@ -78,7 +78,7 @@ export class LogTypes {
 
   /** Whether the block is in memory from an earlier reading. */
   #take(number: number): boolean {
-    const block = this.#deps.readCache.blocks.get(`${this.#tenant} ${number}`);
+    const block = this.#deps.kept.blocks.get(`${this.#tenant} ${number}`);
     if (block === undefined) return false;
     this.#blocks.set(number, block);
     for (const type of block.counts.keys()) this.#sawType(type, endOf(number));
@@ -108,7 +108,7 @@ export class LogTypes {
     const block = this.#blocks.get(number) ?? emptyBlock();
     this.#blocks.set(number, block);
     if (endOf(number) > this.#log.upTo) return;
-    this.#deps.readCache.blocks.set(`${this.#tenant} ${number}`, block);
+    this.#deps.kept.blocks.set(`${this.#tenant} ${number}`, block);
   }
 
   /** Reads events of blocks after an offset. Returns the offset up to which they are read. */

@@ -5,6 +5,14 @@ import type { StreamList } from './stream-list.ts';
 
 /** What reading the states of streams keeps in memory, for a process. */
 export interface ReadCache {
+  /**
+   * What is kept of the present store. A reading takes it before its first statement and uses no other
+   * one: what it still reads of a store that was replaced meanwhile is not kept for the next one.
+   */
+  readonly present: Kept;
+}
+
+export interface Kept {
   /** By tenant and number. */
   readonly blocks: LRUCache<string, Block>;
   /** By tenant. */
@@ -17,17 +25,30 @@ const blocksMax = 4096;
 /** Streams in memory, about 250 B each. */
 const streamsMax = 200_000;
 
-/** Creates an empty cache. A store that was replaced by an older one has other rows in their places. */
+/** Creates an empty cache. */
 export function createReadCache(watch: (listener: (hint: Hint) => void) => unknown): ReadCache {
-  const blocks = new LRUCache<string, Block>({ max: blocksMax });
-  const streams = new LRUCache<number, StreamList>({
+  let present: Kept = { blocks: emptyBlocks(), streams: emptyStreams() };
+  watch(({ kind }) => {
+    // A store that was replaced by an older one has other rows in their places.
+    if (kind === 'replaced') present = { blocks: emptyBlocks(), streams: emptyStreams() };
+    // A server that ended may have lost changes of streams that were read, though no events: the next
+    // changes would have the same mark.
+    if (kind === 'missed') present = { ...present, streams: emptyStreams() };
+  });
+  return {
+    get present() {
+      return present;
+    },
+  };
+}
+
+function emptyBlocks(): Kept['blocks'] {
+  return new LRUCache({ max: blocksMax });
+}
+
+function emptyStreams(): Kept['streams'] {
+  return new LRUCache({
     maxSize: streamsMax,
     sizeCalculation: (list) => Math.max(1, list.streams.length),
   });
-  watch(({ kind }) => {
-    if (kind !== 'replaced') return;
-    blocks.clear();
-    streams.clear();
-  });
-  return { blocks, streams };
 }

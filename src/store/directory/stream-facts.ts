@@ -20,7 +20,9 @@ export function createStreamFacts(
   deps: FactsDeps,
 ): Pick<StreamStore, 'facts' | 'factsOf' | 'retrying'> {
   const factsOf: StreamStore['factsOf'] = async (tenant, ids) => {
-    const log = await deps.commands.read(endsOf(deps.runs, tenant));
+    const kept = deps.readCache.present;
+    const ends = await deps.commands.read(endsOf(deps.runs, tenant));
+    const log = new LogTypes({ ...deps, kept }, tenant, ends);
     const streams: ReadStream[] = [];
     for (const some of partsOf(ids)) {
       streams.push(...(await deps.commands.read(readFacts(tenant, some))));
@@ -150,10 +152,9 @@ const countedAtOnce = 8;
 async function waitingOf(
   deps: FactsDeps,
   tenant: number,
-  offsets: Offsets,
+  log: LogTypes,
   streams: readonly ReadStream[],
 ): Promise<ReadonlyMap<string, WaitingEvents>> {
-  const log = new LogTypes(deps, tenant, offsets);
   const ranged = rangedOf(log, streams);
   await log.read(log.missing(ranged.map(({ range }) => range)));
   const waiting = new Map<string, WaitingEvents>();

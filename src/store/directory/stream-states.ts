@@ -4,7 +4,7 @@ import { sorted } from '../../core/sorting.ts';
 import { firstOf, laggingMs } from '../../core/stream-state.ts';
 import type { Offset } from '../../core/types.ts';
 import type { StreamStanding, StreamStore } from '../port/streams.ts';
-import { type Command, sql, together } from './command.ts';
+import { type Command, type Commands, sql, together } from './command.ts';
 import { LogTypes, type Offsets, type WantedTypes } from './log-types.ts';
 import {
   firstSince,
@@ -13,26 +13,32 @@ import {
   waitingMax,
   withSubscriptions,
 } from './log-waiting.ts';
-import type { ReadCache } from './read-cache.ts';
+import type { Kept, ReadCache } from './read-cache.ts';
 import type { Runs } from './runs.ts';
 import {
-  afterIds,
+  type IdRange,
   jsonList,
   listOf,
+  partsOf,
   readStreamList,
   type StreamList,
-  type StreamListDeps,
-  streamsPerRead,
 } from './stream-list.ts';
 
-export interface StateDeps extends StreamListDeps {
+export interface StateDeps {
+  readonly commands: Commands;
   readonly runs: Runs;
   readonly readCache: ReadCache;
 }
 
+/** The same for one reading. */
+interface ReadingDeps extends Omit<StateDeps, 'readCache'> {
+  readonly kept: Kept;
+}
+
 /** Creates the query of the states of all streams of a tenant. */
-export function createStreamStates(deps: StateDeps): StreamStore['states'] {
+export function createStreamStates({ readCache, ...others }: StateDeps): StreamStore['states'] {
   return async (tenant, { lagsOf }) => {
+    const deps: ReadingDeps = { ...others, kept: readCache.present };
     const oldMs = { none: Infinity, lagging: laggingMs, active: sortedMs, all: sortedMs }[lagsOf];
     const listing = readStreamList(deps, tenant);
     const [list, { now, young, runs, ...log }] = await Promise.all([
@@ -114,29 +120,18 @@ function* readEnds(runs: Runs, tenant: number, oldMs: number): Command<Ends> {
 
 /** Reads those that differ from most, in the parts of the list that is known: any parts have all of them. */
 async function readRuns(
-  { commands, runs, readCache }: StateDeps,
+  { commands, runs, kept }: ReadingDeps,
   tenant: number,
   oldMs: number,
   listing: Promise<StreamList>,
 ): Promise<Ends & { readonly runs: readonly RunRead[] }> {
   const ends = await commands.read(readEnds(runs, tenant, oldMs));
   const found: RunRead[] = [];
-  for (const part of partsOf(readCache.streams.get(tenant) ?? (await listing))) {
+  for (const part of partsOf(kept.streams.get(tenant) ?? (await listing))) {
     found.push(...(await commands.read(runsOf(tenant, part, ends.young))));
     await yieldToEventLoop();
   }
   return { ...ends, runs: found };
-}
-
-type IdRange = readonly [after: string, upTo: string];
-
-/** Returns ranges of ids: without a limit PostgreSQL reads in half of the time. */
-function partsOf({ streams }: StreamList): IdRange[] {
-  const parts: IdRange[] = [];
-  for (let end = streamsPerRead; end < streams.length; end += streamsPerRead) {
-    parts.push([parts.at(-1)?.[1] ?? '', streams[end - 1]?.id ?? '']);
-  }
-  return [...parts, [parts.at(-1)?.[1] ?? '', afterIds]];
 }
 
 interface RunRead {
@@ -182,13 +177,13 @@ const inactiveBlocksMax = 256;
 
 /** Finds since when events wait, for many streams of one tenant. */
 class Lags {
-  readonly #deps: StateDeps;
+  readonly #deps: ReadingDeps;
   readonly #tenant: number;
   readonly #log: LogTypes;
   readonly #since = new Map<string, Millis>();
   #inactiveBlocks = 0;
 
-  constructor(deps: StateDeps, tenant: number, log: LogTypes) {
+  constructor(deps: ReadingDeps, tenant: number, log: LogTypes) {
     this.#deps = deps;
     this.#tenant = tenant;
     this.#log = log;

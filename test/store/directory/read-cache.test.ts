@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { systemClock } from '../../../src/clock.ts';
+import type { Commands } from '../../../src/store/directory/command.ts';
+import { createReadCache } from '../../../src/store/directory/read-cache.ts';
+import { createStreamFacts } from '../../../src/store/directory/stream-facts.ts';
+import { createStreamStates } from '../../../src/store/directory/stream-states.ts';
+import type { Hint } from '../../../src/store/port/hints.ts';
+import { createSeal } from '../../../src/store/seal.ts';
+import { createCommands } from '../../../src/store/sqlite/commands.ts';
+import { openConnection } from '../../../src/store/sqlite/connection.ts';
+import { createDatabase } from '../../../src/store/sqlite/database.ts';
+import { createRunSteps } from '../../../src/store/sqlite/run-steps.ts';
+import { prepareSchema } from '../../../src/store/sqlite/schema.ts';
+import { createSqliteStore } from '../../../src/store/sqlite/store.ts';
+import { createFileCopy } from '../../helpers/sqlite.ts';
+import { addTenant, fixtureOf, start } from '../contract/fixture.ts';
+import { createTestTime } from '../test-time.ts';
+
+/** Returns a store, and the queries of states on its connection with a cache of their own. */
+async function setup(t: TestContext) {
+  const folder = mkdtempSync(join(tmpdir(), 'leat-read-cache-'));
+  const file = join(folder, 'leat.db');
+  await createFileCopy(file);
+  const time = createTestTime(start);
+  const random = (count: number) => randomBytes(count);
+  const secretKeys = [randomBytes(32)];
+  const location = { path: file, file };
+  const connection = openConnection(location);
+  await prepareSchema(connection, location, createSeal(secretKeys, random));
+  const store = createSqliteStore(connection, {
+    secretKeys,
+    random,
+    time,
+    clock: systemClock,
+    defer: (action) => void setImmediate(action),
+    report: (error) => assert.fail(String(error)),
+  });
+  t.after(async () => {
+    await store.close();
+    rmSync(folder, { recursive: true });
+  });
+  const tenant = await addTenant(store, 'main');
+
+  let emit: (hint: Hint) => void = () => undefined;
+  const readCache = createReadCache((listener) => (emit = listener));
+  const all = createCommands(createDatabase(connection));
+  let reads = 0;
+  let beforeRead = async (_: number): Promise<void> => undefined;
+  const commands: Commands = {
+    ...all,
+    read: async (command) => {
+      reads += 1;
+      await beforeRead(reads);
+      return all.read(command);
+    },
+  };
+  const deps = { commands, runs: createRunSteps(time), readCache };
+  return {
+    connection,
+    fixture: fixtureOf(store, tenant.id, time),
+    emit: (hint: Hint) => emit(hint),
+    states: createStreamStates(deps),
+    facts: createStreamFacts(deps),
+    /** Returns how many statements this reads, `meanwhile` running before each. */
+    during: async (
+      reading: () => Promise<unknown>,
+      meanwhile: (read: number) => Promise<void> = async () => undefined,
+    ): Promise<number> => {
+      reads = 0;
+      beforeRead = meanwhile;
+      await reading();
+      beforeRead = async () => undefined;
+      return reads;
+    },
+  };
+}
+
+test('states: a stream that was created while they were read, and deleted since, is not among the next ones', async (t) => {
+  const { fixture, states, during } = await setup(t);
+  const stream = await fixture.addStream();
+  const idsOf = async () => {
+    const read = await states(fixture.tenant, { lagsOf: 'none' });
+    return read.streams.map(({ id }) => id);
+  };
+  const another = await fixture.addStream();
+  const count = await during(idsOf);
+  await fixture.store.streams.delete(fixture.tenant, another.id);
+  for (let at = 1; at <= count; at += 1) {
+    const passing: string[] = [];
+    // A list that is known is not read.
+    await fixture.store.streams.update(fixture.tenant, stream.id, (before) => ({
+      after: { ...before, name: `before ${at}` },
+    }));
+    await during(idsOf, async (read) => {
+      if (read === at) passing.push((await fixture.addStream()).id);
+    });
+    for (const id of passing) await fixture.store.streams.delete(fixture.tenant, id);
+    assert.deepEqual(await idsOf(), [stream.id], `created before statement ${at} of ${count}`);
+  }
+});
+
+test('states: what is read of a store after it was replaced meanwhile is not kept', async (t) => {
+  const { connection, fixture, states, facts, emit, during } = await setup(t);
+  const stream = await fixture.addStream();
+  await fixture.publish(...Array<string>(128).fill('user.created'));
+  fixture.now += 100_000;
+  const read = () => states(fixture.tenant, { lagsOf: 'all' });
+  const count = await during(read);
+  emit({ kind: 'replaced' });
+  await during(read, async (at) => {
+    // The events, of which the store of the backup has fewer.
+    if (at !== count) return;
+    connection.exec('delete from events where offset > 70; update tenants set head = 70');
+    emit({ kind: 'replaced' });
+  });
+  connection.exec(`
+    insert into events (tenant, offset, id, type, time, published_at, body)
+    select tenant, offset + 58, id || 'x', type, time, published_at, body
+    from events where offset > 12;
+    update tenants set head = 128`);
+  assert.equal((await facts.facts(fixture.tenant, stream.id))?.waiting.count, 128);
+});
+
+test('states: changes that a server lost when it ended are not shown as the next ones', async (t) => {
+  const { connection, fixture, states, emit } = await setup(t);
+  const [one, other] = [await fixture.addStream(), await fixture.addStream()];
+  const read = async () => {
+    const { streams } = await states(fixture.tenant, { lagsOf: 'none' });
+    return streams.map(({ state }) => state);
+  };
+  const { tenant } = fixture;
+  const disable = (id: string) =>
+    connection.exec(`update streams set status = 'disabled', version = 2 where id = '${id}'`);
+  assert.deepEqual(await read(), ['ok', 'ok']);
+  disable(one.id);
+  assert.deepEqual(await read(), ['disabled', 'ok']);
+  connection.exec(`update streams set status = 'enabled', version = 1 where tenant = ${tenant}`);
+  emit({ kind: 'missed' });
+  disable(other.id);
+  assert.deepEqual(await read(), ['ok', 'disabled']);
+});
