@@ -91,9 +91,6 @@ class RecentValues<V> implements Recent<V> {
     before.next = entry;
     try {
       const value = await entry.value;
-      // Dropped for its weight, the value before may have a successor already.
-      const current = this.#entries.get(key) ?? before;
-      if (current !== before && current !== entry) return;
       this.#put(key, entry);
       this.#keep(key, entry, value);
     } catch {
@@ -136,7 +133,7 @@ class RecentValues<V> implements Recent<V> {
     this.#dropHeavy();
   }
 
-  /** Requests after the time of a value wait for the next one. */
+  /** Requests after the end of a value wait for the next one, if it is being loaded. */
   #end(key: string, entry: Entry<V>): void {
     if (entry.next === undefined) this.#drop(key, entry);
     else this.#put(key, entry.next);
@@ -147,7 +144,7 @@ class RecentValues<V> implements Recent<V> {
     for (const [key, entry] of this.#entries) {
       if (weight <= this.#deps.weightMax) return;
       if (entry.weight === 0) continue;
-      this.#drop(key, entry);
+      this.#end(key, entry);
       weight -= entry.weight;
     }
   }

@@ -109,17 +109,18 @@ test('Recent: an error of the next value reaches those that wait for it, and is 
   assert.equal(await recent.get('a', load(3)), 3);
 });
 
-test('Recent: the next value does not replace a newer one, requested after the one before was dropped', async () => {
-  const { clock, recent, load } = setup(10);
+test('Recent: requests share the load of the next value also after the one before was dropped for its weight', async () => {
+  const { clock, recent, load, loads } = setup(10);
   assert.equal(await recent.get('a', load(1)), 1);
   await clock.advance(2500);
   const slow = Promise.withResolvers<number>();
   assert.equal(await recent.get('a', () => slow.promise), 1);
   await recent.get('b', load(10));
-  assert.equal(await recent.get('a', load(2)), 2, 'the one before was too heavy');
+  const waiting = [recent.get('a', load(2)), recent.get('a', load(2))];
+  assert.equal(loads(), 2, 'one load of a key at a time');
   slow.resolve(3);
-  await clock.advance(0);
-  assert.equal(await recent.get('a', load(4)), 2);
+  assert.deepEqual(await Promise.all(waiting), [3, 3]);
+  assert.equal(await recent.get('a', load(4)), 3);
 });
 
 test('Recent: a value that is dropped or replaced is not held until its time', async () => {
