@@ -237,11 +237,12 @@ export class Runner {
 
   /**
    * Holds back the first event of the queue if it waits behind its key, as the ones after it need
-   * not wait; returns `undefined` if it does not.
+   * not wait; returns `undefined` if it does not, and after failures that reach a limit.
    */
-  holdBack(nowMs: number): HeldBackEvent | undefined {
+  holdBack(nowMs: number, { disable }: Pick<RunnerLimits, 'disable'>): HeldBackEvent | undefined {
     const { order } = this;
     if (order === undefined || !order.isFrontBlocked || !order.hasRoom) return undefined;
+    if (this.counters.reachLimit(disable)) return undefined;
     const next = this.dequeue();
     if (next?.orderKey === undefined) return undefined;
     const held = order.holdBack(next.event, next.orderKey, nowMs);

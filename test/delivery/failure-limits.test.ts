@@ -166,4 +166,23 @@ describe('a limit of failures that results reach before they are recorded', () =
     assert.equal(fixture.sent().length, length);
     assert.equal(fixture.reported('stream_disabled').length, 1);
   });
+
+  test('an event whose key is busy stays in the log after the limit', async (t) => {
+    const { fixture, publishWhileAway } = await createAway(
+      t,
+      { consecutive: 1, total: 5000 },
+      (attempt) => attempt === 0,
+    );
+    const stream = await fixture.addStream({ delivery: { orderBy: '/type' } });
+    await publishWhileAway(1);
+    await publishWhileAway(5);
+    await fixture.clock.advance(60_000);
+    assert.equal(fixture.reported('stream_disabled').length, 1);
+    await fixture.update(stream, { status: 'enabled' }, 'latest');
+    await fixture.clock.advance(60_000);
+    assert.equal(fixture.sent().length, 1);
+    await fixture.publishMany(2);
+    await fixture.clock.advance(60_000);
+    assert.equal(fixture.sent().length, 3);
+  });
 });

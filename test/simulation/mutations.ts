@@ -233,6 +233,16 @@ export const simulationMutants: readonly Mutant[] = [
     after: '',
   },
   {
+    name: 'events behind their keys that leave the log after failures that reach a limit',
+    file: 'delivery/runner.ts',
+    before: 'if (this.counters.reachLimit(disable)) return undefined;',
+    after: '',
+    killedBy: {
+      file: 'test/delivery/failure-limits.test.ts',
+      title: 'an event whose key is busy stays in the log after the limit',
+    },
+  },
+  {
     name: 'a limit that is reached by failures of the last batch only',
     file: 'delivery/failure-counters.ts',
     before: 'this.#health = stored;\n    this.#counted = 0;',

@@ -58,7 +58,7 @@ export interface Prefetch {
 
 export interface PrefetchDeps extends Pick<PageReaderDeps, 'log' | 'clock' | 'storeRetry'> {
   readonly scheduler: Pick<Scheduler, 'enqueue' | 'dispatch'>;
-  readonly settings: Pick<DeliverySettings, 'pageEvents' | 'pageBytes'> & PaceLimits;
+  readonly settings: Pick<DeliverySettings, 'pageEvents' | 'pageBytes' | 'disable'> & PaceLimits;
   readonly filters: Pick<EventFilters, 'test' | 'select'>;
   /** Whether several tenants have streams on this node. */
   readonly isShared: () => boolean;
@@ -273,9 +273,9 @@ class LogPrefetch implements Prefetch {
    * they leave memory.
    */
   #holdBack(runner: Runner): void {
-    const { clock, heldBack } = this.#deps;
+    const { clock, settings, heldBack } = this.#deps;
     while (runner.order?.isFrontBlocked === true && this.#room(runner) > 0) {
-      const held = runner.holdBack(clock.elapsedMs());
+      const held = runner.holdBack(clock.elapsedMs(), settings);
       if (held === undefined) return;
       heldBack(runner, held);
     }
