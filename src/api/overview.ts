@@ -7,17 +7,21 @@ import type { Store } from '../store/port/store.ts';
 import type { StreamStanding } from '../store/port/streams.ts';
 import { showGroups } from './failures.ts';
 import { type Operation, operation } from './operation.ts';
-import { KeptWithStates, type RecentStates, type SortedStates } from './tenant-states.ts';
+import { createPages, type RecentDeps } from './recent.ts';
+import type { ApiSettings } from './settings.ts';
+import type { RecentStates, SortedStates } from './tenant-states.ts';
 
 export interface OverviewDeps {
   readonly store: Pick<Store, 'streams' | 'failures' | 'deliveryStats'>;
   readonly states: RecentStates;
+  readonly clock: RecentDeps<unknown>['clock'];
+  readonly settings: Pick<ApiSettings, 'limits'>;
 }
 
 /** Creates the operation that sums up a tenant (docs/http-api.md#overview). */
-export function overviewOperations({ store, states }: OverviewDeps): Operation[] {
-  // An overview is as old as the states that it counts.
-  const overviews = new KeptWithStates<OverviewShown>();
+export function overviewOperations(deps: OverviewDeps): Operation[] {
+  const { store, states } = deps;
+  const overviews = createPages<OverviewShown>(deps);
   return [
     operation({
       operationId: 'readOverview',
@@ -31,11 +35,11 @@ export function overviewOperations({ store, states }: OverviewDeps): Operation[]
       extension: true,
       success: 200,
       response: overview,
-      handle: async ({ tenant }) => {
-        const read = await states.of(tenant.id, 'active');
-        const load = () => overviewOf(store, tenant.id, read);
-        return { body: await overviews.get(read, 'overview', load) };
-      },
+      handle: async ({ tenant: { id } }) => ({
+        body: await overviews.get(`${id}`, async () =>
+          overviewOf(store, id, await states.of(id, 'active')),
+        ),
+      }),
     }),
   ];
 }

@@ -46,6 +46,18 @@ export function createRecent<V>(deps: RecentDeps<V>): Recent<V> {
   return new RecentValues(deps);
 }
 
+/** Creates one of pages: the last ones stay, and none is loaded unless it is requested. */
+export function createPages<V>({
+  clock,
+  settings: { limits },
+}: {
+  readonly clock: RecentDeps<V>['clock'];
+  readonly settings: { readonly limits: { readonly pagesMs: number; readonly pagesMax: number } };
+}): Recent<V> {
+  const { pagesMs: keptMs, pagesMax: weightMax } = limits;
+  return createRecent({ clock, keptMs, watchedMs: 0, weightMax, weightOf: () => 1 });
+}
+
 class RecentValues<V> implements Recent<V> {
   readonly #deps: RecentDeps<V>;
   readonly #entries = new Map<string, Entry<V>>();

@@ -66,7 +66,10 @@ export interface ApiLimits {
   readonly sortedBytesMax: number;
   /** How long states of streams, which lists are sorted by, are kept and shared by requests. */
   readonly recentMs: number;
-  /** How long they are read again, ahead of requests, after the last request for them. */
+  /** How long pages that were made of them are kept and shared by requests. */
+  readonly pagesMs: number;
+  readonly pagesMax: number;
+  /** How long states are read again, ahead of requests, after the last request for them. */
   readonly watchedMs: number;
   /** Streams whose states a node keeps. */
   readonly recentStreamsMax: number;

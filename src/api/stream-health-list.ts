@@ -15,21 +15,23 @@ import type { EndpointHosts } from './endpoint-hosts.ts';
 import { badQuery, quoted } from './http/problem.ts';
 import { type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
+import { createPages, type RecentDeps } from './recent.ts';
 import type { ApiSettings } from './settings.ts';
 import { type HealthDeps, healthsOf } from './stream-health.ts';
 import { firstAfter, keyOf } from './standing-order.ts';
-import { KeptWithStates, type RecentStates, type SortedStates } from './tenant-states.ts';
+import type { RecentStates } from './tenant-states.ts';
 
 export interface HealthListDeps extends HealthDeps {
   readonly states: RecentStates;
   readonly endpointHosts: EndpointHosts;
+  readonly clock: RecentDeps<unknown>['clock'];
   readonly settings: HealthDeps['settings'] & Pick<ApiSettings, 'limits'>;
 }
 
 /** Creates the operation that lists the health of streams (docs/http-api.md#health-of-all-event-streams). */
 export function healthListOperations(deps: HealthListDeps): Operation[] {
-  const { states, settings } = deps;
-  const pages = new KeptWithStates<StreamHealthsShown>();
+  const { settings } = deps;
+  const pages = createPages<StreamHealthsShown>(deps);
   return [
     operation({
       operationId: 'listStreamHealth',
@@ -51,12 +53,8 @@ export function healthListOperations(deps: HealthListDeps): Operation[] {
         const isKey = (key: string): boolean => parseStandingKey(key)?.sort === sort;
         const { after, take } = pageOf(query, settings.limits, isKey);
         const statuses = statusesOf(query.statuses);
-        const read = await states.of(tenant.id, lagsFor(sort, statuses));
-        const wanted = { sort, q: query.q, statuses, after, take };
-        const body = await pages.get(read, JSON.stringify(wanted), () =>
-          readPage(deps, tenant.id, { read, ...wanted }, now),
-        );
-        return { body };
+        const wanted = { tenant: tenant.id, sort, q: query.q, statuses, after, take };
+        return { body: await pages.get(JSON.stringify(wanted), () => readPage(deps, wanted, now)) };
       },
     }),
   ];
@@ -69,7 +67,7 @@ function lagsFor(sort: StreamSort, statuses: readonly StreamState[] | undefined)
 }
 
 interface WantedPage {
-  readonly read: SortedStates;
+  readonly tenant: number;
   readonly sort: StreamSort;
   readonly q: string | undefined;
   readonly statuses: readonly StreamState[] | undefined;
@@ -79,10 +77,10 @@ interface WantedPage {
 
 async function readPage(
   deps: HealthListDeps,
-  tenant: number,
-  { read, sort, q, statuses, after, take }: WantedPage,
+  { tenant, sort, q, statuses, after, take }: WantedPage,
   now: Millis,
 ): Promise<StreamHealthsShown> {
+  const read = await deps.states.of(tenant, lagsFor(sort, statuses));
   const streams = await read.sorted(sort);
   const wanted = await matching(deps, tenant, { streams, statuses, q });
   const key = after === undefined ? undefined : parseStandingKey(after);

@@ -66,26 +66,3 @@ function inOrder(streams: readonly StreamStanding[], sort: StreamSort): Promise<
     ),
   );
 }
-
-/** Results of one reading of the states that are kept. */
-const keptMax = 20;
-
-/** Keeps what was made of states, each result as long as these; what a `load` throws is not kept. */
-export class KeptWithStates<V> {
-  readonly #results = new WeakMap<SortedStates, Map<string, Promise<V>>>();
-
-  async get(states: SortedStates, key: string, load: () => Promise<V>): Promise<V> {
-    const results = this.#results.get(states) ?? new Map<string, Promise<V>>();
-    this.#results.set(states, results);
-    const known = results.get(key);
-    if (known !== undefined) return known;
-    const result = load();
-    if (results.size < keptMax) results.set(key, result);
-    try {
-      return await result;
-    } catch (error) {
-      results.delete(key);
-      throw error;
-    }
-  }
-}

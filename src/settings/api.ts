@@ -78,9 +78,13 @@ export const apiLimits = {
   /** Users of larger tenants are sorted by indexed fields only; others take some 20 ms on SQLite. */
   sortedUsersMax: 5000,
   sortedBytesMax: 4 * MIB,
-  /** How long states of streams are kept: a value of a list may be as old. */
-  recentMs: 5_000,
-  /** A page that is read now and then does not wait: a reading takes some 10 ms of 4 s for 10,000 streams. */
+  /** How long states of streams are kept: about as often 10,000 of them are read, in some 10 ms. */
+  recentMs: 3_000,
+  /** How long what pages show is kept: together with its states it is up to 5 s old. */
+  pagesMs: 2_000,
+  /** Pages in memory, of all tenants. */
+  pagesMax: 100,
+  /** A page that is read now and then does not wait for the states. */
   watchedMs: 60_000,
   /** Streams whose states are in memory, some 300 bytes each. */
   recentStreamsMax: 200_000,

@@ -3,7 +3,7 @@ import { apiLimits } from './api.ts';
 /** Constants of connections that report changes; changes/settings.ts documents each. */
 export const changesLimits = {
   everyMs: 1_000,
-  repeatMs: apiLimits.recentMs,
+  repeatMs: apiLimits.recentMs + apiLimits.pagesMs,
   announceMs: 10_000,
   watchedMs: 25_000,
   unheardMs: 5_000,

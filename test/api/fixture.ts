@@ -68,7 +68,9 @@ export const limits: ApiSettings['limits'] = {
   failuresListedMax: 100,
   sortedUsersMax: 5000,
   sortedBytesMax: 4 * 1_048_576,
-  recentMs: 5000,
+  recentMs: 3000,
+  pagesMs: 2000,
+  pagesMax: 100,
   // Of test/api/recent.test.ts.
   watchedMs: 0,
   recentStreamsMax: 200_000,
