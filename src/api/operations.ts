@@ -98,5 +98,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
 
 /** Returns every operation without dependencies: its description can be read, its handler not called. */
 export function describedOperations(): Operation[] {
-  return allOperations({ store: {}, settings: { limits: {} } } as OperationDeps);
+  // A cache is not created without its bound.
+  const limits = { endpointHostsMax: 1 };
+  return allOperations({ store: {}, settings: { limits } } as OperationDeps);
 }
