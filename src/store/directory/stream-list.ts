@@ -126,7 +126,7 @@ type Columns = Readonly<Record<'ids' | 'names' | 'versions' | 'states', string |
   readonly keys: number;
 };
 
-const stateOfLetter: Readonly<Record<string, StreamState>> = {
+const stateOfSign: Readonly<Record<string, StreamState>> = {
   d: 'disabled',
   p: 'paused',
   o: 'ok',
@@ -148,7 +148,7 @@ function* partOf(tenant: number, after: string, upTo: string): Command<Part> {
     id,
     name: names[index] ?? '',
     version: Number(versions[index]),
-    state: stateOfLetter[row?.states?.[index] ?? ''] ?? 'ok',
+    state: stateOfSign[row?.states?.[index] ?? ''] ?? 'ok',
     openFailures: 0,
     lastFailedAt: undefined,
     waitingSince: undefined,
