@@ -4,6 +4,7 @@ import type { Attempt, Health } from '../../core/types.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
 import { type Command, sql, together } from './command.ts';
+import { byDue } from './delivery-indexes.ts';
 import { forUpdate } from './dialect.ts';
 import { entryAt } from './history.ts';
 import type { Runs } from './runs.ts';
@@ -28,7 +29,7 @@ export function* failWaiting(
         and due_at is not null and kind in ('first', 'test')
       order by due_at, event_id ${forUpdate}`,
     sql.run`
-      update deliveries set state = 'failed', due_at = null, failed_at = ${now},
+      update deliveries ${byDue} set state = 'failed', due_at = null, failed_at = ${now},
         error_code = 'stream_disabled' ${entryAt(now)}
       where tenant = ${tenant} and stream = ${stream} and state = ${state}
         and due_at is not null and kind in ('first', 'test')`,

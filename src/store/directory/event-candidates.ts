@@ -8,7 +8,6 @@ import type { FoundEvent } from '../port/event-log.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
 import { type Command, type Commands, PageRead, sql } from './command.ts';
 import { oneOf, perDialect } from './dialect.ts';
-import { byEvent } from './kept.ts';
 
 /** A stream that may have to do with the event. */
 export interface Candidate {
@@ -49,7 +48,7 @@ async function relatedTo({ read }: Commands, tenant: number, event: FoundEvent):
 function* withTrace(tenant: number, { id, offset, publishedAt }: FoundEvent): Command<string[]> {
   const at = publishedAt === undefined ? undefined : offset;
   const rows = yield* sql.all<{ stream: string }>`
-    select stream from deliveries ${byEvent} where tenant = ${tenant} and event_id = ${id}
+    select stream from deliveries where tenant = ${tenant} and event_id = ${id}
     union
     select stream from dismissed_events where tenant = ${tenant} and "offset" = ${at}
     union

@@ -12,7 +12,6 @@ import { attemptOf, type AttemptRow, eventKeyOf, outcomeCodes } from '../rows/at
 import { type Command, type Commands, sql, together } from './command.ts';
 import { Fragment, oneOf, oneOfNumbers, piece, postgresOnly } from './dialect.ts';
 import { type Candidate, candidatesOf, selectedBy } from './event-candidates.ts';
-import { byEvent } from './kept.ts';
 
 interface Deps {
   readonly commands: Commands;
@@ -180,7 +179,7 @@ function* tracesOf(tenant: number, event: FoundEvent): Command<Traces> {
 
 function* rowsOf(tenant: number, { id }: FoundEvent): Command<TraceRow[]> {
   return yield* sql.all<TraceRow>`
-    select stream, state, kind, due_at from deliveries ${byEvent}
+    select stream, state, kind, due_at from deliveries
     where tenant = ${tenant} and event_id = ${id} order by stream`;
 }
 

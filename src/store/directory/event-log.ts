@@ -6,7 +6,6 @@ import { deliveredEventOf, type EventColumns, traced } from '../rows/delivered-e
 import { type Command, type Commands, PageRead, sql, type Statement } from './command.ts';
 import { oneOf, perDialect, postgresOnly } from './dialect.ts';
 import { createEventDeliveries } from './event-deliveries.ts';
-import { byEvent } from './kept.ts';
 import { createPastPruner } from './past-selections.ts';
 import type { Range, Runs, Stretch } from './runs.ts';
 import { createStreamAttempts } from './stream-attempts.ts';
@@ -133,7 +132,7 @@ function* inDeliveries(tenant: number, eventId: string): Command<FoundEvent | un
     select d.event_id, d."offset", d.type, d.time, coalesce(d.body,
       (select k.body from kept_events k where k.tenant = d.tenant and k."offset" = d."offset"),
       (select e.body from events e where e.tenant = d.tenant and e."offset" = d."offset")) as body
-    from deliveries d ${byEvent} where d.tenant = ${tenant} and d.event_id = ${eventId} limit 1`;
+    from deliveries d where d.tenant = ${tenant} and d.event_id = ${eventId} limit 1`;
   if (row === undefined) return undefined;
   const { id, type, time, body, offset } = deliveredEventOf(row);
   return { id, type, time, body, offset, publishedAt: undefined };

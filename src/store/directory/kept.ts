@@ -47,13 +47,10 @@ export function createBodyWalk(): Walk {
   return createWalk({ tenant: -1, offset: -1 }, releaseBodies);
 }
 
-/** The index of an event's deliveries: without statistics SQLite would scan those of the tenant. */
-export const byEvent = perDialect({ sqlite: 'indexed by deliveries_event', postgres: '' });
-
 function* releaseBodies(after: BodyKey, take: number): Command<WalkedPage<BodyKey>> {
   const rows = yield* sql.all<BodyKey & { readonly needed: boolean | number | null }>`
     select k.tenant, k."offset", (
-      select true from deliveries d ${byEvent}
+      select true from deliveries d
       where d.tenant = k.tenant and d.event_id = k.id and d."offset" = k."offset" limit 1) as needed
     from kept_events k
     where (k.tenant, k."offset") > (${after.tenant}, ${after.offset})

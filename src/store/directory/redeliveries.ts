@@ -4,6 +4,7 @@ import type { Redelivery, RedeliveryStore } from '../port/redeliveries.ts';
 import type { HistoryEvent } from '../rows/attempts.ts';
 import type { Run } from '../rows/runs.ts';
 import { type Command, sql, together } from './command.ts';
+import { byStream } from './delivery-indexes.ts';
 import { forUpdate, oneOf, verbatim } from './dialect.ts';
 import type { OpenFailure } from './failure-counts.ts';
 import { createFailureWork, leaveWork, type WorkDeps, type WorkKind } from './failure-work.ts';
@@ -153,7 +154,7 @@ function* cancel(
 /** Counts what a stream has left of redeliveries as skipped, before its deliveries are removed. */
 export function* leaveRedeliveries(tenant: number, stream: string): Command<void> {
   yield* sql.run`
-    update deliveries set redelivery = null
+    update deliveries ${byStream} set redelivery = null
     where tenant = ${tenant} and stream = ${stream} and redelivery is not null`;
   yield* leaveWork(tables, { tenant, stream });
 }

@@ -23,7 +23,8 @@ import {
   sentBefore,
 } from '../rules/replay.ts';
 import { type Command, type Commands, sql, type Statement, together } from './command.ts';
-import { Fragment, oneOf, perDialect, piece, postgresOnly, verbatim } from './dialect.ts';
+import { byReplay } from './delivery-indexes.ts';
+import { Fragment, oneOf, piece, postgresOnly, verbatim } from './dialect.ts';
 import { horizonOf } from './horizon.ts';
 import type { Runs, Stretch } from './runs.ts';
 import { requireVersion, type VersionDeps } from './versions.ts';
@@ -154,8 +155,6 @@ function* cancel(
   );
   return 'cancelled';
 }
-
-const byReplay = perDialect({ sqlite: 'indexed by deliveries_replay', postgres: '' });
 
 function* materialize(runs: Runs, request: MaterializeRequest): Command<MaterializeResult> {
   const { tenant, stream } = request;

@@ -3,7 +3,8 @@ import { yieldToEventLoop } from '../../core/slices.ts';
 import type { Offset, StreamStatus } from '../../core/types.ts';
 import type { DisabledReason, StreamFacts, StreamStore, WaitingEvents } from '../port/streams.ts';
 import { type Command, type Commands, sql, together } from './command.ts';
-import { oneOf, perDialect } from './dialect.ts';
+import { byDue, byState } from './delivery-indexes.ts';
+import { oneOf } from './dialect.ts';
 import { LogTypes, type Offsets, type Wanted } from './log-types.ts';
 import { rowsAbove, waitingMax, withSubscriptions } from './log-waiting.ts';
 import type { ReadCache } from './read-cache.ts';
@@ -204,12 +205,6 @@ function rangedOf(log: LogTypes, streams: readonly ReadStream[]): Ranged[] {
 
 /** Deliveries that are counted: some milliseconds. */
 const retryingMax = 100_000;
-
-/** The key leads SQLite to all failures of a stream as well. */
-const byDue = perDialect({ sqlite: 'indexed by deliveries_due', postgres: '' });
-
-/** Without statistics SQLite prefers the key, and would read all deliveries of the tenant. */
-const byState = perDialect({ sqlite: 'indexed by deliveries_waiting', postgres: '' });
 
 function* retrying(tenant: number): Command<number> {
   const row = yield* sql.get<{ count: number }>`

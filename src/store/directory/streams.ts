@@ -12,6 +12,7 @@ import { resumedAt } from '../rules/pause.ts';
 import type { Seal } from '../seal.ts';
 import { type Command, Lock, sql, type Statement, together } from './command.ts';
 import { failWaiting } from './disabling.ts';
+import { byStream } from './delivery-indexes.ts';
 import { forShare, Fragment, piece } from './dialect.ts';
 import { passedOverBy } from './passed-over.ts';
 import { hasTooManySelections, keepPast, passedSelections, removePast } from './past-selections.ts';
@@ -350,7 +351,7 @@ function* remove({ runs }: StreamDeps, tenant: number, id: string): Command<bool
   yield* leaveRedeliveries(tenant, id);
   yield* leaveDismissals(tenant, id);
   yield* together(
-    sql.run`delete from deliveries where tenant = ${tenant} and stream = ${id}`,
+    sql.run`delete from deliveries ${byStream} where tenant = ${tenant} and stream = ${id}`,
     sql.run`delete from replays where tenant = ${tenant} and stream = ${id}`,
     removeSkipped(tenant, id),
     removePast(tenant, id),

@@ -141,8 +141,8 @@ export async function deliveriesAfter(
         coalesce(d."offset", leat_test_key(d.event_id)) as event_key,
         (select r.key from runs r where r.tenant = d.tenant and r.stream = d.stream) as key
       from deliveries d
-      where (d.tenant, d.stream, d.event_id) > (${tenant}::int, ${stream}, ${eventId})
-      order by d.tenant, d.stream, d.event_id limit ${take}`,
+      where (d.tenant, d.event_id, d.stream) > (${tenant}::int, ${eventId}, ${stream})
+      order by d.tenant, d.event_id, d.stream limit ${take}`,
   ]);
   return rows;
 }

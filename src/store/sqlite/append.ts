@@ -243,9 +243,8 @@ function offsetOf(db: Database, tenant: number, id: string): Offset | undefined 
   const row =
     db.get<{ offset: Offset }>`
       select offset from events where tenant = ${tenant} and id = ${id}` ??
-    // Without statistics SQLite expects ten deliveries per tenant, and would scan them all.
     db.get<{ offset: Offset }>`
-      select offset from deliveries indexed by deliveries_event
+      select offset from deliveries
       where tenant = ${tenant} and event_id = ${id} and offset is not null limit 1`;
   return row?.offset;
 }

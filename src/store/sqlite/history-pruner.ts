@@ -66,8 +66,8 @@ function keepOpen(
     if (after === undefined) return 0;
     const page: DeliveryKey[] = db.all<DeliveryKey>`
       select tenant, stream, event_id from deliveries
-      where (tenant, stream, event_id) > (${after.tenant}, ${after.stream}, ${after.event_id})
-      order by tenant, stream, event_id limit ${partRows}`;
+      where (tenant, event_id, stream) > (${after.tenant}, ${after.event_id}, ${after.stream})
+      order by tenant, event_id, stream limit ${partRows}`;
     for (const delivery of page) keep(db, delivery, before);
     after = page.length < partRows ? undefined : page.at(-1);
     return page.length;

@@ -142,7 +142,7 @@ function prune(deps: LogDeps, tenant: number, query: Parameters<LogStore['prune'
       insert into kept_events (tenant, offset, id, body, trace)
       select e.tenant, e.offset, e.id, e.body, e.trace from events e
       where e.tenant = ${tenant} and e.offset <= ${last.offset} and exists (
-        select 1 from deliveries d indexed by deliveries_event
+        select 1 from deliveries d
         where d.tenant = e.tenant and d.event_id = e.id and d.body is null)
       on conflict do nothing`;
     return db.run`delete from events where tenant = ${tenant} and offset <= ${last.offset}`;

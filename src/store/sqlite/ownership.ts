@@ -209,7 +209,7 @@ function claimOne(
   }
   // The attempts that parked these rows ended with their owner.
   db.run`
-    update deliveries set due_at = ${now}
+    update deliveries indexed by deliveries_due set due_at = ${now}
     where tenant = ${tenant} and stream = ${stream} and state = 'parked' and due_at is not null`;
   return ownedNow(deps, node, { tenant, stream }, request);
 }
