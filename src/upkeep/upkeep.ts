@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts';
+import { StoreOutdated } from '../core/errors.ts';
 import type { Store } from '../store/port/store.ts';
 import { watchCertificates } from './certificates.ts';
 import { watchLag } from './lag.ts';
@@ -64,7 +65,8 @@ interface Job {
   readonly step: () => Promise<number>;
 }
 
-export function createUpkeep(deps: UpkeepDeps): Upkeep {
+export function createUpkeep(given: UpkeepDeps): Upkeep {
+  const deps: UpkeepDeps = { ...given, report: unlessOutdated(given.report) };
   const { store, clock, settings, leader, mayWork, report } = deps;
   const steps = { lag: watchLag(deps), certificates: watchCertificates(deps) };
   const tenants = createTenantTurns(deps);
@@ -82,11 +84,19 @@ export function createUpkeep(deps: UpkeepDeps): Upkeep {
   return {
     run: async (signal) => {
       while (!signal.aborted) {
-        await runRound(signal).catch((error: unknown) => report(error, 'round'));
+        await runRound(signal).catch((error: unknown) => given.report(error, 'round'));
         await sleep(clock, settings.everyMs, signal);
       }
-      await store.upkeep.resign(leader).catch((error: unknown) => report(error, 'resign'));
+      await store.upkeep.resign(leader).catch((error: unknown) => given.report(error, 'resign'));
     },
+  };
+}
+
+/** Throws instead where no other step of the round could work, so that the log has one line of it. */
+function unlessOutdated(report: UpkeepDeps['report']): UpkeepDeps['report'] {
+  return (error, job) => {
+    if (error instanceof StoreOutdated) throw error;
+    report(error, job);
   };
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { StoreUnavailable } from '../../src/core/errors.ts';
+import { StoreOutdated, StoreUnavailable } from '../../src/core/errors.ts';
 import type { Stream } from '../../src/core/types.ts';
 import { sleep } from '../../src/core/sleep.ts';
 import { dayMs } from '../../src/core/units.ts';
@@ -185,6 +185,17 @@ test('an error ends one job of one tenant, and no other', async (t) => {
     new Set(['history', `events of tenant ${one.id}`]),
   );
   assert.equal(await store.log.firstSince(two.id, 0), 2);
+});
+
+test('a store that a newer version has changed ends the round, with one error', async (t) => {
+  const { store, clock, errors, round } = await openFixture(t);
+  const { id } = await addTenant(store, 'one');
+  await store.log.append(id, [newEvent()]);
+  await clock.advance(3 * dayMs);
+  const outdated = new StoreOutdated('changed');
+  const fails = (): Promise<never> => Promise.reject(outdated);
+  await round({ store: { ...store, log: { prune: fails }, deliveries: { pruneAttempts: fails } } });
+  assert.deepEqual(errors, [{ error: outdated, job: 'round' }]);
 });
 
 test('tenants whose steps time out do not block others', async (t) => {

@@ -233,7 +233,8 @@ function statesContract(engine: Engine): void {
     const last = fixture.now;
     await publish(1, 'user.created');
     fixture.now += 100_000;
-    await fixture.store.log.prune(fixture.tenant, { olderThanMs: 86_400_000, take: 1000 });
+    const query = { olderThanMs: 86_400_000, take: 1000 };
+    while ((await fixture.store.log.prune(fixture.tenant, query)) > 0);
     assert.deepEqual(await shown(), [[1, last, last], none]);
   });
 
