@@ -4,6 +4,7 @@ import { factTypes, factsOf, fillFacts, type FactsStore } from './facts-store.ts
 import { createTempStore, type Running, startLeat } from './leat.ts';
 import { withPostgres } from './postgres.ts';
 import { wait } from './proc.ts';
+import { quantile } from './rounds.ts';
 
 const readMsMax = 50;
 const groupsMsMax = 50;
@@ -140,9 +141,4 @@ function figure(name: string, values: readonly number[], most: number | undefine
     must: most === undefined ? undefined : { kind: 'most', value: most },
     goal: undefined,
   };
-}
-
-function quantile(values: readonly number[], share: number): number {
-  const sorted = values.toSorted((one, other) => one - other);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN;
 }

@@ -7,12 +7,13 @@ import { fillHealth, healthOf } from './health-store.ts';
 import { createTempStore, type Running, startLeat } from './leat.ts';
 import { withPostgres } from './postgres.ts';
 import { wait } from './proc.ts';
+import { quantile } from './rounds.ts';
 
 const msMax = 20;
 /** Requests of somebody who watches a page, for longer than a value is kept several times. */
-const warmReads = { count: 100, everySeconds: 0.1 } as const;
+const warmReads = { count: 200, everySeconds: 0.1 } as const;
 /** Requests of somebody who comes back to it, each after longer than a value is kept. */
-const laterReads = { count: 2, everySeconds: 5.2 } as const;
+const laterReads = { count: 3, everySeconds: 5.2 } as const;
 /** Longer than values are loaded ahead of requests. */
 const firstReads = { count: 1, everySeconds: 66 } as const;
 
@@ -162,9 +163,4 @@ function figure(name: string, values: readonly number[], most: number | undefine
     must: most === undefined ? undefined : { kind: 'most', value: most },
     goal: undefined,
   };
-}
-
-function quantile(values: readonly number[], share: number): number {
-  const sorted = values.toSorted((one, other) => one - other);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN;
 }

@@ -30,14 +30,14 @@ export function median(values: readonly number[]): number {
   return quantile(values, 0.5);
 }
 
-/** Returns the value below which `share` (0..1) of the values lie; nearest rank. */
+/** Returns the value that `share` (0..1) of the values do not exceed; nearest rank. */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length / 2;
   if (share === 0.5 && sorted.length % 2 === 0) {
     return ((sorted[middle - 1] ?? NaN) + (sorted[middle] ?? NaN)) / 2;
   }
-  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? NaN;
+  return sorted[Math.max(1, Math.ceil(share * sorted.length)) - 1] ?? NaN;
 }
 
 /** Returns the ratio of each round; their median is compared with the limit. */

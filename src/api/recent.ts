@@ -1,4 +1,5 @@
-import type { Clock, Timer } from '../core/clock.ts';
+import type { Clock, Millis, Timer } from '../core/clock.ts';
+import type { ApiSettings } from './settings.ts';
 
 /** Values that are computed at request, kept for a short time and shared by requests. */
 export interface Recent<V> {
@@ -6,7 +7,7 @@ export interface Recent<V> {
    * Returns the value of a key. Requests that need it at the same time share one `load`; what that throws
    * is not kept. A request for a value of more than half of its age also loads the next one, so that
    * regular requests do not wait; one after its time waits for that load. For some time after the last
-   * request the next ones are loaded without one.
+   * request for one of the last keys, its next values are loaded without one.
    */
   get(key: string, load: () => Promise<V>): Promise<V>;
   /** Drops all values, and loads no further ones without a request. */
@@ -19,6 +20,8 @@ export interface RecentDeps<V> {
   readonly keptMs: number;
   /** For so long after its last request the value of a key is loaded again before its time is over. */
   readonly watchedMs: number;
+  /** Keys for which that is done: those of the last requests. */
+  readonly watchedMax: number;
   /** The oldest values are dropped beyond this weight in total. */
   readonly weightMax: number;
   readonly weightOf: (value: V) => number;
@@ -28,8 +31,6 @@ interface Entry<V> {
   readonly load: () => Promise<V>;
   readonly value: Promise<V>;
   readonly requestedAtMs: number;
-  /** Unlike a request, a load ahead does not count. */
-  watchedUntilMs: number;
   /** 0 while it is being loaded. */
   weight: number;
   /** Loads the next one, and then ends it after its time. */
@@ -46,21 +47,27 @@ export function createRecent<V>(deps: RecentDeps<V>): Recent<V> {
   return new RecentValues(deps);
 }
 
-/** Creates one of pages: the last ones stay, and none is loaded unless it is requested. */
-export function createPages<V>({
-  clock,
-  settings: { limits },
-}: {
-  readonly clock: RecentDeps<V>['clock'];
-  readonly settings: { readonly limits: { readonly pagesMs: number; readonly pagesMax: number } };
-}): Recent<V> {
-  const { pagesMs: keptMs, pagesMax: weightMax } = limits;
-  return createRecent({ clock, keptMs, watchedMs: 0, weightMax, weightOf: () => 1 });
+export interface PageDeps {
+  readonly clock: RecentDeps<unknown>['clock'];
+  readonly settings: {
+    readonly limits: Pick<
+      ApiSettings['limits'],
+      'pagesMs' | 'pagesMax' | 'watchedMs' | 'watchedPagesMax'
+    >;
+  };
+}
+
+/** Creates one of pages: the last ones stay. */
+export function createPages<V>({ clock, settings: { limits } }: PageDeps): Recent<V> {
+  const { pagesMs: keptMs, pagesMax: weightMax, watchedMs, watchedPagesMax: watchedMax } = limits;
+  return createRecent({ clock, keptMs, watchedMs, watchedMax, weightMax, weightOf: () => 1 });
 }
 
 class RecentValues<V> implements Recent<V> {
   readonly #deps: RecentDeps<V>;
   readonly #entries = new Map<string, Entry<V>>();
+  /** When the keys of the last requests are watched no more, the earliest request first. */
+  readonly #watched = new Map<string, Millis>();
   #isClosed = false;
 
   constructor(deps: RecentDeps<V>) {
@@ -68,10 +75,10 @@ class RecentValues<V> implements Recent<V> {
   }
 
   get(key: string, load: () => Promise<V>): Promise<V> {
-    const { clock, keptMs, watchedMs } = this.#deps;
+    const { clock, keptMs } = this.#deps;
+    this.#watch(key);
     const entry = this.#entries.get(key);
     if (entry === undefined) return this.#loaded(key, load);
-    entry.watchedUntilMs = clock.elapsedMs() + watchedMs;
     if (entry.weight === 0) return entry.value;
     const ageMs = clock.elapsedMs() - entry.requestedAtMs;
     if (ageMs >= keptMs) return entry.next?.value ?? this.#loaded(key, load);
@@ -85,7 +92,7 @@ class RecentValues<V> implements Recent<V> {
   }
 
   async #loaded(key: string, load: () => Promise<V>): Promise<V> {
-    const entry = this.#begin(load, this.#deps.clock.elapsedMs() + this.#deps.watchedMs);
+    const entry = this.#begin(load);
     this.#put(key, entry);
     try {
       const value = await entry.value;
@@ -99,7 +106,7 @@ class RecentValues<V> implements Recent<V> {
 
   /** Replaces a value once the next one is there. An error reaches those that wait for it. */
   async #loadNext(key: string, before: Entry<V>, load: () => Promise<V>): Promise<void> {
-    const entry = this.#begin(load, before.watchedUntilMs);
+    const entry = this.#begin(load);
     before.next = entry;
     try {
       const value = await entry.value;
@@ -111,15 +118,27 @@ class RecentValues<V> implements Recent<V> {
     }
   }
 
-  #begin(load: () => Promise<V>, watchedUntilMs: number): Entry<V> {
-    const requestedAtMs = this.#deps.clock.elapsedMs();
-    return { load, value: load(), requestedAtMs, watchedUntilMs, weight: 0 };
+  #begin(load: () => Promise<V>): Entry<V> {
+    return { load, value: load(), requestedAtMs: this.#deps.clock.elapsedMs(), weight: 0 };
+  }
+
+  /** Unlike a request, a load ahead does not count. */
+  #watch(key: string): void {
+    const { clock, watchedMs, watchedMax } = this.#deps;
+    this.#watched.delete(key);
+    this.#watched.set(key, clock.elapsedMs() + watchedMs);
+    for (const [earliest, untilMs] of this.#watched) {
+      if (untilMs > clock.elapsedMs() && this.#watched.size <= watchedMax) return;
+      this.#watched.delete(earliest);
+    }
+  }
+
+  #isWatched(key: string): boolean {
+    return (this.#watched.get(key) ?? 0) > this.#deps.clock.elapsedMs();
   }
 
   #put(key: string, entry: Entry<V>): void {
-    const before = this.#entries.get(key);
-    before?.timer?.cancel();
-    entry.watchedUntilMs = Math.max(entry.watchedUntilMs, before?.watchedUntilMs ?? 0);
+    this.#entries.get(key)?.timer?.cancel();
     // The last one in the order in which they are dropped.
     this.#entries.delete(key);
     this.#entries.set(key, entry);
@@ -138,8 +157,7 @@ class RecentValues<V> implements Recent<V> {
     entry.weight = Math.max(1, weightOf(value));
     const endMs = Math.min(leftMs, keptMs * (1 - renewedAt));
     entry.timer = clock.after(leftMs - endMs, () => {
-      const isWatched = entry.watchedUntilMs > clock.elapsedMs();
-      if (isWatched && entry.next === undefined) void this.#loadNext(key, entry, entry.load);
+      if (this.#isWatched(key) && entry.next === undefined) void this.#loadNext(key, entry, entry.load);
       entry.timer = clock.after(endMs, () => this.#end(key, entry));
     });
     this.#dropHeavy();

@@ -69,8 +69,10 @@ export interface ApiLimits {
   /** How long pages that were made of them are kept and shared by requests. */
   readonly pagesMs: number;
   readonly pagesMax: number;
-  /** How long states are read again, ahead of requests, after the last request for them. */
+  /** How long states and pages are read again, ahead of requests, after the last request for them. */
   readonly watchedMs: number;
+  /** Pages of a kind for which that is done. */
+  readonly watchedPagesMax: number;
   /** Streams whose states a node keeps. */
   readonly recentStreamsMax: number;
   /** Hosts of endpoints that a node keeps to search in. */

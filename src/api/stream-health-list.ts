@@ -1,4 +1,3 @@
-import type { Millis } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
 import { formatStandingKey, parseStandingKey } from '../core/page.ts';
 import { inTurns } from '../core/slices.ts';
@@ -15,16 +14,15 @@ import type { EndpointHosts } from './endpoint-hosts.ts';
 import { badQuery, quoted } from './http/problem.ts';
 import { type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
-import { createPages, type RecentDeps } from './recent.ts';
+import { createPages, type PageDeps } from './recent.ts';
 import type { ApiSettings } from './settings.ts';
 import { type HealthDeps, healthsOf } from './stream-health.ts';
 import { firstAfter, keyOf } from './standing-order.ts';
 import type { RecentStates } from './tenant-states.ts';
 
-export interface HealthListDeps extends HealthDeps {
+export interface HealthListDeps extends HealthDeps, PageDeps {
   readonly states: RecentStates;
   readonly endpointHosts: EndpointHosts;
-  readonly clock: RecentDeps<unknown>['clock'];
   readonly settings: HealthDeps['settings'] & Pick<ApiSettings, 'limits'>;
 }
 
@@ -48,13 +46,13 @@ export function healthListOperations(deps: HealthListDeps): Operation[] {
       isList: true,
       success: 200,
       response: streamHealths,
-      handle: async ({ tenant, query, now }) => {
+      handle: async ({ tenant, query }) => {
         const { sort = 'name' } = query;
         const isKey = (key: string): boolean => parseStandingKey(key)?.sort === sort;
         const { after, take } = pageOf(query, settings.limits, isKey);
         const statuses = statusesOf(query.statuses);
         const wanted = { tenant: tenant.id, sort, q: query.q, statuses, after, take };
-        return { body: await pages.get(JSON.stringify(wanted), () => readPage(deps, wanted, now)) };
+        return { body: await pages.get(JSON.stringify(wanted), () => readPage(deps, wanted)) };
       },
     }),
   ];
@@ -78,7 +76,6 @@ interface WantedPage {
 async function readPage(
   deps: HealthListDeps,
   { tenant, sort, q, statuses, after, take }: WantedPage,
-  now: Millis,
 ): Promise<StreamHealthsShown> {
   const read = await deps.states.of(tenant, lagsFor(sort, statuses));
   const streams = await read.sorted(sort);
@@ -88,7 +85,7 @@ async function readPage(
   const page = wanted.slice(begin, begin + take);
   const ids = page.map(({ id }) => id);
   const opened = deps.store.streams.opened(tenant, ids);
-  const healths = await healthsOf(deps, { tenant, ids, opened }, now);
+  const healths = await healthsOf(deps, { tenant, ids, opened }, read.now);
   const last = begin + take < wanted.length ? page.at(-1) : undefined;
   return {
     streams: healths.filter(({ state }) => statuses?.includes(state) ?? true),

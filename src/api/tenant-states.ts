@@ -33,7 +33,14 @@ export interface RecentStatesDeps {
 export function createRecentStates({ store, clock, settings }: RecentStatesDeps): RecentStates {
   const { recentMs: keptMs, watchedMs, recentStreamsMax: weightMax } = settings.limits;
   const weightOf = ({ streams }: SortedStates): number => streams.length;
-  const recent = createRecent<SortedStates>({ clock, keptMs, watchedMs, weightMax, weightOf });
+  const recent = createRecent<SortedStates>({
+    clock,
+    keptMs,
+    watchedMs,
+    watchedMax: Infinity,
+    weightMax,
+    weightOf,
+  });
   return {
     of: (tenant, lagsOf) =>
       recent.get(`${lagsOf} ${tenant}`, async () => {

@@ -73,6 +73,7 @@ export const limits: ApiSettings['limits'] = {
   pagesMax: 100,
   // Of test/api/recent.test.ts.
   watchedMs: 0,
+  watchedPagesMax: 4,
   recentStreamsMax: 200_000,
   endpointHostsMax: 200_000,
   rateBucketsMax: 1000,

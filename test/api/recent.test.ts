@@ -3,12 +3,13 @@ import { test } from 'node:test';
 import { createRecent } from '../../src/api/recent.ts';
 import { createManualClock } from '../helpers/clock.ts';
 
-function setup(weightMax = 100, watchedMs = 0) {
+function setup(weightMax = 100, watchedMs = 0, watchedMax = Infinity) {
   const clock = createManualClock();
   const recent = createRecent<number>({
     clock,
     keptMs: 5000,
     watchedMs,
+    watchedMax,
     weightMax,
     weightOf: (value) => value,
   });
@@ -151,6 +152,25 @@ test('Recent: for some time after the last request the value is loaded again, so
   assert.equal(clock.pending, 0);
   assert.equal(await recent.get('a', load), 5);
   assert.equal(loads(), 0);
+});
+
+test('Recent: only the keys of the last requests are loaded again', async () => {
+  const { clock, recent } = setup(100, 60_000, 2);
+  const loaded: string[] = [];
+  const read = (key: string) =>
+    recent.get(key, async () => {
+      loaded.push(key);
+      return 1;
+    });
+  for (const key of ['a', 'b', 'a', 'c']) await read(key);
+  assert.deepEqual(loaded.splice(0), ['a', 'b', 'c']);
+  await clock.advance(4000);
+  assert.deepEqual(loaded.splice(0), ['a', 'c']);
+  await clock.advance(1000);
+  await read('b');
+  assert.deepEqual(loaded.splice(0), ['b'], 'its time was over');
+  await clock.advance(4000);
+  assert.deepEqual(loaded.splice(0), ['c', 'b'], 'the earliest of three is not');
 });
 
 test('Recent: an error of a load ahead ends them until the next request', async () => {
