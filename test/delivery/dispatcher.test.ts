@@ -1102,6 +1102,28 @@ describe('many streams', () => {
 });
 
 describe('idle streams', () => {
+  test('cursors of many streams are written in parts, between which other work has its turn', async (t) => {
+    const done: (number | string)[] = [];
+    const fixture = await createDeliveryFixture(t, {
+      through: (store) => ({
+        ...store,
+        ownership: {
+          ...store.ownership,
+          raiseCursors: (cursors) => {
+            done.push(cursors.length);
+            fixture.clock.after(0, () => done.push('other work'));
+            return store.ownership.raiseCursors(cursors);
+          },
+        },
+      }),
+    });
+    for (let count = 0; count < 600; count += 1) await fixture.addStream({ types: ['never.made'] });
+    await fixture.start();
+    await fixture.publishMany(50);
+    await fixture.clock.advance(65_000);
+    assert.deepEqual(done, [256, 'other work', 256, 'other work', 88, 'other work']);
+  });
+
   test('idle streams cost no write; cursors over skipped events are written together, rarely', async (t) => {
     const written: number[] = [];
     const fixture = await createDeliveryFixture(t, {

@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '../../core/clock.ts';
+import { sleep } from '../../core/sleep.ts';
 import type { DueTimer } from './due-timer.ts';
 import type { Prefetch } from './prefetch.ts';
 import { createHeads, type HeadsDeps } from './heads.ts';
@@ -14,8 +15,8 @@ import type { DeliverySettings } from '../settings.ts';
  */
 const pollsPerRound = 60;
 const streamsPerPoll = { min: 16, max: 256 };
-/** Cursors in one statement. */
-const cursorsMax = 1000;
+/** Cursors in one transaction: a few milliseconds, for which SQLite holds the event loop. */
+const cursorsMax = 256;
 
 /** Checks periodically for changes, as hints may be lost. */
 export interface Poll {
@@ -90,6 +91,7 @@ export function createPoll(deps: PollDeps): Poll {
     if (isTime) allRaisedMs = clock.elapsedMs();
     for (let index = 0; index < lagging.length; index += cursorsMax) {
       await ownership.raiseCursors(lagging.slice(index, index + cursorsMax));
+      await sleep(clock, 0);
     }
   };
 
