@@ -14,6 +14,8 @@ const msMax = 20;
 const warmReads = { count: 200, everySeconds: 0.1 } as const;
 /** Requests of somebody who comes back to it, each after longer than a value is kept. */
 const laterReads = { count: 3, everySeconds: 5.2 } as const;
+/** Until a node that has just started owns its streams and has read what it needs of them. */
+const startSeconds = 15;
 /** Longer than values are loaded ahead of requests. */
 const firstReads = { count: 1, everySeconds: 66 } as const;
 
@@ -70,6 +72,8 @@ async function measure(
   const over = new AbortController();
   const publishing = publish(leat, over.signal);
   try {
+    progress(`${engine}: starting`);
+    await wait(startSeconds);
     const figures: Figure[] = [];
     for (const [name, path] of Object.entries(reads)) {
       progress(`${engine}: ${name}`);
