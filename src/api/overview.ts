@@ -7,15 +7,12 @@ import type { Store } from '../store/port/store.ts';
 import type { StreamStanding } from '../store/port/streams.ts';
 import { showGroups } from './failures.ts';
 import { type Operation, operation } from './operation.ts';
-import { createPages, type RecentDeps } from './recent.ts';
-import type { ApiSettings } from './settings.ts';
+import { createPages, type PageDeps } from './recent.ts';
 import type { RecentStates, SortedStates } from './tenant-states.ts';
 
-export interface OverviewDeps {
+export interface OverviewDeps extends PageDeps {
   readonly store: Pick<Store, 'streams' | 'failures' | 'deliveryStats'>;
   readonly states: RecentStates;
-  readonly clock: RecentDeps<unknown>['clock'];
-  readonly settings: Pick<ApiSettings, 'limits'>;
 }
 
 /** Creates the operation that sums up a tenant (docs/http-api.md#overview). */

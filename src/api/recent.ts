@@ -157,7 +157,8 @@ class RecentValues<V> implements Recent<V> {
     entry.weight = Math.max(1, weightOf(value));
     const endMs = Math.min(leftMs, keptMs * (1 - renewedAt));
     entry.timer = clock.after(leftMs - endMs, () => {
-      if (this.#isWatched(key) && entry.next === undefined) void this.#loadNext(key, entry, entry.load);
+      if (this.#isWatched(key) && entry.next === undefined)
+        void this.#loadNext(key, entry, entry.load);
       entry.timer = clock.after(endMs, () => this.#end(key, entry));
     });
     this.#dropHeavy();

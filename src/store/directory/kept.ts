@@ -1,5 +1,5 @@
 import { type Command, sql } from './command.ts';
-import { oneOfNumbers, perDialect } from './dialect.ts';
+import { oneOfNumbers } from './dialect.ts';
 
 /** A walk over a table, page by page; at its end it stops until it is started again. */
 export interface Walk {
