@@ -102,7 +102,7 @@ function nextOfKey(db: Database, run: Run, key: string): DueRow | undefined {
       left join kept_events k on k.tenant = d.tenant and k.offset = d.offset
     where d.tenant = ${run.tenant} and d.stream = ${run.stream} and d.order_key = ${key}
       and d.state = 'blocked' and not exists (
-        select 1 from deliveries h
+        select 1 from deliveries h indexed by deliveries_order
         where h.tenant = ${run.tenant} and h.stream = ${run.stream} and h.order_key = ${key}
           and h.state in ('parked', 'retrying') and h.kind = 'first')
     order by d.offset limit 1`;
