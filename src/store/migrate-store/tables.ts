@@ -234,8 +234,8 @@ export const migratedTables: readonly Table[] = [
     keyColumns: 3,
     columns: [
       integer('tenant'),
-      text('stream'),
       text('event_id'),
+      text('stream'),
       integer('offset'),
       text('type'),
       integer('time'),
