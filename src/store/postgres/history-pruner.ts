@@ -48,7 +48,7 @@ export function createHistoryPruner(deps: DayDeps): DeliveryStore['pruneAttempts
     if (old.length === 0) return 0;
     walk = covering(walk, known, old) ?? startOf(known, before, old);
     if (walk.isOver) return removeFirst(deps, old, known);
-    const last = await keepOpen(deps, walk.after, { day: walk.before, take });
+    const last = await keepOpen(deps, walk, take);
     walk = { ...walk, after: last, isOver: last === undefined };
     return 1;
   };
@@ -76,34 +76,36 @@ function startOf(known: KnownStore, before: number, old: readonly DayTable[]): W
  */
 async function keepOpen(
   { db, identity }: { readonly db: Database; readonly identity: StoreIdentity },
-  after: DeliveryKey | undefined,
-  { day, take }: { readonly day: number; readonly take: number },
+  { after, days }: Walk,
+  take: number,
 ): Promise<DeliveryKey | undefined> {
   return identity.transact(db, 'relaxed', async (tx) => {
     const page = await deliveriesAfter(tx, after, take);
-    const byStream = Map.groupBy(page, (row) => row.key);
-    await Promise.all([...byStream].map(([key, rows]) => keepOf(tx, key, rows, day)));
+    await Promise.all(days.map((day) => keepOf(tx, page, day)));
     return page.length < take ? undefined : page.at(-1);
   });
 }
 
 /**
- * By the values of the index: as a join this is planned as a scan of the whole stream for each
- * delivery. For every delivery and every day to remove, because an entry that is missed here is
- * lost, and those days are few.
+ * `offset 0` makes it a search by the whole index for each delivery: a plain join is planned as a scan
+ * of the tenant, and a page has about as many streams as deliveries. For every delivery and every day
+ * to remove, because an entry that is missed here is lost, and those days are few.
  */
-async function keepOf(
-  tx: Queries,
-  key: number,
-  rows: readonly WalkedDelivery[],
-  day: number,
-): Promise<void> {
+async function keepOf(tx: Queries, page: readonly WalkedDelivery[], day: number): Promise<void> {
   await tx.run`
     with moved as (
       delete from attempts
-      where tenant = ${rows[0]?.tenant} and stream_key = ${key}
-        and event_key = any(${numbers(rows.map((row) => row.event_key))}::bigint[])
-        and day > 0 and day < ${day}
+      where day = ${day} and ctid = any(array(
+        select found.entry
+        from unnest(${numbers(page.map((row) => row.tenant))}::int[],
+            ${numbers(page.map((row) => row.key))}::bigint[],
+            ${numbers(page.map((row) => row.event_key))}::bigint[])
+            as d(tenant, stream_key, event_key)
+          cross join lateral (
+            select a.ctid as entry from attempts a
+            where a.day = ${day} and a.tenant = d.tenant and a.stream_key = d.stream_key
+              and a.event_key = d.event_key
+            offset 0) as found))
       returning *
     )
     insert into attempts (day, tenant, stream_key, event_key, at, duration_ms, outcome, status,

@@ -223,6 +223,28 @@ describe('PostgreSQL: upkeep', () => {
     assert.equal(items.length, 20);
   });
 
+  test('upkeep: a step that keeps history takes one statement for a day, however many streams failed', async (t) => {
+    const fixture = await openFixture(t);
+    const { store, rows } = fixture;
+    await fill(fixture, { events: 20, streams: 30, failures: 20, attempts: 21 });
+    await rows(`
+      create sequence statements;
+      create function count_statement() returns trigger language plpgsql as $$ begin
+        perform nextval('statements'); return null; end $$;
+      create trigger counted after delete on attempts for each statement
+        execute function count_statement()`);
+    while ((await store.deliveries.pruneAttempts(query)) > 0);
+    const [found] = await rows(`
+      select (select last_value::int from statements) as statements,
+        (select count(*)::int from attempts) as kept,
+        (select count(*)::int from attempts where event_key > 20) as more`);
+    assert.deepEqual(
+      found,
+      { statements: 4, kept: 600, more: 0 },
+      'of three full pages and the end',
+    );
+  });
+
   test('upkeep: one pass removes kept rows that no delivery needs', async (t) => {
     const fixture = await openFixture(t);
     const { store, tenant, rows } = fixture;
