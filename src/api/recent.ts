@@ -119,7 +119,9 @@ class RecentValues<V> implements Recent<V> {
   }
 
   #begin(load: () => Promise<V>): Entry<V> {
-    return { load, value: load(), requestedAtMs: this.#deps.clock.elapsedMs(), weight: 0 };
+    // Before the load, which may hold the event loop.
+    const requestedAtMs = this.#deps.clock.elapsedMs();
+    return { load, value: load(), requestedAtMs, weight: 0 };
   }
 
   /** Unlike a request, a load ahead does not count. */

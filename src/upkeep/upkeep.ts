@@ -260,29 +260,32 @@ async function runJobs(
   const startedMs = clock.elapsedMs();
   const queue = turns.map((jobs) => [...jobs]);
   const done = new Map<string, number>();
-  while (queue.length > 0 && (await mayContinue())) {
-    if (clock.elapsedMs() - startedMs > settings.everyMs / 2) break;
-    const jobs = queue.shift() ?? [];
-    const job = jobs.shift();
-    if (job === undefined) continue;
-    const stepStartedMs = clock.elapsedMs();
-    // The pause is as long as the step, so that other work has at least half of the time.
-    let pauseMaxMs = Infinity;
-    const count = await job.step().catch((error: unknown) => {
-      report(error, job.name);
-      pauseMaxMs = FAILED_PAUSE_MAX_MS;
-      return 0;
-    });
-    if (count > 0) {
-      jobs.push(job);
-      done.set(job.name, (done.get(job.name) ?? 0) + count);
+  try {
+    while (queue.length > 0 && (await mayContinue())) {
+      if (clock.elapsedMs() - startedMs > settings.everyMs / 2) break;
+      const jobs = queue.shift() ?? [];
+      const job = jobs.shift();
+      if (job === undefined) continue;
+      const stepStartedMs = clock.elapsedMs();
+      // The pause is as long as the step, so that other work has at least half of the time.
+      let pauseMaxMs = Infinity;
+      const count = await job.step().catch((error: unknown) => {
+        report(error, job.name);
+        pauseMaxMs = FAILED_PAUSE_MAX_MS;
+        return 0;
+      });
+      if (count > 0) {
+        jobs.push(job);
+        done.set(job.name, (done.get(job.name) ?? 0) + count);
+      }
+      queue.push(jobs);
+      await sleep(
+        clock,
+        Math.min(pauseMaxMs, Math.max(1, clock.elapsedMs() - stepStartedMs)),
+        signal,
+      );
     }
-    queue.push(jobs);
-    await sleep(
-      clock,
-      Math.min(pauseMaxMs, Math.max(1, clock.elapsedMs() - stepStartedMs)),
-      signal,
-    );
+  } finally {
+    for (const [name, count] of done) log.info({ what: name, count }, 'upkeep');
   }
-  for (const [name, count] of done) log.info({ what: name, count }, 'upkeep');
 }

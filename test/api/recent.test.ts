@@ -154,6 +154,17 @@ test('Recent: for some time after the last request the value is loaded again, so
   assert.equal(loads(), 0);
 });
 
+test('Recent: a load that holds the event loop at its begin is part of the age of its value', async () => {
+  const { clock, recent, load } = setup();
+  const slow = () => {
+    clock.move(3000);
+    return Promise.resolve(1);
+  };
+  assert.equal(await recent.get('a', slow), 1);
+  await clock.advance(2500);
+  assert.equal(await recent.get('a', load(2)), 2, 'the first was requested 5.5 s ago');
+});
+
 test('Recent: only the keys of the last requests are loaded again', async () => {
   const { clock, recent } = setup(100, 60_000, 2);
   const loaded: string[] = [];

@@ -198,6 +198,25 @@ test('a store that a newer version has changed ends the round, with one error', 
   assert.deepEqual(errors, [{ error: outdated, job: 'round' }]);
 });
 
+test('a round that ends early tells what its jobs did before', async (t) => {
+  const { store, errors, round } = await openFixture(t);
+  const logged: object[] = [];
+  const counts = [3, 0];
+  await round({
+    store: {
+      ...store,
+      deliveries: { pruneAttempts: async () => counts.shift() ?? 0 },
+      auditLog: { prune: () => Promise.reject(new StoreOutdated('changed')) },
+    },
+    log: { info: (fields) => logged.push(fields) },
+  });
+  assert.deepEqual(
+    errors.map(({ job }) => job),
+    ['round'],
+  );
+  assert.deepEqual(logged, [{ what: 'history', count: 3 }]);
+});
+
 test('tenants whose steps time out do not block others', async (t) => {
   const fixture = await openFixture(t);
   const turns = await countTurns(fixture, {
