@@ -44,7 +44,7 @@ import { allOperations } from './operations.ts';
 import { createReadiness } from './readiness.ts';
 import { registerReference } from './reference/reference.ts';
 import type { ApiSettings } from './settings.ts';
-import { createRecentStates } from './tenant-states.ts';
+import { createRecentStates, type RecentStates } from './tenant-states.ts';
 import { createTenantDirectory } from './tenants.ts';
 
 export interface AppDeps {
@@ -108,7 +108,8 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const eventBodies = createEventBodies({ attributePrefix, eventBytesMax: limits.eventBytesMax });
   const failureSteps = createFailureSteps({ clock, log });
   const states = createRecentStates({ store, clock, settings });
-  const operations = allOperations({ ...deps, random, eventBodies, failureSteps, states });
+  const parts = { ...deps, random, eventBodies, failureSteps, states };
+  const operations = allOperations({ ...parts, ending: endingOf(app, states) });
   rejectTunnels(app.server, methodsOf(operations), { clock, limiter });
 
   // Every request passes these hooks in this order, then the phases of its route.
@@ -147,13 +148,22 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   app.addHook('preClose', async () => {
     deps.pulls.close();
     deps.watchers.close();
-    states.close();
   });
   app.addHook('onClose', async () => tenants.close());
   app.addHook('onClose', eventBodies.close);
   app.addHook('onClose', audit.close);
   app.addHook('onClose', failureSteps.close);
   return app;
+}
+
+/** Returns a signal that is aborted when the app begins to close; the states are closed then, too. */
+function endingOf(app: FastifyInstance, states: RecentStates): AbortSignal {
+  const end = new AbortController();
+  app.addHook('preClose', async () => {
+    states.close();
+    end.abort();
+  });
+  return end.signal;
 }
 
 /** Responds to the errors that the phases of a request throw. */

@@ -58,6 +58,8 @@ export interface OperationDeps {
   readonly eventBodies: EventBodies;
   readonly failureSteps: FailureSteps;
   readonly states: RecentStates;
+  /** Aborted when the API closes. */
+  readonly ending: AbortSignal;
 }
 
 /** Returns every operation of the management API, in the order of the reference. */
@@ -100,5 +102,6 @@ export function allOperations(deps: OperationDeps): Operation[] {
 export function describedOperations(): Operation[] {
   // A cache is not created without its bound.
   const limits = { endpointHostsMax: 1 };
-  return allOperations({ store: {}, settings: { limits } } as OperationDeps);
+  const { signal: ending } = new AbortController();
+  return allOperations({ store: {}, settings: { limits }, ending } as OperationDeps);
 }

@@ -49,6 +49,8 @@ export function createRecent<V>(deps: RecentDeps<V>): Recent<V> {
 
 export interface PageDeps {
   readonly clock: RecentDeps<unknown>['clock'];
+  /** Aborted when the API closes: no page is made ahead of requests any more. */
+  readonly ending: AbortSignal;
   readonly settings: {
     readonly limits: Pick<
       ApiSettings['limits'],
@@ -58,9 +60,12 @@ export interface PageDeps {
 }
 
 /** Creates one of pages: the last ones stay. */
-export function createPages<V>({ clock, settings: { limits } }: PageDeps): Recent<V> {
+export function createPages<V>({ clock, ending, settings: { limits } }: PageDeps): Recent<V> {
   const { pagesMs: keptMs, pagesMax: weightMax, watchedMs, watchedPagesMax: watchedMax } = limits;
-  return createRecent({ clock, keptMs, watchedMs, watchedMax, weightMax, weightOf: () => 1 });
+  const weightOf = (): number => 1;
+  const pages = createRecent<V>({ clock, keptMs, watchedMs, watchedMax, weightMax, weightOf });
+  ending.addEventListener('abort', () => pages.close(), { once: true });
+  return pages;
 }
 
 class RecentValues<V> implements Recent<V> {

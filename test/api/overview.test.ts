@@ -9,7 +9,7 @@ import {
   newId,
   retry,
 } from '../store/contract/fixture.ts';
-import { type ApiFixture, assertNeedsScope, openApiFixture } from './fixture.ts';
+import { type ApiFixture, assertNeedsScope, limits, openApiFixture } from './fixture.ts';
 
 let fixture: ApiFixture;
 let store: Fixture;
@@ -94,6 +94,27 @@ describe('GET /overview', () => {
       const { at, ...counts } = lastHour.at(-1);
       assert.deepEqual(counts, { published: 0, delivered: 0, failed: 0 });
       assert.equal(Date.parse(at) % 60_000, 0);
+    } finally {
+      await single.close();
+    }
+  });
+
+  test('pages of health are not made any more once the API closes', async (t) => {
+    const single = await openApiFixture({
+      limits: { ...limits, pagesMs: 2000, watchedMs: 60_000 },
+    });
+    const { auth } = single;
+    try {
+      for (const path of ['/overview', '/stream-health']) {
+        assert.equal((await single.send('GET', path)).status, 200);
+      }
+      const read = t.mock.method(auth.store.streams, 'states');
+      await auth.clock.advance(3500);
+      assert.ok(read.mock.callCount() > 0, 'they are made again while it is open');
+      await single.app.close();
+      read.mock.resetCalls();
+      await auth.clock.advance(10_000);
+      assert.equal(read.mock.callCount(), 0);
     } finally {
       await single.close();
     }
