@@ -64,7 +64,7 @@ describe('an unavailable store', { concurrency: 2 }, () => {
       end: ({ proxy }) => proxy.restore(),
     },
   };
-  const played = rounds({ few: 3, all: Object.keys(outages).length });
+  const played = rounds({ few: 2, all: Object.keys(outages).length });
   for (const [what, outage] of Object.entries(outages).slice(0, played)) {
     test(`${what}: nothing is lost, and it recovers automatically`, async (t) => {
       const traffic = await startClusterTraffic(t, 2);
@@ -95,7 +95,7 @@ describe('an unavailable store', { concurrency: 2 }, () => {
   test('connections that are cut during transactions lose nothing', async (t) => {
     const traffic = await startClusterTraffic(t, 2);
     for (const node of traffic.nodes) traffic.publishAt(node);
-    for (let cuts = 0; cuts < rounds({ few: 15, all: 60 }); cuts++) {
+    for (let cuts = 0; cuts < rounds({ few: 8, all: 60 }); cuts++) {
       traffic.permit(40);
       await traffic.acknowledgedMore(Math.random() * 30);
       traffic.cluster.proxy.cut();
@@ -108,7 +108,7 @@ describe('an unavailable store', { concurrency: 2 }, () => {
     const { cluster, nodes } = traffic;
     const [node] = nodes;
     assert.ok(node);
-    for (let round = 0; round < rounds({ few: 3, all: 10 }); round++) {
+    for (let round = 0; round < rounds({ few: 2, all: 10 }); round++) {
       const lost = cluster.proxy.loseAnswerTo('commit');
       const ids = await publish(node, 40);
       for (const id of ids) traffic.acknowledged.add(id);

@@ -99,7 +99,7 @@ describe('nodes on one PostgreSQL', () => {
       const response = await node.send('PATCH', `/api/v2/event-streams/${id}`, { status });
       assert.equal(response.status, 200);
     };
-    for (let round = 0; round < rounds({ few: 4, all: 10 }); round++) {
+    for (let round = 0; round < rounds({ few: 2, all: 10 }); round++) {
       // The owner of a disabled stream releases it, and then either node may claim it.
       await settled(first, [1, 0]);
       const owning = (await nodesOf(first)).find(({ streams }) => streams === 1);
@@ -135,7 +135,7 @@ describe('nodes on one PostgreSQL', () => {
         await receiver.waitForAll('a test event', names.slice(index, index + 1), [tested.id]);
       }
     };
-    for (let round = 0; round < rounds({ few: 3, all: 10 }); round++) {
+    for (let round = 0; round < rounds({ few: 2, all: 10 }); round++) {
       const [node, other] = round % 2 === 0 ? [one, two] : [two, one];
       const publishing = publish(other, 100);
       for (const id of ids) assert.equal((await post(node, `${id}/pause`)).state, 'paused');

@@ -12,7 +12,7 @@ import { createQuota } from '../helpers/quota.ts';
 import { rounds } from '../helpers/rounds.ts';
 import { waitFor } from '../helpers/wait.ts';
 
-const kills = rounds({ few: 10, all: 50 });
+const kills = rounds({ few: 6, all: 50 });
 const eventsPerRound = 300;
 
 describe('kill -9 at random moments while publishing and delivering', () => {

@@ -17,7 +17,7 @@ async function historyText(plan: Plan): Promise<string> {
 }
 
 describe('the engine under simulation', () => {
-  const count = rounds({ few: 150, all: 2000 });
+  const count = rounds({ few: 100, all: 2000 });
   test(`${count} histories keep every guarantee`, async () => {
     const { histories, attempts, violation } = await search({ from: 0, to: count, threads: 2 });
     if (violation !== undefined) {
