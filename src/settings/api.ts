@@ -86,8 +86,8 @@ export const apiLimits = {
   pagesMax: 100,
   /** Who reads a page now and then does not wait for it. */
   watchedMs: 60_000,
-  /** A page takes some 10 ms every 1.6 s: together 3 % of a core. */
-  watchedPagesMax: 4,
+  /** A page takes some 10 ms every 1.6 s: together 1 to 2 % of a core. */
+  watchedPagesMax: 2,
   /** Streams whose states are in memory, some 300 bytes each. */
   recentStreamsMax: 200_000,
   /** Hosts of endpoints in memory, some 100 bytes each. */
