@@ -108,7 +108,7 @@ describe('an unavailable store', { concurrency: 2 }, () => {
     const { cluster, nodes } = traffic;
     const [node] = nodes;
     assert.ok(node);
-    for (let round = 0; round < rounds({ few: 2, all: 10 }); round++) {
+    for (let round = 0; round < rounds({ few: 3, all: 10 }); round++) {
       const lost = cluster.proxy.loseAnswerTo('commit');
       const ids = await publish(node, 40);
       for (const id of ids) traffic.acknowledged.add(id);
