@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
+import type { Store } from '../../src/store/port/store.ts';
 import { respondedWith, headerOf, ok, timedOut } from '../helpers/transport.ts';
 import { addTenant, newEvent } from '../store/contract/fixture.ts';
 import { createDeliveryFixture, secret, settings, type DeliveryFixture } from './fixture.ts';
@@ -1102,19 +1103,26 @@ describe('many streams', () => {
 });
 
 describe('idle streams', () => {
+  /** Passes the number of cursors that are written together. */
+  const noting =
+    (note: (count: number) => void) =>
+    (store: Store): Store => ({
+      ...store,
+      ownership: {
+        ...store.ownership,
+        raiseCursors: (cursors) => {
+          note(cursors.length);
+          return store.ownership.raiseCursors(cursors);
+        },
+      },
+    });
+
   test('cursors of many streams are written in parts, between which other work has its turn', async (t) => {
     const done: (number | string)[] = [];
     const fixture = await createDeliveryFixture(t, {
-      through: (store) => ({
-        ...store,
-        ownership: {
-          ...store.ownership,
-          raiseCursors: (cursors) => {
-            done.push(cursors.length);
-            fixture.clock.after(0, () => done.push('other work'));
-            return store.ownership.raiseCursors(cursors);
-          },
-        },
+      through: noting((count) => {
+        done.push(count);
+        fixture.clock.after(0, () => done.push('other work'));
       }),
     });
     for (let count = 0; count < 600; count += 1) await fixture.addStream({ types: ['never.made'] });
@@ -1127,16 +1135,7 @@ describe('idle streams', () => {
   test('idle streams cost no write; cursors over skipped events are written together, rarely', async (t) => {
     const written: number[] = [];
     const fixture = await createDeliveryFixture(t, {
-      through: (store) => ({
-        ...store,
-        ownership: {
-          ...store.ownership,
-          raiseCursors: (cursors) => {
-            written.push(cursors.length);
-            return store.ownership.raiseCursors(cursors);
-          },
-        },
-      }),
+      through: noting((count) => written.push(count)),
     });
     const streams = [];
     for (let count = 0; count < 5; count += 1) {
