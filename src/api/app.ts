@@ -44,7 +44,7 @@ import { allOperations } from './operations.ts';
 import { createReadiness } from './readiness.ts';
 import { registerReference } from './reference/reference.ts';
 import type { ApiSettings } from './settings.ts';
-import { createRecentStates, type RecentStates } from './tenant-states.ts';
+import { createRecentStates } from './tenant-states.ts';
 import { createTenantDirectory } from './tenants.ts';
 
 export interface AppDeps {
@@ -93,7 +93,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   });
   const clientAddressOf = createClientAddressReader(settings.trustProxy);
   const closing = closingOf(app);
-  const open = (): boolean => deps.ready() && !closing();
+  const open = (): boolean => deps.ready() && !closing.aborted;
   const random = pooledRandom(deps.random);
   const audit = createAuditRecorder({ store, clock, random, log });
   const authenticator = createAuthenticator({
@@ -107,9 +107,9 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const { attributePrefix, limits } = settings;
   const eventBodies = createEventBodies({ attributePrefix, eventBytesMax: limits.eventBytesMax });
   const failureSteps = createFailureSteps({ clock, log });
-  const states = createRecentStates({ store, clock, settings });
-  const parts = { ...deps, random, eventBodies, failureSteps, states };
-  const operations = allOperations({ ...parts, ending: endingOf(app, states) });
+  const states = createRecentStates({ store, clock, closing, settings });
+  const parts = { ...deps, random, eventBodies, failureSteps, states, closing };
+  const operations = allOperations(parts);
   rejectTunnels(app.server, methodsOf(operations), { clock, limiter });
 
   // Every request passes these hooks in this order, then the phases of its route.
@@ -156,16 +156,6 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   return app;
 }
 
-/** Returns a signal that is aborted when the app begins to close; the states are closed then, too. */
-function endingOf(app: FastifyInstance, states: RecentStates): AbortSignal {
-  const end = new AbortController();
-  app.addHook('preClose', async () => {
-    states.close();
-    end.abort();
-  });
-  return end.signal;
-}
-
 /** Responds to the errors that the phases of a request throw. */
 export function handleErrors(app: FastifyInstance, log: AppDeps['log']): void {
   app.setErrorHandler((error, request, reply) => {
@@ -205,13 +195,11 @@ function methodsOf(operations: readonly Operation[]): string[] {
   return [...new Set(['HEAD', ...operations.map(({ method }) => method)])].toSorted();
 }
 
-/** Returns whether the app is closing. */
-function closingOf(app: FastifyInstance): () => boolean {
-  let closing = false;
-  app.addHook('preClose', async () => {
-    closing = true;
-  });
-  return () => closing;
+/** Returns a signal that is aborted when the app begins to close. */
+function closingOf(app: FastifyInstance): AbortSignal {
+  const closing = new AbortController();
+  app.addHook('preClose', async () => closing.abort());
+  return closing.signal;
 }
 
 /** Leaves bodies to the routes: none is read before the caller is authorized. */

@@ -59,7 +59,7 @@ export interface OperationDeps {
   readonly failureSteps: FailureSteps;
   readonly states: RecentStates;
   /** Aborted when the API closes. */
-  readonly ending: AbortSignal;
+  readonly closing: AbortSignal;
 }
 
 /** Returns every operation of the management API, in the order of the reference. */
@@ -102,6 +102,6 @@ export function allOperations(deps: OperationDeps): Operation[] {
 export function describedOperations(): Operation[] {
   // A cache is not created without its bound.
   const limits = { endpointHostsMax: 1 };
-  const { signal: ending } = new AbortController();
-  return allOperations({ store: {}, settings: { limits }, ending } as OperationDeps);
+  const { signal: closing } = new AbortController();
+  return allOperations({ store: {}, settings: { limits }, closing } as OperationDeps);
 }

@@ -10,12 +10,12 @@ export interface Recent<V> {
    * request for one of the last keys, its next values are loaded without one.
    */
   get(key: string, load: () => Promise<V>): Promise<V>;
-  /** Drops all values, and loads no further ones without a request. */
-  close(): void;
 }
 
 export interface RecentDeps<V> {
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
+  /** Once aborted, no value is kept, and none is loaded without a request. */
+  readonly closing: AbortSignal;
   /** A value is not returned when it was requested longer ago. */
   readonly keptMs: number;
   /** For so long after its last request the value of a key is loaded again before its time is over. */
@@ -47,10 +47,7 @@ export function createRecent<V>(deps: RecentDeps<V>): Recent<V> {
   return new RecentValues(deps);
 }
 
-export interface PageDeps {
-  readonly clock: RecentDeps<unknown>['clock'];
-  /** Aborted when the API closes: no page is made ahead of requests any more. */
-  readonly ending: AbortSignal;
+export interface PageDeps extends Pick<RecentDeps<unknown>, 'clock' | 'closing'> {
   readonly settings: {
     readonly limits: Pick<
       ApiSettings['limits'],
@@ -60,12 +57,10 @@ export interface PageDeps {
 }
 
 /** Creates one of pages: the last ones stay. */
-export function createPages<V>({ clock, ending, settings: { limits } }: PageDeps): Recent<V> {
+export function createPages<V>({ clock, closing, settings: { limits } }: PageDeps): Recent<V> {
   const { pagesMs: keptMs, pagesMax: weightMax, watchedMs, watchedPagesMax: watchedMax } = limits;
   const weightOf = (): number => 1;
-  const pages = createRecent<V>({ clock, keptMs, watchedMs, watchedMax, weightMax, weightOf });
-  ending.addEventListener('abort', () => pages.close(), { once: true });
-  return pages;
+  return createRecent({ clock, closing, keptMs, watchedMs, watchedMax, weightMax, weightOf });
 }
 
 class RecentValues<V> implements Recent<V> {
@@ -73,10 +68,12 @@ class RecentValues<V> implements Recent<V> {
   readonly #entries = new Map<string, Entry<V>>();
   /** When the keys of the last requests are watched no more, the earliest request first. */
   readonly #watched = new Map<string, Millis>();
-  #isClosed = false;
 
   constructor(deps: RecentDeps<V>) {
     this.#deps = deps;
+    deps.closing.addEventListener('abort', () => {
+      for (const [key, entry] of this.#entries) this.#drop(key, entry);
+    });
   }
 
   get(key: string, load: () => Promise<V>): Promise<V> {
@@ -89,11 +86,6 @@ class RecentValues<V> implements Recent<V> {
     if (ageMs >= keptMs) return entry.next?.value ?? this.#loaded(key, load);
     if (ageMs >= keptMs / 2 && entry.next === undefined) void this.#loadNext(key, entry, load);
     return entry.value;
-  }
-
-  close(): void {
-    this.#isClosed = true;
-    for (const [key, entry] of this.#entries) this.#drop(key, entry);
   }
 
   async #loaded(key: string, load: () => Promise<V>): Promise<V> {
@@ -158,9 +150,9 @@ class RecentValues<V> implements Recent<V> {
   }
 
   #keep(key: string, entry: Entry<V>, value: V): void {
-    const { clock, keptMs, weightOf } = this.#deps;
+    const { clock, closing, keptMs, weightOf } = this.#deps;
     const leftMs = entry.requestedAtMs + keptMs - clock.elapsedMs();
-    if (leftMs <= 0 || this.#isClosed) return this.#drop(key, entry);
+    if (leftMs <= 0 || closing.aborted) return this.#drop(key, entry);
     entry.weight = Math.max(1, weightOf(value));
     const endMs = Math.min(leftMs, keptMs * (1 - renewedAt));
     entry.timer = clock.after(leftMs - endMs, () => {

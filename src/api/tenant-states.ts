@@ -1,10 +1,10 @@
-import type { Clock, Millis } from '../core/clock.ts';
+import type { Millis } from '../core/clock.ts';
 import { runInSlices } from '../core/slices.ts';
 import { sorted } from '../core/sorting.ts';
 import type { StreamSort } from '../schemas/stream-health.ts';
 import type { Store } from '../store/port/store.ts';
 import type { LagsOf, StreamStanding } from '../store/port/streams.ts';
-import { createRecent } from './recent.ts';
+import { createRecent, type RecentDeps } from './recent.ts';
 import type { ApiSettings } from './settings.ts';
 import { compare, valuesBy } from './standing-order.ts';
 
@@ -12,7 +12,6 @@ import { compare, valuesBy } from './standing-order.ts';
 export interface RecentStates {
   /** Returns those of a tenant, with the lags that are needed. */
   of(tenant: number, lagsOf: LagsOf): Promise<SortedStates>;
-  close(): void;
 }
 
 export interface SortedStates {
@@ -23,18 +22,23 @@ export interface SortedStates {
   sorted(sort: StreamSort): Promise<readonly StreamStanding[]>;
 }
 
-export interface RecentStatesDeps {
+export interface RecentStatesDeps extends Pick<RecentDeps<unknown>, 'clock' | 'closing'> {
   readonly store: Pick<Store, 'streams'>;
-  readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
   readonly settings: Pick<ApiSettings, 'limits'>;
 }
 
 /** Creates the cache of the states. */
-export function createRecentStates({ store, clock, settings }: RecentStatesDeps): RecentStates {
+export function createRecentStates({
+  store,
+  clock,
+  closing,
+  settings,
+}: RecentStatesDeps): RecentStates {
   const { recentMs: keptMs, watchedMs, recentStreamsMax: weightMax } = settings.limits;
   const weightOf = ({ streams }: SortedStates): number => streams.length;
   const recent = createRecent<SortedStates>({
     clock,
+    closing,
     keptMs,
     watchedMs,
     watchedMax: Infinity,
@@ -47,7 +51,6 @@ export function createRecentStates({ store, clock, settings }: RecentStatesDeps)
         const { now, streams } = await store.streams.states(tenant, { lagsOf });
         return sortable(now, streams);
       }),
-    close: () => recent.close(),
   };
 }
 

@@ -5,8 +5,10 @@ import { createManualClock } from '../helpers/clock.ts';
 
 function setup(weightMax = 100, watchedMs = 0, watchedMax = Infinity) {
   const clock = createManualClock();
+  const closing = new AbortController();
   const recent = createRecent<number>({
     clock,
+    closing: closing.signal,
     keptMs: 5000,
     watchedMs,
     watchedMax,
@@ -18,7 +20,8 @@ function setup(weightMax = 100, watchedMs = 0, watchedMax = Infinity) {
     loads += 1;
     return value;
   };
-  return { clock, recent, load, loads: () => loads };
+  const close = () => closing.abort();
+  return { clock, recent, load, loads: () => loads, close };
 }
 
 test('Recent: an error of a load reaches all that wait, and the next request loads again', async () => {
@@ -185,7 +188,7 @@ test('Recent: only the keys of the last requests are loaded again', async () => 
 });
 
 test('Recent: an error of a load ahead ends them until the next request', async () => {
-  const { clock, recent, load } = setup(100, 60_000);
+  const { clock, recent, load, close } = setup(100, 60_000);
   let isBroken = false;
   const broken = async () => {
     if (isBroken) throw new Error('no store');
@@ -197,18 +200,18 @@ test('Recent: an error of a load ahead ends them until the next request', async 
   assert.equal(await recent.get('a', load(2)), 1);
   await clock.advance(0);
   assert.equal(await recent.get('a', load(3)), 2, 'the request loaded the next one');
-  recent.close();
+  close();
   assert.equal(clock.pending, 0);
 });
 
 test('Recent: nothing is loaded or kept after the end', async () => {
-  const { clock, recent, load } = setup(100, 60_000);
+  const { clock, recent, load, close } = setup(100, 60_000);
   await recent.get('a', load(1));
   const slow = Promise.withResolvers<number>();
   await recent.get('b', load(2));
   await clock.advance(2500);
   await recent.get('b', () => slow.promise);
-  recent.close();
+  close();
   slow.resolve(3);
   await clock.advance(0);
   assert.equal(clock.pending, 0);
