@@ -198,6 +198,7 @@ class StreamOwnership implements Ownership {
   async raiseCursors(runners: readonly Runner[]): Promise<void> {
     await this.#enqueue(async () => {
       const present = runners.filter(({ state }) => state !== 'gone');
+      if (present.length === 0) return;
       const cursors = present.map((runner) => runner.cursorUpdate());
       const { ownership, storeRetry, report } = this.#deps;
       const raised = await storeRetry.run(() => ownership.raiseCursors(cursors));

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import type { Stream } from '../../src/core/types.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
+import type { Hint } from '../../src/store/port/hints.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { respondedWith, headerOf, ok, timedOut } from '../helpers/transport.ts';
 import { addTenant, newEvent } from '../store/contract/fixture.ts';
@@ -1130,6 +1131,31 @@ describe('idle streams', () => {
     await fixture.publishMany(50);
     await fixture.clock.advance(65_000);
     assert.deepEqual(done, [256, 'other work', 256, 'other work', 88, 'other work']);
+  });
+
+  test('a store that is replaced while cursors are written gets no update without cursors', async (t) => {
+    const written: number[] = [];
+    const listeners = new Set<(hint: Hint) => void>();
+    const replaced = () => listeners.forEach((listener) => listener({ kind: 'replaced' }));
+    const fixture = await createDeliveryFixture(t, {
+      through: (store) => ({
+        ...noting((count) => {
+          written.push(count);
+          if (written.length === 1) fixture.clock.after(0, replaced);
+        })(store),
+        watch: (listener) => {
+          listeners.add(listener);
+          return store.watch(listener);
+        },
+      }),
+    });
+    for (let count = 0; count < 600; count += 1) await fixture.addStream({ types: ['never.made'] });
+    await fixture.start();
+    await fixture.publishMany(50);
+    await fixture.clock.advance(65_000);
+    assert.deepEqual(written, [256]);
+    await fixture.clock.advance(65_000);
+    assert.deepEqual(written, [256, 256, 88], 'of the node that has joined again');
   });
 
   test('idle streams cost no write; cursors over skipped events are written together, rarely', async (t) => {
