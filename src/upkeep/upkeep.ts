@@ -244,19 +244,17 @@ async function tenantsToPrune({ store, settings, report }: UpkeepDeps): Promise<
   return found;
 }
 
-/** Longest pause after a failed step: it has mostly waited for a lock or a response. */
-const FAILED_PAUSE_MAX_MS = 1000;
-
 /**
  * Runs one step of each of `turns` in rotation, until all jobs are done or half of the round is over.
  * An error ends its job, and no other.
  */
 async function runJobs(
-  { clock, settings, report, log }: UpkeepDeps,
+  deps: UpkeepDeps,
   turns: readonly Jobs[],
   mayContinue: () => Promise<boolean>,
   signal: AbortSignal,
 ): Promise<void> {
+  const { clock, settings, log } = deps;
   const startedMs = clock.elapsedMs();
   const queue = turns.map((jobs) => [...jobs]);
   const done = new Map<string, number>();
@@ -266,26 +264,38 @@ async function runJobs(
       const jobs = queue.shift() ?? [];
       const job = jobs.shift();
       if (job === undefined) continue;
-      const stepStartedMs = clock.elapsedMs();
-      // The pause is as long as the step, so that other work has at least half of the time.
-      let pauseMaxMs = Infinity;
-      const count = await job.step().catch((error: unknown) => {
-        report(error, job.name);
-        pauseMaxMs = FAILED_PAUSE_MAX_MS;
-        return 0;
-      });
+      const count = await runStep(deps, job, signal);
       if (count > 0) {
         jobs.push(job);
         done.set(job.name, (done.get(job.name) ?? 0) + count);
       }
       queue.push(jobs);
-      await sleep(
-        clock,
-        Math.min(pauseMaxMs, Math.max(1, clock.elapsedMs() - stepStartedMs)),
-        signal,
-      );
     }
   } finally {
     for (const [name, count] of done) log.info({ what: name, count }, 'upkeep');
   }
+}
+
+/** Longest pause after a failed step: it has mostly waited for a lock or a response. */
+const FAILED_PAUSE_MAX_MS = 1000;
+
+/**
+ * Runs a step, and pauses for as long as it took, so that other work has at least half of the time.
+ * Returns its count; 0 after an error.
+ */
+async function runStep(
+  { clock, report }: UpkeepDeps,
+  { name, step }: Job,
+  signal: AbortSignal,
+): Promise<number> {
+  const startedMs = clock.elapsedMs();
+  let pauseMaxMs = Infinity;
+  const count = await step().catch((error: unknown) => {
+    report(error, name);
+    pauseMaxMs = FAILED_PAUSE_MAX_MS;
+    return 0;
+  });
+  const tookMs = Math.max(1, clock.elapsedMs() - startedMs);
+  await sleep(clock, Math.min(pauseMaxMs, tookMs), signal);
+  return count;
 }
