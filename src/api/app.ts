@@ -13,6 +13,7 @@ import { createAuditRecorder } from './audit-recorder.ts';
 import { createAuthenticator } from './authenticate.ts';
 import { registerAvatar } from './avatar.ts';
 import { createEventBodies } from './event-bodies.ts';
+import { createHealthCaches } from './health-caches.ts';
 import { registerHealth } from './health.ts';
 import { createFailureSteps } from './failure-steps.ts';
 import { ClientGone } from './http/body.ts';
@@ -44,7 +45,6 @@ import { allOperations } from './operations.ts';
 import { createReadiness } from './readiness.ts';
 import { registerReference } from './reference/reference.ts';
 import type { ApiSettings } from './settings.ts';
-import { createRecentStates } from './tenant-states.ts';
 import { createTenantDirectory } from './tenants.ts';
 
 export interface AppDeps {
@@ -107,8 +107,8 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const { attributePrefix, limits } = settings;
   const eventBodies = createEventBodies({ attributePrefix, eventBytesMax: limits.eventBytesMax });
   const failureSteps = createFailureSteps({ clock, log });
-  const states = createRecentStates({ store, clock, closing, settings });
-  const parts = { ...deps, random, eventBodies, failureSteps, states, closing };
+  const healthCaches = createHealthCaches({ store, clock, closing, settings });
+  const parts = { ...deps, ...healthCaches, random, eventBodies, failureSteps };
   const operations = allOperations(parts);
   rejectTunnels(app.server, methodsOf(operations), { clock, limiter });
 

@@ -14,7 +14,6 @@ import { clientOperations } from './clients.ts';
 import { deliveryOperations } from './deliveries.ts';
 import { deliveryStatsOperations } from './delivery-stats.ts';
 import { dismissalOperations } from './dismissals.ts';
-import { createEndpointHosts } from './endpoint-hosts.ts';
 import type { EventBodies } from './event-bodies.ts';
 import { eventTypeOperations } from './event-types.ts';
 import { eventOperations } from './events.ts';
@@ -23,6 +22,7 @@ import type { FailureSteps } from './failure-steps.ts';
 import { failureOperations } from './failures.ts';
 import { filterTestOperations } from './filter-test.ts';
 import { grantOperations } from './grants.ts';
+import type { HealthCaches } from './health-caches.ts';
 import type { Operation } from './operation.ts';
 import { overviewOperations } from './overview.ts';
 import { pauseOperations } from './pauses.ts';
@@ -38,12 +38,11 @@ import { skippedOperations } from './skipped.ts';
 import { statsOperations } from './stats.ts';
 import { healthListOperations } from './stream-health-list.ts';
 import { streamOperations } from './streams.ts';
-import type { RecentStates } from './tenant-states.ts';
 import { testOperations } from './test-events.ts';
 import { userOperations } from './users.ts';
 
 /** Dependencies of the handlers of operations. */
-export interface OperationDeps {
+export interface OperationDeps extends HealthCaches {
   readonly store: Store;
   readonly clock: Pick<Clock, 'after' | 'elapsedMs' | 'now'>;
   readonly random: RandomBytes;
@@ -57,14 +56,10 @@ export interface OperationDeps {
   readonly watchers: Watchers;
   readonly eventBodies: EventBodies;
   readonly failureSteps: FailureSteps;
-  readonly states: RecentStates;
-  /** Aborted when the API closes. */
-  readonly closing: AbortSignal;
 }
 
 /** Returns every operation of the management API, in the order of the reference. */
 export function allOperations(deps: OperationDeps): Operation[] {
-  const endpointHosts = createEndpointHosts(deps.store, deps.settings.limits.endpointHostsMax);
   return [
     ...streamOperations(deps),
     ...signingSecretOperations(deps),
@@ -74,7 +69,7 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...pauseOperations(deps),
     ...skippedOperations(deps),
     ...statsOperations(deps),
-    ...healthListOperations({ ...deps, endpointHosts }),
+    ...healthListOperations(deps),
     ...overviewOperations(deps),
     ...deliveryStatsOperations(deps),
     ...changesOperations(deps),
@@ -100,8 +95,5 @@ export function allOperations(deps: OperationDeps): Operation[] {
 
 /** Returns every operation without dependencies: its description can be read, its handler not called. */
 export function describedOperations(): Operation[] {
-  // A cache is not created without its bound.
-  const limits = { endpointHostsMax: 1 };
-  const { signal: closing } = new AbortController();
-  return allOperations({ store: {}, settings: { limits }, closing } as OperationDeps);
+  return allOperations({ store: {}, settings: { limits: {} } } as OperationDeps);
 }

@@ -6,19 +6,16 @@ import { overview, type OverviewShown } from '../schemas/overview.ts';
 import type { Store } from '../store/port/store.ts';
 import type { StreamStanding } from '../store/port/streams.ts';
 import { showGroups } from './failures.ts';
+import type { HealthCaches } from './health-caches.ts';
 import { type Operation, operation } from './operation.ts';
-import { createPages, type PageDeps } from './recent.ts';
-import type { RecentStates, SortedStates } from './tenant-states.ts';
+import type { SortedStates } from './tenant-states.ts';
 
-export interface OverviewDeps extends PageDeps {
+export interface OverviewDeps extends Pick<HealthCaches, 'states' | 'overviews'> {
   readonly store: Pick<Store, 'streams' | 'failures' | 'deliveryStats'>;
-  readonly states: RecentStates;
 }
 
 /** Creates the operation that sums up a tenant (docs/http-api.md#overview). */
-export function overviewOperations(deps: OverviewDeps): Operation[] {
-  const { store, states } = deps;
-  const overviews = createPages<OverviewShown>(deps);
+export function overviewOperations({ store, states, overviews }: OverviewDeps): Operation[] {
   return [
     operation({
       operationId: 'readOverview',

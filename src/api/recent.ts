@@ -47,7 +47,7 @@ export function createRecent<V>(deps: RecentDeps<V>): Recent<V> {
   return new RecentValues(deps);
 }
 
-export interface PageDeps extends Pick<RecentDeps<unknown>, 'clock' | 'closing'> {
+interface PageDeps extends Pick<RecentDeps<unknown>, 'clock' | 'closing'> {
   readonly settings: {
     readonly limits: Pick<
       ApiSettings['limits'],

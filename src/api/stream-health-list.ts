@@ -10,26 +10,21 @@ import {
   type StreamSort,
 } from '../schemas/stream-health.ts';
 import type { LagsOf, StreamStanding } from '../store/port/streams.ts';
-import type { EndpointHosts } from './endpoint-hosts.ts';
+import type { HealthCaches } from './health-caches.ts';
 import { badQuery, quoted } from './http/problem.ts';
 import { type Operation, operation } from './operation.ts';
 import { nextOf, pageOf } from './page.ts';
-import { createPages, type PageDeps } from './recent.ts';
 import type { ApiSettings } from './settings.ts';
 import { type HealthDeps, healthsOf } from './stream-health.ts';
 import { firstAfter, keyOf } from './standing-order.ts';
-import type { RecentStates } from './tenant-states.ts';
 
-export interface HealthListDeps extends HealthDeps, PageDeps {
-  readonly states: RecentStates;
-  readonly endpointHosts: EndpointHosts;
+export interface HealthListDeps extends HealthDeps, Omit<HealthCaches, 'overviews'> {
   readonly settings: HealthDeps['settings'] & Pick<ApiSettings, 'limits'>;
 }
 
 /** Creates the operation that lists the health of streams (docs/http-api.md#health-of-all-event-streams). */
 export function healthListOperations(deps: HealthListDeps): Operation[] {
-  const { settings } = deps;
-  const pages = createPages<StreamHealthsShown>(deps);
+  const { settings, healthPages } = deps;
   return [
     operation({
       operationId: 'listStreamHealth',
@@ -52,7 +47,8 @@ export function healthListOperations(deps: HealthListDeps): Operation[] {
         const { after, take } = pageOf(query, settings.limits, isKey);
         const statuses = statusesOf(query.statuses);
         const wanted = { tenant: tenant.id, sort, q: query.q, statuses, after, take };
-        return { body: await pages.get(JSON.stringify(wanted), () => readPage(deps, wanted)) };
+        const key = JSON.stringify(wanted);
+        return { body: await healthPages.get(key, () => readPage(deps, wanted)) };
       },
     }),
   ];
