@@ -30,8 +30,8 @@ export function overviewOperations({ store, states, overviews }: OverviewDeps): 
       success: 200,
       response: overview,
       handle: async ({ tenant: { id } }) => ({
-        body: await overviews.get(`${id}`, async () =>
-          overviewOf(store, id, await states.of(id, 'active')),
+        body: await overviews.get(`${id}`, async (isAhead) =>
+          overviewOf(store, id, await states.of(id, 'active', isAhead)),
         ),
       }),
     }),

@@ -8,9 +8,14 @@ export interface Recent<V> {
    * is not kept. A request for a value of more than half of its age also loads the next one, so that
    * regular requests do not wait; one after its time waits for that load. For some time after the last
    * request for one of the last keys, its next values are loaded without one.
+   *
+   * @param isAhead whether a load that is ahead of requests needs the value: that is not a request
    */
-  get(key: string, load: () => Promise<V>): Promise<V>;
+  get(key: string, load: Load<V>, isAhead?: boolean): Promise<V>;
 }
+
+/** Returns a value; it is told whether it runs ahead of requests. */
+export type Load<V> = (isAhead: boolean) => Promise<V>;
 
 export interface RecentDeps<V> {
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
@@ -28,7 +33,7 @@ export interface RecentDeps<V> {
 }
 
 interface Entry<V> {
-  readonly load: () => Promise<V>;
+  readonly load: Load<V>;
   readonly value: Promise<V>;
   readonly requestedAtMs: number;
   /** 0 while it is being loaded. */
@@ -76,20 +81,20 @@ class RecentValues<V> implements Recent<V> {
     });
   }
 
-  get(key: string, load: () => Promise<V>): Promise<V> {
+  get(key: string, load: Load<V>, isAhead = false): Promise<V> {
     const { clock, keptMs } = this.#deps;
-    this.#watch(key);
+    if (!isAhead) this.#watch(key);
+    const begin = (): Entry<V> => this.#begin(load, isAhead);
     const entry = this.#entries.get(key);
-    if (entry === undefined) return this.#loaded(key, load);
+    if (entry === undefined) return this.#loaded(key, begin());
     if (entry.weight === 0) return entry.value;
     const ageMs = clock.elapsedMs() - entry.requestedAtMs;
-    if (ageMs >= keptMs) return entry.next?.value ?? this.#loaded(key, load);
-    if (ageMs >= keptMs / 2 && entry.next === undefined) void this.#loadNext(key, entry, load);
+    if (ageMs >= keptMs) return entry.next?.value ?? this.#loaded(key, begin());
+    if (ageMs >= keptMs / 2 && entry.next === undefined) void this.#loadNext(key, entry, begin());
     return entry.value;
   }
 
-  async #loaded(key: string, load: () => Promise<V>): Promise<V> {
-    const entry = this.#begin(load);
+  async #loaded(key: string, entry: Entry<V>): Promise<V> {
     this.#put(key, entry);
     try {
       const value = await entry.value;
@@ -102,8 +107,7 @@ class RecentValues<V> implements Recent<V> {
   }
 
   /** Replaces a value once the next one is there. An error reaches those that wait for it. */
-  async #loadNext(key: string, before: Entry<V>, load: () => Promise<V>): Promise<void> {
-    const entry = this.#begin(load);
+  async #loadNext(key: string, before: Entry<V>, entry: Entry<V>): Promise<void> {
     before.next = entry;
     try {
       const value = await entry.value;
@@ -115,13 +119,12 @@ class RecentValues<V> implements Recent<V> {
     }
   }
 
-  #begin(load: () => Promise<V>): Entry<V> {
+  #begin(load: Load<V>, isAhead: boolean): Entry<V> {
     // Before the load, which may hold the event loop.
     const requestedAtMs = this.#deps.clock.elapsedMs();
-    return { load, value: load(), requestedAtMs, weight: 0 };
+    return { load, value: load(isAhead), requestedAtMs, weight: 0 };
   }
 
-  /** Unlike a request, a load ahead does not count. */
   #watch(key: string): void {
     const { clock, watchedMs, watchedMax } = this.#deps;
     this.#watched.delete(key);
@@ -157,7 +160,7 @@ class RecentValues<V> implements Recent<V> {
     const endMs = Math.min(leftMs, keptMs * (1 - renewedAt));
     entry.timer = clock.after(leftMs - endMs, () => {
       if (this.#isWatched(key) && entry.next === undefined)
-        void this.#loadNext(key, entry, entry.load);
+        void this.#loadNext(key, entry, this.#begin(entry.load, true));
       entry.timer = clock.after(endMs, () => this.#end(key, entry));
     });
     this.#dropHeavy();

@@ -48,7 +48,7 @@ export function healthListOperations(deps: HealthListDeps): Operation[] {
         const statuses = statusesOf(query.statuses);
         const wanted = { tenant: tenant.id, sort, q: query.q, statuses, after, take };
         const key = JSON.stringify(wanted);
-        return { body: await healthPages.get(key, () => readPage(deps, wanted)) };
+        return { body: await healthPages.get(key, (isAhead) => readPage(deps, wanted, isAhead)) };
       },
     }),
   ];
@@ -72,8 +72,9 @@ interface WantedPage {
 async function readPage(
   deps: HealthListDeps,
   { tenant, sort, q, statuses, after, take }: WantedPage,
+  isAhead: boolean,
 ): Promise<StreamHealthsShown> {
-  const read = await deps.states.of(tenant, lagsFor(sort, statuses));
+  const read = await deps.states.of(tenant, lagsFor(sort, statuses), isAhead);
   const streams = await read.sorted(sort);
   const wanted = await matching(deps, tenant, { streams, statuses, q });
   const key = after === undefined ? undefined : parseStandingKey(after);

@@ -10,8 +10,8 @@ import { compare, valuesBy } from './standing-order.ts';
 
 /** The states of the streams of tenants, a few seconds old at most. */
 export interface RecentStates {
-  /** Returns those of a tenant, with the lags that are needed. */
-  of(tenant: number, lagsOf: LagsOf): Promise<SortedStates>;
+  /** Returns those of a tenant, with the lags that are needed; `isAhead` as in `Recent`. */
+  of(tenant: number, lagsOf: LagsOf, isAhead: boolean): Promise<SortedStates>;
 }
 
 export interface SortedStates {
@@ -46,11 +46,13 @@ export function createRecentStates({
     weightOf,
   });
   return {
-    of: (tenant, lagsOf) =>
-      recent.get(`${lagsOf} ${tenant}`, async () => {
+    of: (tenant, lagsOf, isAhead) => {
+      const load = async (): Promise<SortedStates> => {
         const { now, streams } = await store.streams.states(tenant, { lagsOf });
         return sortable(now, streams);
-      }),
+      };
+      return recent.get(`${lagsOf} ${tenant}`, load, isAhead);
+    },
   };
 }
 

@@ -120,6 +120,30 @@ describe('GET /overview', () => {
     }
   });
 
+  test('states and pages are read ahead of requests for a minute after the last one, and no longer', async (t) => {
+    const single = await openApiFixture({
+      limits: { ...limits, pagesMs: 2000, watchedMs: 60_000 },
+    });
+    const { auth } = single;
+    const read = t.mock.method(auth.store.streams, 'states');
+    /** Returns how often they were read in seconds that pass. */
+    const readsIn = async (seconds: number) => {
+      read.mock.resetCalls();
+      for (let n = 0; n < seconds; n += 1) await auth.clock.advance(1000);
+      return read.mock.callCount();
+    };
+    try {
+      for (const path of ['/overview', '/stream-health']) {
+        assert.equal((await single.send('GET', path)).status, 200);
+      }
+      await readsIn(50);
+      assert.ok((await readsIn(10)) > 0);
+      assert.equal(await readsIn(70), 0);
+    } finally {
+      await single.close();
+    }
+  });
+
   test('streams by state, failures, what waits the longest, and the largest groups', async () => {
     const body = await send('/overview');
     assert.deepEqual(body.streams, {
