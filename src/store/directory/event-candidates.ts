@@ -5,9 +5,10 @@ import { runInSlices, yieldToEventLoop } from '../../core/slices.ts';
 import { spanAt } from '../../core/subscription.ts';
 import type { Offset, Selection, StreamStatus, Subscription } from '../../core/types.ts';
 import type { FoundEvent } from '../port/event-log.ts';
-import type { BoundedRows } from '../rows/bounded.ts';
-import { type Command, type Commands, PageRead, sql } from './command.ts';
+import { type Command, type Commands, sql } from './command.ts';
 import { oneOf, perDialect } from './dialect.ts';
+import { jsonList, listOf } from './stream-list.ts';
+import { readSubscriptions, type SubscriptionDeps } from './stream-subscriptions.ts';
 
 /** A stream that may have to do with the event. */
 export interface Candidate {
@@ -24,6 +25,10 @@ export interface Candidate {
   readonly selection: Selection | undefined;
 }
 
+interface CandidateDeps extends SubscriptionDeps {
+  readonly commands: Pick<Commands, 'read'>;
+}
+
 interface Related {
   /** Streams with a trace of the event. */
   readonly traced: readonly string[];
@@ -31,7 +36,11 @@ interface Related {
   readonly subscribed: ReadonlySet<string>;
 }
 
-async function relatedTo({ read }: Commands, tenant: number, event: FoundEvent): Promise<Related> {
+async function relatedTo(
+  { commands: { read } }: CandidateDeps,
+  tenant: number,
+  event: FoundEvent,
+): Promise<Related> {
   const traced = await read(withTrace(tenant, event));
   const subscribed = new Set<string>();
   if (event.publishedAt === undefined) return { traced, subscribed };
@@ -68,26 +77,29 @@ interface PastStep {
   readonly end: PastKey | undefined;
 }
 
-/** Before and after all past selections of a tenant. */
+interface PastRow extends PastKey {
+  readonly streams: string | null;
+  readonly count: number;
+}
+
+/** Before all past selections of a tenant. */
 const firstPast: PastKey = { stream: '', after_offset: 0 };
-const lastPast: PastKey = { stream: '\u007f', after_offset: 0 };
 
 /** Past selections that are read at once: some milliseconds. */
 const pastMax = 1000;
 
 /** Reads the next past selections, and returns the streams of those with the type. */
 function* pastStep(tenant: number, type: string, after: PastKey): Command<PastStep> {
-  const end = yield* sql.get<PastKey>`
-    select stream, after_offset from past_selections
-    where tenant = ${tenant} and (stream, after_offset) > (${after.stream}, ${after.after_offset})
-    order by stream, after_offset limit 1 offset ${pastMax - 1}`;
-  const last = end ?? lastPast;
-  const rows = yield* sql.all<{ stream: string }>`
-    select distinct stream from past_selections
-    where tenant = ${tenant} and (stream, after_offset) > (${after.stream}, ${after.after_offset})
-      and (stream, after_offset) <= (${last.stream}, ${last.after_offset})
-      and ${positionIn}(types, ${JSON.stringify(type)}) > 0`;
-  return { streams: rows.map(({ stream }) => stream), end };
+  const row = yield* sql.get<PastRow>`
+    with part as (
+      select stream, after_offset, ${positionIn}(types, ${JSON.stringify(type)}) > 0 as has_type
+      from past_selections
+      where tenant = ${tenant} and (stream, after_offset) > (${after.stream}, ${after.after_offset})
+      order by stream, after_offset limit ${pastMax})
+    select stream, after_offset, (select count(*) from part) as count, (
+      select cast(${jsonList}(distinct stream) as text) from part where has_type) as streams
+    from part order by stream desc, after_offset desc limit 1`;
+  return { streams: listOf(row?.streams), end: row?.count === pastMax ? row : undefined };
 }
 
 const positionIn = perDialect({ sqlite: 'instr', postgres: 'strpos' });
@@ -96,7 +108,7 @@ interface CandidateRow {
   readonly id: string;
   readonly name: string;
   readonly status: StreamStatus;
-  readonly subscriptions: string;
+  readonly version: number;
   readonly paused_at: Millis | null;
   readonly created_at: Millis;
   readonly key: number;
@@ -105,7 +117,7 @@ interface CandidateRow {
 }
 
 /** Streams that are read at once. */
-const streamsAtOnce = { take: 500, bytesMax: 512 * 1024 } as const;
+const streamsAtOnce = 1000;
 
 /**
  * Reads the streams that may have to do with an event, in the order of their ids: those that are
@@ -113,24 +125,24 @@ const streamsAtOnce = { take: 500, bytesMax: 512 * 1024 } as const;
  * becomes a past one in between is found by the first read.
  */
 export async function candidatesOf(
-  commands: Commands,
+  deps: CandidateDeps,
   tenant: number,
   event: FoundEvent,
 ): Promise<Candidate[]> {
   const isLogged = event.publishedAt !== undefined;
-  const subscribed = isLogged ? await readCandidates(commands, tenant, event, undefined) : [];
+  const subscribed = isLogged ? await readCandidates(deps, tenant, event, undefined) : [];
   const known = new Set(subscribed.map(({ id }) => id));
-  const related = await relatedTo(commands, tenant, event);
+  const related = await relatedTo(deps, tenant, event);
   const all = new Set([...related.traced, ...related.subscribed]);
   const others = { ids: [...all].filter((id) => !known.has(id)), subscribed: related.subscribed };
   if (others.ids.length === 0) return subscribed;
-  const found = await readCandidates(commands, tenant, event, others);
+  const found = await readCandidates(deps, tenant, event, others);
   return [...subscribed, ...found].toSorted((one, other) => (one.id < other.id ? -1 : 1));
 }
 
 /** Reads the others, or those that mention the type of the event. */
 async function readCandidates(
-  { read }: Commands,
+  deps: CandidateDeps,
   tenant: number,
   event: FoundEvent,
   others:
@@ -138,14 +150,19 @@ async function readCandidates(
 ): Promise<Candidate[]> {
   const all: Candidate[] = [];
   const ids = others?.ids;
-  for (let after = ''; ;) {
-    const { rows, hasMore } = await read(candidateRows(tenant, { type: event.type, ids, after }));
-    all.push(...rows.flatMap((row) => candidateOf(row, event, others?.subscribed) ?? []));
-    const last = rows.at(-1);
-    if (!hasMore || last === undefined) return all;
-    after = last.id;
-    await yieldToEventLoop();
+  for (let after: string | undefined = ''; after !== undefined;) {
+    const query = { type: event.type, ids, after };
+    const rows: CandidateRow[] = await deps.commands.read(candidateRows(tenant, query));
+    const subscriptions = await readSubscriptions(deps, tenant, rows);
+    for (const row of rows) {
+      const own = subscriptions.get(row.id);
+      const candidate = own && candidateOf(row, own, event, others?.subscribed);
+      if (candidate !== undefined) all.push(candidate);
+    }
+    after = rows.length === streamsAtOnce ? rows.at(-1)?.id : undefined;
+    if (after !== undefined) await yieldToEventLoop();
   }
+  return all;
 }
 
 function* candidateRows(
@@ -155,30 +172,25 @@ function* candidateRows(
     readonly ids: readonly string[] | undefined;
     readonly after: string;
   },
-): Command<BoundedRows<CandidateRow>> {
+): Command<CandidateRow[]> {
   const { type, ids, after } = query;
-  return yield* new PageRead<CandidateRow>({
-    ...streamsAtOnce,
-    columns: ['subscriptions'],
-    order: 'id',
-    rowsAfter: (rows, limit) => sql.all`
-      select s.id, s.name, s.status, s.subscriptions, s.paused_at, s.created_at, r.key, r.cursor,
-        r.first_offset
-      from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
-      where s.tenant = ${tenant} and s.id > ${rows.at(-1)?.id ?? after}
-        and (${ids === undefined} and ${positionIn}(s.subscriptions, ${JSON.stringify(type)}) > 0
-          or s.id ${oneOf(ids ?? [])})
-      order by s.id limit ${limit}`,
-  });
+  return yield* sql.all<CandidateRow>`
+    select s.id, s.name, s.status, s.version, s.paused_at, s.created_at, r.key, r.cursor,
+      r.first_offset
+    from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
+    where s.tenant = ${tenant} and s.id > ${after}
+      and (${ids === undefined} and ${positionIn}(s.subscriptions, ${JSON.stringify(type)}) > 0
+        or s.id ${oneOf(ids ?? [])})
+    order by s.id limit ${streamsAtOnce}`;
 }
 
 function candidateOf(
   row: CandidateRow,
+  subscriptions: readonly Subscription[],
   { type, offset = 0, publishedAt }: FoundEvent,
   subscribedBefore: Related['subscribed'] | undefined,
 ): Candidate | undefined {
   const { id, name, key, status, cursor, first_offset: first, created_at: createdAt } = row;
-  const subscriptions = JSON.parse(row.subscriptions) as Subscription[];
   const covers = (subscriptions[0]?.after ?? Infinity) < offset;
   const selection = covers ? spanAt(subscriptions, offset) : undefined;
   const isSubscribed = subscriptions.some(({ types }) => types.includes(type));

@@ -9,19 +9,30 @@ import {
   historyMax,
 } from '../port/event-log.ts';
 import { attemptOf, type AttemptRow, eventKeyOf, outcomeCodes } from '../rows/attempts.ts';
-import { type Command, type Commands, sql, together } from './command.ts';
+import { type Command, type Commands, sql, type Statement, together } from './command.ts';
 import { Fragment, oneOf, oneOfNumbers, piece, postgresOnly } from './dialect.ts';
 import { type Candidate, candidatesOf, selectedBy } from './event-candidates.ts';
+import type { Kept, ReadCache } from './read-cache.ts';
 
-interface Deps {
+export interface EventDeliveryDeps {
   readonly commands: Commands;
+  readonly readCache: ReadCache;
+}
+
+interface ReadingDeps {
+  readonly commands: Commands;
+  readonly kept: Kept;
 }
 
 /** Creates the query of what became of an event. */
-export function createEventDeliveries({ commands }: Deps): EventLogStore['deliveries'] {
+export function createEventDeliveries({
+  commands,
+  readCache,
+}: EventDeliveryDeps): EventLogStore['deliveries'] {
   return async (tenant, event, page) => {
+    const kept = readCache.present;
     for (let tries = 1; ; tries += 1) {
-      const { found, basis } = await derived(commands, { tenant, event, page });
+      const { found, basis } = await derived({ commands, kept }, { tenant, event, page });
       const ids = found.items.map(({ stream }) => stream);
       const present = await commands.read(basisOf(tenant, event, ids));
       // A change in between would mix the state before it with the attempts after it.
@@ -53,9 +64,11 @@ interface Basis {
 }
 
 function* basisOf(tenant: number, event: FoundEvent, ids: readonly string[]): Command<Basis> {
-  const rows = yield* rowsOf(tenant, event);
-  const streams = yield* sql.all<{ id: string }>`
-    select id from streams where tenant = ${tenant} and id ${oneOf(ids)} order by id`;
+  const [rows, streams] = yield* together(
+    rowsOf(tenant, event),
+    sql.all<{ id: string }>`
+      select id from streams where tenant = ${tenant} and id ${oneOf(ids)} order by id`,
+  );
   return { rows, streams: streams.map(({ id }) => id) };
 }
 
@@ -65,11 +78,11 @@ function* basisOf(tenant: number, event: FoundEvent, ids: readonly string[]): Co
  * or its stream has not passed the event.
  */
 async function derived(
-  commands: Commands,
+  deps: ReadingDeps,
   { tenant, event, page: { after, take } }: Query,
 ): Promise<{ readonly found: EventDeliveries; readonly basis: Basis }> {
-  const { read } = commands;
-  const candidates = await candidatesOf(commands, tenant, event);
+  const { read } = deps.commands;
+  const candidates = await candidatesOf(deps, tenant, event);
   const traces = await read(tracesOf(tenant, event));
   const isSelected = await selectedBy(event, candidates, traces.selections);
   const delivered = await read(
@@ -153,6 +166,7 @@ interface PastRow {
 /** Reads what streams have of an event. One that the log does not have is followed by its rows alone. */
 function* tracesOf(tenant: number, event: FoundEvent): Command<Traces> {
   const at = event.publishedAt === undefined ? undefined : event.offset;
+  // First: of a failure that is dismissed in between, the check afterwards finds the row gone.
   const rows = yield* rowsOf(tenant, event);
   const [dismissed, skipped, selections] = yield* together(
     sql.all<{ stream: string }>`
@@ -177,8 +191,8 @@ function* tracesOf(tenant: number, event: FoundEvent): Command<Traces> {
   };
 }
 
-function* rowsOf(tenant: number, { id }: FoundEvent): Command<TraceRow[]> {
-  return yield* sql.all<TraceRow>`
+function rowsOf(tenant: number, { id }: FoundEvent): Statement<TraceRow[]> {
+  return sql.all`
     select stream, state, kind, due_at from deliveries
     where tenant = ${tenant} and event_id = ${id} order by stream`;
 }

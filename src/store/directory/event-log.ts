@@ -3,15 +3,14 @@ import type { LogEvent, Offset } from '../../core/types.ts';
 import type { EventLogStore, FoundEvent, NewestEvents, NewestQuery } from '../port/event-log.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
 import { deliveredEventOf, type EventColumns, traced } from '../rows/delivered-event.ts';
-import { type Command, type Commands, PageRead, sql, type Statement } from './command.ts';
+import { type Command, PageRead, sql, type Statement } from './command.ts';
 import { oneOf, perDialect, postgresOnly } from './dialect.ts';
-import { createEventDeliveries } from './event-deliveries.ts';
+import { createEventDeliveries, type EventDeliveryDeps } from './event-deliveries.ts';
 import { createPastPruner } from './past-selections.ts';
 import type { Range, Runs, Stretch } from './runs.ts';
 import { createStreamAttempts } from './stream-attempts.ts';
 
-export interface EventLogDeps {
-  readonly commands: Commands;
+export interface EventLogDeps extends EventDeliveryDeps {
   readonly runs: Runs;
 }
 

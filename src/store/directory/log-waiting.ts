@@ -1,10 +1,9 @@
 import type { Millis } from '../../core/clock.ts';
-import { yieldToEventLoop } from '../../core/slices.ts';
 import type { Offset, Subscription } from '../../core/types.ts';
-import type { BoundedRows } from '../rows/bounded.ts';
-import { type Command, type Commands, PageRead, sql } from './command.ts';
+import { type Command, type Commands, sql } from './command.ts';
 import { oneOf, oneOfNumbers, perDialect } from './dialect.ts';
 import { type Offsets, type WantedTypes, wantedTypes } from './log-types.ts';
+import { subscriptionRows } from './stream-subscriptions.ts';
 
 /** Events after the cursor of a stream that are read to find those that wait. */
 export const waitingMax = 10_000;
@@ -25,49 +24,20 @@ function wantedOf(): (subscriptions: string) => readonly WantedTypes[] {
   };
 }
 
-/** Streams whose subscriptions are read at once. */
-const streamsAtOnce = { take: 500, bytesMax: 512 * 1024 } as const;
-
-interface SubscriptionsRow {
-  readonly id: string;
-  readonly subscriptions: string;
-}
-
 /** Yields streams of one tenant in parts, in the order of their ids, with the subscriptions of each. */
 export async function* withSubscriptions<Some extends { readonly id: string }>(
-  { read }: Pick<Commands, 'read'>,
+  commands: Pick<Commands, 'read'>,
   tenant: number,
   streams: readonly Some[],
 ): AsyncGenerator<readonly (readonly [Some, readonly WantedTypes[]])[], void> {
-  for (let index = 0; index < streams.length;) {
-    const some = streams.slice(index, index + streamsAtOnce.take);
-    const ids = some.map(({ id }) => id);
-    const { rows, hasMore } = await read(subscriptionsOf(tenant, ids));
-    const texts = new Map(rows.map(({ id, subscriptions }) => [id, subscriptions]));
+  const byId = new Map(streams.map((each) => [each.id, each]));
+  for await (const rows of subscriptionRows(commands, tenant, [...byId.keys()])) {
     const parsed = wantedOf();
-    yield some.flatMap((each) => {
-      const text = texts.get(each.id);
-      return text === undefined ? [] : [[each, parsed(text)] as const];
+    yield rows.flatMap(({ id, subscriptions }) => {
+      const each = byId.get(id);
+      return each === undefined ? [] : [[each, parsed(subscriptions)] as const];
     });
-    // A page that ends early has at least one row.
-    index += hasMore ? ids.indexOf(rows.at(-1)?.id ?? '') + 1 : some.length;
-    await yieldToEventLoop();
   }
-}
-
-function* subscriptionsOf(
-  tenant: number,
-  ids: readonly string[],
-): Command<BoundedRows<SubscriptionsRow>> {
-  return yield* new PageRead<SubscriptionsRow>({
-    ...streamsAtOnce,
-    columns: ['subscriptions'],
-    order: 'id',
-    rowsAfter: (rows, limit) => sql.all`
-      select id, subscriptions from streams
-      where tenant = ${tenant} and id ${oneOf(ids)} and id > ${rows.at(-1)?.id ?? ''}
-      order by id limit ${limit}`,
-  });
 }
 
 /** Reads the offsets above the cursors of streams that have a row. Returns a function of the id. */

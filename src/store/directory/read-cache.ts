@@ -2,8 +2,9 @@ import { LRUCache } from 'lru-cache';
 import type { Hint } from '../port/hints.ts';
 import type { Block } from './log-blocks.ts';
 import type { StreamList } from './stream-list.ts';
+import type { VersionedSubscriptions } from './stream-subscriptions.ts';
 
-/** What reading the states of streams keeps in memory, for a process. */
+/** What reading streams keeps in memory, for a process. */
 export interface ReadCache {
   /**
    * What is kept of the present store. A reading takes it before its first statement and uses no other
@@ -17,6 +18,8 @@ export interface Kept {
   readonly blocks: LRUCache<string, Block>;
   /** By tenant. */
   readonly streams: LRUCache<number, StreamList>;
+  /** By tenant and id of the stream. */
+  readonly subscriptions: LRUCache<string, VersionedSubscriptions>;
 }
 
 /** Blocks in memory, about 4 kB each. */
@@ -25,15 +28,18 @@ const blocksMax = 4096;
 /** Streams in memory, about 250 B each. */
 const streamsMax = 200_000;
 
+/** Characters of subscriptions as JSON: about three times as many bytes of memory. */
+const subscriptionsMax = 8 * 1024 * 1024;
+
 /** Creates an empty cache. */
 export function createReadCache(watch: (listener: (hint: Hint) => void) => unknown): ReadCache {
-  let present: Kept = { blocks: emptyBlocks(), streams: emptyStreams() };
+  let present: Kept = emptyCache();
   watch(({ kind }) => {
     // A store that was replaced by an older one has other rows in their places.
-    if (kind === 'replaced') present = { blocks: emptyBlocks(), streams: emptyStreams() };
+    if (kind === 'replaced') present = emptyCache();
     // A server that ended may have lost changes of streams that were read, though no events: the next
     // changes would have the same mark.
-    if (kind === 'missed') present = { ...present, streams: emptyStreams() };
+    if (kind === 'missed') present = { ...emptyCache(), blocks: present.blocks };
   });
   return {
     get present() {
@@ -42,13 +48,13 @@ export function createReadCache(watch: (listener: (hint: Hint) => void) => unkno
   };
 }
 
-function emptyBlocks(): Kept['blocks'] {
-  return new LRUCache({ max: blocksMax });
-}
-
-function emptyStreams(): Kept['streams'] {
-  return new LRUCache({
-    maxSize: streamsMax,
-    sizeCalculation: (list) => Math.max(1, list.streams.length),
-  });
+function emptyCache(): Kept {
+  return {
+    blocks: new LRUCache({ max: blocksMax }),
+    streams: new LRUCache({
+      maxSize: streamsMax,
+      sizeCalculation: (list) => Math.max(1, list.streams.length),
+    }),
+    subscriptions: new LRUCache({ maxSize: subscriptionsMax }),
+  };
 }

@@ -288,6 +288,27 @@ function selectionsContract(engine: Engine): void {
     assert.deepEqual(await states(), ['filtered', 'delivered', 'filtered', 'delivered']);
   });
 
+  test('deliveries: read between changes of a selection, the state is by the one in force', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const [stream, other] = [await fixture.addStream(), await fixture.addStream()];
+    const [event] = await fixture.publish(created);
+    assert.ok(event);
+    const state = async () => (await statesOf(fixture, event.id))[stream.id];
+    const replace = (selection: Selection) =>
+      fixture.store.streams.update(fixture.tenant, stream.id, (before) => ({
+        after: { ...before, subscriptions: [{ after: -1, ...selection }] },
+      }));
+    assert.equal(await state(), 'waiting');
+    await replace({ types: [created], filter: JSON.stringify({ type: 'other.type' }) });
+    assert.equal(await state(), 'filtered');
+    await replace({ types: ['other.type'] });
+    assert.deepEqual(await statesOf(fixture, event.id), { [other.id]: 'waiting' });
+    await replace({ types: [created] });
+    assert.equal(await state(), 'waiting');
+    await fixture.store.streams.delete(fixture.tenant, stream.id);
+    assert.deepEqual(await statesOf(fixture, event.id), { [other.id]: 'waiting' });
+  });
+
   test('deliveries: streams of any of more than a thousand past selections are listed', async (t) => {
     const fixture = await createFixture(engine, t);
     const streams: Stream[] = [];

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { systemClock } from '../../../src/clock.ts';
 import type { Commands } from '../../../src/store/directory/command.ts';
+import { createEventDeliveries } from '../../../src/store/directory/event-deliveries.ts';
 import { createReadCache } from '../../../src/store/directory/read-cache.ts';
 import { createStreamFacts } from '../../../src/store/directory/stream-facts.ts';
 import { createStreamStates } from '../../../src/store/directory/stream-states.ts';
@@ -66,6 +67,7 @@ async function setup(t: TestContext) {
     emit: (hint: Hint) => emit(hint),
     states: createStreamStates(deps),
     facts: createStreamFacts(deps),
+    deliveries: createEventDeliveries(deps),
     /** Returns how many statements this reads, `meanwhile` running before each. */
     during: async (
       reading: () => Promise<unknown>,
@@ -143,4 +145,47 @@ test('states: changes that a server lost when it ended are not shown as the next
   emit({ kind: 'missed' });
   disable(other.id);
   assert.deepEqual(await read(), ['ok', 'disabled']);
+});
+
+/** Returns a stream, an event, and the queries of what became of it. */
+async function setupEvent(t: TestContext) {
+  const { fixture, deliveries, during, ...others } = await setup(t);
+  const stream = await fixture.addStream();
+  const [event] = await fixture.publish('user.created');
+  assert.ok(event);
+  const found = await fixture.store.eventLog.find(fixture.tenant, event.id);
+  assert.ok(found);
+  const read = () => deliveries(fixture.tenant, found, { after: undefined, take: 10 });
+  const select = (types: string[]) =>
+    fixture.store.streams.update(fixture.tenant, stream.id, (before) => ({
+      after: { ...before, subscriptions: [{ after: -1, types }] },
+    }));
+  return {
+    ...others,
+    stream,
+    reads: () => during(read),
+    select,
+    state: async () => (await read()).items.map(({ state }) => state),
+  };
+}
+
+test('deliveries: subscriptions are read once, and again after a change', async (t) => {
+  const { reads, select } = await setupEvent(t);
+  const first = await reads();
+  assert.equal(await reads(), first - 1, 'the second time they are known');
+  await select(['user.created', 'user.deleted']);
+  assert.equal(await reads(), first);
+  assert.equal(await reads(), first - 1);
+});
+
+test('deliveries: a selection that a server lost when it ended is not shown as the next one', async (t) => {
+  const { connection, emit, state, stream } = await setupEvent(t);
+  assert.deepEqual(await state(), ['waiting']);
+  const filter = JSON.stringify({ type: 'other.type' });
+  const subscriptions = JSON.stringify([{ after: -1, types: ['user.created'], filter }]);
+  connection
+    .prepare('update streams set subscriptions = ? where id = ?')
+    .run(subscriptions, stream.id);
+  emit({ kind: 'missed' });
+  assert.deepEqual(await state(), ['filtered']);
 });

@@ -5,6 +5,7 @@ import { withSelection } from '../../../src/core/subscription.ts';
 import type { Stream } from '../../../src/core/types.ts';
 import type { Commands } from '../../../src/store/directory/command.ts';
 import { createEventDeliveries } from '../../../src/store/directory/event-deliveries.ts';
+import { createReadCache } from '../../../src/store/directory/read-cache.ts';
 import type { EventDeliveries } from '../../../src/store/port/event-log.ts';
 import type { OwnedStream } from '../../../src/store/port/ownership.ts';
 import { createCommands } from '../../../src/store/postgres/commands.ts';
@@ -117,7 +118,8 @@ async function readWith(commands: Commands, { fixture, event }: Case): Promise<E
   const { store, tenant } = fixture;
   const found = await store.eventLog.find(tenant, event.id);
   assert.ok(found);
-  const read = createEventDeliveries({ commands });
+  const readCache = createReadCache(() => undefined);
+  const read = createEventDeliveries({ commands, readCache });
   return read(tenant, found, { after: undefined, take: 100 });
 }
 

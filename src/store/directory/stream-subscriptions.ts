@@ -1,0 +1,81 @@
+import type { LRUCache } from 'lru-cache';
+import { yieldToEventLoop } from '../../core/slices.ts';
+import type { Subscription } from '../../core/types.ts';
+import type { BoundedRows } from '../rows/bounded.ts';
+import { type Command, type Commands, PageRead, sql } from './command.ts';
+import { oneOf } from './dialect.ts';
+
+/** The subscriptions of a stream, which change with its version only. */
+export interface VersionedSubscriptions {
+  readonly version: number;
+  readonly subscriptions: readonly Subscription[];
+}
+
+export interface SubscriptionDeps {
+  readonly commands: Pick<Commands, 'read'>;
+  readonly kept: { readonly subscriptions: LRUCache<string, VersionedSubscriptions> };
+}
+
+/**
+ * Returns the subscriptions of some streams by their ids, from memory unless their versions differ. Those
+ * of a stream that was deleted are missing.
+ */
+export async function readSubscriptions(
+  { commands, kept }: SubscriptionDeps,
+  tenant: number,
+  streams: readonly { readonly id: string; readonly version: number }[],
+): Promise<ReadonlyMap<string, readonly Subscription[]>> {
+  const found = new Map<string, readonly Subscription[]>();
+  const unknown: string[] = [];
+  for (const { id, version } of streams) {
+    const known = kept.subscriptions.get(`${tenant} ${id}`);
+    if (known?.version === version) found.set(id, known.subscriptions);
+    else unknown.push(id);
+  }
+  for await (const rows of subscriptionRows(commands, tenant, unknown)) {
+    for (const { id, version, subscriptions: text } of rows) {
+      const subscriptions = JSON.parse(text) as Subscription[];
+      found.set(id, subscriptions);
+      kept.subscriptions.set(`${tenant} ${id}`, { version, subscriptions }, { size: text.length });
+    }
+  }
+  return found;
+}
+
+export interface SubscriptionRow {
+  readonly id: string;
+  readonly version: number;
+  /** As JSON; may have megabytes. */
+  readonly subscriptions: string;
+}
+
+/** Streams whose subscriptions are read at once. */
+const streamsAtOnce = { take: 500, bytesMax: 512 * 1024 } as const;
+
+/** Yields the subscriptions of streams in parts, between which other work runs. Their ids are in order. */
+export async function* subscriptionRows(
+  { read }: Pick<Commands, 'read'>,
+  tenant: number,
+  ids: readonly string[],
+): AsyncGenerator<readonly SubscriptionRow[], void> {
+  for (let index = 0; index < ids.length;) {
+    const some = ids.slice(index, index + streamsAtOnce.take);
+    const { rows, hasMore } = await read(rowsOf(tenant, some));
+    yield rows;
+    // A page that ends early has at least one row.
+    index += hasMore ? some.indexOf(rows.at(-1)?.id ?? '') + 1 : some.length;
+    await yieldToEventLoop();
+  }
+}
+
+function* rowsOf(tenant: number, ids: readonly string[]): Command<BoundedRows<SubscriptionRow>> {
+  return yield* new PageRead<SubscriptionRow>({
+    ...streamsAtOnce,
+    columns: ['subscriptions'],
+    order: 'id',
+    rowsAfter: (rows, limit) => sql.all`
+      select id, version, subscriptions from streams
+      where tenant = ${tenant} and id ${oneOf(ids)} and id > ${rows.at(-1)?.id ?? ''}
+      order by id limit ${limit}`,
+  });
+}
