@@ -16,6 +16,8 @@ export interface RunOptions {
   readonly cases: string | undefined;
   /** Numbers of nodes to measure, where a store can be shared. */
   readonly nodes: readonly number[];
+  /** The folder of another version's checkout that is measured as the other side, where one can be. */
+  readonly against: string | undefined;
 }
 
 /** One measured ratio (or plain figure) and its limit. */

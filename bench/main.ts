@@ -78,6 +78,10 @@ const program = new Command('bench')
     'how many events those that drain have, or rows of history upkeep has',
     count,
   )
+  .option(
+    '--against <folder>',
+    'the checkout of another version, installed, that failing is compared with',
+  )
   .addHelpText('after', '\nExample: npm run bench -- drain-postgres --nodes 1,2,4 --rounds 3')
   .parse();
 const names = program.args;

@@ -2,6 +2,7 @@ import pg from 'pg';
 import { startPostgres } from '../test/helpers/postgres.ts';
 import type { Figure } from './bench.ts';
 import { makeFolder, type TempStore } from './leat.ts';
+import { parentOf } from './proc.ts';
 
 /** A PostgreSQL server of a benchmark. */
 export interface Database {
@@ -62,6 +63,12 @@ export async function withClient<T>(
   } finally {
     await client.end();
   }
+}
+
+/** Returns the process id of the server, the parent of its backends. */
+export async function serverPid(client: pg.Client): Promise<number> {
+  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+  return parentOf(rows[0]?.pid ?? 0);
 }
 
 /** Reads version and settings of the server: results depend on them. */

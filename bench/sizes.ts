@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { DatabaseSync } from 'node:sqlite';
-import type pg from 'pg';
 import { request } from 'undici';
 import { createTenant } from '../src/auth/bootstrap.ts';
 import { systemClock, systemRandom } from '../src/clock.ts';
@@ -14,15 +13,8 @@ import { createSeal } from '../src/store/seal.ts';
 import { bootstrapClient, freePort, secretKey, spawnLeat } from '../test/helpers/leat.ts';
 import type { Bench, Figure } from './bench.ts';
 import { createTempStore, type TempStore, withStore } from './leat.ts';
-import { withClient, withPostgres } from './postgres.ts';
-import {
-  cpuPercent,
-  familyCpuPercent,
-  parentOf,
-  peakMegabytes,
-  residentMegabytes,
-  wait,
-} from './proc.ts';
+import { serverPid, withClient, withPostgres } from './postgres.ts';
+import { cpuPercent, familyCpuPercent, peakMegabytes, residentMegabytes, wait } from './proc.ts';
 
 const tenants = 10_000;
 const streamsPerTenant = 10;
@@ -41,7 +33,7 @@ export const sizes: Bench = {
     const onSqlite = await measure('sqlite', tempStore, progress, insertSqlite);
     const onPostgres = await withPostgres(async (database) => {
       const own = await database.createTempStore();
-      const server = await withClient(own.url, serverOf);
+      const server = await withClient(own.url, serverPid);
       return measure('postgres', own, progress, (rows) => insertPostgres(own.url, rows), server);
     });
     return [...onSqlite, ...onPostgres];
@@ -288,12 +280,6 @@ async function atRest(metricsUrl: string, check: () => void): Promise<void> {
     if (owned >= tenants * streamsPerTenant && left.every((count) => count === 0)) return;
     await wait(2);
   }
-}
-
-/** Returns the parent process of the server's backends. */
-async function serverOf(client: pg.Client): Promise<number> {
-  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
-  return parentOf(rows[0]?.pid ?? 0);
 }
 
 async function publish(url: string, { clientId, clientSecret }: Client): Promise<void> {
