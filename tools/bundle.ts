@@ -1,4 +1,4 @@
-import { cp, rm } from 'node:fs/promises';
+import { cp, rm, writeFile } from 'node:fs/promises';
 import { rolldown } from 'rolldown';
 
 const sources = new URL('../src/', import.meta.url);
@@ -29,6 +29,8 @@ export async function bundleProgram(folder: URL): Promise<string> {
   });
   await bundle.write({ dir: folder.pathname, format: 'esm', minify: false });
   await bundle.close();
+  // Otherwise Node parses each file once more, to find out that it is a module.
+  await writeFile(new URL('package.json', folder), '{ "type": "module" }\n');
   // Files that are not modules are read by name, by `src/core/asset.ts`.
   await cp(sources, folder, { recursive: true, filter: (path) => !path.endsWith('.ts') });
   return new URL('main.js', folder).pathname;

@@ -1,4 +1,3 @@
-const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
 /** Full-width East Asian scripts and emoji (Unicode Standard Annex #11). */
 const wide =
   /[\p{Emoji_Presentation}\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\u3000-\u303E\uFF01-\uFF60\uFFE0-\uFFE6]|\uFE0F/u;
@@ -10,7 +9,7 @@ const ascii = /^[\u0020-\u007E]*$/;
 export function widthOf(text: string): number {
   if (ascii.test(text)) return text.length;
   let width = 0;
-  for (const { segment } of graphemes.segment(text)) width += graphemeWidth(segment);
+  for (const { segment } of graphemesOf(text)) width += graphemeWidth(segment);
   return width;
 }
 
@@ -19,12 +18,17 @@ export function cutTo(text: string, width: number): string {
   if (widthOf(text) <= width) return text;
   let cut = '';
   let used = 0;
-  for (const { segment } of graphemes.segment(text)) {
+  for (const { segment } of graphemesOf(text)) {
     used += graphemeWidth(segment);
     if (used > width - 1) break;
     cut += segment;
   }
   return width < 1 ? '' : `${cut}…`;
+}
+
+/** Creates the segmenter on demand: the first one of a process takes a tenth of the start of a command. */
+function graphemesOf(text: string): Intl.Segments {
+  return new Intl.Segmenter('en', { granularity: 'grapheme' }).segment(text);
 }
 
 function graphemeWidth(grapheme: string): number {
