@@ -2,19 +2,23 @@ import { spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { globSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { finished } from 'node:stream/promises';
+import { fileURLToPath } from 'node:url';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
+import { createFileCopy } from '../test/helpers/sqlite.ts';
 import { bundleProgram } from './bundle.ts';
 import { filesInOrder } from './test-order.ts';
 
 /**
  * `npm run test:only -- [--seed N] [files or options of node --test]`: runs files and tests in random
  * order, without arguments the longest files first. Prints the seed before and after, and the command that repeats the order. Tests that start
- * the program start a bundle of the current sources. A file that leaves a handle open fails.
+ * the program start a bundle of the current sources, on a copy of empty tables. A file that leaves a handle open fails.
  */
 const compiled = 'node_modules/.cache/compiled';
 const bundled = new URL('../node_modules/.cache/program/', import.meta.url);
+const tables = fileURLToPath(new URL('../node_modules/.cache/tables.db', import.meta.url));
 const openHandles = new URL('open-handles.ts', import.meta.url).href;
 const everyTest = 'test/**/*.test.ts';
 /** More is no faster on two cores; fewer leave them idle while tests wait. */
@@ -26,9 +30,12 @@ const { seed, rest } = readArguments(process.argv.slice(2));
 const repeat = `repeat this order with: npm run test:only -- --seed ${seed} ${rest.join(' ')}`;
 console.log(`Seed ${seed}; ${repeat}`);
 const program = await bundleProgram(bundled);
+await rm(tables, { force: true });
+await createFileCopy(tables);
 Object.assign(process.env, {
   NODE_COMPILE_CACHE: compiled,
   LEAT_TEST_PROGRAM: program,
+  LEAT_TEST_TABLES: tables,
   ...process.env,
 });
 const flags = [`--import=${openHandles}`, `--test-random-seed=${seed}`];

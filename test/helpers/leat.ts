@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { constants, copyFile, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
@@ -89,6 +89,8 @@ export async function startLeat(
     ...settings,
     LEAT_PORT: String(port),
   };
+  const isOwn = program === leatProgram && settings['LEAT_STORE'] === undefined;
+  if (isOwn) await copyTables(tempStore.file);
   // A data folder that is not named by a setting is also inside the temporary folder.
   const started = spawnLeat(['serve'], env, { cwd: tempStore.folder, program });
   const { child, output } = started;
@@ -121,6 +123,18 @@ export async function startLeat(
  */
 export const leatProgram =
   process.env['LEAT_TEST_PROGRAM'] ?? new URL('../../src/main.ts', import.meta.url).pathname;
+
+/**
+ * Copies the empty tables of a run of many tests, unless the file exists: migrating a new one is a
+ * tenth of a start. Nothing is in them yet, so the start is still the first one of its store.
+ */
+async function copyTables(file: string): Promise<void> {
+  const tables = process.env['LEAT_TEST_TABLES'];
+  if (tables === undefined) return;
+  await copyFile(tables, file, constants.COPYFILE_EXCL).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error;
+  });
+}
 
 /** Starts the program with any arguments; its environment has `env` and PATH only. */
 export function spawnLeat(
