@@ -1,16 +1,14 @@
 import type { Millis } from '../../core/clock.ts';
 import { formatListedKey, type ListedKey, parseListedKey } from '../../core/page.ts';
-import { yieldToEventLoop } from '../../core/slices.ts';
 import type { DeliveryKind, DeliveryState, StreamStatus } from '../../core/types.ts';
 import type { FailureStore, ListedDelivery, ListQuery } from '../port/failures.ts';
 import type { Page } from '../port/page.ts';
-import { rowBytes } from '../rows/bounded.ts';
-import { failureBytes, storedCode } from '../rows/failures.ts';
+import { storedCode } from '../rows/failures.ts';
 import { type Command, type Commands, sql } from './command.ts';
 import { oneOf } from './dialect.ts';
 import { createFailureGroups } from './failure-groups.ts';
 import { selects } from './failure-selection.ts';
-import { type FailureReader, type FailureRow, rowColumns } from './failures.ts';
+import { type FailureReader, type FailureRow, firstFailures, rowColumns } from './failures.ts';
 import type { Runs } from './runs.ts';
 
 interface Deps {
@@ -26,9 +24,6 @@ export function createAllFailures(deps: Deps): FailureStore {
     groups: createFailureGroups(deps),
   };
 }
-
-/** Rows that one query reads, wanted or not: some milliseconds. */
-const scanMax = 5000;
 
 interface ListedRow extends FailureRow {
   readonly listed_at: Millis;
@@ -47,32 +42,14 @@ async function list(
 ): Promise<Page<ListedDelivery>> {
   const after = query.after === undefined ? first : parseListedKey(query.after);
   if (after === undefined) return { items: [], next: undefined };
-  const { take, bytesMax } = query;
   const { rows, end } = await commands.read(listedRows(tenant, query, after, failures));
-  const items: ListedDelivery[] = [];
-  let bytes = 0;
-  let last: ListedRow | undefined;
-  for (let from = 0; from < Math.min(take, rows.length); from += chunkMax) {
-    // A synchronous engine does not yield by itself.
-    if (from > 0) await yieldToEventLoop();
-    const chunk = rows.slice(from, Math.min(from + chunkMax, take));
-    const found = await failures.read(chunk);
-    for (const [index, row] of chunk.entries()) {
-      const failure = found[index];
-      if (failure !== undefined) {
-        bytes += failureBytes(failure) + rowBytes;
-        if (bytes > bytesMax && last !== undefined) return { items, next: keyOf(last) };
-        items.push(listed(row, failure));
-      }
-      last = row;
-    }
-  }
-  const next = rows.length > take ? rows[take - 1] : end;
-  return { items, next: next && keyOf(next) };
+  const { found, last } = await firstFailures(rows, query, failures);
+  const next = last ?? end;
+  return {
+    items: found.map(({ row, failure }) => listed(row, failure)),
+    next: next && formatListedKey(keyOf(next)),
+  };
 }
-
-/** Deliveries whose bodies and histories are read at once: 512 KiB each at most. */
-const chunkMax = 16;
 
 function listed(
   row: ListedRow,
@@ -92,20 +69,48 @@ function listed(
 
 type KeyColumns = Pick<ListedRow, 'listed_at' | 'event_id' | 'stream'>;
 
-function keyOf({ listed_at: at, event_id: eventId, stream }: KeyColumns): string {
-  return formatListedKey({ at, eventId, stream });
+function keyOf({ listed_at: at, event_id: eventId, stream }: KeyColumns): ListedKey {
+  return { at, eventId, stream };
 }
 
 /** Before the first row. */
 const first: ListedKey = { at: Number.MAX_SAFE_INTEGER, eventId: '', stream: '' };
 
-/** Returns the wanted rows of a page and the next one; and where the scan ended, if there is more. */
+interface ListedRows {
+  /** At most one more than `take`. */
+  readonly rows: readonly ListedRow[];
+  /** Where the scan ended, if there is more. */
+  readonly end: KeyColumns | undefined;
+}
+
+/**
+ * Rows that one query reads, wanted or not: some milliseconds. The first are enough for most pages, and to find
+ * where the others end takes as long as the rest of a page.
+ */
+const scans = { first: 500, second: 4500 };
+
+/** Returns the wanted rows of a page and the next one. */
 function* listedRows(
   tenant: number,
   query: ListQuery,
   after: ListedKey,
+  reader: FailureReader,
+): Command<ListedRows> {
+  const { rows, end } = yield* scanned(tenant, query, { after, length: scans.first }, reader);
+  const take = query.take - rows.length;
+  if (end === undefined || take <= 0) return { rows, end };
+  const scan = { after: keyOf(end), length: scans.second };
+  const others = yield* scanned(tenant, { ...query, take }, scan, reader);
+  return { rows: [...rows, ...others.rows], end: others.end };
+}
+
+/** Returns the wanted ones of the next `length` rows. */
+function* scanned(
+  tenant: number,
+  query: ListQuery,
+  { after, length }: { readonly after: ListedKey; readonly length: number },
   { columns }: FailureReader,
-): Command<{ readonly rows: readonly ListedRow[]; readonly end: KeyColumns | undefined }> {
+): Command<ListedRows> {
   const { streams, statuses, take, failedFrom = 0, failedTo = Infinity } = query;
   // Rows outside of the times do not count as read.
   const start = after.at < failedTo ? after : { at: failedTo, eventId: '', stream: '' };
@@ -114,7 +119,7 @@ function* listedRows(
     where tenant = ${tenant} and listed_at is not null
       and (listed_at, event_id, stream) < (${start.at}, ${start.eventId}, ${start.stream})
       and (listed_at, event_id, stream) >= (${failedFrom}, '', '')
-    order by listed_at desc, event_id desc, stream desc limit 1 offset ${scanMax - 1}`;
+    order by listed_at desc, event_id desc, stream desc limit 1 offset ${length - 1}`;
   const last = end ?? { listed_at: failedFrom, event_id: '', stream: '' };
   const rows = yield* sql.all<ListedRow>`
     select ${rowColumns} ${columns}, d.listed_at, d.error_code, d.kind, d.state, d.due_at,

@@ -3,7 +3,6 @@ import { formatFailureKey, parseFailureKey } from '../../core/page.ts';
 import { yieldToEventLoop } from '../../core/slices.ts';
 import type { Attempt, Failure } from '../../core/types.ts';
 import type { DeliveryStore, FailureQuery } from '../port/deliveries.ts';
-import type { Page } from '../port/page.ts';
 import { rowBytes } from '../rows/bounded.ts';
 import type { EventColumns } from '../rows/delivered-event.ts';
 import { failureBytes } from '../rows/failures.ts';
@@ -20,16 +19,19 @@ export interface FailureReader {
   /** More columns of `deliveries d` that it needs. */
   readonly columns: Fragment;
   /**
-   * Returns event and history of each row of one tenant, in order; `undefined` for one that was delivered
-   * in the meantime.
+   * Returns event and history of the first rows of one tenant, in order: of one row at least, and of as many
+   * as the engine reads at once. `undefined` stands for one that was delivered in the meantime.
    */
-  read(rows: readonly FailureRow[]): Promise<(Pick<Failure, 'event' | 'attempts'> | undefined)[]>;
+  read(rows: readonly FailureRow[]): Promise<(FoundFailure | undefined)[]>;
   /**
    * Returns the last failed attempt of each row of one tenant, in order; `undefined` where the history has
    * none.
    */
   lastFailed(rows: readonly FailureRow[]): Promise<(FailedAttempt | undefined)[]>;
 }
+
+/** What the row of a failure does not have. */
+export type FoundFailure = Pick<Failure, 'event' | 'attempts'>;
 
 /** A failed attempt, as far as its error code depends on it. */
 export type FailedAttempt = Pick<Attempt, 'status' | 'error'>;
@@ -51,7 +53,11 @@ export function createFailureStore({
   return {
     listFailures: async (tenant, stream, query) => {
       const rows = await commands.read(rowsOf(tenant, stream, query, failures));
-      return pageOf(rows, query, failures);
+      const { found, last } = await firstFailures(rows, query, failures);
+      return {
+        items: found.map(({ row, failure }) => ({ ...failure, failedAt: row.failed_at })),
+        next: last && formatFailureKey({ failedAt: last.failed_at, eventId: last.event_id }),
+      };
     },
     failure: async (tenant, stream, eventId) => {
       const rows = await commands.read(rowOf(tenant, stream, eventId, failures));
@@ -108,41 +114,45 @@ function* rowOf(
       and d.failed_at is not null`;
 }
 
-/** Failures whose bodies and histories are read at once: 512 KiB each at most. */
-const chunkMax = 16;
+/** The first rows of a page, without those that were delivered in the meantime. */
+interface FirstFailures<Row> {
+  readonly found: readonly { readonly row: Row; readonly failure: FoundFailure }[];
+  /** The last row of the page, if rows follow it. */
+  readonly last: Row | undefined;
+}
 
 /**
- * Reads the failures of the first rows, `take` of them or as many as are not larger than
- * `bytesMax`. In chunks, because only the bodies and histories show how large a page is.
+ * Reads the failures of the first rows, `take` of them or as many as are not larger than `bytesMax`, one at
+ * least. Only their bodies and histories show how large they are, so that some more may be read than are returned.
  */
-async function pageOf(
-  rows: readonly FailureRow[],
-  { take, bytesMax = Infinity }: FailureQuery,
+export async function firstFailures<Row extends FailureRow>(
+  rows: readonly Row[],
+  { take, bytesMax = Infinity }: Pick<FailureQuery, 'take' | 'bytesMax'>,
   { read }: FailureReader,
-): Promise<Page<Failure>> {
-  const items: Failure[] = [];
+): Promise<FirstFailures<Row>> {
+  const found: { row: Row; failure: FoundFailure }[] = [];
+  const end = Math.min(take, rows.length);
   let bytes = 0;
-  for (let first = 0; first < Math.min(take, rows.length); first += chunkMax) {
+  let last: Row | undefined;
+  for (let from = 0; from < end;) {
     // A synchronous engine does not yield by itself.
-    if (first > 0) await yieldToEventLoop();
-    const chunk = rows.slice(first, Math.min(first + chunkMax, take));
-    const found = await read(chunk);
-    for (const [index, row] of chunk.entries()) {
-      const one = found[index];
-      if (one === undefined) continue;
-      bytes += failureBytes(one) + rowBytes;
-      const last = items.at(-1);
-      if (bytes > bytesMax && last !== undefined) return { items, next: keyOf(last) };
-      items.push({ ...one, failedAt: row.failed_at });
+    if (from > 0) await yieldToEventLoop();
+    const part = rows.slice(from, Math.min(from + rowsAtOnce, end));
+    const failures = await read(part);
+    if (failures.length === 0) throw new Error('A reader of failures read nothing.');
+    for (const [index, row] of part.slice(0, failures.length).entries()) {
+      const failure = failures[index];
+      if (failure !== undefined) {
+        bytes += failureBytes(failure) + rowBytes;
+        if (bytes > bytesMax && last !== undefined) return { found, last };
+        found.push({ row, failure });
+      }
+      last = row;
     }
+    from += failures.length;
   }
-  const last = rows.length > take ? rows[take - 1] : undefined;
-  return {
-    items,
-    next: last && formatFailureKey({ failedAt: last.failed_at, eventId: last.event_id }),
-  };
+  return { found, last: rows.length > take ? last : undefined };
 }
 
-function keyOf({ failedAt, event }: Failure): string {
-  return formatFailureKey({ failedAt, eventId: event.id });
-}
+/** A page of the API has fewer. Of more rows with large bodies most would be searched several times. */
+const rowsAtOnce = 128;

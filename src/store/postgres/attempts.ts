@@ -8,6 +8,7 @@ import {
   outcomeCodes,
   shownMax,
 } from '../rows/attempts.ts';
+import { attemptBytes } from '../rows/failures.ts';
 import type { Run } from '../rows/runs.ts';
 import { numbers, type Queries } from './database.ts';
 import { type Days, groupByDays } from './day-ranges.ts';
@@ -59,20 +60,34 @@ export interface AskedHistory {
   readonly days: Days;
 }
 
-/** Returns the newest entries of deliveries of one tenant, oldest first. */
+/**
+ * Returns the newest entries of deliveries of one tenant, oldest first. Of deliveries whose days are close
+ * together it returns only the first ones, one at least, whose entries are not larger than `bytesMax`.
+ */
 export async function historiesOf<HistoryQuery extends AskedHistory>(
   db: Queries,
   tenant: number,
   queries: readonly HistoryQuery[],
+  bytesMax: number,
 ): Promise<ReadonlyMap<HistoryQuery, readonly Attempt[]>> {
-  const histories = new Map<HistoryQuery, Attempt[]>(queries.map((one) => [one, []]));
+  const histories = new Map<HistoryQuery, Attempt[]>();
   for (const group of groupByDays(queries, ({ days }) => days)) {
-    for (const entry of await entriesOf(db, tenant, group.rows, group.days)) {
-      const one = group.rows[entry.n - 1];
-      if (one !== undefined) histories.get(one)?.push(attemptOf(entry));
+    for (const { n, ...entry } of await entriesOf(db, tenant, group, bytesMax)) {
+      const one = group.rows[n - 1];
+      if (one === undefined) continue;
+      const history = histories.get(one) ?? [];
+      if (isEntry(entry)) history.push(attemptOf(entry));
+      histories.set(one, history);
     }
   }
   return histories;
+}
+
+/** An empty history has one row without an entry: a delivery without a row was left out. */
+type NoEntry = { readonly [Column in keyof AttemptRow]: null };
+
+function isEntry(row: AttemptRow | NoEntry): row is AttemptRow {
+  return row.at !== null;
 }
 
 /** Returns the last failed attempt of each of these deliveries of one tenant that has one. */
@@ -108,19 +123,23 @@ export async function lastFailures<HistoryQuery extends AskedHistory>(
 async function entriesOf(
   db: Queries,
   tenant: number,
-  rows: readonly AskedHistory[],
-  { first, last }: Days,
-): Promise<(AttemptRow & { readonly n: number })[]> {
+  { rows, days: { first, last } }: { readonly rows: readonly AskedHistory[]; readonly days: Days },
+  bytesMax: number,
+): Promise<((AttemptRow | NoEntry) & { readonly n: number })[]> {
   return db.all`
-    select u.n, a.at, a.duration_ms, a.outcome, a.status, a.error
-    from unnest(${numbers(rows.map(({ key }) => key))}::bigint[],
-      ${numbers(rows.map(({ event }) => eventKeyOf(event)))}::bigint[])
-      with ordinality as u(stream_key, event_key, n)
-    cross join lateral (
-      select * from attempts
-      where tenant = ${tenant} and stream_key = u.stream_key and event_key = u.event_key
-        and (day = 0 or (day >= ${first} and day <= ${last}))
-      order by number desc limit ${shownMax}
-    ) as a
-    order by u.n, a.number`;
+    select n, at, duration_ms, outcome, status, error from (
+      select u.n, a.*,
+        sum(${attemptBytes} + coalesce(octet_length(a.error), 0)) over (order by u.n) as bytes
+      from unnest(${numbers(rows.map(({ key }) => key))}::bigint[],
+        ${numbers(rows.map(({ event }) => eventKeyOf(event)))}::bigint[])
+        with ordinality as u(stream_key, event_key, n)
+      left join lateral (
+        select number, at, duration_ms, outcome, status, error from attempts
+        where tenant = ${tenant} and stream_key = u.stream_key and event_key = u.event_key
+          and (day = 0 or (day >= ${first} and day <= ${last}))
+        order by number desc limit ${shownMax}
+      ) as a on true
+    ) as sized
+    where n = 1 or bytes <= ${bytesMax}::bigint
+    order by n, number`;
 }

@@ -17,24 +17,28 @@ const gapMax = 5;
 
 /**
  * Groups rows whose days are close together. A statement for all of them would open every day from
- * the first to the last: a year, where a stream fails once a month.
+ * the first to the last: a year, where a stream fails once a month. The rows of a group keep their order.
  */
 export function groupByDays<Row>(
   rows: readonly Row[],
   daysOf: (row: Row) => Days,
 ): { readonly days: Days; readonly rows: readonly Row[] }[] {
-  const groups: { days: Days; readonly rows: Row[] }[] = [];
+  const groups: { days: Days; readonly rows: { readonly row: Row; readonly index: number }[] }[] =
+    [];
   const ordered = rows
-    .map((row) => ({ row, days: daysOf(row) }))
+    .map((row, index) => ({ row, index, days: daysOf(row) }))
     .toSorted((one, other) => one.days.first - other.days.first);
-  for (const { row, days } of ordered) {
+  for (const { row, index, days } of ordered) {
     const group = groups.at(-1);
     if (group === undefined || days.first > group.days.last + gapMax) {
-      groups.push({ days, rows: [row] });
+      groups.push({ days, rows: [{ row, index }] });
       continue;
     }
-    group.rows.push(row);
+    group.rows.push({ row, index });
     group.days = { first: group.days.first, last: Math.max(group.days.last, days.last) };
   }
-  return groups;
+  return groups.map(({ days, rows: found }) => ({
+    days,
+    rows: found.toSorted((one, other) => one.index - other.index).map(({ row }) => row),
+  }));
 }

@@ -1,10 +1,14 @@
-import type { Failure } from '../../core/types.ts';
+import { MIB } from '../../core/units.ts';
 import { verbatim } from '../directory/dialect.ts';
-import type { FailedAttempt, FailureReader, FailureRow } from '../directory/failures.ts';
+import type {
+  FailedAttempt,
+  FailureReader,
+  FailureRow,
+  FoundFailure,
+} from '../directory/failures.ts';
 import { deliveredEventOf } from '../rows/delivered-event.ts';
-import { historiesOf, lastFailures } from './attempts.ts';
+import { type AskedHistory, historiesOf, lastFailures } from './attempts.ts';
 import type { Queries } from './database.ts';
-import type { Days } from './day-ranges.ts';
 import { type BodyLocation, withBodies } from './kept.ts';
 
 interface LocatedRow extends FailureRow, BodyLocation {
@@ -31,32 +35,40 @@ async function lastFailedOf(
 ): Promise<(FailedAttempt | undefined)[]> {
   const [first] = rows;
   if (first === undefined) return [];
-  const queries = rows.map((row) => ({
-    key: row.key,
-    event: { id: row.event_id, offset: row.offset },
-    days: daysOf(row),
-  }));
+  const queries = rows.map(queryOf);
   const found = await lastFailures(db, first.tenant, queries);
   return queries.map((one) => found.get(one));
 }
 
+/**
+ * Bytes of bodies, and as many of histories, that are read at once from days that are close together. A body has
+ * up to 256 KiB and a history nearly as much, and PostgreSQL sends a result as a whole.
+ */
+const pieceBytes = 2 * MIB;
+
 async function failuresOf(
   db: Queries,
   rows: readonly LocatedRow[],
-): Promise<(Pick<Failure, 'event' | 'attempts'> | undefined)[]> {
+): Promise<(FoundFailure | undefined)[]> {
   const [first] = rows;
   if (first === undefined) return [];
-  const queries = (await withBodies(db, rows)).map((row) =>
+  const queries = rows.map(queryOf);
+  const [withBody, histories] = await Promise.all([
+    withBodies(db, rows, pieceBytes),
+    historiesOf(db, first.tenant, queries, pieceBytes),
+  ]);
+  const found: (FoundFailure | undefined)[] = [];
+  for (const [index, row] of withBody.entries()) {
+    const query = queries[index];
+    const attempts = query && histories.get(query);
+    if (attempts === undefined) break;
     // One without a body was delivered in the meantime, and its event removed.
-    row.body === null
-      ? undefined
-      : { key: row.key, event: deliveredEventOf(row), days: daysOf(row) },
-  );
-  const open = queries.filter((one) => one !== undefined);
-  const histories = await historiesOf(db, first.tenant, open);
-  return queries.map((one) => one && { event: one.event, attempts: histories.get(one) ?? [] });
+    found.push(row.body === null ? undefined : { event: deliveredEventOf(row), attempts });
+  }
+  return found;
 }
 
-function daysOf(row: LocatedRow): Days {
-  return { first: row.attempts_from, last: row.attempts_to };
+function queryOf(row: LocatedRow): AskedHistory {
+  const event = { id: row.event_id, offset: row.offset };
+  return { key: row.key, event, days: { first: row.attempts_from, last: row.attempts_to } };
 }

@@ -16,20 +16,30 @@ export interface BodyLocation {
 /**
  * Returns the rows with the bodies of their events: their own, a kept one, or that of the log. Only
  * the days of these events are read. A body is missing when the delivery has ended in the meantime.
+ *
+ * With `bytesMax` only the first rows are returned, one at least. The bodies that are read from days that are
+ * close together are not larger.
  */
 export async function withBodies<Row extends BodyLocation>(
   db: Queries,
   rows: readonly Row[],
+  bytesMax?: number,
 ): Promise<Row[]> {
-  const inLog = rows.filter((row) => row.body === null && row.offset !== null);
+  const inLog = rows.filter(isInLog);
   const found = new Map<Row, Body>();
   for (const group of groupByDays(inLog, dayOfEvent)) {
-    for (const { n, ...body } of await bodiesOf(db, group.rows, group.days)) {
+    for (const { n, ...body } of await bodiesOf(db, group, bytesMax)) {
       const row = group.rows[n - 1];
       if (row !== undefined) found.set(row, body);
     }
   }
-  return rows.map((row) => ({ ...row, ...found.get(row) }));
+  const cut = rows.findIndex((row) => isInLog(row) && !found.has(row));
+  const first = cut === -1 ? rows : rows.slice(0, cut);
+  return first.map((row) => ({ ...row, ...found.get(row) }));
+}
+
+function isInLog({ body, offset }: BodyLocation): boolean {
+  return body === null && offset !== null;
 }
 
 interface Body {
@@ -41,21 +51,29 @@ function dayOfEvent({ event_day: day }: BodyLocation): Days {
   return day === null ? everyDay : { first: day, last: day };
 }
 
+/** Returns a row for each one whose body, with those before it, is not larger than `bytesMax`, if there is one. */
 async function bodiesOf(
   db: Queries,
-  rows: readonly BodyLocation[],
-  { first, last }: Days,
+  { rows, days: { first, last } }: { readonly rows: readonly BodyLocation[]; readonly days: Days },
+  bytesMax: number | undefined,
 ): Promise<(Body & { readonly n: number })[]> {
   return db.all`
-    select u.n, coalesce(k.body, e.body) as body, coalesce(k.trace, e.trace) as trace
-    from unnest(${numbers(rows.map(({ tenant }) => tenant))}::int[],
-      ${numbers(rows.map(({ offset }) => offset))}::bigint[])
-      with ordinality as u(tenant, "offset", n)
-    left join kept_events k on k.tenant = u.tenant and k."offset" = u."offset"
-    left join lateral (
-      select body, trace from events
-      where tenant = u.tenant and "offset" = u."offset"
-        and published_at >= ${first * dayMs} and published_at < ${(last + 1) * dayMs}
-      limit 1
-    ) as e on k.body is null`;
+    select n, body, trace from (
+      select n, body, trace,
+        sum(coalesce(octet_length(body), 0)) over (order by n) as bytes
+      from (
+        select u.n, coalesce(k.body, e.body) as body, coalesce(k.trace, e.trace) as trace
+        from unnest(${numbers(rows.map(({ tenant }) => tenant))}::int[],
+          ${numbers(rows.map(({ offset }) => offset))}::bigint[])
+          with ordinality as u(tenant, "offset", n)
+        left join kept_events k on k.tenant = u.tenant and k."offset" = u."offset"
+        left join lateral (
+          select body, trace from events
+          where tenant = u.tenant and "offset" = u."offset"
+            and published_at >= ${first * dayMs} and published_at < ${(last + 1) * dayMs}
+          limit 1
+        ) as e on k.body is null
+      ) as found
+    ) as sized
+    where ${bytesMax === undefined} or n = 1 or bytes <= ${bytesMax}::bigint`;
 }

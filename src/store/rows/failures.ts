@@ -11,7 +11,7 @@ export function failureBytes({ event, attempts }: Pick<Failure, 'event' | 'attem
 }
 
 /** Bytes of an attempt without the text of its error. */
-const attemptBytes = 150;
+export const attemptBytes = 150;
 
 /** Returns the code of a row, which is empty where it is not known. */
 export function storedCode(code: string): ErrorCode | undefined {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Stream } from '../../../src/core/types.ts';
+import type { Attempt, DeliveredEvent, Stream } from '../../../src/core/types.ts';
 import type { ListQuery } from '../../../src/store/port/failures.ts';
 import type { Engine } from './engine.ts';
 import { dismissFailures } from './failure-work.ts';
@@ -10,6 +10,7 @@ import {
   delivered,
   failed,
   type Fixture,
+  newEvent,
   retry,
   start,
 } from './fixture.ts';
@@ -246,6 +247,43 @@ function listContract(engine: Engine): void {
     assert.deepEqual([items.map(({ event }) => event.id), next], [[newest.id], undefined]);
   });
 
+  test('list: a filter that few failures match finds each once, and one page reads 5,000', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const owned = await fixture.own(await fixture.addStream());
+    const events = await fixture.publish(...Array<string>(5600).fill('user.created'));
+    const newestFirst = events.toReversed();
+    const wanted = [0, 499, 500, 4999, 5000, 5599].map((index) => newestFirst[index]);
+    const outcomes = events.map((event) =>
+      failed(event, wanted.includes(event) ? { status: undefined, error: 'dns: unknown' } : {}),
+    );
+    await fixture.settle(owned, { cursor: events.at(-1)?.offset ?? 0, outcomes });
+    for (const { take, pages } of [
+      { take: 100, pages: [4, 2] },
+      { take: 4, pages: [4, 2] },
+      { take: 3, pages: [3, 2, 1] },
+      { take: 2, pages: [2, 2, 2] },
+      { take: 1, pages: [1, 1, 1, 1, 1, 1] },
+    ]) {
+      const seen: string[][] = [];
+      let after: string | undefined;
+      do {
+        const dns = { ...query, codes: ['dns'], take, after };
+        const page = await fixture.store.failures.list(fixture.tenant, dns);
+        seen.push(page.items.map(({ event }) => event.id));
+        after = page.next;
+      } while (after !== undefined);
+      assert.deepEqual(
+        seen.flat(),
+        wanted.map((event) => event?.id),
+      );
+      assert.deepEqual(
+        seen.map(({ length }) => length),
+        pages,
+        `${take} at a time`,
+      );
+    }
+  });
+
   test('list: what waits for a retry, and failures under redelivery, with the next attempt', async (t) => {
     const fixture = await createFixture(engine, t);
     const { store, tenant } = fixture;
@@ -300,4 +338,39 @@ function listContract(engine: Engine): void {
       assert.deepEqual(seen, seen.toSorted().toReversed());
     }
   });
+
+  test('list, listFailures: a page of some MiB with events of two days is complete', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const stream = await fixture.addStream();
+    const owned = await fixture.own(stream);
+    const events: DeliveredEvent[] = [];
+    for (let index = 0; index < 24; index += 1) {
+      fixture.now += index === 12 ? 86_400_000 : 1;
+      const event = newEvent({ body: JSON.stringify({ index, text: 'x'.repeat(200_000) }) });
+      const [appended] = await store.log.append(tenant, [event]);
+      const { id, type, time, body } = event;
+      const { now: publishedAt } = fixture;
+      const sent = { id, type, time, body, offset: appended?.offset, publishedAt };
+      events.unshift(sent);
+      const error = `${index} ${'x'.repeat(100_000)}`;
+      await fixture.settle(owned, { outcomes: [failed(sent, { error })] });
+    }
+    const limits = { after: undefined, take: 100, bytesMax: 16_000_000 };
+    for (const page of [
+      await store.failures.list(tenant, { ...query, ...limits }),
+      await store.deliveries.listFailures(tenant, stream.id, limits),
+    ]) {
+      assert.deepEqual(
+        page.items.map(({ event, attempts }) => [event.body, attempts.map(numberOf)]),
+        events.map(({ body }, index) => [body, [23 - index]]),
+      );
+      assert.equal(page.next, undefined);
+    }
+  });
+}
+
+/** Returns the number at the beginning of the error of an attempt. */
+function numberOf({ error }: Attempt): number {
+  return Number.parseInt(error ?? '', 10);
 }

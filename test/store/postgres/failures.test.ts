@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { KIB, MIB } from '../../../src/core/units.ts';
+import type { FailureRow } from '../../../src/store/directory/failures.ts';
+import { createDatabase, type Database } from '../../../src/store/postgres/database.ts';
+import { createFailureReader } from '../../../src/store/postgres/failures.ts';
+import { createHosts } from '../../../src/store/postgres/hosts.ts';
+import { sharedPostgres } from '../../helpers/postgres.ts';
+import { addTenant, failed, type Fixture, fixtureOf, newEvent } from '../contract/fixture.ts';
+import { newDatabase, openUrl } from '../engines.ts';
+
+const count = 20;
+const large = 'x'.repeat(250 * KIB);
+
+/** Failures of one stream, oldest first, with this body and this error. */
+async function failures(
+  t: TestContext,
+  { body, error }: { readonly body: string; readonly error: string },
+): Promise<{ readonly db: Database; readonly rows: readonly FailureRow[] }> {
+  const url = await newDatabase();
+  const store = await openUrl(url);
+  const db = createDatabase({ hosts: createHosts(url, 'test'), connectionsMax: 2 });
+  t.after(async () => {
+    await db.close();
+    await store.close();
+    await (await sharedPostgres()).dropDatabase(url);
+  });
+  const fixture = fixtureOf(store, (await addTenant(store, 'main')).id);
+  await fail(fixture, { body, error });
+  const rows = await db.all<FailureRow>`
+    select d.*, r.key from deliveries d join runs r on r.tenant = d.tenant and r.stream = d.stream
+    order by d."offset"`;
+  assert.equal(rows.length, count);
+  return { db, rows };
+}
+
+async function fail(
+  fixture: Fixture,
+  { body, error }: { readonly body: string; readonly error: string },
+): Promise<void> {
+  const owned = await fixture.own(await fixture.addStream());
+  const events = Array.from({ length: count }, () => newEvent({ body }));
+  const appended = await fixture.store.log.append(fixture.tenant, events);
+  const outcomes = events.map(({ id, type, time }, index) =>
+    failed({ id, type, time, body, offset: appended[index]?.offset }, { error }),
+  );
+  await fixture.settle(owned, { cursor: appended.at(-1)?.offset ?? 0, outcomes });
+}
+
+for (const [name, content] of Object.entries({
+  bodies: { body: large, error: 'no' },
+  histories: { body: '{}', error: large },
+})) {
+  test(`PostgreSQL: failures with large ${name} are read in pieces, and all with small ones at once`, async (t) => {
+    const { db, rows } = await failures(t, content);
+    const { read } = createFailureReader(db);
+    const piece = await read(rows);
+    assert.ok(piece.length > 1 && piece.length * large.length <= 2 * MIB, `${piece.length}`);
+    assert.deepEqual(
+      piece.map((one) => [one?.event.id, one?.event.body, one?.attempts.map(({ error }) => error)]),
+      rows.slice(0, piece.length).map((row) => [row.event_id, content.body, [content.error]]),
+    );
+    const { body, error } = { body: '{}', error: 'no' };
+    await db.run`update events set body = ${body}`;
+    await db.run`update attempts set error = ${error}`;
+    assert.equal((await read(rows)).length, count);
+  });
+}
+
+test('PostgreSQL: failures without a history or a body do not end what is read', async (t) => {
+  const { db, rows } = await failures(t, { body: '{}', error: 'no' });
+  const { read } = createFailureReader(db);
+  const [first, middle, last] = [rows[0], rows[10], rows.at(-1)];
+  assert.ok(first && middle && last);
+  for (const { offset } of [first, middle, last])
+    await db.run`delete from attempts where event_key = ${offset}`;
+  const lengths = async () => (await read(rows)).map((one) => one?.attempts.length);
+  const expected = rows.map((row) => ([first, middle, last].includes(row) ? 0 : 1));
+  assert.deepEqual(await lengths(), expected);
+  for (const { offset } of [first, last])
+    await db.run`delete from events where "offset" = ${offset}`;
+  assert.deepEqual(await lengths(), [undefined, ...expected.slice(1, -1), undefined]);
+});
