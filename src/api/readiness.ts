@@ -23,7 +23,7 @@ export interface NotReady {
 export interface ReadinessDeps {
   readonly store: Pick<Store, 'ping' | 'ownership' | 'time'>;
   readonly clock: Pick<Clock, 'elapsedMs' | 'after'>;
-  /** Why this node is not ready although the store responds; one sentence. */
+  /** Why this node is not ready although the store responds; one sentence. Asked at each probe. */
   readonly obstacle: () => string | undefined;
 }
 
@@ -34,10 +34,13 @@ const timeoutMs: Millis = 3000;
 
 /** Creates the readiness check. */
 export function createReadiness(deps: ReadinessDeps): Readiness {
-  const { clock } = deps;
+  const { clock, obstacle } = deps;
   let last: { readonly result: Promise<Ready | NotReady>; readonly atMs: number } | undefined;
   return {
     check: async () => {
+      // Not kept: a node that has just started gets its lease some milliseconds after the first probe.
+      const reason = obstacle();
+      if (reason !== undefined) return { isReady: false, reason };
       const nowMs = clock.elapsedMs();
       if (last === undefined || nowMs - last.atMs >= freshMs) {
         last = { result: checkOnce(deps), atMs: nowMs };
@@ -47,9 +50,7 @@ export function createReadiness(deps: ReadinessDeps): Readiness {
   };
 }
 
-async function checkOnce({ store, clock, obstacle }: ReadinessDeps): Promise<Ready | NotReady> {
-  const reason = obstacle();
-  if (reason !== undefined) return { isReady: false, reason };
+async function checkOnce({ store, clock }: ReadinessDeps): Promise<Ready | NotReady> {
   const late = Promise.withResolvers<NotReady>();
   const timer = clock.after(timeoutMs, () => {
     late.resolve({ isReady: false, reason: 'The store does not answer in time.' });
