@@ -22,7 +22,12 @@ export interface Candidate {
   readonly status: StreamStatus;
   readonly isPaused: boolean;
   /** What it selected at the offset of the event; absent when that is a past selection. */
-  readonly selection: Selection | undefined;
+  readonly selection: EventSelection | undefined;
+}
+
+/** A selection as far as it concerns an event: its types may have 100 kB. */
+export interface EventSelection extends Pick<Selection, 'filter'> {
+  readonly hasType: boolean;
 }
 
 interface CandidateDeps extends SubscriptionDeps {
@@ -102,7 +107,8 @@ function* pastStep(tenant: number, type: string, after: PastKey): Command<PastSt
   return { streams: listOf(row?.streams), end: row?.count === pastMax ? row : undefined };
 }
 
-const positionIn = perDialect({ sqlite: 'instr', postgres: 'strpos' });
+/** Returns where a type as JSON begins in a list of types as JSON; 0 when it is not in the list. */
+export const positionIn = perDialect({ sqlite: 'instr', postgres: 'strpos' });
 
 interface CandidateRow {
   readonly id: string;
@@ -135,12 +141,11 @@ export async function candidatesOf(
   const related = await relatedTo(deps, tenant, event);
   const all = new Set([...related.traced, ...related.subscribed]);
   const others = { ids: [...all].filter((id) => !known.has(id)), subscribed: related.subscribed };
-  if (others.ids.length === 0) return subscribed;
-  const found = await readCandidates(deps, tenant, event, others);
+  const found = others.ids.length === 0 ? [] : await readCandidates(deps, tenant, event, others);
   return [...subscribed, ...found].toSorted((one, other) => (one.id < other.id ? -1 : 1));
 }
 
-/** Reads the others, or those that mention the type of the event. */
+/** Reads the others, or those that mention the type of the event, in no order. */
 async function readCandidates(
   deps: CandidateDeps,
   tenant: number,
@@ -153,11 +158,13 @@ async function readCandidates(
   for (let after: string | undefined = ''; after !== undefined;) {
     const query = { type: event.type, ids, after };
     const rows: CandidateRow[] = await deps.commands.read(candidateRows(tenant, query));
-    const subscriptions = await readSubscriptions(deps, tenant, rows);
-    for (const row of rows) {
-      const own = subscriptions.get(row.id);
-      const candidate = own && candidateOf(row, own, event, others?.subscribed);
-      if (candidate !== undefined) all.push(candidate);
+    const byId = new Map(rows.map((row) => [row.id, row]));
+    for await (const some of readSubscriptions(deps, tenant, rows)) {
+      for (const { id, subscriptions } of some) {
+        const row = byId.get(id);
+        const candidate = row && candidateOf(row, subscriptions, event, others?.subscribed);
+        if (candidate !== undefined) all.push(candidate);
+      }
     }
     after = rows.length === streamsAtOnce ? rows.at(-1)?.id : undefined;
     if (after !== undefined) await yieldToEventLoop();
@@ -192,7 +199,7 @@ function candidateOf(
 ): Candidate | undefined {
   const { id, name, key, status, cursor, first_offset: first, created_at: createdAt } = row;
   const covers = (subscriptions[0]?.after ?? Infinity) < offset;
-  const selection = covers ? spanAt(subscriptions, offset) : undefined;
+  const span = covers ? spanAt(subscriptions, offset) : undefined;
   const isSubscribed = subscriptions.some(({ types }) => types.includes(type));
   if (!isSubscribed && subscribedBefore === undefined) return undefined;
   return {
@@ -200,7 +207,7 @@ function candidateOf(
     name,
     key,
     status,
-    selection,
+    selection: span && { hasType: span.types.includes(type), filter: span.filter },
     wasSubscribed: isSubscribed || subscribedBefore?.has(id) === true,
     isPaused: row.paused_at !== null,
     isPassed: offset <= cursor,
@@ -214,15 +221,15 @@ function candidateOf(
  * evaluated in slices.
  */
 export async function selectedBy(
-  { type, body }: FoundEvent,
+  { body }: FoundEvent,
   candidates: readonly Candidate[],
-  selections: ReadonlyMap<string, Selection>,
+  selections: ReadonlyMap<string, EventSelection>,
 ): Promise<(stream: Candidate) => boolean> {
   const selected = new Set<string>();
   const matches = new Map<string, boolean>();
   let envelope: Json | undefined;
   for (const { id, selection = selections.get(id) } of candidates) {
-    if (selection?.types.includes(type) !== true) continue;
+    if (selection?.hasType !== true) continue;
     const { filter } = selection;
     if (filter === undefined) {
       selected.add(id);

@@ -1,6 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
 import { type EventState, eventStateOf } from '../../core/event-state.ts';
-import type { Attempt, DeliveryKind, DeliveryState, Selection } from '../../core/types.ts';
+import type { Attempt, DeliveryKind, DeliveryState } from '../../core/types.ts';
 import {
   type EventDeliveries,
   type EventDelivery,
@@ -11,7 +11,13 @@ import {
 import { attemptOf, type AttemptRow, eventKeyOf, outcomeCodes } from '../rows/attempts.ts';
 import { type Command, type Commands, sql, type Statement, together } from './command.ts';
 import { Fragment, oneOf, oneOfNumbers, piece, postgresOnly } from './dialect.ts';
-import { type Candidate, candidatesOf, selectedBy } from './event-candidates.ts';
+import {
+  type Candidate,
+  candidatesOf,
+  type EventSelection,
+  positionIn,
+  selectedBy,
+} from './event-candidates.ts';
 import type { Kept, ReadCache } from './read-cache.ts';
 
 export interface EventDeliveryDeps {
@@ -147,7 +153,7 @@ interface Traces {
   readonly dismissed: ReadonlySet<string>;
   readonly skipped: ReadonlySet<string>;
   /** Past selections that applied to the event. */
-  readonly selections: ReadonlyMap<string, Selection>;
+  readonly selections: ReadonlyMap<string, EventSelection>;
 }
 
 interface TraceRow {
@@ -159,7 +165,7 @@ interface TraceRow {
 
 interface PastRow {
   readonly stream: string;
-  readonly types: string;
+  readonly has_type: 0 | 1;
   readonly filter: string | null;
 }
 
@@ -175,7 +181,9 @@ function* tracesOf(tenant: number, event: FoundEvent): Command<Traces> {
       select stream from skipped_ranges
       where tenant = ${tenant} and from_offset < ${at} and to_offset >= ${at}`,
     sql.all<PastRow>`
-      select stream, types, filter from past_selections
+      select stream, filter,
+        case when ${positionIn}(types, ${JSON.stringify(event.type)}) > 0 then 1 else 0 end as has_type
+      from past_selections
       where tenant = ${tenant} and after_offset < ${at} and to_offset >= ${at}`,
   );
   return {
@@ -183,9 +191,9 @@ function* tracesOf(tenant: number, event: FoundEvent): Command<Traces> {
     dismissed: new Set(dismissed.map(({ stream }) => stream)),
     skipped: new Set(skipped.map(({ stream }) => stream)),
     selections: new Map(
-      selections.map(({ stream, types, filter }) => [
+      selections.map(({ stream, has_type: hasType, filter }) => [
         stream,
-        { types: JSON.parse(types) as string[], filter: filter ?? undefined },
+        { hasType: hasType === 1, filter: filter ?? undefined },
       ]),
     ),
   };

@@ -16,30 +16,35 @@ export interface SubscriptionDeps {
   readonly kept: { readonly subscriptions: LRUCache<string, VersionedSubscriptions> };
 }
 
+interface StreamSubscriptions {
+  readonly id: string;
+  readonly subscriptions: readonly Subscription[];
+}
+
 /**
- * Returns the subscriptions of some streams by their ids, from memory unless their versions differ. Those
- * of a stream that was deleted are missing.
+ * Yields the subscriptions of some streams, from memory unless their versions differ, in parts: those of
+ * all together may have gigabytes. Those of a stream that was deleted are missing.
  */
-export async function readSubscriptions(
+export async function* readSubscriptions(
   { commands, kept }: SubscriptionDeps,
   tenant: number,
   streams: readonly { readonly id: string; readonly version: number }[],
-): Promise<ReadonlyMap<string, readonly Subscription[]>> {
-  const found = new Map<string, readonly Subscription[]>();
+): AsyncGenerator<readonly StreamSubscriptions[], void> {
+  const found: StreamSubscriptions[] = [];
   const unknown: string[] = [];
   for (const { id, version } of streams) {
     const known = kept.subscriptions.get(`${tenant} ${id}`);
-    if (known?.version === version) found.set(id, known.subscriptions);
+    if (known?.version === version) found.push({ id, subscriptions: known.subscriptions });
     else unknown.push(id);
   }
+  yield found;
   for await (const rows of subscriptionRows(commands, tenant, unknown)) {
-    for (const { id, version, subscriptions: text } of rows) {
+    yield rows.map(({ id, version, subscriptions: text }) => {
       const subscriptions = JSON.parse(text) as Subscription[];
-      found.set(id, subscriptions);
       kept.subscriptions.set(`${tenant} ${id}`, { version, subscriptions }, { size: text.length });
-    }
+      return { id, subscriptions };
+    });
   }
-  return found;
 }
 
 export interface SubscriptionRow {

@@ -4,6 +4,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { systemClock } from '../../../src/clock.ts';
 import type { Commands } from '../../../src/store/directory/command.ts';
 import { createEventDeliveries } from '../../../src/store/directory/event-deliveries.ts';
@@ -163,7 +165,8 @@ async function setupEvent(t: TestContext) {
   return {
     ...others,
     stream,
-    reads: () => during(read),
+    fixture,
+    reads: (meanwhile?: Parameters<typeof during>[1]) => during(read, meanwhile),
     select,
     state: async () => (await read()).items.map(({ state }) => state),
   };
@@ -188,4 +191,30 @@ test('deliveries: a selection that a server lost when it ended is not shown as t
     .run(subscriptions, stream.id);
   emit({ kind: 'missed' });
   assert.deepEqual(await state(), ['filtered']);
+});
+
+test('deliveries: of subscriptions with megabytes, few are in memory at a time', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const { reads, connection, fixture } = await setupEvent(t);
+  for (let count = 0; count < 50; count += 1) await fixture.addStream();
+  const types = Array.from({ length: 20_000 }, (_, n) => `user.created_${n}`.padEnd(50, '_'));
+  const [present, past] = [types.slice(10_000), types.slice(0, 10_000)].map((half) =>
+    JSON.stringify([...half, 'user.created']),
+  );
+  connection
+    .prepare('update streams set subscriptions = ?')
+    .run(`[{"after":-1,"types":${present}}]`);
+  connection
+    .prepare(
+      `insert into past_selections (tenant, stream, after_offset, to_offset, types, filter)
+      select tenant, id, -1, 1000, ?, null from streams`,
+    )
+    .run(past ?? '');
+  const used: number[] = [];
+  await reads(async () => {
+    collect();
+    used.push(process.memoryUsage().heapUsed);
+  });
+  assert.ok(Math.max(...used) - (used[0] ?? 0) < 25e6, `${used.join()} bytes`);
 });
