@@ -81,7 +81,9 @@ export interface PageQuery<Row> {
   readonly bytesMax?: number | undefined;
   /** The long columns, whose bytes count… */
   readonly columns: readonly string[];
-  /** …along with this many for the rest of each row. */
+  /** …along with the numbers in these columns, of bytes that the engine reads for a row… */
+  readonly sizes?: readonly string[];
+  /** …and this many for the rest of each row. */
   readonly otherBytes?: number;
   /** The order of the rows as SQL; a constant. */
   readonly order: string;

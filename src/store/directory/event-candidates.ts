@@ -5,7 +5,8 @@ import { runInSlices, yieldToEventLoop } from '../../core/slices.ts';
 import { spanAt } from '../../core/subscription.ts';
 import type { Offset, Selection, StreamStatus, Subscription } from '../../core/types.ts';
 import type { FoundEvent } from '../port/event-log.ts';
-import { type Command, type Commands, sql } from './command.ts';
+import type { BoundedRows } from '../rows/bounded.ts';
+import { type Command, type Commands, PageRead, sql } from './command.ts';
 import { oneOf, perDialect } from './dialect.ts';
 import { jsonList, listOf } from './stream-list.ts';
 import { readSubscriptions, type SubscriptionDeps } from './stream-subscriptions.ts';
@@ -120,6 +121,8 @@ interface CandidateRow {
   readonly key: number;
   readonly cursor: Offset;
   readonly first_offset: Offset | null;
+  /** Bytes of the subscriptions. */
+  readonly searched: number;
 }
 
 /** Streams that are read at once. */
@@ -155,9 +158,9 @@ async function readCandidates(
 ): Promise<Candidate[]> {
   const all: Candidate[] = [];
   const ids = others?.ids;
-  for (let after: string | undefined = ''; after !== undefined;) {
+  for (let after = ''; ;) {
     const query = { type: event.type, ids, after };
-    const rows: CandidateRow[] = await deps.commands.read(candidateRows(tenant, query));
+    const { rows, hasMore } = await deps.commands.read(candidateRows(tenant, query));
     const byId = new Map(rows.map((row) => [row.id, row]));
     for await (const some of readSubscriptions(deps, tenant, rows)) {
       for (const { id, subscriptions } of some) {
@@ -166,10 +169,11 @@ async function readCandidates(
         if (candidate !== undefined) all.push(candidate);
       }
     }
-    after = rows.length === streamsAtOnce ? rows.at(-1)?.id : undefined;
-    if (after !== undefined) await yieldToEventLoop();
+    const last = rows.at(-1);
+    if (!hasMore || last === undefined) return all;
+    after = last.id;
+    await yieldToEventLoop();
   }
-  return all;
 }
 
 function* candidateRows(
@@ -179,16 +183,22 @@ function* candidateRows(
     readonly ids: readonly string[] | undefined;
     readonly after: string;
   },
-): Command<CandidateRow[]> {
+): Command<BoundedRows<CandidateRow>> {
   const { type, ids, after } = query;
-  return yield* sql.all<CandidateRow>`
-    select s.id, s.name, s.status, s.version, s.paused_at, s.created_at, r.key, r.cursor,
-      r.first_offset
-    from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
-    where s.tenant = ${tenant} and s.id > ${after}
-      and (${ids === undefined} and ${positionIn}(s.subscriptions, ${JSON.stringify(type)}) > 0
-        or s.id ${oneOf(ids ?? [])})
-    order by s.id limit ${streamsAtOnce}`;
+  return yield* new PageRead<CandidateRow>({
+    take: streamsAtOnce,
+    columns: [],
+    sizes: ['searched'],
+    order: 'id',
+    rowsAfter: (rows, limit) => sql.all`
+      select s.id, s.name, s.status, s.version, s.paused_at, s.created_at, r.key, r.cursor,
+        r.first_offset, octet_length(s.subscriptions) as searched
+      from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
+      where s.tenant = ${tenant} and s.id > ${rows.at(-1)?.id ?? after}
+        and (${ids === undefined} and ${positionIn}(s.subscriptions, ${JSON.stringify(type)}) > 0
+          or s.id ${oneOf(ids ?? [])})
+      order by s.id limit ${limit}`,
+  });
 }
 
 function candidateOf(

@@ -68,15 +68,21 @@ const boundedTexts = new WeakMap<TemplateStringsArray, TemplateStringsArray>();
  */
 export function boundedText(
   strings: TemplateStringsArray,
-  { columns, otherBytes = 0, order }: Pick<PageQuery<unknown>, 'columns' | 'otherBytes' | 'order'>,
+  {
+    columns,
+    sizes = [],
+    otherBytes = 0,
+    order,
+  }: Pick<PageQuery<unknown>, 'columns' | 'sizes' | 'otherBytes' | 'order'>,
 ): TemplateStringsArray {
   const cached = boundedTexts.get(strings);
   if (cached !== undefined) return cached;
-  const lengths = columns.map((column) => `coalesce(octet_length(${column}), 0)`).join(' + ');
+  const texts = columns.map((column) => `coalesce(octet_length(${column}), 0) + `);
+  const lengths = [...texts, ...sizes.map((column) => `${column} + `)].join('');
   const before = `
     select * from (
       select page.*, count(*) over () as found, row_number() over (order by ${order}) as number,
-        sum(${lengths} + ${rowBytes + otherBytes}) over (order by ${order}) as bytes
+        sum(${lengths}${rowBytes + otherBytes}) over (order by ${order}) as bytes
       from (`;
   const after = `) as page
     ) as sized

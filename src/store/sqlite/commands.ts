@@ -58,13 +58,15 @@ function rowsOf(db: Database, statement: Statement<unknown>): Iterable<unknown> 
 }
 
 function pageOf(db: Database, { query }: PageRead<unknown>): Promise<BoundedRows<unknown>> {
-  const { columns, otherBytes = 0 } = query;
+  const { columns, sizes = [], otherBytes = 0 } = query;
   return readPieces(
     (read, take) => rowsOf(db, query.rowsAfter(read, take)),
     query,
     (row) => {
       const texts = row as Record<string, string | Uint8Array>;
-      return columns.reduce((sum, name) => sum + Buffer.byteLength(texts[name] ?? ''), otherBytes);
+      const numbers = row as Record<string, number>;
+      const searched = sizes.reduce((sum, name) => sum + (numbers[name] ?? 0), otherBytes);
+      return columns.reduce((sum, name) => sum + Buffer.byteLength(texts[name] ?? ''), searched);
     },
   );
 }

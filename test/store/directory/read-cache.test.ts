@@ -218,3 +218,24 @@ test('deliveries: of subscriptions with megabytes, few are in memory at a time',
   });
   assert.ok(Math.max(...used) - (used[0] ?? 0) < 25e6, `${used.join()} bytes`);
 });
+
+test('deliveries: streams with long subscriptions are searched in pieces, between which other work runs', async (t) => {
+  const { reads, connection, fixture } = await setupEvent(t);
+  for (let count = 0; count < 20; count += 1) await fixture.addStream();
+  const types = [...Array.from({ length: 20_000 }, () => 'user.deleted'.repeat(4)), 'user.created'];
+  connection
+    .prepare('update streams set subscriptions = ?')
+    .run(JSON.stringify([{ after: -1, types }]));
+  let turns = 0;
+  let isOver = false;
+  const turn = () => {
+    turns += 1;
+    if (!isOver) setImmediate(turn);
+  };
+  turn();
+  const turnsAt: number[] = [];
+  await reads(async () => void turnsAt.push(turns));
+  isOver = true;
+  const [begin = 0, end = 0] = turnsAt;
+  assert.ok(end - begin >= 20, `${end - begin} turns`);
+});
