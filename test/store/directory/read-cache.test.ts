@@ -12,6 +12,7 @@ import { createEventDeliveries } from '../../../src/store/directory/event-delive
 import { createReadCache } from '../../../src/store/directory/read-cache.ts';
 import { createStreamFacts } from '../../../src/store/directory/stream-facts.ts';
 import { createStreamStates } from '../../../src/store/directory/stream-states.ts';
+import { readSubscriptions } from '../../../src/store/directory/stream-subscriptions.ts';
 import type { Hint } from '../../../src/store/port/hints.ts';
 import { createSeal } from '../../../src/store/seal.ts';
 import { createCommands } from '../../../src/store/sqlite/commands.ts';
@@ -65,6 +66,7 @@ async function setup(t: TestContext) {
   const deps = { commands, runs: createRunSteps(time), readCache };
   return {
     connection,
+    commands,
     fixture: fixtureOf(store, tenant.id, time),
     emit: (hint: Hint) => emit(hint),
     states: createStreamStates(deps),
@@ -149,6 +151,13 @@ test('states: changes that a server lost when it ended are not shown as the next
   assert.deepEqual(await read(), ['ok', 'disabled']);
 });
 
+/** Returns the bytes of the objects that are reachable. */
+function heapUsed(): number {
+  setFlagsFromString('--expose-gc');
+  (runInNewContext('gc') as () => void)();
+  return process.memoryUsage().heapUsed;
+}
+
 /** Returns a stream, an event, and the queries of what became of it. */
 async function setupEvent(t: TestContext) {
   const { fixture, deliveries, during, ...others } = await setup(t);
@@ -194,8 +203,6 @@ test('deliveries: a selection that a server lost when it ended is not shown as t
 });
 
 test('deliveries: of subscriptions with megabytes, few are in memory at a time', async (t) => {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
   const { reads, connection, fixture } = await setupEvent(t);
   for (let count = 0; count < 50; count += 1) await fixture.addStream();
   const types = Array.from({ length: 20_000 }, (_, n) => `user.created_${n}`.padEnd(50, '_'));
@@ -213,8 +220,7 @@ test('deliveries: of subscriptions with megabytes, few are in memory at a time',
     .run(past ?? '');
   const used: number[] = [];
   await reads(async () => {
-    collect();
-    used.push(process.memoryUsage().heapUsed);
+    used.push(heapUsed());
   });
   assert.ok(Math.max(...used) - (used[0] ?? 0) < 25e6, `${used.join()} bytes`);
 });
@@ -238,4 +244,31 @@ test('deliveries: streams with long subscriptions are searched in pieces, betwee
   isOver = true;
   const [begin = 0, end = 0] = turnsAt;
   assert.ok(end - begin >= 20, `${end - begin} turns`);
+});
+
+test('readSubscriptions: those of many streams take no more memory than long ones', async (t) => {
+  const { connection, commands, fixture } = await setup(t);
+  await fixture.addStream();
+  const columns = Object.keys(connection.prepare('select * from streams').get() ?? {});
+  const copied = columns.map((name) =>
+    ['id', 'name'].includes(name) ? `'${name} of one of many streams, ' || value` : name,
+  );
+  connection.exec(`
+    insert into streams (${columns.join()})
+    with recursive numbers (value) as (
+      select 100001 union all select value + 1 from numbers where value < 250000)
+    select ${copied.join()} from numbers, (select * from streams limit 1)`);
+  const streams = connection
+    .prepare('select id, version from streams order by id')
+    .all() as unknown as { id: string; version: number }[];
+  const { present: kept } = createReadCache(() => undefined);
+  const before = heapUsed();
+  let count = 0;
+  for await (const some of readSubscriptions({ commands, kept }, fixture.tenant, streams)) {
+    count += some.length;
+  }
+  assert.equal(count, streams.length);
+  const bytes = heapUsed() - before;
+  assert.ok(bytes < 32e6, `${bytes} bytes`);
+  assert.ok(kept.subscriptions.size > 1000);
 });
