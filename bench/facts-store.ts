@@ -96,15 +96,18 @@ function statementsFor(engine: 'sqlite' | 'postgres', events: number): Statement
   const failures = `${series(1, failuresOfStream)} cross join ${streams(failing)}`;
   const offset = '(100 * i + s.nr % 100)';
   const failedAt = `(cast(${begin} as bigint) + i)`;
+  const failedDay = `${failedAt} / ${dayMs}`;
+  const eventDay = `cast(${begin} + ${offset} * ${stepMs} as bigint) / ${dayMs}`;
+  const failureDays = isPostgres ? `, ${eventDay}, ${failedDay}, ${failedDay}` : '';
   const failedId = isPostgres
     ? `'evt_' || lpad(${offset}::text, 22, '0')`
     : `printf('evt_%022d', ${offset})`;
   all.push(
     {
       what: 'failures',
-      sql: `insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt, failed_at, error_code)
+      sql: `insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt, failed_at, error_code${isPostgres ? ', event_day, attempts_from, attempts_to' : ''})
         select 1, s.id, ${failedId}, ${offset}, 'bench.t' || ${text('s.nr % 100')}, ${failedAt}, 'first', 'failed', 4, ${failedAt},
-          case when i % 3 = 0 then 'timeout' else 'http_503' end
+          case when i % 3 = 0 then 'timeout' else 'http_503' end${failureDays}
         from ${failures}`,
     },
     {
