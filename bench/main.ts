@@ -2,7 +2,7 @@
  * `npm run bench [-- names…]`: measures Leat against bare counterparts on this machine. Figures are
  * ratios within one run, because the speed of the machine says nothing about Leat.
  */
-import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs';
+import { existsSync, closeSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Argument, Command, InvalidArgumentError } from 'commander';
@@ -81,6 +81,7 @@ const program = new Command('bench')
   .option(
     '--against <folder>',
     'the checkout of another version, installed, that failing is compared with',
+    checkout,
   )
   .addHelpText('after', '\nExample: npm run bench -- drain-postgres --nodes 1,2,4 --rounds 3')
   .parse();
@@ -118,6 +119,13 @@ function count(text: string): number {
     throw new InvalidArgumentError('It is not a whole number from 1.');
   }
   return number;
+}
+
+function checkout(folder: string): string {
+  if (existsSync(join(folder, 'bench/leat.ts')) && existsSync(join(folder, 'node_modules'))) {
+    return folder;
+  }
+  throw new InvalidArgumentError('It is not an installed checkout: run npm ci there.');
 }
 
 function counts(text: string): number[] {
