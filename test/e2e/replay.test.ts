@@ -25,6 +25,12 @@ runServer({ LEAT_RETRY_DELAYS_MS: '0' }, (running) => {
   leat = running;
 });
 
+/**
+ * Attempts of a replay in progress at once: a quarter of the 64 slots of a stream stays free for fresh
+ * events. A test that changes how the endpoint responds waits until all of them have arrived.
+ */
+const atOnceMax = 48;
+
 interface Past {
   readonly stream: StreamBody;
   readonly type: string;
@@ -103,7 +109,7 @@ describe('a replay', () => {
     const held: (() => void)[] = [];
     endpoint.respondWith((response) => held.push(() => response.writeHead(204).end()));
     const replay = await begin(leat, stream, { from });
-    await waitFor('attempts in progress', () => held.length > 0);
+    await waitFor('attempts in progress', () => held.length === atOnceMax);
     await expectBody(204, leat.send('DELETE', `${pathOf(stream)}/${replay.id}`));
     const begun = endpoint.arrivals.length;
     endpoint.respondWith(204);
@@ -121,7 +127,7 @@ describe('a replay', () => {
     const held: (() => void)[] = [];
     endpoint.respondWith((response) => held.push(() => response.writeHead(204).end()));
     const replay = await begin(leat, stream, { from });
-    await waitFor('attempts in progress', () => held.length > 0);
+    await waitFor('attempts in progress', () => held.length === atOnceMax);
     await patchStream(leat, stream.id, { status: 'disabled' });
     const begun = endpoint.arrivals.length;
     endpoint.respondWith(204);
@@ -187,7 +193,7 @@ describe('a replay while its stream changes', () => {
     const held: (() => void)[] = [];
     endpoint.respondWith((response) => held.push(() => response.writeHead(204).end()));
     const replay = await begin(leat, stream, { from });
-    await waitFor('attempts in progress', () => held.length > 0);
+    await waitFor('attempts in progress', () => held.length === atOnceMax);
     const path = `/api/v2/event-streams/${stream.id}`;
     assert.equal((await leat.send('DELETE', path)).status, 204);
     const begun = endpoint.arrivals.length;
