@@ -3,7 +3,7 @@ import type { Bench, Figure } from './bench.ts';
 import { factTypes, factsOf, fillFacts, type FactsStore } from './facts-store.ts';
 import { createTempStore, type Running, startLeat } from './leat.ts';
 import { withPostgres } from './postgres.ts';
-import { wait } from './proc.ts';
+import { cpuPercent, wait } from './proc.ts';
 import { quantile } from './rounds.ts';
 
 const readMsMax = 50;
@@ -12,6 +12,10 @@ const pageMsMax = 20;
 const warmUps = 200;
 const reads = 2000;
 const beside = 400;
+/** Of a core, as an idle server with 1,000 streams uses. */
+const quietPercent = 10;
+/** Rounds of upkeep pause for less. */
+const quietSeconds = 5;
 
 /** The time of reading what became of an event, in a large store. */
 export const facts: Bench = {
@@ -43,11 +47,23 @@ async function measure(
   await fillFacts(store, events, (text) => progress(`${engine}: ${text}`));
   const leat = await startLeat(store.tempStore);
   try {
+    progress(`${engine}: waiting until the server has reported and tidied what was inserted`);
+    await atRest(leat.pid);
     progress(`${engine}: reading`);
     return await figuresOf(engine, leat, events);
   } finally {
     await leat.end();
     await store.tempStore.remove();
+  }
+}
+
+/**
+ * Waits until the server has little to do. A store that is filled at once has a week of upkeep to do, and
+ * 100,000 failures that no alert has reported.
+ */
+async function atRest(pid: number): Promise<void> {
+  for (let quiet = 0; quiet < quietSeconds;) {
+    quiet = (await cpuPercent(pid, 1)) < quietPercent ? quiet + 1 : 0;
   }
 }
 
