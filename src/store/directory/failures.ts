@@ -144,7 +144,7 @@ export async function firstFailures<Row extends FailureRow>(
       const failure = failures[index];
       if (failure !== undefined) {
         bytes += failureBytes(failure) + rowBytes;
-        if (bytes > bytesMax && last !== undefined) return { found, last };
+        if (bytes > bytesMax && found.length > 0) return { found, last };
         found.push({ row, failure });
       }
       last = row;

@@ -8,10 +8,10 @@ import {
   outcomeCodes,
   shownMax,
 } from '../rows/attempts.ts';
-import { attemptBytes } from '../rows/failures.ts';
+import { attemptBytes, historyBytes } from '../rows/failures.ts';
 import type { Run } from '../rows/runs.ts';
 import { numbers, type Queries } from './database.ts';
-import { type Days, groupByDays } from './day-ranges.ts';
+import { type DayGroup, type Days, groupByDays, readByDays } from './day-ranges.ts';
 
 /** A new entry for the history of a stream's delivery. */
 export interface Entry {
@@ -70,15 +70,27 @@ export async function historiesOf<HistoryQuery extends AskedHistory>(
   queries: readonly HistoryQuery[],
   bytesMax: number,
 ): Promise<ReadonlyMap<HistoryQuery, readonly Attempt[]>> {
+  return readByDays<HistoryQuery, readonly Attempt[]>(queries, {
+    daysOf: ({ days }) => days,
+    read: (group) => historiesOfGroup(db, tenant, group, bytesMax),
+    bytesOf: historyBytes,
+    bytesMax,
+  });
+}
+
+async function historiesOfGroup<HistoryQuery extends AskedHistory>(
+  db: Queries,
+  tenant: number,
+  group: DayGroup<HistoryQuery>,
+  bytesMax: number,
+): Promise<ReadonlyMap<HistoryQuery, readonly Attempt[]>> {
   const histories = new Map<HistoryQuery, Attempt[]>();
-  for (const group of groupByDays(queries, ({ days }) => days)) {
-    for (const { n, ...entry } of await entriesOf(db, tenant, group, bytesMax)) {
-      const one = group.rows[n - 1];
-      if (one === undefined) continue;
-      const history = histories.get(one) ?? [];
-      if (isEntry(entry)) history.push(attemptOf(entry));
-      histories.set(one, history);
-    }
+  for (const { n, ...entry } of await entriesOf(db, tenant, group, bytesMax)) {
+    const one = group.rows[n - 1];
+    if (one === undefined) continue;
+    const history = histories.get(one) ?? [];
+    if (isEntry(entry)) history.push(attemptOf(entry));
+    histories.set(one, history);
   }
   return histories;
 }
@@ -123,7 +135,7 @@ export async function lastFailures<HistoryQuery extends AskedHistory>(
 async function entriesOf(
   db: Queries,
   tenant: number,
-  { rows, days: { first, last } }: { readonly rows: readonly AskedHistory[]; readonly days: Days },
+  { rows, days: { first, last } }: DayGroup<AskedHistory>,
   bytesMax: number,
 ): Promise<((AttemptRow | NoEntry) & { readonly n: number })[]> {
   return db.all`

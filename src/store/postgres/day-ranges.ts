@@ -12,6 +12,12 @@ export function widened({ first, last }: Days, day: number): Days {
   return { first: Math.min(first, day), last: Math.max(last, day) };
 }
 
+/** Rows whose days are close together. */
+export interface DayGroup<Row> {
+  readonly days: Days;
+  readonly rows: readonly Row[];
+}
+
 /** To open this many unneeded days costs less than another statement. */
 const gapMax = 5;
 
@@ -22,7 +28,7 @@ const gapMax = 5;
 export function groupByDays<Row>(
   rows: readonly Row[],
   daysOf: (row: Row) => Days,
-): { readonly days: Days; readonly rows: readonly Row[] }[] {
+): DayGroup<Row>[] {
   const groups: { days: Days; readonly rows: { readonly row: Row; readonly index: number }[] }[] =
     [];
   const ordered = rows
@@ -41,4 +47,48 @@ export function groupByDays<Row>(
     days,
     rows: found.toSorted((one, other) => one.index - other.index).map(({ row }) => row),
   }));
+}
+
+/** How the rows of some days are read. */
+export interface DayReader<Row, Found> {
+  readonly daysOf: (row: Row) => Days;
+  /** Returns what it found for the first rows, one at least. */
+  readonly read: (group: DayGroup<Row>) => Promise<ReadonlyMap<Row, Found>>;
+  readonly bytesOf: (found: Found) => number;
+  readonly bytesMax: number;
+}
+
+/**
+ * Reads what is stored for rows, group by group. Once `bytesMax` are read, or a group is cut, only the rows
+ * before that are read of other groups: of a page with many groups, the caller would throw the rest away.
+ */
+export async function readByDays<Row, Found>(
+  rows: readonly Row[],
+  { daysOf, read, bytesOf, bytesMax }: DayReader<Row, Found>,
+): Promise<ReadonlyMap<Row, Found>> {
+  const all = new Map<Row, Found>();
+  let end = rows.length;
+  let reached = 0;
+  let bytes = 0;
+  const indexed = rows.map((row, index) => ({ row, index }));
+  const groups = groupByDays(indexed, ({ row }) => daysOf(row)).toSorted(
+    (one, other) => (one.rows[0]?.index ?? 0) - (other.rows[0]?.index ?? 0),
+  );
+  for (const { days, rows: ofDays } of groups) {
+    const wanted = ofDays.filter(({ index }) => index < end);
+    if (wanted.length === 0) break;
+    const found = await read({ days, rows: wanted.map(({ row }) => row) });
+    for (const { row, index } of wanted) {
+      const one = found.get(row);
+      if (one === undefined) {
+        end = index;
+        break;
+      }
+      all.set(row, one);
+      bytes += bytesOf(one);
+      reached = Math.max(reached, index + 1);
+    }
+    if (bytes >= bytesMax) end = Math.min(end, reached);
+  }
+  return all;
 }

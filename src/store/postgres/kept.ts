@@ -1,6 +1,6 @@
 import type { Offset } from '../../core/types.ts';
 import { dayMs } from '../../core/units.ts';
-import { type Days, everyDay, groupByDays } from './day-ranges.ts';
+import { type DayGroup, type Days, everyDay, readByDays } from './day-ranges.ts';
 import { numbers, type Queries } from './database.ts';
 
 /** The columns of `deliveries` that show where the body is. */
@@ -18,21 +18,19 @@ export interface BodyLocation {
  * the days of these events are read. A body is missing when the delivery has ended in the meantime.
  *
  * With `bytesMax` only the first rows are returned, one at least. The bodies that are read from days that are
- * close together are not larger.
+ * close together are not larger, and others only of rows before the first that is left out.
  */
 export async function withBodies<Row extends BodyLocation>(
   db: Queries,
   rows: readonly Row[],
   bytesMax?: number,
 ): Promise<Row[]> {
-  const inLog = rows.filter(isInLog);
-  const found = new Map<Row, Body>();
-  for (const group of groupByDays(inLog, dayOfEvent)) {
-    for (const { n, ...body } of await bodiesOf(db, group, bytesMax)) {
-      const row = group.rows[n - 1];
-      if (row !== undefined) found.set(row, body);
-    }
-  }
+  const found = await readByDays<Row, Body>(rows.filter(isInLog), {
+    daysOf: dayOfEvent,
+    read: (group) => bodiesByRow(db, group, bytesMax),
+    bytesOf: ({ body }) => body?.length ?? 0,
+    bytesMax: bytesMax ?? Infinity,
+  });
   const cut = rows.findIndex((row) => isInLog(row) && !found.has(row));
   const first = cut === -1 ? rows : rows.slice(0, cut);
   return first.map((row) => ({ ...row, ...found.get(row) }));
@@ -51,10 +49,23 @@ function dayOfEvent({ event_day: day }: BodyLocation): Days {
   return day === null ? everyDay : { first: day, last: day };
 }
 
+async function bodiesByRow<Row extends BodyLocation>(
+  db: Queries,
+  group: DayGroup<Row>,
+  bytesMax: number | undefined,
+): Promise<ReadonlyMap<Row, Body>> {
+  const found = new Map<Row, Body>();
+  for (const { n, ...body } of await bodiesOf(db, group, bytesMax)) {
+    const row = group.rows[n - 1];
+    if (row !== undefined) found.set(row, body);
+  }
+  return found;
+}
+
 /** Returns a row for each one whose body, with those before it, is not larger than `bytesMax`, if there is one. */
 async function bodiesOf(
   db: Queries,
-  { rows, days: { first, last } }: { readonly rows: readonly BodyLocation[]; readonly days: Days },
+  { rows, days: { first, last } }: DayGroup<BodyLocation>,
   bytesMax: number | undefined,
 ): Promise<(Body & { readonly n: number })[]> {
   return db.all`

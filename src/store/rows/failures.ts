@@ -1,13 +1,18 @@
 import type { ErrorCode } from '../../core/error-code.ts';
-import type { Failure } from '../../core/types.ts';
+import type { Attempt, Failure } from '../../core/types.ts';
 
 /**
  * Counts the bytes of a failure in a page that is bounded in bytes: the event and the texts of
  * errors.
  */
 export function failureBytes({ event, attempts }: Pick<Failure, 'event' | 'attempts'>): number {
+  return Buffer.byteLength(event.body) + historyBytes(attempts);
+}
+
+/** Counts the bytes of attempts. */
+export function historyBytes(attempts: readonly Attempt[]): number {
   const errors = attempts.map(({ error = '' }) => attemptBytes + Buffer.byteLength(error));
-  return errors.reduce((sum, bytes) => sum + bytes, Buffer.byteLength(event.body));
+  return errors.reduce((sum, bytes) => sum + bytes, 0);
 }
 
 /** Bytes of an attempt without the text of its error. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { KIB, MIB } from '../../../src/core/units.ts';
-import type { FailureRow } from '../../../src/store/directory/failures.ts';
+import { type FailureRow, firstFailures } from '../../../src/store/directory/failures.ts';
 import { createDatabase, type Database } from '../../../src/store/postgres/database.ts';
 import { createFailureReader } from '../../../src/store/postgres/failures.ts';
 import { createHosts } from '../../../src/store/postgres/hosts.ts';
@@ -67,6 +67,40 @@ for (const [name, content] of Object.entries({
   });
 }
 
+test('PostgreSQL: of large failures of many days no more is read than a piece', async (t) => {
+  const { db, rows } = await failures(t, { body: large, error: large });
+  // What is kept is found whatever days the rows name.
+  await db.run`
+    insert into kept_events (tenant, "offset", id, body)
+    select tenant, "offset", id, body from events`;
+  await db.run`update attempts set day = 0`;
+  const days = rows.map((row, index) => {
+    const day = 10 * (count - index);
+    return { ...row, event_day: day, attempts_from: day, attempts_to: day };
+  });
+  let bytes = 0;
+  const all: Database['all'] = async (strings, ...values) => {
+    const found = await db.all<never>(strings, ...values);
+    bytes += JSON.stringify(found).length;
+    return found;
+  };
+  const { read } = createFailureReader({ ...db, all });
+  const ids: (string | undefined)[] = [];
+  const piece = async (): Promise<number> => {
+    const found = await read(days.slice(ids.length));
+    ids.push(...found.map((one) => one?.event.id));
+    return found.length;
+  };
+  assert.ok((await piece()) > 1);
+  // Bodies, and as many of histories, and one more of each.
+  assert.ok(bytes <= 5 * MIB, `${bytes}`);
+  while (ids.length < days.length) await piece();
+  assert.deepEqual(
+    ids,
+    rows.map((row) => row.event_id),
+  );
+});
+
 test('PostgreSQL: failures without a history or a body do not end what is read', async (t) => {
   const { db, rows } = await failures(t, { body: '{}', error: 'no' });
   const { read } = createFailureReader(db);
@@ -80,4 +114,17 @@ test('PostgreSQL: failures without a history or a body do not end what is read',
   for (const { offset } of [first, last])
     await db.run`delete from events where "offset" = ${offset}`;
   assert.deepEqual(await lengths(), [undefined, ...expected.slice(1, -1), undefined]);
+});
+
+test('PostgreSQL: a page has at least one failure, after one that was delivered in the meantime too', async (t) => {
+  const { db, rows } = await failures(t, { body: '{}', error: 'no' });
+  const [first, second] = rows;
+  assert.ok(first && second);
+  await db.run`delete from events where "offset" = ${first.offset}`;
+  const page = await firstFailures(rows, { take: count, bytesMax: 1 }, createFailureReader(db));
+  assert.deepEqual(
+    page.found.map(({ row }) => row.event_id),
+    [second.event_id],
+  );
+  assert.equal(page.last, second);
 });
