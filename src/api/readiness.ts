@@ -45,7 +45,10 @@ export function createReadiness(deps: ReadinessDeps): Readiness {
       if (last === undefined || nowMs - last.atMs >= freshMs) {
         last = { result: checkOnce(deps), atMs: nowMs };
       }
-      return last.result;
+      const result = await last.result;
+      // A lease may end while the store takes its time to answer.
+      const later = obstacle();
+      return later === undefined ? result : { isReady: false, reason: later };
     },
   };
 }

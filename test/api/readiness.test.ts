@@ -20,3 +20,16 @@ test('readiness: an obstacle counts from the probe after it comes or goes, withi
   obstacle = 'The node has no lease.';
   assert.deepEqual(await readiness.check(), notReady);
 });
+
+test('readiness: an obstacle that comes while the store is asked counts', async (t) => {
+  const clock = createManualClock();
+  const random = (count: number): Uint8Array => randomBytes(count);
+  const store = await openMemoryCopy({ secretKeys: [randomBytes(32)], random, clock });
+  t.after(() => store.close());
+  let obstacle: string | undefined;
+  const readiness = createReadiness({ store, clock, obstacle: () => obstacle });
+
+  const checked = readiness.check();
+  obstacle = 'The node has no lease.';
+  assert.deepEqual(await checked, { isReady: false, reason: 'The node has no lease.' });
+});
