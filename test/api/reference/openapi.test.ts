@@ -57,6 +57,18 @@ describe('the OpenAPI document', () => {
     assert.equal(new Set(operations.map(({ operationId }) => operationId)).size, operations.length);
   });
 
+  test('every schema of a request compiles: the program does that at the first request', () => {
+    const schemas = describedOperations().flatMap(({ params, query, body }) => [
+      params,
+      query,
+      body?.schema,
+      ...Object.values(body?.mediaTypes ?? {}),
+    ]);
+    for (const schema of schemas) {
+      if (schema !== undefined) assert.doesNotThrow(() => Compile(schema), JSON.stringify(schema));
+    }
+  });
+
   test('every operation has its release lifecycle and its scopes', () => {
     const stages = ['Early Access', 'Generally Available', 'Deprecated', 'Planned', 'Beta'];
     for (const { operation, path } of described) {
