@@ -3,7 +3,7 @@ import type pg from 'pg';
 import type { Bench, Figure, RunOptions } from './bench.ts';
 import { endChild, message, startChild } from './child.ts';
 import { createTempStore, type TempStore, withStore } from './leat.ts';
-import { serverPid, withClient, withPostgres } from './postgres.ts';
+import { withClient, withPostgres } from './postgres.ts';
 import { alternate, median, ratios } from './rounds.ts';
 
 const thisCheckout = new URL('..', import.meta.url).pathname;
@@ -33,17 +33,14 @@ export const failing: Bench = {
       serverPid: 0,
       drop: dropOnSqlite,
     })),
-    ...(await withPostgres(async ({ createTempStore: create }) => {
-      const tempStore = await create();
-      const pid = await withClient(tempStore.url, serverPid);
-      await tempStore.remove();
-      return figuresOf(progress, options, {
+    ...(await withPostgres(({ createTempStore: create, pid }) =>
+      figuresOf(progress, options, {
         engine: 'PostgreSQL',
         create,
         serverPid: pid,
         drop: ({ url }) => withClient(url, dropOnPostgres),
-      });
-    })),
+      }),
+    )),
   ],
 };
 
@@ -75,7 +72,7 @@ const shares = [
 async function figuresOf<Made extends TempStore>(
   progress: (text: string) => void,
   { rounds, against }: RunOptions,
-  { engine, create, serverPid: pid, drop }: EngineSetup<Made>,
+  { engine, create, serverPid, drop }: EngineSetup<Made>,
 ): Promise<Figure[]> {
   const settle = async (checkout: string, share: number, isCounted = true): Promise<number> => {
     const tempStore = await create();
@@ -84,7 +81,7 @@ async function figuresOf<Made extends TempStore>(
         await withStore(tempStore, () => Promise.resolve());
         await drop(tempStore);
       }
-      const args = [checkout, JSON.stringify(tempStore), String(share), String(pid)];
+      const args = [checkout, JSON.stringify(tempStore), String(share), String(serverPid)];
       const child = startChild('settlement.ts', args);
       try {
         return await message<number>(child);

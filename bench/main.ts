@@ -2,7 +2,7 @@
  * `npm run bench [-- names…]`: measures Leat against bare counterparts on this machine. Figures are
  * ratios within one run, because the speed of the machine says nothing about Leat.
  */
-import { existsSync, closeSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Argument, Command, InvalidArgumentError } from 'commander';

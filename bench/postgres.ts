@@ -8,6 +8,8 @@ import { parentOf } from './proc.ts';
 export interface Database {
   /** Creates a fresh database. */
   createTempStore(): Promise<PostgresTempStore>;
+  /** The process id of the server. */
+  readonly pid: number;
 }
 
 export interface PostgresTempStore extends TempStore {
@@ -30,6 +32,7 @@ export async function withPostgres(
   try {
     const under = await withClient(server.url(), settingsOf);
     const figures = await measure({
+      pid: await withClient(server.url(), pidOf),
       createTempStore: async () => {
         const tempStore = await makeFolder();
         const url = await server.createDatabase();
@@ -65,8 +68,8 @@ export async function withClient<T>(
   }
 }
 
-/** Returns the process id of the server, the parent of its backends. */
-export async function serverPid(client: pg.Client): Promise<number> {
+/** The server is the parent of its backends. */
+async function pidOf(client: pg.Client): Promise<number> {
   const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
   return parentOf(rows[0]?.pid ?? 0);
 }

@@ -13,7 +13,7 @@ import { createSeal } from '../src/store/seal.ts';
 import { bootstrapClient, freePort, secretKey, spawnLeat } from '../test/helpers/leat.ts';
 import type { Bench, Figure } from './bench.ts';
 import { createTempStore, type TempStore, withStore } from './leat.ts';
-import { serverPid, withClient, withPostgres } from './postgres.ts';
+import { withClient, withPostgres } from './postgres.ts';
 import { cpuPercent, familyCpuPercent, peakMegabytes, residentMegabytes, wait } from './proc.ts';
 
 const tenants = 10_000;
@@ -33,8 +33,8 @@ export const sizes: Bench = {
     const onSqlite = await measure('sqlite', tempStore, progress, insertSqlite);
     const onPostgres = await withPostgres(async (database) => {
       const own = await database.createTempStore();
-      const server = await withClient(own.url, serverPid);
-      return measure('postgres', own, progress, (rows) => insertPostgres(own.url, rows), server);
+      const insert = (rows: Rows) => insertPostgres(own.url, rows);
+      return measure('postgres', own, progress, insert, database.pid);
     });
     return [...onSqlite, ...onPostgres];
   },
