@@ -61,8 +61,8 @@ export interface AskedHistory {
 }
 
 /**
- * Returns the newest entries of deliveries of one tenant, oldest first. Of deliveries whose days are close
- * together it returns only the first ones, one at least, whose entries are not larger than `bytesMax`.
+ * Returns the newest entries of deliveries of one tenant, oldest first: those of the first deliveries whose
+ * entries are not larger than `bytesMax`, of one at least.
  */
 export async function historiesOf<HistoryQuery extends AskedHistory>(
   db: Queries,

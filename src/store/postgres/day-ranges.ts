@@ -59,8 +59,9 @@ export interface DayReader<Row, Found> {
 }
 
 /**
- * Reads what is stored for rows, group by group. Once `bytesMax` are read, or a group is cut, only the rows
- * before that are read of other groups: of a page with many groups, the caller would throw the rest away.
+ * Reads what is stored for the first rows, group by group: all of them, or as many as are not larger than
+ * `bytesMax`, one at least. What was read of later rows is dropped at once: days that the first and the last
+ * rows of a page share are read before those between.
  */
 export async function readByDays<Row, Found>(
   rows: readonly Row[],
@@ -68,7 +69,6 @@ export async function readByDays<Row, Found>(
 ): Promise<ReadonlyMap<Row, Found>> {
   const all = new Map<Row, Found>();
   let end = rows.length;
-  let reached = 0;
   let bytes = 0;
   const indexed = rows.map((row, index) => ({ row, index }));
   const groups = groupByDays(indexed, ({ row }) => daysOf(row)).toSorted(
@@ -78,17 +78,24 @@ export async function readByDays<Row, Found>(
     const wanted = ofDays.filter(({ index }) => index < end);
     if (wanted.length === 0) break;
     const found = await read({ days, rows: wanted.map(({ row }) => row) });
+    let foundEnd = end;
     for (const { row, index } of wanted) {
       const one = found.get(row);
       if (one === undefined) {
-        end = index;
+        foundEnd = index;
         break;
       }
       all.set(row, one);
       bytes += bytesOf(one);
-      reached = Math.max(reached, index + 1);
     }
-    if (bytes >= bytesMax) end = Math.min(end, reached);
+    while (end > foundEnd || (end > 1 && bytes > bytesMax)) {
+      end -= 1;
+      const row = rows[end];
+      const dropped = row === undefined ? undefined : all.get(row);
+      if (row === undefined || dropped === undefined) continue;
+      bytes -= bytesOf(dropped);
+      all.delete(row);
+    }
   }
   return all;
 }

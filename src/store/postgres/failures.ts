@@ -41,8 +41,8 @@ async function lastFailedOf(
 }
 
 /**
- * Bytes of bodies, and as many of histories, that are read at once from days that are close together. A body has
- * up to 256 KiB and a history nearly as much, and PostgreSQL sends a result as a whole.
+ * Bytes of bodies, and as many of histories, that are read at once. A body has up to 256 KiB and a history nearly
+ * as much, and PostgreSQL sends a result as a whole.
  */
 const pieceBytes = 2 * MIB;
 

@@ -17,8 +17,7 @@ export interface BodyLocation {
  * Returns the rows with the bodies of their events: their own, a kept one, or that of the log. Only
  * the days of these events are read. A body is missing when the delivery has ended in the meantime.
  *
- * With `bytesMax` only the first rows are returned, one at least. The bodies that are read from days that are
- * close together are not larger, and others only of rows before the first that is left out.
+ * With `bytesMax` only the first rows whose bodies are not larger are returned, one at least.
  */
 export async function withBodies<Row extends BodyLocation>(
   db: Queries,
