@@ -29,8 +29,10 @@ export function registerHealth(app: FastifyInstance, deps: HealthDeps): void {
   app.get('/readyz', async (request, reply) => {
     const client = clientAddressOf(request.raw);
     admitByRate(reply, limiter.takeOfProbe(client.address), clock.now());
-    const state = open() ? await readiness.check() : closing;
     const isDetailed = await maySeeDetails(deps, request, client);
+    // Last, as the store may take its time for the caller and for the check.
+    const checked = open() ? await readiness.check() : closing;
+    const state = open() ? checked : closing;
     if (state.isReady) {
       const nodes = isDetailed ? { nodes: state.nodes.map(shown) } : {};
       return send(reply, 200, { body: { status: 'ok', ...nodes } });

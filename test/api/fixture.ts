@@ -28,6 +28,8 @@ export interface ApiFixture {
   readonly logged: { readonly facts: object; readonly message: string }[];
   /** Whether the process accepts requests. */
   ready: boolean;
+  /** Why the node is not ready although its store responds. */
+  obstacle: string | undefined;
   /** Returns a token of a new client with these scopes. */
   tokenWith(...scopes: string[]): Promise<string>;
   /** Returns the headers of a request with such a token. */
@@ -119,7 +121,7 @@ export async function openApiFixture(
   } = {},
 ): Promise<ApiFixture> {
   const auth = await openAuthFixture(options);
-  const state = { ready: true };
+  const state: Pick<ApiFixture, 'ready' | 'obstacle'> = { ready: true, obstacle: undefined };
   const logged: ApiFixture['logged'][number][] = [];
   const write = (facts: object, message: string): void => void logged.push({ facts, message });
   const log = { error: write, warn: write };
@@ -148,7 +150,7 @@ export async function openApiFixture(
     random,
     log,
     ready: () => state.ready,
-    obstacle: () => undefined,
+    obstacle: () => state.obstacle,
     version: '1.2.3',
   });
   // As the service does.
@@ -177,6 +179,12 @@ export async function openApiFixture(
     },
     set ready(ready) {
       state.ready = ready;
+    },
+    get obstacle() {
+      return state.obstacle;
+    },
+    set obstacle(obstacle) {
+      state.obstacle = obstacle;
     },
     tokenWith,
     headersWith: async (...scopes) => ({ authorization: `Bearer ${await tokenWith(...scopes)}` }),
