@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import type { HealthLimits } from '../../core/types.ts';
+import type { DeliveredEvent, HealthLimits } from '../../core/types.ts';
 import { failWaiting } from '../directory/disabling.ts';
 import type { Outcome } from '../port/settlement.ts';
 import {
@@ -19,15 +19,24 @@ import type { Database } from './database.ts';
 import { historySteps } from './run-steps.ts';
 import { run as runCommand } from './commands.ts';
 
+/** What an outcome depends on besides its stream. */
+export interface OutcomeRules {
+  readonly limits: HealthLimits;
+  readonly now: Millis;
+  /** Returns whether the log has the event. */
+  readonly isLogged: (event: DeliveredEvent) => boolean;
+}
+
 /** Records one outcome: its history, its row, and its effect on the counters. */
 export function recordOutcome(
   db: Database,
   state: BatchState,
   outcome: Outcome,
-  { limits, now }: { readonly limits: HealthLimits; readonly now: Millis },
+  rules: OutcomeRules,
 ): void {
+  const { limits, now } = rules;
   const { run } = state;
-  const transition = writeTransition(db, state, outcome, now);
+  const transition = writeTransition(db, state, outcome, rules);
   noteFailed(state, transition, now);
   const { history } = transition;
   if (history !== undefined) addAttempt(db, run.key, outcome.event, history);
@@ -45,8 +54,9 @@ function writeTransition(
   db: Database,
   state: BatchState,
   outcome: Outcome,
-  now: Millis,
+  rules: OutcomeRules,
 ): Transition {
+  const { now } = rules;
   const { run } = state;
   const apply = (row: Omit<DeliveryRow, 'dueAt'> | undefined): Transition =>
     applyOutcome(outcome, row, !isEnabled(state), now, pausedFor(run, now));
@@ -54,14 +64,14 @@ function writeTransition(
     const transition = apply(undefined);
     const { row } = transition;
     if (row === 'unchanged' || row === 'removed') return transition;
-    if (addRow(db, run, outcome, row)) return transition;
+    if (addRow(db, run, outcome, row, rules)) return transition;
   }
   const before = readRow(db, run, outcome);
   const transition = apply(before);
   const { row } = transition;
   if (row === 'removed') removeRow(db, run, outcome);
   else if (row !== 'unchanged') {
-    if (before === undefined) addRow(db, run, outcome, row);
+    if (before === undefined) addRow(db, run, outcome, row, rules);
     else changeRow(db, run, outcome, row);
   }
   return transition;
@@ -105,27 +115,28 @@ function removeRow(db: Database, { tenant, stream }: Run, { event }: Outcome): v
  * way.
  *
  * With `or fail` and without functions, as those of the triggers: otherwise SQLite copies each page that
- * the statement changes, which costs more than the rest of it. The transaction is rolled back anyway.
+ * the statement changes, which costs more than the rest of it. The transaction is rolled back anyway. With
+ * `values`: the result of a `select` would be written to a table in memory first, because of the triggers.
  */
 function addRow(
   db: Database,
   { tenant, stream }: Run,
   { event, orderKey }: Outcome,
   { kind, state, attempt, dueAt, failedAt, cycleAt, errorCode }: DeliveryRow,
+  { isLogged }: OutcomeRules,
 ): boolean {
+  const { body, trace } = isLogged(event) ? noContent : event;
   const added = db.run`
     insert or fail into deliveries (tenant, stream, event_id, offset, type, time, kind, state, attempt,
       due_at, failed_at, cycle_at, error_code, order_key, body, trace)
-    select ${tenant}, ${stream}, ${event.id}, ${event.offset}, ${event.type},
+    values (${tenant}, ${stream}, ${event.id}, ${event.offset}, ${event.type},
       ${event.time}, ${kind}, ${state}, ${attempt}, ${dueAt}, ${failedAt}, ${cycleAt},
-      ${errorCode ?? ''}, ${orderKey},
-      iif(logged, null, ${event.body}), iif(logged, null, ${event.trace})
-    from (select exists (
-      select 1 from events where tenant = ${tenant} and offset = ${event.offset}) as logged)
-    where true
+      ${errorCode ?? ''}, ${orderKey}, ${body}, ${trace})
     on conflict do nothing`;
   return added === 1;
 }
+
+const noContent = { body: undefined, trace: undefined };
 
 /** Changes a row in the way of {@link addRow}. */
 function changeRow(

@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import type { HealthLimits, Node, Replay } from '../../core/types.ts';
+import type { HealthLimits, Node, Offset, Replay } from '../../core/types.ts';
 import type { DeliveryStore } from '../port/deliveries.ts';
 import type { Hint } from '../port/hints.ts';
 import type { SettledStream, Settlement } from '../port/settlement.ts';
@@ -18,7 +18,8 @@ import {
 import type { Run } from '../rows/runs.ts';
 import { run as runCommand } from './commands.ts';
 import type { Database } from './database.ts';
-import { recordOutcome } from './outcome.ts';
+import { oldestAfter } from './log.ts';
+import { type OutcomeRules, recordOutcome } from './outcome.ts';
 import { cursorMax, noteChange, readRun, writeRun } from './runs.ts';
 import { addStats } from './stats.ts';
 
@@ -72,7 +73,8 @@ function settleOne(
 ): SettledStream {
   if (run === undefined) return lost;
   const state = newBatchState(run);
-  for (const outcome of settlement.outcomes) recordOutcome(db, state, outcome, rules);
+  const outcomeRules = { ...rules, isLogged: logCheck(db, run.tenant) };
+  for (const outcome of settlement.outcomes) recordOutcome(db, state, outcome, outcomeRules);
   const after = runAfter(state, settlement, cursorMax(db, run, settlement.version), rules.now);
   if (after !== run) writeRun(db, after);
   const settledAbove = settledAboveAfter(settlement, after);
@@ -92,6 +94,15 @@ function settleOne(
     runCommand(db, record(disabledEntry(run, state.disabledBy)));
   }
   return recorded(after, state);
+}
+
+/**
+ * Creates the check whether the log has an event. The log is pruned from its beginning, so its oldest event
+ * decides; it is read at the first check, as most settlements have none.
+ */
+function logCheck(db: Database, tenant: number): OutcomeRules['isLogged'] {
+  let oldest: Offset | undefined;
+  return ({ offset }) => offset !== undefined && offset >= (oldest ??= oldestAfter(db, tenant, 0));
 }
 
 /** Adds the counts of a batch of outcomes to the progress of the stream's replay. */
