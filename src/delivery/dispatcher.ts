@@ -42,8 +42,8 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
 }
 
 /**
- * Runs one incarnation of the node after another: each time the store was replaced, the present one
- * ends as in a crash and the next one joins.
+ * Runs one incarnation of the node after another: each time the store was replaced, or has forgotten the
+ * node, the present one ends as in a crash and the next one joins.
  */
 class NodeDispatcher implements Dispatcher {
   readonly #deps: DispatcherDeps;
@@ -132,7 +132,8 @@ class NodeDispatcher implements Dispatcher {
     const { replaced, ...node } = await storeRetry.run(join);
     if (replaced !== undefined) report({ kind: 'store_replaced', ...replaced });
     this.#replaced = Promise.withResolvers();
-    return new Incarnation({ ...this.#deps, node, storeRetry });
+    const rejoin = (): void => this.#leaveStore();
+    return new Incarnation({ ...this.#deps, node, storeRetry, rejoin });
   }
 
   /** Ends the present incarnation; it records nothing more. */

@@ -71,6 +71,8 @@ export interface DispatcherState {
 export interface IncarnationDeps extends DispatcherDeps {
   readonly node: Node;
   readonly storeRetry: StoreRetry;
+  /** Ends this incarnation, which the store has forgotten; the next one joins. */
+  readonly rejoin: () => void;
 }
 
 /**
@@ -111,6 +113,7 @@ export class Incarnation {
       ownership: store.ownership,
       regained: () => this.#leaseRegained(),
       replaced: () => this.#nodeReplaced(),
+      removed: () => deps.rejoin(),
       renewed: ({ changed }, shareGrew) => this.#leaseRenewed(changed, shareGrew),
     });
     this.#scheduler = createScheduler({

@@ -34,6 +34,8 @@ export interface LeaseDeps {
   readonly regained: () => void;
   /** Another process has joined under this node's name: this one owns nothing any more. */
   readonly replaced: () => void;
+  /** The store has forgotten the node, whose lease ended long ago. */
+  readonly removed: () => void;
   /** The lease was renewed. `shareGrew`: another node has left or died. */
   readonly renewed: (heartbeat: Heartbeat, shareGrew: boolean) => void;
 }
@@ -55,6 +57,7 @@ export function createLease(deps: LeaseDeps): Lease {
     });
     if (closed) return;
     if (heartbeat === undefined) return deps.replaced();
+    if (heartbeat === 'removed') return deps.removed();
     // The clock of a suspended machine stops: the store knows that the lease ended.
     const wasHeld = isHeld() && !heartbeat.lapsed;
     const shareGrew = wasHeld && heartbeat.share > share;

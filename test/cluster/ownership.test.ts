@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { nodesOf, settled, startCluster } from '../helpers/cluster.ts';
-import { runLeat, type Running, secretKey } from '../helpers/leat.ts';
+import { runLeat, type Running, secretKey, waitFor } from '../helpers/leat.ts';
 import { rounds } from '../helpers/rounds.ts';
 import { createStream, eventType, publish, startCountingReceiver } from '../helpers/traffic.ts';
 
@@ -69,6 +69,31 @@ describe('nodes on one PostgreSQL', () => {
     assert.match(one.output(), /LISTEN/);
     assert.equal(await one.stop(), 0);
     await settled(two, [2]);
+  });
+
+  test('a node that was suspended for days delivers again', async (t) => {
+    const cluster = await startCluster(t);
+    const receiver = await startCountingReceiver(t);
+    const [one, two] = [await cluster.start(), await cluster.start()];
+    const streams = ['first', 'second', 'third', 'fourth'];
+    for (const name of streams.slice(0, 2)) await createStream(one, receiver.url, name);
+    await settled(one, [1, 1]);
+    two.child.kill('SIGSTOP');
+    await settled(one, [2]);
+    await cluster.query(`
+      update nodes set lease_until = lease_until - interval '2 days'
+      where lease_until < clock_timestamp()`);
+    for (const name of streams.slice(2)) await createStream(one, receiver.url, name);
+    await waitFor('a node that is forgotten', async () => {
+      const nodes = await cluster.query(`select id from nodes`);
+      return nodes.length === 1;
+    });
+    two.child.kill('SIGCONT');
+    await settled(one, [2, 2]);
+    const ids = await publish(two, 7);
+    await receiver.waitForAll('the events at every stream', streams, ids);
+    assert.doesNotMatch(two.output(), /Another process/);
+    assert.equal(await two.stop(), 0);
   });
 
   test('leat nodes prints how many streams each running node owns', async (t) => {

@@ -15,10 +15,11 @@ export interface OwnershipStore {
   join(nodeId: string, leaseMs: number): Promise<JoinedNode>;
   /**
    * Renews the lease: for `leaseMs` from now no other node takes its streams. An ended lease may be
-   * renewed too, but streams may have been taken before. Returns `undefined` when the node is no
-   * longer present: another process has joined under its name.
+   * renewed too, but streams may have been taken before. Returns `removed` when it ended so long ago that
+   * the store has forgotten the node, which may join again, and `undefined` when another process has joined
+   * under its name.
    */
-  heartbeat(node: Node, leaseMs: number): Promise<Heartbeat | undefined>;
+  heartbeat(node: Node, leaseMs: number): Promise<Heartbeat | 'removed' | undefined>;
   /**
    * Makes the node owner of free streams that need one: enabled ones, and disabled ones with rows
    * to send, except rows of a replay. Each claim raises the stream's epoch and makes its parked

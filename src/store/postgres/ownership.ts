@@ -69,8 +69,9 @@ export function createOwnershipStore(deps: {
       const beat = await learning(() =>
         identity.transact(db, 'relaxed', (tx) => heartbeat(tx, node, sign)),
       );
-      if (beat !== undefined) counted(beat.living);
-      return beat && { lapsed: beat.lapsed, share: beat.share, changed: beat.changed };
+      if (beat === undefined) return (await isKnown(db, node)) ? undefined : 'removed';
+      counted(beat.living);
+      return { lapsed: beat.lapsed, share: beat.share, changed: beat.changed };
     },
     claim: (node, request) =>
       identity.transact(db, 'durable', (tx) => claim(tx, open, node, request)),
@@ -164,6 +165,11 @@ async function heartbeat(
   const fairShare = count > 1 ? Math.ceil((wanted?.count ?? 0) / sharers) : Infinity;
   const share = right > 0 && isSkewed(skewMs) ? 0 : fairShare;
   return { lapsed: renewed.lapsed, share, changed, living: count, now: renewed.now };
+}
+
+/** Returns whether a process has joined under the name of the node, and is not forgotten. */
+async function isKnown(db: Queries, { id }: Node): Promise<boolean> {
+  return (await db.get`select 1 from nodes where id = ${id}`) !== undefined;
 }
 
 interface NodeRow {
