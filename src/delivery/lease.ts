@@ -56,7 +56,10 @@ export function createLease(deps: LeaseDeps): Lease {
       return ownership.heartbeat(node, settings.leaseMs);
     });
     if (closed) return;
-    if (heartbeat === undefined) return deps.replaced();
+    if (heartbeat === undefined) {
+      heldUntilMs = -Infinity;
+      return deps.replaced();
+    }
     if (heartbeat === 'removed') return deps.removed();
     // The clock of a suspended machine stops: the store knows that the lease ended.
     const wasHeld = isHeld() && !heartbeat.lapsed;

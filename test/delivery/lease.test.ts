@@ -105,7 +105,8 @@ describe('a node whose name another process has taken', () => {
     await fixture.addStream();
     await fixture.start();
     await fixture.store.ownership.join('leat', settings.leaseMs);
-    await fixture.clock.advance(settings.leaseMs);
+    await fixture.clock.advance(settings.heartbeatMs);
+    assert.equal(fixture.dispatcher.state().holdsLease, false);
     await fixture.publishMany(1);
     await fixture.clock.advance(settings.leaseMs);
     assert.deepEqual(fixture.sent(), []);
