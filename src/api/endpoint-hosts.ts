@@ -17,15 +17,23 @@ interface Known {
   readonly host: string;
 }
 
+type Hosts = LRUCache<number, Map<string, Known>>;
+
 /** @param max hosts that are kept; beyond it those of tenants that were read first are dropped */
-export function createEndpointHosts(store: Pick<Store, 'streams'>, max: number): EndpointHosts {
-  const known = new LRUCache<number, Map<string, Known>>({
-    maxSize: max,
-    sizeCalculation: (hosts) => Math.max(1, hosts.size),
+export function createEndpointHosts(
+  store: Pick<Store, 'streams' | 'watch'>,
+  max: number,
+): EndpointHosts {
+  let present = emptyHosts(max);
+  store.watch(({ kind }) => {
+    // The store may have lost changes of streams: the next ones get the same versions.
+    if (kind === 'replaced' || kind === 'missed') present = emptyHosts(max);
   });
 
   return {
     of: async (tenant, streams) => {
+      // What is read of a store that lost changes meanwhile is not kept.
+      const known = present;
       const hosts = known.get(tenant) ?? new Map<string, Known>();
       const unknown: StreamStanding[] = [];
       for await (const some of inTurns(streams)) {
@@ -50,4 +58,8 @@ export function createEndpointHosts(store: Pick<Store, 'streams'>, max: number):
       return found;
     },
   };
+}
+
+function emptyHosts(max: number): Hosts {
+  return new LRUCache({ maxSize: max, sizeCalculation: (hosts) => Math.max(1, hosts.size) });
 }

@@ -1,5 +1,6 @@
 import type { OverviewShown } from '../schemas/overview.ts';
 import type { StreamHealthsShown } from '../schemas/stream-health.ts';
+import type { Store } from '../store/port/store.ts';
 import { createEndpointHosts, type EndpointHosts } from './endpoint-hosts.ts';
 import { createPages, type Recent } from './recent.ts';
 import { createRecentStates, type RecentStates, type RecentStatesDeps } from './tenant-states.ts';
@@ -13,7 +14,9 @@ export interface HealthCaches {
 }
 
 /** Creates the caches, which are empty. */
-export function createHealthCaches(deps: RecentStatesDeps): HealthCaches {
+export function createHealthCaches(
+  deps: RecentStatesDeps & { readonly store: Pick<Store, 'watch'> },
+): HealthCaches {
   return {
     states: createRecentStates(deps),
     endpointHosts: createEndpointHosts(deps.store, deps.settings.limits.endpointHostsMax),

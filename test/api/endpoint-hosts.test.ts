@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createEndpointHosts } from '../../src/api/endpoint-hosts.ts';
+import type { Hint } from '../../src/store/port/hints.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { addTenant, createFixture, fixtureOf } from '../store/contract/fixture.ts';
 import { sqliteMemory } from '../store/engines.ts';
@@ -33,7 +34,7 @@ test('EndpointHosts: a tenant whose hosts become more counts with all of them', 
       return store.streams.endpointHosts(of, ids);
     },
   };
-  const hosts = createEndpointHosts({ streams }, 3);
+  const hosts = createEndpointHosts({ ...store, streams }, 3);
   const [some, others] = await Promise.all(
     [tenant, other].map((each) => store.streams.states(each, { lagsOf: 'none' })),
   );
@@ -47,3 +48,40 @@ test('EndpointHosts: a tenant whose hosts become more counts with all of them', 
   await hosts.of(tenant, some.streams);
   assert.deepEqual(read, [some.streams.map(({ id }) => id)], 'all of the first ones were dropped');
 });
+
+for (const kind of ['replaced', 'missed'] as const) {
+  test(`EndpointHosts: a version that returns in a store that lost changes has its new host, after ${kind}`, async (t) => {
+    const { store, tenant, addStream } = await createFixture(sqliteMemory, t);
+    const { id } = await addStream();
+    const { streams: before } = await store.streams.states(tenant, { lagsOf: 'none' });
+    let host = 'lost.example.net';
+    const begun = Promise.withResolvers<void>();
+    let answer = Promise.resolve();
+    const streams: Store['streams'] = {
+      ...store.streams,
+      endpointHosts: async () => {
+        const found = new Map([[id, host]]);
+        begun.resolve();
+        await answer;
+        return found;
+      },
+    };
+    const listeners: ((hint: Hint) => void)[] = [];
+    const watch: Store['watch'] = (listener) => {
+      listeners.push(listener);
+      return () => undefined;
+    };
+    const hosts = createEndpointHosts({ streams, watch }, 3);
+    assert.deepEqual(await hosts.of(tenant, before), [host]);
+    for (const listener of listeners) listener({ kind });
+    const late = Promise.withResolvers<void>();
+    answer = late.promise;
+    const reading = hosts.of(tenant, before);
+    await begun.promise;
+    for (const listener of listeners) listener({ kind });
+    late.resolve();
+    await reading;
+    host = 'new.example.net';
+    assert.deepEqual(await hosts.of(tenant, before), [host]);
+  });
+}
