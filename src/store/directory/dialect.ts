@@ -79,6 +79,25 @@ export function oneOfNumbers(list: readonly number[]): Fragment {
   });
 }
 
+// PostgreSQL does not see a list that a subquery returns while it plans. Otherwise it estimates the rows of
+// each value for each partition, which takes longer than to find those of hundreds by an index.
+
+/** The same as {@link oneOf} for hundreds of values of an index. */
+export function oneOfMany(list: readonly string[]): Fragment {
+  return new Fragment({
+    sqlite: piece`in (select value from json_each(${jsonOf(list)}))`,
+    postgres: piece`= any((select ${list}::text[])::text[])`,
+  });
+}
+
+/** The same as {@link oneOfNumbers} for hundreds of values of an index. */
+export function oneOfManyNumbers(list: readonly number[]): Fragment {
+  return new Fragment({
+    sqlite: piece`in (select value from json_each(${JSON.stringify(list)}))`,
+    postgres: piece`= any((select ${list}::bigint[])::bigint[])`,
+  });
+}
+
 /** A table `listed` with the numbers in its column `value`. */
 export function listedNumbers(list: readonly number[]): Fragment {
   return new Fragment({

@@ -1,15 +1,22 @@
+import type { LRUCache } from 'lru-cache';
 import type { Millis } from '../../core/clock.ts';
 import { storedFilter } from '../../core/filter.ts';
+import type { Filter } from '../../core/filter-program.ts';
 import type { Json } from '../../core/filter-values.ts';
-import { runInSlices, yieldToEventLoop } from '../../core/slices.ts';
+import { inTurns, runInSlices, yieldToEventLoop } from '../../core/slices.ts';
+import type { StreamState } from '../../core/stream-state.ts';
 import { spanAt } from '../../core/subscription.ts';
 import type { Offset, Selection, StreamStatus, Subscription } from '../../core/types.ts';
 import type { FoundEvent } from '../port/event-log.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
-import { type Command, type Commands, PageRead, sql } from './command.ts';
-import { oneOf, perDialect } from './dialect.ts';
-import { jsonList, listOf } from './stream-list.ts';
-import { readSubscriptions, type SubscriptionDeps } from './stream-subscriptions.ts';
+import { type Command, PageRead, sql } from './command.ts';
+import { oneOfMany, perDialect } from './dialect.ts';
+import { jsonList, listOf, readStreamsBehind, type StreamListDeps } from './stream-list.ts';
+import {
+  keptSubscriptions,
+  readSubscriptions,
+  type SubscriptionDeps,
+} from './stream-subscriptions.ts';
 
 /** A stream that may have to do with the event. */
 export interface Candidate {
@@ -20,8 +27,8 @@ export interface Candidate {
   readonly isBeforeStart: boolean;
   /** Whether it was subscribed to the type of the event at some time that is still known. */
   readonly wasSubscribed: boolean;
-  readonly status: StreamStatus;
-  readonly isPaused: boolean;
+  /** Disabled, paused or neither. */
+  readonly state: StreamState;
   /** What it selected at the offset of the event; absent when that is a past selection. */
   readonly selection: EventSelection | undefined;
 }
@@ -31,9 +38,8 @@ export interface EventSelection extends Pick<Selection, 'filter'> {
   readonly hasType: boolean;
 }
 
-interface CandidateDeps extends SubscriptionDeps {
-  readonly commands: Pick<Commands, 'read'>;
-}
+type CandidateDeps = StreamListDeps &
+  SubscriptionDeps & { readonly kept: { readonly filters: LRUCache<string, Filter> } };
 
 interface Related {
   /** Streams with a trace of the event. */
@@ -47,10 +53,10 @@ async function relatedTo(
   tenant: number,
   event: FoundEvent,
 ): Promise<Related> {
-  const traced = await read(withTrace(tenant, event));
+  const isLogged = event.publishedAt !== undefined;
+  const { traced, past } = await read(withTrace(tenant, event));
+  if (!isLogged || past !== undefined) return { traced, subscribed: new Set(past) };
   const subscribed = new Set<string>();
-  if (event.publishedAt === undefined) return { traced, subscribed };
-  // A replay sends by a later selection, and an owner that has not seen a change by the one before.
   for (let after: PastKey | undefined = firstPast; after !== undefined;) {
     const { streams, end }: PastStep = await read(pastStep(tenant, event.type, after));
     for (const stream of streams) subscribed.add(stream);
@@ -60,17 +66,48 @@ async function relatedTo(
   return { traced, subscribed };
 }
 
-function* withTrace(tenant: number, { id, offset, publishedAt }: FoundEvent): Command<string[]> {
-  const at = publishedAt === undefined ? undefined : offset;
-  const rows = yield* sql.all<{ stream: string }>`
-    select stream from deliveries where tenant = ${tenant} and event_id = ${id}
-    union
-    select stream from dismissed_events where tenant = ${tenant} and "offset" = ${at}
-    union
-    -- A selection between two changes without an event in between is not kept, but a replay may have used it.
-    select stream from replays where tenant = ${tenant} and from_offset < ${at} and to_offset >= ${at}`;
-  return rows.map(({ stream }) => stream);
+interface RelatedRow {
+  readonly traced: string | null;
+  readonly past: string | null;
+  /** Past selections that were read… */
+  readonly count: number;
+  /** …and those of them that were searched. */
+  readonly searched: number;
 }
+
+/**
+ * Returns the streams with a trace of an event, and those with a past selection of its type: a replay sends
+ * by a later selection, and an owner that has not seen a change by the one before. The latter are
+ * `undefined` when there is too much to search for one statement.
+ */
+function* withTrace(
+  tenant: number,
+  { id, type, offset, publishedAt }: FoundEvent,
+): Command<{ readonly traced: string[]; readonly past: string[] | undefined }> {
+  const at = publishedAt === undefined ? undefined : offset;
+  const row = yield* sql.get<RelatedRow>`
+    select count(*) as count, count(has_type) as searched,
+      cast(${jsonList}(stream) filter (where has_type) as text) as past, (
+        select cast(${jsonList}(stream) as text) from (
+          select stream from deliveries where tenant = ${tenant} and event_id = ${id}
+          union
+          select stream from dismissed_events where tenant = ${tenant} and "offset" = ${at}
+          union
+          -- A selection between two changes without an event in between is not kept, but a replay may have used it.
+          select stream from replays
+          where tenant = ${tenant} and from_offset < ${at} and to_offset >= ${at}) as others
+      ) as traced
+    from (
+      select stream, case when octet_length(types) <= ${shortPast.bytesMax}
+        then ${positionIn}(types, ${JSON.stringify(type)}) > 0 end as has_type
+      from past_selections where tenant = ${tenant} and ${at !== undefined}
+      limit ${shortPast.take}) as part`;
+  const isWhole = row?.count === row?.searched && (row?.count ?? 0) < shortPast.take;
+  return { traced: listOf(row?.traced), past: isWhole ? listOf(row?.past) : undefined };
+}
+
+/** Past selections that are searched in no order, if these are all and none is long: some milliseconds. */
+const shortPast = { take: 8000, bytesMax: 1024 } as const;
 
 interface PastKey {
   readonly stream: string;
@@ -111,20 +148,6 @@ function* pastStep(tenant: number, type: string, after: PastKey): Command<PastSt
 /** Returns where a type as JSON begins in a list of types as JSON; 0 when it is not in the list. */
 export const positionIn = perDialect({ sqlite: 'instr', postgres: 'strpos' });
 
-interface CandidateRow {
-  readonly id: string;
-  readonly name: string;
-  readonly status: StreamStatus;
-  readonly version: number;
-  readonly paused_at: Millis | null;
-  readonly created_at: Millis;
-  readonly key: number;
-  readonly cursor: Offset;
-  readonly first_offset: Offset | null;
-  /** Bytes of the subscriptions. */
-  readonly searched: number;
-}
-
 /** Streams that are read at once. */
 const streamsAtOnce = 1000;
 
@@ -139,52 +162,123 @@ export async function candidatesOf(
   event: FoundEvent,
 ): Promise<Candidate[]> {
   const isLogged = event.publishedAt !== undefined;
-  const subscribed = isLogged ? await readCandidates(deps, tenant, event, undefined) : [];
+  const subscribed = isLogged ? await readSubscribed(deps, tenant, event) : [];
   const known = new Set(subscribed.map(({ id }) => id));
   const related = await relatedTo(deps, tenant, event);
   const all = new Set([...related.traced, ...related.subscribed]);
-  const others = { ids: [...all].filter((id) => !known.has(id)), subscribed: related.subscribed };
-  const found = others.ids.length === 0 ? [] : await readCandidates(deps, tenant, event, others);
+  const ids = [...all].filter((id) => !known.has(id));
+  const found = await readCandidates(deps, tenant, event, { ids, past: related.subscribed });
   return [...subscribed, ...found].toSorted((one, other) => (one.id < other.id ? -1 : 1));
 }
 
-/** Reads the others, or those that mention the type of the event, in no order. */
+/**
+ * Reads the streams that are subscribed to the type of the event, in no order. Of those whose subscriptions
+ * are in memory nothing else is read than which of them have not passed the event.
+ */
+async function readSubscribed(
+  deps: CandidateDeps,
+  tenant: number,
+  event: FoundEvent,
+): Promise<Candidate[]> {
+  const { offset = 0 } = event;
+  const { list, behind } = await readStreamsBehind(deps, tenant, offset);
+  const found: Candidate[] = [];
+  const unknown: string[] = [];
+  for await (const some of inTurns(list.streams)) {
+    for (const stream of some) {
+      const known = keptSubscriptions(deps, tenant, stream);
+      // Programs of before did not record where a stream began.
+      if (behind === undefined || known === undefined || known.firstOffset === null) {
+        unknown.push(stream.id);
+      } else if (hasType(known.subscriptions, event)) {
+        const isPassed = !behind.has(stream.id);
+        const isBeforeStart = offset <= known.firstOffset;
+        const place = { isPassed, isBeforeStart, wasSubscribed: true };
+        found.push(candidateOf({ ...stream, ...known, ...place }, event));
+      }
+    }
+  }
+  const others = await readCandidates(deps, tenant, event, { ids: unknown, past: undefined });
+  return [...found, ...others];
+}
+
+function hasType(
+  subscriptions: readonly Subscription[],
+  { type }: Pick<FoundEvent, 'type'>,
+): boolean {
+  return subscriptions.some(({ types }) => types.includes(type));
+}
+
+interface CandidateRow {
+  readonly id: string;
+  readonly name: string;
+  readonly status: StreamStatus;
+  readonly version: number;
+  readonly paused_at: Millis | null;
+  readonly created_at: Millis;
+  readonly key: number;
+  readonly cursor: Offset;
+  readonly first_offset: Offset | null;
+  /** Bytes of the subscriptions. */
+  readonly searched: number;
+}
+
+/**
+ * Reads some streams, in no order: those that were subscribed to the type of the event, and with `past`,
+ * the streams that had it in past selections, also others.
+ */
 async function readCandidates(
   deps: CandidateDeps,
   tenant: number,
   event: FoundEvent,
-  others:
-    { readonly ids: readonly string[]; readonly subscribed: Related['subscribed'] } | undefined,
+  {
+    ids,
+    past,
+  }: { readonly ids: readonly string[]; readonly past: Related['subscribed'] | undefined },
 ): Promise<Candidate[]> {
   const all: Candidate[] = [];
-  const ids = others?.ids;
-  for (let after = ''; ;) {
-    const query = { type: event.type, ids, after };
-    const { rows, hasMore } = await deps.commands.read(candidateRows(tenant, query));
+  for (let from = 0; from < ids.length; from += streamsAtOnce) {
+    const some = ids.slice(from, from + streamsAtOnce);
+    const query = { ids: some, ...(past === undefined ? searchOf(deps, event) : searchAll) };
+    const { rows } = await deps.commands.read(candidateRows(tenant, query));
     const byId = new Map(rows.map((row) => [row.id, row]));
-    for await (const some of readSubscriptions(deps, tenant, rows)) {
-      for (const { id, subscriptions } of some) {
+    for await (const found of readSubscriptions(deps, tenant, rows)) {
+      for (const { id, subscriptions } of found) {
         const row = byId.get(id);
-        const candidate = row && candidateOf(row, subscriptions, event, others?.subscribed);
-        if (candidate !== undefined) all.push(candidate);
+        const isSubscribed = hasType(subscriptions, event);
+        if (row === undefined || (!isSubscribed && past === undefined)) continue;
+        const wasSubscribed = isSubscribed || past?.has(id) === true;
+        const stream = { ...row, state: stateOf(row), subscriptions, wasSubscribed };
+        all.push(candidateOf({ ...stream, ...placeOf(row, event) }, event));
       }
     }
-    const last = rows.at(-1);
-    if (!hasMore || last === undefined) return all;
-    after = last.id;
     await yieldToEventLoop();
   }
+  return all;
+}
+
+interface Search {
+  /** The streams that mention it… */
+  readonly type: string;
+  /** …and those whose subscriptions have no more bytes. */
+  readonly shortMax: number;
+}
+
+const searchAll: Search = { type: '', shortMax: 2 ** 31 - 1 };
+
+/**
+ * Returns the search for streams that mention a type. While there is room in memory it also finds those
+ * with short subscriptions, so that the next event of another type finds them there.
+ */
+function searchOf({ kept }: CandidateDeps, { type }: FoundEvent): Search {
+  const { calculatedSize, maxSize } = kept.subscriptions;
+  return { type, shortMax: calculatedSize < maxSize / 2 ? 4096 : 0 };
 }
 
 function* candidateRows(
   tenant: number,
-  query: {
-    readonly type: string;
-    readonly ids: readonly string[] | undefined;
-    readonly after: string;
-  },
+  { ids, type, shortMax }: Search & { readonly ids: readonly string[] },
 ): Command<BoundedRows<CandidateRow>> {
-  const { type, ids, after } = query;
   return yield* new PageRead<CandidateRow>({
     take: streamsAtOnce,
     columns: [],
@@ -194,36 +288,38 @@ function* candidateRows(
       select s.id, s.name, s.status, s.version, s.paused_at, s.created_at, r.key, r.cursor,
         r.first_offset, octet_length(s.subscriptions) as searched
       from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
-      where s.tenant = ${tenant} and s.id > ${rows.at(-1)?.id ?? after}
-        and (${ids === undefined} and ${positionIn}(s.subscriptions, ${JSON.stringify(type)}) > 0
-          or s.id ${oneOf(ids ?? [])})
+      where s.tenant = ${tenant} and s.id > ${rows.at(-1)?.id ?? ''} and s.id ${oneOfMany(ids)}
+        and (octet_length(s.subscriptions) <= ${shortMax}
+          or ${positionIn}(s.subscriptions, ${JSON.stringify(type)}) > 0)
       order by s.id limit ${limit}`,
   });
 }
 
-function candidateOf(
-  row: CandidateRow,
-  subscriptions: readonly Subscription[],
-  { type, offset = 0, publishedAt }: FoundEvent,
-  subscribedBefore: Related['subscribed'] | undefined,
-): Candidate | undefined {
-  const { id, name, key, status, cursor, first_offset: first, created_at: createdAt } = row;
-  const covers = (subscriptions[0]?.after ?? Infinity) < offset;
-  const span = covers ? spanAt(subscriptions, offset) : undefined;
-  const isSubscribed = subscriptions.some(({ types }) => types.includes(type));
-  if (!isSubscribed && subscribedBefore === undefined) return undefined;
+function stateOf({ status, paused_at: pausedAt }: CandidateRow): Candidate['state'] {
+  if (status === 'disabled') return 'disabled';
+  return pausedAt === null ? 'ok' : 'paused';
+}
+
+function placeOf(
+  { cursor, first_offset: first, created_at: createdAt }: CandidateRow,
+  { offset = 0, publishedAt = 0 }: FoundEvent,
+): Pick<Candidate, 'isPassed' | 'isBeforeStart'> {
   return {
-    id,
-    name,
-    key,
-    status,
-    selection: span && { hasType: span.types.includes(type), filter: span.filter },
-    wasSubscribed: isSubscribed || subscribedBefore?.has(id) === true,
-    isPaused: row.paused_at !== null,
     isPassed: offset <= cursor,
     // Programs of before did not record where a stream began.
-    isBeforeStart: first === null ? (publishedAt ?? 0) < createdAt : offset <= first,
+    isBeforeStart: first === null ? publishedAt < createdAt : offset <= first,
   };
+}
+
+function candidateOf(
+  stream: Omit<Candidate, 'selection'> & { readonly subscriptions: readonly Subscription[] },
+  { type, offset = 0 }: FoundEvent,
+): Candidate {
+  const { id, name, key, state, isPassed, isBeforeStart, wasSubscribed, subscriptions } = stream;
+  const covers = (subscriptions[0]?.after ?? Infinity) < offset;
+  const span = covers ? spanAt(subscriptions, offset) : undefined;
+  const selection = span && { hasType: span.types.includes(type), filter: span.filter };
+  return { id, name, key, state, isPassed, isBeforeStart, wasSubscribed, selection };
 }
 
 /**
@@ -231,6 +327,7 @@ function candidateOf(
  * evaluated in slices.
  */
 export async function selectedBy(
+  { kept }: Pick<CandidateDeps, 'kept'>,
   { body }: FoundEvent,
   candidates: readonly Candidate[],
   selections: ReadonlyMap<string, EventSelection>,
@@ -247,13 +344,25 @@ export async function selectedBy(
     }
     const known = matches.get(filter);
     envelope ??= JSON.parse(body) as Json;
-    const isMatch = known ?? (await runInSlices(storedFilter(filter).matches(envelope)));
+    const isMatch = known ?? (await runInSlices(filterOf(kept, filter).matches(envelope)));
     matches.set(filter, isMatch);
     if (isMatch) selected.add(id);
     if (known === undefined && matches.size % filtersAtOnce === 0) await yieldToEventLoop();
   }
   return ({ id }) => selected.has(id);
 }
+
+/** Returns the filter of a stored text: to parse it takes longer than to evaluate it. */
+function filterOf({ filters }: CandidateDeps['kept'], text: string): Filter {
+  const known = filters.get(text);
+  if (known !== undefined) return known;
+  const filter = storedFilter(text);
+  filters.set(text, filter, { size: text.length + otherFilterSize });
+  return filter;
+}
+
+/** What a filter takes in memory in addition, as characters: one of a few comparisons, ten times its text. */
+const otherFilterSize = 80;
 
 /** Filters that are evaluated before other work has a turn: usually about a millisecond. */
 const filtersAtOnce = 32;

@@ -90,7 +90,7 @@ async function derived(
   const { read } = deps.commands;
   const candidates = await candidatesOf(deps, tenant, event);
   const traces = await read(tracesOf(tenant, event));
-  const isSelected = await selectedBy(event, candidates, traces.selections);
+  const isSelected = await selectedBy(deps, event, candidates, traces.selections);
   const delivered = await read(
     deliveredTo(tenant, event, toSearch(candidates, traces, isSelected)),
   );
@@ -132,10 +132,11 @@ function deliveryOf(
   { rows }: Traces,
   histories: ReadonlyMap<number, Attempt[]>,
 ): EventDelivery {
-  const { id, name, key, status, isPaused } = stream;
+  const { id, name, key, state: streamState } = stream;
   const row = rows.get(id);
   const isSent =
-    row?.kind === 'redelivery' || (status === 'enabled' && (!isPaused || row?.kind === 'test'));
+    row?.kind === 'redelivery' ||
+    (streamState !== 'disabled' && (streamState !== 'paused' || row?.kind === 'test'));
   const isWaiting = row?.state === 'retrying' && isSent;
   return {
     stream: id,

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import type { Filter } from '../../core/filter-program.ts';
 import type { Hint } from '../port/hints.ts';
 import type { Block } from './log-blocks.ts';
 import type { StreamList } from './stream-list.ts';
@@ -20,6 +21,8 @@ export interface Kept {
   readonly streams: LRUCache<number, StreamList>;
   /** By tenant and id of the stream. */
   readonly subscriptions: LRUCache<string, VersionedSubscriptions>;
+  /** By text. */
+  readonly filters: LRUCache<string, Filter>;
 }
 
 /** Blocks in memory, about 4 kB each. */
@@ -30,6 +33,9 @@ const streamsMax = 200_000;
 
 /** Characters of subscriptions as JSON: about three times as many bytes of memory. */
 const subscriptionsMax = 8 * 1024 * 1024;
+
+/** Characters of filters as JSON: about ten times as many bytes of memory. */
+const filtersMax = 1024 * 1024;
 
 /** Creates an empty cache. */
 export function createReadCache(watch: (listener: (hint: Hint) => void) => unknown): ReadCache {
@@ -56,5 +62,6 @@ function emptyCache(): Kept {
       sizeCalculation: (list) => Math.max(1, list.streams.length),
     }),
     subscriptions: new LRUCache({ maxSize: subscriptionsMax }),
+    filters: new LRUCache({ maxSize: filtersMax }),
   };
 }

@@ -2,6 +2,7 @@ import type { LRUCache } from 'lru-cache';
 import { inTurns, runInSlices, yieldToEventLoop } from '../../core/slices.ts';
 import { sorted } from '../../core/sorting.ts';
 import type { StreamState } from '../../core/stream-state.ts';
+import type { Offset } from '../../core/types.ts';
 import type { StreamStanding } from '../port/streams.ts';
 import { type Command, type Commands, sql } from './command.ts';
 import { perDialect } from './dialect.ts';
@@ -54,15 +55,58 @@ export async function readStreamList(
   return list;
 }
 
+/** Times that a list is read again that changes all the time. */
+const listTries = 3;
+
+/**
+ * Returns the streams along with the ids of those whose cursors are before an offset, at one point in time.
+ * The ids are `undefined` when streams change all the time.
+ */
+export async function readStreamsBehind(
+  deps: StreamListDeps,
+  tenant: number,
+  offset: Offset,
+): Promise<{ readonly list: StreamList; readonly behind: ReadonlySet<string> | undefined }> {
+  let list = deps.kept.streams.get(tenant) ?? (await readStreamList(deps, tenant));
+  for (let tries = 1; tries <= listTries; tries += 1) {
+    const behind = new Set<string>();
+    const mark = await markIn(deps, tenant, partsOf(list), (range) =>
+      behindOf(tenant, range, offset, behind),
+    );
+    if (isSame(list.mark, mark)) return { list, behind };
+    list = await readStreamList(deps, tenant);
+  }
+  return { list, behind: undefined };
+}
+
+function* behindOf(
+  tenant: number,
+  [after, upTo]: IdRange,
+  offset: Offset,
+  behind: Set<string>,
+): Command<Mark> {
+  const row = yield* sql.get<Mark & { readonly behind: string | null }>`
+    select count, keys, behind, (
+        select coalesce(sum(version), 0) from streams
+        where tenant = ${tenant} and id > ${after} and id <= ${upTo}) as versions
+    from (
+      select count(*) as count, cast(coalesce(sum(key), 0) as bigint) as keys,
+        string_agg(stream, ',') filter (where cursor < ${offset}) as behind
+      from runs where tenant = ${tenant} and stream > ${after} and stream <= ${upTo}) as all_runs`;
+  for (const id of row?.behind?.split(',') ?? []) behind.add(id);
+  return row ?? { count: 0, keys: 0, versions: 0 };
+}
+
 /** Reads the mark in parts of ids, between which other work runs. */
 async function markIn(
   { commands }: StreamListDeps,
   tenant: number,
   parts: readonly IdRange[],
+  readMark: (part: IdRange) => Command<Mark> = (part) => markOf(tenant, part),
 ): Promise<Mark> {
   const sum = { count: 0, keys: 0, versions: 0 };
   for (const part of parts) {
-    const { count, keys, versions } = await commands.read(markOf(tenant, part));
+    const { count, keys, versions } = await commands.read(readMark(part));
     sum.count += count;
     sum.keys += keys;
     sum.versions += versions;

@@ -1,6 +1,6 @@
 import type { LRUCache } from 'lru-cache';
 import { yieldToEventLoop } from '../../core/slices.ts';
-import type { Subscription } from '../../core/types.ts';
+import type { Offset, Subscription } from '../../core/types.ts';
 import type { BoundedRows } from '../rows/bounded.ts';
 import { type Command, type Commands, PageRead, sql } from './command.ts';
 import { oneOf } from './dialect.ts';
@@ -9,6 +9,10 @@ import { oneOf } from './dialect.ts';
 export interface VersionedSubscriptions {
   readonly version: number;
   readonly subscriptions: readonly Subscription[];
+  /** The key of its run… */
+  readonly key: number;
+  /** …and the cursor with which it was created, which never change. */
+  readonly firstOffset: Offset | null;
 }
 
 export interface SubscriptionDeps {
@@ -18,6 +22,16 @@ export interface SubscriptionDeps {
 
 /** What a stream takes in memory in addition, as characters: one of a single type, ten times its text. */
 const otherSize = 80;
+
+interface VersionedStream {
+  readonly id: string;
+  readonly version: number;
+}
+
+interface StreamOfRun extends VersionedStream {
+  readonly key: number;
+  readonly first_offset: Offset | null;
+}
 
 interface StreamSubscriptions {
   readonly id: string;
@@ -31,24 +45,36 @@ interface StreamSubscriptions {
 export async function* readSubscriptions(
   { commands, kept }: SubscriptionDeps,
   tenant: number,
-  streams: readonly { readonly id: string; readonly version: number }[],
+  streams: readonly StreamOfRun[],
 ): AsyncGenerator<readonly StreamSubscriptions[], void> {
   const found: StreamSubscriptions[] = [];
-  const unknown: string[] = [];
-  for (const { id, version } of streams) {
-    const known = kept.subscriptions.get(`${tenant} ${id}`);
-    if (known?.version === version) found.push({ id, subscriptions: known.subscriptions });
-    else unknown.push(id);
+  const unknown = new Map<string, StreamOfRun>();
+  for (const stream of streams) {
+    const { id } = stream;
+    const known = keptSubscriptions({ kept }, tenant, stream);
+    if (known === undefined) unknown.set(id, stream);
+    else found.push({ id, subscriptions: known.subscriptions });
   }
   yield found;
-  for await (const rows of subscriptionRows(commands, tenant, unknown)) {
+  for await (const rows of subscriptionRows(commands, tenant, [...unknown.keys()])) {
     yield rows.map(({ id, version, subscriptions: text }) => {
       const subscriptions = JSON.parse(text) as Subscription[];
-      const size = text.length + otherSize;
-      kept.subscriptions.set(`${tenant} ${id}`, { version, subscriptions }, { size });
+      const { key = 0, first_offset: firstOffset = null } = unknown.get(id) ?? {};
+      const read = { version, subscriptions, key, firstOffset };
+      kept.subscriptions.set(`${tenant} ${id}`, read, { size: text.length + otherSize });
       return { id, subscriptions };
     });
   }
+}
+
+/** Returns the subscriptions of a stream; `undefined` when those of its version are not in memory. */
+export function keptSubscriptions(
+  { kept }: Pick<SubscriptionDeps, 'kept'>,
+  tenant: number,
+  { id, version }: VersionedStream,
+): VersionedSubscriptions | undefined {
+  const known = kept.subscriptions.get(`${tenant} ${id}`);
+  return known?.version === version ? known : undefined;
 }
 
 export interface SubscriptionRow {

@@ -183,11 +183,11 @@ async function setupEvent(t: TestContext) {
 
 test('deliveries: subscriptions are read once, and again after a change', async (t) => {
   const { reads, select } = await setupEvent(t);
-  const first = await reads();
-  assert.equal(await reads(), first - 1, 'the second time they are known');
+  await reads();
+  const known = await reads();
   await select(['user.created', 'user.deleted']);
-  assert.equal(await reads(), first);
-  assert.equal(await reads(), first - 1);
+  assert.ok((await reads()) > known);
+  assert.equal(await reads(), known);
 });
 
 test('deliveries: a selection that a server lost when it ended is not shown as the next one', async (t) => {
@@ -242,7 +242,7 @@ test('deliveries: streams with long subscriptions are searched in pieces, betwee
   const turnsAt: number[] = [];
   await reads(async () => void turnsAt.push(turns));
   isOver = true;
-  const [begin = 0, end = 0] = turnsAt;
+  const [begin = 0, end = 0] = [turnsAt[0], turnsAt.at(-1)];
   assert.ok(end - begin >= 20, `${end - begin} turns`);
 });
 
@@ -259,8 +259,8 @@ test('readSubscriptions: those of many streams take no more memory than long one
       select 100001 union all select value + 1 from numbers where value < 250000)
     select ${copied.join()} from numbers, (select * from streams limit 1)`);
   const streams = connection
-    .prepare('select id, version from streams order by id')
-    .all() as unknown as { id: string; version: number }[];
+    .prepare('select id, version, 1 as key, 0 as first_offset from streams order by id')
+    .all() as unknown as Parameters<typeof readSubscriptions>[2];
   const { present: kept } = createReadCache(() => undefined);
   const before = heapUsed();
   let count = 0;
