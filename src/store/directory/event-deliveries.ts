@@ -9,8 +9,8 @@ import {
   historyMax,
 } from '../port/event-log.ts';
 import { attemptOf, type AttemptRow, eventKeyOf, outcomeCodes } from '../rows/attempts.ts';
-import { type Command, type Commands, sql, type Statement, together } from './command.ts';
-import { Fragment, oneOf, oneOfNumbers, piece, postgresOnly } from './dialect.ts';
+import { type Command, type Commands, sql } from './command.ts';
+import { Fragment, oneOf, oneOfManyNumbers, piece, postgresOnly } from './dialect.ts';
 import {
   type Candidate,
   candidatesOf,
@@ -19,6 +19,7 @@ import {
   selectedBy,
 } from './event-candidates.ts';
 import type { Kept, ReadCache } from './read-cache.ts';
+import { jsonList, listOf } from './stream-list.ts';
 
 export interface EventDeliveryDeps {
   readonly commands: Commands;
@@ -42,7 +43,7 @@ export function createEventDeliveries({
       const ids = found.items.map(({ stream }) => stream);
       const present = await commands.read(basisOf(tenant, event, ids));
       // A change in between would mix the state before it with the attempts after it.
-      const isChanged = JSON.stringify(present) !== JSON.stringify(basis);
+      const isChanged = present?.rows !== basis.rows || (present.streams ?? '') !== basis.streams;
       const isMixed = isChanged || found.items.some(hasBegun);
       if (!isMixed || tries === triesMax) return found;
     }
@@ -65,17 +66,21 @@ interface Query {
 
 /** What states and attempts depend on, as far as it may change while they are read. */
 interface Basis {
-  readonly rows: readonly TraceRow[];
-  readonly streams: readonly string[];
+  /** Rows of deliveries as JSON. */
+  readonly rows: string | null;
+  /** Ids of streams, joined by commas. */
+  readonly streams: string | null;
 }
 
-function* basisOf(tenant: number, event: FoundEvent, ids: readonly string[]): Command<Basis> {
-  const [rows, streams] = yield* together(
-    rowsOf(tenant, event),
-    sql.all<{ id: string }>`
-      select id from streams where tenant = ${tenant} and id ${oneOf(ids)} order by id`,
-  );
-  return { rows, streams: streams.map(({ id }) => id) };
+function* basisOf(
+  tenant: number,
+  { id }: FoundEvent,
+  streams: readonly string[],
+): Command<Basis | undefined> {
+  return yield* sql.get<Basis>`
+    select ${rowsOf(tenant, id)} as rows, (
+      select string_agg(id, ',' order by id) from streams
+      where tenant = ${tenant} and id ${oneOf(streams)}) as streams`;
 }
 
 /**
@@ -89,7 +94,7 @@ async function derived(
 ): Promise<{ readonly found: EventDeliveries; readonly basis: Basis }> {
   const { read } = deps.commands;
   const candidates = await candidatesOf(deps, tenant, event);
-  const traces = await read(tracesOf(tenant, event));
+  const traces = await read(tracesOf(tenant, event, candidates));
   const isSelected = await selectedBy(deps, event, candidates, traces.selections);
   const delivered = await read(
     deliveredTo(tenant, event, toSearch(candidates, traces, isSelected)),
@@ -118,8 +123,8 @@ async function derived(
       [...Map.groupBy(listed, ({ state }) => state)].map(([state, all]) => [state, all.length]),
     ),
   };
-  const streams = page.map(({ stream }) => stream.id);
-  return { found, basis: { rows: [...traces.rows.values()], streams } };
+  const streams = page.map(({ stream }) => stream.id).join();
+  return { found, basis: { rows: traces.rowsText, streams } };
 }
 
 interface Listed {
@@ -142,7 +147,7 @@ function deliveryOf(
     stream: id,
     name,
     state,
-    nextAttemptAt: isWaiting ? (row.due_at ?? undefined) : undefined,
+    nextAttemptAt: isWaiting ? (row.dueAt ?? undefined) : undefined,
     attempts: histories.get(key) ?? [],
   };
 }
@@ -151,6 +156,8 @@ function deliveryOf(
 
 interface Traces {
   readonly rows: ReadonlyMap<string, TraceRow>;
+  /** The same as JSON. */
+  readonly rowsText: string | null;
   readonly dismissed: ReadonlySet<string>;
   readonly skipped: ReadonlySet<string>;
   /** Past selections that applied to the event. */
@@ -158,10 +165,22 @@ interface Traces {
 }
 
 interface TraceRow {
-  readonly stream: string;
   readonly state: DeliveryState;
   readonly kind: DeliveryKind;
-  readonly due_at: Millis | null;
+  readonly dueAt: Millis | null;
+}
+
+type ListedRow = readonly [
+  stream: string,
+  state: DeliveryState,
+  kind: DeliveryKind,
+  dueAt: Millis | null,
+];
+
+interface TraceLists {
+  readonly rows: string | null;
+  readonly dismissed: string | null;
+  readonly skipped: string | null;
 }
 
 interface PastRow {
@@ -171,39 +190,63 @@ interface PastRow {
 }
 
 /** Reads what streams have of an event. One that the log does not have is followed by its rows alone. */
-function* tracesOf(tenant: number, event: FoundEvent): Command<Traces> {
+function* tracesOf(
+  tenant: number,
+  event: FoundEvent,
+  candidates: readonly Candidate[],
+): Command<Traces> {
   const at = event.publishedAt === undefined ? undefined : event.offset;
-  // First: of a failure that is dismissed in between, the check afterwards finds the row gone.
-  const rows = yield* rowsOf(tenant, event);
-  const [dismissed, skipped, selections] = yield* together(
-    sql.all<{ stream: string }>`
-      select stream from dismissed_events where tenant = ${tenant} and "offset" = ${at}`,
-    sql.all<{ stream: string }>`
-      select stream from skipped_ranges
-      where tenant = ${tenant} and from_offset < ${at} and to_offset >= ${at}`,
-    sql.all<PastRow>`
-      select stream, filter,
-        case when ${positionIn}(types, ${JSON.stringify(event.type)}) > 0 then 1 else 0 end as has_type
-      from past_selections
-      where tenant = ${tenant} and after_offset < ${at} and to_offset >= ${at}`,
+  const lists = yield* sql.get<TraceLists>`
+    select ${rowsOf(tenant, event.id)} as rows, (
+      select cast(${jsonList}(stream) as text) from dismissed_events
+      where tenant = ${tenant} and "offset" = ${at}) as dismissed, (
+      select cast(${jsonList}(stream) as text) from skipped_ranges
+      where tenant = ${tenant} and from_offset < ${at} and to_offset >= ${at}) as skipped`;
+  const past = candidates.filter(({ selection }) => selection === undefined);
+  const ids = past.map(({ id }) => id);
+  const rows = listOf<ListedRow>(lists?.rows).map(
+    ([stream, state, kind, dueAt]) => [stream, { state, kind, dueAt }] as const,
   );
   return {
-    rows: new Map(rows.map((row) => [row.stream, row])),
-    dismissed: new Set(dismissed.map(({ stream }) => stream)),
-    skipped: new Set(skipped.map(({ stream }) => stream)),
-    selections: new Map(
-      selections.map(({ stream, has_type: hasType, filter }) => [
-        stream,
-        { hasType: hasType === 1, filter: filter ?? undefined },
-      ]),
-    ),
+    rows: new Map(rows),
+    rowsText: lists?.rows ?? null,
+    dismissed: new Set(listOf<string>(lists?.dismissed)),
+    skipped: new Set(listOf<string>(lists?.skipped)),
+    selections: yield* pastSelections(tenant, event, at === undefined ? [] : ids),
   };
 }
 
-function rowsOf(tenant: number, { id }: FoundEvent): Statement<TraceRow[]> {
-  return sql.all`
-    select stream, state, kind, due_at from deliveries
-    where tenant = ${tenant} and event_id = ${id} order by stream`;
+/** Returns the past selections of streams that applied to an event. */
+function* pastSelections(
+  tenant: number,
+  { type, offset }: FoundEvent,
+  streams: readonly string[],
+): Command<Traces['selections']> {
+  if (streams.length === 0) return new Map();
+  const rows = yield* sql.all<PastRow>`
+    select stream, filter,
+      case when ${positionIn}(types, ${JSON.stringify(type)}) > 0 then 1 else 0 end as has_type
+    from past_selections
+    where tenant = ${tenant} and stream ${oneOf(streams)}
+      and after_offset < ${offset} and to_offset >= ${offset}`;
+  return new Map(
+    rows.map(({ stream, has_type: hasType, filter }) => [
+      stream,
+      { hasType: hasType === 1, filter: filter ?? undefined },
+    ]),
+  );
+}
+
+/** The rows of the deliveries of an event, as one list of {@link ListedRow} in the order of their streams. */
+function rowsOf(tenant: number, eventId: string): Fragment {
+  return new Fragment({
+    sqlite: piece`(
+      select json_group_array(json_array(stream, state, kind, due_at) order by stream)
+      from deliveries where tenant = ${tenant} and event_id = ${eventId})`,
+    postgres: piece`(
+      select cast(json_agg(json_build_array(stream, state, kind, due_at) order by stream) as text)
+      from deliveries where tenant = ${tenant} and event_id = ${eventId})`,
+  });
 }
 
 // Histories
@@ -232,7 +275,7 @@ function* deliveredTo(
   if (keys.length === 0) return new Set();
   const rows = yield* sql.all<{ stream_key: number }>`
     select stream_key from attempts
-    where ${postgresOnly`tenant = ${tenant} and`} stream_key ${oneOfNumbers(keys)}
+    where ${postgresOnly`tenant = ${tenant} and`} stream_key ${oneOfManyNumbers(keys)}
       and event_key = ${eventKeyOf(event)} and outcome = ${outcomeCodes.delivered}`;
   return new Set(rows.map((row) => row.stream_key));
 }
@@ -266,6 +309,7 @@ function entriesOf(tenant: number, eventKey: number, keys: readonly number[]): F
       where stream_key in (select value from json_each(${list})) and event_key = ${eventKey})`,
     postgres: piece`(
       select number, stream_key, at, duration_ms, outcome, status, error from attempts
-      where tenant = ${tenant} and stream_key = any(${keys}::bigint[]) and event_key = ${eventKey})`,
+      where tenant = ${tenant} and stream_key = any((select ${keys}::bigint[])::bigint[])
+        and event_key = ${eventKey})`,
   });
 }

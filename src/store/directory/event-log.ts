@@ -96,14 +96,11 @@ const ends = perDialect({
 });
 
 function* inLog(tenant: number, eventId: string): Command<FoundEvent | undefined> {
-  const log = yield* logRow(tenant);
-  if (log === undefined) return undefined;
   const row = yield* sql.get<EventRow>`
-    select "offset", id, type, time, published_at, body, trace from events
-    where tenant = ${tenant} and id = ${eventId}
-      and "offset" > ${log.pruned} and "offset" <= ${log.head}
-      ${postgresOnly`and published_at >= ${log.oldest_at}`}
-    limit 1`;
+    select e."offset", e.id, e.type, e.time, e.published_at, e.body, e.trace
+    from tenants t join events e on e.tenant = t.id and e."offset" <= t.head
+      ${postgresOnly`and e."offset" > t.pruned_to and e.published_at >= t.oldest_at`}
+    where t.id = ${tenant} and e.id = ${eventId} limit 1`;
   return row && eventOf(row);
 }
 
