@@ -248,7 +248,8 @@ async function ready(child: ChildProcess, url: string, output: () => string): Pr
     return response?.ok ?? false;
   };
   const progress = (): unknown => ({ status, output: output() });
-  await waitFor('the server to be ready', isReady, { progress });
+  // A start takes some hundred milliseconds, and a refused request two.
+  await waitFor('the server to be ready', isReady, { progress, intervalMsFirst: 50 });
 }
 
 /** Ends a program that has not ended yet; returns its exit code, `null` after a signal. */

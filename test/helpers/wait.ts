@@ -8,6 +8,8 @@ export interface WaitOptions {
   readonly progress?: () => unknown;
   /** Gives up after this long without progress. */
   readonly stallMs?: number;
+  /** For a condition that does not hold for some time, where polls are expensive. */
+  readonly intervalMsFirst?: number;
   /** For a condition that must be seen soon after it holds. */
   readonly intervalMsMax?: number;
 }
@@ -28,11 +30,11 @@ export async function waitFor<T>(
   options: WaitOptions = {},
 ): Promise<T> {
   const { progress = () => undefined, stallMs = stallMsDefault } = options;
-  const { intervalMsMax = intervalMs.max } = options;
+  const { intervalMsFirst = intervalMs.first, intervalMsMax = intervalMs.max } = options;
   let last = shown(progress());
   let changedMs = performance.now();
   let pollsSince = 0;
-  let pauseMs = intervalMs.first;
+  let pauseMs = intervalMsFirst;
   for (;;) {
     const result = await done();
     if (result !== undefined && result !== false) return result;
