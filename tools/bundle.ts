@@ -1,4 +1,5 @@
 import { cp, rm, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
 import { rolldown, type Plugin } from 'rolldown';
 
 const sources = new URL('../src/', import.meta.url);
@@ -41,6 +42,33 @@ export async function bundleProgram(folder: URL): Promise<string> {
   // Files that are not modules are read by name, by `src/core/asset.ts`.
   await cp(sources, folder, { recursive: true, filter: (path) => !path.endsWith('.ts') });
   return new URL('main.js', folder).pathname;
+}
+
+/**
+ * Bundles packages of many small files, for processes that import the sources of the program.
+ *
+ * @param names of the packages or their exports
+ * @param folder is emptied first
+ * @returns the URL of the bundled file by name
+ */
+export async function bundlePackages(
+  names: readonly string[],
+  folder: URL,
+): Promise<Record<string, string>> {
+  await rm(folder, { recursive: true, force: true });
+  const fileOf = (name: string): string => name.replaceAll('/', '-');
+  const bundle = await rolldown({
+    input: Object.fromEntries(names.map((name) => [fileOf(name), name])),
+    cwd: fileURLToPath(new URL('../', sources)),
+    platform: 'node',
+    treeshake: false,
+  });
+  await bundle.write({ dir: folder.pathname, format: 'esm', minify: false });
+  await bundle.close();
+  await writeFile(new URL('package.json', folder), '{ "type": "module" }\n');
+  return Object.fromEntries(
+    names.map((name) => [name, new URL(`${fileOf(name)}.js`, folder).href]),
+  );
 }
 
 const resolveInCommonJs = "((name) => require('node:url').pathToFileURL(require.resolve(name)))";

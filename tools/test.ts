@@ -8,18 +8,23 @@ import { fileURLToPath } from 'node:url';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { createFileCopy } from '../test/helpers/sqlite.ts';
-import { bundleProgram } from './bundle.ts';
+import { bundlePackages, bundleProgram } from './bundle.ts';
 import { filesInOrder } from './test-order.ts';
 
 /**
  * `npm run test:only -- [--seed N] [files or options of node --test]`: runs files and tests in random
  * order, without arguments the longest files first. Prints the seed before and after, and the command that repeats the order. Tests that start
- * the program start a bundle of the current sources, on a copy of empty tables. A file that leaves a handle open fails.
+ * the program start a bundle of the current sources, on a copy of empty tables. Test files import the
+ * sources, but two packages as bundles. A file that leaves a handle open fails.
  */
 const compiled = 'node_modules/.cache/compiled';
 const bundled = new URL('../node_modules/.cache/program/', import.meta.url);
+const packages = new URL('../node_modules/.cache/packages/', import.meta.url);
+const packageNames = ['typebox', 'typebox/compile', 'jose'];
 const tables = fileURLToPath(new URL('../node_modules/.cache/tables.db', import.meta.url));
-const openHandles = new URL('open-handles.ts', import.meta.url).href;
+const preloads = ['open-handles.ts', 'bundled-packages.ts'].map(
+  (file) => `--import=${new URL(file, import.meta.url).href}`,
+);
 const everyTest = 'test/**/*.test.ts';
 /** More is no faster on two cores; fewer leave them idle while tests wait. */
 const filesAtOnce = 4;
@@ -36,9 +41,10 @@ Object.assign(process.env, {
   NODE_COMPILE_CACHE: compiled,
   LEAT_TEST_PROGRAM: program,
   LEAT_TEST_TABLES: tables,
+  LEAT_TEST_PACKAGES: JSON.stringify(await bundlePackages(packageNames, packages)),
   ...process.env,
 });
-const flags = [`--import=${openHandles}`, `--test-random-seed=${seed}`];
+const flags = [...preloads, `--test-random-seed=${seed}`];
 await (rest.length === 0 ? runEveryFile() : runAsRequested());
 console.log(`Seed ${seed}; ${repeat}`);
 
