@@ -94,7 +94,12 @@ const proxyVariables: ReadonlySet<string> = new Set(['HTTP_PROXY', 'HTTPS_PROXY'
  * with files of another user must not decide where secrets are sent.
  */
 export function loadCliEnv(): CliEnv {
-  const text = (variable: string): string | undefined => process.env[variable] || undefined;
+  return readCliEnv(process.env);
+}
+
+/** Returns the variables of the commands that work over HTTP; an empty text counts as not set. */
+export function readCliEnv(env: Env): CliEnv {
+  const text = (variable: string): string | undefined => env[variable] || undefined;
   const texts = {
     url: text('LEAT_URL'),
     clientId: text('LEAT_CLIENT_ID'),

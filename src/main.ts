@@ -1,16 +1,16 @@
 #!/usr/bin/env -S node --max-semi-space-size=16 --v8-pool-size=0
-/** The `leat` program: its commands, their dependencies, and the map from errors to exit codes. */
+/** The `leat` program: its commands and their dependencies. */
 import { fileURLToPath } from 'node:url';
-import { inspect } from 'node:util';
-import { Command, CommanderError } from 'commander';
+import type { Command } from 'commander';
 import packageJson from '../package.json' with { type: 'json' };
 import type { CliDeps } from './cli/command.ts';
-import { CommandFailed, exitCodes, failureJson, failureText } from './cli/errors.ts';
-import { addHttpCommands } from './cli/program.ts';
+import { exitCodes } from './cli/errors.ts';
+import { outcomeOf, wantsJson } from './cli/outcome.ts';
+import { addHttpCommands, createProgram } from './cli/program.ts';
 import { addServiceExamples } from './cli/service-examples.ts';
 import { systemClock, systemRandom } from './clock.ts';
 import { describeConfig, loadCliEnv } from './config.ts';
-import { type LeatError, StartRefused, StoreUnavailable } from './core/errors.ts';
+import { StartRefused } from './core/errors.ts';
 import { describeMessageSettings } from './messages/settings.ts';
 import { addOperatorCommands } from './operator/program.ts';
 import { load, print, type ProgramContext } from './program/context.ts';
@@ -34,20 +34,15 @@ const context: ProgramContext = {
 // Each command loads what only it needs: reading the whole service and its libraries would triple
 // the start of a command of the client.
 
-/** Whether errors are JSON; read before the options are parsed, because that can fail. */
-const wantsJson = process.argv.slice(2, argumentsEnd(process.argv)).includes('--json');
+const words = process.argv.slice(2);
+const json = wantsJson(words);
 
 /** Commands that run until a signal. */
 const services: readonly string[] = ['start', 'serve', 'messages', messageProcessCommand];
 
 function buildProgram(): Command {
-  const program = new Command('leat')
-    .description('Self-hosted event streams: a durable event log, delivered to webhooks.')
-    .version(version)
-    // Inherited by every command: a usage error has an exit code of its own.
-    .exitOverride()
-    // With --json a usage error is printed by `fail`.
-    .configureOutput({ writeErr: (text) => wantsJson || process.stderr.write(text) })
+  const client = clientDeps();
+  const program = createProgram(client, json)
     // A closed output ends a command successfully; a service without its output is broken.
     .hook('preAction', (_program, command) => {
       if (!services.includes(command.name())) watchOutput();
@@ -65,7 +60,7 @@ function buildProgram(): Command {
       const { runMigrateStore } = await import('./program/migrate-store-command.ts');
       await runMigrateStore(context, locations);
     });
-  addHttpCommands(program, clientDeps());
+  addHttpCommands(program, client);
   addServiceExamples(program);
   return program;
 }
@@ -135,38 +130,10 @@ function clientDeps(): CliDeps {
   };
 }
 
-/** Maps errors to exit codes: one line for an error that the operator can fix, a trace for a bug. */
 function fail(error: unknown): never {
-  const { exitCode, text, json } = outcomeOf(error);
-  const shown = wantsJson ? json : text;
-  if (shown !== '') process.stderr.write(`${shown}\n`);
+  const { exitCode, text } = outcomeOf(error, json);
+  if (text !== '') process.stderr.write(`${text}\n`);
   process.exit(exitCode);
-}
-
-function outcomeOf(error: unknown): { exitCode: number; text: string; json: string } {
-  // The parser has printed the requested help, or the usage error as text.
-  if (error instanceof CommanderError) {
-    if (error.exitCode === 0) return { exitCode: 0, text: '', json: '' };
-    const isHelp = error.code === 'commander.help';
-    const message = isHelp ? 'A command is missing.' : error.message.replace(/^error: /, '');
-    return { exitCode: exitCodes.usage, text: '', json: failureJson(exitCodes.usage, message) };
-  }
-  if (error instanceof CommandFailed) {
-    const { exitCode, message, details } = error;
-    return { exitCode, text: failureText(error), json: failureJson(exitCode, message, details) };
-  }
-  const text = isFixable(error) ? error.message : inspect(error);
-  return { exitCode: exitCodes.failed, text, json: failureJson(exitCodes.failed, text) };
-}
-
-/** Returns where the options end: at `--`, else at the end. */
-function argumentsEnd(words: readonly string[]): number | undefined {
-  const end = words.indexOf('--');
-  return end === -1 ? undefined : end;
-}
-
-function isFixable(error: unknown): error is LeatError {
-  return error instanceof StartRefused || error instanceof StoreUnavailable;
 }
 
 /**
@@ -185,7 +152,7 @@ function watchOutput(): void {
 try {
   const violation = nodeViolation(process.versions.node);
   if (violation !== undefined) throw new StartRefused(violation);
-  await buildProgram().parseAsync();
+  await buildProgram().parseAsync(words, { from: 'user' });
 } catch (error) {
   fail(error);
 }

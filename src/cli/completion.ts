@@ -29,7 +29,7 @@ Set up:
   fish  leat completion fish > ~/.config/fish/completions/leat.fish`,
     )
     .action((shell: Shell) => {
-      process.stdout.write(completionScript(shell, completablesOf(program)));
+      deps.streams.stdout.write(completionScript(shell, completablesOf(program)));
     });
   program
     .command('completion-names [part]', { hidden: true })

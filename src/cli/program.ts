@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { Command } from 'commander';
 import { addLogCommand } from './audit-log.ts';
 import { addClientCommands } from './clients.ts';
 import type { CliDeps } from './command.ts';
@@ -18,6 +18,27 @@ import { addStreamCommands } from './streams.ts';
 import { addTestCommand } from './test-event.ts';
 import { addUserCommands } from './users.ts';
 import { addWhyCommand } from './why.ts';
+
+/**
+ * Creates the program, without commands. Parsing throws `CommanderError` after help and for a usage
+ * error; the latter is printed as text unless `json`.
+ */
+export function createProgram(
+  { version, streams: { stdout, stderr } }: Pick<CliDeps, 'version' | 'streams'>,
+  json: boolean,
+): Command {
+  return (
+    new Command('leat')
+      .description('Self-hosted event streams: a durable event log, delivered to webhooks.')
+      .version(version)
+      // Inherited by every command: a usage error has an exit code of its own.
+      .exitOverride()
+      .configureOutput({
+        writeOut: (text) => stdout.write(text),
+        writeErr: (text) => json || stderr.write(text),
+      })
+  );
+}
 
 /** Adds the commands that work over HTTP, with any server that has the management API. */
 export function addHttpCommands(program: Command, deps: CliDeps): void {

@@ -1,7 +1,7 @@
 /**
  * The errors that Leat throws: a broken dependency, a refused start or a bug. Expected outcomes are
  * values instead. Each class has a stable `code`; `api/http/problem.ts` maps them to HTTP and
- * `main.ts` to exit codes.
+ * `cli/outcome.ts` to exit codes.
  */
 export type LeatError = StoreUnavailable | StoreContentRefused | StartRefused;
 
