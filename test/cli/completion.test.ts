@@ -65,7 +65,7 @@ describe('shell completion', () => {
 
   test('leat completion: completes sub-commands and options of the real program in bash', async (t) => {
     const shell = await openShell(t);
-    const { code, stdout } = await shell.leat(['completion', 'bash']);
+    const { code, stdout } = await shell.run(['completion', 'bash']);
     assert.equal(code, 0);
     assert.deepEqual(offered(stdout, ['leat', 'stre']), ['streams']);
     assert.deepEqual(offered(stdout, ['leat', 'streams', 'd']).toSorted(), ['delete', 'disable']);
@@ -170,7 +170,7 @@ describe('shell completion', () => {
     await once(silent, 'listening');
     const { port } = silent.address() as { port: number };
     const hung = { ...away, LEAT_URL: `http://127.0.0.1:${port}` };
-    const ended = await shell.leat(['completion-names'], { env: hung });
+    const ended = await shell.run(['completion-names'], { env: hung });
     assert.deepEqual(ended, { code: 0, stdout: '', stderr: '' });
   });
 

@@ -24,8 +24,8 @@ describe('leat events publish', { concurrency: 2 }, () => {
     const first = await shell.leat([...words, '{"object": {"big": 12345678901234567890}}']);
     assert.equal(first.code, 0, first.stderr);
     assert.match(first.stdout, /^Published evt_\w{22} at offset \S+\.\n$/);
-    const second = await shell.leat([...words, '@data.json', '--id', 'key', '--json']);
-    const again = await shell.leat([...words, '@data.json', '--id', 'key', '--json']);
+    const second = await shell.run([...words, '@data.json', '--id', 'key', '--json']);
+    const again = await shell.run([...words, '@data.json', '--id', 'key', '--json']);
     assert.equal(again.stdout, second.stdout);
     const input = '{"object": {"from": "stdin"}}';
     const third = await shell.leat([...words, '-', '--time', '2026-03-01T09:30:00Z'], { input });
@@ -52,11 +52,11 @@ describe('leat events publish', { concurrency: 2 }, () => {
     );
     await writeFile(join(shell.home, 'events.ndjson'), `${lines.join('\n')}\n`);
     const words = ['events', 'publish', '--file', 'events.ndjson'];
-    const { code, stdout, stderr } = await shell.leat(words);
+    const { code, stdout, stderr } = await shell.run(words);
     assert.deepEqual([code, stdout], [0, 'Published 2300 events.\n'], stderr);
     await endpoint.arrival(2300);
     const input = lines.slice(0, 2).join('\n');
-    const json = await shell.leat(['events', 'publish', '--json'], { input });
+    const json = await shell.run(['events', 'publish', '--json'], { input });
     assert.equal(json.stdout.match(/^\{"id":"evt_\w{22}","offset":"\S+"\}$/gm)?.length, 2);
     const dash = await shell.leat(['events', 'publish', '--file', '-'], { input });
     assert.deepEqual([dash.code, dash.stdout], [0, 'Published 2 events.\n']);

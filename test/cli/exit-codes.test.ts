@@ -21,15 +21,15 @@ describe('exit codes', { concurrency: 2 }, () => {
       ['streams', 'show'],
       ['stats', 'a', '--since', 'x'],
     ]) {
-      assert.equal((await shell.leat(words)).code, 2, words.join(' '));
+      assert.equal((await shell.run(words)).code, 2, words.join(' '));
     }
-    const help = await shell.leat(['help']);
+    const help = await shell.run(['help']);
     assert.equal(help.code, 0);
     assert.match(
       help.stdout,
       /Service, on this machine:[^]*Data, over HTTP:[^]*Operations, over HTTP:/,
     );
-    const own = await shell.leat(['streams', 'create', '--help']);
+    const own = await shell.run(['streams', 'create', '--help']);
     assert.match(own.stdout, /\nExamples:\n {2}leat streams create --name first /);
   });
 
@@ -108,7 +108,7 @@ describe('exit codes', { concurrency: 2 }, () => {
         input: client.client_secret,
       });
     assert.equal((await login()).code, 0);
-    const refused = await reader.leat(['streams', 'list']);
+    const refused = await reader.run(['streams', 'list']);
     assert.equal(refused.code, 3);
     const hint = /Let a client that has the scope grant it: leat (?<words>.+)\n$/.exec(
       refused.stderr,
@@ -153,12 +153,12 @@ describe('exit codes', { concurrency: 2 }, () => {
 
   test('an unknown resource ends with 4, a conflict with 5, an invalid request with 1', async (t) => {
     const shell = await openLoggedInShell(t, leat);
-    const missing = await shell.leat(['streams', 'show', `est_${'1'.repeat(22)}`]);
+    const missing = await shell.run(['streams', 'show', `est_${'1'.repeat(22)}`]);
     assert.deepEqual(
       [missing.code, missing.stderr],
       [4, 'The requested stream does not exist.\nThese exist: leat streams list\n'],
     );
-    const unnamed = await shell.leat(['streams', 'show', 'no\u009Bwhere']);
+    const unnamed = await shell.run(['streams', 'show', 'no\u009Bwhere']);
     assert.equal(unnamed.code, 4);
     assert.match(unnamed.stderr, /the name "no\\u\{9b\}where": leat streams list shows them/);
     await createStreamNamed(shell, 'only');
@@ -171,10 +171,10 @@ describe('exit codes', { concurrency: 2 }, () => {
       '--bearer-file',
       'token',
     ];
-    const many = await shell.leat([...create, '--name', 'second']);
+    const many = await shell.run([...create, '--name', 'second']);
     assert.equal(many.code, 5);
     assert.match(many.stderr, /maximum number of event streams.\nDelete one that is not needed/);
-    const wrong = await shell.leat([...create, '--events', 'NOT A TYPE']);
+    const wrong = await shell.run([...create, '--events', 'NOT A TYPE']);
     assert.equal(wrong.code, 1);
     assert.match(wrong.stderr, /^Payload validation error/);
   });
@@ -226,7 +226,7 @@ describe('exit codes', { concurrency: 2 }, () => {
     const { port } = busy.address() as { port: number };
     const shell = await openShell(t);
     const words = ['login', `http://127.0.0.1:${port}`, '--client-id', 'a'];
-    const { code, stderr } = await shell.leat(words, { input: 'b' });
+    const { code, stderr } = await shell.run(words, { input: 'b' });
     assert.equal(code, 6);
     assert.equal(requests, 3);
     assert.match(stderr, /Service Unavailable\nTry again in a moment\.\n$/);

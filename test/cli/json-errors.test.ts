@@ -98,7 +98,7 @@ describe('--json', { concurrency: 2 }, () => {
   test('--json: commands of the service report a refused start as JSON', async (t) => {
     const shell = await openShell(t);
     const env = { LEAT_STORE: 'nonsense' };
-    const ended = await shell.leat(['status', '--json'], { env });
+    const ended = await shell.run(['status', '--json'], { env });
     assert.equal(ended.code, 1);
     assert.partialDeepStrictEqual(errorOf(ended), { error: 'failed' });
   });

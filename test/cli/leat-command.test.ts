@@ -100,7 +100,7 @@ describe('the next commands that a command prints', { concurrency: 2 }, () => {
       LEAT_CLIENT_ID: bootstrapClient.id,
       LEAT_CLIENT_SECRET: bootstrapClient.secret,
     };
-    const { stderr } = await shell.leat(['failures', '--ca', file], { env });
+    const { stderr } = await shell.run(['failures', '--ca', file], { env });
     const [list = ''] = commandsIn(stderr);
     const { code, stdout, stderr: problem } = await shell.sh(list, { env });
     assert.equal(code, 0, `${list}: ${problem}`);
@@ -116,7 +116,7 @@ describe('the next commands that a command prints', { concurrency: 2 }, () => {
     await writeFile(secretFile, bootstrapClient.secret);
     const given = ['--client-id', bootstrapClient.id, '--client-secret-file', secretFile];
     const url = `https://${proxy.domain}`;
-    const login = await shell.leat(['login', url, ...given, '--ca', 'ca.pem']);
+    const login = await shell.run(['login', url, ...given, '--ca', 'ca.pem']);
     assert.equal(login.code, 0, login.stderr);
     assert.equal(login.stderr, 'Next: leat streams list\n', 'the login has stored the authority');
     const text = await readFile(shell.credentials, 'utf8');

@@ -47,7 +47,7 @@ describe('a proxy that the environment names', () => {
   test('NODE_USE_ENV_PROXY: commands reach a server over HTTP through HTTP_PROXY', async (t) => {
     const shell = await openShell(t);
     const { env, requested } = await startProxy(t);
-    const login = await shell.leat(['login', 'http://leat.invalid', ...words], { input: 'b', env });
+    const login = await shell.run(['login', 'http://leat.invalid', ...words], { input: 'b', env });
     assert.equal(login.code, 0, login.stderr);
     assert.deepEqual(requested, ['http://leat.invalid/oauth/token']);
   });
@@ -58,7 +58,7 @@ describe('a proxy that the environment names', () => {
     const host = await listen(t, createTlsServer(trusted, respond));
     await writeFile(join(shell.home, 'ca.pem'), authority);
     const login = (...more: string[]) =>
-      shell.leat(['login', `https://${host}`, ...words, ...more], { input: 'b', env });
+      shell.run(['login', `https://${host}`, ...words, ...more], { input: 'b', env });
     assert.match((await login()).stderr, /is not trusted/);
     const { code, stderr } = await login('--ca', 'ca.pem');
     assert.equal(code, 0, stderr);
@@ -68,7 +68,7 @@ describe('a proxy that the environment names', () => {
   test('NODE_USE_ENV_PROXY: a proxy that rejects the server is named in the error', async (t) => {
     const shell = await openShell(t);
     const { env } = await startProxy(t, true);
-    const login = await shell.leat(['login', 'https://leat.invalid', ...words], {
+    const login = await shell.run(['login', 'https://leat.invalid', ...words], {
       input: 'b',
       env,
     });

@@ -4,7 +4,13 @@ import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { PassThrough, type Readable } from 'node:stream';
 import type { TestContext } from 'node:test';
+import packageJson from '../../package.json' with { type: 'json' };
+import { outcomeOf, wantsJson } from '../../src/cli/outcome.ts';
+import { addHttpCommands, createProgram } from '../../src/cli/program.ts';
+import { systemClock, systemRandom } from '../../src/clock.ts';
+import { readCliEnv } from '../../src/config.ts';
 import type { StreamBody } from '../helpers/api-client.ts';
 import { endWithProcess } from '../helpers/children.ts';
 import {
@@ -17,16 +23,22 @@ import {
   type Running,
 } from '../helpers/leat.ts';
 
-/** Runs the real program as child processes, with a home folder of its own. */
+/** Runs commands with a home folder of their own. */
 export interface Shell {
   readonly home: string;
   /** File with the credentials of a login. */
   readonly credentials: string;
-  /** Runs `leat` with these arguments until it exits. */
+  /**
+   * Runs a command that works over HTTP until it ends, in this process: starting another one takes
+   * far longer than most commands. Its variables are those of the command line, and files that it
+   * names must be absolute. What belongs to a process is tested with `run`.
+   */
   leat(words: readonly string[], options?: ShellOptions): Promise<Ended>;
+  /** Runs the program with these arguments in the home folder until it exits. */
+  run(words: readonly string[], options?: ShellOptions): Promise<Ended>;
   /** Runs a line of `sh`, in which `leat` is this program, until it exits. */
   sh(line: string, options?: ShellOptions): Promise<Ended>;
-  /** Starts `leat`; the end of the test kills it. */
+  /** Starts the program; the end of the test kills it. */
   start(words: readonly string[], options?: ShellOptions): Started;
 }
 
@@ -101,8 +113,53 @@ export async function openShell(t: Pick<TestContext, 'after'>): Promise<Shell> {
     credentials: join(home, 'x', 'leat', 'credentials.json'),
     start,
     sh: (line, options) => startProgram('sh', ['-c', line], options).ended(),
-    leat: (words, options) => start(words, options).ended(),
+    run: (words, options) => start(words, options).ended(),
+    leat: (words, { env, input = '' } = {}) =>
+      runClient(words, { XDG_CONFIG_HOME: join(home, 'x'), ...env }, input),
   };
+}
+
+/** Does in this process what `src/main.ts` does in its own. */
+async function runClient(
+  words: readonly string[],
+  env: Readonly<Record<string, string>>,
+  input: string,
+): Promise<Ended> {
+  const json = wantsJson(words);
+  const streams = {
+    stdin: new PassThrough(),
+    stdout: new PassThrough({ encoding: 'utf8' }),
+    stderr: new PassThrough({ encoding: 'utf8' }),
+  };
+  streams.stdin.end(input);
+  const [stdout, stderr] = [textOf(streams.stdout), textOf(streams.stderr)];
+  const deps = {
+    clock: systemClock,
+    random: systemRandom,
+    version: packageJson.version,
+    env: readCliEnv(env),
+    streams,
+    interruption: () => new AbortController().signal,
+  };
+  const program = createProgram(deps, json);
+  addHttpCommands(program, deps);
+  let code = 0;
+  try {
+    await program.parseAsync(words, { from: 'user' });
+  } catch (error) {
+    const { exitCode, text } = outcomeOf(error, json);
+    if (text !== '') streams.stderr.write(`${text}\n`);
+    code = exitCode;
+  }
+  streams.stdout.end();
+  streams.stderr.end();
+  return { code, stdout: await stdout, stderr: await stderr };
+}
+
+async function textOf(stream: Readable): Promise<string> {
+  let text = '';
+  for await (const chunk of stream as AsyncIterable<string>) text += chunk;
+  return text;
 }
 
 /** Starts a server on a new store. */

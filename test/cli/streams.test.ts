@@ -15,8 +15,9 @@ describe('leat streams', { concurrency: 2 }, () => {
 
   test('leat streams: creates, lists, shows, changes and deletes a stream', async (t) => {
     const shell = await openLoggedInShell(t, leat);
-    await writeFile(join(shell.home, 'token'), 'secret-of-the-hook\n');
-    const words = ['--endpoint', 'https://example.com/hook', '--bearer-file', 'token'];
+    const token = join(shell.home, 'token');
+    await writeFile(token, 'secret-of-the-hook\n');
+    const words = ['--endpoint', 'https://example.com/hook', '--bearer-file', token];
     const options = ['--name', 'crm', '--events', 'user.created,order.paid', '--json'];
     const made = await shell.leat(['streams', 'create', ...options, ...words]);
     assert.equal(made.code, 0, made.stderr);
@@ -49,13 +50,15 @@ describe('leat streams', { concurrency: 2 }, () => {
 
   test('leat streams: tries a filter, and the present one of a stream', async (t) => {
     const shell = await openLoggedInShell(t, leat);
-    await writeFile(join(shell.home, 'token'), 'secret-of-the-hook\n');
-    await writeFile(join(shell.home, 'events.json'), '[{"data": {"n": 2}}, {"data": {"n": 3}}]');
-    const words = ['--endpoint', 'https://example.com/hook', '--bearer-file', 'token'];
+    const token = join(shell.home, 'token');
+    await writeFile(token, 'secret-of-the-hook\n');
+    const events = join(shell.home, 'events.json');
+    await writeFile(events, '[{"data": {"n": 2}}, {"data": {"n": 3}}]');
+    const words = ['--endpoint', 'https://example.com/hook', '--bearer-file', token];
     const made = await shell.leat(['streams', 'create', '--name', 'picky', ...words]);
     assert.equal(made.code, 0, made.stderr);
     const tried = (...options: string[]) =>
-      shell.leat(['streams', 'filter-test', 'picky', '--events', '@events.json', ...options]);
+      shell.leat(['streams', 'filter-test', 'picky', '--events', `@${events}`, ...options]);
     const one = await tried('--filter', '{"data.n": {"$gte": 3}}');
     assert.equal(one.stdout, '1 of 2 events match.\n{"data":{"n":3}}\n');
     const none = await tried();
@@ -67,19 +70,21 @@ describe('leat streams', { concurrency: 2 }, () => {
 
   test('leat streams: accepts each authorization method, with secrets from files only', async (t) => {
     const shell = await openLoggedInShell(t, leat);
-    await writeFile(join(shell.home, 'secret'), 'a-secret');
+    const fileOf = (name: string) => join(shell.home, name);
+    const secret = fileOf('secret');
+    await writeFile(secret, 'a-secret');
     const create = (...words: string[]) =>
       shell.leat(['streams', 'create', '--endpoint', 'https://example.com/', '--json', ...words]);
     const authorization = (text: string) =>
       (JSON.parse(text) as StreamBody).destination.configuration.webhook_authorization;
-    const basic = await create('--basic-user', 'leat', '--basic-password-file', 'secret');
+    const basic = await create('--basic-user', 'leat', '--basic-password-file', secret);
     assert.deepEqual(authorization(basic.stdout), { method: 'basic', username: 'leat' });
-    const header = await create('--header', 'X-Key', '--header-value-file', 'secret');
+    const header = await create('--header', 'X-Key', '--header-value-file', secret);
     assert.deepEqual(authorization(header.stdout), {
       method: 'custom_header',
       header_key: 'X-Key',
     });
-    const client = ['--oauth-client', 'leat', '--oauth-secret-file', 'secret'];
+    const client = ['--oauth-client', 'leat', '--oauth-secret-file', secret];
     const endpoint = ['--token-endpoint', 'https://login.example.com/token'];
     const tokens = await create(...endpoint, ...client, '--oauth-scope', 'a b');
     assert.deepEqual(authorization(tokens.stdout), {
@@ -88,10 +93,15 @@ describe('leat streams', { concurrency: 2 }, () => {
       client_id: 'leat',
       scope: 'a b',
     });
-    await writeFile(join(shell.home, 'cert.pem'), trusted.cert);
-    await writeFile(join(shell.home, 'key.pem'), trusted.key);
-    const files = ['--certificate-file', 'cert.pem', '--certificate-key-file', 'key.pem'];
-    const certified = await create('--bearer-file', 'secret', ...files);
+    await writeFile(fileOf('cert.pem'), trusted.cert);
+    await writeFile(fileOf('key.pem'), trusted.key);
+    const files = [
+      '--certificate-file',
+      fileOf('cert.pem'),
+      '--certificate-key-file',
+      fileOf('key.pem'),
+    ];
+    const certified = await create('--bearer-file', secret, ...files);
     const { id, destination } = JSON.parse(certified.stdout) as StreamBody;
     assert.deepEqual(Object.keys(destination.configuration).at(-1), 'client_certificate');
     const seen = await shell.leat(['streams', 'show', id]);
@@ -107,17 +117,17 @@ describe('leat streams', { concurrency: 2 }, () => {
     const wrong: [string[], RegExp][] = [
       [[], /No authorization: add --bearer-file/],
       [['--basic-user', 'a'], /--basic-user needs --basic-password-file/],
-      [['--header-value-file', 'secret'], /--header-value-file needs --header/],
+      [['--header-value-file', secret], /--header-value-file needs --header/],
       [
-        ['--bearer-file', 'secret', '--basic-user', 'a', '--basic-password-file', 'secret'],
+        ['--bearer-file', secret, '--basic-user', 'a', '--basic-password-file', secret],
         /Choose one of/,
       ],
-      [[...endpoint, ...client, '--bearer-file', 'secret'], /Choose one of/],
+      [[...endpoint, ...client, '--bearer-file', secret], /Choose one of/],
       [endpoint, /--oauth-client is missing: access tokens need/],
       [client, /--token-endpoint is missing: access tokens need/],
       [[...endpoint, ...client.slice(0, 2)], /--oauth-secret-file is missing/],
       [['--oauth-audience', 'a'], /--token-endpoint is missing/],
-      [['--bearer-file', 'secret', ...files.slice(0, 2)], /--certificate-file needs --cert/],
+      [['--bearer-file', secret, ...files.slice(0, 2)], /--certificate-file needs --cert/],
       [['--bearer-file', 'missing'], /--bearer-file: missing cannot be read \(ENOENT\)/],
     ];
     for (const [words, message] of wrong) {
@@ -129,9 +139,10 @@ describe('leat streams', { concurrency: 2 }, () => {
 
   test('leat streams: options of delivery are set, shown, replaced and removed', async (t) => {
     const shell = await openLoggedInShell(t, leat);
-    await writeFile(join(shell.home, 'token'), 'secret-of-the-hook');
+    const token = join(shell.home, 'token');
+    await writeFile(token, 'secret-of-the-hook');
     const delivery = '{"retry":"hours","per_second":20}';
-    const words = ['--endpoint', 'https://example.com/hook', '--bearer-file', 'token'];
+    const words = ['--endpoint', 'https://example.com/hook', '--bearer-file', token];
     const made = await shell.leat([
       'streams',
       'create',

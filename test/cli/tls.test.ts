@@ -21,7 +21,7 @@ describe('a server whose certificate is from its own authority', () => {
     const shell = await openShell(t);
     await writeFile(join(shell.home, 'ca.pem'), authority);
     const login = (words: string[] = [], env: Record<string, string> = {}) =>
-      shell.leat(['login', `https://127.0.0.1:${port}`, '--client-id', 'a', ...words], {
+      shell.run(['login', `https://127.0.0.1:${port}`, '--client-id', 'a', ...words], {
         input: 'b',
         env,
       });
@@ -33,7 +33,7 @@ describe('a server whose certificate is from its own authority', () => {
     assert.equal((await login([], { LEAT_CA: 'ca.pem' })).code, 0);
     const { code, stderr } = await login(['--ca', 'ca.pem']);
     assert.equal(code, 0, stderr);
-    const list = await shell.leat(['streams', 'list', '--json']);
+    const list = await shell.run(['streams', 'list', '--json']);
     assert.deepEqual([list.code, list.stdout], [0, '[]\n'], list.stderr);
     const extra = { NODE_EXTRA_CA_CERTS: join(shell.home, 'ca.pem') };
     assert.equal((await login([], extra)).code, 0);

@@ -11,17 +11,20 @@ describe('leat users', { concurrency: 2 }, () => {
   });
   after(() => leat.close());
 
-  const openShellWithPassword = async (t: TestContext): Promise<Shell> => {
+  const openShellWithPassword = async (
+    t: TestContext,
+  ): Promise<{ shell: Shell; password: string }> => {
     const shell = await openLoggedInShell(t, leat);
-    await writeFile(join(shell.home, 'password'), 'correct-horse-battery\n');
-    return shell;
+    const password = join(shell.home, 'password');
+    await writeFile(password, 'correct-horse-battery\n');
+    return { shell, password };
   };
 
   test('leat users: creates, finds, changes and deletes a user by e-mail', async (t) => {
-    const shell = await openShellWithPassword(t);
+    const { shell, password } = await openShellWithPassword(t);
     const data = '{"app_metadata": {"plan": "pro"}, "given_name": "Ada"}';
     const words = ['--email', 'ada@example.com', '--name', 'Ada\u009BL', '--data', data];
-    const secret = ['--password-file', 'password'];
+    const secret = ['--password-file', password];
     const user = await shell.leat(['users', 'create', ...words, ...secret, '--json']);
     assert.equal(user.code, 0, user.stderr);
     const { user_id: id, app_metadata: metadata } = JSON.parse(user.stdout) as Record<
@@ -53,9 +56,9 @@ describe('leat users', { concurrency: 2 }, () => {
   });
 
   test('leat users: names a missing option, and reports what the server refuses', async (t) => {
-    const shell = await openShellWithPassword(t);
+    const { shell, password } = await openShellWithPassword(t);
     const cases: [string[], number, RegExp][] = [
-      [['create', '--password-file', 'password'], 2, /No e-mail: add --email/],
+      [['create', '--password-file', password], 2, /No e-mail: add --email/],
       [['create', '--email', 'a@example.com'], 2, /No password: add --password-file <file>/],
       [['create', '--email', 'a@example.com', '--data', '[]'], 2, /--data is not a JSON object/],
       [['update', 'leat|1'], 2, /Nothing to change/],
@@ -66,14 +69,7 @@ describe('leat users', { concurrency: 2 }, () => {
       assert.equal(code, exitCode, stderr);
       assert.match(stderr, message);
     }
-    const words = [
-      'users',
-      'create',
-      '--email',
-      'twice@example.com',
-      '--password-file',
-      'password',
-    ];
+    const words = ['users', 'create', '--email', 'twice@example.com', '--password-file', password];
     assert.equal((await shell.leat(words)).code, 0);
     const few = await shell.leat(['users', 'list', '--limit', '1', '--json']);
     assert.equal((JSON.parse(few.stdout) as unknown[]).length, 1);
