@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { describe, test, type TestContext } from 'node:test';
-import { startCluster } from '../helpers/cluster.ts';
+import { after, before, describe, test } from 'node:test';
+import { type Scope, startCluster } from '../helpers/cluster.ts';
 import { startDns } from '../helpers/dns.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
 import {
@@ -55,7 +55,7 @@ async function waitForReceived(leat: Running, id: string, count: number) {
   });
 }
 
-async function startOnSqlite(t: TestContext, settings: Readonly<Record<string, string>>) {
+async function startOnSqlite(t: Scope, settings: Readonly<Record<string, string>>) {
   const tempStore = await createTempStore();
   const leat = await startLeat(tempStore, settings);
   t.after(async () => {
@@ -65,7 +65,7 @@ async function startOnSqlite(t: TestContext, settings: Readonly<Record<string, s
   return leat;
 }
 
-async function startOnPostgres(t: TestContext, settings: Readonly<Record<string, string>>) {
+async function startOnPostgres(t: Scope, settings: Readonly<Record<string, string>>) {
   return (await startCluster(t)).start(settings);
 }
 
@@ -74,14 +74,26 @@ for (const [engine, start] of [
   ['PostgreSQL', startOnPostgres],
 ] as const) {
   describe(`${engine}: the inspector of a stream`, () => {
+    let dns: Awaited<ReturnType<typeof startDns>>;
+    let leat: Running;
+    let close: () => Promise<void>;
+    before(async () => {
+      dns = await startDns(() => 'no such name');
+      leat = await start(
+        { after: (end) => (close = end) },
+        {
+          LEAT_DNS_SERVERS: dns.servers.join(','),
+          LEAT_RETRY_DELAYS_MS: '10,20,30',
+          LEAT_EGRESS_ALLOW: '127.0.0.1',
+        },
+      );
+    });
+    after(async () => {
+      await close();
+      await dns.close();
+    });
+
     test('the inspector of a stream is tried out from the first request to a real endpoint', async (t) => {
-      const dns = await startDns(() => 'no such name');
-      t.after(() => dns.close());
-      const leat = await start(t, {
-        LEAT_DNS_SERVERS: dns.servers.join(','),
-        LEAT_RETRY_DELAYS_MS: '10,20,30',
-        LEAT_EGRESS_ALLOW: '127.0.0.1',
-      });
       const type = freshType();
       const stream = await createStream(leat, newInspector, { types: [type] });
       const { id } = stream;
@@ -133,8 +145,7 @@ for (const [engine, start] of [
       assert.deepEqual(dns.questions, []);
     });
 
-    test('the inspector of a stream receives many events slowly and loses none', async (t) => {
-      const leat = await start(t, {});
+    test('the inspector of a stream receives many events slowly and loses none', async () => {
       const type = freshType();
       const { id } = await createStream(leat, newInspector, { types: [type] });
       await publishAll(leat, eventsOf(type, 80));
@@ -146,19 +157,21 @@ for (const [engine, start] of [
     });
 
     test('the inspector of a stream: an attempt that is answered late ends with the timeout', async (t) => {
-      const leat = await start(t, { LEAT_ATTEMPT_TIMEOUT_MS: '100', LEAT_RETRY_DELAYS_MS: '10' });
+      const hurried = await start(t, {
+        LEAT_ATTEMPT_TIMEOUT_MS: '100',
+        LEAT_RETRY_DELAYS_MS: '10',
+      });
       const type = freshType();
-      const { id } = await createStream(leat, newInspector, { types: [type] });
+      const { id } = await createStream(hurried, newInspector, { types: [type] });
       const path = `/api/v2/event-streams/${id}/received/answer`;
-      await expectBody(200, leat.send('PUT', path, { status: 200, delay_ms: 30_000 }));
-      await publish(leat, type);
-      const [late, retried] = await waitForReceived(leat, id, 2);
+      await expectBody(200, hurried.send('PUT', path, { status: 200, delay_ms: 30_000 }));
+      await publish(hurried, type);
+      const [late, retried] = await waitForReceived(hurried, id, 2);
       assert.deepEqual([late?.error, late?.status], ['timeout', undefined]);
       assert.equal(retried?.status, 204);
     });
 
-    test('the inspector of a stream is gone with it', async (t) => {
-      const leat = await start(t, {});
+    test('the inspector of a stream is gone with it', async () => {
       const type = freshType();
       const body = streamBody(newInspector, { types: [type], name: 'same' });
       const create = (): Promise<StreamBody> =>

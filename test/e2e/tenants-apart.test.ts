@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test, type TestContext } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import { exchange } from '../helpers/exchange.ts';
 import { createTempStore, freePort, type Running, startLeat } from '../helpers/leat.ts';
@@ -10,17 +10,18 @@ type Sent = readonly [method: string, path: string, body?: unknown];
 interface Fixture {
   readonly one: Running;
   readonly two: Tenant;
+  close(): Promise<void>;
 }
 
-async function openFixture(t: TestContext, proxy = '127.0.0.1'): Promise<Fixture> {
+async function openFixture(proxy: string): Promise<Fixture> {
   const tempStore = await createTempStore();
   const settings = twoTenantsSettings(await freePort());
   const one = await startLeat(tempStore, { ...settings, LEAT_TRUST_PROXY: proxy });
-  t.after(async () => {
+  const close = async (): Promise<void> => {
     await one.kill();
     await tempStore.remove();
-  });
-  return { one, two: await createTenant(one, tempStore.file) };
+  };
+  return { one, two: await createTenant(one, tempStore.file), close };
 }
 
 /** The idempotency key of the event of a tenant. */
@@ -226,10 +227,17 @@ async function stateOf(send: Tenant['send'], ids: Resources): Promise<unknown> {
 }
 
 describe('two tenants of one server', () => {
-  test('ids of another tenant read and change nothing, whatever the operation', async (t) => {
-    const { one, two } = await openFixture(t);
+  let one: Running;
+  let two: Tenant;
+  let close: () => Promise<void>;
+  before(async () => {
+    ({ one, two, close } = await openFixture('127.0.0.1'));
+  });
+  after(() => close());
+
+  test('ids of another tenant read and change nothing, whatever the operation', async () => {
     const ids = await createResources(two.send);
-    const before = await stateOf(two.send, ids);
+    const state = await stateOf(two.send, ids);
     for (const [method, path, body] of requestsWith(ids)) {
       const response = await one.send(method, `/api/v2${path}`, body);
       const text = await response.text();
@@ -244,11 +252,10 @@ describe('two tenants of one server', () => {
       }
       if (method !== 'GET') assert.ok([204, 400, 404].includes(response.status), shown);
     }
-    assert.deepEqual(await stateOf(two.send, ids), before);
+    assert.deepEqual(await stateOf(two.send, ids), state);
   });
 
-  test('a token of one tenant is 401 at the host of another, in whichever form the host is sent', async (t) => {
-    const { one, two } = await openFixture(t);
+  test('a token of one tenant is 401 at the host of another, in whichever form the host is sent', async () => {
     const authorization = `Bearer ${two.token}`;
     const own = `Bearer ${one.token}`;
     const statusOf = async (headers: Record<string, string>): Promise<number> =>
@@ -275,8 +282,7 @@ describe('two tenants of one server', () => {
     }
   });
 
-  test('the host of the target in absolute form selects the tenant, not the header Host', async (t) => {
-    const { one, two } = await openFixture(t);
+  test('the host of the target in absolute form selects the tenant, not the header Host', async () => {
     const statusOf = async (target: string, host: string, token: string): Promise<number> => {
       const head = [`GET ${target} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${token}`];
       const text = [...head, 'Connection: close', '\r\n'].join('\r\n');
@@ -293,25 +299,7 @@ describe('two tenants of one server', () => {
     assert.equal(await statusOf(own, 'two.test', two.token), 401);
   });
 
-  test('X-Forwarded-Host of a peer that is no trusted proxy selects no tenant', async (t) => {
-    const { one } = await openFixture(t, '10.9.9.9');
-    const statusOf = async (host: string, forwarded: string): Promise<number> => {
-      const head = [
-        'GET /api/v2/users HTTP/1.1',
-        `Host: ${host}`,
-        `X-Forwarded-Host: ${forwarded}`,
-      ];
-      const token = `Authorization: Bearer ${one.token}`;
-      const text = [...head, token, 'Connection: close', '\r\n'].join('\r\n');
-      return (await exchange(one.port, text)).status;
-    };
-    const domain = new URL(one.url).host;
-    assert.equal(await statusOf(domain, 'two.test'), 200);
-    assert.equal(await statusOf('two.test', domain), 401);
-  });
-
-  test('an API that is called like the management API of another tenant opens nothing there', async (t) => {
-    const { one, two } = await openFixture(t);
+  test('an API that is called like the management API of another tenant opens nothing there', async () => {
     const domain = new URL(one.url).host;
     const identifiers = [
       'https://two.test/api/v2/',
@@ -349,8 +337,7 @@ describe('two tenants of one server', () => {
     assert.equal((await two.send('GET', '/api/v2/users')).status, 200);
   });
 
-  test('a cursor, an offset and a Last-Event-ID of another tenant show nothing of it', async (t) => {
-    const { one, two } = await openFixture(t);
+  test('a cursor, an offset and a Last-Event-ID of another tenant show nothing of it', async () => {
     for (let index = 0; index < 5; index += 1) {
       const user = {
         email: `secret-${index}@example.com`,
@@ -409,4 +396,18 @@ describe('two tenants of one server', () => {
       }
     }
   });
+});
+
+test('X-Forwarded-Host of a peer that is no trusted proxy selects no tenant', async (t) => {
+  const { one, close } = await openFixture('10.9.9.9');
+  t.after(close);
+  const statusOf = async (host: string, forwarded: string): Promise<number> => {
+    const head = ['GET /api/v2/users HTTP/1.1', `Host: ${host}`, `X-Forwarded-Host: ${forwarded}`];
+    const token = `Authorization: Bearer ${one.token}`;
+    const text = [...head, token, 'Connection: close', '\r\n'].join('\r\n');
+    return (await exchange(one.port, text)).status;
+  };
+  const domain = new URL(one.url).host;
+  assert.equal(await statusOf(domain, 'two.test'), 200);
+  assert.equal(await statusOf('two.test', domain), 401);
 });

@@ -1,4 +1,3 @@
-import type { TestContext } from 'node:test';
 import { createTempStore, type Running, startLeat, waitFor } from './leat.ts';
 import { startPooler } from './pooler.ts';
 import { throughPort, type PostgresServer, query, startPostgres } from './postgres.ts';
@@ -23,12 +22,17 @@ export interface NodeShown {
   readonly clock_skew_ms: number;
 }
 
+/** A test, or what ends its fixtures in its place. */
+export interface Scope {
+  after(end: () => Promise<void>): void;
+}
+
 /**
  * Starts a cluster that ends with the test. `pooled`: nodes reach the server through a pooler
  * that shares connections between transactions and refuses LISTEN.
  */
 export async function startCluster(
-  t: TestContext,
+  t: Scope,
   { pooled = false }: { readonly pooled?: boolean } = {},
 ): Promise<Cluster> {
   const server = await startPostgres();
