@@ -57,13 +57,13 @@ async function relatedTo(
   const { traced, past } = await read(withTrace(tenant, event));
   if (!isLogged || past !== undefined) return { traced, subscribed: new Set(past) };
   const subscribed = new Set<string>();
-  for (let after: PastKey | undefined = firstPast; after !== undefined;) {
-    const { streams, end }: PastStep = await read(pastStep(tenant, event.type, after));
-    for (const stream of streams) subscribed.add(stream);
-    after = end;
-    if (after !== undefined) await yieldToEventLoop();
+  for (let after: PastKey = firstPast; ;) {
+    const { rows, hasMore }: BoundedRows<PastRow> = await read(pastStep(tenant, event.type, after));
+    for (const row of rows) if (row.has_type === 1) subscribed.add(row.stream);
+    after = rows.at(-1) ?? after;
+    if (!hasMore) return { traced, subscribed };
+    await yieldToEventLoop();
   }
-  return { traced, subscribed };
 }
 
 interface RelatedRow {
@@ -107,49 +107,52 @@ function* withTrace(
 }
 
 /** Past selections that are searched in no order, if these are all and none is long: some milliseconds. */
-const shortPast = { take: 8000, bytesMax: 1024 } as const;
+const shortPast = { take: 8000, bytesMax: 512 } as const;
 
 interface PastKey {
   readonly stream: string;
   readonly after_offset: Offset;
 }
 
-interface PastStep {
-  readonly streams: readonly string[];
-  /** Where the next step begins; absent after the last one. */
-  readonly end: PastKey | undefined;
-}
-
 interface PastRow extends PastKey {
-  readonly streams: string | null;
-  readonly count: number;
+  readonly has_type: 0 | 1;
+  /** Bytes of the types. */
+  readonly searched: number;
 }
 
 /** Before all past selections of a tenant. */
 const firstPast: PastKey = { stream: '', after_offset: 0 };
 
-/** Past selections that are read at once: some milliseconds. */
+/** Past selections that are read at once. */
 const pastMax = 1000;
 
-/** Reads the next past selections, and returns the streams of those with the type. */
-function* pastStep(tenant: number, type: string, after: PastKey): Command<PastStep> {
-  const row = yield* sql.get<PastRow>`
-    with part as (
-      select stream, after_offset, ${positionIn}(types, ${JSON.stringify(type)}) > 0 as has_type
-      from past_selections
-      where tenant = ${tenant} and (stream, after_offset) > (${after.stream}, ${after.after_offset})
-      order by stream, after_offset limit ${pastMax})
-    select stream, after_offset, (select count(*) from part) as count, (
-      select cast(${jsonList}(distinct stream) as text) from part where has_type) as streams
-    from part order by stream desc, after_offset desc limit 1`;
-  return { streams: listOf(row?.streams), end: row?.count === pastMax ? row : undefined };
+/** Reads the next past selections, on SQLite in pieces: the types of each may have 100 kB. */
+function* pastStep(tenant: number, type: string, after: PastKey): Command<BoundedRows<PastRow>> {
+  return yield* new PageRead<PastRow>({
+    take: pastMax,
+    columns: [],
+    sizes: ['searched'],
+    order: 'stream, after_offset',
+    rowsAfter: (rows, limit) => {
+      const last = rows.at(-1) ?? after;
+      return sql.all`
+        select stream, after_offset, octet_length(types) as searched,
+          case when ${positionIn}(types, ${JSON.stringify(type)}) > 0 then 1 else 0 end as has_type
+        from past_selections
+        where tenant = ${tenant} and (stream, after_offset) > (${last.stream}, ${last.after_offset})
+        order by stream, after_offset limit ${limit}`;
+    },
+  });
 }
 
 /** Returns where a type as JSON begins in a list of types as JSON; 0 when it is not in the list. */
 export const positionIn = perDialect({ sqlite: 'instr', postgres: 'strpos' });
 
-/** Streams that are read at once. */
-const streamsAtOnce = 1000;
+/**
+ * Streams that are searched at once: some milliseconds on SQLite where each has 100 kB of types, which it
+ * also reads to find a row.
+ */
+const streamsAtOnce = 100;
 
 /**
  * Reads the streams that may have to do with an event, in the order of their ids: those that are
@@ -219,8 +222,6 @@ interface CandidateRow {
   readonly key: number;
   readonly cursor: Offset;
   readonly first_offset: Offset | null;
-  /** Bytes of the subscriptions. */
-  readonly searched: number;
 }
 
 /**
@@ -240,7 +241,7 @@ async function readCandidates(
   for (let from = 0; from < ids.length; from += streamsAtOnce) {
     const some = ids.slice(from, from + streamsAtOnce);
     const query = { ids: some, ...(past === undefined ? searchOf(deps, event) : searchAll) };
-    const { rows } = await deps.commands.read(candidateRows(tenant, query));
+    const rows = await deps.commands.read(candidateRows(tenant, query));
     const byId = new Map(rows.map((row) => [row.id, row]));
     for await (const found of readSubscriptions(deps, tenant, rows)) {
       for (const { id, subscriptions } of found) {
@@ -278,21 +279,13 @@ function searchOf({ kept }: CandidateDeps, { type }: FoundEvent): Search {
 function* candidateRows(
   tenant: number,
   { ids, type, shortMax }: Search & { readonly ids: readonly string[] },
-): Command<BoundedRows<CandidateRow>> {
-  return yield* new PageRead<CandidateRow>({
-    take: streamsAtOnce,
-    columns: [],
-    sizes: ['searched'],
-    order: 'id',
-    rowsAfter: (rows, limit) => sql.all`
-      select s.id, s.name, s.status, s.version, s.paused_at, s.created_at, r.key, r.cursor,
-        r.first_offset, octet_length(s.subscriptions) as searched
-      from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
-      where s.tenant = ${tenant} and s.id > ${rows.at(-1)?.id ?? ''} and s.id ${oneOfMany(ids)}
-        and (octet_length(s.subscriptions) <= ${shortMax}
-          or ${positionIn}(s.subscriptions, ${JSON.stringify(type)}) > 0)
-      order by s.id limit ${limit}`,
-  });
+): Command<CandidateRow[]> {
+  return yield* sql.all<CandidateRow>`
+    select s.id, s.name, s.status, s.version, s.paused_at, s.created_at, r.key, r.cursor, r.first_offset
+    from streams s join runs r on r.tenant = s.tenant and r.stream = s.id
+    where s.tenant = ${tenant} and s.id ${oneOfMany(ids)}
+      and (octet_length(s.subscriptions) <= ${shortMax}
+        or ${positionIn}(s.subscriptions, ${JSON.stringify(type)}) > 0)`;
 }
 
 function stateOf({ status, paused_at: pausedAt }: CandidateRow): Candidate['state'] {
