@@ -123,6 +123,7 @@ function inSqlite(value: string): string {
   if (value === 'byReplay') return 'indexed by deliveries_replay';
   if (value === 'byState') return 'indexed by deliveries_waiting';
   if (value === 'positionIn') return 'instr';
+  if (value === 'jsonList') return 'json_group_array';
   if (value.startsWith('selects(')) return 'd.time >= ? and +d.listed_at >= ? and +d.listed_at < ?';
   if (value.startsWith('listedGroups(')) return '(select ? as stream, ? as code, ? as count)';
   if (value === 'eachDelivery') return 'cross join deliveries d where';
