@@ -114,6 +114,17 @@ export function listed(list: readonly string[]): Fragment {
   });
 }
 
+/** The aggregate that returns a list as JSON. */
+export const jsonList = perDialect({ sqlite: 'json_group_array', postgres: 'json_agg' });
+
+/** Returns the values of a {@link jsonList}. */
+export function listOf<T>(list: string | null | undefined): T[] {
+  return JSON.parse(list ?? '[]') as T[];
+}
+
+/** Returns where a text begins in another; 0 when it is not in it. */
+export const positionIn = perDialect({ sqlite: 'instr', postgres: 'strpos' });
+
 /** A table `listed` with the rows as JSON arrays in its column `value`. */
 export function listedRows(rows: readonly (readonly (string | number)[])[]): Fragment {
   const json = jsonOf(rows);

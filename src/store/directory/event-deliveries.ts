@@ -10,16 +10,23 @@ import {
 } from '../port/event-log.ts';
 import { attemptOf, type AttemptRow, eventKeyOf, outcomeCodes } from '../rows/attempts.ts';
 import { type Command, type Commands, sql } from './command.ts';
-import { Fragment, oneOf, oneOfManyNumbers, piece, postgresOnly } from './dialect.ts';
+import {
+  Fragment,
+  jsonList,
+  listOf,
+  oneOf,
+  oneOfManyNumbers,
+  piece,
+  positionIn,
+  postgresOnly,
+} from './dialect.ts';
 import {
   type Candidate,
   candidatesOf,
   type EventSelection,
-  positionIn,
   selectedBy,
 } from './event-candidates.ts';
 import type { Kept, ReadCache } from './read-cache.ts';
-import { jsonList, listOf } from './stream-list.ts';
 
 export interface EventDeliveryDeps {
   readonly commands: Commands;

@@ -5,7 +5,7 @@ import type { StreamState } from '../../core/stream-state.ts';
 import type { Offset } from '../../core/types.ts';
 import type { StreamStanding } from '../port/streams.ts';
 import { type Command, type Commands, sql } from './command.ts';
-import { perDialect } from './dialect.ts';
+import { jsonList, listOf } from './dialect.ts';
 
 export interface StreamListDeps {
   readonly commands: Commands;
@@ -204,12 +204,4 @@ interface Part {
   readonly streams: readonly StreamStanding[];
   /** The sum of the keys of their runs. */
   readonly keys: number;
-}
-
-/** The aggregate that returns a list as JSON. */
-export const jsonList = perDialect({ sqlite: 'json_group_array', postgres: 'json_agg' });
-
-/** Returns the values of a {@link jsonList}. */
-export function listOf<T>(list: string | null | undefined): T[] {
-  return JSON.parse(list ?? '[]') as T[];
 }

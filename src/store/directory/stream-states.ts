@@ -5,6 +5,7 @@ import { firstOf, laggingMs } from '../../core/stream-state.ts';
 import type { Offset } from '../../core/types.ts';
 import type { StreamStanding, StreamStore } from '../port/streams.ts';
 import { type Command, type Commands, sql, together } from './command.ts';
+import { jsonList, listOf } from './dialect.ts';
 import { LogTypes, type Offsets, type WantedTypes } from './log-types.ts';
 import {
   firstSince,
@@ -15,14 +16,7 @@ import {
 } from './log-waiting.ts';
 import type { Kept, ReadCache } from './read-cache.ts';
 import type { Runs } from './runs.ts';
-import {
-  type IdRange,
-  jsonList,
-  listOf,
-  partsOf,
-  readStreamList,
-  type StreamList,
-} from './stream-list.ts';
+import { type IdRange, partsOf, readStreamList, type StreamList } from './stream-list.ts';
 
 export interface StateDeps {
   readonly commands: Commands;
