@@ -11,7 +11,9 @@ const groupsMsMax = 50;
 const pageMsMax = 20;
 const warmUps = 200;
 const reads = 2000;
-const beside = 400;
+const pages = reads / 2;
+/** The other client is alone and beside a search in turn, as the speed of a machine is not constant. */
+const beside = { rounds: 4, requests: 100 } as const;
 /** Of a core, as an idle server with 1,000 streams uses. */
 const quietPercent = 10;
 /** Rounds of upkeep pause for less. */
@@ -73,16 +75,20 @@ async function figuresOf(engine: string, leat: Running, events: number): Promise
   const listTypes = () => timed(leat, `/event-log?event_types=${factTypes[random() % 100] ?? ''}`);
   for (let n = 0; n < warmUps; n += 1) await readEvent();
   const event = await times(reads, readEvent);
-  const list = await times(reads / 10, listTypes);
-  const groups = await times(reads / 10, () => timed(leat, '/delivery-groups'));
-  const failures = await times(reads / 10, () => timed(leat, '/deliveries'));
-  const byCause = await times(reads / 10, () => timed(leat, '/deliveries?error_codes=timeout'));
+  const list = await times(pages, listTypes);
+  const groups = await times(pages, () => timed(leat, '/delivery-groups'));
+  const failures = await times(pages, () => timed(leat, '/deliveries'));
+  const byCause = await times(pages, () => timed(leat, '/deliveries?error_codes=timeout'));
   const other = () => timed(leat, '/event-streams?take=10');
   await times(warmUps, other);
-  const alone = await times(beside, other);
-  const searching = search(leat);
-  const meanwhile = await times(beside, other);
-  const searches = await searching.end();
+  const [alone, meanwhile]: [number[], number[]] = [[], []];
+  let searches = 0;
+  for (let round = 0; round < beside.rounds; round += 1) {
+    alone.push(...(await times(beside.requests, other)));
+    const searching = search(leat);
+    meanwhile.push(...(await times(beside.requests, other)));
+    searches += await searching.end();
+  }
   return [
     figure(`${engine}: event`, event, readMsMax),
     figure(`${engine}: page by type`, list, undefined),
