@@ -22,7 +22,7 @@ const [checkout = '', tempStore = '', share = '1', serverPid = '0'] = process.ar
 const url = pathToFileURL(resolve(checkout, 'bench/leat.ts')).href;
 const { withStore, addStream, makeEvent } = (await import(url)) as typeof ofCheckout;
 // Where few fail, each failure counts for less: more of them show the same difference.
-const batches = Number(share) < 0.1 ? 400 : 80;
+const batches = Number(share) < 0.1 ? 1200 : 80;
 
 process.send?.(await withStore(JSON.parse(tempStore) as ofCheckout.TempStore, measure));
 
