@@ -5,7 +5,7 @@ import type { StreamState } from '../../core/stream-state.ts';
 import type { Offset } from '../../core/types.ts';
 import type { StreamStanding } from '../port/streams.ts';
 import { type Command, type Commands, sql } from './command.ts';
-import { jsonList, listOf } from './dialect.ts';
+import { Fragment, jsonList, listOf, piece, verbatim } from './dialect.ts';
 
 export interface StreamListDeps {
   readonly commands: Commands;
@@ -26,7 +26,7 @@ export async function readStreamList(
   tenant: number,
 ): Promise<StreamList> {
   const known = kept.streams.get(tenant);
-  const mark = await markIn({ commands, kept }, tenant, partsOf(known));
+  const { mark } = await markIn({ commands, kept }, tenant, partsOf(known));
   if (known !== undefined && isSame(known.mark, mark)) return known;
   const streams: StreamStanding[] = [];
   const places = new Map<string, number>();
@@ -59,8 +59,8 @@ export async function readStreamList(
 const listTries = 3;
 
 /**
- * Returns the streams along with the ids of those whose cursors are before an offset, at one point in time.
- * The ids are `undefined` when streams change all the time.
+ * Returns the streams along with the ids of those whose cursors are before an offset, as of the moment of
+ * their mark. The ids are `undefined` when streams change all the time.
  */
 export async function readStreamsBehind(
   deps: StreamListDeps,
@@ -69,50 +69,34 @@ export async function readStreamsBehind(
 ): Promise<{ readonly list: StreamList; readonly behind: ReadonlySet<string> | undefined }> {
   let list = deps.kept.streams.get(tenant) ?? (await readStreamList(deps, tenant));
   for (let tries = 1; tries <= listTries; tries += 1) {
-    const behind = new Set<string>();
-    const mark = await markIn(deps, tenant, partsOf(list), (range) =>
-      behindOf(tenant, range, offset, behind),
-    );
+    const { mark, behind } = await markIn(deps, tenant, partsOf(list), offset);
     if (isSame(list.mark, mark)) return { list, behind };
     list = await readStreamList(deps, tenant);
   }
   return { list, behind: undefined };
 }
 
-function* behindOf(
-  tenant: number,
-  [after, upTo]: IdRange,
-  offset: Offset,
-  behind: Set<string>,
-): Command<Mark> {
-  const row = yield* sql.get<Mark & { readonly behind: string | null }>`
-    select count, keys, behind, (
-        select coalesce(sum(version), 0) from streams
-        where tenant = ${tenant} and id > ${after} and id <= ${upTo}) as versions
-    from (
-      select count(*) as count, cast(coalesce(sum(key), 0) as bigint) as keys,
-        string_agg(stream, ',') filter (where cursor < ${offset}) as behind
-      from runs where tenant = ${tenant} and stream > ${after} and stream <= ${upTo}) as all_runs`;
-  for (const id of row?.behind?.split(',') ?? []) behind.add(id);
-  return row ?? { count: 0, keys: 0, versions: 0 };
-}
-
-/** Reads the mark in parts of ids, between which other work runs. */
+/**
+ * Reads the mark in parts of ids, between which other work runs, and the ids of streams whose cursors are
+ * before `offset`; none without it.
+ */
 async function markIn(
   { commands }: StreamListDeps,
   tenant: number,
   parts: readonly IdRange[],
-  readMark: (part: IdRange) => Command<Mark> = (part) => markOf(tenant, part),
-): Promise<Mark> {
-  const sum = { count: 0, keys: 0, versions: 0 };
+  offset?: Offset,
+): Promise<{ readonly mark: Mark; readonly behind: ReadonlySet<string> }> {
+  const mark = { count: 0, keys: 0, versions: 0 };
+  const behind = new Set<string>();
   for (const part of parts) {
-    const { count, keys, versions } = await commands.read(readMark(part));
-    sum.count += count;
-    sum.keys += keys;
-    sum.versions += versions;
+    const row = await commands.read(markOf(tenant, part, offset));
+    mark.count += row?.count ?? 0;
+    mark.keys += row?.keys ?? 0;
+    mark.versions += row?.versions ?? 0;
+    for (const id of row?.behind?.split(',') ?? []) behind.add(id);
     if (parts.length > 1) await yieldToEventLoop();
   }
-  return sum;
+  return { mark, behind };
 }
 
 /**
@@ -129,15 +113,29 @@ function isSame(one: Mark, other: Mark): boolean {
   return one.count === other.count && one.keys === other.keys && one.versions === other.versions;
 }
 
-function* markOf(tenant: number, [after, upTo]: IdRange): Command<Mark> {
-  const row = yield* sql.get<Mark>`
-    select count, keys, (
+/** A mark, and ids of streams, joined by commas. */
+type MarkRow = Mark & { readonly behind: string | null };
+
+function* markOf(
+  tenant: number,
+  [after, upTo]: IdRange,
+  offset: Offset | undefined,
+): Command<MarkRow | undefined> {
+  return yield* sql.get<MarkRow>`
+    select count, keys, behind, (
         select coalesce(sum(version), 0) from streams
         where tenant = ${tenant} and id > ${after} and id <= ${upTo}) as versions
     from (
-      select count(*) as count, cast(coalesce(sum(key), 0) as bigint) as keys from runs
-      where tenant = ${tenant} and stream > ${after} and stream <= ${upTo}) as all_runs`;
-  return row ?? { count: 0, keys: 0, versions: 0 };
+      select count(*) as count, cast(coalesce(sum(key), 0) as bigint) as keys,
+        ${idsBefore(offset)} as behind
+      from runs where tenant = ${tenant} and stream > ${after} and stream <= ${upTo}) as all_runs`;
+}
+
+/** The ids of runs whose cursors are before an offset. Without one the statement does not read the cursors. */
+function idsBefore(offset: Offset | undefined): Fragment {
+  if (offset === undefined) return verbatim('null');
+  const ids = piece`string_agg(stream, ',') filter (where cursor < ${offset})`;
+  return new Fragment({ sqlite: ids, postgres: ids });
 }
 
 export type IdRange = readonly [after: string, upTo: string];
