@@ -4,7 +4,7 @@ import { storedFilter } from '../../core/filter.ts';
 import type { Filter } from '../../core/filter-program.ts';
 import type { Json } from '../../core/filter-values.ts';
 import { inTurns, runInSlices, yieldToEventLoop } from '../../core/slices.ts';
-import type { StreamState } from '../../core/stream-state.ts';
+import { type StreamState, streamStateOf } from '../../core/stream-state.ts';
 import { spanAt } from '../../core/subscription.ts';
 import type { Offset, Selection, StreamStatus, Subscription } from '../../core/types.ts';
 import type { FoundEvent } from '../port/event-log.ts';
@@ -142,7 +142,7 @@ async function readCandidates(
         const isSubscribed = hasType(subscriptions, event);
         if (row === undefined || (!isSubscribed && past === undefined)) continue;
         const wasSubscribed = isSubscribed || past?.has(id) === true;
-        const stream = { ...row, state: stateOf(row), subscriptions, wasSubscribed };
+        const stream = { ...row, state: standingOf(row), subscriptions, wasSubscribed };
         all.push(candidateOf({ ...stream, ...placeOf(row, event) }, event));
       }
     }
@@ -181,9 +181,9 @@ function* candidateRows(
         or ${positionIn}(s.subscriptions, ${JSON.stringify(type)}) > 0)`;
 }
 
-function stateOf({ status, paused_at: pausedAt }: CandidateRow): Candidate['state'] {
-  if (status === 'disabled') return 'disabled';
-  return pausedAt === null ? 'ok' : 'paused';
+/** Returns the state of a stream as if nothing failed and nothing waited, as the list of streams has it. */
+function standingOf({ status, paused_at: pausedAt }: CandidateRow): StreamState {
+  return streamStateOf({ status, isPaused: pausedAt !== null, consecutive: 0, lagMs: 0 });
 }
 
 function placeOf(
