@@ -1,25 +1,31 @@
 /**
  * `npm run console:data`: starts a service with much to see and stays until it is killed. Prints what
- * a page of the console is developed with: its URL, a bearer token, and ids by name.
+ * a page of the console is developed with: its URL, a bearer token, and ids by name. SIGHUP starts the
+ * service again, with the sources as they are then, on the same data.
  */
 import { once } from 'node:events';
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command } from 'commander';
+import { createEventSource } from '../test/helpers/console-events.ts';
 import { startConsoleService } from '../test/helpers/console-service.ts';
 
 interface Options {
   readonly port: string;
   readonly data: string;
   readonly seed: string;
+  readonly traffic: boolean;
 }
 
-const { port, data, seed } = new Command('console:data')
+const everyMs = 2000;
+
+const { port, data, seed, traffic } = new Command('console:data')
   .description('Starts a service with much to see and stays until it is killed.')
   .option('--port <port>', 'where it listens', '4100')
   .option('--data <folder>', 'its data folder, which is emptied', join(tmpdir(), 'leat-console'))
   .option('--seed <number>', 'the same seed makes the same content', '1')
+  .option('--no-traffic', 'publishes nothing once it is filled')
   .parse()
   .opts<Options>();
 
@@ -35,19 +41,36 @@ const service = await startConsoleService(tempStore, {
   // A token of an hour would end while a page is being written.
   settings: { LEAT_PORT: port, LEAT_MANAGEMENT_TOKEN_SECONDS: '86400' },
   seed: Number(seed),
+  past: true,
   progress: (text) => process.stderr.write(`${text} …\n`),
 });
 const { leat, data: filled } = service;
 process.stderr.write(`filled in ${((performance.now() - began) / 1000).toFixed(1)} s\n`);
-process.stdout.write(
-  `${JSON.stringify({ url: leat.url, pid: process.pid, folder, token: leat.token, ...filled }, undefined, 2)}\n`,
-);
-await Promise.race([
-  once(process, 'SIGINT'),
-  once(process, 'SIGTERM'),
-  once(leat.child, 'exit').then(() => process.stderr.write(leat.output())),
-]);
+const shown = { url: leat.url, pid: process.pid, folder, token: leat.token, ...filled };
+process.stdout.write(`${JSON.stringify(shown, undefined, 2)}\n`);
+
+process.on('SIGHUP', () => {
+  service.restart().then(
+    () => process.stderr.write('started again\n'),
+    // With sources that do not start, the next SIGHUP tries again.
+    (error: unknown) => process.stderr.write(`${String(error)}\n`),
+  );
+});
+const source = createEventSource(Number(seed) + 3);
+const timer = setInterval(() => void publishSome(), everyMs);
+await Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
+clearInterval(timer);
 await service.close();
+
+/** Publishes a few events, so that numbers of pages change; few fail, as that would disable streams. */
+async function publishSome(): Promise<void> {
+  if (!traffic) return;
+  const types = ['payment.captured', 'invoice.issued', 'subscription.started', 'stock.counted'];
+  if (Math.random() < 0.05) types.push('parcel.delayed');
+  const events = types.flatMap((type) => source.many(type, 1 + Math.floor(Math.random() * 2)));
+  // Between two starts there is no service.
+  await service.leat.send('POST', '/api/v2/events', events).catch(() => undefined);
+}
 
 /** Refuses a folder that has something else than a data folder of Leat in it. */
 async function emptyFolder(path: string): Promise<void> {

@@ -15,6 +15,8 @@ export interface FillOptions {
   readonly seed?: number;
   /** Open failures of the largest group. */
   readonly largestGroup?: number;
+  /** Streams that were created before; absent to create them. */
+  readonly streams?: ConsoleData['streams'] | undefined;
   readonly progress?: (text: string) => void;
 }
 
@@ -53,10 +55,15 @@ export interface ConsoleData {
 export async function createConsoleStreams(
   leat: Leat,
   receivers: ConsoleReceivers,
+  startFrom: Partial<Readonly<Record<StreamKey, string>>> = {},
 ): Promise<ConsoleData['streams']> {
   const ids: Partial<Record<StreamKey, string>> = {};
   for (const key of streamKeys) {
-    const body = consoleStream(key, receivers);
+    const from = startFrom[key];
+    const body = {
+      ...consoleStream(key, receivers),
+      ...(from === undefined ? {} : { start_from: from }),
+    };
     const { id } = await expectBody<StreamBody>(201, leat.send('POST', streamsPath, body));
     ids[key] = id;
   }
@@ -68,17 +75,13 @@ const streamsPath = '/api/v2/event-streams';
 /** Fills a running service, and waits until all of it has its state. */
 export async function fillConsole(
   leat: Leat,
-  {
-    receivers,
-    seed = 1,
-    largestGroup = 1204,
-    progress = () => undefined,
-    streams,
-  }: FillOptions & { readonly streams?: ConsoleData['streams'] },
+  { receivers, seed = 1, largestGroup = 1204, progress = () => undefined, streams }: FillOptions,
 ): Promise<ConsoleData> {
   progress('event streams');
   const ids = streams ?? (await createConsoleStreams(leat, receivers));
-  const filling: Filling = { leat, receivers, ids, source: createEventSource(seed), largestGroup };
+  const source = createEventSource(seed);
+  const waitForEnded = await createWaitForEnded(leat, Object.values(ids));
+  const filling: Filling = { leat, receivers, ids, source, largestGroup, waitForEnded };
   progress('access');
   const access = await fillAccess(leat);
   progress('deliveries');
@@ -124,6 +127,7 @@ interface Filling {
   readonly ids: ConsoleData['streams'];
   readonly source: EventSource;
   readonly largestGroup: number;
+  readonly waitForEnded: WaitForEnded;
 }
 
 // Access
@@ -228,7 +232,7 @@ async function systemAudience(leat: Leat): Promise<string> {
 // Deliveries
 
 /** Sends events to the streams without failures; returns the id of an order. */
-async function fillDelivered({ leat, source, ids }: Filling): Promise<string> {
+async function fillDelivered({ leat, source, ids, waitForEnded }: Filling): Promise<string> {
   const [order = ''] = await publishAll(leat, [
     ...source.many('order.paid', 31),
     ...source.many('order.cancelled', 7),
@@ -239,8 +243,8 @@ async function fillDelivered({ leat, source, ids }: Filling): Promise<string> {
     // More than the stream sends within days.
     ...source.many('product.updated', 900),
   ]);
-  await waitForEnded(leat, ids['audit-archive'], 200);
-  await waitForEnded(leat, ids['warehouse-orders'], 38);
+  await waitForEnded(ids['audit-archive'], 200);
+  await waitForEnded(ids['warehouse-orders'], 38);
   const rotate = { overlap_seconds: 86_400 };
   const path = `${streamsPath}/${ids.billing}/signing-secret/rotate`;
   await expectBody(200, leat.send('POST', path, rotate));
@@ -253,6 +257,7 @@ async function fillLargestGroup({
   source,
   ids,
   largestGroup,
+  waitForEnded,
 }: Filling): Promise<{ first: string }> {
   const id = ids['crm-contacts'];
   const bad = { email: null };
@@ -265,21 +270,21 @@ async function fillLargestGroup({
     first ||= head;
     ended += events.length;
     // The next success comes after these failures, and before those that follow.
-    await waitForEnded(leat, id, ended);
+    await waitForEnded(id, ended);
     await publishAll(leat, [source.next('contact.updated', { email: 'ada@example.com' })]);
     ended += 1;
-    await waitForEnded(leat, id, ended);
+    await waitForEnded(id, ended);
   }
   await publishAll(leat, [
     ...source.many('contact.deleted', 17),
     ...source.many('contact.merged', 5),
     ...source.many('contact.updated', 3, bad),
   ]);
-  await waitForEnded(leat, id, ended + 25);
+  await waitForEnded(id, ended + 25);
   return { first };
 }
 
-async function fillCauses({ leat, source, ids }: Filling): Promise<void> {
+async function fillCauses({ leat, source, ids, waitForEnded }: Filling): Promise<void> {
   const causes = [
     ['fraud-scoring', 'payment.reviewed', 4],
     ['sms-gateway', 'parcel.delayed', 12],
@@ -294,7 +299,7 @@ async function fillCauses({ leat, source, ids }: Filling): Promise<void> {
     leat,
     causes.flatMap(([, type, count]) => source.many(type, count)),
   );
-  for (const [key, , count] of causes) await waitForEnded(leat, ids[key], count);
+  for (const [key, , count] of causes) await waitForEnded(ids[key], count);
 }
 
 /** A failure that blocks its key, and a stream that goes on with the others. */
@@ -302,29 +307,30 @@ async function fillOrdered({
   leat,
   source,
   ids,
+  waitForEnded,
 }: Filling): Promise<Pick<ConsoleData['events'], 'blocked' | 'blocking'>> {
   const id = ids['inventory-sync'];
   const sku = 'sku-4711';
   const [blocking = ''] = await publishAll(leat, [
     source.next('stock.counted', { sku, quantity: -1 }),
   ]);
-  await waitForEnded(leat, id, 1);
+  await waitForEnded(id, 1);
   const [blocked = ''] = await publishAll(leat, [
     ...source.many('stock.counted', 6, { sku }),
     ...source.many('stock.counted', 20),
   ]);
-  await waitForEnded(leat, id, 21);
+  await waitForEnded(id, 21);
   return { blocked, blocking };
 }
 
 /** Deliveries that wait for their next attempt, and failures of a stream that recovered. */
-async function fillRetrying({ leat, source, ids }: Filling): Promise<string> {
+async function fillRetrying({ leat, source, ids, waitForEnded }: Filling): Promise<string> {
   const [retrying = ''] = await publishAll(leat, source.many('parcel.sent', 14));
   await waitForHealth(leat, ids['shipping-notifications'], ({ retrying: n }) => n >= 14);
   await publishAll(leat, source.many('subscription.renewed', 3, { plan: 'retired' }));
-  await waitForEnded(leat, ids['subscription-renewals'], 3);
+  await waitForEnded(ids['subscription-renewals'], 3);
   await publishAll(leat, source.many('subscription.renewed', 30, { plan: 'pro' }));
-  await waitForEnded(leat, ids['subscription-renewals'], 33);
+  await waitForEnded(ids['subscription-renewals'], 33);
   return retrying;
 }
 
@@ -363,10 +369,11 @@ async function fillRedeliveries({
   source,
   ids,
   receivers,
+  waitForEnded,
 }: Filling): Promise<ConsoleData['redeliveries']> {
   const id = ids['nightly-export'];
   await publishAll(leat, source.many('export.row', 80));
-  await waitForEnded(leat, id, 80);
+  await waitForEnded(id, 80);
   const redeliver = async (body: object): Promise<string> => {
     const started = await expectBody<{ id: string }>(
       202,
@@ -398,24 +405,24 @@ async function fillReplays({ leat, ids }: Filling): Promise<ConsoleData['replays
   return { finished, running };
 }
 
-async function fillSkipped({ leat, source, ids }: Filling): Promise<string> {
+async function fillSkipped({ leat, source, ids, waitForEnded }: Filling): Promise<string> {
   const id = ids['returns-desk'];
   await publishAll(leat, source.many('return.requested', 5));
-  await waitForEnded(leat, id, 5);
+  await waitForEnded(id, 5);
   await patch(leat, id, { status: 'disabled' });
   const [skipped = ''] = await publishAll(leat, source.many('return.requested', 90));
   await patch(leat, id, { status: 'enabled', resume: 'latest' });
   await publishAll(leat, source.many('return.requested', 12));
-  await waitForEnded(leat, id, 17);
+  await waitForEnded(id, 17);
   return skipped;
 }
 
-async function fillInspectors({ leat, source, ids }: Filling): Promise<void> {
+async function fillInspectors({ leat, source, ids, waitForEnded }: Filling): Promise<void> {
   const flaky = ids['inspector-flaky'];
   const answer = { status: 503, times: 4 };
   await expectBody(200, leat.send('PUT', `${streamsPath}/${flaky}/received/answer`, answer));
   await publishAll(leat, source.many('demo.flaky', 6));
-  await waitForEnded(leat, flaky, 6);
+  await waitForEnded(flaky, 6);
   await expectBody(
     202,
     leat.send('POST', `${streamsPath}/${flaky}/test`, { event_type: 'demo.flaky' }),
@@ -463,15 +470,24 @@ async function waitForHealth(
   );
 }
 
-/** Waits until so many deliveries of a stream have ended; their number never falls. */
-async function waitForEnded(leat: Leat, id: string, total: number): Promise<void> {
-  let seen = 0;
-  const done = async (): Promise<boolean> => {
+/** Waits until so many deliveries of a stream have ended since it is being filled. */
+type WaitForEnded = (id: string, total: number) => Promise<void>;
+
+async function createWaitForEnded(leat: Leat, ids: readonly string[]): Promise<WaitForEnded> {
+  const endedOf = async (id: string): Promise<number> => {
     const { delivered, failed } = await statsOf(leat, id);
-    seen = delivered + failed;
-    return seen >= total;
+    return delivered + failed;
   };
-  await waitFor(`${total} ended deliveries of ${id}`, done, { progress: () => seen });
+  const before = new Map<string, number>();
+  for (const id of ids) before.set(id, await endedOf(id));
+  return async (id, total) => {
+    let seen = 0;
+    const done = async (): Promise<boolean> => {
+      seen = (await endedOf(id)) - (before.get(id) ?? 0);
+      return seen >= total;
+    };
+    await waitFor(`${total} ended deliveries of ${id}`, done, { progress: () => seen });
+  };
 }
 
 async function waitForDone(leat: Leat, path: string): Promise<void> {
