@@ -131,6 +131,7 @@ const followedWidths = [20, 8, 12, 15];
 const formats: Readonly<Record<string, Format>> = {
   fapi: 'red',
   feccft: 'red',
+  fsa: 'red',
   leat_stream_disabled: 'yellow',
   leat_key_rotated: 'cyan',
   leat_operator: 'cyan',

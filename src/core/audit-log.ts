@@ -8,6 +8,8 @@ export const auditTypes = [
   'fapi',
   'seccft',
   'feccft',
+  'ssa',
+  'fsa',
   'leat_stream_disabled',
   'leat_key_rotated',
   'leat_operator',

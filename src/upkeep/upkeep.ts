@@ -36,6 +36,7 @@ export interface UpkeepDeps {
     readonly redeliveries: Pick<Store['redeliveries'], 'unfinished' | 'step' | 'prune'>;
     readonly eventLog: Pick<Store['eventLog'], 'prune'>;
     readonly auditLog: Pick<Store['auditLog'], 'prune'>;
+    readonly consoleSessions: Pick<Store['consoleSessions'], 'prune'>;
     readonly deliveryStats: Pick<Store['deliveryStats'], 'rollUp' | 'prune'>;
     readonly upkeep: Store['upkeep'];
   };
@@ -157,6 +158,7 @@ async function jobsOf(
       { name: 'old redeliveries', step: () => store.redeliveries.prune(results) },
     ],
     [{ name: 'audit log', step: () => store.auditLog.prune(entries) }],
+    [{ name: 'sessions of the console', step: () => store.consoleSessions.prune({ take }) }],
     [
       { name: 'sums of statistics', step: () => store.deliveryStats.rollUp() },
       { name: 'statistics', step: () => store.deliveryStats.prune({ take }) },

@@ -47,6 +47,7 @@ export function runUpkeep(
       return run(...args);
     };
   const { log, deliveries, replays, dismissals, redeliveries, eventLog, auditLog, upkeep } = store;
+  const { consoleSessions } = store;
   const steps = {
     log: { prune: step(log.prune) },
     deliveries: { pruneAttempts: step(deliveries.pruneAttempts) },
@@ -56,6 +57,7 @@ export function runUpkeep(
     dismissals: { ...dismissals, prune: step(dismissals.prune) },
     deliveryStats: store.deliveryStats,
     auditLog,
+    consoleSessions,
     upkeep: { ...upkeep, releaseKept: step(upkeep.releaseKept), shrink: step(upkeep.shrink) },
   };
   const report = (error: unknown, what: string): void => {

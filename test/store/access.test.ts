@@ -10,6 +10,7 @@ import { openStore } from '../../src/store/open.ts';
 import { auditLogContract } from './contract/audit-log.ts';
 import { apisContract } from './contract/apis.ts';
 import { clientsContract, newClient } from './contract/clients.ts';
+import { consoleSessionsContract } from './contract/console-sessions.ts';
 import { grantsContract } from './contract/grants.ts';
 import { guardedContract } from './contract/guarded.ts';
 import { rolesContract } from './contract/roles.ts';
@@ -30,6 +31,7 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   usersContract(engine);
   pagesContract(engine);
   auditLogContract(engine);
+  consoleSessionsContract(engine);
   guardedContract(engine);
 }
 

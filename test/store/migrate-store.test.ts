@@ -144,7 +144,8 @@ describe('a migration to PostgreSQL', { concurrency: 2 }, () => {
       .prepare(
         `select t.name || '.' || c.name as name from sqlite_schema t, pragma_table_info(t.name) c
         where t.type = 'table' and t.name not in ('nodes', 'leat_migrations', 'leat_schema',
-          'sqlite_sequence', 'leaving_tenants', 'leaving_runs', 'attempts_kept', 'failure_groups')`,
+          'sqlite_sequence', 'leaving_tenants', 'leaving_runs', 'attempts_kept', 'failure_groups',
+          'console_sessions', 'console_codes')`,
       )
       .all();
     db.close();

@@ -13,6 +13,7 @@ import { query, sharedPostgres } from '../helpers/postgres.ts';
 import { newApi } from './contract/apis.ts';
 import { newEntry } from './contract/audit-log.ts';
 import { newClient } from './contract/clients.ts';
+import { newSession } from './contract/console-sessions.ts';
 import { dismissFailures } from './contract/failure-work.ts';
 import {
   addTenant,
@@ -140,6 +141,10 @@ async function fill(store: Store, tenant: number): Promise<void> {
   ]);
   await store.eventTypes.record([{ tenant, type: 'a.b', offset: 1, at: start }]);
   await fillAccess(store, tenant);
+  const secretHash = randomBytes(32);
+  await store.consoleSessions.begin(newSession(tenant, 'ses', { secretHash }));
+  const code = { codeHash: randomBytes(32), role: 'viewer' } as const;
+  await store.consoleSessions.addCode({ tenant, ...code });
   await store.auditLog.add([{ entry: newEntry(tenant), count: 1, ageMs: 0 }]);
   await store.alertState.record(tenant, undefined, { at: start, state: '{}' }, true);
 }

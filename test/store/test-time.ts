@@ -73,6 +73,7 @@ export function withClock(store: Store, url: string, time: TestTime): Store {
     upkeep: timed(store.upkeep),
     deliveryStats: timed(store.deliveryStats),
     auditLog: timed(store.auditLog),
+    consoleSessions: timed(store.consoleSessions),
     time: { now: () => time.at, skewMs: () => 0, skews: 0 },
   };
 }

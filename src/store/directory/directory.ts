@@ -9,6 +9,7 @@ import { createAuditLogStore } from './audit-log.ts';
 import { createCertificateStore } from './certificates.ts';
 import { createClientStore } from './clients.ts';
 import type { Commands } from './command.ts';
+import { createConsoleSessionStore } from './console-sessions.ts';
 import { createDeliveryStatsStore } from './delivery-stats.ts';
 import { createDeliveryStore } from './deliveries.ts';
 import { createDismissalStore } from './dismissals.ts';
@@ -69,6 +70,7 @@ export function createDirectory(deps: DirectoryDeps) {
     roles: createRoleStore(deps),
     users: createUserStore({ ...deps, change: deps.changeUser, sorted: deps.sortedUsers }),
     auditLog: createAuditLogStore(deps),
+    consoleSessions: createConsoleSessionStore(deps),
     alertState: createAlertStateStore(deps),
     deliveryStats: createDeliveryStatsStore(deps),
     eventTypes: createEventTypeStore(deps),

@@ -68,6 +68,8 @@ function* removeStreams(
 const tables: Readonly<Record<string, string>> = {
   signing_keys: 'number',
   webhook_keys: 'number',
+  console_codes: 'code_hash',
+  console_sessions: 'id',
   clients: 'id',
   grants: 'id',
   assertions: 'client, jti',

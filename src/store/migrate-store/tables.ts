@@ -4,7 +4,8 @@ import { bytes, columnOf, integer, text, type Table } from './table.ts';
 
 /**
  * The tables that a migration copies: all but `nodes`, whose rows describe processes that have
- * ended. No other file knows how the tables of the engines differ.
+ * ended, and `console_sessions` and `console_codes`, whose rows last some hours: people sign in to the
+ * console again. No other file knows how the tables of the engines differ.
  */
 
 /** `key_check` comes last: a store without it was never completed. */

@@ -2,6 +2,7 @@ import type { AuditCount, AuditType, RecordedEntry } from '../../core/audit-log.
 import type { Millis } from '../../core/clock.ts';
 import type { ApiStore } from './apis.ts';
 import type { ClientStore } from './clients.ts';
+import type { ConsoleSessionStore } from './console-sessions.ts';
 import type { DeliveryStore } from './deliveries.ts';
 import type { DismissalStore } from './dismissals.ts';
 import type { GrantStore } from './grants.ts';
@@ -84,6 +85,10 @@ export interface RecordingStore {
     | 'removeUsers'
   >;
   readonly users: Pick<UserStore, 'create' | 'update' | 'delete'>;
+  readonly consoleSessions: Pick<
+    ConsoleSessionStore,
+    'addCode' | 'redeem' | 'begin' | 'end' | 'endMany'
+  >;
   readonly streams: Pick<StreamStore, 'create' | 'update' | 'delete'>;
   readonly deliveries: Pick<DeliveryStore, 'redeliver' | 'redeliverMany' | 'retryNow' | 'addTest'>;
   readonly dismissals: Pick<DismissalStore, 'create'>;

@@ -3,6 +3,7 @@ import type { AlertStateStore } from './alert-state.ts';
 import type { ApiStore } from './apis.ts';
 import type { AuditLogStore, RecordingStore } from './audit-log.ts';
 import type { ClientStore } from './clients.ts';
+import type { ConsoleSessionStore } from './console-sessions.ts';
 import type { DeliveryStatsStore } from './delivery-stats.ts';
 import type { DeliveryStore } from './deliveries.ts';
 import type { DismissalStore } from './dismissals.ts';
@@ -64,6 +65,7 @@ export interface Store {
   readonly roles: RoleStore;
   readonly users: UserStore;
   readonly auditLog: AuditLogStore;
+  readonly consoleSessions: ConsoleSessionStore;
   readonly alertState: AlertStateStore;
   readonly deliveryStats: DeliveryStatsStore;
   readonly upkeep: UpkeepStore;

@@ -291,6 +291,7 @@ const changes: Readonly<
       | 'deliveries.redeliverMany'
       | 'deliveries.retryNow'
       | 'dismissals.create'
+      | `consoleSessions.${string}`
       | `redeliveries.${string}`
     >,
     Change

@@ -1,6 +1,7 @@
 import { apisContract } from '../contract/apis.ts';
 import { auditLogContract } from '../contract/audit-log.ts';
 import { clientsContract } from '../contract/clients.ts';
+import { consoleSessionsContract } from '../contract/console-sessions.ts';
 import { grantsContract } from '../contract/grants.ts';
 import { guardedContract } from '../contract/guarded.ts';
 import { keysContract } from '../contract/keys.ts';
@@ -19,4 +20,5 @@ rolesContract(postgres);
 usersContract(postgres);
 pagesContract(postgres);
 auditLogContract(postgres);
+consoleSessionsContract(postgres);
 guardedContract(postgres);
