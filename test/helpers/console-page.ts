@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { axeFindings, type AxeFinding, type AxeOptions } from './axe.ts';
+import type { Scope } from './cluster.ts';
+import type { ConsoleData } from './console-data.ts';
+import { startConsoleService } from './console-service.ts';
+import {
+  createTempStore,
+  freePort,
+  runLeat,
+  type Running,
+  startLeat,
+  storeEnvironment,
+  type TempStore,
+} from './leat.ts';
+import { sharedPostgres } from './postgres.ts';
+
+/** The console of a real service in a real browser; `console.ts` has it for tests. */
+
+export type ConsoleRole = 'viewer' | 'support' | 'operator';
+
+/** A service whose console is opened. */
+export interface Installation {
+  readonly leat: Running;
+  /** The origin of the console. */
+  readonly origin: string;
+  /** What it was filled with; absent of an empty one. */
+  readonly data: ConsoleData | undefined;
+  /** Makes a one-time link with the operator's command. */
+  link(role?: ConsoleRole): Promise<string>;
+}
+
+export interface InstallationOptions {
+  readonly engine?: 'SQLite' | 'PostgreSQL';
+  /** `filled` by default; `past` also has a past of weeks, on SQLite. */
+  readonly content?: 'empty' | 'filled' | 'past';
+  readonly settings?: Readonly<Record<string, string>>;
+  /** Open failures of the largest group: fewer than on screenshots unless given, for quick tests. */
+  readonly largestGroup?: number;
+  readonly progress?: (text: string) => void;
+}
+
+/** Starts a service, empty or filled, that ends with the scope. */
+export async function startInstallation(
+  scope: Scope,
+  { engine = 'SQLite', content = 'filled', settings = {}, ...options }: InstallationOptions = {},
+): Promise<Installation> {
+  const tempStore = await createTempStore();
+  const port = await freePort();
+  const { store, drop } = await storeOn(engine);
+  const domain = `localhost:${port}`;
+  const all = { ...store, LEAT_PORT: String(port), LEAT_TENANT_DOMAIN: domain, ...settings };
+  const ends: (() => Promise<unknown>)[] = [drop, tempStore.remove];
+  scope.after(async () => {
+    for (const end of ends) await end();
+  });
+  const link = (role: ConsoleRole = 'operator'): Promise<string> =>
+    oneTimeLink(role, { ...storeEnvironment(tempStore), ...all }, tempStore);
+  const origin = `http://${domain}`;
+  if (content === 'empty') {
+    const leat = await startLeat(tempStore, all);
+    ends.unshift(leat.kill);
+    return { leat, origin, data: undefined, link };
+  }
+  const service = await startConsoleService(tempStore, {
+    settings: all,
+    past: content === 'past',
+    largestGroup: 120,
+    ...options,
+  });
+  ends.unshift(service.close);
+  return { leat: service.leat, origin, data: service.data, link };
+}
+
+async function storeOn(
+  engine: 'SQLite' | 'PostgreSQL',
+): Promise<{ readonly store: Readonly<Record<string, string>>; drop(): Promise<void> }> {
+  if (engine === 'SQLite') return { store: {}, drop: () => Promise.resolve() };
+  const server = await sharedPostgres();
+  const url = await server.createDatabase();
+  return { store: { LEAT_STORE: url }, drop: () => server.dropDatabase(url) };
+}
+
+/** Makes a one-time link with the operator command, in the running service. */
+export async function oneTimeLink(
+  role: ConsoleRole,
+  env: Readonly<Record<string, string>>,
+  { folder }: TempStore,
+): Promise<string> {
+  const { code, output } = await runLeat(['console', '--role', role], env, { cwd: folder });
+  const link = /https?:\/\/\S+\/console\/#code=[\w-]+/.exec(output)?.[0];
+  assert.ok(code === 0 && link !== undefined, `no one-time link: ${code} ${output}`);
+  return link;
+}
+
+export interface OpenOptions {
+  /** `operator` by default; `signed out` opens no session. */
+  readonly role?: ConsoleRole | 'signed out';
+  readonly width?: number;
+  readonly height?: number;
+  readonly theme?: 'light' | 'dark';
+  /** Further options of the browser's context, for example `forcedColors` or `timezoneId`. */
+  readonly context?: BrowserContextOptions;
+}
+
+/** A tab with the console. */
+export interface OpenConsole {
+  readonly page: Page;
+  readonly installation: Installation;
+  /** Ids of what the installation was filled with. */
+  readonly data: ConsoleData;
+  /** Opens a page, such as `/streams`, and waits until its content is there. */
+  goto(path: string): Promise<void>;
+  /** Waits until the content of the page is there; after a click that leads to another page. */
+  ready(): Promise<void>;
+  /** Real presses of a mouse button or a finger since the last `goto`, over pages. */
+  clicks(): Promise<number>;
+  /** What axe-core finds wrong with the page as it is now. */
+  findings(options?: AxeOptions): Promise<AxeFinding[]>;
+  /** Errors on the console of the browser so far: exceptions, violations of the policy, failed requests. */
+  errors(): readonly string[];
+}
+
+/** Long enough for a machine that other programs keep busy. */
+const timeoutMs = 20_000;
+
+/** Opens the console of an installation and signs in; the tab closes with the scope. */
+export async function openTab(
+  scope: Scope,
+  browser: Browser,
+  installation: Installation,
+  {
+    role = 'operator',
+    width = 1440,
+    height = 900,
+    theme = 'light',
+    context: more,
+  }: OpenOptions = {},
+): Promise<OpenConsole> {
+  const context = await browser.newContext({
+    viewport: { width, height },
+    colorScheme: theme,
+    reducedMotion: 'reduce',
+    locale: 'en-GB',
+    timezoneId: 'UTC',
+    hasTouch: width < 768,
+    ...more,
+  });
+  scope.after(() => context.close());
+  await context.addInitScript({ content: countPresses });
+  const page = await context.newPage();
+  page.setDefaultTimeout(timeoutMs);
+  const errors: string[] = [];
+  page.on('console', (line) => {
+    if (line.type() === 'error') errors.push(line.text());
+  });
+  page.on('pageerror', (error) => errors.push(String(error)));
+  const ready = (): Promise<void> => contentOf(page);
+  if (role !== 'signed out') await signIn(page, await installation.link(role));
+  return {
+    page,
+    installation,
+    get data() {
+      assert.ok(installation.data, 'an empty installation has no data');
+      return installation.data;
+    },
+    goto: async (path) => {
+      await page.goto(`${installation.origin}/console${path}`);
+      await page.evaluate(`sessionStorage.removeItem('${pressesKey}')`);
+      await ready();
+    },
+    ready,
+    clicks: () => page.evaluate<number>(`Number(sessionStorage.getItem('${pressesKey}'))`),
+    findings: (options) => axeFindings(page, options),
+    errors: () => errors,
+  };
+}
+
+/** Follows a one-time link, and waits until the console has a session. */
+async function signIn(page: Page, link: string): Promise<void> {
+  await page.goto(link);
+  await page.waitForURL((url) => !url.hash.includes('code='));
+  await contentOf(page);
+}
+
+/** What every page has once its content is there: a heading, and no part that still loads. */
+export const contentSelector = 'main:not(:has([aria-busy="true"])):not([aria-busy="true"]) h1';
+
+async function contentOf(page: Page): Promise<void> {
+  await page.locator(contentSelector).first().waitFor();
+}
+
+const pressesKey = 'test-presses';
+/** Counts in the tab, as a press may lead to another document. */
+const countPresses = `addEventListener('pointerdown', (event) => {
+  if (!event.isTrusted) return;
+  sessionStorage.setItem('${pressesKey}', Number(sessionStorage.getItem('${pressesKey}')) + 1);
+}, true);`;
