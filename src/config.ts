@@ -13,6 +13,7 @@ import {
 import { isLoopback, type Parse } from './core/value.ts';
 import { alertingSettings, alertLimits, monitorLimits } from './settings/alerting.ts';
 import { apiLimits, quotaSettings } from './settings/api.ts';
+import { consoleLoginLimits, consoleSettings } from './settings/console.ts';
 import { deliveryLimits, deliverySettings } from './settings/delivery.ts';
 import { envelopeSettings } from './settings/envelope.ts';
 import { listeningSettings, tlsLimits } from './settings/listening.ts';
@@ -238,9 +239,16 @@ function unknownVariables(texts: ReadonlyMap<string, string>): string[] {
 /** Returns the lines for settings that contradict or require each other. */
 function conflictsOf(config: Config): string[] {
   const problems = [
-    ...bothOrNone(config, 'tlsCertPath', 'tlsKeyPath'),
-    ...bothOrNone(config, 'alertEmail', 'smtpUrl'),
-    ...bothOrNone(config, 'bootstrapClientId', 'bootstrapClientSecret'),
+    ...allOrNone(config, 'tlsCertPath', 'tlsKeyPath'),
+    ...allOrNone(config, 'alertEmail', 'smtpUrl'),
+    ...allOrNone(config, 'bootstrapClientId', 'bootstrapClientSecret'),
+    ...allOrNone(
+      config,
+      'consoleOidcIssuer',
+      'consoleOidcClientId',
+      'consoleOidcClientSecret',
+      'consoleRoles',
+    ),
   ];
   if (config.metricsPort === config.port) {
     const other = config.port === 9090 ? 9091 : 9090;
@@ -262,11 +270,12 @@ function conflictsOf(config: Config): string[] {
   return problems;
 }
 
-function bothOrNone(config: Config, one: Name, other: Name): string[] {
-  const [missing, present] = config[one] === undefined ? [one, other] : [other, one];
-  if (config[missing] !== undefined || config[present] === undefined) return [];
+function allOrNone(config: Config, ...names: readonly Name[]): string[] {
+  const present = names.find((name) => config[name] !== undefined);
+  if (present === undefined) return [];
   const problem = `is required with ${settings[present].variable}`;
-  return [problemLine(settings[missing], problem)];
+  const missing = names.filter((name) => config[name] === undefined);
+  return missing.map((name) => problemLine(settings[name], problem));
 }
 
 /** Every setting, in the order in which `leat config` prints them. */
@@ -274,6 +283,7 @@ const settings = {
   ...listeningSettings,
   ...storeSettings,
   ...tenantSettings,
+  ...consoleSettings,
   ...envelopeSettings,
   ...networkSettings,
   ...deliverySettings,
@@ -298,6 +308,7 @@ export const limits = {
   tokens: tokenLimits,
   delivery: deliveryLimits,
   pull: pullLimits,
+  consoleLogin: consoleLoginLimits,
   changes: changesLimits,
   tls: tlsLimits,
   metrics: metricsLimits,

@@ -243,6 +243,51 @@ const variables: Record<
       'ftp://a.example/',
     ],
   },
+  LEAT_CONSOLE_OIDC_ISSUER: {
+    name: 'consoleOidcIssuer',
+    good: [
+      ['https://login.example.com/', 'https://login.example.com/'],
+      ['https://login.example.com/realms/main', 'https://login.example.com/realms/main'],
+      ['http://127.0.0.1:3000', 'http://127.0.0.1:3000'],
+      ['http://[::1]:3000/', 'http://[::1]:3000/'],
+    ],
+    bad: [
+      'http://login.example.com/',
+      'http://127.0.0.1.example.com/',
+      'http://localhost@example.com/',
+      'https://login.example.com/?x=1',
+      'https://login.example.com/#x',
+      'login.example.com',
+    ],
+  },
+  LEAT_CONSOLE_OIDC_CLIENT_ID: {
+    name: 'consoleOidcClientId',
+    good: [['leat-console', 'leat-console']],
+    bad: ['a\nb', 'a b', 'é', 'x'.repeat(256)],
+  },
+  LEAT_CONSOLE_OIDC_CLIENT_SECRET: {
+    name: 'consoleOidcClientSecret',
+    good: [['a secret', 'a secret']],
+    bad: ['a\nb', ' a', 'a ', 'é', 'x'.repeat(1025)],
+  },
+  LEAT_CONSOLE_ROLES: {
+    name: 'consoleRoles',
+    good: [
+      [
+        'main/groups:leat-admins=operator',
+        [
+          {
+            id: 'main/groups:leat-admins',
+            tenantName: 'main',
+            claim: 'groups',
+            value: 'leat-admins',
+            role: 'operator',
+          },
+        ],
+      ],
+    ],
+    bad: ['main/groups:leat-admins', 'groups:leat-admins=operator', 'main/groups:a=admin', ','],
+  },
   LEAT_SERVICE_NAME: {
     name: 'serviceName',
     fallback: 'leat',
@@ -436,7 +481,17 @@ const hostileNumbers = [
 ];
 
 /** Settings that a variable requires. */
+const consoleOidc = {
+  LEAT_CONSOLE_OIDC_ISSUER: 'https://login.example.com/',
+  LEAT_CONSOLE_OIDC_CLIENT_ID: 'leat',
+  LEAT_CONSOLE_OIDC_CLIENT_SECRET: 'hunter2',
+  LEAT_CONSOLE_ROLES: 'main/groups:leat-admins=operator',
+};
 const requiredWith: Record<string, Record<string, string>> = {
+  LEAT_CONSOLE_OIDC_ISSUER: consoleOidc,
+  LEAT_CONSOLE_OIDC_CLIENT_ID: consoleOidc,
+  LEAT_CONSOLE_OIDC_CLIENT_SECRET: consoleOidc,
+  LEAT_CONSOLE_ROLES: consoleOidc,
   LEAT_TLS_CERT: { LEAT_TLS_KEY: 'k' },
   LEAT_TLS_KEY: { LEAT_TLS_CERT: 'c' },
   LEAT_ALERT_EMAIL: { LEAT_SMTP_URL: 'smtp://mail' },
@@ -627,6 +682,19 @@ describe('settings that require or exclude each other', () => {
     test(rule, () => assert.deepEqual(problemsOf(env), [line]));
   }
 
+  for (const present of Object.keys(consoleOidc)) {
+    test(`sign-in to the console needs all of its settings, not only ${present}`, () => {
+      const env = { [present]: consoleOidc[present as keyof typeof consoleOidc] };
+      const missing = Object.keys(consoleOidc).filter((variable) => variable !== present);
+      const problems = problemsOf(env);
+      assert.equal(problems.length, missing.length);
+      for (const [index, variable] of missing.entries()) {
+        const line = `${variable}: is required with ${present}, for example ${variable}=`;
+        assert.ok(problems[index]?.startsWith(line), problems[index] ?? 'no problem');
+      }
+    });
+  }
+
   test('the tenant domain and the public URL may differ in case and default port', () => {
     const env = { LEAT_PUBLIC_URL: 'https://A.example', LEAT_TENANT_DOMAIN: 'a.EXAMPLE:443' };
     assert.equal(tenantDomainOf(load(env).config), 'a.example');
@@ -731,6 +799,7 @@ describe('describeConfig', () => {
       LEAT_ALERT_EMAIL: 'ops@example.com',
       LEAT_SMTP_URL: 'smtp://leat:hunter2@mail.example.com:587',
       LEAT_ALERT_WEBHOOK_URL: 'https://hooks.example.com/T0/hunter2?token=hunter2#hunter2',
+      ...consoleOidc,
     };
     const shown = describeConfig(load(env)).join('\n');
     assert.doesNotMatch(shown, /hunter2|leat:/);

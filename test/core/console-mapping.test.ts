@@ -1,0 +1,213 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import {
+  type Claims,
+  claimsOf,
+  type ConsoleMapping,
+  consoleMappings,
+  createRoleOfMapping,
+  mappingFor,
+  userOf,
+} from '../../src/core/console-mapping.ts';
+
+function parse(text: string): readonly ConsoleMapping[] {
+  const parsed = consoleMappings(text);
+  if ('problem' in parsed) assert.fail(parsed.problem);
+  return parsed.value;
+}
+
+function problemOf(text: string): string | undefined {
+  const parsed = consoleMappings(text);
+  return 'problem' in parsed ? parsed.problem : undefined;
+}
+
+/** Returns `<mapping>=<role>` of a person, `undefined` when there is no entry. */
+function entryOf(text: string, tenant: string, claims: Claims): string | undefined {
+  const mapping = mappingFor(parse(text), tenant, claims);
+  return mapping === undefined ? undefined : `${mapping.id}=${mapping.role}`;
+}
+
+describe('LEAT_CONSOLE_ROLES', () => {
+  test('LEAT_CONSOLE_ROLES: each entry has tenant, claim, value and role', () => {
+    assert.deepEqual(parse('main/groups:leat-admins=operator, two/email:eve@example.com=viewer'), [
+      {
+        id: 'main/groups:leat-admins',
+        tenantName: 'main',
+        claim: 'groups',
+        value: 'leat-admins',
+        role: 'operator',
+      },
+      {
+        id: 'two/email:eve@example.com',
+        tenantName: 'two',
+        claim: 'email',
+        value: 'eve@example.com',
+        role: 'viewer',
+      },
+    ]);
+  });
+
+  test('LEAT_CONSOLE_ROLES: names of claims may be URLs, values may have colons, slashes, equals signs and blanks', () => {
+    const parts = (text: string) => parse(text).map(({ claim, value }) => [claim, value]);
+    assert.deepEqual(parts('main/https://example.com/groups:admins=support'), [
+      ['https://example.com/groups', 'admins'],
+    ]);
+    assert.deepEqual(parts('main/groups:urn:a:b=viewer,main/groups:/a/b c=viewer'), [
+      ['groups', 'urn:a:b'],
+      ['groups', '/a/b c'],
+    ]);
+    assert.deepEqual(parts('main/groups:a=operator=viewer'), [['groups', 'a=operator']]);
+  });
+
+  const wrong: [text: string, problem: string][] = [
+    ['main/groups:a', 'is wrong in item 1: it does not end with =viewer, =support, =operator'],
+    [
+      'main/groups:a=viewer,main/groups:b=admin',
+      'is wrong in item 2: it has a role that is not viewer or support or operator',
+    ],
+    [
+      'main/groups:a=Viewer',
+      'is wrong in item 1: it has a role that is not viewer or support or operator',
+    ],
+    ['groups:a=viewer', 'is wrong in item 1: it has no tenant, which ends with /'],
+    [
+      'Main/groups:a=viewer',
+      'is wrong in item 1: it has a tenant that is not 3 to 63 of a-z, 0-9 and -',
+    ],
+    [
+      '*/groups:a=viewer',
+      'is wrong in item 1: it has a tenant that is not 3 to 63 of a-z, 0-9 and -',
+    ],
+    [
+      'main/groups=viewer',
+      'is wrong in item 1: it has no claim and value with a colon between them',
+    ],
+    [
+      'main/groups:=viewer',
+      'is wrong in item 1: it has no claim and value with a colon between them',
+    ],
+    ['main/:a=viewer', 'is wrong in item 1: it has no claim and value with a colon between them'],
+    ['main/gro ups:a=viewer', 'is wrong in item 1: it has a blank in the name of its claim'],
+    ['main/groups:a\u0000=viewer', 'is wrong in item 1: it has control characters in its value'],
+    ['main/groups:a\u202Eb=viewer', 'is wrong in item 1: it has control characters in its value'],
+    [
+      'main/groups:a=viewer,main/groups:a=operator',
+      'is wrong in item 2: it has the tenant, claim and value of an earlier item',
+    ],
+    [
+      'main/groups:a=viewer,',
+      'is wrong in item 2: it does not end with =viewer, =support, =operator',
+    ],
+    [
+      `main/groups:${'a'.repeat(245)}=viewer`,
+      'is wrong in item 1: it has more than 256 characters before its role',
+    ],
+    [
+      Array.from({ length: 1001 }, (_, index) => `main/groups:${index}=viewer`).join(),
+      'has more than 1000 items',
+    ],
+  ];
+  for (const [text, problem] of wrong) {
+    test(`LEAT_CONSOLE_ROLES: rejects ${JSON.stringify(text.slice(0, 50))} and says why`, () => {
+      assert.equal(problemOf(text), problem);
+    });
+  }
+
+  test('LEAT_CONSOLE_ROLES: any text is parsed or rejected without an exception', () => {
+    const text = fc.string({
+      unit: fc.constantFrom(...Array.from('main/groups:=,viewer \u0000é')),
+    });
+    fc.assert(fc.property(text, (each) => void consoleMappings(each)));
+  });
+});
+
+describe('mappingFor', () => {
+  const roles = 'main/groups:readers=viewer,main/groups:admins=operator,main/email:e@a.b=support';
+
+  test('mappingFor: nobody has a role without a mapping', () => {
+    for (const claims of [{}, { groups: [] }, { groups: 'other' }, { email: 'f@a.b' }]) {
+      assert.equal(entryOf(roles, 'main', claims), undefined);
+    }
+  });
+
+  test('mappingFor: a mapping counts in its tenant only', () => {
+    assert.equal(entryOf(roles, 'two', { groups: ['admins'], email: 'e@a.b' }), undefined);
+  });
+
+  test('mappingFor: a claim may be a string or an array of strings', () => {
+    assert.equal(entryOf(roles, 'main', { groups: 'admins' }), 'main/groups:admins=operator');
+    assert.equal(
+      entryOf(roles, 'main', { groups: ['x', 'readers'] }),
+      'main/groups:readers=viewer',
+    );
+  });
+
+  test('mappingFor: values of other types, parts of values and other letters do not count', () => {
+    const all = [
+      { groups: { admins: true } },
+      { groups: [['admins']] },
+      { groups: [{ admins: 1 }] },
+      { groups: 'admins readers' },
+      { groups: 'Admins' },
+      { groups: ['admin', 'admins '] },
+      { groups: null },
+      { groups: 7 },
+    ];
+    for (const claims of all) {
+      assert.equal(entryOf(roles, 'main', claims), undefined, JSON.stringify(claims));
+    }
+    assert.equal(entryOf('main/toString:a=viewer', 'main', {}), undefined);
+    assert.equal(
+      entryOf('main/n:1=viewer,main/b:true=viewer', 'main', { n: 1, b: true }),
+      undefined,
+    );
+  });
+
+  test('mappingFor: the most powerful role wins, whatever the order', () => {
+    const claims = { groups: ['readers', 'admins'], email: 'e@a.b', email_verified: true };
+    const reversed = roles.split(',').toReversed().join();
+    assert.equal(entryOf(roles, 'main', claims), 'main/groups:admins=operator');
+    assert.equal(entryOf(reversed, 'main', claims), 'main/groups:admins=operator');
+  });
+
+  test('mappingFor: an address counts unless the provider says that it is not verified', () => {
+    const withVerified = (verified: unknown): string | undefined =>
+      entryOf(roles, 'main', { email: 'e@a.b', email_verified: verified });
+    assert.equal(entryOf(roles, 'main', { email: 'e@a.b' }), 'main/email:e@a.b=support');
+    assert.equal(withVerified(true), 'main/email:e@a.b=support');
+    assert.equal(withVerified('true'), 'main/email:e@a.b=support');
+    for (const each of [false, 'false', null, 0, '', 'no'])
+      assert.equal(withVerified(each), undefined);
+  });
+
+  test('claimsOf: has the claims of the tenant', () => {
+    const mappings = parse(`${roles},two/department:a=viewer`);
+    assert.deepEqual([...claimsOf(mappings, 'main')], ['groups', 'email']);
+    assert.deepEqual([...claimsOf(mappings, 'three')], []);
+  });
+});
+
+test('createRoleOfMapping: returns the role of an entry that is in the setting now', () => {
+  const roleOf = createRoleOfMapping(parse('main/groups:a=viewer'));
+  assert.equal(roleOf('main/groups:a'), 'viewer');
+  assert.equal(roleOf('main/groups:b'), undefined);
+  assert.equal(roleOf('two/groups:a'), undefined);
+});
+
+describe('userOf', () => {
+  const claims = { sub: 's', name: 'n', preferred_username: 'p', email: 'e@a.b' };
+
+  test('userOf: prefers a verified address, then user name, name and subject', () => {
+    assert.equal(userOf(claims), 'e@a.b');
+    assert.equal(userOf({ ...claims, email_verified: false }), 'p');
+    assert.equal(userOf({ sub: 's', name: 'n', preferred_username: '' }), 'n');
+    assert.equal(userOf({ sub: 's', name: 7 }), 's');
+  });
+
+  test('userOf: has at most 256 characters, none of which hides others', () => {
+    assert.equal(userOf({ sub: 'x'.repeat(10_000) }), 'x'.repeat(256));
+    assert.equal(userOf({ sub: '👍'.repeat(10_000) }), '👍'.repeat(256));
+    assert.equal(userOf({ sub: 'a\u0000b\u202Ec\nd\uD800' }), 'a\uFFFDb\uFFFDc\uFFFDd\uFFFD');
+  });
+});
