@@ -1,7 +1,8 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { Clock } from '../core/clock.ts';
 import { dayMs } from '../core/units.ts';
-import { type FetchJsonDeps, fetchJson } from './fetch-json.ts';
+import type { FetchDeps } from './bounded-fetch.ts';
+import { fetchJson } from './fetch-json.ts';
 import { lastByteOf, rsaKeyError } from './rsa-key.ts';
 import type { FoundKey, KeySource } from './signature.ts';
 
@@ -16,14 +17,14 @@ const FIRST_RETRY_MS = 1_000;
 const KEYS_MAX = 100;
 const URL_LENGTH_MAX = 2048;
 
-export interface RemoteKeysDeps extends FetchJsonDeps {
+export interface RemoteKeysDeps extends FetchDeps {
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
   /** Receives the error when a key set could not be fetched. */
   readonly report: (error: unknown) => void;
 }
 
 /** Returns the URL of a key set; called before each fetch. */
-export type KeySetLocation = (deps: FetchJsonDeps) => Promise<string>;
+export type KeySetLocation = (deps: FetchDeps) => Promise<string>;
 
 /** Creates the key sources of LEAT_TRUSTED_ISSUERS, by issuer. The first token triggers the first fetch. */
 export function createTrustedIssuers(

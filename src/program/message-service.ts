@@ -6,7 +6,7 @@ import { get, type IncomingMessage } from 'node:http';
 import { get as getSecurely, type RequestOptions } from 'node:https';
 import { Readable } from 'node:stream';
 import type { Logger } from 'pino';
-import type { FetchJsonDeps } from '../auth/fetch-json.ts';
+import type { FetchDeps } from '../auth/bounded-fetch.ts';
 import { createRemoteKeys, keySetAt } from '../auth/remote-keys.ts';
 import { issuerOf } from '../auth/issuer.ts';
 import { type Config, endsTls, tenantDomainOf, usesPlainHttp } from '../config.ts';
@@ -105,7 +105,7 @@ function issuerOfService(config: Config): Issuer {
 async function fetchFrom({
   keySetHost: host,
   keySetCertificate,
-}: Issuer): Promise<FetchJsonDeps['fetch']> {
+}: Issuer): Promise<FetchDeps['fetch']> {
   if (host === undefined) return fetch;
   const tlsOptions =
     keySetCertificate === undefined ? undefined : await trustCertificate(keySetCertificate);
