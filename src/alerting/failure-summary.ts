@@ -1,7 +1,8 @@
 import type { Clock, Millis } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import { createYield } from '../core/sleep.ts';
-import { type ErrorCode, errorCodeOf } from '../core/error-code.ts';
+import { errorCodeOf } from '../core/attempt-error.ts';
+import type { ErrorCode } from '../core/error-code.ts';
 import type { Failure, Tenant } from '../core/types.ts';
 import type { FailingStream } from '../store/port/alert-state.ts';
 import type { FailureStore } from '../store/port/failures.ts';

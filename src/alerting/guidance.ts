@@ -1,7 +1,8 @@
+import { meaningOf } from '../core/error-meaning.ts';
 import { wordOf } from '../core/stream-word.ts';
 import type { Alert, AlertKind, StreamAlertKind, SystemAlertKind } from './alert.ts';
 import { isStreamAlert } from './alert.ts';
-import { meaningOf, noCauses } from './causes.ts';
+import { noCauses } from './causes.ts';
 
 /** Why an alert was raised, where to read more, and what to do next; with the names of its JSON. */
 export interface Guidance {

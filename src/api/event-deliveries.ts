@@ -1,6 +1,6 @@
 import { attemptNumbers } from '../core/attempt-numbers.ts';
 import { formatTime } from '../core/date.ts';
-import { errorCodeOf } from '../core/error-code.ts';
+import { errorCodeOf } from '../core/attempt-error.ts';
 import { formatOffset } from '../core/offset.ts';
 import type { Attempt } from '../core/types.ts';
 import type { AttemptShown, StreamAttemptShown, TracedEventShown } from '../schemas/event-log.ts';

@@ -1,7 +1,8 @@
 import { causeOf } from '../alerting/alert.ts';
 import { type Causes, createCauseCounter } from '../alerting/causes.ts';
 import type { StreamHealth } from '../alerting/rules.ts';
-import { type ErrorCode, errorCodeOf } from '../core/error-code.ts';
+import { errorCodeOf } from '../core/attempt-error.ts';
+import type { ErrorCode } from '../core/error-code.ts';
 import type { Clock } from '../core/clock.ts';
 import type { StreamStatus } from '../core/types.ts';
 import { CommandFailed, exitCodes } from './errors.ts';

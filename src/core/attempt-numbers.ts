@@ -1,4 +1,4 @@
-import { errorCodeOf } from './error-code.ts';
+import { errorCodeOf } from './attempt-error.ts';
 import type { Attempt } from './types.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { errorCodeOf } from '../core/error-code.ts';
+import { errorCodeOf } from '../core/attempt-error.ts';
 import { minuteMs } from '../core/units.ts';
 import type { AttemptReport } from '../delivery/report.ts';
 

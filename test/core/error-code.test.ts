@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { errorCodeOf } from '../../src/core/error-code.ts';
+import { errorCodeOf } from '../../src/core/attempt-error.ts';
 import { disabledMessage } from '../../src/core/health.ts';
 import { decide, type TransportErrorKind } from '../../src/core/retry.ts';
 

@@ -1,5 +1,6 @@
 import type { Millis } from '../../core/clock.ts';
-import { type ErrorCode, errorCodeOf } from '../../core/error-code.ts';
+import { errorCodeOf } from '../../core/attempt-error.ts';
+import type { ErrorCode } from '../../core/error-code.ts';
 import { nextHealth, reachedLimit } from '../../core/health.ts';
 import type {
   Attempt,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { errorCodeOf } from '../../../src/core/error-code.ts';
+import { errorCodeOf } from '../../../src/core/attempt-error.ts';
 import type { DeliveredEvent } from '../../../src/core/types.ts';
 import type { OwnedStream } from '../../../src/store/port/ownership.ts';
 import type { Outcome } from '../../../src/store/port/settlement.ts';
