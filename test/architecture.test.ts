@@ -16,7 +16,7 @@ describe('src', () => {
 
   for (const file of files) {
     test(`${file} keeps the dependency rule`, () => {
-      const source = file.endsWith('.ts') ? readFileSync(new URL(file, src), 'utf8') : '';
+      const source = /\.tsx?$/.test(file) ? readFileSync(new URL(file, src), 'utf8') : '';
       assert.deepEqual(violationsOf(file, source), []);
     });
   }

@@ -11,6 +11,7 @@ import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port/store.ts';
 import { createAuditRecorder } from './audit-recorder.ts';
 import { createAuthenticator } from './authenticate.ts';
+import { registerConsolePage } from './console-page.ts';
 import { registerAvatar } from './avatar.ts';
 import { createEventBodies } from './event-bodies.ts';
 import { createHealthCaches } from './health-caches.ts';
@@ -124,14 +125,9 @@ export function buildApp(deps: AppDeps): FastifyInstance {
 
   serveOperations(app, operations, { ...deps, random, audit, authenticator, limiter, open });
   const isSecure = createSecureReader(settings.trustProxy);
-  registerReference(app, {
-    authenticator,
-    operations,
-    settings,
-    clientAddressOf,
-    isSecure,
-    version,
-  });
+  const pages = { authenticator, clientAddressOf, isSecure };
+  registerReference(app, { ...pages, operations, settings, version });
+  registerConsolePage(app, pages);
   registerAvatar(app);
   registerHealth(app, {
     readiness: createReadiness(deps),

@@ -205,7 +205,21 @@ const rules: readonly Rule[] = [
   },
   { files: 'cli/listen.ts', own: ['cli/', 'core/'], packages: ['commander', 'node:http'] },
   { files: 'cli/', own: ['alerting/', 'core/', 'files/', 'schemas/'], packages: ['commander'] },
-  { files: 'console/', packages: ['preact', 'uplot'], builtins: [] },
+  // Runs in browsers: of the service it has the pure rules, and the shapes as types.
+  {
+    files: 'console/',
+    own: ['core/'],
+    types: ['schemas/'],
+    packages: [
+      'preact',
+      'preact-iso',
+      '@preact/signals',
+      '@tanstack/query-core',
+      'eventsource-parser',
+      'uplot',
+    ],
+    builtins: [],
+  },
   { files: 'settings/', own: ['core/'], builtins: [] },
   { files: 'config.ts', own: ['core/', 'settings/'], types: ['cli/env.ts'] },
   { files: 'clock.ts', own: ['core/'], packages: ['node:perf_hooks', 'node:timers'] },
@@ -307,7 +321,7 @@ interface Name {
   readonly label: string;
 }
 
-const PROGRAMS = ['clock.ts', 'main.ts', 'program/demo.ts'];
+const PROGRAMS = ['clock.ts', 'console/clock.ts', 'main.ts', 'program/demo.ts'];
 const names: readonly Name[] = [
   { text: /\bDate\.now\b/, files: PROGRAMS, label: 'Date.now' },
   { text: /\bnew Date(?:\(\s*\)|\b(?!\s*\())/, files: PROGRAMS, label: 'new Date()' },

@@ -5,7 +5,7 @@ import { type RateLimiter, rateHeaders } from './rate.ts';
 import type { ClientAddress } from './client-address.ts';
 import type { Clock } from '../../core/clock.ts';
 
-/** A route as the router knows it: parameters with a colon. */
+/** A route as the router knows it: parameters with a colon, a star at the end for any rest. */
 interface Route {
   readonly method: string;
   readonly path: string;
@@ -60,10 +60,13 @@ function takeOfAddress(
 }
 
 function fits(pattern: readonly string[], segments: readonly string[]): boolean {
+  const isOpen = pattern.at(-1) === '*' && segments.length > pattern.length;
+  if (isOpen) return fits(pattern, segments.slice(0, pattern.length));
   return (
     pattern.length === segments.length &&
-    pattern.every((part, index) =>
-      part.startsWith(':') ? segments[index] !== '' : part === segments[index],
+    pattern.every(
+      (part, index) =>
+        part === '*' || (part.startsWith(':') ? segments[index] !== '' : part === segments[index]),
     )
   );
 }

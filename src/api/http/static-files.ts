@@ -10,18 +10,23 @@ export interface StaticFile {
 /** Returns `docs.js` in `/docs/` as `/docs/docs.<hash>.js`, which clients may cache for ever. */
 export function staticFile(folder: string, name: string, bytes: Buffer): StaticFile {
   const dot = name.lastIndexOf('.');
-  const extension = name.slice(dot);
+  return {
+    path: `${folder}${name.slice(0, dot)}.${hashOf(bytes)}${name.slice(dot)}`,
+    headers: fileHeaders(name),
+    bytes,
+  };
+}
+
+/** Returns the headers of a file whose path has a hash of its bytes. Throws for an unknown type. */
+export function fileHeaders(name: string): Readonly<Record<string, string>> {
+  const extension = name.slice(name.lastIndexOf('.'));
   const type = types[extension];
   if (type === undefined) throw new Error(`${name}: no media type is known for ${extension}`);
   return {
-    path: `${folder}${name.slice(0, dot)}.${hashOf(bytes)}${extension}`,
-    headers: {
-      'content-type': type,
-      'cache-control': 'public, max-age=31536000, immutable',
-      'x-content-type-options': 'nosniff',
-      'cross-origin-resource-policy': 'same-origin',
-    },
-    bytes,
+    'content-type': type,
+    'cache-control': 'public, max-age=31536000, immutable',
+    'x-content-type-options': 'nosniff',
+    'cross-origin-resource-policy': 'same-origin',
   };
 }
 

@@ -1,0 +1,19 @@
+/** Addresses of the pages. */
+export const links = {
+  overview: '/console/',
+  streams: '/console/streams',
+  stream: (id: string): string => `/console/streams/${id}`,
+  failures: '/console/failures',
+  failuresOf: (streamId: string, code: string | null): string =>
+    `/console/failures?stream=${streamId}&code=${code ?? ''}`,
+  events: '/console/events',
+  event: (id: string): string => `/console/events/${encodeURIComponent(id)}`,
+  redelivery: (id: string): string => `/console/redeliveries/${id}`,
+  publish: '/console/publish',
+  logs: '/console/logs',
+  log: (id: string): string => `/console/logs/${id}`,
+  access: '/console/access',
+  users: '/console/users',
+  nodes: '/console/nodes',
+  settings: '/console/settings',
+} as const;

@@ -1,0 +1,68 @@
+import { render } from 'preact';
+import { lazy, LocationProvider, Route, Router } from 'preact-iso';
+import { useEffect } from 'preact/hooks';
+import { followChanges } from './changes.ts';
+import { startTicks } from './clock.ts';
+import { NotFound } from './not-found.tsx';
+import { Problem } from './parts/loaded.tsx';
+import { Toasts } from './parts/notice.tsx';
+import { openSession, type Session, sessionState } from './session.ts';
+import { Shell } from './shell.tsx';
+import { SignIn } from './sign-in.tsx';
+import { applyTheme } from './theme.ts';
+
+const Overview = lazy(async () => (await import('./overview.tsx')).Overview);
+const Streams = lazy(async () => (await import('./streams.tsx')).Streams);
+
+/** The pages, for somebody who is signed in. */
+function Pages({ session }: { readonly session: Session }) {
+  useEffect(followChanges, []);
+  return (
+    <Shell session={session}>
+      <Router>
+        <Route path="/console" component={Overview} />
+        <Route path="/console/streams" component={Streams} />
+        <Route default component={NotFound} />
+      </Router>
+    </Shell>
+  );
+}
+
+function Console() {
+  const { value } = sessionState;
+  switch (value.kind) {
+    case 'loading':
+      return null;
+    case 'unreachable':
+      return (
+        <main class="gate">
+          <div class="panel stack">
+            <h1>Leat is out of reach</h1>
+            <Problem error={value.error} retry={() => void openSession()} />
+          </div>
+        </main>
+      );
+    case 'signed-out':
+    case 'ended':
+      return <SignIn {...value} />;
+    case 'signed-in':
+      return <Pages session={value.session} />;
+  }
+}
+
+function start(): void {
+  const root = document.getElementById('root');
+  if (root === null) return;
+  applyTheme();
+  startTicks();
+  render(
+    <LocationProvider scope="/console">
+      <Console />
+      <Toasts />
+    </LocationProvider>,
+    root,
+  );
+  void openSession();
+}
+
+start();

@@ -1,0 +1,153 @@
+import type { OverviewShown } from '../schemas/overview.ts';
+import type { ComponentChildren } from 'preact';
+import { CauseMeaning } from './cause.tsx';
+import { causeName } from './cause-name.ts';
+import { links } from './links.ts';
+import { Badge } from './parts/badge.tsx';
+import { Freshness, Loaded } from './parts/loaded.tsx';
+import { count, plural } from './parts/numbers.ts';
+import { Page, Panel } from './parts/page.tsx';
+import { type Column, Table } from './parts/table.tsx';
+import { Time } from './parts/time.tsx';
+import { useRead } from './queries.ts';
+import { LatencyChart, TrafficChart, WindowChoices } from './stats.tsx';
+
+/** The first page: how all streams are doing, what fails most, and how much passed through. */
+export function Overview() {
+  const read = useRead<OverviewShown>('/overview');
+  return (
+    <Page title="Overview" actions={<Freshness at={read.data?.as_of} />}>
+      <Loaded read={read}>
+        {(overview) => (
+          <>
+            <Figures {...overview} />
+            <States {...overview} />
+            <Groups {...overview} />
+          </>
+        )}
+      </Loaded>
+      <div class="row row-spread">
+        <h2>Over time</h2>
+        <WindowChoices initial="hour" />
+      </div>
+      <div class="columns">
+        <Panel title="Events">
+          <TrafficChart initial="hour" />
+        </Panel>
+        <Panel title="Latency">
+          <LatencyChart initial="hour" />
+        </Panel>
+      </div>
+    </Page>
+  );
+}
+
+function Figures({ last_hour: minutes, failures, oldest_undelivered_at: oldest }: OverviewShown) {
+  const sum = (name: 'published' | 'delivered' | 'failed'): number =>
+    minutes.reduce((total, minute) => total + minute[name], 0);
+  return (
+    <section class="figures" aria-label="Figures">
+      <Figure label="Published, last hour">{count(sum('published'))}</Figure>
+      <Figure label="Delivered, last hour">{count(sum('delivered'))}</Figure>
+      <Figure label="Failed, last hour">{count(sum('failed'))}</Figure>
+      <Figure label="Open failures" href={links.failures}>
+        <span class={failures.open > 0 ? 'bad' : ''}>{count(failures.open)}</span>
+      </Figure>
+      <Figure label="Waiting for a retry">{count(failures.retrying)}</Figure>
+      <Figure label="Oldest undelivered event">
+        {oldest === null ? 'none' : <Time at={oldest} />}
+      </Figure>
+    </section>
+  );
+}
+
+interface FigureProps {
+  readonly label: string;
+  readonly href?: string;
+  readonly children: ComponentChildren;
+}
+
+function Figure({ label, href, children }: FigureProps) {
+  const content = (
+    <>
+      <span class="label">{label}</span>
+      <span class="value">{children}</span>
+    </>
+  );
+  return href === undefined ? (
+    <div class="figure">{content}</div>
+  ) : (
+    <a class="figure" href={href}>
+      {content}
+    </a>
+  );
+}
+
+const states = ['ok', 'failing', 'lagging', 'paused', 'disabled'] as const;
+
+function States({ streams }: OverviewShown) {
+  return (
+    <Panel title={plural(streams.total, 'stream')} beside={<a href={links.streams}>All streams</a>}>
+      <ul class="row">
+        {states.map((state) => (
+          <li key={state}>
+            <a class="state-link" href={`${links.streams}?statuses=${state}`}>
+              <Badge state={state} />
+              <span class="number">{count(streams[state])}</span>
+            </a>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+type Group = OverviewShown['groups'][number];
+
+const groupColumns: readonly Column<Group>[] = [
+  {
+    title: 'Stream',
+    narrow: 'first',
+    cell: ({ event_stream_id: id, name }) => <a href={links.stream(id)}>{name}</a>,
+  },
+  { title: 'Failures', isNumber: true, cell: (group) => count(group.count) },
+  {
+    title: 'Cause',
+    narrow: 'line',
+    cell: ({ error_code: code }) => (
+      <>
+        <span class="strong">{causeName(code)}</span> <CauseMeaning code={code} />
+      </>
+    ),
+  },
+  { title: 'Newest', narrow: 'labelled', cell: (group) => <Time at={group.last_failed_at} /> },
+  {
+    title: 'Repair',
+    cell: ({ event_stream_id: id, error_code: code, name }) => (
+      <a class="button small" href={links.failuresOf(id, code)}>
+        Look into it
+        <span class="visually-hidden">
+          : {causeName(code)} of {name}
+        </span>
+      </a>
+    ),
+  },
+];
+
+function Groups({ groups }: OverviewShown) {
+  return (
+    <Panel
+      title="Largest groups of failures"
+      beside={<a href={links.failures}>All failures</a>}
+      isFlush
+    >
+      <Table
+        caption="Largest groups of failures"
+        columns={groupColumns}
+        rows={groups}
+        keyOf={({ event_stream_id: id, error_code: code }) => `${id} ${code}`}
+        empty="Nothing has failed that is not repaired."
+      />
+    </Panel>
+  );
+}

@@ -1,0 +1,90 @@
+import {
+  keepPreviousData,
+  QueryClient,
+  QueryObserver,
+  type QueryObserverResult,
+} from '@tanstack/query-core';
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { RequestFailed, send } from './request.ts';
+import { sessionEnded } from './session.ts';
+
+/** Reads that are shared by all parts of a page, by the path of their request. */
+export const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 2_000,
+      gcTime: 300_000,
+      refetchOnWindowFocus: true,
+      retry: (count, error) => count < 2 && isPassing(error),
+      networkMode: 'always',
+    },
+  },
+});
+
+/** Whether an error may be gone when the request is repeated. */
+function isPassing(error: unknown): boolean {
+  return error instanceof RequestFailed && (error.status === 0 || error.status === 503);
+}
+
+export type Read<T> = QueryObserverResult<T, unknown>;
+
+/** Paths that are read again because something changed, not because somebody asked. */
+const refreshing = new Set<string>();
+
+/**
+ * Reads a path of the management API and reads it again when it changed. Without a path nothing is
+ * read. While the path changes, as another page of a list does, the former data stay.
+ */
+export function useRead<T>(
+  path: string | undefined,
+  options: { refetchMs?: number } = {},
+): Read<T> {
+  const { refetchMs } = options;
+  const wanted = useMemo(
+    () => ({
+      queryKey: [path ?? ''],
+      enabled: path !== undefined,
+      placeholderData: keepPreviousData as never,
+      refetchInterval: refetchMs ?? (false as const),
+      queryFn: ({ signal }: { readonly signal: AbortSignal }) => read<T>(path ?? '', signal),
+    }),
+    [path, refetchMs],
+  );
+  const observer = useMemo(() => new QueryObserver<T, unknown>(queries, wanted), []);
+  const [result, setResult] = useState(() => observer.getOptimisticResult(withDefaults(wanted)));
+  useEffect(() => observer.subscribe(setResult), [observer]);
+  useEffect(() => {
+    observer.setOptions(wanted);
+    setResult(observer.getCurrentResult());
+  }, [observer, wanted]);
+  // Right after a change of the path the state is still that of the former one.
+  return observer.options.queryKey === wanted.queryKey
+    ? result
+    : observer.getOptimisticResult(withDefaults(wanted));
+}
+
+function withDefaults<O extends object>(options: O): never {
+  return queries.defaultQueryOptions(options as never) as never;
+}
+
+async function read<T>(path: string, signal: AbortSignal): Promise<T> {
+  const isBackground = refreshing.delete(path);
+  try {
+    return await send<T>({ method: 'GET', path }, { signal, isBackground });
+  } catch (error) {
+    if (error instanceof RequestFailed && error.status === 401) await sessionEnded();
+    throw error;
+  }
+}
+
+/** Reads again what is shown and whose path begins with one of these. */
+export function refresh(prefixes: readonly string[], isBackground = false): void {
+  void queries.invalidateQueries({
+    predicate: ({ queryKey: [path] }) => {
+      if (typeof path !== 'string') return false;
+      const isMeant = prefixes.some((prefix) => path.startsWith(prefix));
+      if (isMeant && isBackground) refreshing.add(path);
+      return isMeant;
+    },
+  });
+}

@@ -1,0 +1,110 @@
+/** A request to the management API, relative to `/api/v2`, as actions show it before they send it. */
+export interface ApiRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Begins with a slash, with its query. */
+  readonly path: string;
+  readonly body?: unknown;
+}
+
+/** An error response, or no response at all. */
+export class RequestFailed extends Error {
+  /** HTTP status; 0 when no response arrived. */
+  readonly status: number;
+  readonly code: string | undefined;
+  /** Seconds after which the server asks to repeat the request. */
+  readonly retryAfter: number | undefined;
+  /** The body of the response where it is an object. */
+  readonly body: Readonly<Record<string, unknown>>;
+
+  constructor(status: number, message: string, response: FailedResponse = { body: {} }) {
+    super(message);
+    this.status = status;
+    this.body = response.body;
+    const { errorCode } = response.body;
+    this.code = typeof errorCode === 'string' ? errorCode : undefined;
+    this.retryAfter = response.retryAfter;
+  }
+}
+
+interface FailedResponse {
+  readonly body: Readonly<Record<string, unknown>>;
+  readonly retryAfter?: number | undefined;
+}
+
+interface SendOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Whether nobody asked for it: it does not keep the session in use. */
+  readonly isBackground?: boolean | undefined;
+}
+
+/**
+ * Sends a request of the session to the management API. Returns the body of the response, `undefined`
+ * where it has none. Throws {@link RequestFailed}, or the abort error of the signal.
+ */
+export async function send<T>(request: ApiRequest, options: SendOptions = {}): Promise<T> {
+  return (await sendTo(`/api/v2${request.path}`, request, options)) as T;
+}
+
+/** Does the same for a path of this origin. */
+export async function sendTo(
+  url: string,
+  { method, body }: Pick<ApiRequest, 'method' | 'body'>,
+  { signal, isBackground = false }: SendOptions = {},
+): Promise<unknown> {
+  const response = await fetch(url, {
+    method,
+    credentials: 'same-origin',
+    cache: 'no-store',
+    headers: {
+      ...(method === 'GET' ? {} : { 'leat-console': '1' }),
+      ...(isBackground ? { 'leat-background': '1' } : {}),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(signal === undefined ? {} : { signal }),
+  }).catch((error: unknown) => {
+    if (signal?.aborted === true) throw error;
+    throw new RequestFailed(0, 'Leat does not respond. The network may be down, or the service.');
+  });
+  const text = await response.text();
+  const parsed = parse(text);
+  if (response.ok) return parsed;
+  throw failure(response, parsed);
+}
+
+/** Returns the error of a response that is not a success. */
+function failure(response: Response, parsed: unknown): RequestFailed {
+  const body = isObject(parsed) ? parsed : {};
+  const message = typeof body['message'] === 'string' ? body['message'] : response.statusText;
+  const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
+  return new RequestFailed(response.status, message, {
+    body,
+    retryAfter: Number.isFinite(retryAfter) ? retryAfter : undefined,
+  });
+}
+
+function parse(text: string): unknown {
+  if (text === '') return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Returns a path with the parameters that are set. */
+export function withQuery(
+  path: string,
+  parameters: Readonly<Record<string, string | number | undefined>>,
+): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value !== undefined && value !== '') query.set(name, String(value));
+  }
+  const text = query.toString();
+  return text === '' ? path : `${path}?${text}`;
+}

@@ -1,0 +1,87 @@
+import { signal } from '@preact/signals';
+import { RequestFailed, sendTo } from './request.ts';
+
+/** Who uses the console, as `GET /console/session` returns it. */
+export interface Session {
+  readonly tenant: string;
+  readonly domain: string;
+  readonly user: string;
+  readonly role: 'viewer' | 'support' | 'operator';
+  readonly scopes: readonly string[];
+  /** Operations that the role allows although it lacks their scope. */
+  readonly operations: readonly string[];
+  /** Whether payloads are withheld from the role. */
+  readonly withheld?: true;
+  readonly is_first_tenant: boolean;
+  readonly ends_at: string;
+  readonly version: string;
+}
+
+/** Whether somebody is signed in. `ended`: was, and may sign in again without losing the page. */
+export type SessionState =
+  | { readonly kind: 'loading' }
+  | { readonly kind: 'signed-in'; readonly session: Session }
+  | {
+      readonly kind: 'signed-out' | 'ended';
+      /** Where a sign-in with the identity provider begins; absent without one. */
+      readonly login: string | undefined;
+      /** Why the last sign-in failed: a code of docs/console.md. */
+      readonly error?: string | undefined;
+    }
+  | { readonly kind: 'unreachable'; readonly error: unknown };
+
+export const sessionState = signal<SessionState>({ kind: 'loading' });
+
+/** Signs in by the code of a one-time link, else reads who is signed in. Removes both from the URL. */
+export async function openSession(): Promise<void> {
+  const { code, error } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  // At once: a code must not stay in the history of the browser.
+  if (location.hash !== '') history.replaceState(null, '', location.pathname + location.search);
+  try {
+    const session =
+      code === undefined
+        ? await sendTo('/console/session', { method: 'GET' })
+        : await sendTo('/console/session', { method: 'POST', body: { code } });
+    sessionState.value = { kind: 'signed-in', session: session as Session };
+  } catch (thrown) {
+    sessionState.value = stateAfter(thrown, code === undefined ? error : 'link');
+  }
+}
+
+function stateAfter(thrown: unknown, error: string | undefined): SessionState {
+  if (!(thrown instanceof RequestFailed) || thrown.status === 0 || thrown.status >= 500) {
+    return { kind: 'unreachable', error: thrown };
+  }
+  return { kind: 'signed-out', login: loginOf(thrown), error };
+}
+
+function loginOf({ body: { login } }: RequestFailed): string | undefined {
+  return typeof login === 'string' ? login : undefined;
+}
+
+/** Ends the session, here and at the server. */
+export async function signOut(): Promise<void> {
+  await sendTo('/console/session', { method: 'DELETE' });
+  sessionState.value = { kind: 'signed-out', login: undefined };
+  await openSession();
+}
+
+/** Called when a request was refused because the session has ended; the page stays as it is. */
+export async function sessionEnded(): Promise<void> {
+  if (sessionState.value.kind !== 'signed-in') return;
+  try {
+    await sendTo('/console/session', { method: 'GET' });
+  } catch (thrown) {
+    if (thrown instanceof RequestFailed && thrown.status === 401) {
+      sessionState.value = { kind: 'ended', login: loginOf(thrown) };
+    }
+  }
+}
+
+/** Returns whether the session may call an operation: by its scope, or by the role itself. */
+export function may(session: Session, scope: string, operation?: string): boolean {
+  return (
+    session.scopes.includes(scope) ||
+    (operation !== undefined && session.operations.includes(operation))
+  );
+}

@@ -1,0 +1,67 @@
+import { useEffect } from 'preact/hooks';
+import { Code } from './parts/copy.tsx';
+import { Notice } from './parts/notice.tsx';
+import { queries } from './queries.ts';
+import { openSession, type SessionState } from './session.ts';
+
+type Ended = Extract<SessionState, { readonly kind: 'signed-out' | 'ended' }>;
+
+/** The page for somebody who is not signed in: the ways in, and why the last one failed. */
+export function SignIn({ login, error, kind }: Ended) {
+  useEffect(() => {
+    document.title = 'Sign in · Leat';
+    // What one person has read is not for the next.
+    queries.clear();
+    // A link that is opened in this tab changes the address only after the #.
+    const retry = (): void => void openSession();
+    addEventListener('hashchange', retry);
+    return () => removeEventListener('hashchange', retry);
+  }, []);
+  return (
+    <main class="gate">
+      <div class="panel stack">
+        <div class="row">
+          <img src={logo} width="32" height="32" alt="" />
+          <h1>Sign in to Leat</h1>
+        </div>
+        {kind === 'ended' && <Notice tone="info">Your session has ended.</Notice>}
+        {error !== undefined && <Notice tone="bad">{errors[error] ?? errors['failed']}</Notice>}
+        {login !== undefined && <Provider login={login} />}
+        <div class="stack-tight">
+          {login === undefined ? null : <h2>Without the identity provider</h2>}
+          <p>
+            Run this where Leat runs. It prints a link that signs you in once, within 10 minutes:
+          </p>
+          <Code text="leat console" what="command" />
+          <p class="muted">
+            In a checkout of Leat: <code>npm run leat -- console</code>. With{' '}
+            <code>--role viewer</code> the link is for somebody who may look only.
+          </p>
+        </div>
+      </div>
+    </main>
+  );
+}
+
+const logo = new URL('leat.svg', import.meta.url).href;
+
+function Provider({ login }: { readonly login: string }) {
+  const to = location.pathname + location.search;
+  return (
+    <a class="button primary" href={`${login}?to=${encodeURIComponent(to)}`}>
+      Sign in with your identity provider
+    </a>
+  );
+}
+
+/** Why a sign-in failed, by the codes of docs/console.md. */
+const errors: Readonly<Record<string, string>> = {
+  link: 'This link was used already, or its 10 minutes are over. Make a new one.',
+  access_denied: 'The identity provider refused the sign-in, or it was cancelled there.',
+  no_role:
+    'You are known to the identity provider, but no role here belongs to you. An operator gives one with LEAT_CONSOLE_ROLES.',
+  provider_unavailable:
+    'The identity provider does not respond. Try again, or use a one-time link.',
+  expired: 'The sign-in took too long. Begin again.',
+  failed: 'The sign-in failed. The log of Leat says why.',
+};

@@ -1,0 +1,49 @@
+import type { StreamHealthShown } from '../schemas/stream-health.ts';
+import { causeName } from './cause-name.ts';
+import { count, duration, plural } from './parts/numbers.ts';
+import { Time } from './parts/time.tsx';
+
+/** Says in one line why a stream is in its state; nothing where the state says it all. */
+export function StateReason(stream: StreamHealthShown) {
+  const { state, disabled, paused, failures, lag } = stream;
+  switch (state) {
+    case 'ok':
+      return null;
+    case 'failing':
+      return (
+        <span class="meta">
+          {count(failures.consecutive)} of {count(failures.limit_consecutive)} in a row
+        </span>
+      );
+    case 'lagging':
+      return <span class="meta">oldest event is {duration(lag.seconds * 1000)} old</span>;
+    case 'paused':
+      return (
+        <span class="meta">
+          <Time at={paused?.at} />
+          {(paused?.reason ?? null) !== null && `: ${paused?.reason ?? ''}`}
+        </span>
+      );
+    case 'disabled':
+      return (
+        <span class="meta">
+          {disabled === null ? '' : reasons[disabled.reason]}
+          {(disabled?.last_error_code ?? null) !== null &&
+            `, last ${causeName(disabled?.last_error_code ?? null)}`}
+          {disabled !== null && disabled.waiting_events > 0 && (
+            <>
+              ; {disabled.at_least ? 'at least ' : ''}
+              {plural(disabled.waiting_events, 'event')} waiting
+            </>
+          )}
+        </span>
+      );
+  }
+}
+
+const reasons = {
+  consecutive_failures: 'too many failures in a row',
+  open_failures: 'too many open failures',
+  lag: 'too far behind',
+  by_hand: 'by hand',
+} as const;
