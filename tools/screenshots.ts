@@ -133,7 +133,7 @@ async function takeAll(
 /** Returns why a picture could not be taken; the picture then shows what was there. */
 async function take(
   { page, goto, installation }: OpenConsole,
-  { page: { path, prepare } }: Shot,
+  { page: { path, prepare }, size }: Shot,
   name: string,
 ): Promise<string | undefined> {
   let error: string | undefined;
@@ -145,7 +145,11 @@ async function take(
   } catch (failure) {
     error = String(failure).split('\n', 1)[0];
   }
-  await page.screenshot({ path: join(options.folder, `${name}.png`), fullPage: true });
+  // The whole page is in view, else a bar that sticks to the edge of the screen would cross it.
+  const height = await page.evaluate<number>('document.documentElement.scrollHeight');
+  await page.setViewportSize({ width: size.width, height: Math.max(size.height, height) });
+  await page.screenshot({ path: join(options.folder, `${name}.png`) });
+  await page.setViewportSize(size);
   return error;
 }
 

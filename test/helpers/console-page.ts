@@ -155,7 +155,8 @@ export async function openTab(
     if (line.type() === 'error') errors.push(line.text());
   });
   page.on('pageerror', (error) => errors.push(String(error)));
-  const ready = (): Promise<void> => contentOf(page);
+  const content = contentSelectors[role === 'signed out' ? 'signedOut' : 'signedIn'];
+  const ready = (): Promise<void> => page.locator(content).first().waitFor();
   if (role !== 'signed out') await signIn(page, await installation.link(role));
   return {
     page,
@@ -179,16 +180,17 @@ export async function openTab(
 /** Follows a one-time link, and waits until the console has a session. */
 async function signIn(page: Page, link: string): Promise<void> {
   await page.goto(link);
-  await page.waitForURL((url) => !url.hash.includes('code='));
-  await contentOf(page);
+  const { signedIn, signedOut } = contentSelectors;
+  await page.locator(`${signedIn}, ${signedOut}`).first().waitFor();
+  const gate = page.locator('main.gate');
+  if (await gate.isVisible()) throw new Error(`not signed in: ${await gate.innerText()}`);
 }
 
-/** What every page has once its content is there: a heading, and no part that still loads. */
-export const contentSelector = 'main:not(:has([aria-busy="true"])):not([aria-busy="true"]) h1';
-
-async function contentOf(page: Page): Promise<void> {
-  await page.locator(contentSelector).first().waitFor();
-}
+/** The heading of a page whose content is there: no part of it still loads. */
+export const contentSelectors = {
+  signedIn: 'main#page:not(:has(.skeleton)) h1',
+  signedOut: 'main.gate h1',
+} as const;
 
 const pressesKey = 'test-presses';
 /** Counts in the tab, as a press may lead to another document. */

@@ -60,7 +60,7 @@ export function writePast(
   try {
     db.exec('begin');
     moveEvents(db, now);
-    for (const key of streamKeys) writeDelivered(db, key, ids[key]);
+    for (const key of streamKeys) writeDeliveries(db, { key, id: ids[key], now });
     writeStats(db, ids, { seed, now });
     db.exec('commit');
   } finally {
@@ -77,23 +77,48 @@ function moveEvents(db: DatabaseSync, now: number): void {
   db.exec(`update streams set created_at = created_at - ${30 * dayMs}`);
 }
 
+/** Deliveries of the past that failed, as a condition over an event `e`; the others succeeded. */
+function failedSql(key: StreamKey, now: number): string {
+  if (key !== 'warehouse-orders') return 'false';
+  return `e.type = 'order.paid' and e.published_at > ${now - failedMs} and e."offset" % 3 = 0`;
+}
+
+/** The age of the oldest open failure. */
+const failedMs = 60 * hourMs;
+
 /** Gives the events of the past that a stream wants an attempt each, and the stream an older beginning. */
-function writeDelivered(db: DatabaseSync, key: StreamKey, id: string): void {
+function writeDeliveries(
+  db: DatabaseSync,
+  { key, id, now }: { readonly key: StreamKey; readonly id: string; readonly now: number },
+): void {
   const types = typesOf(key);
+  const wanted = `r.stream = ? and e."offset" <= r.cursor and e.type in (${types.map(() => '?').join()})`;
+  const isFailed = failedSql(key, now);
   db.prepare('update runs set first_offset = 0 where stream = ?').run(id);
   db.prepare(
-    `insert into attempts (stream_key, event_key, at, duration_ms, outcome, status)
-    select r.key, e."offset", e.published_at + 40 + e."offset" % 37, 20 + e."offset" % 31, 1, 204
-    from runs r, events e
-    where r.stream = ? and e."offset" <= r.cursor and e.type in (${types.map(() => '?').join()})
-    order by e."offset"`,
+    `insert into attempts (stream_key, event_key, at, duration_ms, outcome, status, error)
+    select r.key, e."offset", e.published_at + 40 + e."offset" % 37, 20 + e."offset" % 31,
+      case when ${isFailed} then 2 else 1 end, case when ${isFailed} then 503 else 204 end,
+      case when ${isFailed} then '503 - the warehouse counts its stock' end
+    from runs r, events e where ${wanted} order by e."offset"`,
   ).run(id, ...types);
+  db.prepare(
+    `insert into deliveries (tenant, stream, event_id, "offset", type, time, kind, state, attempt,
+      failed_at, error_code)
+    select 1, r.stream, e.id, e."offset", e.type, e.time, 'first', 'failed', 1,
+      e.published_at + 80, 'http_503'
+    from runs r, events e where ${wanted} and ${isFailed}`,
+  ).run(id, ...types);
+  db.prepare(
+    `update runs set total_failures = (select count(*) from deliveries d where d.stream = runs.stream)
+    where stream = ?`,
+  ).run(id);
 }
 
 // Statistics
 
 interface Rhythm {
-  /** Events in the busiest hour. */
+  /** Events in the busiest hour, in twenties: what fills the service should not tower above them. */
   readonly peak: number;
   /** Part of the deliveries that fail all the time. */
   readonly failing?: number;
@@ -160,6 +185,8 @@ function writeStats(
     `insert into stream_stats (tenant, stream, hour, delivered, failed) values (1, ?, ?, ?, ?)
     on conflict do nothing`,
   );
+  // What was counted until now belongs to the past.
+  db.exec('delete from delivery_stats');
   const hour = startOf('hour', now);
   const day = startOf('day', now);
   for (const [unit, from, to] of [
@@ -207,8 +234,8 @@ function countsOf(
   random: (below: number) => number,
 ): StoredCounts {
   // A day has as many events as eleven busy hours.
-  const hours = spanMs === dayMs ? 11 : (spanMs / hourMs) * busyness(at);
-  const events = Math.round(peak * hours * (0.85 + random(300) / 1000));
+  const hours = spanMs === dayMs ? 11 : (spanMs / hourMs) * busyness(now - at);
+  const events = Math.round(peak * 20 * hours * (0.85 + random(300) / 1000));
   const ago = (now - at) / hourMs;
   const isOut = spanMs < dayMs && outages.some(([from, to]) => ago > from && ago <= to);
   const failed = isOut ? Math.round(events * 0.9) : Math.round(events * failing);
@@ -231,11 +258,16 @@ function countsOf(
   };
 }
 
-/** Returns how busy an hour is, up to 1: little at night and on weekends (UTC). */
-function busyness(at: number): number {
-  const date = new Date(at);
+/**
+ * Returns how busy an hour is, up to 1: little at night and on weekends. It is always Wednesday
+ * afternoon, so that charts look the same whenever they are made.
+ */
+function busyness(agoMs: number): number {
+  const date = new Date(afternoon - agoMs);
   const hour = date.getUTCHours() + date.getUTCMinutes() / 60;
   const daily = 0.12 + 0.88 * Math.max(0, Math.sin(((hour - 5) / 16) * Math.PI)) ** 1.5;
   const isWeekend = date.getUTCDay() % 6 === 0;
   return isWeekend ? daily * 0.45 : daily;
 }
+
+const afternoon = Date.parse('2026-01-14T14:30:00Z');
