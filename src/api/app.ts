@@ -4,6 +4,7 @@ import type { Keyring } from '../auth/keys.ts';
 import type { TokenEndpoint } from '../auth/token.ts';
 import type { Verifier } from '../auth/verify.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
+import type { ConsoleRole } from '../core/console-session.ts';
 import type { InspectorMemory } from '../core/inspector.ts';
 import type { Log } from '../core/log.ts';
 import type { Watchers } from '../changes/watchers.ts';
@@ -12,6 +13,7 @@ import type { Store } from '../store/port/store.ts';
 import { createAuditRecorder } from './audit-recorder.ts';
 import { createAuthenticator } from './authenticate.ts';
 import { registerConsolePage } from './console-page.ts';
+import { registerConsoleSession } from './console-session.ts';
 import { registerAvatar } from './avatar.ts';
 import { createEventBodies } from './event-bodies.ts';
 import { createHealthCaches } from './health-caches.ts';
@@ -44,6 +46,7 @@ import { registerOauth } from './oauth.ts';
 import type { Operation } from './operation.ts';
 import { allOperations } from './operations.ts';
 import { createReadiness } from './readiness.ts';
+import { createSessionReader } from './session-reader.ts';
 import { registerReference } from './reference/reference.ts';
 import type { ApiSettings } from './settings.ts';
 import { createTenantDirectory } from './tenants.ts';
@@ -74,8 +77,15 @@ export interface AppDeps {
   readonly version: string;
   /** Creates the server where Leat ends TLS. */
   readonly tls?: Pick<TlsServer, 'factory'> | undefined;
+  /** The provider at which people sign in to the console; absent where none is configured. */
+  readonly provider?: ConsoleProvider | undefined;
   /** Counts responses; absent where no metrics are served, and then nothing is measured. */
   readonly requestMetrics?: RequestMetrics | undefined;
+}
+
+export interface ConsoleProvider {
+  /** Returns the role that an entry of LEAT_CONSOLE_ROLES gives now; `undefined` when it is gone. */
+  readonly roleOf: (mapping: string) => ConsoleRole | undefined;
 }
 
 /**
@@ -83,7 +93,7 @@ export interface AppDeps {
  * happens to a request in which order: docs/adr/0031-what-fastify-does-and-what-it-does-not.md.
  */
 export function buildApp(deps: AppDeps): FastifyInstance {
-  const { store, settings, clock, log, version, verifier } = deps;
+  const { store, settings, clock, log } = deps;
   const limiter = createRateLimiter({ clock, settings });
   const app = Fastify(serverOptions({ ...deps, limiter }));
   serveExpectations(app.server);
@@ -97,14 +107,12 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const open = (): boolean => deps.ready() && !closing.aborted;
   const random = pooledRandom(deps.random);
   const audit = createAuditRecorder({ store, clock, random, log });
-  const authenticator = createAuthenticator({
-    tenants,
-    verifier,
-    limiter,
-    clientAddressOf,
-    clock,
-    open,
-  });
+  const isSecure = createSecureReader(settings.trustProxy);
+  const roleOf = (mapping: string): ConsoleRole | undefined => deps.provider?.roleOf(mapping);
+  const sessions = createSessionReader({ store, clock, isSecure, roleOf });
+  const common = { ...deps, random, tenants, limiter, clientAddressOf, isSecure, open, audit };
+  const authenticator = createAuthenticator({ ...common, sessions });
+  const served = { ...common, sessions, authenticator };
   const { attributePrefix, limits } = settings;
   const eventBodies = createEventBodies({ attributePrefix, eventBytesMax: limits.eventBytesMax });
   const failureSteps = createFailureSteps({ clock, log });
@@ -119,26 +127,17 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   }
   rejectInvalidHeads(app, { limiter, clientAddressOf, clock });
   boundForwarded(app, { settings, clientAddressOf });
-  rejectUnserved(app, { authenticator, limiter, clientAddressOf, clock });
+  rejectUnserved(app, served);
   leaveBodiesUnread(app);
   handleErrors(app, log);
 
-  serveOperations(app, operations, { ...deps, random, audit, authenticator, limiter, open });
-  const isSecure = createSecureReader(settings.trustProxy);
-  const pages = { authenticator, clientAddressOf, isSecure };
-  registerReference(app, { ...pages, operations, settings, version });
-  registerConsolePage(app, pages);
+  serveOperations(app, operations, served);
+  registerReference(app, { ...served, operations });
+  registerConsolePage(app, served);
   registerAvatar(app);
-  registerHealth(app, {
-    readiness: createReadiness(deps),
-    open,
-    tenants,
-    authenticator,
-    limiter,
-    clientAddressOf,
-    clock,
-  });
-  registerOauth(app, { ...deps, audit, tenants, limiter, clientAddressOf, open });
+  registerConsoleSession(app, { ...served, hasProvider: deps.provider !== undefined });
+  registerHealth(app, { ...served, readiness: createReadiness(deps) });
+  registerOauth(app, served);
 
   app.addHook('onReady', tenants.open);
   app.addHook('preClose', async () => {

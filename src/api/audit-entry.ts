@@ -1,8 +1,10 @@
 import { type AuditEntry, shownAddress, shownUserAgent } from '../core/audit-log.ts';
+import { consoleClientId } from '../auth/console-roles.ts';
 import { managementScopes } from '../auth/scopes.ts';
+import type { ConsoleRole } from '../core/console-session.ts';
 import type { TSchema } from '../schemas/schema.ts';
 import type { Happened } from './audit-minute.ts';
-import type { Operation } from './operation.ts';
+import type { CallerSession, Operation } from './operation.ts';
 import type { Schema } from './http/violation.ts';
 
 /** What an entry says of the one who sent a request. */
@@ -10,6 +12,8 @@ export interface Sender {
   readonly tenant: number;
   /** Absent where no client is known to have sent it. */
   readonly clientId: string | undefined;
+  /** The session of the console that sent it. */
+  readonly session?: CallerSession | undefined;
   readonly address: string;
   /** The `User-Agent` header. */
   readonly userAgent: string | undefined;
@@ -39,6 +43,7 @@ export function acceptedEntry(
       path: shownPath,
       targets: [...new Set(targets)],
       ...(changed.length > 0 ? { changed } : {}),
+      ...shownSession(sender),
     },
   };
 }
@@ -61,10 +66,61 @@ export function forbidden(
     ...shownSender(sender),
     type: 'fapi',
     description: summary,
-    details: { method, path: shownPath, targets, scopes },
-    what: [method, shownPath, ...scopes].join(' '),
+    details: { method, path: shownPath, targets, scopes, ...shownSession(sender) },
+    what: [method, shownPath, ...scopes, ...(sender.session ? [sender.session.id] : [])].join(' '),
+    source: sender.session?.id,
     address: sender.address,
   };
+}
+
+/** Returns the entry of a sign-in to the console, without its id. */
+export function signInEntry(sender: Sender, session: SignedIn): Omit<AuditEntry, 'id'> {
+  const { id, user, role } = session;
+  return {
+    ...shownSender({ ...sender, clientId: consoleClientId }),
+    type: 'ssa',
+    description: 'Sign in to the console',
+    details: { targets: [id], session: id, user, ...(role === undefined ? {} : { role }) },
+  };
+}
+
+/** A session that begins; only the store knows the role of a one-time code. */
+export type SignedIn = Pick<CallerSession, 'id' | 'user'> & { readonly role?: ConsoleRole };
+
+/**
+ * Returns what is recorded of a sign-in to the console that was refused. The error is a code, and nothing
+ * of the request.
+ */
+export function refusedSignIn(sender: Sender, error: string): Happened {
+  return {
+    ...shownSender({ ...sender, clientId: consoleClientId }),
+    type: 'fsa',
+    description: refusedSignIns[error] ?? 'Refuse a sign-in to the console',
+    details: { targets: [], error },
+    what: error,
+    address: sender.address,
+  };
+}
+
+const refusedSignIns: Readonly<Record<string, string>> = {
+  invalid_code: 'Refuse a sign-in to the console: the code is unknown, used or expired',
+};
+
+/** Returns the entry of a sign-out from the console, without its id. */
+export function signOutEntry(sender: Sender): Omit<AuditEntry, 'id'> {
+  const targets = sender.session === undefined ? [] : [sender.session.id];
+  return {
+    ...shownSender(sender),
+    type: 'ssa',
+    description: 'Sign out of the console',
+    details: { targets, ...shownSession(sender) },
+  };
+}
+
+function shownSession({ session }: Sender): Record<string, string> {
+  if (session === undefined) return {};
+  const { id, user, role } = session;
+  return { session: id, user, role };
 }
 
 /** Returns what is recorded of a token request that was handled. */

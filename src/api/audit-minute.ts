@@ -4,9 +4,11 @@ import { addressKey, networkKey } from '../core/rate.ts';
 
 /** Something that changed nothing in the store. */
 export interface Happened extends Omit<AuditEntry, 'id' | 'type'> {
-  readonly type: Extract<AuditType, 'fapi' | 'seccft' | 'feccft'>;
+  readonly type: Extract<AuditType, 'fapi' | 'fsa' | 'seccft' | 'feccft'>;
   /** What makes it equal to others of its type, client and address. */
   readonly what: string;
+  /** What shares a bound, where that is neither its client nor its network. */
+  readonly source?: string | undefined;
   /** The address as it arrived. */
   readonly address: string;
 }
@@ -76,6 +78,6 @@ export function createAuditMinute(bounds: AuditBounds): AuditMinute {
 }
 
 /** Anybody can name a client in a token request that is refused, and has a /48 of IPv6 at no cost. */
-function sourceOf({ type, clientId = '', address }: Happened): string {
-  return type === 'feccft' ? networkKey(address) : clientId;
+function sourceOf({ type, clientId = '', address, source = clientId }: Happened): string {
+  return type === 'feccft' || type === 'fsa' ? networkKey(address) : source;
 }

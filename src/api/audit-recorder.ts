@@ -21,9 +21,9 @@ export interface AuditRecorderDeps extends AuditWriterDeps {
 }
 
 const bounds: AuditBounds = {
-  singlyMax: { fapi: 0, feccft: 0, seccft: 60 },
-  entriesMax: { fapi: 300, feccft: 300, seccft: 1200 },
-  sourceMax: { fapi: 100, feccft: 60, seccft: 600 },
+  singlyMax: { fapi: 0, feccft: 0, fsa: 0, seccft: 60 },
+  entriesMax: { fapi: 300, feccft: 300, fsa: 300, seccft: 1200 },
+  sourceMax: { fapi: 100, feccft: 60, fsa: 60, seccft: 600 },
   kindsMax: 20_000,
 };
 
@@ -81,7 +81,10 @@ function hasRoom(waiting: WaitingEntries, tenant: number): boolean {
   return count < waitingOfTenantMax;
 }
 
-function entryOf({ what: _what, address: _address, ...entry }: Happened, id: string): AuditEntry {
+function entryOf(
+  { what: _what, source: _source, address: _address, ...entry }: Happened,
+  id: string,
+): AuditEntry {
   return { ...entry, id };
 }
 
@@ -95,4 +98,5 @@ const furtherDescriptions: Readonly<Record<Happened['type'], string>> = {
   fapi: 'Further refused requests',
   seccft: 'Further issued tokens',
   feccft: 'Further refused tokens',
+  fsa: 'Further refused sign-ins to the console',
 };

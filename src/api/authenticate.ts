@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Authentication, Verifier } from '../auth/verify.ts';
+import { roleAccess } from '../auth/console-roles.ts';
+import type { Authentication, VerifiedToken, Verifier } from '../auth/verify.ts';
 import type { Clock, Millis } from '../core/clock.ts';
 import { headerOf } from '../core/request-head.ts';
 import type { RateState } from '../core/rate.ts';
@@ -15,20 +16,25 @@ import {
 } from './http/problem.ts';
 import { admitByRate, type RateLimiter } from './http/rate.ts';
 import type { Caller, Operation } from './operation.ts';
+import type { SessionAuthentication, SessionReader } from './session-reader.ts';
 import type { TenantDirectory } from './tenants.ts';
 
-/** The tenant and the token of a request that is not authorized yet. */
+/** The tenant, and the token or session, of a request that is not authorized yet. */
 export interface AuthContext {
   readonly tenant: Tenant;
-  readonly authentication: Authentication;
+  readonly authentication: RequestAuthentication;
   /** The address that the request came from. */
   readonly address: string;
   readonly now: Millis;
 }
 
+/** By a bearer token; without an `Authorization` header also by a session of the console. */
+export type RequestAuthentication = Authentication | SessionAuthentication;
+
 export interface AuthenticatorDeps {
   readonly tenants: Pick<TenantDirectory, 'of'>;
   readonly verifier: Pick<Verifier, 'verify'>;
+  readonly sessions: Pick<SessionReader, 'read'>;
   readonly limiter: RateLimiter;
   readonly clientAddressOf: (request: FastifyRequest['raw']) => ClientAddress;
   readonly clock: Pick<Clock, 'now'>;
@@ -39,9 +45,9 @@ export interface AuthenticatorDeps {
 /** Performs the first checks of a request to the management API (docs/http-api.md#order-of-checks). */
 export interface Authenticator {
   /**
-   * Finds the tenant and verifies the token, takes one from the bucket they select, and sets the rate
-   * limit headers. Throws 429, 503, or 404 for an unknown host. Returns without a promise where
-   * {@link Verifier.verify} does.
+   * Finds the tenant and verifies the token or the session, takes one from the bucket they select, and
+   * sets the rate limit headers. Throws 429, 503, or 404 for an unknown host. Returns without a promise
+   * where {@link Verifier.verify} does.
    */
   authenticate(
     request: FastifyRequest,
@@ -49,20 +55,26 @@ export interface Authenticator {
     operation?: Operation,
   ): AuthContext | Promise<AuthContext>;
   /**
-   * Verifies the token of an authenticated request again, now that its body has arrived. Takes
+   * Verifies the token or session of an authenticated request again, now that its body has arrived. Takes
    * nothing off any bucket. Rejects with `StoreUnavailable`.
    */
   again(request: FastifyRequest, context: AuthContext): Promise<AuthContext>;
   /**
-   * Returns whether a token would still be accepted for an operation. Takes nothing off any bucket.
-   * Rejects with `StoreUnavailable`.
+   * Returns whether a token, or else the session of a request, would still be accepted for an
+   * operation. Takes nothing off any bucket. Rejects with `StoreUnavailable`.
    */
   stillValid(
-    tenant: Tenant,
+    held: Held,
     authorization: string | undefined,
-    operation: Pick<Operation, 'scopes'>,
+    operation: AccessRule,
   ): boolean | Promise<boolean>;
 }
+
+/** What was found when a request arrived; without `authentication` only a token counts. */
+type Held = Pick<AuthContext, 'tenant'> & Partial<Pick<AuthContext, 'authentication'>>;
+
+/** What of an operation decides who may call it. */
+type AccessRule = Pick<Operation, 'operationId' | 'scopes'>;
 
 /** Creates the authenticator. */
 export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
@@ -72,7 +84,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
       const client = deps.clientAddressOf(request.raw);
       const tenant = deps.tenants.of(client.host);
       const authorization = headerOf(request.raw, 'authorization');
-      const admit = (found: Authentication | Failed): AuthContext => {
+      const admit = (found: RequestAuthentication | Failed): AuthContext => {
         const rate = takeFor(deps.limiter, tenant, found, client, operation);
         admitByRate(reply, rate, now);
         if (!deps.open()) throw unavailable();
@@ -80,28 +92,39 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
         if ('failed' in found) throw found.failed;
         return { tenant, authentication: found, address: client.address, now };
       };
-      const found = verifyToken(deps, tenant, authorization, now);
+      const found =
+        (authorization === undefined && tenant !== undefined
+          ? readSession(deps, request, { tenant, client }, operation)
+          : undefined) ?? verifyToken(deps, tenant, authorization, now);
       return found instanceof Promise ? found.then(admit) : admit(found);
     },
     again: async (request, context) => {
-      const { tenant } = context;
       const authorization = headerOf(request.raw, 'authorization');
-      const authentication = await deps.verifier.verify(tenant, authorization, deps.clock.now());
-      return { ...context, authentication };
+      return { ...context, authentication: await renew(deps, context, authorization) };
     },
-    stillValid: (tenant, authorization, operation) => {
-      const isAllowed = (authentication: Authentication): boolean =>
+    stillValid: (held, authorization, operation) => {
+      const { tenant } = held;
+      const isAllowed = (authentication: RequestAuthentication): boolean =>
         !(callerOrRefusal({ tenant, authentication }, operation) instanceof Problem);
-      const found = deps.verifier.verify(tenant, authorization, deps.clock.now());
+      const found = renew(deps, held, authorization);
       return found instanceof Promise ? found.then(isAllowed) : isAllowed(found);
     },
   };
 }
 
+function renew(
+  { verifier, clock }: Pick<AuthenticatorDeps, 'verifier' | 'clock'>,
+  { tenant, authentication }: Held,
+  authorization: string | undefined,
+): RequestAuthentication | Promise<RequestAuthentication> {
+  if (authentication?.kind === 'session') return authentication.again();
+  return verifier.verify(tenant, authorization, clock.now());
+}
+
 /** Returns the caller of an operation that its token allows. Throws 401 and 403. */
 export function authorize(
   context: Pick<AuthContext, 'tenant' | 'authentication'>,
-  operation: Pick<Operation, 'scopes'>,
+  operation: AccessRule,
 ): Caller {
   const caller = callerOrRefusal(context, operation);
   if (caller instanceof Problem) throw caller;
@@ -110,8 +133,14 @@ export function authorize(
 
 function callerOrRefusal(
   { tenant, authentication }: Pick<AuthContext, 'tenant' | 'authentication'>,
-  { scopes }: Pick<Operation, 'scopes'>,
+  { operationId, scopes }: AccessRule,
 ): Caller | Problem {
+  if (authentication.kind === 'refused') return authentication.problem;
+  if (authentication.kind === 'session') {
+    const { caller } = authentication;
+    const isAllowed = roleAccess[caller.session.role].operations.includes(operationId);
+    return isAllowed || hasAnyScope(caller, scopes) ? caller : new ForbiddenScope(scopes);
+  }
   if (authentication.kind === 'missing') return unauthorized(tenant.domain, missingAuthentication);
   if (authentication.kind === 'invalid') return unauthorized(tenant.domain, authentication.message);
   const { token } = authentication;
@@ -126,7 +155,7 @@ function hasAnyScope({ scopes: own }: Caller, scopes: readonly string[]): boolea
   return scopes.some((scope) => own.includes(scope));
 }
 
-/** A token that could not be verified; thrown once its bucket is known. */
+/** A token or session that could not be verified; thrown once its bucket is known. */
 interface Failed {
   readonly failed: unknown;
 }
@@ -142,20 +171,43 @@ function verifyToken(
   return found instanceof Promise ? found.catch((failed: unknown) => ({ failed })) : found;
 }
 
+function readSession(
+  { sessions }: AuthenticatorDeps,
+  request: FastifyRequest,
+  place: Parameters<SessionReader['read']>[1],
+  operation: Operation | undefined,
+): SessionAuthentication | Promise<SessionAuthentication | Failed> | undefined {
+  const found = sessions.read(request.raw, place, isUse(request, operation));
+  return found instanceof Promise ? found.catch((failed: unknown) => ({ failed })) : found;
+}
+
+/** A page that refreshes itself would keep the session of an absent person open. */
+function isUse({ method, headers }: FastifyRequest, operation: Operation | undefined): boolean {
+  if (operation === undefined || operation.isBackground === true) return false;
+  return operation.method !== 'GET' || method === 'HEAD' || headers['leat-background'] !== '1';
+}
+
 function takeFor(
   limiter: RateLimiter,
   tenant: Tenant | undefined,
-  found: Authentication | Failed,
+  found: RequestAuthentication | Failed,
   client: ClientAddress,
   operation: Operation | undefined,
 ): RateState {
-  const token = 'kind' in found && found.kind === 'verified' ? found.token : undefined;
-  // What gets a 401 must not use up what the clients of the tenant share.
-  if (tenant === undefined || token?.global !== true || token.revoked) {
-    return limiter.takeOfAddress(client.address);
-  }
-  const publishes = operation?.countsEvents === true && hasAnyScope(token, operation.scopes);
+  const caller = 'kind' in found ? acceptedCaller(found) : undefined;
+  if (tenant === undefined || caller === undefined) return limiter.takeOfAddress(client.address);
+  const publishes = operation?.countsEvents === true && hasAnyScope(caller, operation.scopes);
   return publishes
     ? limiter.takeOfTenant(tenant.id)
-    : limiter.takeOfClient(tenant.id, token.bucket);
+    : limiter.takeOfClient(tenant.id, caller.bucket);
 }
+
+/** What gets a 401 must not use up what the clients of the tenant share. */
+function acceptedCaller(found: RequestAuthentication): BucketOwner | undefined {
+  if (found.kind === 'session') return found.caller;
+  if (found.kind !== 'verified') return undefined;
+  return found.token.global && !found.token.revoked ? found.token : undefined;
+}
+
+/** A caller with a rate bucket of its own. */
+export type BucketOwner = Caller & Pick<VerifiedToken, 'bucket'>;

@@ -2,7 +2,7 @@ import type { Watchers } from '../changes/watchers.ts';
 import { changesBody } from '../schemas/changes.ts';
 import { tooManyConnections } from './http/problem.ts';
 import { openSink } from './http/response-sink.ts';
-import { type Operation, operation } from './operation.ts';
+import { connectionOwner, type Operation, operation } from './operation.ts';
 
 export interface ChangesDeps {
   readonly watchers: Watchers;
@@ -22,14 +22,15 @@ export function changesOperations({ watchers }: ChangesDeps): Operation[] {
       scopes: ['read:event_streams'],
       lifecycle: 'Early Access',
       extension: true,
+      isBackground: true,
       success: 200,
       response: changesBody,
       responseType: 'text/event-stream',
       admit: ({ tenant, caller }) => {
-        if (!watchers.isFree(tenant.id, caller.clientId)) throw tooManyConnections();
+        if (!watchers.isFree(tenant.id, connectionOwner(caller))) throw tooManyConnections();
       },
       handle: ({ tenant, caller, access }) => {
-        const reservation = watchers.reserve(tenant.id, caller.clientId);
+        const reservation = watchers.reserve(tenant.id, connectionOwner(caller));
         if (reservation === undefined) throw tooManyConnections();
         return {
           headers: { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' },

@@ -13,7 +13,7 @@ import { showGroups } from './failures.ts';
 import { failedWindowOf, windowOf } from './formats.ts';
 import { badBody, conflict } from './http/problem.ts';
 import { streamOf } from './not-found.ts';
-import type { Call } from './operation.ts';
+import { type Call, nameOfCaller } from './operation.ts';
 
 export interface FailureWorkDeps {
   readonly store: Pick<Store, 'streams' | 'dismissals' | 'redeliveries' | 'recording'>;
@@ -38,7 +38,7 @@ export async function previewOrBegin(
     return { preview: await previewOf(store, call, failing, selection) };
   }
   const id = makeId(kind === 'dismissals' ? 'dsm_' : 'rdl_', now, random);
-  const request = { tenant: tenant.id, id, streams, selection, createdBy: caller.clientId };
+  const request = { tenant: tenant.id, id, streams, selection, createdBy: nameOfCaller(caller) };
   const result = await store.recording(entry(id, ...(streams ?? [])))[kind].create(request);
   if (result !== 'accepted') throw refusals[result.refused](kind);
   failureSteps.begin(id, () => store[kind].step(tenant.id, id));

@@ -60,14 +60,14 @@ async function maySeeDetails(
   const authorization = headerOf(raw, 'authorization');
   if (tenant === undefined || authorization === undefined) return false;
   try {
-    return await authenticator.stillValid(tenant, authorization, readers);
+    return await authenticator.stillValid({ tenant }, authorization, readers);
   } catch {
     // While the store is not available nobody is known to hold a scope.
     return false;
   }
 }
 
-const readers = { scopes: ['read:event_streams'] };
+const readers = { operationId: 'readyz', scopes: ['read:event_streams'] };
 
 /** The streams that a node owns; another one takes them over once its lease has ended. */
 function shown({ id, streams, leaseMs, skewMs }: NodeState): Record<string, string | number> {

@@ -2,6 +2,7 @@ import type { AccessCheck } from '../pull/access-checks.ts';
 import type { ServerResponse } from 'node:http';
 import type { AuditEntry } from '../core/audit-log.ts';
 import type { Millis } from '../core/clock.ts';
+import type { ConsoleRole } from '../core/console-session.ts';
 import type { Tenant } from '../core/types.ts';
 import type { Static, TSchema } from '../schemas/schema.ts';
 import type { Guard } from '../store/port/guard.ts';
@@ -60,6 +61,8 @@ export interface Description {
   readonly countsEvents?: boolean | undefined;
   /** Whether it rejects query parameters that its schema does not have, instead of ignoring them. */
   readonly closedQuery?: boolean | undefined;
+  /** Whether its requests are none of a person: they do not count as use of a console session. */
+  readonly isBackground?: boolean | undefined;
   /** Whether it returns a page of a list, which may be large. */
   readonly isList?: boolean | undefined;
   /** Error statuses besides those of checking a request, which follow from its parts. */
@@ -111,15 +114,35 @@ export interface Call<P = unknown, Q = unknown, B = unknown> {
 }
 
 /** Checks the caller in the transaction of a change of what clients may do. */
-export interface CallerGuard extends Guard {
+export type CallerGuard = Guard & {
   /** Throws 403 unless the caller has these scopes of the management API; after `check`. */
   requireScopes(scopes: readonly string[]): void;
-}
+};
 
-/** The client that a verified token names. */
+/** The client that a verified token names, or a session of the console. */
 export interface Caller {
+  /** `console` for every session. */
   readonly clientId: string;
   readonly scopes: readonly string[];
+  readonly session?: CallerSession | undefined;
+}
+
+/** The session of the console that a request belongs to. */
+export interface CallerSession {
+  readonly id: string;
+  /** Who signed in. */
+  readonly user: string;
+  readonly role: ConsoleRole;
+}
+
+/** Returns the name of a caller that is stored with what it created. */
+export function nameOfCaller({ clientId, session }: Caller): string {
+  return session === undefined ? clientId : `${clientId}:${session.user}`;
+}
+
+/** Returns what shares a limit of connections: a client, or a session. */
+export function connectionOwner({ clientId, session }: Caller): string {
+  return session?.id ?? clientId;
 }
 
 /** The result of a handler. Without `body`, `json` and `live` the response has no body. */

@@ -4,7 +4,7 @@ import type { RequestedStart } from '../pull/start-position.ts';
 import { pullBody, pullHeaders, pullQuery } from '../schemas/pull.ts';
 import type { Static } from '../schemas/schema.ts';
 import { positionOf, timeOf } from './formats.ts';
-import { type Operation, operation } from './operation.ts';
+import { connectionOwner, type Operation, operation } from './operation.ts';
 import { badQuery, cursorExpired, type Problem, tooManyConnections } from './http/problem.ts';
 import { openSink } from './http/response-sink.ts';
 
@@ -32,11 +32,11 @@ export function pullOperations({ pulls }: PullDeps): Operation[] {
       responseType: 'text/event-stream',
       errors: [410],
       admit: ({ tenant, caller }) => {
-        if (!pulls.isFree(tenant.id, caller.clientId)) throw tooManyConnections();
+        if (!pulls.isFree(tenant.id, connectionOwner(caller))) throw tooManyConnections();
       },
       handle: async ({ tenant, caller, query, header, access }) => {
         const start = startOf(query, header('last-event-id'));
-        const reservation = pulls.reserve(tenant.id, caller.clientId);
+        const reservation = pulls.reserve(tenant.id, connectionOwner(caller));
         if (reservation === undefined) throw tooManyConnections();
         const position = await startPosition(reservation, start);
         const pull = { position, types: query.event_type, access };

@@ -6,6 +6,8 @@ import type { Store } from '../store/port/store.ts';
 export interface TenantDirectory {
   /** Returns the tenant of a `Host`, or the only tenant; `undefined` if several exist and none has it. */
   of(host: string): Tenant | undefined;
+  /** Returns whether it is the tenant that LEAT_TENANT_NAME names. */
+  isFirst(tenant: Tenant): boolean;
   /** Reads the tenants, and refreshes them every few seconds until it is closed. */
   open(): Promise<void>;
   close(): void;
@@ -51,6 +53,7 @@ export function createTenantDirectory({
 
   return {
     of: (host) => only ?? byHost.get(plainHost(host)),
+    isFirst: ({ id }) => known?.[0]?.id === id,
     open: async () => {
       await read();
       refreshLater();

@@ -35,7 +35,9 @@ export const dismissal = component(
         'Of these, not closed by it: under redelivery, not passed by the event stream yet, or closed in another way before their turn',
     }),
     created_at: time,
-    created_by: Type.String({ description: 'Id of the client' }),
+    created_by: Type.String({
+      description: 'Id of the client; for a session of the console `console:` and its user',
+    }),
   },
 );
 

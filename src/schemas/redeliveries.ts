@@ -40,7 +40,9 @@ export const redeliveryProgress = component(
     }),
     remaining: Type.Integer({ description: 'Of these, not over yet' }),
     created_at: time,
-    created_by: Type.String({ description: 'Id of the client' }),
+    created_by: Type.String({
+      description: 'Id of the client; for a session of the console `console:` and its user',
+    }),
   },
 );
 

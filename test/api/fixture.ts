@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { STATUS_CODES } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
-import { buildApp } from '../../src/api/app.ts';
+import { type AppDeps, buildApp } from '../../src/api/app.ts';
 import { guardConnections } from '../../src/api/http/connection-guard.ts';
 import type { ApiSettings } from '../../src/api/settings.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
@@ -118,6 +118,7 @@ export async function openApiFixture(
     readonly pull?: Partial<PullSettings>;
     readonly changes?: Partial<ChangesSettings>;
     readonly nodeId?: string;
+    readonly provider?: AppDeps['provider'];
   } = {},
 ): Promise<ApiFixture> {
   const auth = await openAuthFixture(options);
@@ -145,6 +146,7 @@ export async function openApiFixture(
     watchers,
     inspector,
     nodeId: options.nodeId,
+    provider: options.provider,
     tokenEndpoint: auth.endpoint,
     settings: { ...generous, ...settings },
     random,

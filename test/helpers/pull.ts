@@ -34,15 +34,15 @@ export interface OpenPull {
   close(): void;
 }
 
-/** Opens a pull at a URL and waits for the head of the response. */
+/** Opens a pull at a URL, without a token when `headers` have a cookie, and waits for the head of the response. */
 export async function openPull(
   url: string,
-  token: string,
+  token: string | undefined,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<OpenPull> {
   const request = get(url, {
     agent: false,
-    headers: { authorization: `Bearer ${token}`, ...headers },
+    headers: { ...(token === undefined ? {} : { authorization: `Bearer ${token}` }), ...headers },
   });
   const [response] = (await once(request, 'response')) as [IncomingMessage];
   const blocks: Block[] = [];

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { FastifyInstance, FastifyReply, FastifyRequest, onErrorHookHandler } from 'fastify';
-import type { VerifiedToken } from '../../auth/verify.ts';
+import { roleAccess } from '../../auth/console-roles.ts';
 import type { RandomBytes } from '../../core/clock.ts';
 import { makeId } from '../../core/ids.ts';
 import { runInSlices, runSync, type Slices, yieldToEventLoop } from '../../core/slices.ts';
@@ -17,9 +17,14 @@ import {
 import type { MemoryPool } from './memory-pool.ts';
 import { acceptedEntry, forbidden, isAudited, type Sender } from '../audit-entry.ts';
 import type { AuditRecorder } from '../audit-recorder.ts';
-import { type Authenticator, type AuthContext, authorize } from '../authenticate.ts';
+import {
+  type Authenticator,
+  type AuthContext,
+  authorize,
+  type BucketOwner,
+} from '../authenticate.ts';
 import { createCallerGuard } from '../guard.ts';
-import type { OperationResponse, BodyRule, Call, Operation } from '../operation.ts';
+import type { OperationResponse, BodyRule, Call, Caller, Operation } from '../operation.ts';
 import { exchangeOf, releaseExchange, setExchange } from './exchange.ts';
 import { ForbiddenScope, badBody, notFound, tooManyRequests } from './problem.ts';
 import { queryOf } from './query.ts';
@@ -29,6 +34,7 @@ import { rateHeaders, type RateLimiter, retryAfterSeconds } from './rate.ts';
 import { send, sendLive, sendPieces } from './respond.ts';
 import type { TurnQueue } from './turn-queue.ts';
 import type { UnreadResponses } from './unread.ts';
+import { payloadWithheld, tellsPayloads, withheldResponse } from './withhold.ts';
 import { closed, type TSchema } from '../../schemas/schema.ts';
 import {
   bodyCheck,
@@ -90,6 +96,7 @@ type Phase<R = void> = (request: FastifyRequest, reply: FastifyReply) => Promise
 
 function admit(deps: ServeDeps, operation: Operation): Phase {
   const hasParams = operation.params !== undefined;
+  const isTelling = tellsPayloads(operation);
   return async (request, reply) => {
     const context = await deps.authenticator.authenticate(request, reply, operation);
     // The router lets a parameter be empty.
@@ -98,6 +105,7 @@ function admit(deps: ServeDeps, operation: Operation): Phase {
     }
     setExchange(request, { context });
     const caller = authorize(context, operation);
+    if (isTelling && isWithheldFrom(caller)) throw payloadWithheld();
     operation.admit?.({ tenant: context.tenant, caller });
     if (queryOfOperation(operation) !== undefined) request.query = queryOf(request.raw.url ?? '');
   };
@@ -184,12 +192,13 @@ function noteForbidden({ audit }: ServeDeps, operation: Operation): onErrorHookH
 
 function senderOf({ headers }: FastifyRequest, context: AuthContext): Sender {
   const { tenant, address } = context;
-  const { clientId } = callerOf(context);
-  return { tenant: tenant.id, clientId, address, userAgent: headers['user-agent'] };
+  const { clientId, session } = callerOf(context);
+  return { tenant: tenant.id, clientId, session, address, userAgent: headers['user-agent'] };
 }
 
-/** Returns the caller of a request whose token was verified. */
-function callerOf({ authentication }: AuthContext): VerifiedToken {
+/** Returns the caller of a request whose token or session was verified. */
+function callerOf({ authentication }: AuthContext): BucketOwner {
+  if (authentication.kind === 'session') return authentication.caller;
   assert.ok(authentication.kind === 'verified');
   return authentication.token;
 }
@@ -222,10 +231,14 @@ function callOf(
       id: makeId('log_', now, random),
     }),
     access: {
-      token: authorization ?? '',
-      stillValid: () => authenticator.stillValid(tenant, authorization, operation),
+      token: authorization ?? callerOf(context).bucket,
+      stillValid: () => authenticator.stillValid(context, authorization, operation),
     },
   };
+}
+
+function isWithheldFrom({ session }: Caller): boolean {
+  return session !== undefined && roleAccess[session.role].isWithheld;
 }
 
 /** Node makes a repeated header a list, or joins it to a text that is not valid. */
@@ -242,7 +255,10 @@ function resultOf(
 ): Promise<TextResponse> {
   const handle = async (): Promise<TextResponse> => {
     if (call.isGone()) throw new ClientGone();
-    const { body, ...response } = await operation.handle(call);
+    const handled = await operation.handle(call);
+    const { body, ...response } = isWithheldFrom(call.caller)
+      ? await withheldResponse(handled)
+      : handled;
     if (body === undefined) return response;
     // Writing what was stored can take 10 ms, and so can writing the response.
     if (operation.body !== undefined) await yieldToEventLoop();

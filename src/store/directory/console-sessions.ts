@@ -150,6 +150,17 @@ function* open(
     where tenant = ${tenant} and secret_hash = ${secretHash} and ${isOpen}`;
 }
 
+/** Returns the same for a change that the session makes: until the commit it does not end. */
+export function* heldSession(
+  tenant: number,
+  secretHash: Uint8Array,
+): Command<ConsoleSession | undefined> {
+  const row = yield* sql.get<SessionRow>`
+    select ${columns} from console_sessions
+    where tenant = ${tenant} and secret_hash = ${secretHash} and ${isOpen} ${forKeyShare}`;
+  return row && sessionOf(tenant, row);
+}
+
 /** Records a use at `now`, unless another one was recorded since the row was read. */
 function* use(
   tenant: number,

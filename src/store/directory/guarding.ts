@@ -1,5 +1,6 @@
-import type { Guard } from '../port/guard.ts';
+import type { ClientGuard, Guard } from '../port/guard.ts';
 import { accessOf } from './clients.ts';
+import { heldSession } from './console-sessions.ts';
 import { lockAccess } from './access-lock.ts';
 import { type Command, type Commands, sql } from './command.ts';
 import { forKeyShare } from './dialect.ts';
@@ -17,14 +18,15 @@ export function guardedCommands({ read, transact }: Commands, guard: Guard): Com
 }
 
 function* guarded<T>(command: () => Command<T>, guard: Guard): Command<T> {
-  const { tenant, client } = guard;
+  const { tenant } = guard;
   yield* lockAccess(tenant);
-  guard.check(yield* accessOf(tenant, client), yield* isSigned(guard));
+  if (guard.session !== undefined) guard.check(yield* heldSession(tenant, guard.session));
+  else guard.check(yield* accessOf(tenant, guard.client), yield* isSigned(guard));
   return yield* command();
 }
 
 /** A key that is found stays until the commit. */
-function* isSigned({ tenant, signedWith }: Guard): Command<boolean> {
+function* isSigned({ tenant, signedWith }: ClientGuard): Command<boolean> {
   if (signedWith === undefined) return true;
   const key = yield* sql.get`
     select 1 from signing_keys where tenant = ${tenant} and kid = ${signedWith} ${forKeyShare}`;

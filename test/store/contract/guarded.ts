@@ -5,7 +5,8 @@ import type { Guard, GuardedStore } from '../../../src/store/port/guard.ts';
 import { newEntry } from './audit-log.ts';
 import { newClient } from './clients.ts';
 import type { Engine } from './engine.ts';
-import { createFixture } from './fixture.ts';
+import { newSession } from './console-sessions.ts';
+import { addTenant, createFixture } from './fixture.ts';
 
 export function guardedContract(engine: Engine): void {
   describe(`${engine.name}: guarded`, () => contract(engine));
@@ -39,6 +40,27 @@ function contract(engine: Engine): void {
       [access, false],
       [undefined, true],
     ]);
+  });
+
+  test('guarded: the guard of a session receives it unless it has ended', async (t) => {
+    const { store, tenant } = await createFixture(engine, t);
+    const { id: other } = await addTenant(store, 'other');
+    const session = newSession(tenant, 'ses_1', {
+      role: 'support',
+      mapping: 'main/groups:a=support',
+    });
+    const begun = await store.consoleSessions.begin(session);
+    const seen: unknown[] = [];
+    const guardOf = (of: number): Guard => ({
+      tenant: of,
+      session: session.secretHash,
+      check: (found) => void seen.push(found),
+    });
+    await store.guarded(guardOf(tenant)).roles.delete(tenant, 'none');
+    await store.guarded(guardOf(other)).roles.delete(other, 'none');
+    await store.consoleSessions.end(tenant, session.secretHash);
+    await store.guarded(guardOf(tenant)).roles.delete(tenant, 'none');
+    assert.deepEqual(seen, [begun, undefined, undefined]);
   });
 
   test('guarded: nothing is changed or recorded when the guard throws', async (t) => {

@@ -1,0 +1,145 @@
+import type { IncomingMessage } from 'node:http';
+import { consoleClientId, roleAccess } from '../auth/console-roles.ts';
+import { createTtlCache } from '../auth/ttl-cache.ts';
+import type { Clock } from '../core/clock.ts';
+import type { ConsoleRole, ConsoleSession } from '../core/console-session.ts';
+import type { Tenant } from '../core/types.ts';
+import type { ConsoleSessionStore } from '../store/port/console-sessions.ts';
+import { secretHash, secretsOf } from './console-cookie.ts';
+import { crossSiteProblem } from './cross-site.ts';
+import type { ClientAddress } from './http/client-address.ts';
+import { Problem } from './http/problem.ts';
+import type { Caller } from './operation.ts';
+
+/** A session that ends counts on no node for longer than this. */
+const freshMs = 1_000;
+const entriesMax = 10_000;
+
+/** Authenticates requests by the cookie of a console session. */
+export interface SessionReader {
+  /**
+   * Reads the session of a request, which has no `Authorization` header. Returns `undefined` without a
+   * cookie, and without a promise when the session is cached. Rejects with `StoreUnavailable`.
+   *
+   * @param isUse whether the request counts as use of the session
+   */
+  read(
+    request: IncomingMessage,
+    place: { readonly tenant: Tenant; readonly client: ClientAddress },
+    isUse: boolean,
+  ): SessionAuthentication | Promise<SessionAuthentication> | undefined;
+  /** Drops a session that has ended from the cache. */
+  drop(session: VerifiedSession): void;
+}
+
+/** `refused`: the response is this problem. */
+export type SessionAuthentication =
+  { readonly kind: 'refused'; readonly problem: Problem } | VerifiedSession;
+
+export interface VerifiedSession {
+  readonly kind: 'session';
+  readonly caller: SessionCaller;
+  readonly session: ConsoleSession;
+  readonly secretHash: Uint8Array;
+  /** Reads the session again; that is no use of it. Rejects with `StoreUnavailable`. */
+  again(): SessionAuthentication | Promise<SessionAuthentication>;
+  /** Returns what counts instead once the store has this; `undefined` when the session has ended. */
+  renewed(session: ConsoleSession | undefined): SessionAuthentication;
+}
+
+export interface SessionCaller extends Caller {
+  readonly session: NonNullable<Caller['session']>;
+  /** Key of its rate bucket. */
+  readonly bucket: string;
+}
+
+export interface SessionReaderDeps {
+  readonly store: { readonly consoleSessions: Pick<ConsoleSessionStore, 'get'> };
+  readonly clock: Pick<Clock, 'elapsedMs'>;
+  /** Whether a request came over TLS, to Leat or to a trusted proxy. */
+  readonly isSecure: (request: IncomingMessage) => boolean;
+  /** Returns the role that an entry of LEAT_CONSOLE_ROLES gives now; `undefined` when it is gone. */
+  readonly roleOf: (mapping: string) => ConsoleRole | undefined;
+}
+
+/** Creates the reader; it caches sessions for a second. */
+export function createSessionReader(deps: SessionReaderDeps): SessionReader {
+  const { clock, isSecure } = deps;
+  const { consoleSessions } = deps.store;
+  const cache = createTtlCache<ConsoleSession | undefined>({ clock, freshMs, entriesMax });
+
+  const readBySecret = (
+    tenant: Tenant,
+    hash: Uint8Array,
+    isUse: boolean,
+  ): SessionAuthentication | Promise<SessionAuthentication> => {
+    const judge = (session: ConsoleSession | undefined): SessionAuthentication =>
+      session !== undefined && hasItsRole(session, deps)
+        ? {
+            kind: 'session',
+            caller: callerOf(session),
+            session,
+            secretHash: hash,
+            again: () => readBySecret(tenant, hash, false),
+            renewed: judge,
+          }
+        : signInAgain(tenant);
+    const read = (): Promise<ConsoleSession | undefined> =>
+      consoleSessions.get(tenant.id, hash, isUse);
+    const found = cache.get(keyOf(tenant.id, hash, isUse), read);
+    return found instanceof Promise ? found.then(judge) : judge(found);
+  };
+
+  return {
+    read: (request, { tenant, client }, isUse) => {
+      const secure = isSecure(request);
+      const secrets = secretsOf(request.headers.cookie, secure);
+      const [secret] = secrets;
+      if (secret === undefined) return undefined;
+      const problem = crossSiteProblem(request, { isSecure: secure, host: client.host });
+      if (problem !== undefined) return { kind: 'refused', problem };
+      if (secrets.length > 1) return { kind: 'refused', problem: ambiguous() };
+      const hash = secretHash(secret);
+      return hash === undefined ? signInAgain(tenant) : readBySecret(tenant, hash, isUse);
+    },
+    drop: ({ session: { tenant }, secretHash: hash }) => {
+      for (const isUse of [true, false]) cache.expire(keyOf(tenant, hash, isUse));
+    },
+  };
+}
+
+function callerOf({ id, user, role }: ConsoleSession): SessionCaller {
+  const session = { id, user, role };
+  return {
+    clientId: consoleClientId,
+    scopes: roleAccess[role].scopes,
+    session,
+    bucket: `session ${id}`,
+  };
+}
+
+/** One-time links have no mapping: their role stays. */
+function hasItsRole(
+  { mapping, role }: ConsoleSession,
+  { roleOf }: Pick<SessionReaderDeps, 'roleOf'>,
+): boolean {
+  return mapping === undefined || roleOf(mapping) === role;
+}
+
+function signInAgain({ domain }: Tenant): SessionAuthentication {
+  const message = 'The session of the console has ended. Sign in again at /console/.';
+  const headers = { 'www-authenticate': `Bearer realm="${domain}"` };
+  return { kind: 'refused', problem: new Problem(401, message, undefined, headers) };
+}
+
+/** Which one belongs to this browser cannot be known: another host or path has set one of them. */
+function ambiguous(): Problem {
+  const message =
+    'The request has two different cookies of a console session. Delete the cookies of this site, then sign in again at /console/.';
+  return new Problem(403, message, 'ambiguous_session');
+}
+
+/** A use is not covered by a read that recorded none. */
+function keyOf(tenant: number, hash: Uint8Array, isUse: boolean): string {
+  return `${tenant}/${isUse ? 'use' : 'read'}/${Buffer.from(hash).toString('base64')}`;
+}
