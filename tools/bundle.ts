@@ -3,6 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { rolldown, type Plugin } from 'rolldown';
 
 const sources = new URL('../src/', import.meta.url);
+/** The console, as `npm run build` has made it. */
+const built = new URL('../build/console/', import.meta.url);
 
 /** Entry points: the program and its threads. */
 const programs = ['main.ts', 'api/event-thread.ts'];
@@ -40,7 +42,12 @@ export async function bundleProgram(folder: URL): Promise<string> {
   // Otherwise Node reads the kind of the files from the package, which has ES modules.
   await writeFile(new URL('package.json', folder), '{ "type": "commonjs" }\n');
   // Files that are not modules are read by name, by `src/core/asset.ts`.
-  await cp(sources, folder, { recursive: true, filter: (path) => !path.endsWith('.ts') });
+  const browsers = new URL('console', sources).pathname;
+  await cp(sources, folder, {
+    recursive: true,
+    filter: (path) => !path.endsWith('.ts') && path !== browsers,
+  });
+  await cp(built, new URL('console/', folder), { recursive: true });
   return new URL('main.js', folder).pathname;
 }
 

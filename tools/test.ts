@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { globSync } from 'node:fs';
@@ -25,6 +25,7 @@ const tables = fileURLToPath(new URL('../node_modules/.cache/tables.db', import.
 const preloads = ['open-handles.ts', 'bundled-packages.ts'].map(
   (file) => `--import=${new URL(file, import.meta.url).href}`,
 );
+const build = fileURLToPath(new URL('build-console.ts', import.meta.url));
 const everyTest = 'test/**/*.test.ts';
 /** More is no faster on two cores; fewer leave them idle while tests wait. */
 const filesAtOnce = 4;
@@ -34,6 +35,8 @@ const hangMs = 20 * 60_000;
 const { seed, rest } = readArguments(process.argv.slice(2));
 const repeat = `repeat this order with: npm run test:only -- --seed ${seed} ${rest.join(' ')}`;
 console.log(`Seed ${seed}; ${repeat}`);
+// Of the present sources: tests of its pages would pass for those of before.
+execFileSync(process.execPath, [build], { stdio: 'inherit' });
 const program = await bundleProgram(bundled);
 await rm(tables, { force: true });
 await createFileCopy(tables);

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { asset } from '../core/asset.ts';
+import { builtConsole } from '../core/asset.ts';
 import type { Authenticator } from './authenticate.ts';
 import type { ClientAddress } from './http/client-address.ts';
 import { htmlHeaders } from './http/html.ts';
@@ -19,7 +19,7 @@ export interface ConsolePageDeps {
  * itself reads the path, and its files. Both need no session and have no data. `/` leads to it.
  */
 export function registerConsolePage(app: FastifyInstance, deps: ConsolePageDeps): void {
-  const built = readConsole(asset('../build/console/'));
+  const built = readConsole(builtConsole());
   app.get('/', async (request, reply) => {
     await deps.authenticator.authenticate(request, reply);
     return reply.redirect(built === undefined ? '/docs' : '/console/', 302);

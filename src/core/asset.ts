@@ -20,4 +20,9 @@ export function thread(path: string): URL {
   return new URL(name, import.meta.url);
 }
 
+/** Returns the URL of the folder of the built console. The bundle has it in the folder of its modules. */
+export function builtConsole(): URL {
+  return new URL(isSource ? '../../build/console/' : 'console/', import.meta.url);
+}
+
 const isSource = import.meta.url.endsWith('.ts');
