@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { Argument, Command, InvalidArgumentError } from 'commander';
 import { backlog } from './backlog.ts';
 import type { Bench, Figure, RunOptions } from './bench.ts';
+import { consolePages } from './console.ts';
 import { drainPostgres } from './drain-postgres.ts';
 import { drain } from './drain.ts';
 import { facts } from './facts.ts';
@@ -61,6 +62,7 @@ const benches: readonly Bench[] = [
   health,
   upkeep,
   sizes,
+  consolePages,
 ];
 
 const program = new Command('bench')
@@ -71,7 +73,7 @@ const program = new Command('bench')
   .option('--rounds <count>', 'how often each side is measured', count, 5)
   .option(
     '--cases <text>',
-    'measures the cases of isolation, hostile-requests and filter with this in their names only',
+    'measures the cases of isolation, hostile-requests, filter and console with this in their names only',
   )
   .option(
     '--events <count>',
