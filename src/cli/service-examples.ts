@@ -19,6 +19,9 @@ const examplesOf: Readonly<Record<string, readonly string[]>> = {
     'leat keys rotate --webhooks',
   ],
   'keys revoke': ['leat keys revoke <kid>'],
+  console: ['leat console', 'leat console --role viewer --tenant acme'],
+  'console sessions': ['leat console sessions --tenant acme'],
+  'console end': ['leat console end ses_…', 'leat console end --all'],
   'migrate-store': [
     'leat migrate-store --from sqlite:leat.db --to postgres://leat@db.example.com/leat',
   ],

@@ -11,10 +11,12 @@ import type { Store } from '../store/port/store.ts';
 import { entryOfCommand } from './audit-log.ts';
 import { backup } from './backup.ts';
 import { type Args, type Command, type CommandDeps, optionOf, textOf } from './command.ts';
+import { consoleLink, endSessions, listSessions } from './console.ts';
 import { deleteTenant } from './delete-tenant.ts';
 import { rotateSecrets } from './rotate-secrets.ts';
 import { nodes, status } from './status.ts';
 import { storeFindings } from './store-findings.ts';
+import { noTenant, tenantNamed } from './tenant-named.ts';
 
 /** The operator's commands on the store, by name. */
 const commands: Readonly<Record<string, Command>> = {
@@ -30,14 +32,15 @@ const commands: Readonly<Record<string, Command>> = {
   'keys list': listKeys,
   'keys rotate': rotate,
   'keys revoke': revoke,
+  console: consoleLink,
+  'console sessions': listSessions,
+  'console end': endSessions,
 };
 
 /** Returns the command of a name. */
 export function commandOf(name: string): Command | undefined {
   return Object.hasOwn(commands, name) ? commands[name] : undefined;
 }
-
-const noTenant = 'There is no tenant yet: leat start creates the first one.';
 
 async function create(deps: CommandDeps, args: Args): Promise<string> {
   const { store, random, clock } = deps;
@@ -108,16 +111,6 @@ async function revoke(deps: CommandDeps, args: Args): Promise<string> {
     }
   }
   throw new StartRefused(`No key is called "${kid}"; leat keys list shows them.`);
-}
-
-/** Returns the tenant with a name, or the first one. */
-async function tenantNamed(store: Store, name: string | undefined): Promise<Tenant> {
-  const tenants = await store.tenants.list();
-  const found = name === undefined ? tenants[0] : tenants.find((tenant) => tenant.name === name);
-  if (found !== undefined) return found;
-  if (tenants.length === 0) throw new StartRefused(noTenant);
-  const known = tenants.map((tenant) => tenant.name).join(', ');
-  throw new StartRefused(`No tenant is called "${String(name)}"; there are ${known}.`);
 }
 
 function checked(field: string, parse: typeof domain, text: string): string {

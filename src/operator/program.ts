@@ -1,10 +1,11 @@
 import { existsSync } from 'node:fs';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { Admin } from '../program/admin.ts';
 import { CommandFailed, exitCodes } from '../cli/errors.ts';
 import type { Terminal } from '../cli/terminal/terminal.ts';
 import type { Loaded } from '../config.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
+import { consoleRoles } from '../core/console-session.ts';
 import { StartRefused } from '../core/errors.ts';
 import type { AlertChannel } from '../alerting/channel.ts';
 import type { Args } from './command.ts';
@@ -45,6 +46,7 @@ export function addOperatorCommands(program: Command, deps: OperatorDeps): void 
     program.command('keys').description('keys that sign access tokens and webhooks'),
     run,
   );
+  addConsoleCommands(program.command('console'), run);
   program
     .command('secrets')
     .description('the key that encrypts stored secrets (LEAT_SECRET_KEY)')
@@ -93,8 +95,55 @@ function addTenantCommands(tenants: Command, deps: OperatorDeps): void {
     .action((name: string, { yes }: { yes?: string }) => deleteTenant(deps, name, yes));
 }
 
-function addKeyCommands(keys: Command, run: (command: string, args?: Args) => Promise<void>): void {
-  const tenantOption = ['--tenant <name>', 'tenant; default: the first one'] as const;
+type Run = (command: string, args?: Args) => Promise<void>;
+
+const tenantOption = ['--tenant <name>', 'tenant; default: the first one'] as const;
+
+function addConsoleCommands(command: Command, run: Run): void {
+  command
+    .description('print a one-time link that signs in to the web console; list and end sessions')
+    .addOption(
+      new Option('--role <role>', 'what the link lets its user do')
+        .choices(consoleRoles)
+        .default('operator'),
+    )
+    .option(...tenantOption)
+    .action((options: Args) => run('console', options));
+  command
+    .command('sessions')
+    .description('print the open sessions of the console, newest first')
+    .option(...tenantOption)
+    .action((_options: Args, self: Command) => run('console sessions', tenantOf(self)));
+  command
+    .command('end [id]')
+    .description('end one session of the console, or all of a tenant')
+    .option('--all', 'all sessions of the tenant')
+    .option(...tenantOption)
+    .action((id: string | undefined, { all }: { all?: boolean }, self: Command) => {
+      if ((id === undefined) !== (all === true)) {
+        throw new CommandFailed(
+          exitCodes.usage,
+          'Name one session, which leat console sessions shows, or all of a tenant with --all.',
+        );
+      }
+      return run('console end', { ...tenantOf(self), id, all });
+    });
+}
+
+/** Returns the tenant of a sub-command of `console`, which takes its options wherever they are. */
+function tenantOf(command: Command): Args {
+  // Ending all sessions must not look as if it ended those of one role.
+  if (command.parent?.getOptionValueSource('role') === 'cli') {
+    throw new CommandFailed(
+      exitCodes.usage,
+      `--role does not go with leat console ${command.name()}.`,
+    );
+  }
+  const { tenant } = command.optsWithGlobals<{ tenant?: string }>();
+  return { tenant };
+}
+
+function addKeyCommands(keys: Command, run: Run): void {
   keys
     .command('list')
     .option(...tenantOption)

@@ -3,6 +3,7 @@ import { createSystemAlerts } from '../alerting/system-alerts.ts';
 import type { Bootstrapped } from '../auth/bootstrap.ts';
 import type { Watchers } from '../changes/watchers.ts';
 import type { RandomBytes } from '../core/clock.ts';
+import { addConsoleLink, consoleUrl } from '../operator/console.ts';
 import { openOperator } from '../operator/serve.ts';
 import type { Store } from '../store/port/store.ts';
 import { removeLeaving } from '../upkeep/tenant-removal.ts';
@@ -33,6 +34,10 @@ export interface Service {
   readonly metricsUrl: string | undefined;
   /** Changes of the start to tenants and clients. */
   readonly bootstrapped: Bootstrapped;
+  /** Address of the console of the first tenant. */
+  readonly consoleUrl: string;
+  /** Returns a one-time link that signs in to it as an operator; never for a log. */
+  consoleLink(): Promise<string>;
   /**
    * Rejects new requests, completes and records requests and attempts in progress, and closes the
    * store. A request that takes too long is cut off.
@@ -116,6 +121,12 @@ async function startOn(
     authorityFile: authorityFileOf(config),
     metricsUrl: metrics?.url,
     bootstrapped,
+    consoleUrl: consoleUrl(config, bootstrapped.tenant),
+    consoleLink: () =>
+      addConsoleLink({ ...deps, store }, bootstrapped.tenant, {
+        role: 'operator',
+        command: 'start',
+      }),
     work,
     stop: async () => {
       ending.abort();

@@ -32,11 +32,30 @@ export async function start(context: ProgramContext, signals: Signals): Promise<
     signals.onFirst(() => void end(service).then(() => process.exit(0), fail));
     const work = Promise.race([service.work, second.work]);
     void work.catch((error: unknown) => end(service).then(() => fail(error), fail));
-    print(context, welcomeText(context.version, service, second.url, settings));
+    print(
+      context,
+      welcomeText(context.version, service, {
+        messagesUrl: second.url,
+        audience: settings.audience,
+        consoleLink: await linkFor(context, service),
+      }),
+    );
   } catch (error) {
     await second.stop();
     throw error;
   }
+}
+
+/**
+ * Returns a link that signs in, for a person at a terminal. Any other output may be a log, whose readers
+ * must not sign in. Without a link the service is up nevertheless, and `leat console` prints one.
+ */
+async function linkFor(
+  { stdout }: Pick<ProgramContext, 'stdout'>,
+  service: Pick<Service, 'consoleLink'>,
+): Promise<string | undefined> {
+  if (!stdout.isTTY) return undefined;
+  return service.consoleLink().catch(() => undefined);
 }
 
 function refuseSamePort(config: Config, { port, portVariable }: MessageSettings): void {

@@ -1,18 +1,31 @@
-import type { MessageSettings } from '../messages/settings.ts';
+import { codeMinutes } from '../operator/console.ts';
 import type { Service } from './service.ts';
+
+export interface WelcomeOptions {
+  readonly messagesUrl: string;
+  /** Audience of the message API. */
+  readonly audience: string;
+  /** A one-time link; absent where the output is no terminal. */
+  readonly consoleLink: string | undefined;
+}
 
 /** Returns the text that `leat start` prints: the addresses and the first requests. */
 export function welcomeText(
   version: string,
-  { url, authorityFile, metricsUrl, bootstrapped: { generated } }: Service,
-  messagesUrl: string,
-  { audience }: MessageSettings,
+  { url, authorityFile, metricsUrl, consoleUrl, bootstrapped: { generated } }: Service,
+  { messagesUrl, audience, consoleLink }: WelcomeOptions,
 ): string {
   const id = generated?.clientId ?? '<client id>';
   const metrics = metricsUrl === undefined ? '' : `\n  metrics          ${metricsUrl}`;
+  const hint =
+    consoleLink === undefined
+      ? 'leat console prints a link that signs in'
+      : `signs in once, within ${codeMinutes} minutes; leat console prints another link`;
   const curl = authorityFile === undefined ? 'curl' : `curl --cacert ${authorityFile}`;
   return `
 Leat ${version} is up.
+  console          ${consoleLink ?? consoleUrl}
+                   ${hint}
   management API   ${url}/api/v2
   reference        ${url}/docs
   OpenAPI          ${url}/api/v2/openapi.json

@@ -14,6 +14,7 @@ test('leat start shows the addresses, the client once, and four first requests',
       LEAT_STORE: `sqlite:${tempStore.file}`,
       LEAT_PORT: String(port),
       PORT: String(await freePort()),
+      LEAT_LOG_LEVEL: 'debug',
     };
     const { child, output } = spawnLeat(['start'], env);
     t.after(() => child.kill('SIGKILL'));
@@ -35,6 +36,9 @@ test('leat start shows the addresses, the client once, and four first requests',
   }
   assert.equal(first.output.match(/\bcurl /g)?.length, 5);
   assert.ok(!first.output.includes(secret), 'the secret is in the file only');
+  const consoleUrl = `http://localhost:${new URL(first.url).port}/console/`;
+  assert.match(first.output, new RegExp(` is up\\.\n  console {10}${consoleUrl}\n.*leat console`));
+  assert.ok(!first.output.includes('code='), 'a link that signs in is for terminals only');
   const token = await fetchToken(first.url, { id, secret });
   const headers = { authorization: `Bearer ${token}` };
   const listed = await fetch(`${first.url}/api/v2/event-streams`, { headers });
