@@ -4,6 +4,7 @@ export const links = {
   streams: '/console/streams',
   stream: (id: string): string => `/console/streams/${id}`,
   failures: '/console/failures',
+  failuresOfStream: (streamId: string): string => `/console/failures?stream=${streamId}`,
   failuresOf: (streamId: string, code: string | null): string =>
     `/console/failures?stream=${streamId}&code=${code ?? ''}`,
   events: '/console/events',

@@ -12,6 +12,7 @@ import { SignIn } from './sign-in.tsx';
 import { applyTheme } from './theme.ts';
 
 const Overview = lazy(async () => (await import('./overview.tsx')).Overview);
+const Stream = lazy(async () => (await import('./stream.tsx')).Stream);
 const Streams = lazy(async () => (await import('./streams.tsx')).Streams);
 
 /** The pages, for somebody who is signed in. */
@@ -22,6 +23,7 @@ function Pages({ session }: { readonly session: Session }) {
       <Router>
         <Route path="/console" component={Overview} />
         <Route path="/console/streams" component={Streams} />
+        <Route path="/console/streams/:id" component={Stream} />
         <Route default component={NotFound} />
       </Router>
     </Shell>

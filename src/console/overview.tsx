@@ -1,9 +1,9 @@
 import type { OverviewShown } from '../schemas/overview.ts';
-import type { ComponentChildren } from 'preact';
 import { CauseMeaning } from './cause.tsx';
 import { causeName } from './cause-name.ts';
 import { links } from './links.ts';
 import { Badge } from './parts/badge.tsx';
+import { Figure } from './parts/figure.tsx';
 import { Freshness, Loaded } from './parts/loaded.tsx';
 import { count, plural } from './parts/numbers.ts';
 import { Page, Panel } from './parts/page.tsx';
@@ -58,28 +58,6 @@ function Figures({ last_hour: minutes, failures, oldest_undelivered_at: oldest }
         {oldest === null ? 'none' : <Time at={oldest} />}
       </Figure>
     </section>
-  );
-}
-
-interface FigureProps {
-  readonly label: string;
-  readonly href?: string;
-  readonly children: ComponentChildren;
-}
-
-function Figure({ label, href, children }: FigureProps) {
-  const content = (
-    <>
-      <span class="label">{label}</span>
-      <span class="value">{children}</span>
-    </>
-  );
-  return href === undefined ? (
-    <div class="figure">{content}</div>
-  ) : (
-    <a class="figure" href={href}>
-      {content}
-    </a>
   );
 }
 

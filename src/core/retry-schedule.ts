@@ -25,7 +25,7 @@ export interface DefaultSchedule {
 export const retryAfterMaxMs = 60_000;
 
 /** The end of a cycle with a schedule of its stream. */
-const cycleMaxMs = 72 * hourMs;
+export const cycleMaxMs = 72 * hourMs;
 
 const hours = [5, 60, 300, 1800, 7200, 18_000, 36_000];
 
@@ -65,7 +65,8 @@ export function longestDelayMs(delivery: DeliveryOptions | undefined): number {
   return retry === undefined ? 0 : Math.max(...delaysOf(retry)) * (1 + spread);
 }
 
-function delaysOf(retry: RetryOption): readonly number[] {
+/** Returns the waits of a schedule in milliseconds. */
+export function delaysOf(retry: RetryOption): readonly number[] {
   const seconds = typeof retry === 'string' ? presetDelays[retry] : retry.delaysSeconds;
   return seconds.map((delay) => delay * 1000);
 }

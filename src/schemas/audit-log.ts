@@ -69,3 +69,4 @@ export const entries = Type.Union([
 
 export type EntriesQuery = Static<typeof entriesQuery>;
 export type EntryShown = Static<typeof entry>;
+export type EntryPageShown = { readonly logs: readonly EntryShown[]; readonly next?: string };

@@ -143,6 +143,8 @@ export const attempts = component('EventStreamAttempts', 'Attempts of an event s
 export const attemptsQuery = closed(pageQuery);
 
 export type EventLogQuery = Static<typeof eventLogQuery>;
+export type EventLogShown = Static<typeof eventLog>;
 export type TracedEventShown = Static<typeof tracedEvent>;
 export type AttemptShown = Static<typeof attempt>;
 export type StreamAttemptShown = Static<typeof streamAttempt>;
+export type AttemptsShown = Static<typeof attempts>;

@@ -176,3 +176,4 @@ export const failurePreview = component(
 export type FailureGroupShown = Static<typeof failureGroup>;
 export type SelectionSent = Static<typeof selection>;
 export type FailurePreviewShown = Static<typeof failurePreview>;
+export type FailureGroupsShown = Static<typeof failureGroups>;

@@ -86,3 +86,4 @@ export const replays = closed(
 
 export type ReplayCreateSent = Static<typeof replayCreate>;
 export type ReplayShown = Static<typeof replay>;
+export type ReplaysShown = Static<typeof replays>;

@@ -26,3 +26,4 @@ export const skippedRanges = component(
 );
 
 export type SkippedRangeShown = Static<typeof range>;
+export type SkippedRangesShown = Static<typeof skippedRanges>;

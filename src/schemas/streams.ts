@@ -285,6 +285,7 @@ export const signingSecret = component(
   },
 );
 
+export type SigningSecretShown = Static<typeof signingSecret>;
 export type StreamShown = Static<typeof stream>;
 export type DestinationSent = Static<
   ReturnType<typeof destination<typeof authorizationPatch, typeof certificatePatch>>
