@@ -13,6 +13,7 @@ import type { Store } from '../store/port/store.ts';
 import { createAuditRecorder } from './audit-recorder.ts';
 import { createAuthenticator } from './authenticate.ts';
 import { registerConsolePage } from './console-page.ts';
+import { type ConsoleProvider, registerConsoleLogin } from './console-login.ts';
 import { registerConsoleSession } from './console-session.ts';
 import { registerAvatar } from './avatar.ts';
 import { createEventBodies } from './event-bodies.ts';
@@ -83,11 +84,6 @@ export interface AppDeps {
   readonly requestMetrics?: RequestMetrics | undefined;
 }
 
-export interface ConsoleProvider {
-  /** Returns the role that an entry of LEAT_CONSOLE_ROLES gives now; `undefined` when it is gone. */
-  readonly roleOf: (mapping: string) => ConsoleRole | undefined;
-}
-
 /**
  * Creates the management API and the token service; the caller starts and closes the listener. What
  * happens to a request in which order: docs/adr/0031-what-fastify-does-and-what-it-does-not.md.
@@ -135,7 +131,9 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   registerReference(app, { ...served, operations });
   registerConsolePage(app, served);
   registerAvatar(app);
-  registerConsoleSession(app, { ...served, hasProvider: deps.provider !== undefined });
+  const { provider } = deps;
+  registerConsoleSession(app, { ...served, hasProvider: provider !== undefined });
+  if (provider !== undefined) registerConsoleLogin(app, { ...served, provider });
   registerHealth(app, { ...served, readiness: createReadiness(deps) });
   registerOauth(app, served);
 

@@ -104,6 +104,12 @@ export function refusedSignIn(sender: Sender, error: string): Happened {
 
 const refusedSignIns: Readonly<Record<string, string>> = {
   invalid_code: 'Refuse a sign-in to the console: the code is unknown, used or expired',
+  access_denied: 'Refuse a sign-in to the console: the identity provider denied it',
+  expired: 'Refuse a sign-in to the console: it took too long, or another browser began it',
+  failed: 'Refuse a sign-in to the console: the response of the identity provider is not valid',
+  no_role:
+    'Refuse a sign-in to the console: no entry of LEAT_CONSOLE_ROLES gives the person a role',
+  provider_unavailable: 'Refuse a sign-in to the console: the identity provider is not available',
 };
 
 /** Returns the entry of a sign-out from the console, without its id. */

@@ -118,7 +118,7 @@ type NewSessionDeps = Pick<
 >;
 
 /** Records a sign-in that was refused; the error is a code, and nothing of the request. */
-function noteRefusedSignIn(
+export function noteRefusedSignIn(
   { audit, clientAddressOf }: Pick<ConsoleSessionDeps, 'audit' | 'clientAddressOf'>,
   request: FastifyRequest,
   tenant: Tenant,

@@ -1,16 +1,20 @@
+import assert from 'node:assert/strict';
 import type { Logger } from 'pino';
 import { buildApp } from '../api/app.ts';
+import type { ConsoleProvider } from '../api/console-login.ts';
 import { guardConnections } from '../api/http/connection-guard.ts';
 import type { Watchers } from '../changes/watchers.ts';
 import type { TlsServer } from '../api/http/tls.ts';
 import type { Ed25519Jwk } from '../auth/key-use.ts';
 import { createKeyring, type Keyring } from '../auth/keys.ts';
+import { createOpenIdProvider } from '../auth/openid-provider.ts';
 import { createTrustedIssuers } from '../auth/remote-keys.ts';
 import { createTokenEndpoint } from '../auth/token.ts';
 import { createVerifier } from '../auth/verify.ts';
 import { type Config, limits, usesPlainHttp } from '../config.ts';
 import { literalAddress } from '../core/address.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
+import { createRoleOfMapping } from '../core/console-mapping.ts';
 import { createPulls, type Pulls } from '../pull/pulls.ts';
 import { dayMs } from '../core/units.ts';
 import type { Store } from '../store/port/store.ts';
@@ -73,6 +77,7 @@ export function createManagementApi(store: Store, deps: ManagementApiDeps): Mana
     obstacle,
     version,
     tls,
+    provider: createConsoleProvider(deps),
     requestMetrics: metrics?.meter,
   });
   guardConnections(app.server, { rule: config, clock, log, count: metrics?.connectionRefused });
@@ -109,6 +114,33 @@ function createAccess(store: Store, { config, clock, log, network }: ManagementA
       verifier.close();
       keyring.close();
     },
+  };
+}
+
+/** The identity provider of the console, if the settings name one: they have all of them or none. */
+function createConsoleProvider({
+  config,
+  clock,
+  network,
+}: Pick<ManagementApiDeps, 'config' | 'clock' | 'network'>): ConsoleProvider | undefined {
+  const { consoleOidcIssuer, consoleOidcClientId, consoleOidcClientSecret, consoleRoles } = config;
+  if (consoleOidcIssuer === undefined || consoleRoles === undefined) return undefined;
+  assert(consoleOidcClientId !== undefined && consoleOidcClientSecret !== undefined);
+  const openId = createOpenIdProvider({
+    fetch: network.fetch,
+    clock,
+    settings: {
+      issuer: consoleOidcIssuer,
+      clientId: consoleOidcClientId,
+      clientSecret: consoleOidcClientSecret,
+    },
+    limits: limits.consoleLogin,
+  });
+  return {
+    openId,
+    mappings: consoleRoles,
+    roleOf: createRoleOfMapping(consoleRoles),
+    limits: limits.consoleLogin,
   };
 }
 

@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import { type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { hashOf, secretText } from '../../src/api/console-cookie.ts';
+import type { ConsoleProvider } from '../../src/api/console-login.ts';
+import { limits } from '../../src/config.ts';
 import type { ConsoleRole } from '../../src/core/console-session.ts';
 import { random } from '../auth/fixture.ts';
 import type { ApiFixture } from './fixture.ts';
@@ -32,6 +34,13 @@ export interface Browser {
 
 /** The headers that a browser and the console add to a request of its pages. */
 export const own = { 'sec-fetch-site': 'same-origin', 'leat-console': '1' } as const;
+
+/** Returns a provider that is down: a test begins sessions of its mappings itself. */
+export function providerWith(roleOf: ConsoleProvider['roleOf']): ConsoleProvider {
+  const down = { failure: 'provider_unavailable', reason: 'it is down' } as const;
+  const openId = { authorizationUrl: async () => down, claims: async () => down };
+  return { openId, mappings: [], roleOf, limits: limits.consoleLogin };
+}
 
 /** Sends a request with exactly these headers. */
 export async function call(

@@ -5,7 +5,15 @@ import { beginConsoleSession } from '../../src/api/console-session.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import { allEntries } from '../helpers/audit-log.ts';
 import { openPull } from '../helpers/pull.ts';
-import { addCode, browserWith, call, own, sendCode, signIn } from './console-client.ts';
+import {
+  addCode,
+  browserWith,
+  call,
+  own,
+  providerWith,
+  sendCode,
+  signIn,
+} from './console-client.ts';
 import { type ApiFixture, openApiFixture } from './fixture.ts';
 
 type Options = Parameters<typeof openApiFixture>;
@@ -108,7 +116,7 @@ describe('beginConsoleSession', () => {
     const fixture = await openFixtureFor(
       t,
       {},
-      { provider: { roleOf: (name) => roles.get(name) } },
+      { provider: providerWith((name) => roles.get(name)) },
     );
     const { auth, app } = fixture;
     let cookie = '';
