@@ -1,6 +1,7 @@
 /** Addresses of the pages. */
 export const links = {
   overview: '/console/',
+  first: '/console/first',
   streams: '/console/streams',
   stream: (id: string): string => `/console/streams/${id}`,
   failures: '/console/failures',

@@ -13,6 +13,8 @@ import { applyTheme } from './theme.ts';
 
 const Overview = lazy(async () => (await import('./overview.tsx')).Overview);
 const Stream = lazy(async () => (await import('./stream.tsx')).Stream);
+const FirstDelivery = lazy(async () => (await import('./first-delivery.tsx')).FirstDelivery);
+const Publish = lazy(async () => (await import('./publish.tsx')).Publish);
 const Streams = lazy(async () => (await import('./streams.tsx')).Streams);
 
 /** The pages, for somebody who is signed in. */
@@ -22,6 +24,8 @@ function Pages({ session }: { readonly session: Session }) {
     <Shell session={session}>
       <Router>
         <Route path="/console" component={Overview} />
+        <Route path="/console/first" component={FirstDelivery} />
+        <Route path="/console/publish" component={Publish} />
         <Route path="/console/streams" component={Streams} />
         <Route path="/console/streams/:id" component={Stream} />
         <Route default component={NotFound} />

@@ -18,13 +18,17 @@ export function Overview() {
   return (
     <Page title="Overview" actions={<Freshness at={read.data?.as_of} />}>
       <Loaded read={read}>
-        {(overview) => (
-          <>
-            <Figures {...overview} />
-            <States {...overview} />
-            <Groups {...overview} />
-          </>
-        )}
+        {(overview) =>
+          overview.streams.total === 0 ? (
+            <Empty />
+          ) : (
+            <>
+              <Figures {...overview} />
+              <States {...overview} />
+              <Groups {...overview} />
+            </>
+          )
+        }
       </Loaded>
       <div class="row row-spread">
         <h2>Over time</h2>
@@ -39,6 +43,25 @@ export function Overview() {
         </Panel>
       </div>
     </Page>
+  );
+}
+
+/** What an installation without streams shows. */
+function Empty() {
+  return (
+    <Panel title="Nothing is sent yet">
+      <div class="stack">
+        <p>
+          An event stream sends the events of your product to a webhook. The first one can go to a
+          receiver inside Leat, which shows the signed request as it arrives.
+        </p>
+        <div>
+          <a class="button primary" href={links.first}>
+            Make a first delivery
+          </a>
+        </div>
+      </div>
+    </Panel>
   );
 }
 

@@ -15,6 +15,7 @@ export function SignIn({ login, error, kind }: Ended) {
     // A link that is opened in this tab changes the address only after the #.
     const retry = (): void => void openSession();
     addEventListener('hashchange', retry);
+    if (location.hash !== '') retry();
     return () => removeEventListener('hashchange', retry);
   }, []);
   return (

@@ -80,7 +80,7 @@ function Empty({ isFiltered }: { readonly isFiltered: boolean }) {
   return (
     <>
       <p>There is no stream yet. A stream sends the events of the types it subscribes to.</p>
-      <a class="button primary" href={links.overview}>
+      <a class="button primary" href={links.first}>
         Make a first delivery
       </a>
     </>

@@ -28,6 +28,8 @@ export interface Installation {
   readonly data: ConsoleData | undefined;
   /** Makes a one-time link with the operator's command. */
   link(role?: ConsoleRole): Promise<string>;
+  /** Runs a command of the operator and returns what it prints. Rejects when it fails. */
+  operator(...args: readonly string[]): Promise<string>;
 }
 
 export interface InstallationOptions {
@@ -54,13 +56,19 @@ export async function startInstallation(
   scope.after(async () => {
     for (const end of ends) await end();
   });
+  const env = { ...storeEnvironment(tempStore), ...all };
   const link = (role: ConsoleRole = 'operator'): Promise<string> =>
-    oneTimeLink(role, { ...storeEnvironment(tempStore), ...all }, tempStore);
+    oneTimeLink(role, env, tempStore);
+  const operator = async (...args: readonly string[]): Promise<string> => {
+    const { code, output } = await runLeat(args, env, { cwd: tempStore.folder });
+    assert.equal(code, 0, output);
+    return output;
+  };
   const origin = `http://${domain}`;
   if (content === 'empty') {
     const leat = await startLeat(tempStore, all);
     ends.unshift(leat.kill);
-    return { leat, origin, data: undefined, link };
+    return { leat, origin, data: undefined, link, operator };
   }
   const service = await startConsoleService(tempStore, {
     settings: all,
@@ -69,7 +77,7 @@ export async function startInstallation(
     ...options,
   });
   ends.unshift(service.close);
-  return { leat: service.leat, origin, data: service.data, link };
+  return { leat: service.leat, origin, data: service.data, link, operator };
 }
 
 async function storeOn(

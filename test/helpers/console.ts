@@ -35,4 +35,11 @@ export async function openConsole(
 }
 
 let running: Promise<RunningBrowser> | undefined;
-after(async () => (await running)?.close());
+const ends: (() => Promise<void>)[] = [];
+after(async () => {
+  for (const end of ends.toReversed()) await end();
+  await (await running)?.close();
+});
+
+/** What is opened with it ends after the last test of the file. */
+export const fileScope: Scope = { after: (end) => void ends.push(end) };

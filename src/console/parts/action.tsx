@@ -10,8 +10,8 @@ import { Problem } from './loaded.tsx';
 /** What a person does: the request that is sent, and the command that does the same. */
 export interface Action {
   readonly request: ApiRequest;
-  /** As typed in a shell: `leat streams pause est_…`. */
-  readonly command: string;
+  /** As typed in a shell: `leat streams pause est_…`; absent where no command does it. */
+  readonly command?: string;
 }
 
 /** The state of an action that is sent at most once at a time. */
@@ -116,7 +116,7 @@ export function SameElsewhere({ request, command }: Action) {
     <details>
       <summary>The same on the command line</summary>
       <div class="stack-tight">
-        <Code text={command} what="command" />
+        {command !== undefined && <Code text={command} what="command" />}
         <Code text={curlOf(request, location.origin)} what="request" />
       </div>
     </details>
@@ -127,12 +127,14 @@ interface AllowedProps {
   readonly scope: string;
   /** The operation, where a role may call it without the scope. */
   readonly operation?: string;
+  /** What the others see. */
+  readonly otherwise?: ComponentChildren;
   readonly children: ComponentChildren;
 }
 
 /** Shows something only to those whose role allows it. */
-export function Allowed({ scope, operation, children }: AllowedProps) {
+export function Allowed({ scope, operation, otherwise, children }: AllowedProps) {
   const { value } = sessionState;
   const isAllowed = value.kind === 'signed-in' && may(value.session, scope, operation);
-  return isAllowed ? <>{children}</> : null;
+  return <>{isAllowed ? children : otherwise}</>;
 }

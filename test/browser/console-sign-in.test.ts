@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { fileScope, openConsole, startInstallation } from '../helpers/console.ts';
+import type { Installation } from '../helpers/console-page.ts';
+
+describe('signing in to the console with a one-time link', () => {
+  let installation: Installation;
+  before(async () => {
+    installation = await startInstallation(fileScope, { content: 'empty' });
+  });
+
+  const heading = (page: Page, name: string): Promise<void> =>
+    page.getByRole('heading', { name, level: 1 }).waitFor();
+
+  test('the code is gone from the address and the history, and no script can read the session', async (t) => {
+    const { page, goto, errors } = await openConsole(t, { installation });
+    await heading(page, 'Overview');
+    assert.equal(page.url(), `${installation.origin}/console/`);
+    await goto('/streams');
+    await page.goBack();
+    await heading(page, 'Overview');
+    assert.doesNotMatch(page.url(), /code/);
+    const cookies = await page.context().cookies();
+    assert.deepEqual(
+      cookies.map(({ name, httpOnly, sameSite, path }) => ({ name, httpOnly, sameSite, path })),
+      [{ name: 'leat_console', httpOnly: true, sameSite: 'Strict', path: '/' }],
+    );
+    assert.equal(await page.evaluate('document.cookie'), '');
+    const stored = await page.evaluate('JSON.stringify([{...localStorage}, {...sessionStorage}])');
+    assert.doesNotMatch(String(stored), new RegExp(cookies[0]?.value ?? 'none'));
+    assert.deepEqual(errors(), []);
+  });
+
+  test('a link works once: the second use says so and names the command for a new one', async (t) => {
+    const { page, findings } = await openConsole(t, { installation, role: 'signed out' });
+    const link = await installation.link();
+    await page.goto(link);
+    await heading(page, 'Overview');
+    await page.context().clearCookies();
+    // Another fragment alone would not load the page again.
+    await page.goto('about:blank');
+    await page.goto(link);
+    await heading(page, 'Sign in to Leat');
+    await page.getByText('This link was used already').waitFor();
+    await page.getByRole('region', { name: 'command' }).getByText('leat console').waitFor();
+    assert.deepEqual(await findings(), []);
+  });
+
+  test('a link that is opened on the page for signing in signs in', async (t) => {
+    const { page } = await openConsole(t, { installation, role: 'signed out' });
+    await page.goto(`${installation.origin}/console/streams`);
+    await heading(page, 'Sign in to Leat');
+    const { hash } = new URL(await installation.link());
+    await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+    await heading(page, 'Streams');
+    assert.equal(page.url(), `${installation.origin}/console/streams`);
+  });
+
+  test('after signing out nothing is shown and the cookie opens nothing', async (t) => {
+    const { page, goto } = await openConsole(t, { installation });
+    await goto('/streams');
+    const cookies = await page.context().cookies();
+    await page.getByRole('button', { name: /one-time link/ }).click();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await heading(page, 'Sign in to Leat');
+    await page.goBack();
+    await heading(page, 'Sign in to Leat');
+    await page.context().addCookies(cookies);
+    await page.reload();
+    await heading(page, 'Sign in to Leat');
+  });
+
+  test('a session that an operator ends shows so at the next read, and a new one leads back', async (t) => {
+    const { page, goto } = await openConsole(t, { installation });
+    await goto('/streams?q=crm');
+    await installation.operator('console', 'end', '--all');
+    await page.getByRole('searchbox', { name: 'Search', exact: true }).fill('billing');
+    await heading(page, 'Sign in to Leat');
+    await page.getByText('Your session has ended.').waitFor();
+    const { hash } = new URL(await installation.link());
+    await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+    await heading(page, 'Streams');
+    assert.match(page.url(), /\/console\/streams\?q=billing$/);
+  });
+
+  test('a service that does not respond is said to be out of reach, and another try helps', async (t) => {
+    const { page } = await openConsole(t, { installation, role: 'signed out' });
+    await page.route('**/console/session', (route) => route.abort());
+    await page.goto(`${installation.origin}/console/`);
+    await heading(page, 'Leat is out of reach');
+    await page.unroute('**/console/session');
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await heading(page, 'Sign in to Leat');
+  });
+
+  const places: readonly (readonly [role: 'viewer' | 'support' | 'operator', names: string[]])[] = [
+    ['viewer', ['Overview', 'Streams', 'Failures', 'Audit log']],
+    ['support', ['Overview', 'Streams', 'Failures', 'Events', 'Audit log']],
+    [
+      'operator',
+      [
+        'Overview',
+        'Streams',
+        'Failures',
+        'Events',
+        'Publish',
+        'Audit log',
+        'Access',
+        'Users',
+        'Nodes',
+        'Settings',
+      ],
+    ],
+  ];
+  for (const [role, names] of places) {
+    test(`${role}: only places of the role are offered`, async (t) => {
+      const { page } = await openConsole(t, { installation, role });
+      const links = page.getByRole('navigation', { name: 'Places', exact: true }).getByRole('link');
+      assert.deepEqual(await links.allInnerTexts(), names);
+    });
+  }
+
+  test('on a narrow screen the places are at the bottom, the rest in a menu', async (t) => {
+    const { page, findings } = await openConsole(t, { installation, width: 390, height: 844 });
+    await page.getByRole('button', { name: 'More' }).click();
+    await page.getByRole('navigation').getByRole('link', { name: 'Audit log' }).click();
+    assert.match(page.url(), /\/console\/logs$/);
+    assert.equal(await page.getByRole('link', { name: 'Users' }).isVisible(), false);
+    assert.deepEqual(await findings(), []);
+  });
+
+  test('keys alone: the jump box, the menu of the user and the theme', async (t) => {
+    const { page } = await openConsole(t, { installation });
+    await heading(page, 'Overview');
+    await page.keyboard.press('/');
+    await page.keyboard.type('crm');
+    await page.keyboard.press('Enter');
+    await heading(page, 'Streams');
+    assert.match(page.url(), /streams\?q=crm$/);
+    await page.getByRole('button', { name: /one-time link/ }).focus();
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'dark');
+    await page.keyboard.press('Escape');
+    await page.reload();
+    await heading(page, 'Streams');
+    assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'dark');
+  });
+});
