@@ -19,7 +19,7 @@ import {
 import type { AuditRecorder } from './audit-recorder.ts';
 import type { Authenticator, AuthContext } from './authenticate.ts';
 import { clearedCookie, hashOf, secretHash, secretText, sessionCookie } from './console-cookie.ts';
-import { crossSiteProblem } from './cross-site.ts';
+import { foreignOriginProblem } from './origin-check.ts';
 import { parseInSteps, readBody } from './http/body.ts';
 import type { ClientAddress } from './http/client-address.ts';
 import {
@@ -133,7 +133,7 @@ function admitSignIn(deps: ConsoleSessionDeps, request: FastifyRequest, reply: F
   admitByRate(reply, deps.limiter.takeOfAddress(address), deps.clock.now());
   if (!deps.open()) throw unavailable();
   // Otherwise another site could sign a browser in to a session of its own.
-  const problem = crossSiteProblem(request.raw, { isSecure: deps.isSecure(request.raw), host });
+  const problem = foreignOriginProblem(request.raw, { isSecure: deps.isSecure(request.raw), host });
   if (problem !== undefined) throw problem;
 }
 

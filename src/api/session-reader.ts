@@ -6,7 +6,7 @@ import type { ConsoleRole, ConsoleSession } from '../core/console-session.ts';
 import type { Tenant } from '../core/types.ts';
 import type { ConsoleSessionStore } from '../store/port/console-sessions.ts';
 import { secretHash, secretsOf } from './console-cookie.ts';
-import { crossSiteProblem } from './cross-site.ts';
+import { foreignOriginProblem } from './origin-check.ts';
 import type { ClientAddress } from './http/client-address.ts';
 import { Problem } from './http/problem.ts';
 import type { Caller } from './operation.ts';
@@ -73,7 +73,7 @@ export function createSessionReader(deps: SessionReaderDeps): SessionReader {
     hash: Uint8Array,
     isUse: boolean,
   ): SessionAuthentication | Promise<SessionAuthentication> => {
-    const judge = (session: ConsoleSession | undefined): SessionAuthentication =>
+    const authenticationOf = (session: ConsoleSession | undefined): SessionAuthentication =>
       session !== undefined && hasItsRole(session, deps)
         ? {
             kind: 'session',
@@ -81,13 +81,13 @@ export function createSessionReader(deps: SessionReaderDeps): SessionReader {
             session,
             secretHash: hash,
             again: () => readBySecret(tenant, hash, false),
-            renewed: judge,
+            renewed: authenticationOf,
           }
         : signInAgain(tenant);
     const read = (): Promise<ConsoleSession | undefined> =>
       consoleSessions.get(tenant.id, hash, isUse);
     const found = cache.get(keyOf(tenant.id, hash, isUse), read);
-    return found instanceof Promise ? found.then(judge) : judge(found);
+    return found instanceof Promise ? found.then(authenticationOf) : authenticationOf(found);
   };
 
   return {
@@ -96,7 +96,7 @@ export function createSessionReader(deps: SessionReaderDeps): SessionReader {
       const secrets = secretsOf(request.headers.cookie, secure);
       const [secret] = secrets;
       if (secret === undefined) return undefined;
-      const problem = crossSiteProblem(request, { isSecure: secure, host: client.host });
+      const problem = foreignOriginProblem(request, { isSecure: secure, host: client.host });
       if (problem !== undefined) return { kind: 'refused', problem };
       if (secrets.length > 1) return { kind: 'refused', problem: ambiguous() };
       const hash = secretHash(secret);

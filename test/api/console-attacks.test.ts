@@ -71,7 +71,7 @@ async function createStream({ send }: ApiFixture): Promise<string> {
   return created.body.id;
 }
 
-function assertCrossSite(response: ConsoleResponse, what: string): void {
+function assertForeign(response: ConsoleResponse, what: string): void {
   assert.equal(response.status, 403, `${what}: ${response.text}`);
   assert.equal(response.body.errorCode, 'cross_site_request', what);
   assert.equal(response.headers['set-cookie'], undefined, what);
@@ -84,7 +84,7 @@ describe('requests of other sites', () => {
     for (const path of ['/api/v2/event-streams', '/api/v2/changes', '/console/session']) {
       for (const [what, headers] of foreign) {
         const response = await call(fixture, 'GET', path, { host, cookie, ...headers });
-        assertCrossSite(response, `${path}, ${what}`);
+        assertForeign(response, `${path}, ${what}`);
       }
     }
   });
@@ -96,8 +96,8 @@ describe('requests of other sites', () => {
     const type = { 'content-type': 'application/json' };
     for (const [what, headers] of foreign) {
       const sent = { host, cookie, ...type, ...headers };
-      assertCrossSite(await call(fixture, 'PATCH', path, sent, JSON.stringify(change)), what);
-      assertCrossSite(await call(fixture, 'DELETE', path, sent), what);
+      assertForeign(await call(fixture, 'PATCH', path, sent, JSON.stringify(change)), what);
+      assertForeign(await call(fixture, 'DELETE', path, sent), what);
     }
     const { body } = await fixture.send('GET', path.slice('/api/v2'.length));
     assert.equal(body.name, 'crm');
@@ -112,12 +112,9 @@ describe('requests of other sites', () => {
       const marked = value === undefined ? headers : { ...headers, 'leat-console': value };
       for (const method of ['POST', 'DELETE']) {
         const path = method === 'POST' ? `/event-streams/${id}/pause` : `/event-streams/${id}`;
-        assertCrossSite(
-          await call(fixture, method, `/api/v2${path}`, marked),
-          `${method} ${value}`,
-        );
+        assertForeign(await call(fixture, method, `/api/v2${path}`, marked), `${method} ${value}`);
       }
-      assertCrossSite(await call(fixture, 'DELETE', '/console/session', marked), `${value}`);
+      assertForeign(await call(fixture, 'DELETE', '/console/session', marked), `${value}`);
     }
     assert.equal((await fixture.send('GET', `/event-streams/${id}`)).status, 200);
   });
@@ -129,8 +126,8 @@ describe('requests of other sites', () => {
     const code = await addCode(fixture);
     const bodies = { pause: '{"reason":"x="}', session: JSON.stringify({ code }) };
     for (const type of forms) {
-      for (const site of ['same-origin', 'cross-site', 'none']) {
-        const headers = { host, cookie, 'content-type': type, 'sec-fetch-site': site };
+      for (const from of ['same-origin', 'cross-site', 'none']) {
+        const headers = { host, cookie, 'content-type': type, 'sec-fetch-site': from };
         const paused = await call(
           fixture,
           'POST',
@@ -138,9 +135,9 @@ describe('requests of other sites', () => {
           headers,
           bodies.pause,
         );
-        assertCrossSite(paused, `${type}, ${site}`);
+        assertForeign(paused, `${type}, ${from}`);
         const signed = await call(fixture, 'POST', '/console/session', headers, bodies.session);
-        assertCrossSite(signed, `${type}, ${site}`);
+        assertForeign(signed, `${type}, ${from}`);
       }
       const marked = { host, ...own, 'content-type': type };
       const signed = await call(fixture, 'POST', '/console/session', marked, bodies.session);
@@ -156,7 +153,7 @@ describe('requests of other sites', () => {
     const body = JSON.stringify({ code });
     for (const [what, headers] of foreign) {
       const sent = { host, 'content-type': 'application/json', ...headers };
-      assertCrossSite(await call(fixture, 'POST', '/console/session', sent, body), what);
+      assertForeign(await call(fixture, 'POST', '/console/session', sent, body), what);
     }
     assert.equal((await sendCode(fixture, code)).status, 201);
   });
@@ -166,7 +163,7 @@ describe('requests of other sites', () => {
     const { cookie, session } = await signIn(fixture);
     for (const [what, headers] of foreign) {
       const sent = { host, cookie, ...headers };
-      assertCrossSite(await call(fixture, 'DELETE', '/console/session', sent), what);
+      assertForeign(await call(fixture, 'DELETE', '/console/session', sent), what);
     }
     assert.equal((await session()).status, 200);
   });
@@ -207,22 +204,22 @@ describe('requests of other sites', () => {
     const { cookie } = await signIn(fixture);
     const headers = { host, cookie, origin: 'http://attacker.example' };
     const forged = { ...headers, 'x-forwarded-host': 'attacker.example' };
-    assertCrossSite(await call(fixture, 'GET', '/api/v2/event-streams', forged), 'forged');
+    assertForeign(await call(fixture, 'GET', '/api/v2/event-streams', forged), 'forged');
   });
 });
 
 describe('cookies', () => {
   test('one that was planted before the sign-in is not the session after it', async (t) => {
     const fixture = await openFixtureFor(t);
-    const planted = `leat_console=${'A'.repeat(43)}`;
+    const preset = `leat_console=${'A'.repeat(43)}`;
     const of = await signIn(fixture, 'viewer');
-    for (const cookie of [planted, of.cookie]) {
+    for (const cookie of [preset, of.cookie]) {
       const signedIn = await sendCode(fixture, await addCode(fixture), { cookie });
       const browser = browserWith(fixture, signedIn);
       assert.notEqual(browser.cookie, cookie);
       assert.equal((await browser.session()).body.role, 'operator');
     }
-    const session = await call(fixture, 'GET', '/console/session', { ...own, cookie: planted });
+    const session = await call(fixture, 'GET', '/console/session', { ...own, cookie: preset });
     assert.equal(session.status, 401);
     assert.equal((await of.session()).body.role, 'viewer');
   });
@@ -278,9 +275,9 @@ describe('cookies', () => {
     // It is the token that counts.
     const token = await fixture.tokenWith('read:event_streams');
     assert.equal((await get(`Bearer ${token}`)).status, 403);
-    const foreignSite = { 'sec-fetch-site': 'cross-site', authorization: `Bearer ${token}` };
+    const fromElsewhere = { 'sec-fetch-site': 'cross-site', authorization: `Bearer ${token}` };
     const path = '/api/v2/event-streams';
-    assert.equal((await call(fixture, 'GET', path, { ...headers, ...foreignSite })).status, 200);
+    assert.equal((await call(fixture, 'GET', path, { ...headers, ...fromElsewhere })).status, 200);
   });
 
   test('a request with two different sessions is refused, also in two headers', async (t) => {

@@ -13,14 +13,16 @@ export interface OwnOrigin {
  * `undefined` for a request of the console itself (docs/http-api.md#console-sessions). `SameSite` alone
  * is not enough: other ports and sister domains are the same site.
  */
-export function crossSiteProblem(
+export function foreignOriginProblem(
   { method, headers }: Pick<IncomingMessage, 'method' | 'headers'>,
   own: OwnOrigin,
 ): Problem | undefined {
-  const site = headers['sec-fetch-site']?.toString();
-  if (site !== undefined) {
-    if (site !== 'same-origin') {
-      return refused(`Sec-Fetch-Site is '${quoted(site)}', and only same-origin is accepted`);
+  const fetchedFrom = headers['sec-fetch-site']?.toString();
+  if (fetchedFrom !== undefined) {
+    if (fetchedFrom !== 'same-origin') {
+      return refused(
+        `Sec-Fetch-Site is '${quoted(fetchedFrom)}', and only same-origin is accepted`,
+      );
     }
   } else if (headers.origin === undefined) {
     return refused('it has neither Sec-Fetch-Site: same-origin nor an Origin');
