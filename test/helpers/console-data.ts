@@ -204,7 +204,7 @@ const usersOfAcme = [
   {
     email:
       'a.person.with.a.very.long.address.that.does.not.fit@subdomain.of.a.long.domain.example.com',
-    app_metadata: { plan: 'pro', flags: { beta: true, limits: { seats: 25 } } },
+    app_metadata: { plan: 'pro', flags: { beta: true, limits: { places_max: 25 } } },
   },
   { email: 'leaver@example.com', name: 'Somebody who left' },
 ];

@@ -190,8 +190,9 @@ async function signIn(page: Page, link: string): Promise<void> {
   await page.goto(link);
   const { signedIn, signedOut } = contentSelectors;
   await page.locator(`${signedIn}, ${signedOut}`).first().waitFor();
-  const gate = page.locator('main.gate');
-  if (await gate.isVisible()) throw new Error(`not signed in: ${await gate.innerText()}`);
+  const signInPage = page.locator('main.gate');
+  if (await signInPage.isVisible())
+    throw new Error(`not signed in: ${await signInPage.innerText()}`);
 }
 
 /** The heading of a page whose content is there: no part of it still loads. */
