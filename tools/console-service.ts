@@ -1,7 +1,7 @@
 /**
  * `npm run console:data`: starts a service with much to see and stays until it is killed. Prints what
- * a page of the console is developed with: its URL, a bearer token, and ids by name. SIGHUP starts the
- * service again, with the sources as they are then, on the same data.
+ * a page of the console is developed with: its URL, a one-time link, a bearer token, and ids by name.
+ * SIGHUP starts the service again, with the sources as they are then, on the same data.
  */
 import { once } from 'node:events';
 import { mkdir, readdir, rm } from 'node:fs/promises';
@@ -9,7 +9,9 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { createEventSource } from '../test/helpers/console-events.ts';
+import { oneTimeLink } from '../test/helpers/console-page.ts';
 import { startConsoleService } from '../test/helpers/console-service.ts';
+import { storeEnvironment } from '../test/helpers/leat.ts';
 
 interface Options {
   readonly port: string;
@@ -46,7 +48,11 @@ const service = await startConsoleService(tempStore, {
 });
 const { leat, data: filled } = service;
 process.stderr.write(`filled in ${((performance.now() - began) / 1000).toFixed(1)} s\n`);
-const shown = { url: leat.url, pid: process.pid, folder, token: leat.token, ...filled };
+const environment = { ...storeEnvironment(tempStore), LEAT_PORT: port };
+const link = await oneTimeLink('operator', environment, tempStore);
+const another = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
+process.stderr.write(`another link: ${another.join(' ')} npm run leat -- console\n`);
+const shown = { url: leat.url, link, pid: process.pid, folder, token: leat.token, ...filled };
 process.stdout.write(`${JSON.stringify(shown, undefined, 2)}\n`);
 
 process.on('SIGHUP', () => {

@@ -45,11 +45,7 @@ async function withheldFromBody(body: unknown): Promise<unknown> {
   for (const [name, value] of Object.entries(body)) {
     if (Array.isArray(value)) lists.set(name, await mapInSlices(value, withheldFrom, lengthOf));
   }
-  const others = Object.entries(body).filter(([name]) => !lists.has(name));
-  const shown = withheldFrom(Object.fromEntries(others)) as object;
-  return Object.fromEntries(
-    Object.entries({ ...body, ...shown }).map(([name, value]) => [name, lists.get(name) ?? value]),
-  );
+  return withheldFromObject(body, (name, value) => lists.get(name) ?? shownField(name, value));
 }
 
 function lengthOf(item: unknown): number {
@@ -65,13 +61,16 @@ function withheldFrom(value: unknown): unknown {
   return isObject(value) ? withheldFromObject(value) : value;
 }
 
-function withheldFromObject(object: object): object {
+function withheldFromObject(
+  object: object,
+  show: (name: string, value: unknown) => unknown = shownField,
+): object {
   const entries = Object.entries(object);
   const isEvent = Object.hasOwn(object, 'specversion') || entries.some(isPayload);
   const shown = isEvent ? entries.filter(([name]) => !payloadFields.has(name)) : entries;
   // Not an assignment: a field may be called __proto__.
   return Object.fromEntries([
-    ...shown.map(([name, value]) => [name, shownField(name, value)] as const),
+    ...shown.map(([name, value]) => [name, show(name, value)] as const),
     ...(isEvent ? marks : []),
   ]);
 }
