@@ -1,7 +1,6 @@
 import type { Comparison } from './filter-comparisons.ts';
 import { type FieldPath, Fields } from './filter-fields.ts';
 import { charactersRead, type Json, type Work } from './filter-values.ts';
-import type { Slices } from './slices.ts';
 
 /** A condition that was parsed. */
 export type FilterNode =
@@ -98,7 +97,7 @@ export class Filter {
   }
 
   /** Returns whether an envelope matches, with pauses where that takes long. */
-  *matches(envelope: Json): Slices<boolean> {
+  *matches(envelope: Json): Generator<void, boolean, void> {
     const fields = new Fields(envelope);
     let at = this.#start;
     for (;;) {

@@ -78,7 +78,7 @@ function checkSize(condition: unknown): void {
     if (level > levelsMax) throw new InvalidCondition([], `More than ${levelsMax} levels`);
     for (const value of values) open.push({ value, level });
   }
-  if (Buffer.byteLength(JSON.stringify(condition) ?? '') <= filterBytesMax) return;
+  if (new TextEncoder().encode(JSON.stringify(condition)).length <= filterBytesMax) return;
   throw new InvalidCondition([], tooLong);
 }
 
