@@ -86,10 +86,25 @@ function failure(response: Response, parsed: unknown): RequestFailed {
 function parse(text: string): unknown {
   if (text === '') return undefined;
   try {
-    return JSON.parse(text);
+    return parseKeepingNumbers(text);
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Parses JSON. Numbers of events that JavaScript would change, such as ids of 20 digits or `1.0`, become
+ * values that `JSON.stringify` writes as they were; where a browser cannot do that they are rounded.
+ */
+export function parseKeepingNumbers(text: string): unknown {
+  const { rawJSON } = JSON as { readonly rawJSON?: (json: string) => unknown };
+  if (rawJSON === undefined) return JSON.parse(text);
+  const keep = (_name: string, value: unknown, context?: { readonly source?: string }): unknown => {
+    const source = context?.source;
+    const isChanged = typeof value === 'number' && source !== undefined && String(value) !== source;
+    return isChanged ? rawJSON(source) : value;
+  };
+  return JSON.parse(text, keep);
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -1,12 +1,14 @@
 import { useState } from 'preact/hooks';
 import { after } from '../clock.ts';
 import { Icon } from './icon.tsx';
+import { say } from './notice.tsx';
+import { jsonText } from './plain-text.ts';
 
 /** Copies a text to the clipboard. */
 export function CopyButton({ text, what }: { readonly text: string; readonly what: string }) {
   const [isCopied, setCopied] = useState(false);
   const copy = async (): Promise<void> => {
-    await navigator.clipboard.writeText(text);
+    if (!(await copyText(text))) return;
     setCopied(true);
     after(2000, () => setCopied(false));
   };
@@ -21,6 +23,18 @@ export function CopyButton({ text, what }: { readonly text: string; readonly wha
       <Icon name={isCopied ? 'check' : 'copy'} size={14} />
     </button>
   );
+}
+
+/** Copies a text to the clipboard; says why where that is not possible. */
+export async function copyText(text: string): Promise<boolean> {
+  try {
+    // Browsers have a clipboard on https and localhost only.
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    say('This browser does not let the page copy: select the text instead.', 'bad');
+    return false;
+  }
 }
 
 /** Shows an id, cut in the middle, with a button that copies all of it. */
@@ -58,7 +72,7 @@ export function Code({ text, what }: { readonly text: string; readonly what: str
   );
 }
 
-/** Shows a value as JSON. */
+/** Shows a value as JSON; invisible characters in it are written out. */
 export function Json({ value, what }: { readonly value: unknown; readonly what: string }) {
-  return <Code text={JSON.stringify(value, undefined, 2)} what={what} />;
+  return <Code text={jsonText(value)} what={what} />;
 }
