@@ -3,6 +3,7 @@ import { createParser } from 'eventsource-parser';
 import { after } from './clock.ts';
 import { refresh } from './queries.ts';
 import { sessionEnded } from './session.ts';
+import { whileVisible } from './visible.ts';
 
 /**
  * Follows the changes that the service reports and reads again what they concern. All tabs of a browser
@@ -38,8 +39,15 @@ interface Change {
   readonly overview?: boolean;
 }
 
-/** Paths that show several streams. */
-const sums = ['/overview', '/stream-health', '/delivery-groups', '/deliveries', '/stats/'];
+/** Paths that show several streams; of the log only those of one event. */
+const sums = [
+  '/overview',
+  '/stream-health',
+  '/delivery-groups',
+  '/deliveries',
+  '/stats/',
+  '/event-log/',
+];
 
 /** Busy streams report changes every second; a page that moves so often cannot be read. */
 const pauseMs = 3_000;
@@ -63,38 +71,6 @@ function readWaiting(): void {
   after(pauseMs, () => {
     isPausing = false;
     readWaiting();
-  });
-}
-
-/** Runs work while the tab is visible, again after each time it was hidden. */
-async function whileVisible(
-  ending: AbortSignal,
-  work: (visible: AbortSignal) => Promise<unknown>,
-): Promise<void> {
-  while (!ending.aborted) {
-    await visibility(true, ending);
-    const hidden = new AbortController();
-    const stop = (): void => hidden.abort();
-    ending.addEventListener('abort', stop);
-    void visibility(false, ending).then(stop);
-    await work(hidden.signal).catch(() => undefined);
-    ending.removeEventListener('abort', stop);
-    await visibility(false, ending);
-  }
-}
-
-async function visibility(isVisible: boolean, ending: AbortSignal): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const check = (): void => {
-      if (ending.aborted || document.hidden !== isVisible) {
-        document.removeEventListener('visibilitychange', check);
-        ending.removeEventListener('abort', check);
-        resolve();
-      }
-    };
-    document.addEventListener('visibilitychange', check);
-    ending.addEventListener('abort', check);
-    check();
   });
 }
 

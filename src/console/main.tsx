@@ -11,6 +11,8 @@ import { Shell } from './shell.tsx';
 import { SignIn } from './sign-in.tsx';
 import { applyTheme } from './theme.ts';
 
+const EventPage = lazy(async () => (await import('./event.tsx')).EventPage);
+const Events = lazy(async () => (await import('./events.tsx')).Events);
 const Overview = lazy(async () => (await import('./overview.tsx')).Overview);
 const Stream = lazy(async () => (await import('./stream.tsx')).Stream);
 const FirstDelivery = lazy(async () => (await import('./first-delivery.tsx')).FirstDelivery);
@@ -28,6 +30,8 @@ function Pages({ session }: { readonly session: Session }) {
         <Route path="/console/publish" component={Publish} />
         <Route path="/console/streams" component={Streams} />
         <Route path="/console/streams/:id" component={Stream} />
+        <Route path="/console/events" component={Events} />
+        <Route path="/console/events/:id" component={EventPage} />
         <Route default component={NotFound} />
       </Router>
     </Shell>

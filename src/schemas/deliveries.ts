@@ -82,6 +82,7 @@ export const testEvent = component('TestEvent', 'A test event', {
   data: Type.Optional(Type.Object({}, { description: 'Data of the event; a sample unless sent' })),
 });
 
+export type DeliveryShown = Static<typeof delivery>;
 export type TestEventSent = Static<typeof testEvent>;
 
 /** Query of the statistics. */

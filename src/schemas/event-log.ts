@@ -145,6 +145,7 @@ export const attemptsQuery = closed(pageQuery);
 export type EventLogQuery = Static<typeof eventLogQuery>;
 export type EventLogShown = Static<typeof eventLog>;
 export type TracedEventShown = Static<typeof tracedEvent>;
+export type EventDeliveryShown = Static<typeof delivery>;
 export type AttemptShown = Static<typeof attempt>;
 export type StreamAttemptShown = Static<typeof streamAttempt>;
 export type AttemptsShown = Static<typeof attempts>;

@@ -1,5 +1,5 @@
 import { now, ticks } from '../clock.ts';
-import { relative, utc } from './when.ts';
+import { precise, relative, utc } from './when.ts';
 
 interface TimeProps {
   /** ISO 8601, or null when not known. */
@@ -14,6 +14,15 @@ export function Time({ at, none = '–' }: TimeProps) {
   return (
     <time dateTime={at} title={utc(at)} class="nowrap">
       {relative(Date.parse(at), Math.max(ticks.value, now()))}
+    </time>
+  );
+}
+
+/** Shows an instant to the millisecond, for lists of what happens within moments. */
+export function PreciseTime({ at }: { readonly at: string }) {
+  return (
+    <time dateTime={at} title={utc(at)} class="nowrap tabular">
+      {precise(Date.parse(at), now())}
     </time>
   );
 }

@@ -13,6 +13,21 @@ export function utc(at: string): string {
   return `${at.slice(0, 10)} ${at.slice(11, 19)} UTC`;
 }
 
+/** Returns an instant to the millisecond, for rows that are moments apart; its day unless it is today. */
+export function precise(at: number, presentMs: number): string {
+  const isToday = day.format(at) === day.format(presentMs);
+  return isToday ? timeOfDay.format(at) : `${day.format(at)}, ${timeOfDay.format(at)}`;
+}
+
+const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
+
+const timeOfDay = new Intl.DateTimeFormat('en-GB', {
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  fractionalSecondDigits: 3,
+});
+
 const absolute = new Intl.DateTimeFormat('en-GB', {
   day: 'numeric',
   month: 'short',

@@ -1,0 +1,265 @@
+import { useLocation } from 'preact-iso';
+import { useId, useState } from 'preact/hooks';
+import {
+  type EventQuery,
+  eventQueryOf,
+  instantOf,
+  isEventType,
+  localOf,
+  type Since,
+  typesOf,
+} from './event-query.ts';
+import { useEventTypes } from './event-types.ts';
+import { FilterEditor } from './filter-editor.tsx';
+import { links } from './links.ts';
+import { type Parameters, useParameters } from './location.ts';
+import { Icon } from './parts/icon.tsx';
+
+/** What events are searched for; the address has it. A live list has no window of time. */
+export function EventSearch({ isLive }: { readonly isLive: boolean }) {
+  const parameters = useParameters();
+  const query = eventQueryOf(parameters);
+  const { filter = '' } = query;
+  const [isOpen, setOpen] = useState(filter !== '');
+  const id = useId();
+  return (
+    <div class="stack-tight event-search">
+      <div class="toolbar">
+        <FindEvent />
+        <TypesField parameters={parameters} types={query.types} />
+        {!isLive && <Windows parameters={parameters} since={query.since} />}
+        <button
+          type="button"
+          class="button"
+          aria-expanded={isOpen}
+          aria-controls={id}
+          onClick={() => setOpen(!isOpen)}
+        >
+          Payload {filter !== '' && <span class="meta">(set)</span>}
+        </button>
+      </div>
+      <Types parameters={parameters} types={query.types} />
+      {!isLive && query.since === 'between' && (
+        <Between key={`${query.dateFrom} ${query.dateTo}`} parameters={parameters} query={query} />
+      )}
+      <div id={id} class="panel-body panel" hidden={!isOpen}>
+        <FilterEditor
+          key={filter}
+          text={filter}
+          label={isLive ? 'Follow what matches' : 'Search payloads'}
+          onApply={(text) => parameters.go({ filter: text })}
+        />
+      </div>
+    </div>
+  );
+}
+
+/** Opens an event by what names it. */
+function FindEvent() {
+  const { route } = useLocation();
+  const [text, setText] = useState('');
+  return (
+    <form
+      class="field search"
+      role="search"
+      aria-label="Find an event"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (text.trim() !== '') route(links.event(text.trim()));
+      }}
+    >
+      <label class="label" for="find-event">
+        Id or idempotency key
+      </label>
+      <span class="row row-fixed">
+        <input
+          id="find-event"
+          value={text}
+          maxLength={255}
+          placeholder="evt_… or order-42-paid"
+          autocomplete="off"
+          spellcheck={false}
+          onInput={({ currentTarget }) => setText(currentTarget.value)}
+        />
+        <button type="submit" class="button">
+          Open
+        </button>
+      </span>
+    </form>
+  );
+}
+
+interface TypesProps {
+  readonly parameters: Parameters;
+  readonly types: readonly string[];
+}
+
+/** Adds types to the search: typed, or chosen from those of the log. */
+function TypesField({ parameters, types }: TypesProps) {
+  const suggestions = useEventTypes();
+  const [text, setText] = useState('');
+  const id = useId();
+  const add = (typed: string): void => {
+    const added = typesOf(typed);
+    if (added.length === 0 || !added.every(isEventType)) return;
+    setText('');
+    parameters.go({ types: typesOf([...types, ...added].join(',')).join(',') });
+  };
+  const isInvalid = text !== '' && !typesOf(text).every(isEventType);
+  return (
+    <form
+      class="field search"
+      onSubmit={(event) => {
+        event.preventDefault();
+        add(text);
+      }}
+    >
+      <label class="label" for={`${id}-field`}>
+        Event types
+      </label>
+      <span class="row row-fixed">
+        <input
+          id={`${id}-field`}
+          list={`${id}-types`}
+          value={text}
+          placeholder={types.length === 0 ? 'All types' : 'One more type'}
+          autocomplete="off"
+          autocapitalize="off"
+          spellcheck={false}
+          aria-invalid={isInvalid}
+          title={isInvalid ? 'Two or more segments of a-z, 0-9 and _, joined by dots' : ''}
+          onInput={(event) => {
+            const { value } = event.currentTarget;
+            setText(value);
+            if (isChosen(event)) add(value);
+          }}
+        />
+        <button type="submit" class="button" disabled={text === '' || isInvalid}>
+          Add
+        </button>
+      </span>
+      <datalist id={`${id}-types`}>
+        {suggestions.map(({ type }) => (
+          <option key={type} value={type} />
+        ))}
+      </datalist>
+    </form>
+  );
+}
+
+/** Returns whether a suggestion was chosen, which replaces the text; typed types end with Enter. */
+function isChosen(event: Event): boolean {
+  return !('inputType' in event) || event.inputType === 'insertReplacementText';
+}
+
+/** The chosen types, each with a button that removes it. */
+function Types({ parameters, types }: TypesProps) {
+  if (types.length === 0) return null;
+  return (
+    <ul class="row" aria-label="Chosen event types">
+      {types.map((type) => (
+        <li key={type}>
+          <button
+            type="button"
+            class="button small chip"
+            title="Remove"
+            onClick={() => parameters.go({ types: types.filter((one) => one !== type).join(',') })}
+          >
+            <code>{type}</code>
+            <span class="visually-hidden">, remove</span>
+            <Icon name="close" size={12} />
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+const windows: readonly (readonly [Since, string])[] = [
+  ['any', 'Any time'],
+  ['hour', 'Last hour'],
+  ['day', 'Last day'],
+  ['week', 'Last week'],
+  ['between', 'Between …'],
+];
+
+interface WindowsProps {
+  readonly parameters: Parameters;
+  readonly since: Since;
+}
+
+function Windows({ parameters, since }: WindowsProps) {
+  return (
+    <div class="field">
+      <span class="label" aria-hidden="true">
+        Accepted
+      </span>
+      <nav class="segments" aria-label="Accepted">
+        {windows.map(([value, text]) => (
+          <a
+            key={value}
+            href={parameters.with({
+              since: value === 'any' ? undefined : value,
+              date_from: undefined,
+              date_to: undefined,
+            })}
+            {...(value === since ? { 'aria-current': 'true' as const } : {})}
+          >
+            {text}
+          </a>
+        ))}
+      </nav>
+    </div>
+  );
+}
+
+interface BetweenProps {
+  readonly parameters: Parameters;
+  readonly query: EventQuery;
+}
+
+function Between({ parameters, query }: BetweenProps) {
+  const [from, setFrom] = useState(localOf(query.dateFrom));
+  const [to, setTo] = useState(localOf(query.dateTo));
+  const isReversed = from !== '' && to !== '' && from >= to;
+  return (
+    <form
+      class="toolbar"
+      aria-label="Accepted between"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (isReversed) return;
+        const changes = { date_from: instantOf(from), date_to: instantOf(to) };
+        parameters.go({ since: 'between', ...changes });
+      }}
+    >
+      <label class="field">
+        <span class="label">From</span>
+        <input
+          type="datetime-local"
+          step="1"
+          value={from}
+          onInput={({ currentTarget }) => setFrom(currentTarget.value)}
+        />
+      </label>
+      <label class="field">
+        <span class="label">Before</span>
+        <input
+          type="datetime-local"
+          step="1"
+          value={to}
+          aria-invalid={isReversed}
+          onInput={({ currentTarget }) => setTo(currentTarget.value)}
+        />
+      </label>
+      <button type="submit" class="button" disabled={isReversed}>
+        Search this time
+      </button>
+      <span class="meta">
+        {isReversed ? 'It ends before it begins.' : `Times of this browser: ${zone}`}
+      </span>
+    </form>
+  );
+}
+
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
