@@ -1,8 +1,8 @@
-import { isReservedHeader } from './destination.ts';
 import { filterOf } from './filter.ts';
 import { badBody, quoted } from './http/problem.ts';
 import type { ApiSettings } from './settings.ts';
-import { tokensOf } from '../core/order-key.ts';
+import { tokensOf } from '../core/json-pointer.ts';
+import { isReservedHeader } from '../core/reserved-headers.ts';
 import type { DeliveryOptions, RetryOption } from '../core/types.ts';
 import type { DeliveryOptionsSent } from '../schemas/delivery-options.ts';
 

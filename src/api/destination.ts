@@ -1,5 +1,6 @@
 import type { Millis } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
+import { isReservedHeader } from '../core/reserved-headers.ts';
 import { inspectedBy, inspectorEndpointOf, newInspectorEndpoint } from '../core/inspector.ts';
 import type { AuthorizationPatch, DestinationPatch } from '../core/streams.ts';
 import type { Authorization, Destination } from '../core/types.ts';
@@ -158,31 +159,6 @@ function clientOf(
     ...(audience === undefined ? {} : { audience }),
   };
 }
-
-/** Returns whether a header is set by deliveries or belongs to the connection. */
-export function isReservedHeader(headerKey: string): boolean {
-  const name = headerKey.toLowerCase();
-  return reserved.has(name) || name.startsWith('proxy-');
-}
-
-const reserved = new Set([
-  'content-type',
-  'content-length',
-  'user-agent',
-  'webhook-id',
-  'webhook-timestamp',
-  'webhook-signature',
-  'webhook-key-id',
-  'traceparent',
-  'host',
-  'connection',
-  'keep-alive',
-  'transfer-encoding',
-  'te',
-  'trailer',
-  'upgrade',
-  'expect',
-]);
 
 function showAuthorization(
   authorization: Authorization,

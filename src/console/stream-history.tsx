@@ -63,9 +63,11 @@ const columns: readonly Column<EntryShown>[] = [
   {
     title: 'Who',
     narrow: 'line',
-    cell: ({ client_name: name, client_id: id, ip }) => (
+    cell: ({ client_name: name, client_id: id, ip, details: { user } }) => (
       <span class="stacked">
-        <span class="wrap-anywhere">{name ?? id ?? 'Leat itself'}</span>
+        <span class="wrap-anywhere">
+          {typeof user === 'string' ? user : (name ?? id ?? 'Leat itself')}
+        </span>
         {ip !== undefined && <span class="meta">{ip}</span>}
       </span>
     ),

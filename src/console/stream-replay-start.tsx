@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import type { EventLogShown } from '../schemas/event-log.ts';
 import type { ReplayShown } from '../schemas/replays.ts';
 import { now } from './clock.ts';
-import { commandWord } from './command.ts';
+import { commandWord, quoted } from './command.ts';
 import { type Action, ActionDialog, Allowed } from './parts/action.tsx';
 import { Loaded } from './parts/loaded.tsx';
 import { say } from './parts/notice.tsx';
@@ -42,9 +42,9 @@ export function StartReplay({
         Events that the log still has are sent again with their ids, also those that were delivered,
         after new events and retries. Events with an open failure are left out: redeliver those.
       </p>
-      <div class="columns">
+      <div class="columns-3">
         <When label="Accepted from" value={from} onInput={setFrom} at={range.from} isRequired />
-        <When label="Accepted before (now, if empty)" value={to} onInput={setTo} at={range.to} />
+        <When label="Accepted before" value={to} onInput={setTo} at={range.to} />
       </div>
       {isReversed && <p class="bad">The end must be after the beginning.</p>}
       <label class="field">
@@ -81,7 +81,7 @@ function actionOf(health: StreamProps['health'], { from, to, types }: Range): Ac
   const words = [
     `leat replay start ${commandWord(health)} --since ${from}`,
     ...(to === undefined ? [] : [`--until ${to}`]),
-    ...(types.length === 0 ? [] : [`--type ${types.join(',')}`]),
+    ...(types.length === 0 ? [] : [`--type ${quoted(types.join(','))}`]),
   ];
   return {
     request: {
@@ -115,7 +115,7 @@ function When({ label, value, onInput, at, isRequired }: WhenProps) {
         required={isRequired === true}
         onInput={({ currentTarget }) => onInput(currentTarget.value)}
       />
-      <span class="hint">{at === undefined ? '\u00a0' : utc(at)}</span>
+      <span class="hint">{at === undefined ? 'Until now, if empty' : utc(at)}</span>
     </label>
   );
 }

@@ -25,7 +25,8 @@ const update = 'update:event_deliveries';
 export function StreamReplays({ health, stream }: StreamProps) {
   const [isStarting, setStarting] = useState(false);
   const id = stream.id;
-  const path = withQuery(`/event-streams/${id}/replays`, { from: useParameters().get('from') });
+  const from = useParameters().get('from');
+  const path = withQuery(`/event-streams/${id}/replays`, { from });
   const isRunning = health.replay !== null;
   const read = useRead<ReplaysShown>(path, isRunning ? { refetchMs: 1000 } : {});
   return (
@@ -59,7 +60,7 @@ export function StreamReplays({ health, stream }: StreamProps) {
                 keyOf={(replay) => replay.id}
                 empty="No past range of the log was sent to this stream again."
               />
-              {(next ?? useParameters().get('from')) !== undefined && (
+              {(next ?? from) !== undefined && (
                 <div class="panel-body">
                   <Pager shown={replays.length} next={next} noun="replays" />
                 </div>

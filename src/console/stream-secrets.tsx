@@ -49,10 +49,7 @@ export function StreamSecrets({ health, stream }: StreamProps) {
       </Panel>
       {secret !== undefined && (
         <Notice tone="info">
-          <p>
-            The present secret of {health.name}. It is hidden again when you leave this tab, or
-            another window covers it.
-          </p>
+          <p>The present secret of {health.name}. It is hidden again when you leave this tab.</p>
           <Code text={secret} what="signing secret" />
           <div>
             <button type="button" class="button small" onClick={() => setSecret(undefined)}>
@@ -203,8 +200,8 @@ function Pending({ until, isForced, setForced }: PendingProps) {
   return (
     <Notice tone="warn">
       <p>
-        A former secret is valid until <Time at={until} />, and a stream has two at most. A receiver
-        that still verifies with it rejects every request once it ends.
+        A former secret is still valid: it ends <Time at={until} />. A stream has two at most. A
+        receiver that still verifies with it rejects every request once it ends.
       </p>
       <label class="check">
         <input

@@ -3,6 +3,7 @@ import { useLocation } from 'preact-iso';
 import type { StreamShown } from '../schemas/streams.ts';
 import type { Condition } from './filter-words.ts';
 import { links } from './links.ts';
+import { useParameters } from './location.ts';
 import { ActionDialog, Allowed } from './parts/action.tsx';
 import { Json } from './parts/copy.tsx';
 import { say } from './parts/notice.tsx';
@@ -12,16 +13,36 @@ import { Time } from './parts/time.tsx';
 import { refresh } from './queries.ts';
 import { RetryPicture } from './retry-picture.tsx';
 import { delaysSecondsOf, retryWords } from './retry-times.ts';
+import { may, sessionState } from './session.ts';
+import { StreamForm } from './stream-form.tsx';
 import type { StreamProps } from './stream-props.ts';
 import { EventTypes, FilterInWords, orderWords } from './stream-facts.tsx';
 import { commandWord } from './command.ts';
 
 const update = 'update:event_streams';
 
-/** All settings of a stream, as they are. */
+/** The settings of a stream, to be read, or changed by those who may. */
 export function StreamSettings({ health, stream }: StreamProps) {
+  const isEdited = useParameters().get('edit') !== undefined;
+  const { route } = useLocation();
+  const address = `${links.stream(stream.id)}?tab=settings`;
+  const shown = <ReadView {...{ health, stream }} />;
+  const { value } = sessionState;
+  if (!isEdited || value.kind !== 'signed-in' || !may(value.session, update)) return shown;
+  return <StreamForm stream={stream} onClose={() => route(address)} />;
+}
+
+function ReadView({ health, stream }: StreamProps) {
   return (
     <div class="settings">
+      <Allowed scope={update}>
+        <div class="row row-spread">
+          <p class="muted">What the stream sends, where, and how.</p>
+          <a class="button" href={`${links.stream(stream.id)}?tab=settings&edit=yes`}>
+            Edit settings
+          </a>
+        </div>
+      </Allowed>
       <General {...stream} />
       <Destination {...stream} />
       <Retries {...stream} />

@@ -33,6 +33,11 @@ type Tab = keyof typeof tabs;
 
 /** The page of one stream; its parts are tabs, each with an address. */
 export function Stream({ id }: { readonly id: string }) {
+  // Nothing of the stream before is shown, or acted on, while another one loads.
+  return <StreamPage key={id} id={id} />;
+}
+
+function StreamPage({ id }: { readonly id: string }) {
   const health = useRead<StreamHealthShown>(`/event-streams/${id}/health`);
   const stream = useRead<StreamShown>(`/event-streams/${id}`);
   const { data } = health;
@@ -45,7 +50,7 @@ export function Stream({ id }: { readonly id: string }) {
     >
       <Tabs id={id} />
       <Loaded read={both(health, stream)} lines={12}>
-        {(shown) => <Content key={id} {...shown} />}
+        {(shown) => <Content {...shown} />}
       </Loaded>
     </Page>
   );

@@ -2,19 +2,6 @@ import { hash } from 'node:crypto';
 import { isArray, isObject, type Json } from './filter-values.ts';
 
 /**
- * Returns the reference tokens of a JSON pointer (RFC 6901 section 3); `undefined` when the text is
- * none. The empty text has no token: it is the whole envelope.
- */
-export function tokensOf(pointer: string): readonly string[] | undefined {
-  if (pointer === '') return [];
-  if (!pointer.startsWith('/') || /~(?![01])/.test(pointer)) return undefined;
-  return pointer
-    .slice(1)
-    .split('/')
-    .map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'));
-}
-
-/**
  * Returns a hash of the value at the tokens of `order_by`, by type and value; `undefined` for an
  * event that is unordered: without the value, or with null, an array or an object there. Without
  * tokens all events have the same key.

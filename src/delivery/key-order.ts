@@ -1,5 +1,5 @@
 import type { Millis } from '../core/clock.ts';
-import { tokensOf } from '../core/order-key.ts';
+import { tokensOf } from '../core/json-pointer.ts';
 import type { DeliveryOptions, LogEvent, Offset } from '../core/types.ts';
 import { Deque } from '../log/deque.ts';
 import type { KeyRows } from '../store/port/ownership.ts';

@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { filter } from './delivery-options.ts';
 import { closed, component } from './schema.ts';
 
@@ -23,3 +23,5 @@ export const filterTested = closed({
     description: 'The newest of these; of sent events the first ones',
   }),
 });
+
+export type FilterTestedShown = Static<typeof filterTested>;

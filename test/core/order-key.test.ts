@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { orderKeyOf, tokensOf } from '../../src/core/order-key.ts';
+import { tokensOf } from '../../src/core/json-pointer.ts';
+import { orderKeyOf } from '../../src/core/order-key.ts';
 import type { Json } from '../../src/core/filter-values.ts';
 
 /** Returns the key of an envelope; fails when the text is no pointer. */

@@ -1,0 +1,78 @@
+import type { StreamPatchSent } from '../schemas/streams.ts';
+import { quoted } from './command.ts';
+
+/** What commands and requests show in place of a secret. */
+const hiddenSecret = '…';
+
+const secretNames: ReadonlySet<string> = new Set([
+  'password',
+  'token',
+  'header_value',
+  'client_secret',
+  'private_key',
+]);
+
+/** Returns a change without the secrets that it sends. */
+export function withoutSecrets(patch: StreamPatchSent): StreamPatchSent {
+  return JSON.parse(JSON.stringify(patch), (name, value: unknown) =>
+    secretNames.has(name) ? hiddenSecret : value,
+  ) as StreamPatchSent;
+}
+
+/** Returns the command that makes a change; secrets come from files. */
+export function updateCommand(word: string, patch: StreamPatchSent): string {
+  const { name, subscriptions, destination, delivery } = patch;
+  const types = subscriptions?.map(({ event_type: type }) => type);
+  const words = [
+    `leat streams update ${word}`,
+    ...(name === undefined ? [] : [`--name ${quoted(name)}`]),
+    ...(types === undefined ? [] : [`--events ${quoted(types.join(','))}`]),
+    ...(destination === undefined ? [] : destinationWords(destination)),
+    ...(delivery === undefined ? [] : [`--delivery ${quoted(JSON.stringify(delivery))}`]),
+  ];
+  return words.join(' \\\n  ');
+}
+
+function destinationWords({
+  configuration,
+}: NonNullable<StreamPatchSent['destination']>): string[] {
+  const { webhook_endpoint: endpoint, client_certificate: certificate } = configuration;
+  return [
+    `--endpoint ${quoted(endpoint)}`,
+    ...authorizationWords(configuration.webhook_authorization),
+    ...(certificate === null ? ['--remove-certificate'] : []),
+    ...(certificate
+      ? ['--certificate-file client.pem', '--certificate-key-file client-key.pem']
+      : []),
+  ];
+}
+
+type Authorization = NonNullable<
+  StreamPatchSent['destination']
+>['configuration']['webhook_authorization'];
+
+/** An authorization whose secret stays needs no option. */
+function authorizationWords(sent: Authorization): string[] {
+  switch (sent.method) {
+    case 'basic':
+      return sent.password === undefined
+        ? []
+        : [`--basic-user ${quoted(sent.username)}`, '--basic-password-file password.txt'];
+    case 'bearer':
+      return sent.token === undefined ? [] : ['--bearer-file token.txt'];
+    case 'custom_header':
+      return sent.header_value === undefined
+        ? []
+        : [`--header ${quoted(sent.header_key)}`, '--header-value-file value.txt'];
+    case 'oauth2_client_credentials':
+      return sent.client_secret === undefined
+        ? []
+        : [
+            `--token-endpoint ${quoted(sent.token_endpoint)}`,
+            `--oauth-client ${quoted(sent.client_id)}`,
+            '--oauth-secret-file secret.txt',
+            ...(sent.scope === undefined ? [] : [`--oauth-scope ${quoted(sent.scope)}`]),
+            ...(sent.audience === undefined ? [] : [`--oauth-audience ${quoted(sent.audience)}`]),
+          ];
+  }
+}

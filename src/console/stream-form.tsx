@@ -1,0 +1,176 @@
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { StreamShown } from '../schemas/streams.ts';
+import { commandWord } from './command.ts';
+import { type Action, SameElsewhere, useSending } from './parts/action.tsx';
+import { Problem } from './parts/loaded.tsx';
+import { Notice, say } from './parts/notice.tsx';
+import { refresh } from './queries.ts';
+import { RequestFailed } from './request.ts';
+import { updateCommand, withoutSecrets } from './stream-command.ts';
+import { draftOf, type StreamDraft } from './stream-draft.ts';
+import { DestinationForm } from './stream-form-destination.tsx';
+import type { FormProps } from './stream-form-field.tsx';
+import { FilterForm } from './stream-form-filter.tsx';
+import { GeneralForm } from './stream-form-general.tsx';
+import { OrderForm, RequestForm } from './stream-form-requests.tsx';
+import { RetryForm } from './stream-form-retry.tsx';
+import { changesOf, problemOf, type Problems } from './stream-patch.ts';
+
+interface StreamFormProps {
+  readonly stream: StreamShown;
+  readonly onClose: () => void;
+}
+
+/** Changes the settings of a stream; only what differs is sent. */
+export function StreamForm({ stream, onClose }: StreamFormProps) {
+  const [base, setBase] = useState(stream);
+  const [draft, setDraft] = useState(() => draftOf(stream));
+  const [isTried, setTried] = useState(false);
+  const form = useRef<HTMLFormElement>(null);
+  const { patch, problems } = useMemo(() => changesOf(base, draft), [base, draft]);
+  const isChanged = Object.keys(patch).length > 0;
+  const { sending, refused, clear } = useSaving(base, onClose);
+  useUnsaved(isChanged && !sending.isSending);
+  useEffect(() => focusProblem(form.current), [isTried, refused]);
+  const hasProblems = Object.keys(problems).length > 0;
+  const parts: FormProps = {
+    draft,
+    problems: { ...shownProblems(problems, isTried), ...refused },
+    set: (changes: Partial<StreamDraft>) => {
+      clear();
+      setDraft((before) => ({ ...before, ...changes }));
+    },
+  };
+  const begin = (): void => {
+    setBase(stream);
+    setDraft(draftOf(stream));
+    setTried(false);
+  };
+  return (
+    <form
+      ref={form}
+      class="settings"
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault();
+        setTried(hasProblems);
+        if (hasProblems) focusProblem(form.current);
+        else if (isChanged) void sending.start(actionOf(base, patch));
+      }}
+    >
+      {stream.updated_at !== base.updated_at && <Overtaken onBegin={begin} />}
+      <GeneralForm {...parts} />
+      <DestinationForm {...parts} />
+      <RetryForm {...parts} />
+      <FilterForm {...parts} streamId={stream.id} />
+      <OrderForm {...parts} />
+      <RequestForm {...parts} />
+      <div class="save-bar">
+        {sending.error !== undefined && refused === undefined && <Problem error={sending.error} />}
+        {isTried && hasProblems && (
+          <p class="bad" role="alert">
+            Not saved: correct what is marked.
+          </p>
+        )}
+        {isChanged && !hasProblems && <SameElsewhere {...shownAction(base, patch)} />}
+        <div class="row row-spread">
+          <span class="muted">{changedWords(patch)}</span>
+          <span class="row">
+            <button type="button" class="button" onClick={onClose}>
+              {isChanged ? 'Discard changes' : 'Close'}
+            </button>
+            <button type="submit" class="button primary" disabled={!isChanged || sending.isSending}>
+              {sending.isSending ? 'Saving …' : 'Save'}
+            </button>
+          </span>
+        </div>
+      </div>
+    </form>
+  );
+}
+
+/** Sends changes, and sorts out what the server refuses: at its field where it has one. */
+function useSaving(stream: StreamShown, onClose: () => void) {
+  const [seen, setSeen] = useState<unknown>();
+  const sending = useSending<StreamShown>(() => {
+    refresh([`/event-streams/${stream.id}`, '/stream-health', '/overview', '/logs']);
+    say('The settings are saved.');
+    onClose();
+  });
+  const { error } = sending;
+  const refused = useMemo(
+    () =>
+      error instanceof RequestFailed && error !== seen
+        ? problemOf(error.message, error.code)
+        : undefined,
+    [error, seen],
+  );
+  const visible = { ...sending, error: error === seen ? undefined : error };
+  return { sending: visible, refused, clear: () => setSeen(error) };
+}
+
+/** A filter is checked while it is written; the rest when somebody saves. */
+function shownProblems(problems: Problems, isTried: boolean): Problems {
+  if (isTried) return problems;
+  const { 'delivery.filter': filter, 'delivery.retry': retry } = problems;
+  return {
+    ...(filter === undefined ? {} : { 'delivery.filter': filter }),
+    ...(retry === undefined ? {} : { 'delivery.retry': retry }),
+  };
+}
+
+type Patch = ReturnType<typeof changesOf>['patch'];
+
+function actionOf({ id, name }: StreamShown, patch: Patch): Action {
+  return {
+    request: { method: 'PATCH', path: `/event-streams/${id}`, body: patch },
+    command: updateCommand(commandWord({ event_stream_id: id, name }), patch),
+  };
+}
+
+/** The same as it is shown: without secrets. */
+function shownAction(stream: StreamShown, patch: Patch): Action {
+  return actionOf(stream, withoutSecrets(patch));
+}
+
+const partNames: Readonly<Record<string, string>> = {
+  name: 'name',
+  subscriptions: 'event types',
+  destination: 'endpoint',
+  delivery: 'delivery',
+};
+
+function changedWords(patch: Patch): string {
+  const names = Object.keys(patch).map((name) => partNames[name] ?? name);
+  return names.length === 0 ? 'Nothing is changed yet.' : `Changed: ${names.join(', ')}`;
+}
+
+function Overtaken({ onBegin }: { readonly onBegin: () => void }) {
+  return (
+    <Notice tone="warn">
+      <div class="row row-spread">
+        <span>
+          The stream was changed since you began. Saving sends what differs from the values that you
+          began with.
+        </span>
+        <button type="button" class="button small" onClick={onBegin}>
+          Begin again with the new values
+        </button>
+      </div>
+    </Notice>
+  );
+}
+
+function focusProblem(form: HTMLFormElement | null): void {
+  form?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+}
+
+/** Lets the browser ask before a tab with changes is closed. */
+function useUnsaved(isChanged: boolean): void {
+  useEffect(() => {
+    if (!isChanged) return undefined;
+    const ask = (event: BeforeUnloadEvent): void => event.preventDefault();
+    globalThis.addEventListener('beforeunload', ask);
+    return () => globalThis.removeEventListener('beforeunload', ask);
+  }, [isChanged]);
+}
