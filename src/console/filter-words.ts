@@ -28,7 +28,7 @@ function comparisonWords(name: string, operator: string, value: unknown): string
 }
 
 /** The words between a field and its value. */
-export const operatorWords: Readonly<Record<string, string>> = {
+const operatorWords: Readonly<Record<string, string>> = {
   $eq: 'is',
   $ne: 'is not',
   $gt: 'is greater than',
@@ -47,14 +47,14 @@ function valueWords(value: unknown): string {
 }
 
 /** Returns whether an operand has operators rather than being a value to be equal to. */
-export function hasOperators(operand: unknown): operand is Readonly<Record<string, unknown>> {
+function hasOperators(operand: unknown): operand is Readonly<Record<string, unknown>> {
   return isObject(operand) && Object.keys(operand).some((name) => name.startsWith('$'));
 }
 
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-export function isList(value: unknown): value is readonly unknown[] {
+function isList(value: unknown): value is readonly unknown[] {
   return Array.isArray(value);
 }

@@ -1,5 +1,5 @@
 import type { StreamShown } from '../schemas/streams.ts';
-import { draftOfFilter, type FilterDraft } from './filter-rows.ts';
+import { draftOfFilter, type FilterDraft } from './filter-draft.ts';
 import type { Condition } from './filter-words.ts';
 import { delaysSecondsOf, type RetrySent, writeDelays } from './retry-times.ts';
 

@@ -1,13 +1,11 @@
 import type { FilterTestedShown } from '../schemas/filters.ts';
+import { type FilterDraft, filterOfDraft, withRows, withText } from './filter-draft.ts';
 import {
   emptyRow,
-  type FilterDraft,
-  filterOfDraft,
   type FilterRow,
+  hasValue,
+  type RowOperator,
   rowOperators,
-  takesValue,
-  withRows,
-  withText,
 } from './filter-rows.ts';
 import type { Condition } from './filter-words.ts';
 import { Allowed, useSending } from './parts/action.tsx';
@@ -102,7 +100,7 @@ interface RowProps {
 function Row({ row, position, onRow, onRemove }: RowProps) {
   const name = (what: string): string => `${what} of condition ${position}`;
   return (
-    <div class="filter-row" role="group" aria-label={`Condition ${position}`}>
+    <div class="condition-row" role="group" aria-label={`Condition ${position}`}>
       <input
         aria-label={name('Field')}
         class="mono"
@@ -115,7 +113,9 @@ function Row({ row, position, onRow, onRemove }: RowProps) {
       <select
         aria-label={name('Comparison')}
         value={row.operator}
-        onChange={({ currentTarget }) => onRow({ ...row, operator: currentTarget.value })}
+        onChange={({ currentTarget }) =>
+          onRow({ ...row, operator: currentTarget.value as RowOperator })
+        }
       >
         {Object.entries(rowOperators).map(([operator, words]) => (
           <option key={operator} value={operator}>
@@ -123,7 +123,7 @@ function Row({ row, position, onRow, onRemove }: RowProps) {
           </option>
         ))}
       </select>
-      {takesValue(row.operator) ? (
+      {hasValue(row.operator) ? (
         <input
           aria-label={name('Value')}
           class="mono"

@@ -63,13 +63,17 @@ const columns: readonly Column<EntryShown>[] = [
   {
     title: 'Who',
     narrow: 'line',
-    cell: ({ client_name: name, client_id: id, ip, details: { user } }) => (
+    cell: ({ client_name: name, client_id: id, ip, details }) => (
       <span class="stacked">
-        <span class="wrap-anywhere">
-          {typeof user === 'string' ? user : (name ?? id ?? 'Leat itself')}
-        </span>
+        <span class="wrap-anywhere">{userOf(details) ?? name ?? id ?? 'Leat itself'}</span>
         {ip !== undefined && <span class="meta">{ip}</span>}
       </span>
     ),
   },
 ];
+
+/** Returns the person of a session of the console. */
+function userOf(details: object): string | undefined {
+  const { user } = details as { readonly user?: unknown };
+  return typeof user === 'string' ? user : undefined;
+}

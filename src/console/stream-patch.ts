@@ -2,7 +2,7 @@ import { isReservedHeader } from '../core/reserved-headers.ts';
 import { tokensOf } from '../core/json-pointer.ts';
 import type { DeliveryOptionsSent } from '../schemas/delivery-options.ts';
 import type { DestinationSent, StreamPatchSent, StreamShown } from '../schemas/streams.ts';
-import { filterOfDraft } from './filter-rows.ts';
+import { filterOfDraft } from './filter-draft.ts';
 import { readDelays } from './retry-times.ts';
 import { draftOf, noStatuses, type StreamDraft, typesOf } from './stream-draft.ts';
 

@@ -142,7 +142,7 @@ describe('the page of a stream', () => {
     const json = page.getByLabel('The same as JSON');
     assert.equal(
       await page.getByLabel('Value of condition 2').inputValue(),
-      'pro, team, enterprise',
+      '["pro","team","enterprise"]',
     );
     await page.getByLabel('Value of condition 2').fill('pro');
     assert.match(await json.inputValue(), /"\$in": \[\s+"pro"\s+\]/);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { withText } from '../../src/console/filter-rows.ts';
+import { withText } from '../../src/console/filter-draft.ts';
 import { updateCommand, withoutSecrets } from '../../src/console/stream-command.ts';
 import { draftOf, type StreamDraft } from '../../src/console/stream-draft.ts';
 import { changesOf, fieldOf, problemOf } from '../../src/console/stream-patch.ts';
