@@ -8,6 +8,8 @@ import {
   problemLine,
   type Setting,
   settingLine,
+  type ShownSetting,
+  showSetting,
   valueOf,
 } from './core/setting.ts';
 import { isLoopback, type Parse } from './core/value.ts';
@@ -174,10 +176,15 @@ type ValueOf<S> = S extends { readonly parse: Parse<infer T> } ? T : never;
  * Returns the lines of `leat config`: for every variable the value in force, whether that is the
  * default, and what it means. Secrets are masked.
  */
-export function describeConfig({ config, texts }: Loaded): string[] {
+export function describeConfig(loaded: Loaded): string[] {
+  return showConfig(loaded).map(settingLine);
+}
+
+/** Returns every setting, in the same order. Secrets are masked. */
+export function showConfig({ config, texts }: Pick<Loaded, 'config' | 'texts'>): ShownSetting[] {
   return allSettings.map(([name, setting]) => {
     const fallback = name === 'tenantDomain' ? tenantDomainOf(config) : setting.fallback;
-    return settingLine(setting, texts.get(setting.variable), fallback);
+    return showSetting(setting, texts.get(setting.variable), fallback);
   });
 }
 

@@ -12,7 +12,8 @@ export type SystemAlertKind =
   | 'clock_step'
   | 'lag_near'
   | 'lag_disabled'
-  | 'store_went_back';
+  | 'store_went_back'
+  | 'test';
 
 export type AlertKind = StreamAlertKind | SystemAlertKind;
 

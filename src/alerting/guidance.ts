@@ -60,6 +60,7 @@ const systemMeanings: Readonly<Record<SystemAlertKind, string>> = {
   clock_skew: 'The time service of a machine does not work.',
   clock_step: 'The clock of the machine was set by hand or by its time service.',
   store_went_back: 'The database that took over lacks the last commits of the one before.',
+  test: 'Somebody has sent it to see whether alerts arrive.',
 };
 
 /**
@@ -86,6 +87,7 @@ const paths: Readonly<Record<AlertKind, (id: string) => string>> = {
   clock_skew: nodes,
   clock_step: nodes,
   store_went_back: () => 'api/v2/event-log',
+  test: nodes,
 };
 
 function nextCommand(alert: Alert): string {
@@ -115,4 +117,5 @@ const systemCommands: Readonly<Record<SystemAlertKind, (name: string) => string>
   clock_skew: doctor,
   clock_step: doctor,
   store_went_back: doctor,
+  test: doctor,
 };

@@ -44,6 +44,7 @@ import {
   type UnservedDeps,
 } from './http/unserved-connection.ts';
 import { registerOauth } from './oauth.ts';
+import type { NodeFacts } from './node-facts.ts';
 import type { Operation } from './operation.ts';
 import { allOperations } from './operations.ts';
 import { createReadiness } from './readiness.ts';
@@ -74,6 +75,7 @@ export interface AppDeps {
   readonly ready: () => boolean;
   /** Why this node is not ready although the store responds, for `/readyz`; one sentence. */
   readonly obstacle: () => string | undefined;
+  readonly node: NodeFacts;
   /** Version of the program, shown on the reference page. */
   readonly version: string;
   /** Creates the server where Leat ends TLS. */
@@ -113,7 +115,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const eventBodies = createEventBodies({ attributePrefix, eventBytesMax: limits.eventBytesMax });
   const failureSteps = createFailureSteps({ clock, log });
   const healthCaches = createHealthCaches({ store, clock, closing, settings });
-  const parts = { ...deps, ...healthCaches, random, eventBodies, failureSteps };
+  const parts = { ...deps, ...healthCaches, random, eventBodies, failureSteps, tenants };
   const operations = allOperations(parts);
   rejectTunnels(app.server, methodsOf(operations), { clock, limiter });
 

@@ -7,6 +7,7 @@ import type { Watchers } from '../changes/watchers.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port/store.ts';
 import { actionOperations } from './actions.ts';
+import { alertTestOperations } from './alert-test.ts';
 import { apiOperations } from './apis.ts';
 import { auditLogOperations } from './audit-log.ts';
 import { changesOperations } from './changes.ts';
@@ -23,7 +24,11 @@ import { failureOperations } from './failures.ts';
 import { filterTestOperations } from './filter-test.ts';
 import { grantOperations } from './grants.ts';
 import type { HealthCaches } from './health-caches.ts';
+import type { NodeFacts } from './node-facts.ts';
+import { nodeSettingOperations } from './node-settings.ts';
+import { nodeOperations } from './nodes.ts';
 import type { Operation } from './operation.ts';
+import type { OperatorsDeps } from './operators.ts';
 import { overviewOperations } from './overview.ts';
 import { pauseOperations } from './pauses.ts';
 import { pullOperations } from './pull.ts';
@@ -42,7 +47,7 @@ import { testOperations } from './test-events.ts';
 import { userOperations } from './users.ts';
 
 /** Dependencies of the handlers of operations. */
-export interface OperationDeps extends HealthCaches {
+export interface OperationDeps extends HealthCaches, OperatorsDeps {
   readonly store: Store;
   readonly clock: Pick<Clock, 'after' | 'elapsedMs' | 'now'>;
   readonly random: RandomBytes;
@@ -52,6 +57,8 @@ export interface OperationDeps extends HealthCaches {
   readonly webhookKeyring: Pick<Keyring<Ed25519Jwk>, 'jwks'>;
   /** The name of this node; absent where no other node can have the store. */
   readonly nodeId: string | undefined;
+  readonly node: NodeFacts;
+  readonly version: string;
   readonly pulls: Pulls;
   readonly watchers: Watchers;
   readonly eventBodies: EventBodies;
@@ -89,6 +96,9 @@ export function allOperations(deps: OperationDeps): Operation[] {
     ...roleOperations(deps),
     ...roleMemberOperations(deps),
     ...auditLogOperations(deps),
+    ...nodeOperations(deps),
+    ...nodeSettingOperations(deps),
+    ...alertTestOperations(deps),
     ...actionOperations(),
   ];
 }

@@ -197,7 +197,7 @@ function recordedKeys(
 }
 
 /** Returns the newest key that may sign. */
-function signerOf<K extends Pick<SigningKey, 'signsFrom' | 'expiresAt'>>(
+export function signerOf<K extends Pick<SigningKey, 'signsFrom' | 'expiresAt'>>(
   newestFirst: readonly K[],
   now: Millis,
 ): K | undefined {

@@ -38,15 +38,40 @@ export function problemLine(
   return `${setting.variable}: ${problem}, for example ${setting.variable}=${example}`;
 }
 
-/** Returns a line of `leat config`: variable, effective value, meaning. */
-export function settingLine(
+/** A setting as anybody may see it: without its secret. */
+export interface ShownSetting {
+  /** Its variable. */
+  readonly name: string;
+  /** Text in force; `undefined` where there is none. */
+  readonly value: string | undefined;
+  /** Text of the default, or a word such as `generated`; `undefined` where there is none. */
+  readonly fallback: string | undefined;
+  /** Nobody has set it. */
+  readonly isDefault: boolean;
+  readonly meaning: string;
+}
+
+/** Returns a setting with the text that was set, masked; `fallback` replaces its default. */
+export function showSetting(
   setting: Setting,
   text: string | undefined,
   fallback = setting.fallback,
-): string {
-  const byDefault = fallback === '' ? 'empty' : (fallback ?? setting.otherwise ?? 'not set');
-  const value = text === undefined ? `${byDefault} (default)` : shown(setting, text) || 'empty';
-  return `${setting.variable.padEnd(30)} ${value.padEnd(32)} ${setting.doc}`;
+): ShownSetting {
+  const byDefault = fallback ?? setting.otherwise;
+  return {
+    name: setting.variable,
+    value: text === undefined ? byDefault : shownText(setting, text),
+    fallback: byDefault,
+    isDefault: text === undefined,
+    meaning: setting.doc,
+  };
+}
+
+/** Returns a line of `leat config`: variable, effective value, meaning. */
+export function settingLine({ name, value, isDefault, meaning }: ShownSetting): string {
+  const shown = value === '' ? 'empty' : (value ?? 'not set');
+  const text = isDefault ? `${shown} (default)` : shown;
+  return `${name.padEnd(30)} ${text.padEnd(32)} ${meaning}`;
 }
 
 /** The listening address of both APIs. */
@@ -59,7 +84,7 @@ export const listeningHost = {
 } as const satisfies Setting<string>;
 
 /** Returns a text of the setting that may be shown to anybody: printable, without its secret. */
-function shown(setting: Setting, text: string): string {
+export function shownText(setting: Setting, text: string): string {
   return printable(masked(setting.secret, text));
 }
 

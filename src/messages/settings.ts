@@ -5,6 +5,8 @@ import {
   problemLine,
   type Setting,
   settingLine,
+  type ShownSetting,
+  showSetting,
   trustedProxies,
   valueOf,
 } from '../core/setting.ts';
@@ -69,8 +71,13 @@ export function readMessageSettings(
 
 /** Returns the lines that `leat config` prints for the message API, as `leat start` runs it. */
 export function describeMessageSettings(texts: ReadonlyMap<string, string>): string[] {
+  return showMessageSettings(texts).map(settingLine);
+}
+
+/** Returns the settings of the message API, in the same order. */
+export function showMessageSettings(texts: ReadonlyMap<string, string>): ShownSetting[] {
   return [portSettingOf(texts), settings.origin, settings.audience, settings.issuerDomain].map(
-    (setting) => settingLine(setting, texts.get(setting.variable)),
+    (setting) => showSetting(setting, texts.get(setting.variable)),
   );
 }
 

@@ -7,6 +7,7 @@ import { issuerOf } from '../auth/issuer.ts';
 import {
   type Config,
   dataFolderOf,
+  limits,
   type Loaded,
   tenantDomainOf,
   usesPlainHttp,
@@ -16,6 +17,7 @@ import type { Clock, RandomBytes } from '../core/clock.ts';
 import { codeOf } from '../core/errors.ts';
 import { dayMs } from '../core/units.ts';
 import { createEgressRule } from '../delivery/http/egress.ts';
+import { sendTestAlert } from '../alerting/alert-test.ts';
 import type { AlertChannel } from '../alerting/channel.ts';
 import { validityProblem, readTlsFiles } from '../tls/certificate-files.ts';
 import { bad, failed, type Finding, ok, warn } from './finding.ts';
@@ -257,36 +259,27 @@ async function alertFindings(config: Config, deps: DoctorDeps): Promise<Finding[
   if (testAlert === undefined) {
     return [ok('alerts', 'are configured; --test-alert sends a test alert')];
   }
-  return Promise.all(testAlert.map((channel) => sendTestAlert(channel, config, deps)));
+  return testAlertFindings(testAlert, config, deps);
 }
 
-async function sendTestAlert(
-  channel: AlertChannel,
+async function testAlertFindings(
+  channels: readonly AlertChannel[],
   config: Config,
   { clock, signal }: DoctorDeps,
-): Promise<Finding> {
-  const alert = {
-    kind: 'delivery_failures',
-    tenant: config.tenantName,
-    stream: { id: 'est_test', name: 'test of leat doctor' },
-    newFailures: 0,
-    total: 0,
-    limits: { consecutive: config.disableConsecutive, total: config.disableTotal },
-    at: clock.now(),
-  } as const;
-  try {
-    const limited = AbortSignal.any([signal, AbortSignal.timeout(15_000)]);
-    const domain = tenantDomainOf(config);
-    const url = issuerOf(domain, usesPlainHttp(config, domain));
-    await channel.send({ alert, domain, url }, limited);
-    return ok('alerts', `${channel.name} accepted a test alert`);
-  } catch (error) {
-    return failed(
-      'alerts',
-      error,
-      `check the setting of ${channel.name} and whether this machine can connect to it`,
-    );
-  }
+): Promise<Finding[]> {
+  const urlOf = (domain: string): string => issuerOf(domain, usesPlainHttp(config, domain));
+  const tenant = { name: config.tenantName, domain: tenantDomainOf(config) };
+  const test = { channels, clock, settings: limits.alerts, urlOf };
+  const results = await sendTestAlert(test, tenant, signal);
+  return results.map(({ channel, reason }) =>
+    reason === undefined
+      ? ok('alerts', `${channel} accepted a test alert`)
+      : bad(
+          'alerts',
+          `${channel}: ${reason}`,
+          `check the setting of ${channel} and whether this machine can connect to it`,
+        ),
+  );
 }
 
 const nodeMajorMin = 26;

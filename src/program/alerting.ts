@@ -4,43 +4,46 @@ import { issuerOf } from '../auth/issuer.ts';
 import { type Config, limits, usesPlainHttp } from '../config.ts';
 import type { Clock } from '../core/clock.ts';
 import { createAlertDispatcher, logAlert } from '../alerting/dispatcher.ts';
-import { type AlertChannelsDeps, createAlertChannels } from '../alerting/channels.ts';
+import type { AlertChannel } from '../alerting/channel.ts';
+import { createAlertChannels } from '../alerting/channels.ts';
 import { watchClock } from '../alerting/clock-watch.ts';
 import { createMonitor, type Monitor } from '../alerting/monitor.ts';
 import type { SystemAlerts } from '../alerting/system-alerts.ts';
 import type { Store } from '../store/port/store.ts';
+import type { Network } from './network.ts';
 
 export interface AlertingDeps {
   readonly config: Config;
   /** The clock of the store: nodes compare what others saved, and when failures were recorded. */
   readonly clock: Clock;
   readonly log: Logger;
-  /** Version of the program, for the `User-Agent` of alerts. */
-  readonly version: string;
   /** Alerts on conditions of this node and its store. */
   readonly system: SystemAlerts;
-  /** How alerts are sent: name lookups must not delay the service. */
-  readonly fetch: AlertChannelsDeps['fetch'];
-  readonly lookup: AlertChannelsDeps['lookup'];
+  readonly channels: readonly AlertChannel[];
   /** Names this process among those that share the store. */
   readonly nodeId: string;
 }
 
-/**
- * Creates the monitor of the failures and of the clock of a service, with the alert channels of its
- * settings.
- */
+/** Creates the alert channels of the settings. */
+export function createServiceChannels(deps: {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Version of the program, for the `User-Agent` of alerts. */
+  readonly version: string;
+  /** How alerts are sent: name lookups must not delay the service. */
+  readonly network: Pick<Network, 'fetch' | 'lookup'>;
+}): AlertChannel[] {
+  const { config, clock, log, version, network } = deps;
+  const { fetch, lookup } = network;
+  return createAlertChannels(config, { fetch, lookup, log, clock, userAgent: `Leat/${version}` });
+}
+
+/** Creates the monitor of the failures and of the clock of a service. */
 export function createAlerting(
   store: Store,
-  { config, clock, log, version, system, nodeId, fetch, lookup }: AlertingDeps,
+  { config, clock, log, system, nodeId, channels }: AlertingDeps,
 ): Monitor {
-  const channels = createAlertChannels(config, {
-    fetch,
-    lookup,
-    log,
-    clock,
-    userAgent: `Leat/${version}`,
-  });
   const dispatcher = createAlertDispatcher({
     clock,
     channels,

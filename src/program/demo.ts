@@ -116,6 +116,7 @@ async function startDemoService(folder: string): Promise<Service> {
   if ('problems' in read) throw new Error(read.problems.join('\n'));
   return startService({
     config: read.config,
+    texts: read.texts,
     clock: systemClock,
     random: systemRandom,
     log: await openLog(read.config, { clock: systemClock, stderr: process.stderr }),

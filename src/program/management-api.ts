@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { buildApp } from '../api/app.ts';
 import type { ConsoleProvider } from '../api/console-login.ts';
 import { guardConnections } from '../api/http/connection-guard.ts';
+import type { NodeFacts } from '../api/node-facts.ts';
 import type { Watchers } from '../changes/watchers.ts';
 import type { TlsServer } from '../api/http/tls.ts';
 import type { Ed25519Jwk } from '../auth/key-use.ts';
@@ -26,10 +27,11 @@ export interface ManagementApiDeps {
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly log: Logger;
-  readonly version: string;
   readonly network: Pick<Network, 'egress' | 'fetch' | 'inspector'>;
   /** Absent where no other node can have the store. */
   readonly nodeId: string | undefined;
+  readonly node: NodeFacts;
+  readonly version: string;
   readonly webhookKeyring: Keyring<Ed25519Jwk>;
   readonly watchers: Watchers;
   readonly metrics: ServiceMetrics | undefined;
@@ -48,7 +50,7 @@ export interface ManagementApi {
 
 /** Builds the management API with its authentication and pulls; does not listen. */
 export function createManagementApi(store: Store, deps: ManagementApiDeps): ManagementApi {
-  const { config, clock, random, log, version, tls, metrics, ending, obstacle } = deps;
+  const { config, clock, random, log, tls, metrics, ending, obstacle } = deps;
   const { webhookKeyring } = deps;
   const access = createAccess(store, deps);
   const pulls = createServicePulls(store, deps);
@@ -61,6 +63,8 @@ export function createManagementApi(store: Store, deps: ManagementApiDeps): Mana
     watchers: deps.watchers,
     inspector: deps.network.inspector,
     nodeId: deps.nodeId,
+    node: deps.node,
+    version: deps.version,
     settings: {
       ...config,
       plainHttp: access.plainHttp,
@@ -75,7 +79,6 @@ export function createManagementApi(store: Store, deps: ManagementApiDeps): Mana
     log,
     ready: () => !ending.aborted,
     obstacle,
-    version,
     tls,
     provider: createConsoleProvider(deps),
     requestMetrics: metrics?.meter,

@@ -22,7 +22,7 @@ export async function serve(context: ProgramContext, signals: Signals): Promise<
  */
 export async function startManagement(
   context: ProgramContext,
-  { config, warnings }: Loaded,
+  { config, texts, warnings }: Loaded,
   sampleAudience?: string,
 ): Promise<Service> {
   const { clock, random, version, stdout } = context;
@@ -33,6 +33,7 @@ export async function startManagement(
   const { startService } = await import('./service.ts');
   const service = await startService({
     config,
+    texts,
     clock,
     random,
     log,

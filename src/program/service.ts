@@ -7,8 +7,10 @@ import { addConsoleLink, consoleUrl } from '../operator/console.ts';
 import { openOperator } from '../operator/serve.ts';
 import type { Store } from '../store/port/store.ts';
 import { removeLeaving } from '../upkeep/tenant-removal.ts';
-import { createAlerting } from './alerting.ts';
+import type { AlertChannel } from '../alerting/channel.ts';
+import { createAlerting, createServiceChannels } from './alerting.ts';
 import { type Ed25519Jwk, webhookKeys } from '../auth/key-use.ts';
+import type { Texts } from '../config.ts';
 import { createKeyringOf, type Keyring } from '../auth/keys.ts';
 import { createServiceWatchers } from './changes.ts';
 import { createServiceDispatcher } from './dispatcher.ts';
@@ -18,6 +20,7 @@ import { listen, refuseTakenAddress } from './listener.ts';
 import { createManagementApi } from './management-api.ts';
 import { openMetrics, type ServiceMetrics } from './metrics.ts';
 import { openNetwork } from './network.ts';
+import { nodeFactsOf } from './node-facts.ts';
 import { createServiceStats } from './stats.ts';
 import { openServiceStore, storeClockOf } from './store.ts';
 import { followTenantNames } from './tenant-names.ts';
@@ -51,6 +54,8 @@ export interface Service {
 }
 
 export interface ServiceDeps extends FirstStartDeps {
+  /** The texts of the settings, to show them to operators. */
+  readonly texts: Texts;
   /** Version of the program, for the `User-Agent` of deliveries. */
   readonly version: string;
   /** Filled with the names of the tenants, for the log. */
@@ -93,17 +98,15 @@ async function startOn(
   // The file of SQLite belongs to one process.
   const inspecting = config.store.engine === 'postgres' ? nodeId : undefined;
   const stopWatching = freeFormerInspectors(store, network.inspector, inspecting);
-  const webhookKeyring = createKeyringOf(webhookKeys, {
-    keys: store.webhookKeys,
-    watch: store.watch.bind(store),
-    clock: deps.clock,
-  });
+  const webhookKeyring = createWebhookKeyring(store, deps);
   const watchers = createServiceWatchers(store, { ...deps, node: newNodeId(deps.random) });
-  const parts = { ...deps, network, metrics, webhookKeyring, watchers };
+  const channels = createServiceChannels({ ...deps, network });
+  const parts = { ...deps, network, metrics, webhookKeyring, watchers, channels };
   const { run, obstacle, finish } = createBackground(store, { ...parts, nodeId });
   const api = createManagementApi(store, {
     ...parts,
     nodeId: inspecting,
+    node: nodeFactsOf({ ...parts, ending: signal }),
     tls: tls?.server,
     ending: signal,
     obstacle,
@@ -148,6 +151,14 @@ async function startOn(
   };
 }
 
+function createWebhookKeyring(
+  store: Store,
+  { clock }: Pick<ServiceDeps, 'clock'>,
+): Keyring<Ed25519Jwk> {
+  const watch = store.watch.bind(store);
+  return createKeyringOf(webhookKeys, { keys: store.webhookKeys, watch, clock });
+}
+
 interface Background {
   /** Runs until aborted; rejects when one of its parts ends with an error. */
   run(this: void, signal: AbortSignal): Promise<unknown>;
@@ -166,9 +177,10 @@ function createBackground(
     readonly nodeId: string;
     readonly webhookKeyring: Keyring<Ed25519Jwk>;
     readonly watchers: Watchers;
+    readonly channels: readonly AlertChannel[];
   },
 ): Background {
-  const { transport, fetch, lookup } = deps.network;
+  const { transport } = deps.network;
   const { nodeId } = deps;
   const system = createSystemAlerts();
   const leader = newNodeId(deps.random);
@@ -177,7 +189,7 @@ function createBackground(
   const unwatch = store.watch((hint) => stats.hint(hint));
   const clock = storeClockOf(store, deps.clock);
   const upkeep = createServiceUpkeep(store, { ...deps, clock, leader, alerts: system });
-  const alerting = createAlerting(store, { ...deps, clock, fetch, lookup, nodeId, system });
+  const alerting = createAlerting(store, { ...deps, clock, nodeId, system });
   return {
     run: async (signal) => {
       await Promise.all([

@@ -148,6 +148,7 @@ function streamRequests(secret: Secret): Record<string, Next> {
       path: `${path(made)}/resume`,
       targets: () => [made.stream],
     }),
+    sendTestAlert: () => ({ method: 'POST', path: '/alerts/test', targets: () => [] }),
     setReceivedAnswer: (made) => ({
       method: 'PUT',
       path: `${path(made)}/received/answer`,

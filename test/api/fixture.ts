@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { type AppDeps, buildApp } from '../../src/api/app.ts';
 import { guardConnections } from '../../src/api/http/connection-guard.ts';
+import type { NodeFacts } from '../../src/api/node-facts.ts';
 import type { ApiSettings } from '../../src/api/settings.ts';
 import { managementScopes } from '../../src/auth/scopes.ts';
 import type { ChangesSettings } from '../../src/changes/settings.ts';
@@ -105,6 +106,14 @@ const generous: ApiSettings = {
   limits,
 };
 
+/** A node without settings, whose alerts go to the log. */
+const thisNode: NodeFacts = {
+  engine: 'sqlite',
+  settings: [],
+  alertChannels: [{ channel: 'log' }],
+  sendTestAlert: async () => [{ channel: 'log', reason: undefined }],
+};
+
 const pullSettings: PullSettings = {
   ...programLimits.pull,
   connectionsMax: 100,
@@ -119,6 +128,7 @@ export async function openApiFixture(
     readonly changes?: Partial<ChangesSettings>;
     readonly nodeId?: string;
     readonly provider?: AppDeps['provider'];
+    readonly node?: Partial<NodeFacts>;
   } = {},
 ): Promise<ApiFixture> {
   const auth = await openAuthFixture(options);
@@ -153,6 +163,7 @@ export async function openApiFixture(
     log,
     ready: () => state.ready,
     obstacle: () => state.obstacle,
+    node: { ...thisNode, ...options.node },
     version: '1.2.3',
   });
   // As the service does.

@@ -173,6 +173,7 @@ describe('the guidance of an alert', () => {
       clock_skew: /clock .*agrees with the store/,
       clock_step: /clock .*agrees with the store/,
       store_went_back: /store/,
+      test: /alerts/,
     };
     for (const [kind, { alert }] of Object.entries(alertExamples(stream))) {
       const { link, next_command: command } = guidanceOf(alert, `http://localhost:${leat.port}/`);

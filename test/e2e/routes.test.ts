@@ -103,7 +103,26 @@ const operations: readonly (readonly [string, string, readonly string[]])[] = [
   ['GET', '/logs/none', ['read:logs']],
 ];
 
+/** Those that require all scopes, and the scope without which the usual 403 comes first. */
+const operatorOperations: readonly (readonly [string, string, string])[] = [
+  ['GET', '/nodes', 'read:event_streams'],
+  ['GET', '/settings', 'read:event_streams'],
+  ['POST', '/alerts/test', 'update:event_streams'],
+];
+
 describe('every operation', () => {
+  for (const [method, path, scope] of operatorOperations) {
+    test(`${method} ${path} requires a token, then all scopes`, async () => {
+      const anonymous = await fetch(`${leat.url}/api/v2${path}`, { method });
+      assert.equal(anonymous.status, 401);
+      const single = await narrowToken(leat, scope);
+      const forbidden = await leat.send(method, `/api/v2${path}`, undefined, bearer(single));
+      const { message } = await expectBody<{ message: string }>(403, forbidden);
+      assert.match(message, /^Only an operator may do this: /);
+      assert.equal((await leat.send(method, `/api/v2${path}`)).status, 200);
+    });
+  }
+
   for (const [method, path, scopes] of operations) {
     test(`${method} ${path} requires a token, then its scope`, async () => {
       const anonymous = await fetch(`${leat.url}/api/v2${path}`, { method });
@@ -195,7 +214,8 @@ describe('requests without a token', () => {
       return `${method} ${shape.join('/')}`;
     });
     // A pull does not end.
-    assert.deepEqual(documented.toSorted(), ['GET /events', ...shapes].toSorted());
+    const others = operatorOperations.map(([method, path]) => `${method} ${path}`);
+    assert.deepEqual(documented.toSorted(), ['GET /events', ...others, ...shapes].toSorted());
   });
 });
 

@@ -92,6 +92,7 @@ export function alertExamples(
       path: 'api/v2/event-log',
       command: 'leat doctor',
     },
+    test: { alert: ofSystem('test'), path: 'readyz', command: 'leat doctor' },
   };
 }
 

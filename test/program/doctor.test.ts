@@ -156,7 +156,7 @@ describe('leat doctor', () => {
       check: 'alerts',
       said: 'webhook accepted a test alert',
     });
-    assert.match(endpoint.arrivals[0]?.body ?? '', /test of leat doctor/);
+    assert.match(endpoint.arrivals[0]?.body ?? '', /this is a test alert/);
     endpoint.respondWith(500);
     const refused = await doctor(tempStore, settings, '--test-alert');
     assert.equal(refused.code, 1);

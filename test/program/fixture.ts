@@ -23,7 +23,8 @@ export function configOf(env: Readonly<Record<string, string>>, port: number): C
 /** Returns what a service needs: the clock of the machine, and a log that prints nothing. */
 export function depsOf(config: Config): ServiceDeps {
   const log = pino({ level: 'silent' });
-  return { config, clock: systemClock, random: systemRandom, log, version: 'test' };
+  const texts = new Map<string, string>();
+  return { config, texts, clock: systemClock, random: systemRandom, log, version: 'test' };
 }
 
 /** The service waits five seconds for requests that never end; with this clock 50 ms. */

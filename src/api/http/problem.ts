@@ -132,12 +132,22 @@ export const missingAuthentication = 'Missing authentication';
 export class ForbiddenScope extends Problem {
   readonly scopes: readonly string[];
 
-  constructor(scopes: readonly string[]) {
-    super(403, `Insufficient scope; expected any of: ${scopes.join(',')}`, 'insufficient_scope', {
-      'www-authenticate': `Bearer error="insufficient_scope", scope="${scopes.join(' ')}"`,
-    });
+  constructor(
+    scopes: readonly string[],
+    message = `Insufficient scope; expected any of: ${scopes.join(',')}`,
+  ) {
+    // RFC 6750 section 3: scope lists at least one.
+    const scope = scopes.length === 0 ? '' : `, scope="${scopes.join(' ')}"`;
+    const challenge = `Bearer error="insufficient_scope"${scope}`;
+    super(403, message, 'insufficient_scope', { 'www-authenticate': challenge });
     this.scopes = scopes;
   }
+}
+
+/** Returns 403 for a caller that is not an operator; `missing` are the scopes that it lacks. */
+export function operatorsOnly(missing: readonly string[]): ForbiddenScope {
+  const who = 'a client of the first tenant that has all scopes of the management API';
+  return new ForbiddenScope(missing, `Only an operator may do this: ${who}.`);
 }
 
 /** Returns 405; `methods` are those that the path has. */
@@ -174,6 +184,12 @@ export function tooManyBodies(): Problem {
 /** Returns 429 for a search of a tenant while another one of it runs on this node. */
 export function tooManySearches(): Problem {
   const message = 'Another search of this tenant is running. Repeat the request when it has ended.';
+  return new Problem(429, message, 'too_many_requests', { 'retry-after': '1' });
+}
+
+/** Returns 429 for a test alert while another one is being sent by this node. */
+export function tooManyAlertTests(): Problem {
+  const message = 'Another test alert is being sent. Repeat the request when it has ended.';
   return new Problem(429, message, 'too_many_requests', { 'retry-after': '1' });
 }
 
