@@ -20,6 +20,7 @@ export function percent(share: number): string {
 
 /** Returns milliseconds in the unit that fits. */
 export function duration(ms: number): string {
+  if (ms === 0) return '0';
   if (ms < 1) return `< 1${thinSpace}ms`;
   if (ms < 1000) return `${Math.round(ms)}${thinSpace}ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)}${thinSpace}s`;
