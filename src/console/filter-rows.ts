@@ -149,7 +149,16 @@ function rowOf(path: string, name: string, value: unknown): FilterRow | undefine
     return { path, operator: value ? 'exists' : 'missing', value: '' };
   }
   const isOperator = Object.hasOwn(rowOperators, name) && name.startsWith('$');
-  return isOperator ? { path, operator: name as RowOperator, value: typedOf(value) } : undefined;
+  if (!isOperator) return undefined;
+  const isList = (name === '$in' || name === '$nin') && Array.isArray(value);
+  return { path, operator: name as RowOperator, value: isList ? typedList(value) : typedOf(value) };
+}
+
+/** Writes values between commas, where that is read as the same values. */
+function typedList(values: readonly unknown[]): string {
+  const text = values.map(typedOf).join(', ');
+  const json = JSON.stringify(values);
+  return JSON.stringify(listOf(text)) === json ? text : json;
 }
 
 /** Returns what has to be typed for a value. */

@@ -118,3 +118,9 @@ export function ChoiceField<T extends string>({
     </Field>
   );
 }
+
+/** Moves the focus from a button that removes its item to the control that adds one. */
+export function focusAdding({ currentTarget }: { readonly currentTarget: EventTarget }): void {
+  if (!(currentTarget instanceof Element)) return;
+  currentTarget.closest('[data-items]')?.querySelector<HTMLElement>('[data-adds]')?.focus();
+}

@@ -14,7 +14,7 @@ import { Icon } from './parts/icon.tsx';
 import { Problem } from './parts/loaded.tsx';
 import { count, plural } from './parts/numbers.ts';
 import { Panel } from './parts/page.tsx';
-import { Field, type FormProps } from './stream-form-field.tsx';
+import { Field, focusAdding, type FormProps } from './stream-form-field.tsx';
 import { useState } from 'preact/hooks';
 
 /** Which events are sent: rows of conditions and JSON, which say the same. */
@@ -70,7 +70,7 @@ interface RowsProps {
 
 function Rows({ rows, onRows }: RowsProps) {
   return (
-    <div class="stack-tight">
+    <div class="stack-tight" data-items>
       {rows.map((row, index) => (
         <Row
           // Rows have no names of their own.
@@ -82,7 +82,7 @@ function Rows({ rows, onRows }: RowsProps) {
         />
       ))}
       <div>
-        <button type="button" class="button" onClick={() => onRows([...rows, emptyRow])}>
+        <button type="button" class="button" data-adds onClick={() => onRows([...rows, emptyRow])}>
           Add a condition
         </button>
       </div>
@@ -140,7 +140,10 @@ function Row({ row, position, onRow, onRemove }: RowProps) {
         type="button"
         class="button plain icon"
         aria-label={`Remove condition ${position}`}
-        onClick={onRemove}
+        onClick={(event) => {
+          focusAdding(event);
+          onRemove();
+        }}
       >
         <Icon name="close" size={14} />
       </button>

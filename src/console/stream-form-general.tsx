@@ -5,7 +5,7 @@ import { Panel } from './parts/page.tsx';
 import { useRead } from './queries.ts';
 import { may, sessionState } from './session.ts';
 import { typesOf } from './stream-draft.ts';
-import { type FormProps, ProblemText, TextField } from './stream-form-field.tsx';
+import { focusAdding, type FormProps, ProblemText, TextField } from './stream-form-field.tsx';
 
 /** The name of a stream and its event types. */
 export function GeneralForm({ draft, set, problems }: FormProps) {
@@ -33,7 +33,7 @@ function Types({ draft, set, problems }: FormProps) {
   const add = (): void => set({ types: typesOf(draft), moreTypes: '' });
   const known = read.data?.types.filter(({ type }) => !draft.types.includes(type)) ?? [];
   return (
-    <fieldset class="stack-tight">
+    <fieldset class="stack-tight" data-items>
       <legend>Event types</legend>
       {draft.types.length === 0 && <p class="muted">None: the stream sends nothing.</p>}
       <ul class="chips">
@@ -44,7 +44,10 @@ function Types({ draft, set, problems }: FormProps) {
               type="button"
               class="button plain icon small"
               aria-label={`Remove ${type}`}
-              onClick={() => set({ types: draft.types.filter((other) => other !== type) })}
+              onClick={(event) => {
+                focusAdding(event);
+                set({ types: draft.types.filter((other) => other !== type) });
+              }}
             >
               <Icon name="close" size={12} />
             </button>
@@ -54,6 +57,7 @@ function Types({ draft, set, problems }: FormProps) {
       <div class="row row-fixed">
         <input
           aria-label="Event type to add"
+          data-adds
           list={list}
           value={draft.moreTypes}
           placeholder="order.paid"

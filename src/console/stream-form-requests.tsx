@@ -1,7 +1,13 @@
 import { Icon } from './parts/icon.tsx';
 import { Panel } from './parts/page.tsx';
 import type { HeaderDraft, StreamDraft } from './stream-draft.ts';
-import { ChoiceField, type FormProps, ProblemText, TextField } from './stream-form-field.tsx';
+import {
+  ChoiceField,
+  focusAdding,
+  type FormProps,
+  ProblemText,
+  TextField,
+} from './stream-form-field.tsx';
 
 const orders = {
   none: 'None: events are sent at once',
@@ -103,7 +109,7 @@ function Headers({ draft: { headers }, set, problems }: FormProps) {
   const change = (index: number, header: HeaderDraft): void =>
     set({ headers: headers.with(index, header) });
   return (
-    <fieldset class="stack-tight">
+    <fieldset class="stack-tight" data-items>
       <legend>Headers of every request</legend>
       {headers.map((header, index) => (
         // Headers may have the same name while they are typed.
@@ -133,7 +139,10 @@ function Headers({ draft: { headers }, set, problems }: FormProps) {
             type="button"
             class="button plain icon"
             aria-label={`Remove header ${index + 1}`}
-            onClick={() => set({ headers: headers.toSpliced(index, 1) })}
+            onClick={(event) => {
+              focusAdding(event);
+              set({ headers: headers.toSpliced(index, 1) });
+            }}
           >
             <Icon name="close" size={14} />
           </button>
@@ -144,6 +153,7 @@ function Headers({ draft: { headers }, set, problems }: FormProps) {
         <button
           type="button"
           class="button"
+          data-adds
           onClick={() => set({ headers: [...headers, { name: '', value: '' }] })}
         >
           Add a header

@@ -32,6 +32,8 @@ export function StreamForm({ stream, onClose }: StreamFormProps) {
   const { sending, refused, clear } = useSaving(base, onClose);
   useUnsaved(isChanged && !sending.isSending);
   useEffect(() => focusProblem(form.current), [isTried, refused]);
+  // The link that led here is gone.
+  useEffect(() => form.current?.querySelector('input')?.focus(), []);
   const hasProblems = Object.keys(problems).length > 0;
   const parts: FormProps = {
     draft,

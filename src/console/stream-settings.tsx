@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
 import type { StreamShown } from '../schemas/streams.ts';
 import type { Condition } from './filter-words.ts';
@@ -24,21 +24,28 @@ const update = 'update:event_streams';
 /** The settings of a stream, to be read, or changed by those who may. */
 export function StreamSettings({ health, stream }: StreamProps) {
   const isEdited = useParameters().get('edit') !== undefined;
+  const wasEdited = useRef(false);
   const { route } = useLocation();
   const address = `${links.stream(stream.id)}?tab=settings`;
-  const shown = <ReadView {...{ health, stream }} />;
   const { value } = sessionState;
-  if (!isEdited || value.kind !== 'signed-in' || !may(value.session, update)) return shown;
+  if (!isEdited || value.kind !== 'signed-in' || !may(value.session, update)) {
+    return <ReadView {...{ health, stream }} takesFocus={wasEdited.current} />;
+  }
+  wasEdited.current = true;
   return <StreamForm stream={stream} onClose={() => route(address)} />;
 }
 
-function ReadView({ health, stream }: StreamProps) {
+function ReadView({ health, stream, takesFocus }: StreamProps & { takesFocus: boolean }) {
+  const edit = useRef<HTMLAnchorElement>(null);
+  useEffect(() => {
+    if (takesFocus) edit.current?.focus();
+  }, []);
   return (
     <div class="settings">
       <Allowed scope={update}>
         <div class="row row-spread">
           <p class="muted">What the stream sends, where, and how.</p>
-          <a class="button" href={`${links.stream(stream.id)}?tab=settings&edit=yes`}>
+          <a ref={edit} class="button" href={`${links.stream(stream.id)}?tab=settings&edit=yes`}>
             Edit settings
           </a>
         </div>

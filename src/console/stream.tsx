@@ -8,6 +8,7 @@ import { Id } from './parts/copy.tsx';
 import { Loaded } from './parts/loaded.tsx';
 import { Page } from './parts/page.tsx';
 import { type Read, useRead } from './queries.ts';
+import { may, sessionState } from './session.ts';
 import { StateReason } from './state-reason.tsx';
 import { StreamActions } from './stream-actions.tsx';
 import { StreamAttempts } from './stream-attempts.tsx';
@@ -18,11 +19,13 @@ import './stream.css';
 const StreamReplays = lazy(async () => (await import('./stream-replays.tsx')).StreamReplays);
 const StreamSecrets = lazy(async () => (await import('./stream-secrets.tsx')).StreamSecrets);
 const StreamSettings = lazy(async () => (await import('./stream-settings.tsx')).StreamSettings);
+const StreamReceived = lazy(async () => (await import('./stream-received.tsx')).StreamReceived);
 const StreamHistory = lazy(async () => (await import('./stream-history.tsx')).StreamHistory);
 
 const tabs = {
   overview: { text: 'Overview', content: StreamOverview },
   attempts: { text: 'Attempts', content: StreamAttempts },
+  received: { text: 'Received', content: StreamReceived },
   settings: { text: 'Settings', content: StreamSettings },
   secrets: { text: 'Secrets', content: StreamSecrets },
   replays: { text: 'Replays', content: StreamReplays },
@@ -48,7 +51,7 @@ function StreamPage({ id }: { readonly id: string }) {
       beside={data === undefined ? null : <State {...data} />}
       actions={data === undefined ? undefined : <StreamActions stream={data} />}
     >
-      <Tabs id={id} />
+      <Tabs id={id} isInspected={data?.endpoint_host.endsWith('.inspector.invalid') === true} />
       <Loaded read={both(health, stream)} lines={12}>
         {(shown) => <Content {...shown} />}
       </Loaded>
@@ -79,11 +82,16 @@ function present(tab: string | undefined): Tab {
   return tab !== undefined && Object.hasOwn(tabs, tab) ? (tab as Tab) : 'overview';
 }
 
-function Tabs({ id }: { readonly id: string }) {
+function Tabs({ id, isInspected: hasReceived }: { id: string; isInspected: boolean }) {
   const shown = present(useParameters().get('tab'));
+  const { value } = sessionState;
+  const isAllowed = value.kind === 'signed-in' && may(value.session, 'read:events');
+  const shownTabs = (Object.keys(tabs) as Tab[]).filter(
+    (tab) => tab !== 'received' || (hasReceived && isAllowed),
+  );
   return (
     <nav class="tabs" aria-label="Parts of the stream">
-      {(Object.keys(tabs) as Tab[]).map((tab) => (
+      {shownTabs.map((tab) => (
         <a
           key={tab}
           href={tab === 'overview' ? links.stream(id) : `${links.stream(id)}?tab=${tab}`}
