@@ -50,7 +50,7 @@ export function AttemptTable({ attempts }: Pick<AttemptsShown, 'attempts'>) {
 }
 
 const columns: readonly Column<StreamAttemptShown>[] = [
-  { title: 'Time', narrow: 'first', cell: ({ timestamp }) => <Time at={timestamp} /> },
+  { title: 'Time', cell: ({ timestamp }) => <Time at={timestamp} /> },
   { title: 'Result', cell: (attempt) => <Result {...attempt} /> },
   {
     title: 'Event',
@@ -65,19 +65,19 @@ const columns: readonly Column<StreamAttemptShown>[] = [
         </span>
       ),
   },
-  {
-    title: 'Duration',
-    isNumber: true,
-    cell: ({ duration: ms }) => (ms === undefined ? '' : duration(ms)),
-  },
   { title: 'Response', cell: (attempt) => <Response {...attempt} /> },
 ];
 
-function Result({ status }: StreamAttemptShown) {
-  return status === 'retrying' ? (
-    <Badge state="retrying" text="redelivery asked for" />
-  ) : (
-    <Badge state={status} />
+function Result({ status, duration: ms }: StreamAttemptShown) {
+  return (
+    <span class="stacked">
+      {status === 'retrying' ? (
+        <Badge state="retrying" text="redelivery asked for" />
+      ) : (
+        <Badge state={status} />
+      )}
+      {ms !== undefined && <span class="meta">after {duration(ms)}</span>}
+    </span>
   );
 }
 
@@ -88,7 +88,7 @@ function Response({ status, http_status: http, ...failed }: StreamAttemptShown) 
   return (
     <span class="stacked">
       <span>{causeName(code)}</span>
-      {message !== undefined && message !== '' && (
+      {message !== undefined && message !== '' && message !== String(http) && (
         <code class="sample" title={message}>
           {message}
         </code>

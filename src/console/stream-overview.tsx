@@ -148,8 +148,18 @@ const groupColumns: readonly Column<FailureGroupShown>[] = [
     ),
   },
   { title: 'Failures', isNumber: true, narrow: 'labelled', cell: (group) => count(group.count) },
-  { title: 'First', narrow: 'labelled', cell: (group) => <Time at={group.first_failed_at} /> },
-  { title: 'Newest', narrow: 'labelled', cell: (group) => <Time at={group.last_failed_at} /> },
+  {
+    title: 'Newest',
+    narrow: 'line',
+    cell: ({ first_failed_at: first, last_failed_at: last }) => (
+      <span class="stacked">
+        <Time at={last} />
+        <span class="meta nowrap">
+          first <Time at={first} />
+        </span>
+      </span>
+    ),
+  },
   {
     title: 'Repair',
     narrow: 'line',
