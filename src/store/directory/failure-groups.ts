@@ -98,7 +98,10 @@ function isAfter(one: GroupKey, other: GroupKey): boolean {
 
 type SampleRow = FailureRow & GroupKey & { readonly first_failed_at: Millis };
 
-/** Reads the newest failure of each group, and when the first one was opened: two searches each. */
+/**
+ * Reads the newest failure of each group, and when the first one was opened: two searches each. They are
+ * materialized, as PostgreSQL without statistics of the table would search once for each failure.
+ */
 function* samplesOf(
   tenant: number,
   groups: readonly GroupKey[],
@@ -106,18 +109,21 @@ function* samplesOf(
 ): Command<SampleRow[]> {
   if (groups.length === 0) return [];
   return yield* sql.all<SampleRow>`
-    select ${rowColumns} ${columns}, g.code, g.count, (
-        select min(f.failed_at) from deliveries f
-        where f.tenant = ${tenant} and f.stream = g.stream and f.error_code = g.code
-          and f.failed_at is not null) as first_failed_at
-    from ${listedGroups(groups)} as g
+    with g as materialized (
+      select l.stream, l.code, l.count, (
+          select min(f.failed_at) from deliveries f
+          where f.tenant = ${tenant} and f.stream = l.stream and f.error_code = l.code
+            and f.failed_at is not null) as first_failed_at, (
+          select n.event_id from deliveries n
+          where n.tenant = ${tenant} and n.stream = l.stream and n.error_code = l.code
+            and n.failed_at is not null
+          order by n.failed_at desc, n.event_id desc limit 1) as newest
+      from ${listedGroups(groups)} as l)
+    select ${rowColumns} ${columns}, g.code, g.count, g.first_failed_at
+    from g
     -- SQLite takes a cross join in this order.
     cross join deliveries d
-    where d.tenant = ${tenant} and d.stream = g.stream and d.event_id = (
-      select n.event_id from deliveries n
-      where n.tenant = ${tenant} and n.stream = g.stream and n.error_code = g.code
-        and n.failed_at is not null
-      order by n.failed_at desc, n.event_id desc limit 1)
+    where d.tenant = ${tenant} and d.stream = g.stream and d.event_id = g.newest
     order by g.count desc, g.stream, g.code`;
 }
 

@@ -2,6 +2,9 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { KIB, MIB } from '../../../src/core/units.ts';
 import { type FailureRow, firstFailures } from '../../../src/store/directory/failures.ts';
+import { Call } from '../../../src/store/directory/command.ts';
+import { createFailureGroups } from '../../../src/store/directory/failure-groups.ts';
+import { createCommands } from '../../../src/store/postgres/commands.ts';
 import { createDatabase, type Database } from '../../../src/store/postgres/database.ts';
 import { createFailureReader } from '../../../src/store/postgres/failures.ts';
 import { createHosts } from '../../../src/store/postgres/hosts.ts';
@@ -15,8 +18,12 @@ const large = 'x'.repeat(250 * KIB);
 /** Failures of one stream, oldest first, with this body and this error. */
 async function failures(
   t: TestContext,
-  { body, error }: { readonly body: string; readonly error: string },
-): Promise<{ readonly db: Database; readonly rows: readonly FailureRow[] }> {
+  content: Content,
+): Promise<{
+  readonly db: Database;
+  readonly rows: readonly FailureRow[];
+  readonly tenant: number;
+}> {
   const url = await newDatabase();
   const store = await openUrl(url);
   const db = createDatabase({ hosts: createHosts(url, 'test'), connectionsMax: 2 });
@@ -26,20 +33,23 @@ async function failures(
     await (await sharedPostgres()).dropDatabase(url);
   });
   const fixture = fixtureOf(store, (await addTenant(store, 'main')).id);
-  await fail(fixture, { body, error });
+  await fail(fixture, content);
   const rows = await db.all<FailureRow>`
     select d.*, r.key from deliveries d join runs r on r.tenant = d.tenant and r.stream = d.stream
     order by d."offset"`;
-  assert.equal(rows.length, count);
-  return { db, rows };
+  assert.equal(rows.length, content.total ?? count);
+  return { db, rows, tenant: fixture.tenant };
 }
 
-async function fail(
-  fixture: Fixture,
-  { body, error }: { readonly body: string; readonly error: string },
-): Promise<void> {
+interface Content {
+  readonly body: string;
+  readonly error: string;
+  readonly total?: number;
+}
+
+async function fail(fixture: Fixture, { body, error, total = count }: Content): Promise<void> {
   const owned = await fixture.own(await fixture.addStream());
-  const events = Array.from({ length: count }, () => newEvent({ body }));
+  const events = Array.from({ length: total }, () => newEvent({ body }));
   const appended = await fixture.store.log.append(fixture.tenant, events);
   const outcomes = events.map(({ id, type, time }, index) =>
     failed({ id, type, time, body, offset: appended[index]?.offset }, { error }),
@@ -134,4 +144,36 @@ test('PostgreSQL: a page has at least one failure, after one that was delivered 
     [second.event_id],
   );
   assert.equal(page.last, second);
+});
+
+test('PostgreSQL: groups take as many searches for many failures as for few, without statistics of the table', async (t) => {
+  const { db, rows, tenant } = await failures(t, { body: '{}', error: 'no', total: 3000 });
+  let loops = 0;
+  const explain: Database['all'] = async (strings, ...values) => {
+    const [first = '', ...others] = strings;
+    if (strings.some((part) => part.includes('first_failed_at'))) {
+      const texts = [`explain (analyze) ${first}`, ...others];
+      const explained = Object.assign(texts, { raw: texts }) as unknown as TemplateStringsArray;
+      const plan = await db.all<{ 'QUERY PLAN': string }>(explained, ...values);
+      const found = plan.flatMap((line) => [...line['QUERY PLAN'].matchAll(/loops=(\d+)/g)]);
+      loops = Math.max(...found.map(([, times]) => Number(times)));
+    }
+    return db.all<never>(strings, ...values);
+  };
+  const groups = createFailureGroups({
+    commands: createCommands({ ...db, all: explain }),
+    failures: createFailureReader(db),
+    runs: { now: () => new Call(() => 0) },
+  });
+  const { items } = await groups(tenant, {
+    after: undefined,
+    take: 10,
+    streams: undefined,
+    codes: undefined,
+  });
+  assert.deepEqual(
+    items.map(({ count: found, sample }) => [found, sample.eventId]),
+    [[3000, rows.at(-1)?.event_id]],
+  );
+  assert.equal(loops, 1);
 });
