@@ -6,6 +6,7 @@ const pages: readonly (readonly [pattern: RegExp, page: (id: string) => string])
   [/^evt_[A-Za-z0-9]{22}$/, links.event],
   [/^log_[A-Za-z0-9]{22}$/, links.log],
   [/^rdl_[A-Za-z0-9]{22}$/, links.redelivery],
+  [/^dsm_[A-Za-z0-9]{22}$/, links.dismissal],
   [/^(?:cgr|api)_[A-Za-z0-9]{22}$|^rol_[0-9a-f]{16}$/, (id) => `${links.access}?q=${id}`],
   [/^[a-z0-9-]+\|/, (id) => `${links.users}?q=${encodeURIComponent(id)}`],
   // A key that a publisher chose, such as a UUID.

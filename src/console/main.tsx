@@ -17,6 +17,10 @@ const Overview = lazy(async () => (await import('./overview.tsx')).Overview);
 const Stream = lazy(async () => (await import('./stream.tsx')).Stream);
 const FirstDelivery = lazy(async () => (await import('./first-delivery.tsx')).FirstDelivery);
 const Publish = lazy(async () => (await import('./publish.tsx')).Publish);
+const Failures = lazy(async () => (await import('./failures.tsx')).Failures);
+const Redeliveries = lazy(async () => (await import('./redeliveries.tsx')).Redeliveries);
+const Redelivery = lazy(async () => (await import('./redeliveries.tsx')).Redelivery);
+const Dismissal = lazy(async () => (await import('./redeliveries.tsx')).Dismissal);
 const Streams = lazy(async () => (await import('./streams.tsx')).Streams);
 
 /** The pages, for somebody who is signed in. */
@@ -32,6 +36,10 @@ function Pages({ session }: { readonly session: Session }) {
         <Route path="/console/streams/:id" component={Stream} />
         <Route path="/console/events" component={Events} />
         <Route path="/console/events/:id" component={EventPage} />
+        <Route path="/console/failures" component={Failures} />
+        <Route path="/console/redeliveries" component={Redeliveries} />
+        <Route path="/console/redeliveries/:id" component={Redelivery} />
+        <Route path="/console/dismissals/:id" component={Dismissal} />
         <Route default component={NotFound} />
       </Router>
     </Shell>

@@ -11,6 +11,8 @@ interface Place {
   readonly text: string;
   readonly href: string;
   readonly icon: IconName;
+  /** Where its further pages are. */
+  readonly also?: readonly string[];
   /** Whether a role sees it. */
   readonly isFor: (session: Session) => boolean;
   readonly isApart?: boolean;
@@ -26,7 +28,13 @@ const isFirstOperator = ({ is_first_tenant, role }: Session): boolean =>
 const places: readonly Place[] = [
   { text: 'Overview', href: links.overview, icon: 'overview', isFor: () => true },
   { text: 'Streams', href: links.streams, icon: 'streams', isFor: () => true },
-  { text: 'Failures', href: links.failures, icon: 'failures', isFor: () => true },
+  {
+    text: 'Failures',
+    href: links.failures,
+    icon: 'failures',
+    also: [links.redeliveries, links.dismissals],
+    isFor: () => true,
+  },
   { text: 'Events', href: links.events, icon: 'events', isFor: needs('read:events') },
   { text: 'Publish', href: links.publish, icon: 'publish', isFor: needs('create:events') },
   {
@@ -96,9 +104,10 @@ export function Shell({
 const logo = new URL('leat.svg', import.meta.url).href;
 
 function PlaceLink({ place, path }: { readonly place: Place; readonly path: string }) {
-  const { text, href, icon } = place;
+  const { text, href, icon, also = [] } = place;
+  const isPresent = [href, ...also].some((at) => isAt(path, at));
   return (
-    <a class="place" href={href} {...(isAt(path, href) ? { 'aria-current': 'page' } : {})}>
+    <a class="place" href={href} {...(isPresent ? { 'aria-current': 'page' } : {})}>
       <Icon name={icon} />
       <span>{text}</span>
     </a>

@@ -173,6 +173,8 @@ export const failurePreview = component(
   },
 );
 
+export type FailureShown = Static<typeof failure>;
+export type FailuresShown = Static<typeof allDeliveries>;
 export type FailureGroupShown = Static<typeof failureGroup>;
 export type SelectionSent = Static<typeof selection>;
 export type FailurePreviewShown = Static<typeof failurePreview>;

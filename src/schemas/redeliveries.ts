@@ -52,4 +52,5 @@ export const redeliveries = closed(
   { description: 'Newest first' },
 );
 
+export type RedeliveriesShown = Static<typeof redeliveries>;
 export type RedeliveryShown = Static<typeof redeliveryProgress>;

@@ -10,8 +10,8 @@ import { Problem } from './loaded.tsx';
 /** What a person does: the request that is sent, and the command that does the same. */
 export interface Action {
   readonly request: ApiRequest;
-  /** As typed in a shell: `leat streams pause est_…`; absent where no command does it. */
-  readonly command?: string;
+  /** As typed in a shell: `leat streams pause est_…`; absent where no command does the same. */
+  readonly command?: string | undefined;
 }
 
 /** The state of an action that is sent at most once at a time. */
