@@ -37,6 +37,8 @@ export interface InstallationOptions {
   /** `filled` by default; `past` also has a past of weeks, on SQLite. */
   readonly content?: 'empty' | 'filled' | 'past';
   readonly settings?: Readonly<Record<string, string>>;
+  /** Nodes of an empty one on PostgreSQL: 1 by default; `leat` and `origin` are those of the first. */
+  readonly nodes?: number;
   /** Open failures of the largest group: fewer than on screenshots unless given, for quick tests. */
   readonly largestGroup?: number;
   readonly progress?: (text: string) => void;
@@ -45,7 +47,13 @@ export interface InstallationOptions {
 /** Starts a service, empty or filled, that ends with the scope. */
 export async function startInstallation(
   scope: Scope,
-  { engine = 'SQLite', content = 'filled', settings = {}, ...options }: InstallationOptions = {},
+  {
+    engine = 'SQLite',
+    content = 'filled',
+    settings = {},
+    nodes = 1,
+    ...options
+  }: InstallationOptions = {},
 ): Promise<Installation> {
   const tempStore = await createTempStore();
   const port = await freePort();
@@ -68,6 +76,10 @@ export async function startInstallation(
   if (content === 'empty') {
     const leat = await startLeat(tempStore, all);
     ends.unshift(leat.kill);
+    for (let node = 1; node < nodes; node += 1) {
+      const other = await startLeat(tempStore, { ...all, LEAT_PORT: String(await freePort()) });
+      ends.unshift(other.kill);
+    }
     return { leat, origin, data: undefined, link, operator };
   }
   const service = await startConsoleService(tempStore, {
