@@ -1,5 +1,5 @@
 import './failures.css';
-import type { FailureGroupsShown, FailuresShown } from '../schemas/failures.ts';
+import type { FailureGroupShown, FailureGroupsShown, FailuresShown } from '../schemas/failures.ts';
 import type { StreamHealthShown } from '../schemas/stream-health.ts';
 import { CauseMeaning } from './cause.tsx';
 import { causeName } from './cause-name.ts';
@@ -61,7 +61,7 @@ export function Failures() {
         </>
       }
     >
-      <Progress groups={groups} />
+      <Progress filter={filter} groups={groups} />
       {!isSelected && <FailureTabs />}
       <FailureFilters filter={filter} name={name} isList={isList} />
       {isList ? (
@@ -111,11 +111,13 @@ function wordsOf({ code, ...filter }: FailureFilter, name: string | undefined): 
 }
 
 /** The redelivery or dismissal that was begun on this page, until it is closed. */
-function Progress({ groups }: { readonly groups: Read<FailureGroupsShown> }) {
+function Progress({ filter, groups }: SelectedProps) {
   const parameters = useParameters();
   const redelivery = parameters.get('redelivery');
   const dismissal = parameters.get('dismissal');
-  const largest = groups.data?.groups[0];
+  // Of several groups it is not known which one the failures that came back are of.
+  const isGroup = filter.stream !== undefined && filter.code !== undefined;
+  const group = isGroup && groups.data?.groups.length === 1 ? groups.data.groups[0] : undefined;
   const close = (name: 'redelivery' | 'dismissal', page: string) => (
     <span class="row">
       <a href={page}>Its page</a>
@@ -134,18 +136,7 @@ function Progress({ groups }: { readonly groups: Read<FailureGroupsShown> }) {
           <RedeliveryProgress
             key={redelivery}
             id={redelivery}
-            cause={
-              largest !== undefined && (
-                <>
-                  {causeName(largest.error_code)}
-                  {largest.sample.error_message !== undefined && (
-                    <>
-                      , <code class="wrap-anywhere">{largest.sample.error_message}</code>
-                    </>
-                  )}
-                </>
-              )
-            }
+            cause={group && <Cause {...group} />}
           />
         </Panel>
       )}
@@ -153,6 +144,20 @@ function Progress({ groups }: { readonly groups: Read<FailureGroupsShown> }) {
         <Panel title="Dismissal" beside={close('dismissal', links.dismissal(dismissal))}>
           <DismissalProgress key={dismissal} id={dismissal} />
         </Panel>
+      )}
+    </>
+  );
+}
+
+/** The code of a group, and the answer to its newest failure. */
+function Cause({ error_code: code, sample }: FailureGroupShown) {
+  return (
+    <>
+      {causeName(code)}
+      {sample.error_message !== undefined && (
+        <>
+          , <code class="wrap-anywhere">{sample.error_message}</code>
+        </>
       )}
     </>
   );

@@ -180,7 +180,7 @@ function End(shown: RedeliveryShown & { readonly cause: ComponentChildren }) {
         <Notice tone="bad">
           <p>
             <span class="strong">{count(failed)} failed again</span>
-            {cause === undefined ? ': they are open failures as before.' : <>: {cause}</>}
+            {cause === undefined ? ': they are open failures, as before.' : <>: {cause}</>}
           </p>
         </Notice>
       )}
