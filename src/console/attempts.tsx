@@ -7,6 +7,7 @@ import { duration } from './parts/numbers.ts';
 import { plainText } from './parts/plain-text.ts';
 import { type Column, Table } from './parts/table.tsx';
 import { PreciseTime } from './parts/time.tsx';
+import './parts/folds.css';
 
 interface AttemptsProps {
   /** Oldest first, as the server returns them. */
@@ -27,7 +28,7 @@ export function Attempts({ attempts, stream }: AttemptsProps) {
   const newestFirst = attempts.toReversed();
   const shown = isAll ? newestFirst : newestFirst.slice(0, newestMax);
   return (
-    <div class="stack-tight attempts">
+    <div class="stack-tight attempts folds">
       <Table
         caption={`Attempts at ${stream}`}
         isCompact

@@ -1,4 +1,4 @@
-import { useMemo } from 'preact/hooks';
+import { useEffect, useMemo } from 'preact/hooks';
 import type { EventLogShown } from '../schemas/event-log.ts';
 import { now } from './clock.ts';
 import { eventQueryOf, isSearch, requestOf } from './event-query.ts';
@@ -12,6 +12,8 @@ import { Id } from './parts/copy.tsx';
 import { Pager } from './parts/filters.tsx';
 import { Loaded } from './parts/loaded.tsx';
 import { Notice } from './parts/notice.tsx';
+import { count } from './parts/numbers.ts';
+import './parts/folds.css';
 import { Page } from './parts/page.tsx';
 import { preview } from './parts/plain-text.ts';
 import { type Column, Table } from './parts/table.tsx';
@@ -80,7 +82,7 @@ function FoundEvents({ parameters }: { readonly parameters: Parameters }) {
   return (
     <Loaded read={read} lines={12}>
       {({ events, next }) => (
-        <div class="stack" aria-busy={read.isPlaceholderData}>
+        <div class="stack folds" aria-busy={read.isPlaceholderData}>
           <Table
             caption="Events"
             columns={columns}
@@ -144,17 +146,21 @@ function Empty({ parameters, next, isSearch: isFiltered }: EmptyProps) {
   );
 }
 
-/** Says how far a search without a result has come. The next event below tells its time. */
-function NothingSoFar({
-  parameters,
-  next,
-}: {
+interface NothingSoFarProps {
   readonly parameters: Parameters;
   readonly next: string;
-}) {
+}
+
+/** Says how far a search without a result has come, and goes on if it is asked to. */
+function NothingSoFar({ parameters, next }: NothingSoFarProps) {
+  const isGoingOn = parameters.get('on') !== undefined;
+  useEffect(() => {
+    if (isGoingOn) parameters.go({ from: next }, true);
+  }, [isGoingOn, next]);
+  // The next event below tells the time.
   const read = useRead<EventLogShown>(withQuery('/event-log', { take: 1, from: next }));
-  const at = read.isPlaceholderData ? undefined : read.data?.events[0]?.accepted_at;
-  const readMax = parameters.get('filter') === undefined ? '20 000' : '10 000';
+  const at = read.data?.events[0]?.accepted_at;
+  const readMax = parameters.get('filter') === undefined ? 20_000 : 10_000;
   return (
     <>
       <p>
@@ -164,13 +170,25 @@ function NothingSoFar({
             , back to <Time at={at} />
           </>
         )}
-        . One request reads up to {readMax} events.
+        . One request reads up to {count(readMax)} events
+        {isGoingOn ? ', and the next one is under way.' : '.'}
       </p>
       <span class="row">
-        <a class="button primary" rel="next" href={parameters.with({ from: next })}>
-          Go on
-        </a>
-        <a class="button" href={parameters.with({})}>
+        {isGoingOn ? (
+          <a class="button" href={parameters.with({ from: parameters.get('from'), on: undefined })}>
+            Stop
+          </a>
+        ) : (
+          <>
+            <a class="button primary" rel="next" href={parameters.with({ from: next })}>
+              Go on
+            </a>
+            <a class="button" href={parameters.with({ from: next, on: '1' })}>
+              Go on until something is found
+            </a>
+          </>
+        )}
+        <a class="button" href={parameters.with({ on: undefined })}>
           First page
         </a>
       </span>

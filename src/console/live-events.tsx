@@ -6,6 +6,7 @@ import { links } from './links.ts';
 import { useParameters } from './location.ts';
 import { Badge } from './parts/badge.tsx';
 import { Id } from './parts/copy.tsx';
+import './parts/folds.css';
 import { Problem } from './parts/loaded.tsx';
 import { Notice } from './parts/notice.tsx';
 import { count, plural } from './parts/numbers.ts';
@@ -31,7 +32,7 @@ function Followed({ types, filter }: FollowedProps) {
   const { value: state } = tail.state;
   if (state.kind === 'failed') return <Problem error={state.error} />;
   return (
-    <div class="stack-tight">
+    <div class="stack-tight folds">
       <LiveBar tail={tail} isFiltered={filter !== undefined} />
       <Breaks tail={tail} />
       <Table

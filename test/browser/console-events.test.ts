@@ -70,7 +70,7 @@ describe('the search of the log', () => {
     await operator.goto('/events');
     await expectRows(50);
     await page.getByRole('combobox', { name: 'Event types' }).fill('order.cancelled');
-    await page.getByRole('button', { name: 'Add' }).click();
+    await page.getByRole('button', { name: 'Add', exact: true }).click();
     await expectRows(1);
     await page.getByRole('combobox', { name: 'Event types' }).fill('user.invited');
     await page.getByRole('combobox', { name: 'Event types' }).press('Enter');
@@ -87,7 +87,7 @@ describe('the search of the log', () => {
     await page.locator('datalist option[value="order.paid"]').waitFor({ state: 'attached' });
     await field.fill('Order');
     assert.equal(await field.getAttribute('aria-invalid'), 'true');
-    assert.ok(await page.getByRole('button', { name: 'Add' }).isDisabled());
+    assert.ok(await page.getByRole('button', { name: 'Add', exact: true }).isDisabled());
   });
 
   test('time: windows, and an absolute one', async () => {
@@ -110,7 +110,7 @@ describe('the search of the log', () => {
 
   test('payload: rows make the condition, which is an address that can be sent', async () => {
     await operator.goto('/events');
-    await page.getByRole('button', { name: 'Payload' }).click();
+    await page.getByRole('button', { name: 'Payload', exact: true }).click();
     await page.getByLabel('Field 1').fill('data.object.number');
     await page.getByLabel('Comparison 1').selectOption('is at least');
     await page.getByLabel('Value 1').fill('50');
@@ -133,8 +133,8 @@ describe('the search of the log', () => {
 
   test('payload: JSON for what rows cannot say, and words for what is wrong', async () => {
     await operator.goto('/events');
-    await page.getByRole('button', { name: 'Payload' }).click();
-    await page.getByRole('button', { name: 'JSON' }).click();
+    await page.getByRole('button', { name: 'Payload', exact: true }).click();
+    await page.getByRole('button', { name: 'JSON', exact: true }).click();
     const field = page.getByLabel('Condition as JSON');
     await field.fill('{"$or": [');
     await page.getByText('This is not JSON').waitFor();
@@ -144,7 +144,7 @@ describe('the search of the log', () => {
     );
     await page.getByRole('button', { name: 'Search payloads' }).click();
     await expectRows(2);
-    assert.ok(await page.getByRole('button', { name: 'Rows' }).isDisabled());
+    assert.ok(await page.getByRole('button', { name: 'Rows', exact: true }).isDisabled());
     await page.getByLabel('Condition as JSON').fill('{"data.object.n": {"$regex": "x"}}');
     await page.getByRole('button', { name: 'Search payloads' }).click();
     await page.getByText('filter.data.object.n.$regex').waitFor();
@@ -163,7 +163,7 @@ describe('the search of the log', () => {
   test('an id and an idempotency key lead to the event', async () => {
     await operator.goto('/events');
     await page.getByLabel('Id or idempotency key').fill('invite-42/é %');
-    await page.getByRole('button', { name: 'Open' }).click();
+    await page.getByRole('button', { name: 'Open', exact: true }).click();
     await page.getByRole('heading', { name: 'user.invited' }).waitFor();
     const id = await page.locator('dd code').first().getAttribute('title');
     await page.getByText('invite-42/é %').first().waitFor();
@@ -229,7 +229,7 @@ describe('new events', () => {
     await expectRows(2, 'New events');
     assert.match(await rows('New events').first().innerText(), /tail\.two[^]*"number":3/);
 
-    await page.getByRole('button', { name: 'Pause' }).click();
+    await page.getByRole('button', { name: 'Pause', exact: true }).click();
     await publishAll(
       leat,
       Array.from({ length: 12 }, () => ({ type: 'tail.one', data: {} })),
@@ -240,7 +240,7 @@ describe('new events', () => {
     await expectRows(14, 'New events');
     await publish(leat, 'tail.one');
     await page.getByRole('button', { name: '1 new' }).waitFor();
-    await page.getByRole('button', { name: 'Continue' }).click();
+    await page.getByRole('button', { name: 'Continue', exact: true }).click();
     await expectRows(15, 'New events');
     assert.deepEqual(await operator.findings(), []);
   });
@@ -414,9 +414,12 @@ describe('a search that reads much', () => {
     await publishAll(leat, [first, ...others]);
     await operator.goto('/events?filter={"data.object.wanted":true}');
     await page.getByText('Nothing among the events that were read so far, back to').waitFor();
-    await page.getByRole('link', { name: 'Go on' }).click();
+    await page.getByRole('link', { name: 'Go on', exact: true }).click();
     await expectRows(1);
     assert.match(await rows().innerText(), /"wanted":true/);
+    await page.goBack();
+    await page.getByRole('link', { name: 'Go on until something is found' }).click();
+    await expectRows(1);
   });
 
   test('explains that another one is running, and searches again', async () => {
