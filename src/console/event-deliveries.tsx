@@ -111,7 +111,7 @@ function Words({ delivery }: { readonly delivery: EventDeliveryShown }) {
   const { event_stream_id: id, state, attempts, next_attempt_at: nextAt } = delivery;
   const newest = attempts.at(-1);
   const failures = (
-    <a class="link-underlined" href={`${links.failures}?stream=${id}`}>
+    <a class="link-underlined" href={links.failuresOfStream(id)}>
       Failures of the stream
     </a>
   );

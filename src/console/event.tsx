@@ -128,12 +128,11 @@ function Content({ traced, id }: { readonly traced: TracedEventShown; readonly i
           )}
           <dt>Accepted</dt>
           <dd>
-            <Time at={acceptedAt} none="not in the log" />
-            {acceptedAt !== undefined && <span class="meta"> {utc(acceptedAt)}</span>}
+            <Instant at={acceptedAt} />
           </dd>
           <dt>Happened</dt>
           <dd>
-            <Time at={event.time} /> <span class="meta">{utc(event.time)}</span>
+            <Instant at={event.time} />
           </dd>
           {offset !== undefined && (
             <>
@@ -154,6 +153,15 @@ function Content({ traced, id }: { readonly traced: TracedEventShown; readonly i
         />
       </div>
     </Panel>
+  );
+}
+
+function Instant({ at }: { readonly at: string | undefined }) {
+  return (
+    <span class="stacked">
+      <Time at={at} none="not in the log" />
+      {at !== undefined && <span class="meta">{utc(at)}</span>}
+    </span>
   );
 }
 
