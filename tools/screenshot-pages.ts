@@ -49,6 +49,12 @@ export const pages: readonly ScreenPage[] = [
   { name: 'stream-inspector', path: ({ streams }) => `/streams/${streams['inspector-flaky']}` },
   { name: 'stream-long-name', path: ({ streams }) => `/streams/${streams['long-name']}` },
   { name: 'failures', path: '/failures' },
+  {
+    name: 'failures-group',
+    path: ({ streams }) => `/failures?stream=${streams['crm-contacts']}&code=http_503`,
+  },
+  { name: 'redeliveries', path: '/redeliveries' },
+  { name: 'redelivery', path: ({ redeliveries }) => `/redeliveries/${redeliveries.running}` },
   { name: 'failures-empty', path: '/failures', content: 'empty', widths: [390, 1440] },
   { name: 'events', path: '/events' },
   { name: 'events-viewer', path: '/events', role: 'viewer', widths: [1440] },

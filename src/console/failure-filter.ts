@@ -1,5 +1,4 @@
 import { quoted } from './command.ts';
-import type { Parameters } from './location.ts';
 import { withQuery } from './request.ts';
 
 /** Which failures a view shows; absent fields do not restrict. */
@@ -15,8 +14,13 @@ export interface FailureFilter {
   readonly failedTo?: string | undefined;
 }
 
+/** The parameters of an address; those of `location.ts` need types of a browser, which tests have not. */
+interface Address {
+  get(name: string): string | undefined;
+}
+
 /** Returns the filter that an address holds. */
-export function filterOf({ get }: Pick<Parameters, 'get'>): FailureFilter {
+export function filterOf({ get }: Address): FailureFilter {
   const types = (get('types') ?? '').split(/[\s,]+/).filter((type) => type !== '');
   return {
     stream: get('stream'),
