@@ -14,7 +14,7 @@ export type Since = 'any' | 'hour' | 'day' | 'week' | 'between';
 const windowsMs = { hour: 3_600_000, day: 86_400_000, week: 7 * 86_400_000 } as const;
 
 /** The parameters of an address. */
-interface AddressParameters {
+export interface AddressParameters {
   get(name: string): string | undefined;
 }
 

@@ -1,19 +1,12 @@
 import { useLocation } from 'preact-iso';
 import { useId, useState } from 'preact/hooks';
-import {
-  type EventQuery,
-  eventQueryOf,
-  instantOf,
-  isEventType,
-  localOf,
-  type Since,
-  typesOf,
-} from './event-query.ts';
+import { eventQueryOf, isEventType, typesOf } from './event-query.ts';
 import { useEventTypes } from './event-types.ts';
 import { FilterEditor } from './filter-editor.tsx';
 import { links } from './links.ts';
 import { type Parameters, useParameters } from './location.ts';
 import { Icon } from './parts/icon.tsx';
+import { PeriodChoices, PeriodFields } from './period.tsx';
 
 /** What events are searched for; the address has it. A live list has no window of time. */
 export function EventSearch({ isLive }: { readonly isLive: boolean }) {
@@ -27,7 +20,7 @@ export function EventSearch({ isLive }: { readonly isLive: boolean }) {
       <div class="toolbar">
         <FindEvent />
         <TypesField parameters={parameters} types={query.types} />
-        {!isLive && <Windows parameters={parameters} since={query.since} />}
+        {!isLive && <PeriodChoices label="Accepted" since={query.since} />}
         <button
           type="button"
           class="button"
@@ -40,7 +33,7 @@ export function EventSearch({ isLive }: { readonly isLive: boolean }) {
       </div>
       <Types parameters={parameters} types={query.types} />
       {!isLive && query.since === 'between' && (
-        <Between key={`${query.dateFrom} ${query.dateTo}`} parameters={parameters} query={query} />
+        <PeriodFields label="Accepted" button="Search this time" period={query} />
       )}
       <div id={id} class="panel-body panel" hidden={!isOpen}>
         <FilterEditor
@@ -174,92 +167,3 @@ function Types({ parameters, types }: TypesProps) {
     </ul>
   );
 }
-
-const windows: readonly (readonly [Since, string])[] = [
-  ['any', 'Any time'],
-  ['hour', 'Last hour'],
-  ['day', 'Last day'],
-  ['week', 'Last week'],
-  ['between', 'Between …'],
-];
-
-interface WindowsProps {
-  readonly parameters: Parameters;
-  readonly since: Since;
-}
-
-function Windows({ parameters, since }: WindowsProps) {
-  return (
-    <div class="field">
-      <span class="label" aria-hidden="true">
-        Accepted
-      </span>
-      <nav class="segments" aria-label="Accepted">
-        {windows.map(([value, text]) => (
-          <a
-            key={value}
-            href={parameters.with({
-              since: value === 'any' ? undefined : value,
-              date_from: undefined,
-              date_to: undefined,
-            })}
-            {...(value === since ? { 'aria-current': 'true' as const } : {})}
-          >
-            {text}
-          </a>
-        ))}
-      </nav>
-    </div>
-  );
-}
-
-interface BetweenProps {
-  readonly parameters: Parameters;
-  readonly query: EventQuery;
-}
-
-function Between({ parameters, query }: BetweenProps) {
-  const [from, setFrom] = useState(localOf(query.dateFrom));
-  const [to, setTo] = useState(localOf(query.dateTo));
-  const isReversed = from !== '' && to !== '' && from >= to;
-  return (
-    <form
-      class="toolbar"
-      aria-label="Accepted between"
-      onSubmit={(event) => {
-        event.preventDefault();
-        if (isReversed) return;
-        const changes = { date_from: instantOf(from), date_to: instantOf(to) };
-        parameters.go({ since: 'between', ...changes });
-      }}
-    >
-      <label class="field">
-        <span class="label">From</span>
-        <input
-          type="datetime-local"
-          step="1"
-          value={from}
-          onInput={({ currentTarget }) => setFrom(currentTarget.value)}
-        />
-      </label>
-      <label class="field">
-        <span class="label">Before</span>
-        <input
-          type="datetime-local"
-          step="1"
-          value={to}
-          aria-invalid={isReversed}
-          onInput={({ currentTarget }) => setTo(currentTarget.value)}
-        />
-      </label>
-      <button type="submit" class="button" disabled={isReversed}>
-        Search this time
-      </button>
-      <span class="meta">
-        {isReversed ? 'It ends before it begins.' : `Times of this browser: ${zone}`}
-      </span>
-    </form>
-  );
-}
-
-const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;

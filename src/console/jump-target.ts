@@ -7,15 +7,21 @@ const pages: readonly (readonly [pattern: RegExp, page: (id: string) => string])
   [/^log_[A-Za-z0-9]{22}$/, links.log],
   [/^rdl_[A-Za-z0-9]{22}$/, links.redelivery],
   [/^dsm_[A-Za-z0-9]{22}$/, links.dismissal],
-  [/^(?:cgr|api)_[A-Za-z0-9]{22}$|^rol_[0-9a-f]{16}$/, (id) => `${links.access}?q=${id}`],
-  [/^[a-z0-9-]+\|/, (id) => `${links.users}?q=${encodeURIComponent(id)}`],
+  // The grant of a bootstrap client has an id of 32 hexadecimal digits.
+  [/^(?:cgr|api)_[A-Za-z0-9]{22,32}$|^rol_[0-9a-f]{16}$/, (id) => `${links.access}?q=${id}`],
+  [/^[0-9a-f]{32}$/, links.client],
+  [/^[a-z0-9-]+\|./, links.user],
   // A key that a publisher chose, such as a UUID.
   [/^[0-9a-f]{8}-[0-9a-f]{4}-/i, links.event],
 ];
 
+/** Returns the page of what has an id; undefined when the id does not say what it is of. */
+export function pageOf(id: string): string | undefined {
+  return pages.find(([pattern]) => pattern.test(id))?.[1](id);
+}
+
 /** Returns the page of what somebody typed or pasted. */
 export function targetOf(text: string): string | undefined {
   if (text === '') return undefined;
-  const page = pages.find(([pattern]) => pattern.test(text))?.[1];
-  return page === undefined ? `${links.streams}?q=${encodeURIComponent(text)}` : page(text);
+  return pageOf(text) ?? `${links.streams}?q=${encodeURIComponent(text)}`;
 }

@@ -17,8 +17,12 @@ export const links = {
   publish: '/console/publish',
   logs: '/console/logs',
   log: (id: string): string => `/console/logs/${id}`,
+  logsOfTarget: (id: string): string => `/console/logs?target=${encodeURIComponent(id)}`,
+  logsOfClient: (id: string): string => `/console/logs?client=${encodeURIComponent(id)}`,
   access: '/console/access',
+  client: (id: string): string => `/console/access?tab=clients&q=${encodeURIComponent(id)}`,
   users: '/console/users',
+  user: (id: string): string => `/console/users/${encodeURIComponent(id)}`,
   nodes: '/console/nodes',
   settings: '/console/settings',
 } as const;

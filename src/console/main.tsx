@@ -16,6 +16,8 @@ const Events = lazy(async () => (await import('./events.tsx')).Events);
 const Overview = lazy(async () => (await import('./overview.tsx')).Overview);
 const Stream = lazy(async () => (await import('./stream.tsx')).Stream);
 const FirstDelivery = lazy(async () => (await import('./first-delivery.tsx')).FirstDelivery);
+const Log = lazy(async () => (await import('./log.tsx')).Log);
+const Logs = lazy(async () => (await import('./logs.tsx')).Logs);
 const Publish = lazy(async () => (await import('./publish.tsx')).Publish);
 const Failures = lazy(async () => (await import('./failures.tsx')).Failures);
 const Redeliveries = lazy(async () => (await import('./redeliveries.tsx')).Redeliveries);
@@ -31,6 +33,8 @@ function Pages({ session }: { readonly session: Session }) {
       <Router>
         <Route path="/console" component={Overview} />
         <Route path="/console/first" component={FirstDelivery} />
+        <Route path="/console/logs" component={Logs} />
+        <Route path="/console/logs/:id" component={Log} />
         <Route path="/console/publish" component={Publish} />
         <Route path="/console/streams" component={Streams} />
         <Route path="/console/streams/:id" component={Stream} />
