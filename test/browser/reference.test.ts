@@ -3,6 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import type { BrowserContextOptions, Locator, Page, Response } from 'playwright-core';
 import packageJson from '../../package.json' with { type: 'json' };
 import { describedOperations } from '../../src/api/operations.ts';
+import { axeFindings } from '../helpers/axe.ts';
 import { type RunningBrowser, startBrowser } from '../helpers/browser.ts';
 import {
   bootstrapClient,
@@ -95,6 +96,14 @@ function stored(page: Page): Promise<unknown> {
     (await indexedDB.databases()).length,
     (await caches.keys()).length,
   ])()`);
+}
+
+/** Returns the ids of the operations that the page shows. */
+async function shownIds(page: Page): Promise<string[]> {
+  const ids: string[] = await page
+    .locator('.opblock:visible')
+    .evaluateAll((blocks) => blocks.map(({ id }) => id.slice(id.lastIndexOf('-') + 1)));
+  return ids.toSorted();
 }
 
 describe('the reference page in Chromium', () => {
@@ -224,6 +233,71 @@ describe('the reference page in Chromium', () => {
     await page.getByLabel('Access token').fill('nonsense');
     await page.getByRole('button', { name: 'Use it' }).click();
     await page.getByText('The text is not a JWT').waitFor();
+  });
+
+  for (const [width, colorScheme] of [
+    [320, 'light'],
+    [390, 'dark'],
+    [768, 'light'],
+    [1440, 'dark'],
+  ] as const) {
+    test(`at ${width} px in the ${colorScheme} scheme the page fits, its search works, and axe-core finds nothing`, async (t) => {
+      const viewport = { width, height: 844 };
+      const isMobile = width < 768;
+      const { page, messages } = await open(t, undefined, { viewport, colorScheme, isMobile });
+      const checked = async (): Promise<void> => {
+        assert.equal(await page.evaluate('document.documentElement.scrollWidth'), width);
+        assert.deepEqual(await axeFindings(page), []);
+      };
+      await checked();
+
+      await page.keyboard.press('/');
+      const field = page.getByLabel('Search operations');
+      assert.equal(await page.evaluate<string>('document.activeElement.id'), 'search');
+      await page.keyboard.type('redeliver failures');
+      assert.deepEqual(await shownIds(page), ['redeliverEvents', 'startRedelivery']);
+      assert.match(await page.locator('#matches').innerText(), /^2 of \d+ operations$/);
+      assert.deepEqual(await page.locator('h3.opblock-tag:visible').allInnerTexts(), [
+        'Deliveries',
+      ]);
+      await checked();
+      await field.fill('/redeliveries/{redelivery_id} delete');
+      assert.deepEqual(await shownIds(page), ['cancelRedelivery']);
+      await page.keyboard.press('Enter');
+      await page.keyboard.press('Enter');
+      await page.locator('#operations-Deliveries-cancelRedelivery .try-out__btn').waitFor();
+      await field.fill('no such operation');
+      assert.deepEqual(await shownIds(page), []);
+      await page.getByText('No operation has all of these words').waitFor();
+      await checked();
+      await field.press('Escape');
+      assert.equal((await shownIds(page)).length, describedOperations().length);
+
+      // A block of code is as wide as its longest line.
+      assert.equal(await execute(page, 'Events-publishEvents'), '401');
+      await page.locator('#operations-Event_streams-createEventStream button').first().click();
+      await page.getByRole('button', { name: 'Schemas' }).click();
+      await page.locator('.models article').first().waitFor();
+      await checked();
+      const refused = 'Failed to load resource: the server responded with a status of 401';
+      assert.deepEqual(
+        messages.filter((message) => !message.startsWith(refused)),
+        [],
+      );
+    });
+  }
+
+  test('a subject that is opened during a search shows matches only', async (t) => {
+    const { page } = await open(t);
+    const heading = page.locator('h3.opblock-tag', { hasText: 'Deliveries' });
+    await heading.click();
+    await page.locator('#operations-Deliveries-startRedelivery').waitFor({ state: 'detached' });
+    await page.getByLabel('Search operations').fill('startRedelivery');
+    await heading.click();
+    await page.locator('#operations-Deliveries-startRedelivery').waitFor();
+    assert.deepEqual(await shownIds(page), ['startRedelivery']);
+    await page.getByLabel('Client id').fill('a/b');
+    assert.equal(await page.getByLabel('Client id').inputValue(), 'a/b');
   });
 
   test('the reference page in Chromium submits no input where its script does not run', async (t) => {

@@ -14,6 +14,7 @@ async function start() {
   byId('by-secret').addEventListener('submit', onSubmit(getToken));
   byId('by-paste').addEventListener('submit', onSubmit(pasteToken));
   byId('forget').addEventListener('click', forget);
+  prepareSearch();
   const response = await fetch('/api/v2/openapi.json').catch(() => undefined);
   if (response?.ok !== true) {
     byId('reference').textContent =
@@ -54,6 +55,7 @@ function isStream(operation) {
 }
 
 function show(document) {
+  operations = operationsOf(document);
   byId('about').textContent = `API reference, version ${document.info.version} of the API`;
   SwaggerUIBundle({
     spec: document,
@@ -63,12 +65,16 @@ function show(document) {
     docExpansion: 'list',
     defaultModelsExpandDepth: 0,
     displayRequestDuration: true,
-    syntaxHighlight: { activated: true, theme: 'nord' },
+    // The colours of the others are too pale to read.
+    syntaxHighlight: { activated: true, theme: 'tomorrow-night' },
     // Otherwise Swagger UI sends the document to a server of its makers.
     validatorUrl: null,
     persistAuthorization: false,
     requestInterceptor: authorized,
-    onComplete: () => listContents(document.tags),
+    onComplete: () => {
+      listContents(document.tags);
+      follow(byId('reference'));
+    },
   });
 }
 
@@ -124,6 +130,7 @@ function listContents(tags) {
     const link = document.createElement('button');
     link.type = 'button';
     link.textContent = name;
+    link.dataset.tag = name;
     link.addEventListener('click', () => {
       const heading = document.querySelector(`h3[data-tag="${CSS.escape(name)}"]`);
       heading?.scrollIntoView();
@@ -131,6 +138,108 @@ function listContents(tags) {
     return link;
   });
   byId('contents').replaceChildren(...links);
+}
+
+// The search
+
+/** What can be found: of each operation its id, its tag, and the text that is searched, in lower case. */
+let operations = [];
+
+function operationsOf({ paths }) {
+  return Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, { operationId, summary, tags }]) => ({
+      id: operationId,
+      tag: tags[0],
+      text: `${method} ${path} ${summary} ${operationId}`.toLowerCase(),
+    })),
+  );
+}
+
+/** Returns the operations whose text has every word of a query. */
+function matchesOf(query) {
+  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  return operations.filter(({ text }) => words.every((word) => text.includes(word)));
+}
+
+function prepareSearch() {
+  const field = byId('search');
+  const clear = () => {
+    field.value = '';
+    search();
+    field.focus();
+  };
+  field.addEventListener('input', search);
+  field.addEventListener('keydown', (event) => {
+    if (event.key === 'Escape') clear();
+    if (event.key !== 'Enter') return;
+    // Otherwise the same key press opens what gets the focus.
+    event.preventDefault();
+    firstMatch()?.focus();
+  });
+  byId('clear').addEventListener('click', clear);
+  document.addEventListener('keydown', (event) => {
+    if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.matches('input, textarea, select')) return;
+    event.preventDefault();
+    field.focus();
+    field.select();
+  });
+}
+
+/** Shows the matches of the query, and says how many they are. */
+function search() {
+  const query = byId('search').value.trim();
+  const found = matchesOf(query);
+  const count = query === '' ? '' : `${found.length} of ${operations.length} operations`;
+  byId('matches').textContent = count;
+  byId('intro').hidden = query !== '';
+  byId('no-match').hidden = found.length > 0 || operations.length === 0;
+  applySearch(query, found);
+}
+
+/**
+ * Hides what does not match. Swagger UI would render the operations again at each letter, which takes
+ * seconds, and drop what people have typed into them; it leaves the attribute `hidden` alone.
+ */
+function applySearch(query, found) {
+  const ids = new Set(found.map(({ id }) => id));
+  const tags = new Set(found.map(({ tag }) => tag));
+  for (const block of document.querySelectorAll('.opblock')) {
+    block.hidden = !ids.has(block.id.slice(block.id.lastIndexOf('-') + 1));
+  }
+  for (const heading of document.querySelectorAll('h3[data-tag]')) {
+    heading.closest('.opblock-tag-section').hidden = !tags.has(heading.dataset.tag);
+  }
+  for (const link of byId('contents').children) link.hidden = !tags.has(link.dataset.tag);
+  for (const models of document.querySelectorAll('section.models')) models.hidden = query !== '';
+}
+
+function firstMatch() {
+  return [...document.querySelectorAll('.opblock-summary-control')].find(
+    (control) => control.closest('[hidden]') === null,
+  );
+}
+
+/** Completes what Swagger UI renders later, when operations and subjects are opened. */
+function follow(reference) {
+  const complete = () => {
+    search();
+    // Names and keyboard access that Swagger UI does not give them.
+    for (const body of reference.querySelectorAll('textarea:not([aria-label])')) {
+      body.setAttribute('aria-label', 'Request body');
+    }
+    for (const code of reference.querySelectorAll(
+      ':is(.highlight-code pre, .curl, .table-container):not([tabindex])',
+    )) {
+      code.tabIndex = 0;
+    }
+  };
+  // Attributes are not observed: it sets some itself.
+  new MutationObserver(complete).observe(reference, {
+    childList: true,
+    subtree: true,
+  });
+  complete();
 }
 
 // The token
