@@ -125,6 +125,29 @@ describe('leat console with a running server', () => {
     for (const text of [main, other]) assert.ok(!leat.output().includes(codeOf(text)));
   });
 
+  test('console end: a session that began with a link is listed, and ends in the running server', async (t) => {
+    const { leat, run } = await running(t);
+    const own = { 'sec-fetch-site': 'same-origin', host: `localhost:${leat.port}` };
+    const url = `${leat.url}/console/session`;
+    const code = codeOf(await run(['console', '--role', 'support']));
+    const signedIn = await fetch(url, {
+      method: 'POST',
+      headers: { ...own, 'leat-console': '1', 'content-type': 'application/json' },
+      body: JSON.stringify({ code }),
+    });
+    assert.ok(signedIn.ok, await signedIn.text());
+    const [cookie = ''] = (signedIn.headers.get('set-cookie') ?? '').split(';');
+    const statusOf = async (): Promise<number> =>
+      (await fetch(url, { headers: { ...own, cookie } })).status;
+    assert.equal(await statusOf(), 200);
+    const [, line = ''] = (await run(['console', 'sessions'])).split('\n');
+    const id = /^(ses_\S+) +one-time link +support /.exec(line)?.[1];
+    assert.ok(id, line);
+    assert.equal(await run(['console', 'end', id]), `Ended session ${id}.\n`);
+    await waitFor('the end of the session', async () => (await statusOf()) === 401);
+    assert.ok(!leat.output().includes(code));
+  });
+
   test('console: refuses an unknown role, tenant or session, and to end nothing in particular', async (t) => {
     const { run } = await running(t);
     for (const [words, code, problem] of [
