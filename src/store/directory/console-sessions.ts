@@ -174,10 +174,23 @@ function* use(
 }
 
 function* end(tenant: number, secretHash: Uint8Array): Command<boolean> {
+  return (yield* remove(tenant, 'secret_hash', secretHash)) > 0;
+}
+
+/**
+ * Deletes sessions and returns how many were open. One that was used while the clock was ahead goes too:
+ * it would open again once the clock is there.
+ */
+function* remove(
+  tenant: number,
+  column: 'secret_hash' | 'id',
+  value: Uint8Array | string | undefined,
+): Command<number> {
   const ended = yield* sql.run`
-    delete from console_sessions
-    where tenant = ${tenant} and secret_hash = ${secretHash} and ${isOpen}`;
-  return ended > 0;
+    delete from console_sessions where tenant = ${tenant} ${andEquals(column, value)} and ${isOpen}`;
+  yield* sql.run`
+    delete from console_sessions where tenant = ${tenant} ${andEquals(column, value)}`;
+  return ended;
 }
 
 function* list(tenant: number): Command<ConsoleSession[]> {
@@ -191,17 +204,15 @@ function* endMany(
   tenant: number,
   which: Parameters<ConsoleSessionStore['endMany']>[1],
 ): Command<number> {
-  const id = which === 'all' ? undefined : which.id;
-  return yield* sql.run`
-    delete from console_sessions where tenant = ${tenant} ${andEquals('id', id)} and ${isOpen}`;
+  return yield* remove(tenant, 'id', which === 'all' ? undefined : which.id);
 }
 
 /** Maximum rows of a table removed in one step: some milliseconds of SQLite. */
 const pruneMax = 100;
 
 /**
- * Those from when the clock was ahead stay until their time, or the next beginning of their tenant: they
- * are few, and end nothing.
+ * Those from when the clock was ahead stay until their time, or the next beginning or end of sessions of
+ * their tenant: they are few.
  */
 function* prune(rows: number): Command<number> {
   const [sessions, codes] = yield* together(

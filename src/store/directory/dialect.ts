@@ -39,7 +39,7 @@ export function piece(texts: TemplateStringsArray, ...values: Bindable[]): Piece
 }
 
 /** `and client = ?`: a further condition, left out where any value will do. */
-export function andEquals(column: string, value: string | undefined): Fragment {
+export function andEquals(column: string, value: string | Uint8Array | undefined): Fragment {
   if (value === undefined) return verbatim('');
   const condition = { texts: [`and ${column} = `, ''], values: [value] };
   return new Fragment({ sqlite: condition, postgres: condition });

@@ -35,11 +35,14 @@ export interface ConsoleSessionStore {
    * most once a minute, and not written otherwise.
    */
   get(tenant: number, secretHash: Uint8Array, isUse: boolean): Promise<ConsoleSession | undefined>;
-  /** Ends the session with this secret. Returns false when there is none, or it has ended. */
+  /**
+   * Ends the session with this secret, which does not come back when the clock does. Returns false when
+   * there is none, or it has ended.
+   */
   end(tenant: number, secretHash: Uint8Array): Promise<boolean>;
   /** Returns the sessions that have not ended, newest first. */
   list(tenant: number): Promise<ConsoleSession[]>;
-  /** Ends one session by its id, or all of a tenant. Returns how many had not ended. */
+  /** Ends one session by its id, or all of a tenant, in the same way. Returns how many had not ended. */
   endMany(tenant: number, which: { readonly id: string } | 'all'): Promise<number>;
   /**
    * A step of upkeep, see {@link UpkeepStore}: deletes sessions that have ended and codes that have

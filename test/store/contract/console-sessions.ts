@@ -285,6 +285,24 @@ function sessionsContract(engine: Engine): void {
     assert.deepEqual(await idsOf(store, other.id), ['foreign']);
   });
 
+  test('end, endMany: a session from when the clock was ahead does not come back', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { tenant } = fixture;
+    const { consoleSessions } = fixture.store;
+    const ahead = start + 24 * hourMs;
+    fixture.now = ahead;
+    for (const id of ['a', 'b', 'c']) await consoleSessions.begin(newSession(tenant, id));
+    fixture.now = start;
+    assert.equal(await consoleSessions.end(tenant, hashOf('a')), false);
+    assert.equal(await consoleSessions.endMany(tenant, { id: 'b' }), 0);
+    fixture.now = ahead;
+    assert.deepEqual(await idsOf(fixture.store, tenant), ['c']);
+    fixture.now = start;
+    assert.equal(await consoleSessions.endMany(tenant, 'all'), 0);
+    fixture.now = ahead;
+    assert.deepEqual(await idsOf(fixture.store, tenant), []);
+  });
+
   test('recording: an entry for each session that begins or ends, and none otherwise', async (t) => {
     const { store, tenant } = await createFixture(engine, t);
     const sessions = (id: string) =>
