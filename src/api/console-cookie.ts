@@ -26,14 +26,18 @@ export function clearedCookie(isSecure: boolean): string {
  * where another host or path has set a cookie of this name.
  */
 export function secretsOf(header: string | undefined, isSecure: boolean): readonly string[] {
-  if (header === undefined) return none;
-  const start = `${nameOf(isSecure)}=`;
-  const values = new Set<string>();
-  for (const part of header.split(';')) {
-    const pair = part.trimStart();
-    if (pair.startsWith(start)) values.add(pair.slice(start.length).trimEnd());
-  }
-  return [...values];
+  return header === undefined ? none : [...new Set(cookieValues(header, nameOf(isSecure)))];
+}
+
+/**
+ * Returns the values of a cookie in a `Cookie` header. Only spaces and tabs are no part of a name: with
+ * other white space before it, it is a name to which browsers do not apply the rules of its prefix.
+ */
+export function cookieValues(header: string, name: string): string[] {
+  return header.split(';').flatMap((part) => {
+    const pair = part.replace(/^[ \t]+/, '');
+    return pair.startsWith(`${name}=`) ? [pair.slice(name.length + 1).trimEnd()] : [];
+  });
 }
 
 const none: readonly string[] = [];

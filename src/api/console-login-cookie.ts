@@ -1,4 +1,5 @@
 import type { Millis } from '../core/clock.ts';
+import { cookieValues } from './console-cookie.ts';
 
 /** The path of the console, and where it begins. */
 export const consoleRoot = '/console/';
@@ -52,12 +53,7 @@ function attributes(isSecure: boolean): string {
 
 /** Returns the sign-ins in a `Cookie` header; what is not one is left out. */
 export function loginsOf(header: string | undefined, isSecure: boolean): StoredLogin[] {
-  const start = `${nameOf(isSecure)}=`;
-  return (header ?? '')
-    .split(';')
-    .map((part) => part.trim())
-    .filter((part) => part.startsWith(start))
-    .flatMap((part) => loginFrom(part.slice(start.length)) ?? []);
+  return cookieValues(header ?? '', nameOf(isSecure)).flatMap((value) => loginFrom(value) ?? []);
 }
 
 function loginFrom(text: string): StoredLogin | undefined {

@@ -327,6 +327,24 @@ describe('cookies', () => {
     }
   });
 
+  test('a cookie whose name begins with other white space is another cookie', async (t) => {
+    const fixture = await openFixtureFor(t, { trustProxy: ['127.0.0.1'] });
+    const proxied = { 'x-forwarded-proto': 'https', 'x-forwarded-host': host };
+    const { cookie } = browserWith(
+      fixture,
+      await sendCode(fixture, await addCode(fixture), proxied),
+    );
+    const get = (sent: string): Promise<ConsoleResponse> =>
+      call(fixture, 'GET', '/api/v2/event-streams', { ...own, ...proxied, cookie: sent });
+    assert.equal((await get(`a=b;\t ${cookie} `)).status, 200);
+    // Sister domains may set it: browsers keep the prefix __Host- for names that begin with it.
+    for (const planted of [`\u00a0${cookie}`, `a=b; \u00a0${cookie}`]) {
+      assert.equal((await get(planted)).status, 401, JSON.stringify(planted));
+    }
+    const two = `${cookie}; \u00a0__Host-leat_console=${'A'.repeat(43)}`;
+    assert.equal((await get(two)).status, 200);
+  });
+
   test('a head that is too large for the server is refused, and serves nobody', async (t) => {
     const fixture = await openFixtureFor(t);
     const { cookie } = await signIn(fixture);

@@ -328,6 +328,8 @@ describe('an attack on the sign-in', () => {
     for (const value of ['', 'nonsense', 'bnVsbA', 'W10', 'eyJ0ZW5hbnQiOjF9', '%00', '"a"']) {
       await assertRefused(fixture, back, `leat_console_login=${value}`, 'expired');
     }
+    // Not the cookie, but one that a sister domain may set.
+    await assertRefused(fixture, back, `\u00a0${attacker.cookie}`, 'expired');
     assert.equal(await sessionCount(fixture), 0);
   });
 
