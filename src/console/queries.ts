@@ -30,6 +30,8 @@ export type Read<T> = QueryObserverResult<T, unknown>;
 
 /** Paths that are read again because something changed, not because somebody asked. */
 const refreshing = new Set<string>();
+/** The signals of reads that nobody asked for: a read that is repeated after a failure keeps its signal. */
+const background = new WeakSet<AbortSignal>();
 
 /**
  * Reads a path of the management API and reads it again when it changed. Without a path nothing is
@@ -46,7 +48,8 @@ export function useRead<T>(
       enabled: path !== undefined,
       placeholderData: keepPreviousData as never,
       refetchInterval: refetchMs ?? (false as const),
-      queryFn: ({ signal }: { readonly signal: AbortSignal }) => read<T>(path ?? '', signal),
+      queryFn: ({ signal }: { readonly signal: AbortSignal }) =>
+        read<T>(path ?? '', signal, refetchMs !== undefined),
     }),
     [path, refetchMs],
   );
@@ -67,8 +70,10 @@ function withDefaults<O extends object>(options: O): never {
   return queries.defaultQueryOptions(options as never) as never;
 }
 
-async function read<T>(path: string, signal: AbortSignal): Promise<T> {
-  const isBackground = refreshing.delete(path);
+async function read<T>(path: string, signal: AbortSignal, isTimed: boolean): Promise<T> {
+  const isRepeated = isTimed && queries.getQueryData([path]) !== undefined;
+  if (refreshing.delete(path) || isRepeated) background.add(signal);
+  const isBackground = background.has(signal);
   try {
     return await send<T>({ method: 'GET', path }, { signal, isBackground });
   } catch (error) {
@@ -80,10 +85,12 @@ async function read<T>(path: string, signal: AbortSignal): Promise<T> {
 /** Reads again what is shown and whose path begins with one of these. */
 export function refresh(prefixes: readonly string[], isBackground = false): void {
   void queries.invalidateQueries({
-    predicate: ({ queryKey: [path] }) => {
+    predicate: (query) => {
+      const [path] = query.queryKey;
       if (typeof path !== 'string') return false;
       const isMeant = prefixes.some((prefix) => path.startsWith(prefix));
-      if (isMeant && isBackground) refreshing.add(path);
+      // What is not shown is read once somebody opens it.
+      if (isMeant && isBackground && query.isActive()) refreshing.add(path);
       return isMeant;
     },
   });
