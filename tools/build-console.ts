@@ -19,6 +19,20 @@ const stampFile = join(output, 'stamp');
 /** Bytes after gzip: of what the overview needs at first, and of all files. */
 const budget = { firstView: 60_000, all: 130_000 };
 
+/**
+ * Pages that are opened one after the other share a file: small files compress badly, and each is a
+ * request.
+ */
+const chunkGroups = [
+  {
+    name: 'frame',
+    priority: 2,
+    test: /\/node_modules\/(?!uplot\/)|\/console\/(?:parts\/(?!plot)|(?:main|shell|overview|stats)\.)/,
+  },
+  { name: 'events', priority: 1, test: /\/src\/console\/(?:event|live-events|tail)[^/]*$/ },
+  { name: 'stream', priority: 1, test: /\/src\/console\/(?:stream|attempts|filter|retry)[^/]*$/ },
+];
+
 const isWatching = process.argv.includes('--watch');
 const stamp = stampOf();
 if (!isWatching && isCurrent()) {
@@ -66,7 +80,10 @@ async function build(): Promise<void> {
       assetsInlineLimit: 0,
       modulePreload: { polyfill: false },
       ...(isWatching ? { watch: {} } : {}),
-      rolldownOptions: { input: join(sources, 'console.html') },
+      rolldownOptions: {
+        input: join(sources, 'console.html'),
+        output: { codeSplitting: { groups: chunkGroups } },
+      },
     },
   });
   if (isWatching) return;
@@ -146,7 +163,7 @@ function firstFiles(files: readonly OutputFile[]): Set<string> {
   for (const file of files) {
     const isFirst =
       file.type === 'chunk'
-        ? file.isEntry || file.facadeModuleId?.endsWith('/overview.tsx') === true
+        ? file.moduleIds.some((id) => /\/(?:main|overview)\.tsx$/.test(id))
         : /\.(?:html|css|svg)$/.test(file.fileName);
     if (isFirst) add(file.fileName);
   }
