@@ -117,7 +117,7 @@ function addConsoleCommands(command: Command, run: Run): void {
   command
     .command('end [id]')
     .description('end one session of the console, or all of a tenant')
-    .option('--all', 'all sessions of the tenant')
+    .option('--all', 'all sessions of the tenant, and one-time links that are not used')
     .option(...tenantOption)
     .action((id: string | undefined, { all }: { all?: boolean }, self: Command) => {
       if ((id === undefined) !== (all === true)) {

@@ -48,6 +48,7 @@ export async function restore(source: string, deps: RestoreDeps): Promise<string
       throw named(error, draft, source);
     });
     try {
+      await endConsoleSessions(store);
       text = await resendText(store);
     } finally {
       await store.close();
@@ -106,6 +107,11 @@ function named(error: unknown, draft: string, source: string): unknown {
   if (!(error instanceof StartRefused)) return error;
   const message = error.message.replaceAll(draft, source).replace('LEAT_STORE: ', '');
   return new StartRefused(message, { cause: error });
+}
+
+/** Those that ended, and links that were used, after the backup would count again. */
+async function endConsoleSessions({ tenants, consoleSessions }: Store): Promise<void> {
+  for (const { id } of await tenants.list()) await consoleSessions.endMany(id, 'all');
 }
 
 interface Resent {

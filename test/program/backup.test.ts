@@ -15,6 +15,7 @@ import {
   type Running,
   storeEnvironment,
 } from '../helpers/leat.ts';
+import { oneTimeLink } from '../helpers/console-page.ts';
 import { createQuota } from '../helpers/quota.ts';
 import {
   createStream,
@@ -26,6 +27,9 @@ import {
 } from '../helpers/traffic.ts';
 
 /** `leat backup` and `leat restore` as processes, on SQLite. */
+
+/** What a browser and the console add to a request of its pages. */
+const consoleHeaders = { 'sec-fetch-site': 'same-origin', 'leat-console': '1' } as const;
 
 describe('leat backup with a running server', () => {
   test('every event acknowledged before the backup began is delivered after a restore', async (t) => {
@@ -52,7 +56,8 @@ describe('leat backup with a running server', () => {
     await publishing;
     await leat.kill();
 
-    const restored = await restoredStore(t, file);
+    const unsent = /\nmain +orders +\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ +\d/;
+    const restored = await restoredStore(t, file, unsent);
     const newReceiver = await startCountingReceiver(t);
     // The former receiver still responds to nothing that is sent before the change.
     const again = await startLeat(restored, { ...slotSettings, LEAT_ATTEMPT_TIMEOUT_MS: '500' });
@@ -83,6 +88,41 @@ describe('leat backup with a running server', () => {
       output,
       /No stream is sent an event again: all were delivered\.\nNext: leat start\n$/,
     );
+  });
+
+  test('a restore brings back neither a session of the console nor a one-time link', async (t) => {
+    const tempStore = await tempStoreOf(t);
+    const leat = await startLeat(tempStore);
+    t.after(() => leat.kill());
+    const codeOf = async (): Promise<string> => {
+      const link = await oneTimeLink('operator', storeEnvironment(tempStore), tempStore);
+      return link.slice(link.indexOf('#code=') + '#code='.length);
+    };
+    const signIn = (at: Running, code: string): Promise<Response> =>
+      fetch(`${at.url}/console/session`, {
+        method: 'POST',
+        headers: { ...consoleHeaders, 'content-type': 'application/json' },
+        body: JSON.stringify({ code }),
+      });
+    const signedIn = await signIn(leat, await codeOf());
+    assert.equal(signedIn.status, 201);
+    const [cookie = ''] = signedIn.headers.getSetCookie()[0]?.split(';') ?? [];
+    const session = async (at: Running, method: string): Promise<number> => {
+      const headers = { ...consoleHeaders, cookie };
+      return (await fetch(`${at.url}/console/session`, { method, headers })).status;
+    };
+    const unused = await codeOf();
+    const file = join(tempStore.folder, 'backup.db');
+    const backup = await runLeat(['backup', file], storeEnvironment(tempStore));
+    assert.equal(backup.code, 0, backup.output);
+    assert.equal(await session(leat, 'DELETE'), 204);
+    assert.equal((await signIn(leat, unused)).status, 201);
+    await leat.kill();
+
+    const again = await startLeat(await restoredStore(t, file));
+    t.after(() => again.kill());
+    assert.equal(await session(again, 'GET'), 401);
+    assert.equal((await signIn(again, unused)).status, 401);
   });
 
   test('an interrupted backup removes its files', async (t) => {
@@ -274,12 +314,16 @@ async function backedUp(t: TestContext): Promise<{ tempStore: TempStore; file: s
   return { tempStore, file };
 }
 
-async function restoredStore(t: TestContext, file: string): Promise<TempStore> {
+async function restoredStore(
+  t: TestContext,
+  file: string,
+  shown = /\nNext: leat start\n$/,
+): Promise<TempStore> {
   const tempStore = await tempStoreOf(t);
   await rm(tempStore.folder, { recursive: true });
   const { code, output } = await runLeat(['restore', file], storeEnvironment(tempStore));
   assert.equal(code, 0, output);
-  assert.match(output, /\nmain +orders +\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ +\d/);
+  assert.match(output, shown);
   return tempStore;
 }
 

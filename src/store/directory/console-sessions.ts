@@ -204,7 +204,9 @@ function* endMany(
   tenant: number,
   which: Parameters<ConsoleSessionStore['endMany']>[1],
 ): Command<number> {
-  return yield* remove(tenant, 'id', which === 'all' ? undefined : which.id);
+  if (which !== 'all') return yield* remove(tenant, 'id', which.id);
+  yield* sql.run`delete from console_codes where tenant = ${tenant}`;
+  return yield* remove(tenant, 'id', undefined);
 }
 
 /** Maximum rows of a table removed in one step: some milliseconds of SQLite. */

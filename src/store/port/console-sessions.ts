@@ -42,7 +42,10 @@ export interface ConsoleSessionStore {
   end(tenant: number, secretHash: Uint8Array): Promise<boolean>;
   /** Returns the sessions that have not ended, newest first. */
   list(tenant: number): Promise<ConsoleSession[]>;
-  /** Ends one session by its id, or all of a tenant, in the same way. Returns how many had not ended. */
+  /**
+   * Ends one session by its id, or all of a tenant, in the same way; all includes codes that are not used.
+   * Returns how many sessions had not ended.
+   */
   endMany(tenant: number, which: { readonly id: string } | 'all'): Promise<number>;
   /**
    * A step of upkeep, see {@link UpkeepStore}: deletes sessions that have ended and codes that have

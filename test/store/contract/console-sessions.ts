@@ -285,6 +285,20 @@ function sessionsContract(engine: Engine): void {
     assert.deepEqual(await idsOf(store, other.id), ['foreign']);
   });
 
+  test('endMany: all of a tenant includes codes that are not used', async (t) => {
+    const { store, tenant } = await createFixture(engine, t);
+    const { consoleSessions } = store;
+    const other = await addTenant(store, 'other');
+    for (const each of [tenant, other.id]) {
+      const code = { tenant: each, codeHash: hashOf('code'), role: 'operator' } as const;
+      await consoleSessions.addCode(code);
+    }
+    assert.equal(await consoleSessions.endMany(tenant, { id: 'a' }), 0);
+    assert.equal(await consoleSessions.endMany(tenant, 'all'), 0);
+    assert.equal(await consoleSessions.redeem(tenant, hashOf('code'), redeemedAs('a')), undefined);
+    assert.ok(await consoleSessions.redeem(other.id, hashOf('code'), redeemedAs('b')));
+  });
+
   test('end, endMany: a session from when the clock was ahead does not come back', async (t) => {
     const fixture = await createFixture(engine, t);
     const { tenant } = fixture;
