@@ -65,8 +65,30 @@ export const pages: readonly ScreenPage[] = [
   { name: 'event-skipped', path: ({ events }) => `/events/${events.skipped}` },
   { name: 'publish', path: '/publish' },
   { name: 'logs', path: '/logs' },
+  {
+    name: 'log',
+    path: '/logs?types=sapi',
+    prepare: async (page) => {
+      await page.getByRole('link', { name: 'Assign a role to users' }).click();
+      await page.getByRole('region', { name: 'entry as JSON' }).waitFor();
+    },
+  },
   { name: 'access', path: '/access' },
+  { name: 'access-viewer', path: '/access', role: 'viewer', widths: [1440] },
+  { name: 'access-apis', path: '/access?tab=apis' },
+  { name: 'access-grants', path: '/access?tab=grants' },
+  { name: 'access-roles', path: '/access?tab=roles' },
+  {
+    name: 'access-client',
+    path: ({ clients }) => `/access?tab=clients&q=${clients['Checkout'] ?? ''}`,
+  },
+  { name: 'access-api', path: ({ apis }) => `/access?q=${apis['orders'] ?? ''}` },
+  { name: 'access-role', path: ({ roles }) => `/access?q=${roles['Support'] ?? ''}` },
   { name: 'users', path: '/users' },
+  {
+    name: 'user',
+    path: ({ users }) => `/users/${encodeURIComponent(users['ada@example.com'] ?? '')}`,
+  },
   { name: 'nodes', path: '/nodes' },
   { name: 'settings', path: '/settings' },
   { name: 'not-found', path: '/no-such-page', widths: [390, 1440] },

@@ -16,6 +16,7 @@ const Events = lazy(async () => (await import('./events.tsx')).Events);
 const Overview = lazy(async () => (await import('./overview.tsx')).Overview);
 const Stream = lazy(async () => (await import('./stream.tsx')).Stream);
 const FirstDelivery = lazy(async () => (await import('./first-delivery.tsx')).FirstDelivery);
+const Access = lazy(async () => (await import('./access.tsx')).Access);
 const Log = lazy(async () => (await import('./log.tsx')).Log);
 const Logs = lazy(async () => (await import('./logs.tsx')).Logs);
 const Publish = lazy(async () => (await import('./publish.tsx')).Publish);
@@ -23,6 +24,8 @@ const Failures = lazy(async () => (await import('./failures.tsx')).Failures);
 const Redeliveries = lazy(async () => (await import('./redeliveries.tsx')).Redeliveries);
 const Redelivery = lazy(async () => (await import('./redeliveries.tsx')).Redelivery);
 const Dismissal = lazy(async () => (await import('./redeliveries.tsx')).Dismissal);
+const User = lazy(async () => (await import('./user.tsx')).User);
+const Users = lazy(async () => (await import('./users.tsx')).Users);
 const Streams = lazy(async () => (await import('./streams.tsx')).Streams);
 
 /** The pages, for somebody who is signed in. */
@@ -33,6 +36,9 @@ function Pages({ session }: { readonly session: Session }) {
       <Router>
         <Route path="/console" component={Overview} />
         <Route path="/console/first" component={FirstDelivery} />
+        <Route path="/console/access" component={Access} />
+        <Route path="/console/users" component={Users} />
+        <Route path="/console/users/:id" component={User} />
         <Route path="/console/logs" component={Logs} />
         <Route path="/console/logs/:id" component={Log} />
         <Route path="/console/publish" component={Publish} />

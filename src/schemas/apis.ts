@@ -95,3 +95,4 @@ export const apis = barePageOr(api, { ...totals, resource_servers: Type.Array(ap
 
 export type ApiCreate = Static<typeof apiCreate>;
 export type ApiPatch = Static<typeof apiPatch>;
+export type ApiShown = Static<typeof api>;

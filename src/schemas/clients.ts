@@ -151,3 +151,4 @@ export type ClientCreate = Static<typeof clientCreate>;
 export type ClientsQuery = Static<typeof clientsQuery>;
 export type ClientPatch = Static<typeof clientPatch>;
 export type KeySetSent = Static<typeof jwks>;
+export type ClientShown = Static<typeof client>;

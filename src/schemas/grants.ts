@@ -67,3 +67,4 @@ export const grants = Type.Union([
 ]);
 
 export type GrantsQuery = Static<typeof grantsQuery>;
+export type GrantShown = Static<typeof grant>;

@@ -131,3 +131,4 @@ export const usersSent = component('RoleUsers', 'Users that hold a role', {
 export const done = closed({}, { description: 'An empty object' });
 
 export type PermissionSent = Static<typeof permission>;
+export type RoleShown = Static<typeof role>;

@@ -181,6 +181,7 @@ export const usersByEmail = Type.Array(user);
 export type UserCreate = Static<typeof userCreate>;
 export type UserPatchSent = Static<typeof userPatch>;
 export type UsersQuery = Static<typeof usersQuery>;
+export type UserShown = Static<typeof user>;
 
 /** Returns a schema that also allows null, which removes the field. */
 function nullable(schema: TString & { readonly description?: unknown }): TUnion<[TString, TNull]> {
