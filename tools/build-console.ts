@@ -30,6 +30,8 @@ const chunkGroups = [
     test: /\/node_modules\/(?!uplot\/)|\/console\/(?:parts\/(?!plot)|(?:main|shell|overview|stats)\.)/,
   },
   { name: 'events', priority: 1, test: /\/src\/console\/(?:event|live-events|tail)[^/]*$/ },
+  { name: 'manage', test: /\/src\/console\/(?:access|log|user|node|setting)[^/]*$/ },
+  { name: 'failures', test: /\/src\/console\/(?:failure|progress|redeliver|repair)[^/]*$/ },
   { name: 'stream', priority: 1, test: /\/src\/console\/(?:stream|attempts|filter|retry)[^/]*$/ },
 ];
 
