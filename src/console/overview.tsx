@@ -26,15 +26,23 @@ export function Overview() {
               <Figures {...overview} />
               <States {...overview} />
               <Groups {...overview} />
+              <OverTime />
             </>
           )
         }
       </Loaded>
+    </Page>
+  );
+}
+
+function OverTime() {
+  return (
+    <>
       <div class="row row-spread">
         <h2>Over time</h2>
         <WindowChoices initial="hour" />
       </div>
-      <div class="columns">
+      <div class="columns even">
         <Panel title="Events">
           <TrafficChart initial="hour" />
         </Panel>
@@ -42,7 +50,7 @@ export function Overview() {
           <LatencyChart initial="hour" />
         </Panel>
       </div>
-    </Page>
+    </>
   );
 }
 

@@ -26,7 +26,8 @@ export function plot(
       height,
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
-      scales: { y: { range: (_chart, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
+      // Below five steps an axis would repeat whole numbers.
+      scales: { y: { range: (_chart, _low, high) => [0, Math.max(5, high * 1.1)] } },
       axes: [
         { ...axis, space: 72, values: (_chart, splits) => labelsOf(splits) },
         { ...axis, size: 64, values: (_chart, splits) => splits.map((value) => format(value)) },
