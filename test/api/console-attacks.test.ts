@@ -338,8 +338,8 @@ describe('cookies', () => {
       call(fixture, 'GET', '/api/v2/event-streams', { ...own, ...proxied, cookie: sent });
     assert.equal((await get(`a=b;\t ${cookie} `)).status, 200);
     // Sister domains may set it: browsers keep the prefix __Host- for names that begin with it.
-    for (const planted of [`\u00a0${cookie}`, `a=b; \u00a0${cookie}`]) {
-      assert.equal((await get(planted)).status, 401, JSON.stringify(planted));
+    for (const tossed of [`\u00a0${cookie}`, `a=b; \u00a0${cookie}`]) {
+      assert.equal((await get(tossed)).status, 401, JSON.stringify(tossed));
     }
     const two = `${cookie}; \u00a0__Host-leat_console=${'A'.repeat(43)}`;
     assert.equal((await get(two)).status, 200);

@@ -42,7 +42,7 @@ async function failAll(
 }
 
 /** The link of the overview that leads to the failures of a stream. */
-function lookInto(page: Page, name: string) {
+function groupLink(page: Page, name: string) {
   return page.getByRole('link', { name: new RegExp(`^Look into it ?: HTTP 401 of ${name}$`) });
 }
 
@@ -54,7 +54,7 @@ async function expectAllDelivered(page: Page, { endpoint, name, ids }: Failing):
   assert.deepEqual(new Set(again), new Set(ids));
   await page.getByRole('link', { name: 'Overview' }).first().click();
   await page.getByRole('heading', { name: 'Largest groups of failures' }).waitFor();
-  await lookInto(page, name).waitFor({ state: 'detached' });
+  await groupLink(page, name).waitFor({ state: 'detached' });
 }
 
 /** A count as pages show it, as a pattern. */
@@ -64,7 +64,7 @@ function spaced(value: number): string {
 
 /** From the overview to a whole group redelivered, by clicks. */
 async function redeliverByClicks(page: Page, { name, ids }: Failing): Promise<void> {
-  await lookInto(page, name).click();
+  await groupLink(page, name).click();
   await page.getByRole('button', { name: 'Redeliver', exact: true }).click();
   const dialog = page.getByRole('dialog', { name: `Redeliver HTTP 401 of ${name}` });
   const sent = page.waitForRequest(
