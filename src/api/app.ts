@@ -107,7 +107,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const audit = createAuditRecorder({ store, clock, random, log });
   const isSecure = createSecureReader(settings.trustProxy);
   const roleOf = (mapping: string): ConsoleRole | undefined => deps.provider?.roleOf(mapping);
-  const sessions = createSessionReader({ store, clock, isSecure, roleOf });
+  const sessions = createSessionReader({ store, clock, limiter, isSecure, roleOf });
   const common = { ...deps, random, tenants, limiter, clientAddressOf, isSecure, open, audit };
   const authenticator = createAuthenticator({ ...common, sessions });
   const served = { ...common, sessions, authenticator };

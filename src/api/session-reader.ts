@@ -8,7 +8,8 @@ import type { ConsoleSessionStore } from '../store/port/console-sessions.ts';
 import { secretHash, secretsOf } from './console-cookie.ts';
 import { foreignOriginProblem } from './origin-check.ts';
 import type { ClientAddress } from './http/client-address.ts';
-import { Problem } from './http/problem.ts';
+import { Problem, tooManyRequests } from './http/problem.ts';
+import { type RateLimiter, retryAfterSeconds } from './http/rate.ts';
 import type { Caller } from './operation.ts';
 
 /** A session that ends counts on no node for longer than this. */
@@ -56,6 +57,7 @@ export interface SessionCaller extends Caller {
 export interface SessionReaderDeps {
   readonly store: { readonly consoleSessions: Pick<ConsoleSessionStore, 'get'> };
   readonly clock: Pick<Clock, 'elapsedMs'>;
+  readonly limiter: Pick<RateLimiter, 'takeOfSecret'>;
   /** Whether a request came over TLS, to Leat or to a trusted proxy. */
   readonly isSecure: (request: IncomingMessage) => boolean;
   /** Returns the role that an entry of LEAT_CONSOLE_ROLES gives now; `undefined` when it is gone. */
@@ -64,7 +66,7 @@ export interface SessionReaderDeps {
 
 /** Creates the reader; it caches sessions for a second. */
 export function createSessionReader(deps: SessionReaderDeps): SessionReader {
-  const { clock, isSecure } = deps;
+  const { clock, limiter, isSecure } = deps;
   const { consoleSessions } = deps.store;
   const cache = createTtlCache<ConsoleSession | undefined>({ clock, freshMs, entriesMax });
 
@@ -90,6 +92,10 @@ export function createSessionReader(deps: SessionReaderDeps): SessionReader {
     return found instanceof Promise ? found.then(authenticationOf) : authenticationOf(found);
   };
 
+  /** Whether it was the secret of a session when it was last read. */
+  const isKnown = (tenant: number, hash: Uint8Array): boolean =>
+    [true, false].some((isUse) => cache.last(keyOf(tenant, hash, isUse)) !== undefined);
+
   return {
     read: (request, { tenant, client }, isUse) => {
       const secure = isSecure(request);
@@ -100,7 +106,15 @@ export function createSessionReader(deps: SessionReaderDeps): SessionReader {
       if (problem !== undefined) return { kind: 'refused', problem };
       if (secrets.length > 1) return { kind: 'refused', problem: ambiguous() };
       const hash = secretHash(secret);
-      return hash === undefined ? signInAgain(tenant) : readBySecret(tenant, hash, isUse);
+      if (hash === undefined) return signInAgain(tenant);
+      if (!isKnown(tenant.id, hash)) {
+        // The bucket of the request is taken from after this: invented secrets must not reach the store.
+        const rate = limiter.takeOfSecret(client.address);
+        if (!rate.admitted) {
+          return { kind: 'refused', problem: tooManyRequests(retryAfterSeconds(rate)) };
+        }
+      }
+      return readBySecret(tenant, hash, isUse);
     },
     drop: ({ session: { tenant }, secretHash: hash }) => {
       for (const isUse of [true, false]) cache.expire(keyOf(tenant, hash, isUse));

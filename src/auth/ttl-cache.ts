@@ -12,6 +12,8 @@ export interface TtlCache<V> {
    * caches nothing then.
    */
   get(key: string, read: Read<V>, ageMsMax?: number): V | Promise<V>;
+  /** Returns the cached value of a key, however old; `undefined` when there is none. */
+  last(key: string): V | undefined;
   /** Marks a value as changed: it is no longer fresh, and a read under way is not cached. */
   expire(key: string): void;
 }
@@ -51,6 +53,7 @@ export function createTtlCache<V>(deps: TtlCacheDeps): TtlCache<V> {
       if (entry !== undefined && clock.elapsedMs() - entry.readAtMs < ageMsMax) return entry.value;
       return reading.get(key) ?? readAndCache(key, read);
     },
+    last: (key) => entries.get(key)?.value,
     expire: (key) => {
       reading.delete(key);
       const entry = entries.get(key);

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
-import { secondTenant } from '../auth/fixture.ts';
+import { secretText } from '../../src/api/console-cookie.ts';
+import type { Store } from '../../src/store/port/store.ts';
+import { random, secondTenant } from '../auth/fixture.ts';
 import { openPull } from '../helpers/pull.ts';
 import {
   addCode,
@@ -209,6 +211,36 @@ describe('requests of other sites', () => {
 });
 
 describe('cookies', () => {
+  test('invented secrets above the rate limit of their address do not reach the store', async (t) => {
+    let reads = 0;
+    const counting = (store: Store): Store => ({
+      ...store,
+      consoleSessions: {
+        ...store.consoleSessions,
+        get: (...read) => {
+          reads += 1;
+          return store.consoleSessions.get(...read);
+        },
+      },
+    });
+    const rate = { rateLimitBurst: 5, rateLimitPerSecond: 1 };
+    const fixture = await openApiFixture(rate, { around: counting });
+    t.after(() => fixture.close());
+    const browser = await signIn(fixture);
+    assert.equal((await browser.api('GET', '/event-streams')).status, 200);
+    reads = 0;
+    const statuses = new Set<number>();
+    for (let sent = 0; sent < 20; sent += 1) {
+      const cookie = `leat_console=${secretText(random(32))}`;
+      const response = await call(fixture, 'GET', '/api/v2/event-streams', { ...own, cookie });
+      statuses.add(response.status);
+    }
+    assert.deepEqual(statuses, new Set([401, 429]));
+    assert.ok(reads <= rate.rateLimitBurst, `${reads} reads`);
+    // The session that is known is not affected.
+    assert.equal((await browser.api('GET', '/event-streams')).status, 200);
+  });
+
   test('one that was planted before the sign-in is not the session after it', async (t) => {
     const fixture = await openFixtureFor(t);
     const preset = `leat_console=${'A'.repeat(43)}`;

@@ -17,6 +17,8 @@ export interface RateLimiter {
   takeOfProbe(address: string): RateState;
   /** Takes one for the key set or a discovery document, which verifiers need to accept any token. */
   takeOfVerifier(address: string): RateState;
+  /** Takes one for a secret of a console session that is not known to be valid: the store is asked. */
+  takeOfSecret(address: string): RateState;
   /** Takes one for publishing; admitted while the tenant has anything left. */
   takeOfTenant(tenant: number): RateState;
   /** Takes the further events of an admitted publish. */
@@ -71,6 +73,7 @@ export function createRateLimiter({ clock, settings }: RateLimiterDeps): RateLim
     takeOfAddress: ofAddresses(),
     takeOfProbe: ofAddresses(),
     takeOfVerifier: ofAddresses(),
+    takeOfSecret: ofAddresses(),
     takeOfTenant: (tenant) => events.take(String(tenant), clock.elapsedMs()),
     spendOfTenant: (tenant, count) => events.spend(String(tenant), count, clock.elapsedMs()),
     takeBytes: (tenant, count) => bytes.take(String(tenant), clock.elapsedMs(), count),
