@@ -5,7 +5,7 @@ import { say } from './notice.tsx';
 import { jsonText } from './plain-text.ts';
 
 /** Copies a text to the clipboard. */
-export function CopyButton({ text, what }: { readonly text: string; readonly what: string }) {
+function CopyButton({ text, what }: { readonly text: string; readonly what: string }) {
   const [isCopied, setCopied] = useState(false);
   const copy = async (): Promise<void> => {
     if (!(await copyText(text))) return;

@@ -75,7 +75,7 @@ export function Problem({ error, retry }: ProblemProps) {
 }
 
 /** Returns an error in words: what happened, and the words of the server. */
-export function explain(error: unknown): { readonly title: string; readonly detail?: string } {
+function explain(error: unknown): { readonly title: string; readonly detail?: string } {
   if (!(error instanceof RequestFailed)) {
     return { title: 'The console has a defect.', detail: String(error) };
   }
