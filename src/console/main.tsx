@@ -6,7 +6,7 @@ import { startTicks } from './clock.ts';
 import { NotFound } from './not-found.tsx';
 import { Problem } from './parts/loaded.tsx';
 import { Toasts } from './parts/notice.tsx';
-import { openSession, type Session, sessionState } from './session.ts';
+import { hasCode, openSession, type Session, sessionState } from './session.ts';
 import { Shell } from './shell.tsx';
 import { SignIn } from './sign-in.tsx';
 import { applyTheme } from './theme.ts';
@@ -91,6 +91,11 @@ function start(): void {
     root,
   );
   void openSession();
+  // A link that is opened in this tab changes the address only after the #; what the former session has
+  // read goes with the page.
+  addEventListener('hashchange', () => {
+    if (sessionState.value.kind === 'signed-in' && hasCode()) location.reload();
+  });
 }
 
 start();

@@ -32,6 +32,11 @@ export type SessionState =
 
 export const sessionState = signal<SessionState>({ kind: 'loading' });
 
+/** Returns whether the address is that of a one-time link. */
+export function hasCode(): boolean {
+  return new URLSearchParams(location.hash.slice(1)).has('code');
+}
+
 /** Signs in by the code of a one-time link, else reads who is signed in. Removes both from the URL. */
 export async function openSession(): Promise<void> {
   const { code, error } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));

@@ -61,6 +61,16 @@ describe('signing in to the console with a one-time link', () => {
     assert.equal(page.url(), `${installation.origin}/console/streams`);
   });
 
+  test('a link that is opened over a page with another session signs in, and its code is gone', async (t) => {
+    const { page } = await openConsole(t, { installation, role: 'viewer' });
+    await heading(page, 'Overview');
+    const { hash } = new URL(await installation.link('operator'));
+    await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+    const places = page.getByRole('navigation', { name: 'Places', exact: true });
+    await places.getByRole('link', { name: 'Users' }).waitFor();
+    assert.equal(page.url(), `${installation.origin}/console/`);
+  });
+
   test('after signing out nothing is shown and the cookie opens nothing', async (t) => {
     const { page, goto } = await openConsole(t, { installation });
     await goto('/streams');
