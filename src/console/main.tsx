@@ -24,6 +24,8 @@ const Failures = lazy(async () => (await import('./failures.tsx')).Failures);
 const Redeliveries = lazy(async () => (await import('./redeliveries.tsx')).Redeliveries);
 const Redelivery = lazy(async () => (await import('./redeliveries.tsx')).Redelivery);
 const Dismissal = lazy(async () => (await import('./redeliveries.tsx')).Dismissal);
+const Nodes = lazy(async () => (await import('./nodes.tsx')).Nodes);
+const Settings = lazy(async () => (await import('./settings.tsx')).Settings);
 const User = lazy(async () => (await import('./user.tsx')).User);
 const Users = lazy(async () => (await import('./users.tsx')).Users);
 const Streams = lazy(async () => (await import('./streams.tsx')).Streams);
@@ -37,6 +39,8 @@ function Pages({ session }: { readonly session: Session }) {
         <Route path="/console" component={Overview} />
         <Route path="/console/first" component={FirstDelivery} />
         <Route path="/console/access" component={Access} />
+        <Route path="/console/nodes" component={Nodes} />
+        <Route path="/console/settings" component={Settings} />
         <Route path="/console/users" component={Users} />
         <Route path="/console/users/:id" component={User} />
         <Route path="/console/logs" component={Logs} />

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import type { Installation, OpenConsole } from '../helpers/console-page.ts';
+import { checkWidths } from '../helpers/console-checks.ts';
+import type { Installation } from '../helpers/console-page.ts';
 import { fileScope, openConsole, startInstallation } from '../helpers/console.ts';
 
 let installation: Installation;
@@ -156,17 +157,4 @@ for (const theme of ['light', 'dark'] as const) {
       await checkWidths(console, path);
     }
   });
-}
-
-/** Checks a page on a phone, then on a screen: axe finds nothing, and it does not scroll sideways. */
-async function checkWidths(console: OpenConsole, path: string): Promise<void> {
-  for (const [width, height] of [
-    [390, 844],
-    [1440, 900],
-  ] as const) {
-    await console.page.setViewportSize({ width, height });
-    assert.deepEqual(await console.findings(), [], path);
-    const isWider = 'document.documentElement.scrollWidth > innerWidth';
-    assert.equal(await console.page.evaluate(isWider), false, `${path} ${width}`);
-  }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import type { Locator, Page } from 'playwright-core';
+import { checkWidths, tabTo } from '../helpers/console-checks.ts';
 import type { OpenConsole, Installation } from '../helpers/console-page.ts';
 import { fileScope, openConsole, startInstallation } from '../helpers/console.ts';
 
@@ -8,15 +8,6 @@ import { fileScope, openConsole, startInstallation } from '../helpers/console.ts
 async function rowsOf({ page }: OpenConsole): Promise<string[]> {
   const rows = page.getByRole('region', { name: 'Entries of the audit log' }).getByRole('row');
   return (await rows.allInnerTexts()).slice(1);
-}
-
-/** Moves the focus to a control by the Tab key alone. */
-async function tabTo(page: Page, control: Locator): Promise<void> {
-  for (let presses = 0; presses < 100; presses += 1) {
-    if ((await control.and(page.locator(':focus')).count()) > 0) return;
-    await page.keyboard.press('Tab');
-  }
-  assert.fail('the Tab key does not lead to it');
 }
 
 describe('audit log', () => {
@@ -97,12 +88,12 @@ describe('audit log', () => {
     const { page } = console;
     await console.goto('/logs');
     const what = page.getByRole('combobox', { name: 'What' });
-    await tabTo(page, what);
+    await tabTo(what);
     await page.keyboard.type('Console');
     await page.waitForURL('**/console/logs?types=ssa');
     const link = page.getByRole('link', { name: 'Sign in to the console' }).first();
     await link.waitFor();
-    await tabTo(page, link);
+    await tabTo(link);
     await page.keyboard.press('Enter');
     await page.getByText('one-time link').first().waitFor();
     assert.deepEqual(console.errors(), []);
@@ -127,16 +118,3 @@ describe('audit log', () => {
     });
   }
 });
-
-/** Checks a page on a phone, then on a screen: axe finds nothing, and it does not scroll sideways. */
-async function checkWidths(console: OpenConsole): Promise<void> {
-  for (const [width, height] of [
-    [390, 844],
-    [1440, 900],
-  ] as const) {
-    await console.page.setViewportSize({ width, height });
-    assert.deepEqual(await console.findings(), []);
-    const isWider = 'document.documentElement.scrollWidth > innerWidth';
-    assert.equal(await console.page.evaluate(isWider), false, `${width}`);
-  }
-}

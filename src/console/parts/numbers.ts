@@ -33,5 +33,6 @@ export function duration(ms: number): string {
 export function bytes(value: number): string {
   if (value < 1024) return `${value}${thinSpace}B`;
   if (value < 1024 * 1024) return `${(value / 1024).toFixed(1)}${thinSpace}KiB`;
-  return `${(value / 1024 / 1024).toFixed(1)}${thinSpace}MiB`;
+  if (value < 1024 ** 3) return `${(value / 1024 ** 2).toFixed(1)}${thinSpace}MiB`;
+  return `${(value / 1024 ** 3).toFixed(1)}${thinSpace}GiB`;
 }
