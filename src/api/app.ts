@@ -5,6 +5,7 @@ import type { TokenEndpoint } from '../auth/token.ts';
 import type { Verifier } from '../auth/verify.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { ConsoleRole } from '../core/console-session.ts';
+import { makeId } from '../core/ids.ts';
 import type { InspectorMemory } from '../core/inspector.ts';
 import type { Log } from '../core/log.ts';
 import type { Watchers } from '../changes/watchers.ts';
@@ -127,7 +128,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   boundForwarded(app, { settings, clientAddressOf });
   rejectUnserved(app, served);
   leaveBodiesUnread(app);
-  handleErrors(app, log);
+  handleErrors(app, deps);
 
   serveOperations(app, operations, served);
   registerReference(app, { ...served, operations });
@@ -151,8 +152,14 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   return app;
 }
 
-/** Responds to the errors that the phases of a request throw. */
-export function handleErrors(app: FastifyInstance, log: AppDeps['log']): void {
+/**
+ * Responds to the errors that the phases of a request throw. An unknown error gets an id, which the
+ * response and the log have, so that somebody who sees one finds the cause.
+ */
+export function handleErrors(
+  app: FastifyInstance,
+  { log, clock, random }: Pick<AppDeps, 'log' | 'clock' | 'random'>,
+): void {
   app.setErrorHandler((error, request, reply) => {
     releaseExchange(request);
     if (error instanceof ClientGone) {
@@ -160,7 +167,11 @@ export function handleErrors(app: FastifyInstance, log: AppDeps['log']): void {
       return;
     }
     const problem = problemOf(error);
-    if (problem.status === 500) log.error({ err: error }, 'a request failed');
+    if (problem.status === 500) {
+      const id = makeId('req_', clock.now(), random);
+      log.error({ err: error, requestId: id }, 'a request failed');
+      reply.header('x-request-id', id);
+    }
     sendProblem(reply, problem);
   });
 }

@@ -13,6 +13,8 @@ export class RequestFailed extends Error {
   readonly code: string | undefined;
   /** Seconds after which the server asks to repeat the request. */
   readonly retryAfter: number | undefined;
+  /** Id of a request that failed because of a defect: the log of the service has it, too. */
+  readonly requestId: string | undefined;
   /** The body of the response where it is an object. */
   readonly body: Readonly<Record<string, unknown>>;
 
@@ -23,12 +25,14 @@ export class RequestFailed extends Error {
     const { errorCode } = response.body;
     this.code = typeof errorCode === 'string' ? errorCode : undefined;
     this.retryAfter = response.retryAfter;
+    this.requestId = response.requestId;
   }
 }
 
 interface FailedResponse {
   readonly body: Readonly<Record<string, unknown>>;
   readonly retryAfter?: number | undefined;
+  readonly requestId?: string | undefined;
 }
 
 interface SendOptions {
@@ -80,6 +84,7 @@ function failure(response: Response, parsed: unknown): RequestFailed {
   return new RequestFailed(response.status, message, {
     body,
     retryAfter: Number.isFinite(retryAfter) ? retryAfter : undefined,
+    requestId: response.headers.get('x-request-id') ?? undefined,
   });
 }
 

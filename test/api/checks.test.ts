@@ -97,7 +97,7 @@ describe('routes', () => {
     for (const path of ['/nowhere', '/event-streams/x/', '/Event-Streams', '/events/x/y', '']) {
       assertProblem(await fixture.send('GET', path), 404, 'Not Found');
     }
-    assertProblem(await fixture.raw('GET', '/'), 404, 'Not Found');
+    assertProblem(await fixture.raw('GET', '/nowhere'), 404, 'Not Found');
     assertProblem(await fixture.raw('POST', '/nowhere', 'x'), 404, 'Not Found');
   });
 
@@ -453,15 +453,18 @@ describe('the body', () => {
 });
 
 describe('failures', () => {
-  test('an unknown error is 500 without details; the cause is logged', async () => {
+  test('an unknown error is 500 without details; the cause is logged with the id of the request', async () => {
     const secret = new Error('the password is hunter2');
+    let requestId: string | null = '';
     await withFault(secret, async () => {
       const response = await fixture.send('GET', '/event-streams');
       assertProblem(response, 500, 'Internal Server Error');
       assert.ok(response.headers.has('x-ratelimit-limit'));
+      requestId = response.headers.get('x-request-id');
     });
+    assert.match(requestId, /^req_[A-Za-z0-9]{22}$/);
     const entry = fixture.logged.splice(0).at(-1);
-    assert.deepEqual(entry?.facts, { err: secret });
+    assert.deepEqual(entry?.facts, { err: secret, requestId });
   });
 
   test('an unavailable store is 503 with Retry-After, not logged per request', async () => {

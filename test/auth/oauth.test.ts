@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { generateKeyPairSync, type KeyObject, randomBytes } from 'node:crypto';
 import { type AddressInfo, connect } from 'node:net';
 import { afterEach, before, beforeEach, describe, test } from 'node:test';
 import fastify, { type FastifyInstance } from 'fastify';
@@ -62,7 +62,7 @@ async function openOauthServer(): Promise<OauthServer> {
   };
   // As the whole application does for each of its routes.
   leaveBodiesUnread(app);
-  handleErrors(app, log);
+  handleErrors(app, { log, clock: fixture.clock, random: randomBytes });
   registerOauth(app, {
     tokenEndpoint: fixture.endpoint,
     keyring: fixture.keyring,

@@ -79,7 +79,7 @@ function explain(error: unknown): { readonly title: string; readonly detail?: st
   if (!(error instanceof RequestFailed)) {
     return { title: 'The console has a defect.', detail: String(error) };
   }
-  const { status, message, code, retryAfter } = error;
+  const { status, message, code, retryAfter, requestId } = error;
   const detail = code === undefined ? message : `${message} (${code})`;
   switch (status) {
     case 0:
@@ -101,7 +101,7 @@ function explain(error: unknown): { readonly title: string; readonly detail?: st
       return status >= 500
         ? {
             title: `Leat has failed with status ${status}.`,
-            detail: `${detail}. Its log has more.`,
+            detail: `${detail}. Its log has more${requestId === undefined ? '' : `: request ${requestId}`}.`,
           }
         : { title: 'Leat has refused this.', detail };
   }
