@@ -70,7 +70,7 @@ const columns: readonly Column<ApiShown>[] = [
   {
     title: 'Identifier (audience)',
     narrow: 'line',
-    cell: ({ identifier }) => <code class="wrap-anywhere">{identifier}</code>,
+    cell: ({ identifier }) => <code class="cell-text">{identifier}</code>,
   },
   {
     title: 'Scopes',
@@ -146,7 +146,7 @@ function Facts({ api }: { readonly api: ApiShown }) {
           : 'the scopes asked for'}
         <span class="meta">
           {' '}
-          enforce_policies {String(api.enforce_policies)}, token_dialect {api.token_dialect}
+          (enforce_policies {String(api.enforce_policies)}, token_dialect {api.token_dialect})
         </span>
       </dd>
       {api.is_system && (
@@ -171,7 +171,7 @@ const scopeColumns: readonly Column<ApiShown['scopes'][number]>[] = [
   {
     title: 'What it allows',
     narrow: 'line',
-    cell: ({ description = '' }) => <span class="wrap-anywhere">{description}</span>,
+    cell: ({ description = '' }) => <span class="cell-text">{description}</span>,
   },
 ];
 

@@ -86,7 +86,7 @@ const columns: readonly Column<ClientShown>[] = [
   {
     title: 'Proves itself by',
     narrow: 'labelled',
-    cell: (client) => <span class="wrap-anywhere">{proofOf(client)}</span>,
+    cell: (client) => <span class="cell-text">{proofOf(client)}</span>,
   },
   {
     title: 'App type',

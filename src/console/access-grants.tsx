@@ -76,7 +76,7 @@ function clientColumn(names: ReadonlyMap<string, string>): Column<GrantShown> {
     title: 'Client',
     narrow: 'first',
     cell: ({ client_id: id }) => (
-      <a class="wrap-anywhere" href={links.client(id)}>
+      <a class="cell-text" href={links.client(id)}>
         {names.get(id) ?? id}
       </a>
     ),
@@ -95,7 +95,7 @@ const columns: readonly Column<GrantShown>[] = [
     title: 'API',
     narrow: 'line',
     cell: ({ audience }) => (
-      <a class="wrap-anywhere" href={withQuery(links.access, { tab: 'apis', q: audience })}>
+      <a class="cell-text" href={withQuery(links.access, { tab: 'apis', q: audience })}>
         {audience}
       </a>
     ),

@@ -157,7 +157,7 @@ const permissionColumns: readonly Column<PermissionSent>[] = [
     title: 'API',
     narrow: 'line',
     cell: ({ resource_server_identifier: audience }) => (
-      <a class="wrap-anywhere" href={withQuery(links.access, { tab: 'apis', q: audience })}>
+      <a class="cell-text" href={withQuery(links.access, { tab: 'apis', q: audience })}>
         {audience}
       </a>
     ),

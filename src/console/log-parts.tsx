@@ -11,10 +11,10 @@ export function Doer({ entry }: { readonly entry: EntryShown }) {
   return (
     <span class="stacked">
       {clientId === undefined ? (
-        <span class="wrap-anywhere">{name}</span>
+        <span class="cell-text">{name}</span>
       ) : (
-        <Allowed scope="read:clients" otherwise={<span class="wrap-anywhere">{name}</span>}>
-          <a class="wrap-anywhere" href={links.client(clientId)}>
+        <Allowed scope="read:clients" otherwise={<span class="cell-text">{name}</span>}>
+          <a class="cell-text" href={links.client(clientId)}>
             {name}
           </a>
         </Allowed>

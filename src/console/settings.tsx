@@ -58,13 +58,15 @@ function AlertChannels({ channels }: { readonly channels: readonly Channel[] }) 
         </button>
       }
     >
-      <div class="stack-tight">
+      <div>
         <dl class="facts">
           {channels.map(({ channel, target }) => (
             <Channel key={channel} name={channelNames[channel]} target={target} />
           ))}
         </dl>
-        <div role="status">{result !== undefined && <TestResult {...result} />}</div>
+        <div role="status" class="test-result">
+          {result !== undefined && <TestResult {...result} />}
+        </div>
       </div>
       {isOpen && (
         <ActionDialog<AlertTestShown>

@@ -18,7 +18,7 @@ import { UserState } from './users.tsx';
 
 const crumb = { text: 'Users', href: links.users };
 
-/** The page of one user; ids have a `|`, which addresses encode. */
+/** The page of one user; the router has decoded the id. */
 export function User({ id }: { readonly id: string }) {
   const otherwise = (
     <Page title="User" crumb={crumb}>
@@ -27,18 +27,9 @@ export function User({ id }: { readonly id: string }) {
   );
   return (
     <Allowed scope="read:users" otherwise={otherwise}>
-      <Known key={id} id={decoded(id)} />
+      <Known key={id} id={id} />
     </Allowed>
   );
-}
-
-/** The router may have decoded it already; a `%` that is left begins an encoded character. */
-function decoded(id: string): string {
-  try {
-    return decodeURIComponent(id);
-  } catch {
-    return id;
-  }
 }
 
 function Known({ id }: { readonly id: string }) {
@@ -184,7 +175,7 @@ function RolesOf({ id }: { readonly id: string }) {
   );
 }
 
-/** Says whether the user is among the members of a role, as far as they are read. */
+/** Says whether the user holds a role, as far as its members are read. */
 function Membership({ role, userId }: { readonly role: RoleShown; readonly userId: string }) {
   const { data } = useRead<
     NumberedPage & { readonly users: readonly { readonly user_id: string }[] }
@@ -197,20 +188,14 @@ function Membership({ role, userId }: { readonly role: RoleShown; readonly userI
         {role.name}
       </a>
       <span class={isMember ? 'strong' : 'muted'}>
-        {data === undefined
-          ? ''
-          : isMember
-            ? 'has it'
-            : isOpen
-              ? notAmong(data)
-              : 'does not have it'}
+        {data === undefined ? '' : isMember ? 'held' : isOpen ? notAmong(data) : 'not held'}
       </span>
     </li>
   );
 }
 
 function notAmong({ length, total }: NumberedPage): string {
-  return `not among the first ${count(length)} of ${count(total)} members`;
+  return `not held by the first ${count(length)} of ${count(total)} members`;
 }
 
 function waysOf({ user_id: id }: UserShown): Way[] {

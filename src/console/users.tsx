@@ -140,7 +140,7 @@ const columns: readonly Column<UserShown>[] = [
     narrow: 'first',
     cell: ({ user_id: id, email, name }) => (
       <span class="stacked">
-        <a class="wrap-anywhere" href={links.user(id)}>
+        <a class="cell-text" href={links.user(id)}>
           {email}
         </a>
         {name !== undefined && name !== email && <span class="meta wrap-anywhere">{name}</span>}

@@ -45,7 +45,11 @@ describe('access', () => {
       .getByRole('link', { name: /^leat\|/ })
       .first()
       .click();
-    await page.getByRole('listitem').filter({ hasText: 'Support' }).getByText('has it').waitFor();
+    await page
+      .getByRole('listitem')
+      .filter({ hasText: 'Support' })
+      .getByText('held', { exact: true })
+      .waitFor();
     assert.match(page.url(), /\/console\/users\/leat%7C\w{24}$/);
   });
 
@@ -122,6 +126,26 @@ describe('users', () => {
     const { searchParams } = new URL(page.url());
     assert.equal(searchParams.get('filter'), JSON.stringify({ 'data.object.user_id': id }));
     await page.getByText('user.created').first().waitFor();
+  });
+
+  test('an id that looks percent-encoded is taken as it is', async (t) => {
+    const console = await openConsole(t, { installation });
+    const user = {
+      email: 'percent@example.org',
+      user_id: 'a%41/?#b',
+      connection: 'Username-Password-Authentication',
+      password: 'correct-horse-battery',
+    };
+    const { status } = await installation.leat.send('POST', '/api/v2/users', user);
+    assert.equal(status, 201);
+    await console.goto('/users?q=percent@example.org');
+    await console.page.getByRole('link', { name: user.email }).click();
+    await console.page.getByRole('heading', { name: user.email, level: 1 }).waitFor();
+    await console.page.reload();
+    await console.page.getByRole('heading', { name: user.email, level: 1 }).waitFor();
+    assert.deepEqual(console.errors(), []);
+    const deleted = `/api/v2/users/${encodeURIComponent(`leat|${user.user_id}`)}`;
+    assert.equal((await installation.leat.send('DELETE', deleted)).status, 204);
   });
 
   test('the order is in the address, and a deleted user is explained', async (t) => {
