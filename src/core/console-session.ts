@@ -38,6 +38,8 @@ export const consoleLimits = {
   useEveryMs: minuteMs,
   /** Open sessions of a tenant; another one ends the oldest. */
   sessionsMax: 1000,
+  /** Those of one person of the identity provider: nobody signs all others out by signing in. */
+  ofUserMax: 20,
   /** Open one-time codes of a tenant; another one removes the oldest. */
   codesMax: 100,
 } as const;

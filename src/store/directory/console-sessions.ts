@@ -129,6 +129,12 @@ function* insert(
 ): Command<ConsoleSession> {
   const endsAt = endOfSession(now, now);
   yield* sql.run`delete from console_sessions where tenant = ${tenant} and not (${isOpen})`;
+  if (mapping !== undefined) {
+    yield* sql.run`
+      delete from console_sessions where tenant = ${tenant} and id in (
+        select id from console_sessions where tenant = ${tenant} and "user" = ${user}
+        order by created_at desc, id desc limit ${rowsMax} offset ${consoleLimits.ofUserMax - 1})`;
+  }
   yield* sql.run`
     delete from console_sessions where tenant = ${tenant} and id in (
       select id from console_sessions where tenant = ${tenant}

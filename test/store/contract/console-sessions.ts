@@ -351,7 +351,8 @@ function boundsContract(engine: Engine): void {
     await consoleSessions.begin(newSession(tenant, 'first'));
     fixture.now += 1;
     for (let number = 1; number < consoleLimits.sessionsMax; number += 1) {
-      await consoleSessions.begin(newSession(tenant, `ses_${String(number).padStart(4, '0')}.`));
+      const id = `ses_${String(number).padStart(4, '0')}.`;
+      await consoleSessions.begin({ ...newSession(tenant, id), user: `user ${number}` });
     }
     assert.equal((await sessionOf(fixture, true, 'first'))?.id, 'first');
     fixture.now += 1;
@@ -361,6 +362,22 @@ function boundsContract(engine: Engine): void {
     assert.deepEqual([ids.length, ids[0]], [consoleLimits.sessionsMax, 'last']);
     assert.equal(await sessionOf(fixture, true, 'first'), undefined);
     assert.deepEqual(await idsOf(store, other.id), ['foreign']);
+  });
+
+  test('begin: one person has at most 20 open sessions, and ends those of nobody else', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { consoleSessions } = store;
+    const ofUser = (id: string, user: string): NewSession =>
+      newSession(tenant, id, { user, mapping: 'main/groups:admins' });
+    await consoleSessions.begin(ofUser('other', 'eve@example.com'));
+    for (let number = 1; number <= consoleLimits.ofUserMax + 1; number += 1) {
+      fixture.now += 1;
+      await consoleSessions.begin(ofUser(`own ${number}`, 'ada@example.com'));
+    }
+    const ids = await idsOf(store, tenant);
+    assert.equal(ids.length, consoleLimits.ofUserMax + 1);
+    assert.deepEqual([ids.at(-2), ids.at(-1)], ['own 2', 'other']);
   });
 
   test('prune: removes what has ended of all tenants, and nothing else', async (t) => {
