@@ -82,7 +82,7 @@ function FoundEvents({ parameters }: { readonly parameters: Parameters }) {
   return (
     <Loaded read={read} lines={12}>
       {({ events, next }) => (
-        <div class="stack folds" aria-busy={read.isPlaceholderData}>
+        <div class="stack folds">
           <Table
             caption="Events"
             columns={columns}

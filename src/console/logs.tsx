@@ -38,7 +38,7 @@ export function Logs() {
       <Filters isFiltered={isFiltered} />
       <Loaded read={read} lines={12}>
         {({ logs, next }) => (
-          <div class="stack logs" aria-busy={read.isPlaceholderData}>
+          <div class="stack logs">
             <Table
               caption="Entries of the audit log"
               columns={columns}

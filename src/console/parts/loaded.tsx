@@ -1,9 +1,12 @@
-import type { ComponentChildren } from 'preact';
+import { type ComponentChildren, createContext } from 'preact';
 import { isLive } from '../changes.ts';
 import type { Read } from '../queries.ts';
 import { RequestFailed } from '../request.ts';
 import { Notice } from './notice.tsx';
 import { Time } from './time.tsx';
+
+/** Whether what is shown is that of the former address, until the server responds. */
+export const IsFormer = createContext(false);
 
 interface LoadedProps<T> {
   readonly read: Read<T>;
@@ -16,10 +19,10 @@ interface LoadedProps<T> {
 export function Loaded<T>({ read, children, lines = 6 }: LoadedProps<T>) {
   if (read.data !== undefined) {
     return (
-      <>
+      <IsFormer.Provider value={read.isPlaceholderData}>
         {read.isError && <Stale read={read} />}
         {children(read.data)}
-      </>
+      </IsFormer.Provider>
     );
   }
   if (read.isError) return <Problem error={read.error} retry={() => void read.refetch()} />;

@@ -1,4 +1,6 @@
 import type { ComponentChildren } from 'preact';
+import { useContext } from 'preact/hooks';
+import { IsFormer } from './loaded.tsx';
 
 /** A column of a table. */
 export interface Column<T> {
@@ -32,14 +34,19 @@ interface TableProps<T> {
   readonly empty?: ComponentChildren;
 }
 
-/** A table that becomes a list of blocks on narrow screens. */
+/** A table that becomes a list of blocks on narrow screens; pale at once while another page of it is read. */
 export function Table<T>({ caption, columns, rows, keyOf, isCompact, empty }: TableProps<T>) {
+  const isFormer = useContext(IsFormer);
   if (rows.length === 0) {
-    return <div class="table-frame empty">{empty ?? 'There is nothing here.'}</div>;
+    return (
+      <div class="table-frame empty" aria-busy={isFormer}>
+        {empty ?? 'There is nothing here.'}
+      </div>
+    );
   }
   return (
     // The roles stay those of a table where styles turn its parts into blocks.
-    <div class="table-frame" tabIndex={0} role="region" aria-label={caption}>
+    <div class="table-frame" tabIndex={0} role="region" aria-label={caption} aria-busy={isFormer}>
       <table role="table" class={isCompact === true ? 'folding compact' : 'folding'}>
         <caption class="visually-hidden">{caption}</caption>
         <thead role="rowgroup">
