@@ -1,36 +1,21 @@
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
-import type { Browser, Page } from 'playwright-core';
 import { startBrowser } from '../test/helpers/browser.ts';
-import { contentSelectors, oneTimeLink } from '../test/helpers/console-page.ts';
-import { storeEnvironment, waitFor } from '../test/helpers/leat.ts';
+import { oneTimeLink } from '../test/helpers/console-page.ts';
+import { storeEnvironment } from '../test/helpers/leat.ts';
 import type { Bench, Figure } from './bench.ts';
-import { consoleOf, fillConsoleStore } from './console-store.ts';
+import { type MeasuredPage, measuredPages } from './console-pages.ts';
+import { type ConsoleIds, consoleIds, consoleOf, fillConsoleStore } from './console-store.ts';
+import { openTab, signIn, type Tab } from './console-tab.ts';
 import { createTempStore, type Running, startLeat, type TempStore } from './leat.ts';
 import { wait } from './proc.ts';
+import { median } from './rounds.ts';
 
 const firstViewMsMax = 1000;
 const feedbackMsMax = 100;
 /** Until a node that has just started owns its streams and has read what it needs of them. */
 const startSeconds = 15;
 const domain = 'localhost';
-const content = contentSelectors.signedIn;
-
-/** A page of the console. */
-interface MeasuredPage {
-  readonly name: string;
-  /** Its heading: another page must not be measured in its place. */
-  readonly heading: string;
-  /** Below `/console`. */
-  readonly path: string;
-  /** What is pressed, as a selector of Playwright; absent without feedback to measure. */
-  readonly press?: string;
-}
-
-const pages: readonly MeasuredPage[] = [
-  { name: 'overview', heading: 'Overview', path: '/', press: 'nav a[href$="/streams"]' },
-  { name: 'streams', heading: 'Streams', path: '/streams', press: 'main a[href*="/streams/est_"]' },
-];
 
 /** The time until a person sees something, in Chromium on this machine. */
 export const consolePages: Bench = {
@@ -44,13 +29,14 @@ export const consolePages: Bench = {
     let leat: Running | undefined;
     try {
       await fillConsoleStore(tempStore, { events, silentPort }, progress);
+      const ids = consoleIds(tempStore);
       // Attempts at the silent receiver stay under way, so that states stay as they are.
       const settings = { LEAT_ATTEMPT_TIMEOUT_MS: '600000', LEAT_CONCURRENCY: '64' };
       progress('starting');
       leat = await startLeat(tempStore, settings);
       await wait(startSeconds);
-      const wanted = pages.filter(({ name }) => name.includes(cases));
-      return await measureAll({ leat, tempStore }, wanted, { rounds, progress });
+      const wanted = measuredPages.filter(({ name }) => name.includes(cases));
+      return await measureAll({ leat, tempStore, ids }, wanted, { rounds, progress });
     } finally {
       await leat?.end();
       silent.close();
@@ -62,10 +48,11 @@ export const consolePages: Bench = {
 interface Service {
   readonly leat: Running;
   readonly tempStore: TempStore;
+  readonly ids: ConsoleIds;
 }
 
 async function measureAll(
-  { leat, tempStore }: Service,
+  { leat, tempStore, ids }: Service,
   wanted: readonly MeasuredPage[],
   { rounds, progress }: { readonly rounds: number; readonly progress: (text: string) => void },
 ): Promise<Figure[]> {
@@ -73,21 +60,18 @@ async function measureAll(
   const { browser, close } = await startBrowser();
   try {
     const env = { ...storeEnvironment(tempStore), LEAT_PORT: String(leat.port) };
-    const page = await signedIn(browser, await oneTimeLink('operator', env, tempStore));
+    const storageState = await signIn(browser, await oneTimeLink('operator', env, tempStore));
     const figures: Figure[] = [];
-    for (const { name, heading, path, press } of wanted) {
-      progress(name);
-      const url = origin + path;
-      const views: number[] = [];
-      const feedback: number[] = [];
+    for (const page of wanted) {
+      progress(page.name);
+      const path = typeof page.path === 'string' ? page.path : page.path(ids);
+      const times: PageTimes[] = [];
       for (let round = 0; round < rounds; round += 1) {
-        views.push(await firstViewMs(page, url));
-        const shown = await page.locator(content).first().innerText();
-        if (shown !== heading) throw new Error(`${url} is "${shown}", not "${heading}"`);
-        if (press !== undefined) feedback.push(await feedbackMs(page, press));
+        const tab = await openTab(browser, { storageState, url: origin + path }, page);
+        times.push(await measure(tab, page));
+        await tab.close();
       }
-      figures.push(figure(`${name}: first view`, views, firstViewMsMax));
-      if (press !== undefined) figures.push(figure(`${name}: feedback`, feedback, feedbackMsMax));
+      figures.push(...figuresOf(page, times));
     }
     return figures;
   } finally {
@@ -95,64 +79,46 @@ async function measureAll(
   }
 }
 
-async function signedIn(browser: Browser, link: string): Promise<Page> {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 } });
-  await context.addInitScript({ content: stopwatch });
-  const page = await context.newPage();
-  await page.goto(link);
-  await page.locator(content).first().waitFor();
-  return page;
+/** Times of one round, in milliseconds. */
+interface PageTimes {
+  /** With an empty cache. */
+  readonly cold: number;
+  readonly warm: number;
+  /** In the order of the presses of the page. */
+  readonly feedback: readonly number[];
 }
 
-/**
- * Runs in the page before its scripts. The first view is over at the first frame that has the content;
- * feedback is the first frame after a press in which anything differs.
- */
-const stopwatch = `
-  const content = ${JSON.stringify(content)};
-  const watch = () => {
-    if (document.querySelector(content) === null) requestAnimationFrame(watch);
-    else window.firstViewMs = performance.now();
-  };
-  requestAnimationFrame(watch);
-  addEventListener('click', (event) => {
-    if (!event.isTrusted) return;
-    const pressedMs = event.timeStamp;
-    const observer = new MutationObserver(() => {
-      observer.disconnect();
-      requestAnimationFrame(() => { window.feedbackMs = performance.now() - pressedMs; });
-    });
-    observer.observe(document, {
-      subtree: true, childList: true, attributes: true, characterData: true,
-    });
-  }, true);`;
-
-async function firstViewMs(page: Page, url: string): Promise<number> {
-  // Another document, so that a page of the same one is loaded again.
-  await page.goto('about:blank');
-  await page.goto(url);
-  return valueOf(page, 'firstViewMs');
+async function measure(tab: Tab, { presses }: MeasuredPage): Promise<PageTimes> {
+  const cold = await tab.view();
+  let warm = await tab.view();
+  const feedback: number[] = [];
+  for (const press of presses) {
+    feedback.push(await tab.press(press));
+    // The next press begins with the page as it was.
+    warm = await tab.view();
+  }
+  return { cold, warm, feedback };
 }
 
-async function feedbackMs(page: Page, press: string): Promise<number> {
-  await page.evaluate('delete window.feedbackMs');
-  await page.locator(press).first().click();
-  return valueOf(page, 'feedbackMs');
+/** The limit of feedback is that of the slowest press. */
+function figuresOf({ name, presses }: MeasuredPage, times: readonly PageTimes[]): Figure[] {
+  const warm = median(times.map((time) => time.warm));
+  const view = figure(
+    `${name}: first view`,
+    `with an empty cache; ${warm.toFixed(0)} with a warm one`,
+    times.map((time) => time.cold),
+    firstViewMsMax,
+  );
+  const ofPresses = presses.map((press, index) => {
+    const values = times.map(({ feedback }) => feedback[index] ?? NaN);
+    return { name: press.name, values, median: median(values) };
+  });
+  const [slowest] = ofPresses.toSorted((a, b) => b.median - a.median);
+  if (slowest === undefined) return [view];
+  const detail = ofPresses.map((press) => `${press.name} ${press.median.toFixed(0)}`).join(', ');
+  return [view, figure(`${name}: feedback`, detail, slowest.values, feedbackMsMax)];
 }
 
-async function valueOf(page: Page, name: string): Promise<number> {
-  // Not by a function that the page polls itself, which the policy of the pages forbids.
-  const read = async (): Promise<number | undefined> => page.evaluate(`window.${name}`);
-  return waitFor(name, read, { intervalMsFirst: 20 });
-}
-
-function figure(name: string, values: readonly number[], most: number): Figure {
-  return {
-    name,
-    detail: `median of ${values.length}`,
-    values,
-    unit: 'ms',
-    must: { kind: 'most', value: most },
-    goal: undefined,
-  };
+function figure(name: string, detail: string, values: readonly number[], most: number): Figure {
+  return { name, detail, values, unit: 'ms', must: { kind: 'most', value: most }, goal: undefined };
 }
