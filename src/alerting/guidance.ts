@@ -63,31 +63,27 @@ const systemMeanings: Readonly<Record<SystemAlertKind, string>> = {
   test: 'Somebody has sent it to see whether alerts arrive.',
 };
 
-/**
- * Returns the URL that shows the subject of an alert. No other code builds such URLs: today they are
- * those of the management API.
- */
+/** Returns the URL of the page of the console that shows the subject of an alert. */
 function linkOf({ kind, stream }: Pick<Alert, 'kind' | 'stream'>, url: string): string {
   return url + paths[kind](encodeURIComponent(stream?.id ?? ''));
 }
 
-const health = (id: string): string => `api/v2/event-streams/${id}/health`;
-const failureGroups = (id: string): string => `api/v2/delivery-groups?event_stream_ids=${id}`;
-const stream = (id: string): string => `api/v2/event-streams/${id}`;
-const nodes = (): string => 'readyz';
+const failures = (id: string): string => `console/failures?stream=${id}`;
+const stream = (id: string): string => `console/streams/${id}`;
+const nodes = (): string => 'console/nodes';
 
 const paths: Readonly<Record<AlertKind, (id: string) => string>> = {
-  delivery_failures: failureGroups,
-  threshold_near: failureGroups,
-  stream_disabled: health,
-  lag_near: health,
-  lag_disabled: health,
+  delivery_failures: failures,
+  threshold_near: failures,
+  stream_disabled: stream,
+  lag_near: stream,
+  lag_disabled: stream,
   certificate_near: stream,
   certificate_expired: stream,
   clock_skew: nodes,
   clock_step: nodes,
-  store_went_back: () => 'api/v2/event-log',
-  test: nodes,
+  store_went_back: () => 'console/events',
+  test: () => 'console/settings',
 };
 
 function nextCommand(alert: Alert): string {

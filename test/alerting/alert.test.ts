@@ -27,7 +27,7 @@ describe('alertBody of a stream alert', () => {
             { code: 'http_503', count: 1, sample: '503' },
           ],
         },
-        link: `${url}api/v2/delivery-groups?event_stream_ids=est_MASi45ub7Qe4ZE36UT5G6c`,
+        link: `${url}console/failures?stream=est_MASi45ub7Qe4ZE36UT5G6c`,
         next_command: 'leat failures --stream crm',
         time: '2026-03-01T09:35:00.000Z',
       }),
@@ -79,7 +79,7 @@ describe('alertBody of a system alert', () => {
       node: 'a-1',
       skew_seconds: 2_592_000,
       cause: { meaning: 'The time service of a machine does not work.', codes: [] },
-      link: `${url}readyz`,
+      link: `${url}console/nodes`,
       next_command: 'leat doctor',
       time: '2026-03-01T09:35:00.000Z',
     });
@@ -137,7 +137,7 @@ describe('chatText', () => {
         'crm: 12 new delivery failures (340 open, 12 in a row), last: timeout',
         '11 timeout (timeout), 1 http_503 (503). The receiver sent no complete response in time.',
         'Next: `leat failures --stream crm`',
-        `${url}api/v2/delivery-groups?event_stream_ids=est_MASi45ub7Qe4ZE36UT5G6c`,
+        `${url}console/failures?stream=est_MASi45ub7Qe4ZE36UT5G6c`,
       ].join('\n'),
     );
   });

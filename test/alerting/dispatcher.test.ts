@@ -286,7 +286,7 @@ test('the log channel writes an alert as one log entry of level error', async ()
             meaning: 'The failures have no known cause, or are not open any more.',
             codes: [],
           },
-          link: `https://${domain}/api/v2/delivery-groups?event_stream_ids=est_0`,
+          link: `https://${domain}/console/failures?stream=est_0`,
           next_command: 'leat failures --stream est_0',
           time: '1970-01-01T00:00:00.000Z',
         },

@@ -30,7 +30,7 @@ describe('the guidance of an alert without codes', () => {
         meaning: 'The failures have no known cause, or are not open any more.',
         codes: [],
       },
-      link: `${url}api/v2/delivery-groups?event_stream_ids=${stream.id}`,
+      link: `${url}console/failures?stream=${stream.id}`,
       next_command: 'leat failures --stream crm',
     });
   });

@@ -28,7 +28,7 @@ const alert: Alert = {
 const message = { alert, domain: 'leat.example.com', url: 'https://leat.example.com/' };
 const guidance = {
   cause: { meaning: 'The failures have no known cause, or are not open any more.', codes: [] },
-  link: 'https://leat.example.com/api/v2/delivery-groups?event_stream_ids=est_MASi45ub7Qe4ZE36UT5G6c',
+  link: 'https://leat.example.com/console/failures?stream=est_MASi45ub7Qe4ZE36UT5G6c',
   next_command: 'leat failures --stream crm',
 };
 const never = new AbortController().signal;

@@ -153,14 +153,13 @@ describe('the guidance of an alert', () => {
     await endpoint.arrival(before);
   });
 
-  test('every kind of alert: its link is served and its next command succeeds', async (t) => {
+  test('every kind of alert: its link is a page of the console and its next command succeeds', async (t) => {
     const fixture = await openFixture(t);
     const { leat, endpoint } = fixture;
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type], name: 'crm' });
     await publishAll(leat, eventsOf(type, 1));
     await waitForFailures(leat, stream.id, 1);
-    const authorization = `Bearer ${leat.token}`;
     /** What each command prints. */
     const printed: Readonly<Record<AlertKind, RegExp>> = {
       delivery_failures: /crm +http_503 +1 /,
@@ -177,9 +176,9 @@ describe('the guidance of an alert', () => {
     };
     for (const [kind, { alert }] of Object.entries(alertExamples(stream))) {
       const { link, next_command: command } = guidanceOf(alert, `http://localhost:${leat.port}/`);
-      const response = await fetch(link, { headers: { authorization } });
-      assert.equal(response.status, 200, link);
-      if (alert.stream !== undefined) assert.ok((await response.text()).includes(stream.id), link);
+      // What the page shows: test/browser/console-alerts.test.ts.
+      assert.match(link, /^http:\/\/localhost:\d+\/console\/\w+/);
+      assert.equal((await fetch(link)).status, 200, link);
       const { code, output } = await fixture.type(command);
       assert.match(output, printed[kind as AlertKind], command);
       // The exit code of leat doctor is about everything it checks.

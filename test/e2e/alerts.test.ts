@@ -118,7 +118,7 @@ describe('new failures', () => {
       const newFailures = last?.new_failures ?? 0;
       const failures = newFailures === 1 ? 'failure' : 'failures';
       const sentence = `${stream.name}: ${newFailures} new delivery ${failures} (${total} open, ${total} in a row), last: 410`;
-      const link = `http://localhost:${fixture.leat.port}/api/v2/delivery-groups?event_stream_ids=${stream.id}`;
+      const link = `http://localhost:${fixture.leat.port}/console/failures?stream=${stream.id}`;
       const command = `leat failures --stream ${stream.name}`;
       assert.deepEqual(rest, {
         text: [

@@ -52,47 +52,47 @@ export function alertExamples(
   return {
     delivery_failures: {
       alert: ofStream('delivery_failures'),
-      path: `api/v2/delivery-groups?event_stream_ids=${id}`,
+      path: `console/failures?stream=${id}`,
       command: `leat failures --stream ${name}`,
     },
     threshold_near: {
       alert: ofStream('threshold_near'),
-      path: `api/v2/delivery-groups?event_stream_ids=${id}`,
+      path: `console/failures?stream=${id}`,
       command: `leat redeliver ${name} --cause timeout --dry-run`,
     },
     stream_disabled: {
       alert: ofStream('stream_disabled'),
-      path: `api/v2/event-streams/${id}/health`,
+      path: `console/streams/${id}`,
       command: `leat streams enable ${name} --resume held`,
     },
     lag_near: {
       alert: ofSystem('lag_near', stream),
-      path: `api/v2/event-streams/${id}/health`,
+      path: `console/streams/${id}`,
       command: `leat streams health ${name}`,
     },
     lag_disabled: {
       alert: ofSystem('lag_disabled', stream),
-      path: `api/v2/event-streams/${id}/health`,
+      path: `console/streams/${id}`,
       command: `leat streams enable ${name} --resume held`,
     },
     certificate_near: {
       alert: ofSystem('certificate_near', stream),
-      path: `api/v2/event-streams/${id}`,
+      path: `console/streams/${id}`,
       command: `leat streams show ${name}`,
     },
     certificate_expired: {
       alert: ofSystem('certificate_expired', stream),
-      path: `api/v2/event-streams/${id}`,
+      path: `console/streams/${id}`,
       command: `leat streams show ${name}`,
     },
-    clock_skew: { alert: ofSystem('clock_skew'), path: 'readyz', command: 'leat doctor' },
-    clock_step: { alert: ofSystem('clock_step'), path: 'readyz', command: 'leat doctor' },
+    clock_skew: { alert: ofSystem('clock_skew'), path: 'console/nodes', command: 'leat doctor' },
+    clock_step: { alert: ofSystem('clock_step'), path: 'console/nodes', command: 'leat doctor' },
     store_went_back: {
       alert: ofSystem('store_went_back'),
-      path: 'api/v2/event-log',
+      path: 'console/events',
       command: 'leat doctor',
     },
-    test: { alert: ofSystem('test'), path: 'readyz', command: 'leat doctor' },
+    test: { alert: ofSystem('test'), path: 'console/settings', command: 'leat doctor' },
   };
 }
 
