@@ -1,7 +1,9 @@
 import { signal } from '@preact/signals';
-import { createParser } from 'eventsource-parser';
-import { after } from './clock.ts';
+import type { EventSourceMessage } from 'eventsource-parser';
+import { after, now } from './clock.ts';
 import { refresh } from './queries.ts';
+import { RequestFailed } from './request.ts';
+import { readServerEvents } from './server-events.ts';
 import { sessionEnded } from './session.ts';
 import { whileVisible } from './visible.ts';
 
@@ -13,15 +15,26 @@ import { whileVisible } from './visible.ts';
 export function followChanges(): () => void {
   const ending = new AbortController();
   const channel = new BroadcastChannel('leat-changes');
-  channel.addEventListener('message', ({ data }: MessageEvent<Change>) => apply(data));
+  const began = now();
+  let isReading = false;
+  // A channel reaches its own origin alone.
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin
+  const post = (message: Change | typeof question): void => channel.postMessage(message);
   const pass = (change: Change): void => {
+    isReading = change.isCut !== true;
     apply(change);
-    // A channel reaches its own origin alone.
-    // oxlint-disable-next-line unicorn/require-post-message-target-origin
-    channel.postMessage(change);
+    post(change);
   };
+  channel.addEventListener('message', ({ data }: MessageEvent<Change | typeof question>) => {
+    if (data !== question) apply(data);
+    else if (isReading) post({ streams: [] });
+  });
+  post(question);
   void whileVisible(ending.signal, (visible) =>
-    navigator.locks.request('leat-changes', { signal: visible }, () => readOn(pass, visible)),
+    navigator.locks.request('leat-changes', { signal: visible }, async () => {
+      await readOn(pass, visible, began);
+      isReading = false;
+    }),
   );
   return () => {
     ending.abort();
@@ -29,14 +42,19 @@ export function followChanges(): () => void {
   };
 }
 
-/** Whether changes arrive; pages say how old their data are otherwise. */
-export const isLive = signal(false);
+/** A tab that has just been opened asks whether changes arrive in another one. */
+const question = 'does anybody read?';
+
+/** Whether changes arrive; pages say how old their data are otherwise. `cut`: they did, or should. */
+export const connection = signal<'none' | 'live' | 'cut'>('none');
 
 /** What to read again: these streams, or `all`, and what shows the whole tenant. */
 interface Change {
   readonly streams: readonly string[];
   readonly all?: boolean;
   readonly overview?: boolean;
+  /** Whether changes do not arrive any more; nothing else is given then. */
+  readonly isCut?: boolean;
 }
 
 /** Paths that show several streams; of the log only those of one event. */
@@ -54,8 +72,11 @@ const pauseMs = 3_000;
 const waiting = new Set<string>();
 let isPausing = false;
 
-function apply({ streams, all, overview }: Change): void {
-  isLive.value = true;
+function apply({ streams, all, overview, isCut }: Change): void {
+  // What could not be read while the service was away, and what changed then.
+  if (connection.value === 'cut') waiting.add('/');
+  connection.value = isCut === true ? 'cut' : 'live';
+  if (isCut === true) return;
   for (const id of streams) waiting.add(`/event-streams/${id}`);
   if (all === true) waiting.add('/event-streams/');
   if (overview === true || all === true || streams.length > 0)
@@ -74,35 +95,34 @@ function readWaiting(): void {
   });
 }
 
-const waitMs = 5_000;
+const waitMs = { ended: 1_000, failed: 5_000 };
 
 /** Reads the stream of changes, again after each end, until the tab is hidden. */
-async function readOn(pass: (change: Change) => void, visible: AbortSignal): Promise<void> {
-  while (!visible.aborted) {
-    await readOnce(pass, visible).catch(() => undefined);
-    isLive.value = false;
-    if (visible.aborted) return;
-    await new Promise<void>((resolve) => {
-      const cancel = after(waitMs, resolve);
-      visible.addEventListener('abort', () => (cancel(), resolve()));
-    });
-  }
-}
-
-async function readOnce(pass: (change: Change) => void, visible: AbortSignal): Promise<void> {
-  const response = await fetch('/api/v2/changes', { signal: visible, credentials: 'same-origin' });
-  if (response.status === 401) await sessionEnded();
-  if (!response.ok || response.body === null) return;
-  isLive.value = true;
-  const parser = createParser({
-    onEvent: ({ event, data }) => {
+async function readOn(
+  pass: (change: Change) => void,
+  visible: AbortSignal,
+  began: number,
+): Promise<void> {
+  const receivers = {
+    // What changed before is not reported. A page that was opened just now has read it.
+    onOpen: () => pass({ streams: [], all: now() - began > waitMs.ended }),
+    onEvent: ({ event, data }: EventSourceMessage) => {
       if (event === 'changed') pass(JSON.parse(data) as Change);
     },
-  });
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    parser.feed(value);
+  };
+  while (!visible.aborted) {
+    const wait = await readServerEvents('/api/v2/changes', visible, receivers).then(
+      () => waitMs.ended,
+      async (error: unknown) => {
+        if (error instanceof RequestFailed && error.status === 401) await sessionEnded();
+        if (!visible.aborted) pass({ streams: [], isCut: true });
+        return waitMs.failed;
+      },
+    );
+    if (visible.aborted) return;
+    await new Promise<void>((resolve) => {
+      const cancel = after(wait, resolve);
+      visible.addEventListener('abort', () => (cancel(), resolve()));
+    });
   }
 }

@@ -1,8 +1,20 @@
 import { signal } from '@preact/signals';
 
-/** The wall clock of the browser, milliseconds since the epoch. */
-export function now(): number {
-  return Date.now();
+/** How far the clock of this browser is ahead of the server's, where that is more than some seconds. */
+let aheadMs = 0;
+const toleratedMs = 10_000;
+
+/** The time of the server, milliseconds since the epoch, at an instant of the clock of this browser. */
+export function now(atMs = Date.now()): number {
+  return atMs - aheadMs;
+}
+
+/** Takes the header `Date` of a response that has just arrived: what is shown has the server's times. */
+export function heardAt(date: string | null): void {
+  const atMs = Date.parse(date ?? '');
+  if (!(Math.abs(now() - atMs) > toleratedMs)) return;
+  aheadMs = Date.now() - atMs;
+  ticks.value = now();
 }
 
 /** Calls an action later; returns a function that cancels it. */
@@ -15,9 +27,9 @@ export function after(delayMs: number, action: () => void): () => void {
 export const ticks = signal(now());
 
 /** Begins to update {@link ticks}; not while the tab is hidden. */
-export function startTicks(): void {
+export function startTicks(isHidden: () => boolean): void {
   after(30_000, () => {
-    if (!document.hidden) ticks.value = now();
-    startTicks();
+    if (!isHidden()) ticks.value = now();
+    startTicks(isHidden);
   });
 }

@@ -1,10 +1,11 @@
 import { signal, type ReadonlySignal } from '@preact/signals';
-import { createParser, type EventSourceMessage } from 'eventsource-parser';
+import type { EventSourceMessage } from 'eventsource-parser';
 import type { EventLogShown } from '../schemas/event-log.ts';
 import { after, now } from './clock.ts';
 import type { Matcher } from './filter-match.ts';
 import { preview } from './parts/plain-text.ts';
 import { parseKeepingNumbers, RequestFailed, send } from './request.ts';
+import { readServerEvents } from './server-events.ts';
 import { sessionEnded } from './session.ts';
 import { arrived, noRows, released, type TailRow, type TailRows } from './tail-rows.ts';
 import { whileVisible } from './visible.ts';
@@ -51,8 +52,6 @@ interface TailOptions {
 
 /** Rows are drawn at most so often. */
 const drawMs = 250;
-/** Longer than two heartbeats of the server (15 s). */
-const silenceMs = 40_000;
 const retryMs = [1_000, 2_000, 5_000, 10_000, 30_000];
 
 /**
@@ -137,26 +136,10 @@ class EventTail implements Tail {
 
   /** Reads one connection until its end. Throws where that is not the usual one. */
   async #read(visible: AbortSignal): Promise<void> {
-    const silence = new AbortController();
-    const stop = AbortSignal.any([visible, silence.signal]);
-    const response = await fetch(this.#url(), {
-      signal: stop,
-      credentials: 'same-origin',
-      cache: 'no-store',
+    await readServerEvents(this.#url(), visible, {
+      onOpen: () => this.#resumed(),
+      onEvent: (message) => this.#take(message),
     });
-    if (!response.ok || response.body === null) throw await failureOf(response);
-    this.#resumed();
-    const parser = createParser({ onEvent: (message) => this.#take(message) });
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    for (;;) {
-      const cancel = after(silenceMs, () =>
-        silence.abort(new Error('Nothing has arrived for 40 s.')),
-      );
-      const { done, value } = await reader.read().finally(cancel);
-      // The server ends each connection after five minutes.
-      if (done) return;
-      parser.feed(value);
-    }
   }
 
   #url(): string {
@@ -241,12 +224,6 @@ async function readMatcher(text: string): Promise<Matcher> {
   const matcher = matcherOf(text);
   if ('matches' in matcher) return matcher.matches;
   throw new RequestFailed(400, matcher.problem);
-}
-
-async function failureOf(response: Response): Promise<RequestFailed> {
-  const body = (await response.json().catch(() => ({}))) as Readonly<Record<string, unknown>>;
-  const message = typeof body['message'] === 'string' ? body['message'] : response.statusText;
-  return new RequestFailed(response.status, message, { body });
 }
 
 /** Returns whether trying again cannot help. */

@@ -36,7 +36,9 @@ export function Failures() {
   const stream = useRead<StreamHealthShown>(
     filter.stream === undefined ? undefined : `/event-streams/${filter.stream}/health`,
   );
-  const name = filter.stream === undefined ? undefined : (stream.data?.name ?? filter.stream);
+  // Not that of the stream before, which is there until the other one is read.
+  const health = stream.isPlaceholderData ? undefined : stream.data;
+  const name = filter.stream === undefined ? undefined : (health?.name ?? filter.stream);
   const groups = useRead<FailureGroupsShown>(
     groupsPath(filter, isList ? undefined : parameters.get('from')),
   );
@@ -52,7 +54,7 @@ export function Failures() {
           {filter.isRetrying !== true && groups.data?.groups.length !== 0 && (
             <RepairButtons
               selection={selectionOf(filter)}
-              stream={stream.data === undefined ? filter.stream : commandWord(stream.data)}
+              stream={health === undefined ? filter.stream : commandWord(health)}
               of={isSelected ? wordsOf(filter, name) : 'all open failures'}
               isPrimary={isSelected}
               {...(isSelected ? {} : { what: 'all' })}

@@ -86,7 +86,7 @@ function start(): void {
   const root = document.getElementById('root');
   if (root === null) return;
   applyTheme();
-  startTicks();
+  startTicks(() => document.hidden);
   render(
     <LocationProvider scope="/console">
       <Console />

@@ -2,7 +2,6 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { DismissalShown } from '../schemas/dismissals.ts';
 import type { RedeliveryShown } from '../schemas/redeliveries.ts';
-import { after } from './clock.ts';
 import { Allowed, ActionDialog } from './parts/action.tsx';
 import { Badge } from './parts/badge.tsx';
 import { Loaded } from './parts/loaded.tsx';
@@ -12,23 +11,24 @@ import { Time } from './parts/time.tsx';
 import { type Read, refresh, useRead } from './queries.ts';
 import { refreshFailures } from './repair.tsx';
 
-const pollMs = 1000;
+/** Every second while it runs, and not while the tab is hidden. */
+function pollOf(data: RedeliveryShown | DismissalShown | undefined): number | false {
+  return data !== undefined && !isOver(data) && 1000;
+}
 
-/** Reads a request about many failures every second while it runs. `onEnd` is called when it has ended. */
+/** Reads a request about many failures again while it runs. `onEnd` is called when it has ended. */
 function useProgress<T extends RedeliveryShown | DismissalShown>(
   path: string,
   onEnd: (shown: T) => void,
 ): Read<T> {
-  const read = useRead<T>(path);
+  const read = useRead<T>(path, { refetchMs: pollOf });
   const wasRunning = useRef(false);
-  const { data, dataUpdatedAt, errorUpdatedAt } = read;
+  const { data } = read;
   const isRunning = data !== undefined && !isOver(data);
   useEffect(() => {
     if (data !== undefined && !isRunning && wasRunning.current) onEnd(data);
     wasRunning.current = isRunning;
-    // Nobody asked for it, so it does not keep a session in use.
-    return isRunning ? after(pollMs, () => refresh([path], true)) : undefined;
-  }, [path, isRunning, dataUpdatedAt, errorUpdatedAt]);
+  }, [path, isRunning]);
   return read;
 }
 

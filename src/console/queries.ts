@@ -39,7 +39,7 @@ const background = new WeakSet<AbortSignal>();
  */
 export function useRead<T>(
   path: string | undefined,
-  options: { refetchMs?: number } = {},
+  options: { refetchMs?: number | ((data: T | undefined) => number | false) } = {},
 ): Read<T> {
   const { refetchMs } = options;
   const wanted = useMemo(
@@ -47,7 +47,11 @@ export function useRead<T>(
       queryKey: [path ?? ''],
       enabled: path !== undefined,
       placeholderData: keepPreviousData as never,
-      refetchInterval: refetchMs ?? (false as const),
+      refetchInterval:
+        typeof refetchMs === 'function'
+          ? ({ state }: { readonly state: { readonly data: T | undefined } }) =>
+              refetchMs(state.data)
+          : (refetchMs ?? (false as const)),
       queryFn: ({ signal }: { readonly signal: AbortSignal }) =>
         read<T>(path ?? '', signal, refetchMs !== undefined),
     }),
@@ -82,15 +86,20 @@ async function read<T>(path: string, signal: AbortSignal, isTimed: boolean): Pro
   }
 }
 
-/** Reads again what is shown and whose path begins with one of these. */
+/**
+ * Reads again what is shown and whose path begins with one of these; in the background only once the tab
+ * is not hidden any more.
+ */
 export function refresh(prefixes: readonly string[], isBackground = false): void {
+  const isLater = isBackground && document.hidden;
   void queries.invalidateQueries({
+    refetchType: isLater ? 'none' : 'active',
     predicate: (query) => {
       const [path] = query.queryKey;
       if (typeof path !== 'string') return false;
       const isMeant = prefixes.some((prefix) => path.startsWith(prefix));
       // What is not shown is read once somebody opens it.
-      if (isMeant && isBackground && query.isActive()) refreshing.add(path);
+      if (isMeant && isBackground && !isLater && query.isActive()) refreshing.add(path);
       return isMeant;
     },
   });

@@ -1,3 +1,5 @@
+import { heardAt } from './clock.ts';
+
 /** A request to the management API, relative to `/api/v2`, as actions show it before they send it. */
 export interface ApiRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -70,14 +72,15 @@ export async function sendTo(
     if (signal?.aborted === true) throw error;
     throw new RequestFailed(0, 'Leat does not respond. The network may be down, or the service.');
   });
+  heardAt(response.headers.get('date'));
   const text = await response.text();
-  const parsed = parse(text);
-  if (response.ok) return parsed;
-  throw failure(response, parsed);
+  if (response.ok) return parse(text);
+  throw failureOf(response, text);
 }
 
 /** Returns the error of a response that is not a success. */
-function failure(response: Response, parsed: unknown): RequestFailed {
+export function failureOf(response: Response, text: string): RequestFailed {
+  const parsed = parse(text);
   const body = isObject(parsed) ? parsed : {};
   const message = typeof body['message'] === 'string' ? body['message'] : response.statusText;
   const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);

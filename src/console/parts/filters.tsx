@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { after } from '../clock.ts';
 import { type Parameters, useParameters } from '../location.ts';
 
@@ -14,11 +14,20 @@ export function Search({ name, label, placeholder }: SearchProps) {
   const parameters = useParameters();
   const present = parameters.get(name) ?? '';
   const [text, setText] = useState(present);
-  useEffect(() => setText(present), [present]);
+  const own = useRef(present);
+  useEffect(() => {
+    // Somebody may have typed on since the address took what was typed here.
+    if (present !== own.current) setText(present);
+    own.current = present;
+  }, [present]);
   useEffect(() => {
     if (text.trim() === present) return undefined;
-    return after(250, () => parameters.go({ [name]: text.trim() }, true));
-  }, [text]);
+    return after(250, () => {
+      own.current = text.trim();
+      parameters.go({ [name]: own.current }, true);
+    });
+    // Other filters may be chosen meanwhile: the address has them.
+  }, [text, parameters.with({})]);
   return (
     <label class="field search">
       <span class="label">{label}</span>

@@ -1,5 +1,6 @@
 import { type ComponentChildren, createContext } from 'preact';
-import { isLive } from '../changes.ts';
+import { connection } from '../changes.ts';
+import { now } from '../clock.ts';
 import type { Read } from '../queries.ts';
 import { RequestFailed } from '../request.ts';
 import { Notice } from './notice.tsx';
@@ -21,6 +22,7 @@ export function Loaded<T>({ read, children, lines = 6 }: LoadedProps<T>) {
     return (
       <IsFormer.Provider value={read.isPlaceholderData}>
         {read.isError && <Stale read={read} />}
+        {read.isPlaceholderData && <Former />}
         {children(read.data)}
       </IsFormer.Provider>
     );
@@ -35,6 +37,15 @@ export function Loaded<T>({ read, children, lines = 6 }: LoadedProps<T>) {
   );
 }
 
+/** Says, where that takes a while, that what is shown is not yet what was asked for. */
+function Former() {
+  return (
+    <p class="former notice" role="status">
+      Reading … Until then the former content is shown.
+    </p>
+  );
+}
+
 /** Says that data are old because they could not be read again. */
 function Stale<T>({ read }: { readonly read: Read<T> }) {
   return (
@@ -42,7 +53,7 @@ function Stale<T>({ read }: { readonly read: Read<T> }) {
       <div class="row row-spread">
         <span>
           {explain(read.error).title} These data are from{' '}
-          <Time at={new Date(read.dataUpdatedAt).toISOString()} />.
+          <Time at={new Date(now(read.dataUpdatedAt)).toISOString()} />.
         </span>
         <button type="button" class="button small" onClick={() => void read.refetch()}>
           Read again
@@ -114,7 +125,7 @@ function explain(error: unknown): { readonly title: string; readonly detail?: st
 export function Freshness({ at }: { readonly at: string | undefined }) {
   return (
     <span class="meta nowrap">
-      {isLive.value ? 'Live' : 'Not live'}
+      {connection.value === 'live' ? 'Live' : 'Not live'}
       {at !== undefined && (
         <>
           , as of <Time at={at} />

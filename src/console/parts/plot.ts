@@ -29,7 +29,7 @@ export function plot(
       // Below five steps an axis would repeat whole numbers.
       scales: { y: { range: (_chart, _low, high) => [0, Math.max(5, high * 1.1)] } },
       axes: [
-        { ...axis, space: 72, values: (_chart, splits) => labelsOf(splits) },
+        { ...axis, space: 72, size: 28, values: (_chart, splits) => labelsOf(splits) },
         { ...axis, size: 64, values: (_chart, splits) => splits.map((value) => format(value)) },
       ],
       series: [
