@@ -74,7 +74,7 @@ function MakeStream({ isDone }: { readonly isDone: boolean }) {
           <button
             type="button"
             class="button primary"
-            disabled={isSending}
+            aria-disabled={isSending}
             onClick={() => void start(makeStream)}
           >
             Make the stream
@@ -109,7 +109,7 @@ function SendTest({ streamId }: { readonly streamId: string }) {
             <button
               type="button"
               class={newest === undefined ? 'button primary' : 'button'}
-              disabled={isSending}
+              aria-disabled={isSending}
               onClick={() => void start(action)}
             >
               {newest === undefined ? 'Send a test event' : 'Send another one'}

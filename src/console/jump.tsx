@@ -26,8 +26,9 @@ export function Jump() {
         const target = targetOf(text.trim());
         if (target === undefined) return;
         setText('');
-        field.current?.blur();
         route(target);
+        // The page that it leads to takes the focus; on the same page nothing else does.
+        document.querySelector<HTMLElement>('h1')?.focus();
       }}
     >
       <input

@@ -71,7 +71,12 @@ function EventForm() {
       {stream === undefined && <KeyField value={key} set={setKey} />}
       {error !== undefined && <Problem error={error} />}
       <div>
-        <button type="submit" class="button primary" disabled={action === undefined || isSending}>
+        <button
+          type="submit"
+          class="button primary"
+          disabled={action === undefined}
+          aria-disabled={isSending}
+        >
           {stream === undefined ? 'Publish' : 'Send to this stream'}
         </button>
       </div>

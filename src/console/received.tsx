@@ -123,7 +123,7 @@ function AnswerForm({
         <NumberField label="Answer next with" value={status} min={200} max={599} set={setStatus} />
         <NumberField label="after (ms)" value={delay} min={0} max={30_000} set={setDelay} />
         <NumberField label="this many times" value={times} min={1} max={1000} set={setTimes} />
-        <button type="submit" class="button" disabled={isSending}>
+        <button type="submit" class="button" aria-disabled={isSending}>
           Set the answer
         </button>
       </div>

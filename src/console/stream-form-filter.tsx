@@ -174,7 +174,8 @@ function DryRun({ filter, streamId }: DryRunProps) {
         <button
           type="button"
           class="button"
-          disabled={condition === undefined || sending.isSending}
+          disabled={condition === undefined}
+          aria-disabled={sending.isSending}
           onClick={() => void sending.start({ request, command: '' })}
         >
           Try the filter

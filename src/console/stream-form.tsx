@@ -81,13 +81,24 @@ export function StreamForm({ stream, onClose }: StreamFormProps) {
             <button type="button" class="button" onClick={onClose}>
               {isChanged ? 'Discard changes' : 'Close'}
             </button>
-            <button type="submit" class="button primary" disabled={!isChanged || sending.isSending}>
-              {sending.isSending ? 'Saving …' : 'Save'}
-            </button>
+            <Save isChanged={isChanged} isSending={sending.isSending} />
           </span>
         </div>
       </div>
     </form>
+  );
+}
+
+interface SaveProps {
+  readonly isChanged: boolean;
+  readonly isSending: boolean;
+}
+
+function Save({ isChanged, isSending }: SaveProps) {
+  return (
+    <button type="submit" class="button primary" disabled={!isChanged} aria-disabled={isSending}>
+      {isSending ? 'Saving …' : 'Save'}
+    </button>
   );
 }
 

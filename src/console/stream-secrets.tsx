@@ -40,6 +40,17 @@ export function StreamSecrets({ health, stream }: StreamProps) {
           </Allowed>
         }
       >
+        {secret !== undefined && (
+          <Notice tone="info">
+            <p>The present secret of {health.name}. It is hidden again when you leave this tab.</p>
+            <Code text={secret} what="signing secret" />
+            <div>
+              <button type="button" class="button small" onClick={() => setSecret(undefined)}>
+                Hide secret
+              </button>
+            </div>
+          </Notice>
+        )}
         <Table
           caption="Signing secrets"
           columns={columns}
@@ -47,17 +58,6 @@ export function StreamSecrets({ health, stream }: StreamProps) {
           keyOf={({ created_at: at }) => at}
         />
       </Panel>
-      {secret !== undefined && (
-        <Notice tone="info">
-          <p>The present secret of {health.name}. It is hidden again when you leave this tab.</p>
-          <Code text={secret} what="signing secret" />
-          <div>
-            <button type="button" class="button small" onClick={() => setSecret(undefined)}>
-              Hide secret
-            </button>
-          </div>
-        </Notice>
-      )}
       <p class="muted">
         {signatureWords[signature]} A receiver that verifies signatures knows that a request is from
         Leat, and unchanged.

@@ -1,6 +1,6 @@
 import type { StreamHealthShown } from '../schemas/stream-health.ts';
 import type { StreamShown } from '../schemas/streams.ts';
-import { lazy } from 'preact-iso';
+import { lazily } from './lazily.tsx';
 import { links } from './links.ts';
 import { useParameters } from './location.ts';
 import { Badge } from './parts/badge.tsx';
@@ -16,11 +16,11 @@ import { StreamOverview } from './stream-overview.tsx';
 import type { StreamProps } from './stream-props.ts';
 import './stream.css';
 
-const StreamReplays = lazy(async () => (await import('./stream-replays.tsx')).StreamReplays);
-const StreamSecrets = lazy(async () => (await import('./stream-secrets.tsx')).StreamSecrets);
-const StreamSettings = lazy(async () => (await import('./stream-settings.tsx')).StreamSettings);
-const StreamReceived = lazy(async () => (await import('./stream-received.tsx')).StreamReceived);
-const StreamHistory = lazy(async () => (await import('./stream-history.tsx')).StreamHistory);
+const StreamReplays = lazily(async () => (await import('./stream-replays.tsx')).StreamReplays);
+const StreamSecrets = lazily(async () => (await import('./stream-secrets.tsx')).StreamSecrets);
+const StreamSettings = lazily(async () => (await import('./stream-settings.tsx')).StreamSettings);
+const StreamReceived = lazily(async () => (await import('./stream-received.tsx')).StreamReceived);
+const StreamHistory = lazily(async () => (await import('./stream-history.tsx')).StreamHistory);
 
 const tabs = {
   overview: { text: 'Overview', content: StreamOverview },

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { curlOf } from '../command.ts';
 import { type ApiRequest, RequestFailed, send } from '../request.ts';
 import { may, sessionEnded, sessionState } from '../session.ts';
@@ -25,9 +25,11 @@ export interface Sending<T> {
 /** Returns a function that sends actions, and what becomes of them. `onDone` runs after a success. */
 export function useSending<T>(onDone: (result: T) => void): Sending<T> {
   const [isSending, setSending] = useState(false);
+  const isUnderWay = useRef(false);
   const [error, setError] = useState<unknown>();
   const start = async ({ request }: Action): Promise<T | undefined> => {
-    if (isSending) return undefined;
+    if (isUnderWay.current) return undefined;
+    isUnderWay.current = true;
     setSending(true);
     setError(undefined);
     try {
@@ -39,6 +41,7 @@ export function useSending<T>(onDone: (result: T) => void): Sending<T> {
       setError(thrown);
       return undefined;
     } finally {
+      isUnderWay.current = false;
       setSending(false);
     }
   };
@@ -100,7 +103,8 @@ export function ActionDialog<T>(props: ActionDialogProps<T>) {
           <button
             type="submit"
             class={isDanger === true ? 'button primary danger' : 'button primary'}
-            disabled={!isReady || isSending}
+            disabled={!isReady}
+            aria-disabled={isSending}
           >
             {isSending ? 'Sending …' : label}
           </button>
