@@ -8,6 +8,7 @@ import { EventType } from './event-type.tsx';
 import { links } from './links.ts';
 import { LiveEvents } from './live-events.tsx';
 import { type Parameters, useParameters } from './location.ts';
+import { Allowed } from './parts/action.tsx';
 import { Id } from './parts/copy.tsx';
 import { Pager } from './parts/filters.tsx';
 import { Loaded } from './parts/loaded.tsx';
@@ -139,9 +140,11 @@ function Empty({ parameters, next, isSearch: isFiltered }: EmptyProps) {
   return (
     <>
       <p>The log has no events. An application publishes them, or you do.</p>
-      <a class="button primary" href={links.publish}>
-        Publish an event
-      </a>
+      <Allowed scope="create:events">
+        <a class="button primary" href={links.publish}>
+          Publish an event
+        </a>
+      </Allowed>
     </>
   );
 }

@@ -4,6 +4,7 @@ import { openTail, type Tail } from './event-tail.ts';
 import { EventType } from './event-type.tsx';
 import { links } from './links.ts';
 import { useParameters } from './location.ts';
+import { Allowed } from './parts/action.tsx';
 import { Badge } from './parts/badge.tsx';
 import { Id } from './parts/copy.tsx';
 import './parts/folds.css';
@@ -43,9 +44,11 @@ function Followed({ types, filter }: FollowedProps) {
         empty={
           <>
             <p>No new event so far. This page shows events from the moment it was opened.</p>
-            <a class="button" href={links.publish}>
-              Publish an event
-            </a>
+            <Allowed scope="create:events">
+              <a class="button" href={links.publish}>
+                Publish an event
+              </a>
+            </Allowed>
           </>
         }
       />

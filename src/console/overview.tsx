@@ -2,6 +2,7 @@ import type { OverviewShown } from '../schemas/overview.ts';
 import { CauseMeaning } from './cause.tsx';
 import { causeName } from './cause-name.ts';
 import { links } from './links.ts';
+import { Allowed } from './parts/action.tsx';
 import { Badge } from './parts/badge.tsx';
 import { Figure } from './parts/figure.tsx';
 import { Freshness, Loaded } from './parts/loaded.tsx';
@@ -64,9 +65,11 @@ function Empty() {
           receiver inside Leat, which shows the signed request as it arrives.
         </p>
         <div>
-          <a class="button primary" href={links.first}>
-            Make a first delivery
-          </a>
+          <Allowed scope="create:event_streams">
+            <a class="button primary" href={links.first}>
+              Make a first delivery
+            </a>
+          </Allowed>
         </div>
       </div>
     </Panel>

@@ -105,6 +105,8 @@ export function LatencyChart({ initial, streamId }: StatsProps) {
       {({ data }) => (
         <Chart
           title="From acceptance to success"
+          // As high as the chart beside it with its sums.
+          height={228}
           times={data.map(({ at }) => at)}
           format={duration}
           series={[

@@ -1,6 +1,7 @@
 import type { StreamHealthShown, StreamHealthsShown } from '../schemas/stream-health.ts';
 import { links } from './links.ts';
 import { type Parameters, useParameters } from './location.ts';
+import { Allowed } from './parts/action.tsx';
 import { Badge } from './parts/badge.tsx';
 import { Choices, Pager, Search, Select, sortBy } from './parts/filters.tsx';
 import { Freshness, Loaded } from './parts/loaded.tsx';
@@ -80,9 +81,11 @@ function Empty({ isFiltered }: { readonly isFiltered: boolean }) {
   return (
     <>
       <p>There is no stream yet. A stream sends the events of the types it subscribes to.</p>
-      <a class="button primary" href={links.first}>
-        Make a first delivery
-      </a>
+      <Allowed scope="create:event_streams">
+        <a class="button primary" href={links.first}>
+          Make a first delivery
+        </a>
+      </Allowed>
     </>
   );
 }

@@ -202,6 +202,27 @@ describe('the quality of the console', () => {
     assert.equal(width, 768);
   });
 
+  test('a list without events leads to publishing only those who may', async (t) => {
+    const { page, goto } = await openConsole(t, { installation, role: 'support' });
+    await goto('/events?live=1');
+    await page.getByText('No new event so far').waitFor();
+    assert.equal(await page.getByRole('link', { name: /^Publish/ }).count(), 0);
+  });
+
+  test('a chart ends where its panel does', async () => {
+    const { page, goto } = tab;
+    await goto('/');
+    const panel = page.getByRole('region', { name: 'Latency', exact: true });
+    await panel.locator('canvas').waitFor();
+    const bottoms = await Promise.all(
+      [panel, panel.locator('canvas')].map(async (each) => {
+        const { y = 0, height = 0 } = (await each.boundingBox()) ?? {};
+        return y + height;
+      }),
+    );
+    assert.ok((bottoms[0] ?? 0) - (bottoms[1] ?? 0) < 24, bottoms.join(' '));
+  });
+
   test('times are right in a browser whose clock is wrong', async (t) => {
     const { page, goto } = await openConsole(t, { installation });
     await page.addInitScript(`{ const { now } = Date; Date.now = () => now() + 3_600_000; }`);

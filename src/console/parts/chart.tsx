@@ -99,10 +99,10 @@ function Lines({
   }, [key, height, theme.value]);
   return (
     <>
-      <div class="chart" ref={frame} role="img" aria-label={`${title}, as lines over time`} />
-      <p class="meta" aria-hidden="true">
-        {readout === '' ? '\u00a0' : readout}
+      <p class="meta readout" aria-hidden="true">
+        {readout}
       </p>
+      <div class="chart" ref={frame} role="img" aria-label={`${title}, as lines over time`} />
     </>
   );
 }

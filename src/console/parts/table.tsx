@@ -34,7 +34,7 @@ interface TableProps<T> {
   readonly empty?: ComponentChildren;
 }
 
-/** A table that becomes a list of blocks on narrow screens; pale at once while another page of it is read. */
+/** A table that becomes a list of blocks on narrow screens; framed at once while another page of it is read. */
 export function Table<T>({ caption, columns, rows, keyOf, isCompact, empty }: TableProps<T>) {
   const isFormer = useContext(IsFormer);
   if (rows.length === 0) {
