@@ -73,7 +73,7 @@ function show(document) {
     requestInterceptor: authorized,
     onComplete: () => {
       listContents(document.tags);
-      follow(byId('reference'));
+      completeLater(byId('reference'));
     },
   });
 }
@@ -221,7 +221,7 @@ function firstMatch() {
 }
 
 /** Completes what Swagger UI renders later, when operations and subjects are opened. */
-function follow(reference) {
+function completeLater(reference) {
   const complete = () => {
     search();
     // Names and keyboard access that Swagger UI does not give them.
