@@ -5,8 +5,8 @@ export const accessMutants: readonly Mutant[] = [
   {
     name: 'a change of access that is decided on the access from before its transaction',
     file: 'api/guard.ts',
-    before: 'const renewed = { ...authentication, token: authentication.tokenFor(access) };',
-    after: 'const renewed = { ...authentication, token };',
+    before: 'accept({ ...authentication, token: authentication.tokenFor(access) });',
+    after: 'accept(authentication);',
     killedBy: {
       file: 'test/api/revoked-callers.test.ts',
       title: 'serves the revoked caller for a second, except for changes of access',
