@@ -77,7 +77,7 @@ describe('leat monitor --once', () => {
     assert.deepEqual([first.code, first.stderr], [0, '']);
     const [alert, ...others] = chat.alerts(stream.id);
     assert.deepEqual(others, []);
-    const link = `${leat.url}/api/v2/delivery-groups?event_stream_ids=${stream.id}`;
+    const link = `${leat.url}/console/failures?stream=${stream.id}`;
     assert.deepEqual(alert, {
       text: [
         `${stream.name}: 2 new delivery failures (2 open), last: 410`,
