@@ -158,7 +158,7 @@ describe('the absolute form of a request target', () => {
     assert.equal(await statusOf(`PUT ${origin}/event-streams HTTP/1.1`), 405);
     assert.equal(await statusOf(`GET ${origin}/users/% HTTP/1.1`), 400);
     assert.equal(await statusOf(`GET ${origin}/users/ HTTP/1.1`), 404);
-    assert.equal(await statusOf('GET http://localhost?x HTTP/1.1'), 404);
+    assert.equal(await statusOf('GET http://localhost?x HTTP/1.1'), 302);
     const nowhere = await exchange(fixture.port, messageText(`GET ${origin}/no HTTP/1.1`, [host]));
     assert.equal(nowhere.status, 404);
     assert.ok('x-ratelimit-limit' in nowhere.headers);
