@@ -10,7 +10,7 @@ export function now(atMs = Date.now()): number {
 }
 
 /** Takes the header `Date` of a response that has just arrived: what is shown has the server's times. */
-export function heardAt(date: string | null): void {
+export function answeredAt(date: string | null): void {
   const atMs = Date.parse(date ?? '');
   if (!(Math.abs(now() - atMs) > toleratedMs)) return;
   aheadMs = Date.now() - atMs;

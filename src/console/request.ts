@@ -1,4 +1,4 @@
-import { heardAt } from './clock.ts';
+import { answeredAt } from './clock.ts';
 
 /** A request to the management API, relative to `/api/v2`, as actions show it before they send it. */
 export interface ApiRequest {
@@ -72,7 +72,7 @@ export async function sendTo(
     if (signal?.aborted === true) throw error;
     throw new RequestFailed(0, 'Leat does not respond. The network may be down, or the service.');
   });
-  heardAt(response.headers.get('date'));
+  answeredAt(response.headers.get('date'));
   const text = await response.text();
   if (response.ok) return parse(text);
   throw failureOf(response, text);

@@ -141,9 +141,9 @@ describe('the quality of the console', () => {
   test('rows of the filter before are said to be so until those of the new one are there', async (t) => {
     const { page, goto } = tab;
     let go = (): void => undefined;
-    const gate = new Promise<void>((resolve) => (go = resolve));
+    const released = new Promise<void>((resolve) => (go = resolve));
     await page.route(/statuses=disabled/, async (route) => {
-      await gate;
+      await released;
       await route.continue();
     });
     t.after(() => page.unroute(/statuses=disabled/));

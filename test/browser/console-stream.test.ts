@@ -45,7 +45,7 @@ describe('the page of a stream', () => {
     const attempts = page.getByRole('region', { name: 'Newest attempts' });
     const event = attempts.getByRole('link', { name: /^evt_/ }).first();
     assert.match((await event.getAttribute('href')) ?? '', /^\/console\/events\/evt_\w{22}$/);
-    await page.getByRole('link', { name: 'Settings' }).last().click();
+    await page.locator('main').getByRole('link', { name: 'Settings', exact: true }).click();
     await page.getByText('hooks.acme.example').waitFor();
     assert.match(page.url(), /\?tab=settings$/);
     await page.goBack();
