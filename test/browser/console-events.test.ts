@@ -355,7 +355,6 @@ describe('payloads that want to be more than text', () => {
 });
 
 describe('sending an event again', () => {
-  let viewer: OpenConsole;
 
   test('a delivered one arrives once more with its id, and the page shows both attempts', async () => {
     const { leat } = installation;
@@ -392,12 +391,16 @@ describe('sending an event again', () => {
   });
 
   test('support may, a viewer sees neither events nor the button', async () => {
-    const id = await publish(installation.leat, 'again.delivered', { secret: 'a payload' });
+    await createStream(installation.leat, endpoint.url, {
+      name: 'for-support',
+      types: ['again.support'],
+    });
+    const id = await publish(installation.leat, 'again.support', { secret: 'a payload' });
     const support = await openConsole(scope, { installation, role: 'support' });
     await support.goto(`/events/${id}`);
-    await support.page.getByRole('button', { name: 'Send again to again' }).waitFor();
+    await support.page.getByRole('button', { name: 'Send again to for-support' }).waitFor();
 
-    viewer = await openConsole(scope, { installation, role: 'viewer' });
+    const viewer = await openConsole(scope, { installation, role: 'viewer' });
     await viewer.goto('/events');
     await viewer.page.getByText('Your role does not see events.').waitFor();
     await viewer.page.getByLabel('Go to an id').fill(id);
@@ -416,6 +419,7 @@ describe('sending an event again', () => {
     const id = await publish(leat, 'again.withheld', { secret: 'a payload' });
     await operator.goto(`/events/${id}`);
     await page.getByText('1 failed').waitFor();
+    const viewer = await openConsole(scope, { installation, role: 'viewer' });
     await viewer.goto(`/events/${id}?stream=${stream}`);
     await viewer.page.getByText('Your role does not see payloads.').waitFor();
     assert.doesNotMatch(await viewer.page.getByRole('main').innerText(), /a payload|a secret/);
