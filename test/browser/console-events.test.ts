@@ -355,7 +355,6 @@ describe('payloads that want to be more than text', () => {
 });
 
 describe('sending an event again', () => {
-
   test('a delivered one arrives once more with its id, and the page shows both attempts', async () => {
     const { leat } = installation;
     await createStream(leat, endpoint.url, { name: 'again', types: ['again.delivered'] });
