@@ -1,5 +1,5 @@
 import type { ApiShown } from '../schemas/apis.ts';
-import { Find, isMissing, Missing, type Way, Ways } from './access-parts.tsx';
+import { FindInTab, isMissing, Missing, type Way, Ways } from './access-parts.tsx';
 import { links } from './links.ts';
 import { useParameters } from './location.ts';
 import { nextPage, type NumberedPage, pageQuery } from './numbered-pages.ts';
@@ -23,7 +23,7 @@ export function Apis() {
   return (
     <>
       <div class="toolbar">
-        <Find
+        <FindInTab
           tab="apis"
           label="Id or identifier of an API"
           placeholder="https://orders.example.com"

@@ -1,7 +1,7 @@
 import type { ClientShown } from '../schemas/clients.ts';
 import type { GrantShown } from '../schemas/grants.ts';
 import { GrantTable } from './access-grants.tsx';
-import { Find, isMissing, Missing, type Way, Ways } from './access-parts.tsx';
+import { FindInTab, isMissing, Missing, type Way, Ways } from './access-parts.tsx';
 import { carriedOf, carriedText, proofOf } from './access-words.ts';
 import { quoted } from './command.ts';
 import { links } from './links.ts';
@@ -28,7 +28,7 @@ export function Clients() {
   return (
     <>
       <div class="toolbar">
-        <Find tab="clients" label="Client id" placeholder="40ca3d45…" />
+        <FindInTab tab="clients" label="Client id" placeholder="40ca3d45…" />
         <Choices name="global" label="Which clients" choices={choices} />
       </div>
       <Loaded read={read} lines={8}>

@@ -1,9 +1,8 @@
-import { useLocation } from 'preact-iso';
-import { useId, useState } from 'preact/hooks';
 import type { AccessTab } from './access-words.ts';
 import { curlOf } from './command.ts';
 import { links } from './links.ts';
 import { Code } from './parts/copy.tsx';
+import { Find } from './parts/find.tsx';
 import { Notice } from './parts/notice.tsx';
 import { plural } from './parts/numbers.ts';
 import { Page, Panel } from './parts/page.tsx';
@@ -43,44 +42,16 @@ export function Ways({ ways }: { readonly ways: readonly Way[] }) {
   );
 }
 
-interface FindProps {
+interface FindInTabProps {
   readonly tab: AccessTab;
   readonly label: string;
   readonly placeholder: string;
 }
 
 /** Opens the one with an id. */
-export function Find({ tab, label, placeholder }: FindProps) {
-  const { route } = useLocation();
-  const [text, setText] = useState('');
-  const id = useId();
+export function FindInTab({ tab, ...field }: FindInTabProps) {
   return (
-    <form
-      class="field search"
-      role="search"
-      aria-label={label}
-      onSubmit={(event) => {
-        event.preventDefault();
-        if (text.trim() !== '') route(withQuery(links.access, { tab, q: text.trim() }));
-      }}
-    >
-      <label class="label" for={id}>
-        {label}
-      </label>
-      <span class="row row-fixed">
-        <input
-          id={id}
-          value={text}
-          placeholder={placeholder}
-          autocomplete="off"
-          spellcheck={false}
-          onInput={({ currentTarget }) => setText(currentTarget.value)}
-        />
-        <button type="submit" class="button">
-          Open
-        </button>
-      </span>
-    </form>
+    <Find {...field} purpose={field.label} pageOf={(q) => withQuery(links.access, { tab, q })} />
   );
 }
 

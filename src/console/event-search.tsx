@@ -1,10 +1,10 @@
-import { useLocation } from 'preact-iso';
 import { useId, useState } from 'preact/hooks';
 import { eventQueryOf, isEventType, typesOf } from './event-query.ts';
 import { useEventTypes } from './event-types.ts';
 import { FilterEditor } from './filter-editor.tsx';
 import { links } from './links.ts';
 import { type Parameters, useParameters } from './location.ts';
+import { Find } from './parts/find.tsx';
 import { Icon } from './parts/icon.tsx';
 import { PeriodChoices, PeriodFields } from './period.tsx';
 
@@ -18,7 +18,13 @@ export function EventSearch({ isLive }: { readonly isLive: boolean }) {
   return (
     <div class="stack-tight event-search">
       <div class="toolbar">
-        <FindEvent />
+        <Find
+          purpose="Find an event"
+          label="Id or idempotency key"
+          placeholder="evt_… or order-42-paid"
+          maxLength={255}
+          pageOf={links.event}
+        />
         <TypesField parameters={parameters} types={query.types} />
         {!isLive && <PeriodChoices label="Accepted" since={query.since} />}
         <button
@@ -44,41 +50,6 @@ export function EventSearch({ isLive }: { readonly isLive: boolean }) {
         />
       </div>
     </div>
-  );
-}
-
-/** Opens an event by what names it. */
-function FindEvent() {
-  const { route } = useLocation();
-  const [text, setText] = useState('');
-  return (
-    <form
-      class="field search"
-      role="search"
-      aria-label="Find an event"
-      onSubmit={(event) => {
-        event.preventDefault();
-        if (text.trim() !== '') route(links.event(text.trim()));
-      }}
-    >
-      <label class="label" for="find-event">
-        Id or idempotency key
-      </label>
-      <span class="row row-fixed">
-        <input
-          id="find-event"
-          value={text}
-          maxLength={255}
-          placeholder="evt_… or order-42-paid"
-          autocomplete="off"
-          spellcheck={false}
-          onInput={({ currentTarget }) => setText(currentTarget.value)}
-        />
-        <button type="submit" class="button">
-          Open
-        </button>
-      </span>
-    </form>
   );
 }
 

@@ -1,3 +1,5 @@
+import { Drawing } from './icon.tsx';
+
 /** The states that a badge shows: of a stream, and of a delivery. */
 const badges = {
   ok: ['ok', 'disc'],
@@ -42,19 +44,9 @@ export function Badge({ state, text }: { readonly state: BadgeState; readonly te
   const [tone, shape] = badges[state];
   return (
     <span class={`badge tone-${tone}`}>
-      <svg
-        width="12"
-        height="12"
-        viewBox="0 0 12 12"
-        fill="none"
-        stroke="currentColor"
-        stroke-width="1.5"
-        stroke-linecap="round"
-        stroke-linejoin="round"
-        aria-hidden="true"
-      >
+      <Drawing size={12} grid={12}>
         {shapes[shape]}
-      </svg>
+      </Drawing>
       {text ?? state.replace('_', ' ')}
     </span>
   );

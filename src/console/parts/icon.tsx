@@ -1,3 +1,5 @@
+import type { ComponentChildren } from 'preact';
+
 /** Shapes of 16 × 16, drawn in the colour of the text. */
 const shapes = {
   overview: 'M2 9h3l2-6 3 11 2-5h2',
@@ -27,10 +29,27 @@ export type IconName = keyof typeof shapes;
 /** Draws an icon. It has no text of its own: name the control that it is in. */
 export function Icon({ name, size = 16 }: { readonly name: IconName; readonly size?: number }) {
   return (
+    <Drawing size={size} grid={16}>
+      <path d={shapes[name]} />
+    </Drawing>
+  );
+}
+
+interface DrawingProps {
+  /** Pixels of each side. */
+  readonly size: number;
+  /** Units of each side that the lines are drawn in. */
+  readonly grid: number;
+  readonly children: ComponentChildren;
+}
+
+/** Draws lines in the colour of the text. */
+export function Drawing({ size, grid, children }: DrawingProps) {
+  return (
     <svg
       width={size}
       height={size}
-      viewBox="0 0 16 16"
+      viewBox={`0 0 ${grid} ${grid}`}
       fill="none"
       stroke="currentColor"
       stroke-width="1.5"
@@ -38,7 +57,7 @@ export function Icon({ name, size = 16 }: { readonly name: IconName; readonly si
       stroke-linejoin="round"
       aria-hidden="true"
     >
-      <path d={shapes[name]} />
+      {children}
     </svg>
   );
 }
