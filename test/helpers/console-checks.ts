@@ -5,6 +5,7 @@ import type { OpenConsole } from './console-page.ts';
 /** Moves the focus to a control by the Tab key alone. */
 export async function tabTo(control: Locator): Promise<void> {
   const page = control.page();
+  await control.waitFor();
   for (let presses = 0; presses < 150; presses += 1) {
     if ((await control.and(page.locator(':focus')).count()) > 0) return;
     await page.keyboard.press('Tab');

@@ -172,7 +172,7 @@ export async function openTab(
   page.setDefaultTimeout(timeoutMs);
   const errors: string[] = [];
   page.on('console', (line) => {
-    if (line.type() === 'error') errors.push(line.text());
+    if (line.type() === 'error') errors.push(`${line.text()} ${line.location().url}`);
   });
   page.on('pageerror', (error) => errors.push(String(error)));
   const content = contentSelectors[role === 'signed out' ? 'signedOut' : 'signedIn'];

@@ -45,6 +45,9 @@ interface Fixture {
   byteColumns(): Promise<string[]>;
 }
 
+/** Hashes open nothing, so they are not sealed. */
+const hashColumns = ['console_codes.code_hash', 'console_sessions.secret_hash'];
+
 for (const [engine, fixtureFor] of [
   ['SQLite', sqlite],
   ['PostgreSQL', postgres],
@@ -56,10 +59,10 @@ for (const [engine, fixtureFor] of [
       const listed = Object.entries(sealedTables).flatMap(([table, { columns }]) =>
         columns.map((column) => `${table}.${column}`),
       );
-      assert.deepEqual((await fixture.byteColumns()).toSorted(), [
-        'key_check.sealed',
-        ...listed.toSorted(),
-      ]);
+      assert.deepEqual(
+        (await fixture.byteColumns()).toSorted(),
+        ['key_check.sealed', ...hashColumns, ...listed].toSorted(),
+      );
     });
 
     for (const [table, { row, columns }] of Object.entries(sealedTables)) {
