@@ -2,6 +2,7 @@ import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { contentSelectors } from '../test/helpers/console-page.ts';
 import { waitFor } from '../test/helpers/leat.ts';
 import type { MeasuredPage, Press } from './console-pages.ts';
+import { wait } from './proc.ts';
 
 /** Cookies of somebody who is signed in. */
 export type SignedIn = Awaited<ReturnType<BrowserContext['storageState']>>;
@@ -26,6 +27,9 @@ export interface Tab {
   close(): Promise<void>;
 }
 
+/** A person looks at a page first; meanwhile the console reads the files of other pages. */
+const beforePressSeconds = 2;
+
 export async function openTab(
   browser: Browser,
   { storageState, url }: { readonly storageState: SignedIn; readonly url: string },
@@ -49,6 +53,7 @@ export async function openTab(
       return valueOf(page, 'firstViewMs', `${heading} at ${url}`);
     },
     press: async ({ on, key, part, name }) => {
+      await wait(beforePressSeconds);
       const pressed = page.locator(on).first();
       // As somebody does who presses it: what it acts on is seen then.
       await pressed.evaluate(intoView);

@@ -9,13 +9,24 @@ export function lazily<T>(load: () => Promise<T>, otherwise: unknown = NotLoaded
   return lazy(() => load().catch(() => otherwise as T));
 }
 
+const pageLoads: (() => Promise<unknown>)[] = [];
+
 /** Does the same for a page. */
 export function lazyPage<T>(load: () => Promise<T>): T {
+  pageLoads.push(load);
   return lazily(load, () => (
     <Page title="Not loaded">
       <NotLoaded />
     </Page>
   ));
+}
+
+/** Reads the files of all pages, one after the other: who presses a link waits for the service alone. */
+export async function readAhead(): Promise<void> {
+  for (const load of pageLoads) {
+    // Whoever opens the page is told.
+    await load().catch(() => undefined);
+  }
 }
 
 const reload = (): void => location.reload();

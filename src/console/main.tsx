@@ -2,9 +2,9 @@ import { render } from 'preact';
 import { LocationProvider, Route, Router } from 'preact-iso';
 import { useEffect } from 'preact/hooks';
 import { followChanges } from './changes.ts';
-import { startTicks } from './clock.ts';
+import { after, startTicks } from './clock.ts';
 import { keepFocus } from './focus.ts';
-import { Guarded, lazyPage } from './lazily.tsx';
+import { Guarded, lazyPage, readAhead } from './lazily.tsx';
 import { NotFound } from './not-found.tsx';
 import { Problem } from './parts/loaded.tsx';
 import { Toasts } from './parts/notice.tsx';
@@ -32,9 +32,13 @@ const User = lazyPage(async () => (await import('./user.tsx')).User);
 const Users = lazyPage(async () => (await import('./users.tsx')).Users);
 const Streams = lazyPage(async () => (await import('./streams.tsx')).Streams);
 
+/** Until the first page is there, which has the network to itself. */
+const readAheadMs = 1000;
+
 /** The pages, for somebody who is signed in. */
 function Pages({ session }: { readonly session: Session }) {
   useEffect(followChanges, []);
+  useEffect(() => after(readAheadMs, () => void readAhead()), []);
   return (
     <Shell session={session}>
       <Guarded>
