@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals';
 import { RequestFailed, sendTo } from './request.ts';
+import { unsavedBelongTo } from './unsaved.ts';
 
 /** Who uses the console, as `GET /console/session` returns it. */
 export interface Session {
@@ -47,10 +48,23 @@ export async function openSession(): Promise<void> {
       code === undefined
         ? await sendTo('/console/session', { method: 'GET' })
         : await sendTo('/console/session', { method: 'POST', body: { code } });
-    sessionState.value = { kind: 'signed-in', session: session as Session };
+    signedIn(session as Session);
   } catch (thrown) {
     sessionState.value = stateAfter(thrown, code === undefined ? error : 'link');
   }
+}
+
+/** Goes on when somebody has signed in in another tab since. */
+export async function resumeSession(): Promise<void> {
+  const request = sendTo('/console/session', { method: 'GET' }, { isBackground: true });
+  const session = await request.catch(() => undefined);
+  if (session !== undefined) signedIn(session as Session);
+}
+
+function signedIn(session: Session): void {
+  const { tenant, user, role } = session;
+  unsavedBelongTo(JSON.stringify([tenant, user, role]));
+  sessionState.value = { kind: 'signed-in', session };
 }
 
 function stateAfter(thrown: unknown, error: string | undefined): SessionState {
@@ -67,6 +81,7 @@ function loginOf({ body: { login } }: RequestFailed): string | undefined {
 /** Ends the session, here and at the server. */
 export async function signOut(): Promise<void> {
   await sendTo('/console/session', { method: 'DELETE' });
+  unsavedBelongTo();
   sessionState.value = { kind: 'signed-out', login: undefined };
   await openSession();
 }

@@ -2,7 +2,8 @@ import { useEffect } from 'preact/hooks';
 import { Code } from './parts/copy.tsx';
 import { Notice } from './parts/notice.tsx';
 import { queries } from './queries.ts';
-import { openSession, type SessionState } from './session.ts';
+import { openSession, resumeSession, type SessionState } from './session.ts';
+import { hasUnsaved } from './unsaved.ts';
 
 type Ended = Extract<SessionState, { readonly kind: 'signed-out' | 'ended' }>;
 
@@ -14,9 +15,14 @@ export function SignIn({ login, error, kind }: Ended) {
     queries.clear();
     // A link that is opened in this tab changes the address only after the #.
     const retry = (): void => void openSession();
+    const resume = (): void => void resumeSession();
     addEventListener('hashchange', retry);
+    addEventListener('focus', resume);
     if (location.hash !== '') retry();
-    return () => removeEventListener('hashchange', retry);
+    return () => {
+      removeEventListener('hashchange', retry);
+      removeEventListener('focus', resume);
+    };
   }, []);
   return (
     <main class="gate">
@@ -25,7 +31,13 @@ export function SignIn({ login, error, kind }: Ended) {
           <img src={logo} width="32" height="32" alt="" />
           <h1>Sign in to Leat</h1>
         </div>
-        {kind === 'ended' && <Notice tone="info">Your session has ended.</Notice>}
+        {kind === 'ended' && (
+          <Notice tone="info">
+            Your session has ended.
+            {hasUnsaved() &&
+              ' What you have not saved is kept in this tab: sign in in another one, and come back.'}
+          </Notice>
+        )}
         {error !== undefined && <Notice tone="bad">{errors[error] ?? errors['failed']}</Notice>}
         {login !== undefined && <Provider login={login} />}
         <div class="stack-tight">
@@ -49,7 +61,12 @@ const logo = new URL('leat.svg', import.meta.url).href;
 function Provider({ login }: { readonly login: string }) {
   const to = location.pathname + location.search;
   return (
-    <a class="button primary" href={`${login}?to=${encodeURIComponent(to)}`}>
+    <a
+      class="button primary"
+      href={`${login}?to=${encodeURIComponent(to)}`}
+      // Leaving this page would lose it.
+      {...(hasUnsaved() ? { target: '_blank' } : {})}
+    >
       Sign in with your identity provider
     </a>
   );

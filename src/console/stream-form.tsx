@@ -15,6 +15,7 @@ import { GeneralForm } from './stream-form-general.tsx';
 import { OrderForm, RequestForm } from './stream-form-requests.tsx';
 import { RetryForm } from './stream-form-retry.tsx';
 import { changesOf, problemOf, type Problems } from './stream-patch.ts';
+import { keepUnsaved, type Unsaved, unsavedOf } from './unsaved.ts';
 
 interface StreamFormProps {
   readonly stream: StreamShown;
@@ -23,14 +24,15 @@ interface StreamFormProps {
 
 /** Changes the settings of a stream; only what differs is sent. */
 export function StreamForm({ stream, onClose }: StreamFormProps) {
-  const [base, setBase] = useState(stream);
-  const [draft, setDraft] = useState(() => draftOf(stream));
+  const { base, draft, isFormer, patch, problems, edit } = useDraft(stream);
   const [isTried, setTried] = useState(false);
   const form = useRef<HTMLFormElement>(null);
-  const { patch, problems } = useMemo(() => changesOf(base, draft), [base, draft]);
   const isChanged = Object.keys(patch).length > 0;
-  const { sending, refused, clear } = useSaving(base, onClose);
-  useUnsaved(isChanged && !sending.isSending);
+  const close = (): void => {
+    keepUnsaved(stream.id, undefined);
+    onClose();
+  };
+  const { sending, refused, clear } = useSaving(base, close);
   useEffect(() => focusProblem(form.current), [isTried, refused]);
   // The link that led here is gone.
   useEffect(() => form.current?.querySelector('input')?.focus(), []);
@@ -40,12 +42,11 @@ export function StreamForm({ stream, onClose }: StreamFormProps) {
     problems: { ...shownProblems(problems, isTried), ...refused },
     set: (changes: Partial<StreamDraft>) => {
       clear();
-      setDraft((before) => ({ ...before, ...changes }));
+      edit((before) => ({ ...before, draft: { ...before.draft, ...changes } }));
     },
   };
   const begin = (): void => {
-    setBase(stream);
-    setDraft(draftOf(stream));
+    edit(() => beginningOf(stream));
     setTried(false);
   };
   return (
@@ -61,6 +62,7 @@ export function StreamForm({ stream, onClose }: StreamFormProps) {
       }}
     >
       {stream.updated_at !== base.updated_at && <Overtaken onBegin={begin} />}
+      {isFormer && isChanged && <Notice tone="info">You have not saved these changes yet.</Notice>}
       <GeneralForm {...parts} />
       <DestinationForm {...parts} />
       <RetryForm {...parts} />
@@ -78,7 +80,7 @@ export function StreamForm({ stream, onClose }: StreamFormProps) {
         <div class="row row-spread">
           <span class="muted">{changedWords(patch)}</span>
           <span class="row">
-            <button type="button" class="button" onClick={onClose}>
+            <button type="button" class="button" onClick={close}>
               {isChanged ? 'Discard changes' : 'Close'}
             </button>
             <Save isChanged={isChanged} isSending={sending.isSending} />
@@ -87,6 +89,23 @@ export function StreamForm({ stream, onClose }: StreamFormProps) {
       </div>
     </form>
   );
+}
+
+function beginningOf(stream: StreamShown): Unsaved {
+  return { base: stream, draft: draftOf(stream) };
+}
+
+/** What is edited, and what would be sent; goes on with what was not saved before. */
+function useDraft(stream: StreamShown) {
+  const [former] = useState(() => unsavedOf(stream.id));
+  const [edited, edit] = useState(former ?? beginningOf(stream));
+  const { base, draft } = edited;
+  const { patch, problems } = useMemo(() => changesOf(base, draft), [edited]);
+  useEffect(
+    () => keepUnsaved(stream.id, Object.keys(patch).length > 0 ? edited : undefined),
+    [patch],
+  );
+  return { base, draft, isFormer: former !== undefined, patch, problems, edit };
 }
 
 interface SaveProps {
@@ -176,14 +195,4 @@ function Overtaken({ onBegin }: { readonly onBegin: () => void }) {
 
 function focusProblem(form: HTMLFormElement | null): void {
   form?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
-}
-
-/** Lets the browser ask before a tab with changes is closed. */
-function useUnsaved(isChanged: boolean): void {
-  useEffect(() => {
-    if (!isChanged) return undefined;
-    const ask = (event: BeforeUnloadEvent): void => event.preventDefault();
-    globalThis.addEventListener('beforeunload', ask);
-    return () => globalThis.removeEventListener('beforeunload', ask);
-  }, [isChanged]);
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
+import { createStream } from '../helpers/api-client.ts';
 import { fileScope, openConsole, startInstallation } from '../helpers/console.ts';
 import type { Installation } from '../helpers/console-page.ts';
 
@@ -96,6 +97,53 @@ describe('signing in to the console with a one-time link', () => {
     await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
     await heading(page, 'Streams');
     assert.match(page.url(), /\/console\/streams\?q=crm$/);
+  });
+
+  test('changes of a form outlive a visit to another page and the end of the session, in this tab alone', async (t) => {
+    const { id } = await createStream(installation.leat, 'https://hooks.example/', {
+      name: 'changed',
+    });
+    const { page, goto } = await openConsole(t, { installation });
+    await goto(`/streams/${id}?tab=settings&edit=yes`);
+    const name = page.getByLabel('Name', { exact: true });
+    await name.fill('changed-by-hand');
+    const places = page.getByRole('navigation', { name: 'Places', exact: true });
+    await places.getByRole('link', { name: 'Streams' }).click();
+    await heading(page, 'Streams');
+    await page.goBack();
+    await page.getByText('You have not saved these changes yet.').waitFor();
+    assert.equal(await name.inputValue(), 'changed-by-hand');
+
+    await installation.operator('console', 'end', '--all');
+    await page.getByText('What you have not saved is kept in this tab').waitFor();
+    const other = await page.context().newPage();
+    await other.goto(await installation.link());
+    await heading(other, 'Overview');
+    // Headless tabs never lose the focus: the page is told so as a browser does.
+    await page.evaluate(`dispatchEvent(new Event('focus'))`);
+    await heading(page, 'changed');
+    assert.equal(await name.inputValue(), 'changed-by-hand');
+    const stored = await page.evaluate('JSON.stringify([{...localStorage}, {...sessionStorage}])');
+    assert.doesNotMatch(String(stored), /changed-by-hand/);
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('The settings are saved.').waitFor();
+    await heading(page, 'changed-by-hand');
+  });
+
+  test('changes of a form are not for who signs in next', async (t) => {
+    const { id } = await createStream(installation.leat, 'https://hooks.example/', {
+      name: 'kept',
+    });
+    const { page, goto } = await openConsole(t, { installation });
+    await goto(`/streams/${id}?tab=settings&edit=yes`);
+    await page.getByLabel('Name', { exact: true }).fill('not-for-others');
+    await page.getByRole('button', { name: /one-time link/ }).click();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await heading(page, 'Sign in to Leat');
+    const { hash } = new URL(await installation.link());
+    await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+    await heading(page, 'kept');
+    assert.equal(await page.getByLabel('Name', { exact: true }).inputValue(), 'kept');
   });
 
   test('a service that does not respond is said to be out of reach, and another try helps', async (t) => {
