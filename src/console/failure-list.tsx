@@ -2,7 +2,7 @@ import type { FailureShown } from '../schemas/failures.ts';
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { causeName } from './cause-name.ts';
-import type { FailureFilter } from './failure-filter.ts';
+import { type FailureFilter, failuresPath } from './failure-filter.ts';
 import { links } from './links.ts';
 import { Allowed } from './parts/action.tsx';
 import { Badge } from './parts/badge.tsx';
@@ -26,9 +26,19 @@ interface FailureListProps {
   readonly reset: string;
 }
 
+interface Choice {
+  /** The path of the list that it is of. */
+  readonly selection: string;
+  readonly chosen: ReadonlyMap<string, FailureShown>;
+}
+
 /** The failures of a page of the list; some can be chosen, also over several pages. */
 export function FailureList({ failures, filter, names, next, reset }: FailureListProps) {
-  const [chosen, setChosen] = useState<ReadonlyMap<string, FailureShown>>(new Map());
+  const selection = failuresPath(filter);
+  const [choice, setChoice] = useState<Choice>({ selection, chosen: new Map() });
+  // Another selection begins with nothing chosen.
+  const chosen = choice.selection === selection ? choice.chosen : new Map<string, FailureShown>();
+  const setChosen = (after: Choice['chosen']): void => setChoice({ selection, chosen: after });
   const choose = (some: readonly FailureShown[], isChosen: boolean): void => {
     const after = new Map(chosen);
     for (const failure of some) {

@@ -178,7 +178,7 @@ function Selected({ filter, groups }: SelectedProps) {
   const names = new Map(
     groups.data?.groups.map(({ event_stream_id: id, name }) => [id, name] as const),
   );
-  const newest = list.data?.deliveries[0];
+  const newest = list.isPlaceholderData ? undefined : list.data?.deliveries[0];
   const isSelected = isFiltered(filter) && filter.isRetrying !== true;
   return (
     <>
@@ -197,8 +197,6 @@ function Selected({ filter, groups }: SelectedProps) {
         {({ deliveries, next }) => (
           <>
             <FailureList
-              // Another selection begins with nothing chosen.
-              key={failuresPath(filter)}
               failures={deliveries}
               filter={filter}
               names={names}

@@ -5,28 +5,31 @@ import { Problem } from './parts/loaded.tsx';
 import { Page } from './parts/page.tsx';
 
 /** Returns a part whose file is read when it is first shown; it says so when that fails. */
-export function lazily<T>(load: () => Promise<T>, otherwise: unknown = NotLoaded): T {
+export function lazily<T>(
+  load: () => Promise<T>,
+  otherwise: unknown = NotLoaded,
+): T & { preload(): Promise<T> } {
   return lazy(() => load().catch(() => otherwise as T));
 }
 
-const pageLoads: (() => Promise<unknown>)[] = [];
+const pages: (() => Promise<unknown>)[] = [];
 
 /** Does the same for a page. */
 export function lazyPage<T>(load: () => Promise<T>): T {
-  pageLoads.push(load);
-  return lazily(load, () => (
+  const page = lazily(load, () => (
     <Page title="Not loaded">
       <NotLoaded />
     </Page>
   ));
+  // Only once the file is there: a page that was not loaded stays so.
+  pages.push(async () => load().then(page.preload));
+  return page;
 }
 
 /** Reads the files of all pages, one after the other: who presses a link waits for the service alone. */
 export async function readAhead(): Promise<void> {
-  for (const load of pageLoads) {
-    // Whoever opens the page is told.
-    await load().catch(() => undefined);
-  }
+  // Whoever opens the page is told.
+  for (const read of pages) await read().catch(() => undefined);
 }
 
 const reload = (): void => location.reload();

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useContext } from 'preact/hooks';
+import { useContext, useRef } from 'preact/hooks';
 import { IsFormer } from './loaded.tsx';
 
 /** A column of a table. */
@@ -37,6 +37,14 @@ interface TableProps<T> {
 /** A table that becomes a list of blocks on narrow screens; framed at once while another page of it is read. */
 export function Table<T>({ caption, columns, rows, keyOf, isCompact, empty }: TableProps<T>) {
   const isFormer = useContext(IsFormer);
+  // Rows of the former address stay as they were drawn: drawing them again would delay the frame.
+  const drawn = useRef<Drawn<T> | undefined>(undefined);
+  if (!isFormer || drawn.current === undefined) {
+    drawn.current = { columns, body: bodyOf(columns, rows, keyOf) };
+  }
+  const { columns: ofRows, body } = drawn.current;
+  // Links that sort keep the filter that was chosen meanwhile.
+  const heads = columns.length === ofRows.length ? columns : ofRows;
   if (rows.length === 0) {
     return (
       <div class="table-frame empty" aria-busy={isFormer}>
@@ -51,22 +59,37 @@ export function Table<T>({ caption, columns, rows, keyOf, isCompact, empty }: Ta
         <caption class="visually-hidden">{caption}</caption>
         <thead role="rowgroup">
           <tr role="row">
-            {columns.map((column) => (
+            {heads.map((column) => (
               <Header key={column.title} {...column} />
             ))}
           </tr>
         </thead>
-        <tbody role="rowgroup">
-          {rows.map((row) => (
-            <tr key={keyOf(row)} role="row">
-              {columns.map((column) => (
-                <Cell key={column.title} column={column} row={row} />
-              ))}
-            </tr>
-          ))}
-        </tbody>
+        {body}
       </table>
     </div>
+  );
+}
+
+interface Drawn<T> {
+  readonly columns: readonly Column<T>[];
+  readonly body: ComponentChildren;
+}
+
+function bodyOf<T>(
+  columns: readonly Column<T>[],
+  rows: readonly T[],
+  keyOf: (row: T) => string,
+): ComponentChildren {
+  return (
+    <tbody role="rowgroup">
+      {rows.map((row) => (
+        <tr key={keyOf(row)} role="row">
+          {columns.map((column) => (
+            <Cell key={column.title} column={column} row={row} />
+          ))}
+        </tr>
+      ))}
+    </tbody>
   );
 }
 
