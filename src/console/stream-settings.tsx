@@ -18,6 +18,7 @@ import { StreamForm } from './stream-form.tsx';
 import type { StreamProps } from './stream-props.ts';
 import { EventTypes, FilterInWords, orderWords } from './stream-facts.tsx';
 import { commandWord } from './command.ts';
+import { keepUnsaved, unsavedOf } from './unsaved.ts';
 
 const update = 'update:event_streams';
 
@@ -46,7 +47,7 @@ function ReadView({ health, stream, takesFocus }: StreamProps & { takesFocus: bo
         <div class="row row-spread">
           <p class="muted">What the stream sends, where, and how.</p>
           <a ref={edit} class="button" href={`${links.stream(stream.id)}?tab=settings&edit=yes`}>
-            Edit settings
+            {unsavedOf(stream.id) === undefined ? 'Edit settings' : 'Go on with unsaved changes'}
           </a>
         </div>
       </Allowed>
@@ -255,6 +256,7 @@ function Deletion({ health, stream }: StreamProps) {
           }}
           onClose={() => setOpen(false)}
           onDone={() => {
+            keepUnsaved(stream.id, undefined);
             route(links.streams);
             refresh(['/stream-health', '/overview', '/delivery-groups', '/deliveries']);
             say(`${stream.name} is deleted.`);

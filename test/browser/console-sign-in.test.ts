@@ -42,6 +42,12 @@ describe('signing in to the console with a one-time link', () => {
     const link = await installation.link();
     await page.goto(link);
     await heading(page, 'Overview');
+    const [cookie] = await page.context().cookies();
+    const log = installation.leat.output();
+    for (const secret of [new URL(link).hash.slice('#code='.length), cookie?.value ?? '']) {
+      assert.ok(secret.length > 20);
+      assert.equal(log.includes(secret), false, 'in no log');
+    }
     await page.context().clearCookies();
     // Another fragment alone would not load the page again.
     await page.goto('about:blank');
@@ -109,8 +115,9 @@ describe('signing in to the console with a one-time link', () => {
     await name.fill('changed-by-hand');
     const places = page.getByRole('navigation', { name: 'Places', exact: true });
     await places.getByRole('link', { name: 'Streams' }).click();
-    await heading(page, 'Streams');
-    await page.goBack();
+    await page.getByRole('link', { name: 'changed', exact: true }).click();
+    await page.getByRole('link', { name: 'Settings', exact: true }).last().click();
+    await page.getByRole('link', { name: 'Go on with unsaved changes' }).click();
     await page.getByText('You have not saved these changes yet.').waitFor();
     assert.equal(await name.inputValue(), 'changed-by-hand');
 
