@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { expectBody } from '../helpers/api-client.ts';
+import { createStream, expectBody } from '../helpers/api-client.ts';
 import type { Installation, OpenConsole } from '../helpers/console-page.ts';
 import { fileScope, openConsole, startInstallation } from '../helpers/console.ts';
 
@@ -176,13 +176,43 @@ describe('the quality of the console', () => {
     await page.getByRole('heading', { level: 1, name: `Failures of ${second}` }).waitFor();
   });
 
+  test('other pages open without a further file, once theirs were read ahead', async (t) => {
+    const { page, goto } = await openConsole(t, { installation });
+    const ahead = page.waitForResponse(/\/manage-[^/]*\.js$/);
+    await goto('/streams');
+    await (await ahead).finished();
+    await page.route(/\.js$/, (route) => route.abort());
+    await page.getByRole('link', { name: 'Audit log' }).click();
+    await page.getByRole('table', { name: 'Entries of the audit log' }).waitFor();
+  });
+
+  test('a page outlives a service that is killed and started again', async (t) => {
+    const own = await startInstallation(t, { content: 'empty' });
+    const { id } = await createStream(own.leat, 'https://hooks.example/', { name: 'outlives' });
+    const { page, goto, findings } = await openConsole(t, { installation: own });
+    await goto('/streams');
+    await page.getByRole('link', { name: 'outlives' }).waitFor();
+    await own.leat.kill();
+    await page.getByText('Changes do not arrive').waitFor();
+    await page.getByRole('link', { name: 'outlives' }).click();
+    await page.getByRole('button', { name: 'Try again' }).first().waitFor();
+    assert.deepEqual(await findings(), []);
+    await own.restart();
+    // Nobody presses anything.
+    await page.getByRole('heading', { level: 1, name: 'outlives' }).waitFor();
+    await page.getByText('Changes do not arrive').waitFor({ state: 'detached' });
+    await own.leat.send('POST', `/api/v2/event-streams/${id}/pause`, { reason: 'a check' });
+    await page.getByText('a check').first().waitFor();
+  });
+
   test('a page whose files are gone since another version is there offers to reload', async (t) => {
     const { page, goto } = await openConsole(t, { installation });
+    const files = /\/manage-[^/]*\.js$/;
+    await page.route(files, (route) => route.fulfill({ status: 404, body: '' }));
     await goto('/streams');
-    await page.route(/\.js$/, (route) => route.fulfill({ status: 404, body: '' }));
     await page.getByRole('link', { name: 'Audit log' }).click();
     await page.getByRole('button', { name: 'Reload the page' }).waitFor();
-    await page.unroute(/\.js$/);
+    await page.unroute(files);
     await page.getByRole('button', { name: 'Reload the page' }).press('Enter');
     await page.getByRole('table', { name: 'Entries of the audit log' }).waitFor();
   });

@@ -74,6 +74,8 @@ describe('the page of a stream', () => {
     assert.equal(await secret.count(), 0);
     await page.getByRole('dialog').getByRole('button', { name: 'Show secret' }).click();
     await secret.waitFor();
+    const { leat } = installation;
+    assert.equal(leat.output().includes(await secret.innerText()), false, 'in no log');
     await tab(page, 'History');
     await page.getByRole('link', { name: 'Read the signing secret of an event stream' }).waitFor();
     await tab(page, 'Secrets');

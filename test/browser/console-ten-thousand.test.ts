@@ -49,7 +49,8 @@ function groupLink(page: Page, name: string) {
 /** Waits until every event was sent once more, and its group is gone from the overview. */
 async function expectAllDelivered(page: Page, { endpoint, name, ids }: Failing): Promise<void> {
   const delivered = page.getByText(new RegExp(`^All ${spaced(ids.length)} delivered\\.$`)).first();
-  await delivered.waitFor({ timeout: 60_000 });
+  const progress = (): number => endpoint.arrivals.length;
+  await waitFor('the end of the redelivery', () => delivered.isVisible(), { progress });
   const again = endpoint.arrivals.slice(ids.length).map(({ event }) => event.id);
   assert.deepEqual(new Set(again), new Set(ids));
   await page.getByRole('link', { name: 'Overview' }).first().click();

@@ -28,6 +28,8 @@ export interface Installation {
   readonly data: ConsoleData | undefined;
   /** Makes a one-time link with the operator's command. */
   link(role?: ConsoleRole): Promise<string>;
+  /** Kills the service as `kill -9` does, and starts it again on the same store and port. */
+  restart(): Promise<void>;
   /** Runs a command of the operator and returns what it prints. Rejects when it fails. */
   operator(...args: readonly string[]): Promise<string>;
 }
@@ -74,13 +76,26 @@ export async function startInstallation(
   };
   const origin = `http://${domain}`;
   if (content === 'empty') {
-    const leat = await startLeat(tempStore, all);
-    ends.unshift(leat.kill);
+    let leat = await startLeat(tempStore, all);
+    ends.unshift(() => leat.kill());
     for (let node = 1; node < nodes; node += 1) {
       const other = await startLeat(tempStore, { ...all, LEAT_PORT: String(await freePort()) });
       ends.unshift(other.kill);
     }
-    return { leat, origin, data: undefined, link, operator };
+    const restart = async (): Promise<void> => {
+      await leat.kill();
+      leat = await startLeat(tempStore, all);
+    };
+    return {
+      get leat() {
+        return leat;
+      },
+      origin,
+      data: undefined,
+      link,
+      operator,
+      restart,
+    };
   }
   const service = await startConsoleService(tempStore, {
     settings: all,
@@ -89,7 +104,16 @@ export async function startInstallation(
     ...options,
   });
   ends.unshift(service.close);
-  return { leat: service.leat, origin, data: service.data, link, operator };
+  return {
+    get leat() {
+      return service.leat;
+    },
+    origin,
+    data: service.data,
+    link,
+    operator,
+    restart: service.restart,
+  };
 }
 
 async function storeOn(

@@ -14,7 +14,7 @@ export interface ConsoleService {
   readonly leat: Running;
   readonly data: ConsoleData;
   readonly receivers: ConsoleReceivers;
-  /** Starts the service again; what it has in memory is lost, for example the inspectors. */
+  /** Kills the service and starts it again; what it has in memory is lost, for example the inspectors. */
   restart(): Promise<void>;
   /** Ends both; the store stays. */
   close(): Promise<void>;
@@ -40,7 +40,7 @@ export async function startConsoleService(
   const all = { ...receivers.settings, ...consoleSettings, ...settings, LEAT_PORT: port };
   let leat: Running | undefined;
   const start = async (): Promise<Running> => {
-    await leat?.stop();
+    await leat?.kill();
     leat = await startLeat(tempStore, all);
     return leat;
   };
