@@ -90,7 +90,7 @@ const ofEvents: readonly ScreenPage[] = [
   {
     name: 'event-dialog',
     path: failedEvent,
-    prepare: dialog(/^Redeliver/),
+    prepare: dialog(/^Send again/),
     widths: phoneAndScreen,
   },
   { name: 'event-dismissed', path: ({ events }) => `/events/${events.dismissed}` },

@@ -21,13 +21,13 @@ import { type Column, Table } from './parts/table.tsx';
 import { PreciseTime, Time } from './parts/time.tsx';
 import { type Read, useRead } from './queries.ts';
 import { RequestFailed, withQuery } from './request.ts';
-import { may, sessionState } from './session.ts';
+import { isAllowed } from './session.ts';
 
 /** The log: a search in it, or new events as they are accepted. */
 export function Events() {
   const parameters = useParameters();
   const isLive = parameters.get('live') !== undefined;
-  if (!maySeeEvents()) {
+  if (!isAllowed('read:events')) {
     return (
       <Page title="Events">
         <NoEvents />
@@ -47,11 +47,6 @@ export function Events() {
       {isLive ? <LiveEvents /> : <FoundEvents parameters={parameters} />}
     </Page>
   );
-}
-
-function maySeeEvents(): boolean {
-  const { value } = sessionState;
-  return value.kind === 'signed-in' && may(value.session, 'read:events');
 }
 
 /** What a role without payloads is told. */

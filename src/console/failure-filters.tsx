@@ -69,6 +69,12 @@ function causeChoices(present: string | undefined): Choice[] {
   ];
 }
 
+/** Returns the streams, those with the most open failures first, as far as one request has them. */
+export function useFailingStreams(): StreamHealthsShown['streams'] {
+  const { data } = useRead<StreamHealthsShown>('/stream-health?sort=-open_failures&take=100');
+  return data?.streams ?? [];
+}
+
 /** Streams with the most open failures; others are reached from their own page. */
 function StreamSelect({
   stream,
@@ -77,8 +83,7 @@ function StreamSelect({
   readonly stream: string | undefined;
   readonly name: string | undefined;
 }) {
-  const { data } = useRead<StreamHealthsShown>('/stream-health?sort=-open_failures&take=100');
-  const failing = (data?.streams ?? [])
+  const failing = useFailingStreams()
     .filter(({ failures, event_stream_id: id }) => failures.open > 0 && id !== stream)
     .map((one) => ({ value: one.event_stream_id, text: one.name }));
   const choices = [

@@ -2,6 +2,7 @@ import type { FailureShown } from '../schemas/failures.ts';
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { causeName } from './cause-name.ts';
+import { now } from './clock.ts';
 import { type FailureFilter, failuresPath } from './failure-filter.ts';
 import { links } from './links.ts';
 import { Allowed } from './parts/action.tsx';
@@ -210,7 +211,13 @@ function columnsOf(
           />
           {next !== null && (
             <span class="meta">
-              next <Time at={next} />
+              {Date.parse(next) > now() ? (
+                <>
+                  next <Time at={next} />
+                </>
+              ) : (
+                'due'
+              )}
             </span>
           )}
         </span>

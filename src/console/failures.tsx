@@ -14,7 +14,7 @@ import {
   isWithinGroups,
   selectionOf,
 } from './failure-filter.ts';
-import { FailureFilters } from './failure-filters.tsx';
+import { FailureFilters, useFailingStreams } from './failure-filters.tsx';
 import { EmptyGroups, FailureGroups } from './failure-groups.tsx';
 import { FailureList, NewestFailure } from './failure-list.tsx';
 import { links } from './links.ts';
@@ -175,22 +175,20 @@ function Selected({ filter, groups }: SelectedProps) {
   const parameters = useParameters();
   const from = parameters.get('from');
   const list = useRead<FailuresShown>(failuresPath(filter, from));
-  const names = new Map(
-    groups.data?.groups.map(({ event_stream_id: id, name }) => [id, name] as const),
-  );
+  const named = [...useFailingStreams(), ...(groups.data?.groups ?? [])];
+  const names = new Map(named.map(({ event_stream_id: id, name }) => [id, name] as const));
   const newest = list.isPlaceholderData ? undefined : list.data?.deliveries[0];
-  const isSelected = isFiltered(filter) && filter.isRetrying !== true;
+  // Groups have no figures of a part of them: those of the dialog are counted.
+  const counted = isWithinGroups(filter) ? undefined : groups.data;
   return (
     <>
-      {filter.isRetrying !== true && groups.data !== undefined && (
-        <Summary {...groups.data} code={filter.code} />
-      )}
+      {counted !== undefined && <Summary {...counted} code={filter.code} />}
       {from === undefined && newest !== undefined && isFiltered(filter) && (
         <NewestFailure failure={newest} />
       )}
-      {isSelected && (groups.data?.groups.length ?? 0) > 1 && (
+      {isFiltered(filter) && counted !== undefined && counted.groups.length > 1 && (
         <Panel title="By cause and stream" isFlush>
-          <FailureGroups groups={groups.data?.groups.slice(0, groupsMax) ?? []} isShort />
+          <FailureGroups groups={counted.groups.slice(0, groupsMax)} isShort />
         </Panel>
       )}
       <Loaded read={list} lines={10}>

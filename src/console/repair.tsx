@@ -10,7 +10,7 @@ import { Problem } from './parts/loaded.tsx';
 import { count, plural } from './parts/numbers.ts';
 import { refresh } from './queries.ts';
 import { send } from './request.ts';
-import { may, sessionState } from './session.ts';
+import { isAllowed } from './session.ts';
 
 interface RepairButtonsProps {
   readonly selection: FailureSelection;
@@ -33,8 +33,7 @@ const scope = 'update:event_deliveries';
 
 /** Returns whether the role may end failures. */
 export function mayRepair(): boolean {
-  const { value } = sessionState;
-  return value.kind === 'signed-in' && may(value.session, scope);
+  return isAllowed(scope);
 }
 
 /** The two buttons that end failures: send them again, or close them. */

@@ -105,3 +105,9 @@ export function may(session: Session, scope: string, operation?: string): boolea
     (operation !== undefined && session.operations.includes(operation))
   );
 }
+
+/** Does the same for whoever is signed in. */
+export function isAllowed(scope: string, operation?: string): boolean {
+  const { value } = sessionState;
+  return value.kind === 'signed-in' && may(value.session, scope, operation);
+}

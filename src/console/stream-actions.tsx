@@ -6,12 +6,18 @@ import { say } from './parts/notice.tsx';
 import { plural } from './parts/numbers.ts';
 import { Time } from './parts/time.tsx';
 import { refresh } from './queries.ts';
+import { isAllowed } from './session.ts';
 
 const update = 'update:event_streams';
 
 interface StreamActionsProps {
   readonly stream: StreamHealthShown;
   readonly isSmall?: boolean;
+}
+
+/** Returns whether the role has any of the buttons; one that may pause may do the others of the list. */
+export function mayActOnStreams(): boolean {
+  return isAllowed(update, 'pauseEventStream');
 }
 
 type Open = 'pause' | 'resume' | 'enable' | 'disable' | 'test';

@@ -32,7 +32,9 @@ export function DeliveryFacts({ destination, subscriptions, delivery = {} }: Str
       {perSecond !== undefined && (
         <>
           <dt>Rate</dt>
-          <dd>{count(perSecond)} attempts per second at most</dd>
+          <dd>
+            {Number.isInteger(perSecond) ? count(perSecond) : perSecond} attempts per second at most
+          </dd>
         </>
       )}
     </dl>

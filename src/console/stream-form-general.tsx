@@ -3,7 +3,7 @@ import type { EventTypesShown } from '../schemas/event-types.ts';
 import { Icon } from './parts/icon.tsx';
 import { Panel } from './parts/page.tsx';
 import { useRead } from './queries.ts';
-import { may, sessionState } from './session.ts';
+import { isAllowed } from './session.ts';
 import { typesOf } from './stream-draft.ts';
 import { focusAdding, type FormProps, ProblemText, TextField } from './stream-form-field.tsx';
 
@@ -26,9 +26,9 @@ export function GeneralForm({ draft, set, problems }: FormProps) {
 }
 
 function Types({ draft, set, problems }: FormProps) {
-  const { value } = sessionState;
-  const isAllowed = value.kind === 'signed-in' && may(value.session, 'read:events');
-  const read = useRead<EventTypesShown>(isAllowed ? '/event-types?take=100' : undefined);
+  const read = useRead<EventTypesShown>(
+    isAllowed('read:events') ? '/event-types?take=100' : undefined,
+  );
   const list = useId();
   const add = (): void => set({ types: typesOf(draft), moreTypes: '' });
   const known = read.data?.types.filter(({ type }) => !draft.types.includes(type)) ?? [];

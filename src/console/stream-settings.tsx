@@ -13,7 +13,7 @@ import { Time } from './parts/time.tsx';
 import { refresh } from './queries.ts';
 import { RetryPicture } from './retry-picture.tsx';
 import { delaysSecondsOf, retryWords } from './retry-times.ts';
-import { may, sessionState } from './session.ts';
+import { isAllowed } from './session.ts';
 import { StreamForm } from './stream-form.tsx';
 import type { StreamProps } from './stream-props.ts';
 import { EventTypes, FilterInWords, orderWords } from './stream-facts.tsx';
@@ -28,8 +28,7 @@ export function StreamSettings({ health, stream }: StreamProps) {
   const wasEdited = useRef(false);
   const { route } = useLocation();
   const address = `${links.stream(stream.id)}?tab=settings`;
-  const { value } = sessionState;
-  if (!isEdited || value.kind !== 'signed-in' || !may(value.session, update)) {
+  if (!isEdited || !isAllowed(update)) {
     return <ReadView {...{ health, stream }} takesFocus={wasEdited.current} />;
   }
   wasEdited.current = true;

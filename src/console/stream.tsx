@@ -8,7 +8,7 @@ import { Id } from './parts/copy.tsx';
 import { Loaded } from './parts/loaded.tsx';
 import { Page } from './parts/page.tsx';
 import { type Read, useRead } from './queries.ts';
-import { may, sessionState } from './session.ts';
+import { isAllowed } from './session.ts';
 import { StateReason } from './state-reason.tsx';
 import { StreamActions } from './stream-actions.tsx';
 import { StreamAttempts } from './stream-attempts.tsx';
@@ -84,10 +84,8 @@ function present(tab: string | undefined): Tab {
 
 function Tabs({ id, isInspected: hasReceived }: { id: string; isInspected: boolean }) {
   const shown = present(useParameters().get('tab'));
-  const { value } = sessionState;
-  const isAllowed = value.kind === 'signed-in' && may(value.session, 'read:events');
   const shownTabs = (Object.keys(tabs) as Tab[]).filter(
-    (tab) => tab !== 'received' || (hasReceived && isAllowed),
+    (tab) => tab !== 'received' || (hasReceived && isAllowed('read:events')),
   );
   return (
     <nav class="tabs" aria-label="Parts of the stream">

@@ -12,7 +12,7 @@ import { Time } from './parts/time.tsx';
 import { useRead } from './queries.ts';
 import { withQuery } from './request.ts';
 import { StateReason } from './state-reason.tsx';
-import { StreamActions } from './stream-actions.tsx';
+import { mayActOnStreams, StreamActions } from './stream-actions.tsx';
 
 /** All streams with their health; the server filters, sorts and pages. */
 export function Streams() {
@@ -90,6 +90,12 @@ function Empty({ isFiltered }: { readonly isFiltered: boolean }) {
   );
 }
 
+const actionsColumn: Column<StreamHealthShown> = {
+  title: 'Actions',
+  narrow: 'line',
+  cell: (stream) => <StreamActions stream={stream} isSmall />,
+};
+
 function columnsOf(parameters: Parameters): readonly Column<StreamHealthShown>[] {
   return [
     {
@@ -145,10 +151,6 @@ function columnsOf(parameters: Parameters): readonly Column<StreamHealthShown>[]
       narrow: 'hidden',
       cell: ({ last_delivered_at: at }) => <Time at={at} />,
     },
-    {
-      title: 'Actions',
-      narrow: 'line',
-      cell: (stream) => <StreamActions stream={stream} isSmall />,
-    },
+    ...(mayActOnStreams() ? [actionsColumn] : []),
   ];
 }

@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { curlOf } from '../command.ts';
 import { type ApiRequest, RequestFailed, send } from '../request.ts';
-import { may, sessionEnded, sessionState } from '../session.ts';
+import { isAllowed, sessionEnded } from '../session.ts';
 import { Code } from './copy.tsx';
 import { Dialog } from './dialog.tsx';
 import { Problem } from './loaded.tsx';
@@ -138,7 +138,5 @@ interface AllowedProps {
 
 /** Shows something only to those whose role allows it. */
 export function Allowed({ scope, operation, otherwise, children }: AllowedProps) {
-  const { value } = sessionState;
-  const isAllowed = value.kind === 'signed-in' && may(value.session, scope, operation);
-  return <>{isAllowed ? children : otherwise}</>;
+  return <>{isAllowed(scope, operation) ? children : otherwise}</>;
 }
