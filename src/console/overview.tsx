@@ -4,12 +4,12 @@ import { causeName } from './cause-name.ts';
 import { links } from './links.ts';
 import { Allowed } from './parts/action.tsx';
 import { Badge } from './parts/badge.tsx';
-import { Figure } from './parts/figure.tsx';
+import { Count, Figure } from './parts/figure.tsx';
 import { Freshness, Loaded } from './parts/loaded.tsx';
 import { count, plural } from './parts/numbers.ts';
 import { Page, Panel } from './parts/page.tsx';
 import { type Column, Table } from './parts/table.tsx';
-import { Time } from './parts/time.tsx';
+import { Age, Time } from './parts/time.tsx';
 import { useRead } from './queries.ts';
 import { LatencyChart, TrafficChart, WindowChoices } from './stats.tsx';
 
@@ -81,15 +81,25 @@ function Figures({ last_hour: minutes, failures, oldest_undelivered_at: oldest }
     minutes.reduce((total, minute) => total + minute[name], 0);
   return (
     <section class="figures" aria-label="Figures">
-      <Figure label="Published, last hour">{count(sum('published'))}</Figure>
-      <Figure label="Delivered, last hour">{count(sum('delivered'))}</Figure>
-      <Figure label="Failed, last hour">{count(sum('failed'))}</Figure>
-      <Figure label="Open failures" href={links.failures}>
-        <span class={failures.open > 0 ? 'bad' : ''}>{count(failures.open)}</span>
+      <Figure label="Published, last hour">
+        <Count value={sum('published')} />
       </Figure>
-      <Figure label="Waiting for a retry">{count(failures.retrying)}</Figure>
+      <Figure label="Delivered, last hour">
+        <Count value={sum('delivered')} />
+      </Figure>
+      <Figure label="Failed, last hour">
+        <Count value={sum('failed')} />
+      </Figure>
+      <Figure label="Open failures" href={links.failures}>
+        <span class={failures.open > 0 ? 'bad' : ''}>
+          <Count value={failures.open} />
+        </span>
+      </Figure>
+      <Figure label="Waiting for a retry">
+        <Count value={failures.retrying} />
+      </Figure>
       <Figure label="Oldest undelivered event">
-        {oldest === null ? 'none' : <Time at={oldest} />}
+        {oldest === null ? 'none' : <Age at={oldest} />}
       </Figure>
     </section>
   );

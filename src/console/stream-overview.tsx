@@ -7,7 +7,7 @@ import { causeName } from './cause-name.ts';
 import { commandWord } from './command.ts';
 import { links } from './links.ts';
 import { ActionDialog, Allowed } from './parts/action.tsx';
-import { Figure } from './parts/figure.tsx';
+import { Count, Figure } from './parts/figure.tsx';
 import { Loaded } from './parts/loaded.tsx';
 import { say } from './parts/notice.tsx';
 import { count, duration, percent, plural } from './parts/numbers.ts';
@@ -51,12 +51,16 @@ function Figures(health: StreamHealthShown) {
       <Figure label="Success, 24 h">{share === null ? '–' : percent(share)}</Figure>
       <Figure label="p95 to success, 24 h">{p95 === null ? '–' : duration(p95)}</Figure>
       <Figure label="Open failures" href={links.failuresOfStream(id)}>
-        <span class={failures.open > 0 ? 'bad' : ''}>{count(failures.open)}</span>
+        <span class={failures.open > 0 ? 'bad' : ''}>
+          <Count value={failures.open} />
+        </span>
       </Figure>
-      <Figure label="Waiting for a retry">{count(health.retrying)}</Figure>
+      <Figure label="Waiting for a retry">
+        <Count value={health.retrying} />
+      </Figure>
       <Figure label="Events waiting">
         {lag.at_least && '≥ '}
-        {count(lag.events)}
+        <Count value={lag.events} />
       </Figure>
       <Figure label="Oldest of them">
         {lag.seconds === 0 ? '–' : duration(lag.seconds * 1000)}

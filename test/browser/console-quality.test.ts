@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { createStream, expectBody } from '../helpers/api-client.ts';
+import { createStream, expectBody, publish } from '../helpers/api-client.ts';
 import type { Installation, OpenConsole } from '../helpers/console-page.ts';
 import { fileScope, openConsole, startInstallation } from '../helpers/console.ts';
 
@@ -251,6 +251,25 @@ describe('the quality of the console', () => {
       }),
     );
     assert.ok((bottoms[0] ?? 0) - (bottoms[1] ?? 0) < 24, bottoms.join(' '));
+  });
+
+  test('figures of ten digits fit on a phone, and payloads are seen at twice the size', async (t) => {
+    const { page, goto } = await openConsole(t, { installation, width: 390 });
+    const { leat } = installation;
+    const overview = await expectBody<object>(200, leat.send('GET', '/api/v2/overview'));
+    const failures = { open: 9_876_543_210, retrying: 9_876_543_210 };
+    await page.route(/\/overview$/, (route) => route.fulfill({ json: { ...overview, failures } }));
+    await goto('/');
+    await page.getByTitle('9\u2009876\u2009543\u2009210').first().waitFor();
+    const cut = `[...document.querySelectorAll('.figure .value')]
+      .filter((each) => each.scrollWidth > each.clientWidth).length`;
+    assert.equal(await page.evaluate(cut), 0);
+    await publish(leat, 'order.paid', { number: 1 });
+    await page.setViewportSize({ width: 720, height: 450 });
+    await goto('/events');
+    const preview = page.getByText('{"number":1}').first();
+    await preview.waitFor();
+    assert.ok(((await preview.boundingBox())?.width ?? 0) > 80);
   });
 
   test('times are right in a browser whose clock is wrong', async (t) => {

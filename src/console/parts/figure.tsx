@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact';
+import { brief, count } from './numbers.ts';
 
 interface FigureProps {
   readonly label: string;
@@ -21,4 +22,9 @@ export function Figure({ label, href, children }: FigureProps) {
       {content}
     </a>
   );
+}
+
+/** Shows a count as a figure; in full as its title. */
+export function Count({ value }: { readonly value: number }) {
+  return <span title={count(value)}>{brief(value)}</span>;
 }

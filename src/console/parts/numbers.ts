@@ -5,6 +5,13 @@ export function count(value: number): string {
   return String(Math.round(value)).replaceAll(/\B(?=(?:\d{3})+$)/g, thinSpace);
 }
 
+/** Returns a count for a figure: in millions or thousands of millions where it is long. */
+export function brief(value: number): string {
+  if (value < 10_000_000) return count(value);
+  const [divisor, unit] = value < 1_000_000_000 ? [1_000_000, 'M'] : [1_000_000_000, 'G'];
+  return `${(value / divisor).toPrecision(4)}${thinSpace}${unit}`;
+}
+
 /** Returns `1 event`, `2 events`. */
 export function plural(value: number, noun: string, many = `${noun}s`): string {
   return `${count(value)} ${value === 1 ? noun : many}`;

@@ -1,4 +1,5 @@
 import { now, ticks } from '../clock.ts';
+import { duration } from './numbers.ts';
 import { precise, relative, utc } from './when.ts';
 
 interface TimeProps {
@@ -14,6 +15,15 @@ export function Time({ at, none = '–' }: TimeProps) {
   return (
     <time dateTime={at} title={utc(at)} class="nowrap">
       {relative(Date.parse(at), Math.max(ticks.value, now()))}
+    </time>
+  );
+}
+
+/** Shows how long ago an instant was. */
+export function Age({ at }: { readonly at: string }) {
+  return (
+    <time dateTime={at} title={utc(at)} class="nowrap">
+      {duration(Math.max(0, ticks.value - Date.parse(at), now() - Date.parse(at)))}
     </time>
   );
 }
