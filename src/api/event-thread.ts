@@ -24,7 +24,9 @@ export interface EventsRead {
 
 /** The result of a body: its events were sent, it is invalid, or the thread failed. */
 export type BodyRead =
-  EventsRead | { readonly problem: ProblemParts } | { readonly failed: string };
+  | EventsRead
+  | { readonly problem: ProblemParts }
+  | { readonly failed: string };
 
 /** The fields of a `Problem`, which can be cloned between threads. */
 export type ProblemParts = Pick<Problem, 'status' | 'message' | 'errorCode' | 'headers'>;

@@ -35,7 +35,8 @@ export interface SessionReader {
 
 /** `refused`: the response is this problem. */
 export type SessionAuthentication =
-  { readonly kind: 'refused'; readonly problem: Problem } | VerifiedSession;
+  | { readonly kind: 'refused'; readonly problem: Problem }
+  | VerifiedSession;
 
 export interface VerifiedSession {
   readonly kind: 'session';

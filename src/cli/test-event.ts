@@ -106,7 +106,8 @@ async function showReceived(run: ApiRun, sent: Parameters<typeof requestsOf>[1])
 }
 
 type TestOutcome =
-  { readonly delivered: string } | { readonly failure: FailureShown; readonly text: string };
+  | { readonly delivered: string }
+  | { readonly failure: FailureShown; readonly text: string };
 
 const pollEveryMs = 500;
 

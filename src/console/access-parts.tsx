@@ -20,7 +20,8 @@ export function ForOperators({ what }: { readonly what: string }) {
 
 /** A change that is made elsewhere: by a command, or where none does it by a request. */
 export type Way = { readonly what: string } & (
-  { readonly command: string } | { readonly request: ApiRequest }
+  | { readonly command: string }
+  | { readonly request: ApiRequest }
 );
 
 /** Shows how something is changed that the page only shows. */

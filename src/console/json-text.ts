@@ -1,6 +1,7 @@
 /** An object that was read from a text, or what is wrong with the text and where. */
 export type JsonReading =
-  { readonly value: Readonly<Record<string, unknown>> } | { readonly problem: string };
+  | { readonly value: Readonly<Record<string, unknown>> }
+  | { readonly problem: string };
 
 /** Reads the text of a JSON object, as somebody types it. */
 export function readObject(text: string): JsonReading {

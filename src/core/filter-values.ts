@@ -1,6 +1,11 @@
 /** A value that `JSON.parse` returns. */
 export type Json =
-  string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
+  | string
+  | number
+  | boolean
+  | null
+  | readonly Json[]
+  | { readonly [name: string]: Json };
 
 /** Filters read strings up to here… */
 export const charactersRead = 4096;

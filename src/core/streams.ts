@@ -125,7 +125,8 @@ export interface Rotation {
 
 /** `rotation_pending`: the previous secret is valid until `until`; a receiver may rely on it. */
 export type RotationDecision =
-  { readonly after: Stream } | { readonly refused: 'rotation_pending'; readonly until: Millis };
+  | { readonly after: Stream }
+  | { readonly refused: 'rotation_pending'; readonly until: Millis };
 
 /** Adds a new signing secret; at most one former secret stays valid. */
 export function rotateSecret(

@@ -36,7 +36,13 @@ export type PublicKeys = ReadonlyMap<string, KeyObject>;
  * here.
  */
 export type SignatureCheck =
-  'valid' | 'missing' | 'wrong' | 'unknown key' | 'unchecked' | 'too old' | 'too new';
+  | 'valid'
+  | 'missing'
+  | 'wrong'
+  | 'unknown key'
+  | 'unchecked'
+  | 'too old'
+  | 'too new';
 
 /** Returns whether a header `webhook-signature` has a signature of the version `v1a`. */
 export function hasAsymmetric(signature: string | undefined): boolean {

@@ -30,7 +30,8 @@ export interface MessageSettings {
 
 /** The settings, or the lines to print before the program ends with exit code 1. */
 export type MessageReading =
-  { readonly settings: MessageSettings } | { readonly problems: readonly string[] };
+  | { readonly settings: MessageSettings }
+  | { readonly problems: readonly string[] };
 
 /**
  * Parses the settings from the texts of the variables. With `alone` there are no defaults: without the

@@ -23,7 +23,14 @@ export interface ConsoleReceivers {
 }
 
 export type Behaviour =
-  'http' | 'silent' | 'dns' | 'refused' | 'reset' | 'tls' | 'protocol' | 'blocked';
+  | 'http'
+  | 'silent'
+  | 'dns'
+  | 'refused'
+  | 'reset'
+  | 'tls'
+  | 'protocol'
+  | 'blocked';
 
 /** The domain of the receivers. */
 const domain = 'acme.example';

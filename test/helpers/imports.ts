@@ -352,7 +352,7 @@ function nameViolations(path: string): string[] {
   return empty === undefined ? [] : [`${path}: the name ${empty} does not describe the content`];
 }
 
-/** Removes lines that are only a comment, as formatted by prettier. */
+/** Removes lines that are only a comment, as they are formatted. */
 function withoutComments(source: string): string {
   return source.replaceAll(/^\s*(?:\/\/|\/\*|\*).*$/gm, '');
 }

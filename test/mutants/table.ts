@@ -1,4 +1,4 @@
-import { format } from 'prettier';
+import { format } from 'oxfmt';
 import type { Mutant } from './mutant.ts';
 
 /** How a mutant was found. */
@@ -38,7 +38,8 @@ export async function withTable(document: string, kills: readonly Kill[]): Promi
   const head = ['mutant', 'file', 'killed by', 'how'];
   const table = [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`);
   const text = [before, begin, '\n\n', table.join('\n'), '\n\n', end, after].join('');
-  return format(text, { parser: 'markdown', printWidth: 100, singleQuote: true });
+  const { code } = await format('table.md', text, { printWidth: 100, singleQuote: true });
+  return code;
 }
 
 function split(document: string): [before: string, made: string, after: string] {

@@ -82,7 +82,8 @@ export function createAccessTokens(deps: AccessTokensDeps): AccessTokens {
 interface Entry {
   readonly owner: TokenOwner;
   present:
-    { readonly token: string; readonly refreshMs: number; readonly endsMs: number } | undefined;
+    | { readonly token: string; readonly refreshMs: number; readonly endsMs: number }
+    | undefined;
   failed: { readonly detail: string; readonly endsMs: number } | undefined;
   /** Newest first. */
   tokens: readonly string[];

@@ -173,7 +173,12 @@ export interface WaitingEvents {
  */
 export interface ChangeRefused<R extends string> {
   readonly refused:
-    'unknown' | 'name_taken' | 'too_many_filters' | 'too_many_changes' | 'older_nodes' | R;
+    | 'unknown'
+    | 'name_taken'
+    | 'too_many_filters'
+    | 'too_many_changes'
+    | 'older_nodes'
+    | R;
   readonly health?: Health;
 }
 

@@ -2,7 +2,8 @@ import type { NodeKeys, RotationStart, SealState } from '../port/secrets.ts';
 
 /** The state that a rotation begins with, or why it must not begin. */
 export type RotationDecision =
-  { readonly next: SealState } | Exclude<RotationStart, { begun: unknown }>;
+  | { readonly next: SealState }
+  | Exclude<RotationStart, { begun: unknown }>;
 
 /** Decides what a rotation to the key `target` does to a store with these live nodes. */
 export function decideRotation(
