@@ -24,7 +24,7 @@ interface StreamFormProps {
 
 /** Changes the settings of a stream; only what differs is sent. */
 export function StreamForm({ stream, onClose }: StreamFormProps) {
-  const { base, draft, isFormer, patch, problems, edit } = useDraft(stream);
+  const { base, draft, isFound, patch, problems, edit } = useDraft(stream);
   const [isTried, setTried] = useState(false);
   const form = useRef<HTMLFormElement>(null);
   const isChanged = Object.keys(patch).length > 0;
@@ -62,7 +62,7 @@ export function StreamForm({ stream, onClose }: StreamFormProps) {
       }}
     >
       {stream.updated_at !== base.updated_at && <Overtaken onBegin={begin} />}
-      {isFormer && isChanged && <Notice tone="info">You have not saved these changes yet.</Notice>}
+      {isFound && <Notice tone="info">You have not saved these changes yet.</Notice>}
       <GeneralForm {...parts} />
       <DestinationForm {...parts} />
       <RetryForm {...parts} />
@@ -95,17 +95,16 @@ function beginningOf(stream: StreamShown): Unsaved {
   return { base: stream, draft: draftOf(stream) };
 }
 
-/** What is edited, and what would be sent; goes on with what was not saved before. */
+/** What is edited, and what would be sent; goes on with what was not saved before, if that is found. */
 function useDraft(stream: StreamShown) {
   const [former] = useState(() => unsavedOf(stream.id));
   const [edited, edit] = useState(former ?? beginningOf(stream));
   const { base, draft } = edited;
   const { patch, problems } = useMemo(() => changesOf(base, draft), [edited]);
-  useEffect(
-    () => keepUnsaved(stream.id, Object.keys(patch).length > 0 ? edited : undefined),
-    [patch],
-  );
-  return { base, draft, isFormer: former !== undefined, patch, problems, edit };
+  // What is not valid yet is in no patch.
+  const isEdited = Object.keys({ ...patch, ...problems }).length > 0;
+  useEffect(() => keepUnsaved(stream.id, isEdited ? edited : undefined), [edited, isEdited]);
+  return { base, draft, isFound: former !== undefined && isEdited, patch, problems, edit };
 }
 
 interface SaveProps {

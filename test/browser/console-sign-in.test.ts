@@ -113,6 +113,7 @@ describe('signing in to the console with a one-time link', () => {
     await goto(`/streams/${id}?tab=settings&edit=yes`);
     const name = page.getByLabel('Name', { exact: true });
     await name.fill('changed-by-hand');
+    await page.getByLabel('Attempts per second').fill('not yet a number');
     const places = page.getByRole('navigation', { name: 'Places', exact: true });
     await places.getByRole('link', { name: 'Streams' }).click();
     await page.getByRole('link', { name: 'changed', exact: true }).click();
@@ -132,6 +133,9 @@ describe('signing in to the console with a one-time link', () => {
     assert.equal(await name.inputValue(), 'changed-by-hand');
     const stored = await page.evaluate('JSON.stringify([{...localStorage}, {...sessionStorage}])');
     assert.doesNotMatch(String(stored), /changed-by-hand/);
+    const perSecond = page.getByLabel('Attempts per second');
+    assert.equal(await perSecond.inputValue(), 'not yet a number');
+    await perSecond.fill('5');
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('The settings are saved.').waitFor();
     await heading(page, 'changed-by-hand');
