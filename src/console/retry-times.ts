@@ -43,14 +43,21 @@ const presets = {
   days: 'Days',
 } as const satisfies Record<RetryPreset, string>;
 
-/** Returns a schedule in words; without one the operator's setting holds, which streams do not tell. */
-export function retryWords(retry: RetrySent | undefined): string {
-  if (retry === undefined) return 'As LEAT_RETRY_DELAYS_MS says, 1, 2 and 4 s unless it is set';
-  const delays = delaysSecondsOf(retry);
-  const name = typeof retry === 'string' ? `${presets[retry]}: ` : '';
+/** Returns a schedule in words; without one that of the service holds, which is not known to everybody. */
+export function retryWords(
+  retry: RetrySent | undefined,
+  ofService: readonly number[] | undefined,
+): string {
+  const delays = retry === undefined ? ofService : delaysSecondsOf(retry);
+  if (delays === undefined) return 'As LEAT_RETRY_DELAYS_MS says, 1, 2 and 4 s unless it is set';
+  const name = retry === undefined ? 'Of the service: ' : nameOf(retry);
   const { timesMs } = attemptTimes(delays);
   const last = timesMs.at(-1) ?? 0;
   return `${name}${plural(timesMs.length, 'attempt')} within ${span(last / 1000)}, after ${delays.map(span).join(', ')}`;
+}
+
+function nameOf(retry: RetrySent): string {
+  return typeof retry === 'string' ? `${presets[retry]}: ` : '';
 }
 
 const units = [
@@ -62,6 +69,7 @@ const units = [
 
 /** Returns seconds in the two largest units that they have: `1 h 30 min`. */
 export function span(seconds: number): string {
+  if (seconds > 0 && seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   const parts: string[] = [];
   let rest = Math.round(seconds);
   for (const { seconds: size, name } of units) {

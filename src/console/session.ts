@@ -111,3 +111,8 @@ export function isAllowed(scope: string, operation?: string): boolean {
   const { value } = sessionState;
   return value.kind === 'signed-in' && may(value.session, scope, operation);
 }
+
+/** Returns whether the session may see what concerns the service as a whole: nodes and settings. */
+export function isFirstOperator({ is_first_tenant, role }: Session): boolean {
+  return is_first_tenant && role === 'operator';
+}

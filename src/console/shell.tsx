@@ -5,7 +5,7 @@ import { Jump } from './jump.tsx';
 import { links } from './links.ts';
 import { Icon, type IconName } from './parts/icon.tsx';
 import { Notice, say } from './parts/notice.tsx';
-import { may, type Session, signOut } from './session.ts';
+import { isFirstOperator, may, type Session, signOut } from './session.ts';
 import { type Theme, theme } from './theme.ts';
 
 interface Place {
@@ -23,8 +23,6 @@ const needs =
   (scope: string) =>
   (session: Session): boolean =>
     may(session, scope);
-const isFirstOperator = ({ is_first_tenant, role }: Session): boolean =>
-  is_first_tenant && role === 'operator';
 
 const places: readonly Place[] = [
   { text: 'Overview', href: links.overview, icon: 'overview', isFor: () => true },

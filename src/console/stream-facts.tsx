@@ -3,10 +3,12 @@ import type { StreamShown } from '../schemas/streams.ts';
 import { type Condition, filterWords } from './filter-words.ts';
 import { count, plural } from './parts/numbers.ts';
 import { retryWords } from './retry-times.ts';
+import { useServiceDelays } from './service-retry.ts';
 
 /** How a stream delivers, in few lines. */
 export function DeliveryFacts({ destination, subscriptions, delivery = {} }: StreamShown) {
   const { filter, per_second: perSecond } = delivery;
+  const ofService = useServiceDelays();
   return (
     <dl class="facts">
       <dt>Endpoint</dt>
@@ -28,7 +30,7 @@ export function DeliveryFacts({ destination, subscriptions, delivery = {} }: Str
       <dt>Order</dt>
       <dd>{orderWords(delivery)}</dd>
       <dt>Retries</dt>
-      <dd>{retryWords(delivery.retry)}</dd>
+      <dd>{retryWords(delivery.retry, ofService)}</dd>
       {perSecond !== undefined && (
         <>
           <dt>Rate</dt>

@@ -1,6 +1,7 @@
 import { Panel } from './parts/page.tsx';
 import { RetryPicture } from './retry-picture.tsx';
 import { delaysSecondsOf, readDelays } from './retry-times.ts';
+import { useServiceDelays } from './service-retry.ts';
 import type { StreamDraft } from './stream-draft.ts';
 import { ChoiceField, type FormProps, TextField } from './stream-form-field.tsx';
 
@@ -14,7 +15,8 @@ const schedules = {
 
 /** When a failed delivery is repeated, with a picture of the times. */
 export function RetryForm({ draft, set, problems }: FormProps) {
-  const delays = delaysOf(draft);
+  const ofService = useServiceDelays();
+  const delays = delaysOf(draft, ofService);
   return (
     <Panel title="Retries">
       <div class="stack">
@@ -51,8 +53,11 @@ export function RetryForm({ draft, set, problems }: FormProps) {
 }
 
 /** Returns the waits to draw; `undefined` where they are not known, or not valid. */
-function delaysOf({ retry, delays }: StreamDraft): readonly number[] | undefined {
-  if (retry === 'default') return undefined;
+function delaysOf(
+  { retry, delays }: StreamDraft,
+  ofService: readonly number[] | undefined,
+): readonly number[] | undefined {
+  if (retry === 'default') return ofService;
   if (retry !== 'own') return delaysSecondsOf(retry);
   const read = readDelays(delays);
   return 'delays' in read ? read.delays : undefined;

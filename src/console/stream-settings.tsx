@@ -13,6 +13,7 @@ import { Time } from './parts/time.tsx';
 import { refresh } from './queries.ts';
 import { RetryPicture } from './retry-picture.tsx';
 import { delaysSecondsOf, retryWords } from './retry-times.ts';
+import { useServiceDelays } from './service-retry.ts';
 import { isAllowed } from './session.ts';
 import { StreamForm } from './stream-form.tsx';
 import type { StreamProps } from './stream-props.ts';
@@ -140,12 +141,14 @@ function authorizationWords(authorization: Authorization): string {
 
 function Retries({ delivery: { retry } = {} }: StreamShown) {
   const statuses = typeof retry === 'object' ? retry.retry_4xx : undefined;
+  const ofService = useServiceDelays();
+  const delays = retry === undefined ? ofService : delaysSecondsOf(retry);
   return (
     <Panel title="Retries">
       <div class="stack">
         <dl class="facts">
           <dt>Schedule</dt>
-          <dd>{retryWords(retry)}</dd>
+          <dd>{retryWords(retry, ofService)}</dd>
           <dt>4xx retried</dt>
           <dd>
             {retry !== undefined && typeof retry !== 'object'
@@ -153,7 +156,7 @@ function Retries({ delivery: { retry } = {} }: StreamShown) {
               : (statuses?.join(', ') ?? 'as LEAT_RETRY_4XX says')}
           </dd>
         </dl>
-        {retry !== undefined && <RetryPicture delaysSeconds={delaysSecondsOf(retry)} />}
+        {delays !== undefined && <RetryPicture delaysSeconds={delays} />}
       </div>
     </Panel>
   );

@@ -163,6 +163,18 @@ describe('the page of a stream', () => {
     await page.getByText(/Unknown operator.*at a\.\$regex/).waitFor();
   });
 
+  test('the schedule of the service is drawn for those who may see its settings', async () => {
+    const settings = `/streams/${stream('billing')}?tab=settings`;
+    const operator = await open();
+    await operator.goto(settings);
+    await operator.page.getByText('Of the service: 4 attempts within 700 ms').waitFor();
+    await operator.page.getByRole('img', { name: /^Time line .* 4 attempts/ }).waitFor();
+    const support = await open('support');
+    await support.goto(settings);
+    await support.page.getByText('As LEAT_RETRY_DELAYS_MS says').waitFor();
+    assert.equal(await support.page.getByRole('img', { name: /^Time line/ }).count(), 0);
+  });
+
   test('a stream of the receiver inside Leat shows what it received', async () => {
     const { page, goto } = await open();
     await goto(`/streams/${stream('inspector-flaky')}`);

@@ -27,6 +27,7 @@ test('placeOf: from the left edge to the right one', () => {
 
 for (const [seconds, words] of [
   [0, '0 s'],
+  [0.05, '50 ms'],
   [59, '59 s'],
   [65, '1 min 5 s'],
   [63_365, '17 h 36 min'],
@@ -61,10 +62,17 @@ for (const [text, problem] of [
 }
 
 test('retryWords: names the preset, the number of attempts and the waits', () => {
-  assert.equal(retryWords('quick'), 'Quick: 4 attempts within 7 s, after 1 s, 2 s, 4 s');
+  assert.equal(retryWords('quick', [9]), 'Quick: 4 attempts within 7 s, after 1 s, 2 s, 4 s');
   assert.equal(
-    retryWords({ delays_seconds: [90] }),
+    retryWords({ delays_seconds: [90] }, [9]),
     '2 attempts within 1 min 30 s, after 1 min 30 s',
   );
-  assert.match(retryWords(undefined), /LEAT_RETRY_DELAYS_MS/);
+});
+
+test('retryWords: without a schedule that of the service, or where it is set', () => {
+  assert.equal(
+    retryWords(undefined, [0.5, 9]),
+    'Of the service: 3 attempts within 10 s, after 500 ms, 9 s',
+  );
+  assert.match(retryWords(undefined, undefined), /LEAT_RETRY_DELAYS_MS/);
 });
