@@ -93,12 +93,12 @@ function bodyOf<T>(
   );
 }
 
-function Header<T>({ title, isNumber, sort }: Column<T>) {
+function Header<T>({ title, isNumber, narrow, sort }: Column<T>) {
   return (
     <th
       scope="col"
       role="columnheader"
-      class={isNumber === true ? 'number' : ''}
+      class={`${isNumber === true ? 'number' : ''} ${narrow === 'hidden' ? 'only-wide' : ''}`.trim()}
       {...(sort?.direction === undefined ? {} : { 'aria-sort': sort.direction })}
     >
       {sort === undefined ? (
