@@ -43,10 +43,17 @@ describe('the quality of the console', () => {
     await page.route(/\/health$/, async (route) => {
       await route.fulfill({ json: { ...health, retrying: isRetried ? 0 : 3 } });
     });
-    t.after(() => page.unroute(/\/health$/));
+    // Not before the press: the page may be read again at any time, and the button would go.
+    await page.route(/\/retry-now$/, async (route) => {
+      isRetried = true;
+      await route.continue();
+    });
+    t.after(async () => {
+      await page.unroute(/\/health$/);
+      await page.unroute(/\/retry-now$/);
+    });
     await goto(`/streams/${first}`);
     await page.getByRole('button', { name: 'Retry now' }).press('Enter');
-    isRetried = true;
     await inDialog(page, 'Retry 3').press('Enter');
     await focused(page, 'Now');
   });
