@@ -26,6 +26,11 @@ export function after(delayMs: number, action: () => void): () => void {
 /** The present half minute: relative times are drawn again when it changes. */
 export const ticks = signal(now());
 
+/** The time of the server for what is drawn again when {@link ticks} changes. */
+export function drawnAtMs(): number {
+  return Math.max(ticks.value, now());
+}
+
 /** Begins to update {@link ticks}; not while the tab is hidden. */
 export function startTicks(isHidden: () => boolean): void {
   after(30_000, () => {

@@ -4,7 +4,7 @@ import { causeName } from './cause-name.ts';
 import { links } from './links.ts';
 import { Allowed } from './parts/action.tsx';
 import { Badge } from './parts/badge.tsx';
-import { Count, Figure } from './parts/figure.tsx';
+import { Count, FailureFigures, Figure } from './parts/figure.tsx';
 import { Freshness, Loaded } from './parts/loaded.tsx';
 import { count, plural } from './parts/numbers.ts';
 import { Page, Panel } from './parts/page.tsx';
@@ -90,14 +90,7 @@ function Figures({ last_hour: minutes, failures, oldest_undelivered_at: oldest }
       <Figure label="Failed, last hour">
         <Count value={sum('failed')} />
       </Figure>
-      <Figure label="Open failures" href={links.failures}>
-        <span class={failures.open > 0 ? 'bad' : ''}>
-          <Count value={failures.open} />
-        </span>
-      </Figure>
-      <Figure label="Waiting for a retry">
-        <Count value={failures.retrying} />
-      </Figure>
+      <FailureFigures {...failures} href={links.failures} />
       <Figure label="Oldest undelivered event">
         {oldest === null ? 'none' : <Age at={oldest} />}
       </Figure>

@@ -2,10 +2,13 @@ import type { NodeSettingsShown } from '../schemas/node-settings.ts';
 import { useRead } from './queries.ts';
 import { isFirstOperator, sessionState } from './session.ts';
 
-/** Returns the waits of streams without a schedule of their own, in seconds; `undefined` for those who may not see settings. */
-export function useServiceDelays(): readonly number[] | undefined {
+/**
+ * Returns the waits of streams without a schedule of their own, in seconds; `undefined` for those who may
+ * not see settings, and where they are not needed.
+ */
+export function useServiceDelays(isNeeded: boolean): readonly number[] | undefined {
   const { value } = sessionState;
-  const mayRead = value.kind === 'signed-in' && isFirstOperator(value.session);
+  const mayRead = isNeeded && value.kind === 'signed-in' && isFirstOperator(value.session);
   const { data } = useRead<NodeSettingsShown>(mayRead ? '/settings' : undefined);
   const setting = data?.settings.find(({ name }) => name === 'LEAT_RETRY_DELAYS_MS');
   return setting?.value?.split(',').map((ms) => Number(ms) / 1000);

@@ -8,7 +8,7 @@ import { useServiceDelays } from './service-retry.ts';
 /** How a stream delivers, in few lines. */
 export function DeliveryFacts({ destination, subscriptions, delivery = {} }: StreamShown) {
   const { filter, per_second: perSecond } = delivery;
-  const ofService = useServiceDelays();
+  const ofService = useServiceDelays(delivery.retry === undefined);
   return (
     <dl class="facts">
       <dt>Endpoint</dt>

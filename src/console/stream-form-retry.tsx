@@ -15,7 +15,7 @@ const schedules = {
 
 /** When a failed delivery is repeated, with a picture of the times. */
 export function RetryForm({ draft, set, problems }: FormProps) {
-  const ofService = useServiceDelays();
+  const ofService = useServiceDelays(draft.retry === 'default');
   const delays = delaysOf(draft, ofService);
   return (
     <Panel title="Retries">

@@ -98,7 +98,7 @@ function beginningOf(stream: StreamShown): Unsaved {
 /** What is edited, and what would be sent; goes on with what was not saved before, if that is found. */
 function useDraft(stream: StreamShown) {
   const [former] = useState(() => unsavedOf(stream.id));
-  const [edited, edit] = useState(former ?? beginningOf(stream));
+  const [edited, edit] = useState(() => former ?? beginningOf(stream));
   const { base, draft } = edited;
   const { patch, problems } = useMemo(() => changesOf(base, draft), [edited]);
   // What is not valid yet is in no patch.

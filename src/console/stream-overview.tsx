@@ -7,7 +7,7 @@ import { causeName } from './cause-name.ts';
 import { commandWord } from './command.ts';
 import { links } from './links.ts';
 import { ActionDialog, Allowed } from './parts/action.tsx';
-import { Count, Figure } from './parts/figure.tsx';
+import { Count, FailureFigures, Figure } from './parts/figure.tsx';
 import { Loaded } from './parts/loaded.tsx';
 import { say } from './parts/notice.tsx';
 import { count, duration, percent, plural } from './parts/numbers.ts';
@@ -50,14 +50,11 @@ function Figures(health: StreamHealthShown) {
     <section class="figures" aria-label="Figures">
       <Figure label="Success, 24 h">{share === null ? '–' : percent(share)}</Figure>
       <Figure label="p95 to success, 24 h">{p95 === null ? '–' : duration(p95)}</Figure>
-      <Figure label="Open failures" href={links.failuresOfStream(id)}>
-        <span class={failures.open > 0 ? 'bad' : ''}>
-          <Count value={failures.open} />
-        </span>
-      </Figure>
-      <Figure label="Waiting for a retry">
-        <Count value={health.retrying} />
-      </Figure>
+      <FailureFigures
+        open={failures.open}
+        retrying={health.retrying}
+        href={links.failuresOfStream(id)}
+      />
       <Figure label="Events waiting">
         {lag.at_least && '≥ '}
         <Count value={lag.events} />

@@ -141,7 +141,7 @@ function authorizationWords(authorization: Authorization): string {
 
 function Retries({ delivery: { retry } = {} }: StreamShown) {
   const statuses = typeof retry === 'object' ? retry.retry_4xx : undefined;
-  const ofService = useServiceDelays();
+  const ofService = useServiceDelays(retry === undefined);
   const delays = retry === undefined ? ofService : delaysSecondsOf(retry);
   return (
     <Panel title="Retries">

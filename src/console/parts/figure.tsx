@@ -28,3 +28,26 @@ export function Figure({ label, href, children }: FigureProps) {
 export function Count({ value }: { readonly value: number }) {
   return <span title={count(value)}>{brief(value)}</span>;
 }
+
+interface FailureFiguresProps {
+  readonly open: number;
+  readonly retrying: number;
+  /** Where the open failures are. */
+  readonly href: string;
+}
+
+/** What has failed of a tenant or of a stream, and what is tried again. */
+export function FailureFigures({ open, retrying, href }: FailureFiguresProps) {
+  return (
+    <>
+      <Figure label="Open failures" href={href}>
+        <span class={open > 0 ? 'bad' : ''}>
+          <Count value={open} />
+        </span>
+      </Figure>
+      <Figure label="Waiting for a retry">
+        <Count value={retrying} />
+      </Figure>
+    </>
+  );
+}

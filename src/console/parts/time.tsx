@@ -1,4 +1,4 @@
-import { now, ticks } from '../clock.ts';
+import { drawnAtMs, now } from '../clock.ts';
 import { duration } from './numbers.ts';
 import { precise, relative, utc } from './when.ts';
 
@@ -14,7 +14,7 @@ export function Time({ at, none = '–' }: TimeProps) {
   if (at === null || at === undefined) return <span class="muted">{none}</span>;
   return (
     <time dateTime={at} title={utc(at)} class="nowrap">
-      {relative(Date.parse(at), Math.max(ticks.value, now()))}
+      {relative(Date.parse(at), drawnAtMs())}
     </time>
   );
 }
@@ -23,7 +23,7 @@ export function Time({ at, none = '–' }: TimeProps) {
 export function Age({ at }: { readonly at: string }) {
   return (
     <time dateTime={at} title={utc(at)} class="nowrap">
-      {duration(Math.max(0, ticks.value - Date.parse(at), now() - Date.parse(at)))}
+      {duration(Math.max(0, drawnAtMs() - Date.parse(at)))}
     </time>
   );
 }
