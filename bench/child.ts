@@ -1,12 +1,21 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { basename } from 'node:path';
+import { beginProfile, endProfiled, profileFlags } from './profile.ts';
 import type { ReceiverReport } from './receiver.ts';
+
+/** Children that are a side of a comparison; the others make load or receive it. */
+const sides = /bare-|outage-node|settlement/;
 
 /** Starts a file of this folder as a child process with IPC. */
 export function startChild(file: string, args: readonly string[] = []): ChildProcess {
-  return fork(new URL(file, import.meta.url), args, {
+  const isSide = sides.test(file);
+  const child = fork(new URL(file, import.meta.url), args, {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    execArgv: [...process.execArgv, ...(isSide ? profileFlags() : [])],
   });
+  if (isSide) beginProfile(child, basename(file));
+  return child;
 }
 
 export async function message<T>(child: ChildProcess): Promise<T> {
@@ -16,6 +25,9 @@ export async function message<T>(child: ChildProcess): Promise<T> {
 
 export async function endChild(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
+  // A child of this folder ends in an orderly way when its channel closes, a server after a signal.
+  const ask = (): unknown => (child.connected ? child.disconnect() : child.kill('SIGINT'));
+  if (await endProfiled(child, ask)) return;
   const ended = once(child, 'exit');
   child.kill('SIGKILL');
   await ended;

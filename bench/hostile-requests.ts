@@ -14,6 +14,7 @@ import { endChild, message, startChild } from './child.ts';
 import type { Statuses } from './hostile-client.ts';
 import { endedWithBench, makeEvent, createTempStore, orderData, withStore } from './leat.ts';
 import { type Holds, worse } from './loop-hold.ts';
+import { profiledEnvironment } from './profile.ts';
 import { median, quantile } from './rounds.ts';
 
 const perSecond = 100;
@@ -50,11 +51,14 @@ export const hostileRequests: Bench = {
     progress('filling the lists');
     await withStore(tempStore, fillLists);
     const leat = endedWithBench(
-      await program.startLeat(tempStore, {
-        ...settings,
-        NODE_OPTIONS: `--import=${new URL('./loop-probe.ts', import.meta.url).pathname}`,
-        BENCH_LOOP_FILE: loopFile,
-      }),
+      await program.startLeat(
+        tempStore,
+        profiledEnvironment({
+          ...settings,
+          NODE_OPTIONS: `--import=${new URL('./loop-probe.ts', import.meta.url).pathname}`,
+          BENCH_LOOP_FILE: loopFile,
+        }),
+      ),
     );
     const client = startChild('./hostile-client.ts');
     client.send({ host: { port, token, forwarded: 'two.test' } });

@@ -9,6 +9,7 @@ import { openStore, type StoreOptions } from '../src/store/open.ts';
 import type { Store } from '../src/store/port/store.ts';
 import * as program from '../test/helpers/leat.ts';
 import { secretKey } from '../test/helpers/leat.ts';
+import { beginProfile, endProfiled, profiledEnvironment } from './profile.ts';
 
 /** An empty store: a fresh SQLite file, or a fresh database of a PostgreSQL server. */
 export interface TempStore extends program.TempStore {
@@ -156,12 +157,13 @@ export async function startLeat(
   tempStore: TempStore,
   settings: Record<string, string> = {},
 ): Promise<Running> {
-  const leat = await program.startLeat(tempStore, {
+  const all = {
     LEAT_PUBLISH_LIMIT_PER_SECOND: '100000000',
     LEAT_LOG_LEVEL: 'error',
     ...tempStore.settings,
     ...settings,
-  });
+  };
+  const leat = await program.startLeat(tempStore, profiledEnvironment(all));
   return endedWithBench(leat);
 }
 
@@ -169,7 +171,11 @@ export async function startLeat(
 export function endedWithBench({ port, url, token, child, kill }: program.Running): Running {
   living.add(child);
   child.once('exit', () => living.delete(child));
-  return { port, url, pid: child.pid ?? 0, token, end: kill };
+  beginProfile(child, 'server');
+  const end = async (): Promise<void> => {
+    if (!(await endProfiled(child, () => child.kill('SIGINT')))) await kill();
+  };
+  return { port, url, pid: child.pid ?? 0, token, end };
 }
 
 /** Starts servers on one store, one after the other: the first one creates the schema and the keys. */

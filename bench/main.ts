@@ -2,9 +2,18 @@
  * `npm run bench [-- names…]`: measures Leat against bare counterparts on this machine. Figures are
  * ratios within one run, because the speed of the machine says nothing about Leat.
  */
-import { closeSync, existsSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fdatasyncSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { Argument, Command, InvalidArgumentError } from 'commander';
 import { backlog } from './backlog.ts';
 import type { Bench, Figure, RunOptions } from './bench.ts';
@@ -23,6 +32,7 @@ import { latency } from './latency.ts';
 import { management } from './management.ts';
 import { messages } from './messages.ts';
 import { peerPostgres } from './peer-postgres.ts';
+import { profileInto, profileLines } from './profile.ts';
 import { pull } from './pull.ts';
 import { publishPostgres } from './publish-postgres.ts';
 import { fanOut, publishHundred, publishOne } from './publish.ts';
@@ -65,12 +75,19 @@ const benches: readonly Bench[] = [
   consolePages,
 ];
 
+interface Given extends Omit<RunOptions, 'rounds'> {
+  readonly json: boolean;
+  readonly rounds?: number;
+  /** True without a folder. */
+  readonly profile?: string | true;
+}
+
 const program = new Command('bench')
   .description('Measures Leat against bare counterparts on this machine, all of it or some.')
   .addArgument(new Argument('[names...]').choices(benches.map(({ name }) => name)))
   .option('--json', 'prints the figures for machines', false)
   .option('--nodes <counts>', 'how many servers those on PostgreSQL have', counts, [1])
-  .option('--rounds <count>', 'how often each side is measured', count, 5)
+  .option('--rounds <count>', 'how often each side is measured (5; with --profile 1)', count)
   .option(
     '--cases <text>',
     'measures the cases of isolation, hostile-requests, filter and console with this in their names only',
@@ -85,10 +102,18 @@ const program = new Command('bench')
     'the checkout of another version, installed, that failing is compared with',
     checkout,
   )
+  .option(
+    '--profile [folder]',
+    'writes a processor profile of each server and bare side there, for Chromium or an editor to open, and prints the functions with the largest shares; no limits then',
+    profileFolder,
+  )
   .addHelpText('after', '\nExample: npm run bench -- drain-postgres --nodes 1,2,4 --rounds 3')
   .parse();
 const names = program.args;
-const { json, ...options } = program.opts<RunOptions & { readonly json: boolean }>();
+const { json, profile, ...given } = program.opts<Given>();
+const options: RunOptions = { ...given, rounds: given.rounds ?? (profile === undefined ? 5 : 1) };
+const profiles = profile === true ? mkdtempSync(join(tmpdir(), 'leat-profiles-')) : profile;
+if (profiles !== undefined) profileInto(profiles);
 
 // Child processes of a benchmark end with this process.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
@@ -105,15 +130,16 @@ for (const bench of benches.filter(({ name }) => names.length === 0 || names.inc
   const seen = await bench.run(progress, options);
   progress('');
   for (const figure of seen) {
-    print(`  ${line(figure)}\n`);
+    print(`  ${line(figure, profiles !== undefined)}\n`);
     figures.push({ ...figure, median: median(figure.values), holds: holds(figure) });
   }
   for (const under of new Set(seen.map((figure) => figure.under))) {
     if (under !== undefined) print(`  on ${under}\n`);
   }
+  for (const each of profileLines(resolve(import.meta.dirname, '..'))) print(`  ${each}\n`);
 }
 if (json) process.stdout.write(`${JSON.stringify({ machine, figures }, undefined, 2)}\n`);
-process.exit(figures.every((figure) => figure.holds) ? 0 : 1);
+process.exit(profiles !== undefined || figures.every((figure) => figure.holds) ? 0 : 1);
 
 function count(text: string): number {
   const number = Number(text);
@@ -121,6 +147,17 @@ function count(text: string): number {
     throw new InvalidArgumentError('It is not a whole number from 1.');
   }
   return number;
+}
+
+/** Names of benchmarks come before the option: the next word is taken for the folder. */
+function profileFolder(folder: string): string {
+  if (benches.some(({ name }) => name === folder)) {
+    throw new InvalidArgumentError(
+      'It is a benchmark: write it before --profile, or name a folder.',
+    );
+  }
+  mkdirSync(folder, { recursive: true });
+  return resolve(folder);
 }
 
 function checkout(folder: string): string {

@@ -6,13 +6,14 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { exportJWK, SignJWT } from 'jose';
 import { authority, trusted } from '../test/helpers/certificates.ts';
 import { freePort, waitFor } from '../test/helpers/leat.ts';
 import type { Bench, Figure } from './bench.ts';
 import { endChild, message } from './child.ts';
 import { load } from './load.ts';
+import { beginProfile, profiledEnvironment } from './profile.ts';
 import { rateFigure } from './report.ts';
 import { alternate } from './rounds.ts';
 
@@ -162,8 +163,13 @@ async function startServers(issuer: Issuer): Promise<Record<'leat' | 'express' |
   };
   const forked = async (file: string): Promise<Side> => {
     const stdio = ['ignore', 'inherit', 'inherit', 'ipc'] as const;
-    const child = fork(new URL(file, import.meta.url), { env, stdio: [...stdio] });
-    return { ...(await message<{ port: number }>(child)), child };
+    const child = fork(new URL(file, import.meta.url), {
+      env: profiledEnvironment(env),
+      stdio: [...stdio],
+    });
+    const { port } = await message<{ port: number }>(child);
+    beginProfile(child, basename(file));
+    return { port, child };
   };
   return {
     leat: await startLeatMessages(env),
@@ -178,11 +184,12 @@ async function startLeatMessages(env: Readonly<Record<string, string>>): Promise
   const program = new URL('../src/main.ts', import.meta.url).pathname;
   const child = spawn(process.execPath, [program, 'messages'], {
     cwd: tmpdir(),
-    env: { ...env, PORT: String(port) },
+    env: profiledEnvironment({ ...env, PORT: String(port) }),
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   const url = `http://127.0.0.1:${port}/api/messages/public`;
   await waitFor('the message API', async () => (await fetch(url).catch(() => undefined))?.ok);
+  beginProfile(child, 'message process');
   return { port, child };
 }
 

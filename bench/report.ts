@@ -35,12 +35,14 @@ export function holds(figure: Figure): boolean {
   return figure.must.kind === 'least' ? value >= figure.must.value : value <= figure.must.value;
 }
 
-/** Returns one line of text: name, both sides, median, spread, limit. */
-export function line(figure: Figure): string {
+const withoutLimit = { must: undefined, goal: undefined };
+
+/** Returns one line of text: name, both sides, median, spread; unless it is profiled its limit. */
+export function line(figure: Figure, isProfiled = false): string {
   const show = (value: number): string => value.toFixed(value < 10 ? 2 : 0);
-  const { must } = figure;
+  const { must, goal: goalValue } = isProfiled ? withoutLimit : figure;
   const limit = must && `; must ${must.kind === 'least' ? '≥' : '≤'} ${must.value}`;
-  const goal = figure.goal === undefined ? '' : `, goal ${figure.goal}`;
+  const goal = goalValue === undefined ? '' : `, goal ${goalValue}`;
   const mark = must === undefined ? '    ' : holds(figure) ? 'ok  ' : 'FAIL';
   const spread = `${show(Math.min(...figure.values))} to ${show(Math.max(...figure.values))}`;
   return (

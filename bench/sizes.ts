@@ -12,8 +12,10 @@ import { placeOfStream } from '../src/store/rows/streams.ts';
 import { createSeal } from '../src/store/seal.ts';
 import { bootstrapClient, freePort, secretKey, spawnLeat } from '../test/helpers/leat.ts';
 import type { Bench, Figure } from './bench.ts';
+import { endChild } from './child.ts';
 import { createTempStore, type TempStore, withStore } from './leat.ts';
 import { withClient, withPostgres } from './postgres.ts';
+import { beginProfile, profiledEnvironment } from './profile.ts';
 import { cpuPercent, familyCpuPercent, peakMegabytes, residentMegabytes, wait } from './proc.ts';
 
 const tenants = 10_000;
@@ -74,7 +76,7 @@ async function measure(
   const began = performance.now();
   const { child, output } = spawnLeat(
     ['serve'],
-    {
+    profiledEnvironment({
       LEAT_STORE: `sqlite:${tempStore.file}`,
       ...tempStore.settings,
       LEAT_SECRET_KEY: secretKey.toString('base64'),
@@ -86,9 +88,10 @@ async function measure(
       LEAT_TENANT_DOMAIN: 'main.example.com',
       LEAT_PORT: String(port),
       LEAT_METRICS_PORT: String(metricsPort),
-    },
+    }),
     { cwd: tempStore.folder },
   );
+  beginProfile(child, 'server');
   try {
     const check = (): void => {
       if (child.exitCode !== null) throw new Error(output());
@@ -109,7 +112,7 @@ async function measure(
       ...(await watchAtRest(engine, child.pid ?? 0, server)),
     ];
   } finally {
-    child.kill('SIGKILL');
+    await endChild(child);
     receiver.close();
     receiver.closeAllConnections();
     await tempStore.remove();
