@@ -1,3 +1,5 @@
+import type { Rounds } from './rounds.ts';
+
 /** A benchmark and its result. */
 export interface Bench {
   readonly name: string;
@@ -17,8 +19,11 @@ export interface RunOptions {
   /** Numbers of nodes to measure, where a store can be shared. */
   readonly nodes: readonly number[];
   /** The folder of another version's checkout that is measured as the other side, where one can be. */
-  readonly against: string | undefined;
+  readonly checkout: string | undefined;
 }
+
+/** Which values of a figure are better. */
+export type Better = 'higher' | 'lower';
 
 /** One measured ratio (or plain figure) and its limit. */
 export interface Figure {
@@ -31,6 +36,10 @@ export interface Figure {
   /** `least`: the median must not be below; `most`: not above. Absent without a limit. */
   readonly must: { readonly kind: 'least' | 'most'; readonly value: number } | undefined;
   readonly goal: number | undefined;
+  /** The better direction, where no limit says it. */
+  readonly better?: Better;
+  /** What both sides had in each round, where the values are their ratios. */
+  readonly rounds?: Rounds;
   /** Settings of a server that affect the value. */
   readonly under?: string;
 }

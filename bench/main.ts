@@ -2,21 +2,12 @@
  * `npm run bench [-- names…]`: measures Leat against bare counterparts on this machine. Figures are
  * ratios within one run, because the speed of the machine says nothing about Leat.
  */
-import {
-  closeSync,
-  existsSync,
-  fdatasyncSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  rmSync,
-  writeSync,
-} from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs';
+import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { Argument, Command, InvalidArgumentError } from 'commander';
 import { backlog } from './backlog.ts';
-import type { Bench, Figure, RunOptions } from './bench.ts';
+import type { Bench, Figure } from './bench.ts';
+import type { Comparison } from './compare.ts';
 import { consolePages } from './console.ts';
 import { drainPostgres } from './drain-postgres.ts';
 import { drain } from './drain.ts';
@@ -36,10 +27,19 @@ import { profileInto, profileLines } from './profile.ts';
 import { pull } from './pull.ts';
 import { publishPostgres } from './publish-postgres.ts';
 import { fanOut, publishHundred, publishOne } from './publish.ts';
-import { holds, line } from './report.ts';
+import { betterOf, comparisonLine, holds, line } from './report.ts';
 import { median } from './rounds.ts';
+import { readArguments } from './options.ts';
 import { order } from './order.ts';
 import { outage } from './outage.ts';
+import {
+  compareFigures,
+  differences,
+  numbersOf,
+  type RunFigure,
+  runFormat,
+  sameFigure,
+} from './run-file.ts';
 import { signature } from './signature.ts';
 import { sizes } from './sizes.ts';
 import { upkeep } from './upkeep.ts';
@@ -75,44 +75,8 @@ const benches: readonly Bench[] = [
   consolePages,
 ];
 
-interface Given extends Omit<RunOptions, 'rounds'> {
-  readonly json: boolean;
-  readonly rounds?: number;
-  /** True without a folder. */
-  readonly profile?: string | true;
-}
-
-const program = new Command('bench')
-  .description('Measures Leat against bare counterparts on this machine, all of it or some.')
-  .addArgument(new Argument('[names...]').choices(benches.map(({ name }) => name)))
-  .option('--json', 'prints the figures for machines', false)
-  .option('--nodes <counts>', 'how many servers those on PostgreSQL have', counts, [1])
-  .option('--rounds <count>', 'how often each side is measured (5; with --profile 1)', count)
-  .option(
-    '--cases <text>',
-    'measures the cases of isolation, hostile-requests, filter and console with this in their names only',
-  )
-  .option(
-    '--events <count>',
-    'how many events those that drain have, or rows of history upkeep has',
-    count,
-  )
-  .option(
-    '--against <folder>',
-    'the checkout of another version, installed, that failing is compared with',
-    checkout,
-  )
-  .option(
-    '--profile [folder]',
-    'writes a processor profile of each server and bare side there, for Chromium or an editor to open, and prints the functions with the largest shares; no limits then',
-    profileFolder,
-  )
-  .addHelpText('after', '\nExample: npm run bench -- drain-postgres --nodes 1,2,4 --rounds 3')
-  .parse();
-const names = program.args;
-const { json, profile, ...given } = program.opts<Given>();
-const options: RunOptions = { ...given, rounds: given.rounds ?? (profile === undefined ? 5 : 1) };
-const profiles = profile === true ? mkdtempSync(join(tmpdir(), 'leat-profiles-')) : profile;
+const wanted = readArguments(benches);
+const { json, options, profiles, before } = wanted;
 if (profiles !== undefined) profileInto(profiles);
 
 // Child processes of a benchmark end with this process.
@@ -120,55 +84,66 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
 
 const machine = {
   cores: availableParallelism(),
+  processor: cpus()[0]?.model ?? 'unknown',
+  platform: `${process.platform} ${process.arch}`,
   fsyncMicros: fsyncMicros(),
   node: process.version,
 };
 print(`${machine.cores} cores, Node ${machine.node}, one fsync takes ${machine.fsyncMicros} µs\n`);
-const figures: (Figure & { median: number; holds: boolean })[] = [];
-for (const bench of benches.filter(({ name }) => names.length === 0 || names.includes(name))) {
+const run = {
+  format: runFormat,
+  date: new Date().toISOString(),
+  machine,
+  names: wanted.benches.map(({ name }) => name),
+  options,
+  profiled: profiles !== undefined,
+} as const;
+if (before !== undefined) {
+  print(`compared with the run of ${before.date}\n`);
+  for (const each of differences(before, run)) print(`  ${each}\n`);
+}
+const figures: (Figure & RunFigure & { median: number; holds: boolean; before?: Comparison })[] =
+  [];
+for (const bench of wanted.benches) {
   print(`\n${bench.name}: ${bench.what}\n`);
   const seen = await bench.run(progress, options);
   progress('');
   for (const figure of seen) {
     print(`  ${line(figure, profiles !== undefined)}\n`);
-    figures.push({ ...figure, median: median(figure.values), holds: holds(figure) });
+    const better = betterOf(figure);
+    const made = {
+      ...figure,
+      bench: bench.name,
+      ...(better && { better }),
+      values: [...figure.values],
+    };
+    const comparison = compared(made);
+    figures.push({
+      ...made,
+      median: median(figure.values),
+      holds: holds(figure),
+      ...(comparison && { before: comparison }),
+    });
   }
   for (const under of new Set(seen.map((figure) => figure.under))) {
     if (under !== undefined) print(`  on ${under}\n`);
   }
   for (const each of profileLines(resolve(import.meta.dirname, '..'))) print(`  ${each}\n`);
 }
-if (json) process.stdout.write(`${JSON.stringify({ machine, figures }, undefined, 2)}\n`);
+if (json) process.stdout.write(`${JSON.stringify({ ...run, figures }, undefined, 2)}\n`);
 process.exit(profiles !== undefined || figures.every((figure) => figure.holds) ? 0 : 1);
 
-function count(text: string): number {
-  const number = Number(text);
-  if (!Number.isSafeInteger(number) || number < 1) {
-    throw new InvalidArgumentError('It is not a whole number from 1.');
+/** Prints how a figure differs from that of the earlier run. */
+function compared(figure: RunFigure): Comparison | undefined {
+  if (before === undefined) return undefined;
+  const other = sameFigure(before, figure);
+  if (other === undefined) {
+    print('       the earlier run has no such figure\n');
+    return undefined;
   }
-  return number;
-}
-
-/** Names of benchmarks come before the option: the next word is taken for the folder. */
-function profileFolder(folder: string): string {
-  if (benches.some(({ name }) => name === folder)) {
-    throw new InvalidArgumentError(
-      'It is a benchmark: write it before --profile, or name a folder.',
-    );
-  }
-  mkdirSync(folder, { recursive: true });
-  return resolve(folder);
-}
-
-function checkout(folder: string): string {
-  if (existsSync(join(folder, 'bench/leat.ts')) && existsSync(join(folder, 'node_modules'))) {
-    return folder;
-  }
-  throw new InvalidArgumentError('It is not an installed checkout: run npm ci there.');
-}
-
-function counts(text: string): number[] {
-  return text.split(',').map(count);
+  const comparison = compareFigures(other, figure);
+  print(`       ${comparisonLine(comparison, { ...other, values: numbersOf(other) })}\n`);
+  return comparison;
 }
 
 function print(text: string): void {
