@@ -18,6 +18,8 @@ export interface RunOptions {
   readonly cases: string | undefined;
   /** Numbers of nodes to measure, where a store can be shared. */
   readonly nodes: readonly number[];
+  /** Numbers of threads that sign and send, to measure each; absent for the default of the program. */
+  readonly threads: readonly number[] | undefined;
   /** The folder of another version's checkout that is measured as the other side, where one can be. */
   readonly checkout: string | undefined;
 }

@@ -2,10 +2,11 @@ import { once } from 'node:events';
 import { deliveryBody } from '../src/core/envelope.ts';
 import type { DeliveryOptions } from '../src/core/types.ts';
 import { alternate } from './rounds.ts';
-import type { Bench } from './bench.ts';
+import type { Bench, Figure } from './bench.ts';
 import { arrivalRate, startChild, startReceiver, type Receiver } from './child.ts';
 import { addStream, fill, makeEvent, createTempStore, startLeat, withStore } from './leat.ts';
 import { rateFigure } from './report.ts';
+import { threadSettings } from './threads.ts';
 
 /** Waiting events by default. */
 export const drainEvents = 100_000;
@@ -19,13 +20,17 @@ export const drain: Bench = {
     const receiver = await startReceiver();
     const events = options.events ?? drainEvents;
     try {
-      const rounds = await alternate(
-        options.rounds,
-        () => drainOnce(receiver, { events, progress }),
-        () => bareOnce(receiver, events),
-        progress,
-      );
-      return [rateFigure('drain', rounds, { least: 0.55, goal: 0.9 })];
+      const figures: Figure[] = [];
+      for (const { suffix, settings } of threadSettings(options)) {
+        const rounds = await alternate(
+          options.rounds,
+          () => drainOnce(receiver, { events, progress, settings }),
+          () => bareOnce(receiver, events),
+          progress,
+        );
+        figures.push(rateFigure(`drain${suffix}`, rounds, { least: 0.55, goal: 0.9 }));
+      }
+      return figures;
     } finally {
       await receiver.end();
     }
@@ -41,6 +46,7 @@ export async function drainOnce(
     readonly delivery?: DeliveryOptions;
     /** Values of `data.object.seq`. */
     readonly values?: number;
+    readonly settings?: Readonly<Record<string, string>>;
   },
 ): Promise<number> {
   const { events, progress, delivery, values } = options;
@@ -50,7 +56,7 @@ export async function drainOnce(
     await fill(store, events, progress, undefined, values);
   });
   await receiver.reset();
-  const leat = await startLeat(tempStore);
+  const leat = await startLeat(tempStore, options.settings);
   const report = await receiver.received(events);
   await leat.end();
   await tempStore.remove();

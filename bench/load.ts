@@ -14,6 +14,12 @@ export interface Load {
  * Throws on a response that is not 2xx.
  */
 export async function load(options: Load): Promise<number> {
+  const { responses, seconds } = await loadCounted(options);
+  return responses / seconds;
+}
+
+/** The same, with the number of responses and the time that they took. */
+export async function loadCounted(options: Load): Promise<{ responses: number; seconds: number }> {
   const counter = { responses: 0 };
   const sockets = Array.from({ length: options.connections }, () =>
     connect(options.port, '127.0.0.1'),
@@ -28,9 +34,9 @@ export async function load(options: Load): Promise<number> {
     Promise.all(runs),
     new Promise((resolve) => setTimeout(resolve, options.seconds * 1000)),
   ]);
-  const perSecond = counter.responses / ((performance.now() - started) / 1000);
+  const result = { ...counter, seconds: (performance.now() - started) / 1000 };
   for (const socket of sockets) socket.destroy();
-  return perSecond;
+  return result;
 }
 
 /** The index of the status in `HTTP/1.1 200`; a 2 means success. */

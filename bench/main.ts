@@ -9,6 +9,7 @@ import { backlog } from './backlog.ts';
 import type { Bench, Figure } from './bench.ts';
 import type { Comparison } from './compare.ts';
 import { consolePages } from './console.ts';
+import { cost } from './cost.ts';
 import { drainPostgres } from './drain-postgres.ts';
 import { drain } from './drain.ts';
 import { facts } from './facts.ts';
@@ -47,6 +48,7 @@ import { watchers } from './watchers.ts';
 
 const benches: readonly Bench[] = [
   drain,
+  cost,
   failing,
   signature,
   order,

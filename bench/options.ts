@@ -57,6 +57,11 @@ export function readArguments(benches: readonly Bench[]): Wanted {
       count,
     )
     .option(
+      '--threads <counts>',
+      'measures drain, drain-tls and cost with each number of sender threads (LEAT_SENDER_THREADS; 0: the main thread sends)',
+      threadCounts,
+    )
+    .option(
       '--checkout <folder>',
       'the checkout of another version, installed, that failing is compared with',
       checkout,
@@ -120,6 +125,10 @@ function earlierRun(file: string): Run {
     if (error instanceof InvalidRun) throw new InvalidArgumentError(error.message);
     throw error;
   }
+}
+
+function threadCounts(text: string): number[] {
+  return text.split(',').map((each) => (each === '0' ? 0 : count(each)));
 }
 
 function counts(text: string): number[] {

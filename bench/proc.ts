@@ -3,6 +3,8 @@ import { readdir, readFile } from 'node:fs/promises';
 
 /** Clock ticks per second of /proc/<pid>/stat; fixed at 100 for user space on Linux. */
 const ticksPerSecond = 100;
+/** The resolution of processor times. */
+export const clockTickMs = 1000 / ticksPerSecond;
 
 /** Measures the share of one core that a process uses for some seconds, in percent. */
 export async function cpuPercent(pid: number, seconds: number): Promise<number> {
@@ -37,6 +39,16 @@ export async function cpuSeconds(pid: number): Promise<number> {
   return (await familyTicks(pid)) / ticksPerSecond;
 }
 
+/** Returns the processor time of a process so far, without its children, in microseconds. */
+export async function processMicros(pid: number): Promise<number> {
+  return (await cpuTicks(pid)) * clockTickMs * 1000;
+}
+
+/** Returns the same of its main thread: no worker threads, and none of V8, libuv or the disk. */
+export async function mainThreadMicros(pid: number): Promise<number> {
+  return ticksOf(await statOf(pid, pid)) * clockTickMs * 1000;
+}
+
 /** The process that started this one. */
 export async function parentOf(pid: number): Promise<number> {
   return Number((await statOf(pid))[1]);
@@ -47,8 +59,11 @@ export const wait = (seconds: number): Promise<void> =>
 
 /** User and system time so far. */
 async function cpuTicks(pid: number): Promise<number> {
-  const [user, system] = (await statOf(pid)).slice(11);
-  return Number(user) + Number(system);
+  return ticksOf(await statOf(pid));
+}
+
+function ticksOf(stat: readonly string[]): number {
+  return Number(stat[11]) + Number(stat[12]);
 }
 
 async function familyTicks(pid: number): Promise<number> {
@@ -68,7 +83,8 @@ async function familyTicks(pid: number): Promise<number> {
 }
 
 /** The fields of proc(5) stat from the third on: state, parent, …, user time as the 14th, and so on. */
-async function statOf(pid: number): Promise<string[]> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
+async function statOf(pid: number, thread?: number): Promise<string[]> {
+  const of = thread === undefined ? String(pid) : `${pid}/task/${thread}`;
+  const stat = await readFile(`/proc/${of}/stat`, 'utf8');
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
 }

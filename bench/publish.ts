@@ -22,8 +22,8 @@ import { alternate, type Rounds } from './rounds.ts';
 /** How long and over how many connections single events are published. */
 export const seconds = 4;
 export const connections = 64;
-const one = JSON.stringify({ type: 'order.paid', data: orderData(1) });
-const hundred = `[${Array.from({ length: 100 }, () => one).join(',')}]`;
+export const one = JSON.stringify({ type: 'order.paid', data: orderData(1) });
+export const hundred = `[${Array.from({ length: 100 }, () => one).join(',')}]`;
 
 /** Single publishes over HTTP, against a Fastify route that only parses the same body. */
 export const publishOne: Bench = {

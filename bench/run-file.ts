@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { type Static, Type } from 'typebox';
 import { Errors } from 'typebox/value';
+import type { RunOptions } from './bench.ts';
 import { type Comparison, compare } from './compare.ts';
 
 /** Changes with the meaning of a field. */
@@ -25,6 +26,7 @@ const Run = Type.Object({
   options: Type.Object({
     events: Type.Optional(Type.Number()),
     checkout: Type.Optional(Type.String()),
+    threads: Type.Optional(Type.Array(Type.Number())),
   }),
   profiled: Type.Boolean(),
   figures: Type.Array(
@@ -101,7 +103,7 @@ export function numbersOf({ values }: Pick<RunFigure, 'values'>): number[] {
 
 /** The conditions of a run. */
 interface Conditions extends Pick<Run, 'machine'> {
-  readonly options: { readonly [Name in keyof Run['options']]: Run['options'][Name] | undefined };
+  readonly options: Partial<Pick<RunOptions, 'events' | 'threads' | 'checkout'>>;
 }
 
 /** Returns what makes two runs hard to compare, one sentence for each. */
@@ -113,6 +115,7 @@ export function differences(before: Conditions, now: Conditions): string[] {
     'version of Node': machine.node,
     '--events': String(options.events ?? 'not given'),
     '--checkout': options.checkout ?? 'not given',
+    '--threads': String(options.threads ?? 'not given'),
   });
   const ofBefore = facts(before);
   return Object.entries(facts(now)).flatMap(([name, value]) => {
