@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import { CommanderError } from 'commander';
+import type { CommanderError } from 'commander';
 import { type LeatError, StartRefused, StoreUnavailable } from '../core/errors.ts';
 import { CommandFailed, exitCodes, failureJson, failureText } from './errors.ts';
 
@@ -19,7 +19,7 @@ export function wantsJson(words: readonly string[]): boolean {
 /** Maps errors to exit codes: one line for an error that the operator can fix, a trace for a bug. */
 export function outcomeOf(error: unknown, json: boolean): Outcome {
   // The parser has printed the requested help, or the usage error as text.
-  if (error instanceof CommanderError) {
+  if (isOfParser(error)) {
     if (error.exitCode === 0) return { exitCode: exitCodes.done, text: '' };
     const isHelp = error.code === 'commander.help';
     const message = isHelp ? 'A command is missing.' : error.message.replace(/^error: /, '');
@@ -34,6 +34,11 @@ export function outcomeOf(error: unknown, json: boolean): Outcome {
   const message = isFixable(error) ? error.message : inspect(error);
   const text = json ? failureJson(exitCodes.failed, message) : message;
   return { exitCode: exitCodes.failed, text };
+}
+
+/** By its name: a service does not load the parser. */
+function isOfParser(error: unknown): error is CommanderError {
+  return error instanceof Error && error.name === 'CommanderError';
 }
 
 function isFixable(error: unknown): error is LeatError {

@@ -8,7 +8,6 @@ import type { Watchers } from '../changes/watchers.ts';
 import type { TlsServer } from '../api/http/tls.ts';
 import type { Ed25519Jwk } from '../auth/key-use.ts';
 import { createKeyring, type Keyring } from '../auth/keys.ts';
-import { createOpenIdProvider } from '../auth/openid-provider.ts';
 import { createTrustedIssuers } from '../auth/remote-keys.ts';
 import { createTokenEndpoint } from '../auth/token.ts';
 import { createVerifier } from '../auth/verify.ts';
@@ -49,7 +48,10 @@ export interface ManagementApi {
 }
 
 /** Builds the management API with its authentication and pulls; does not listen. */
-export function createManagementApi(store: Store, deps: ManagementApiDeps): ManagementApi {
+export async function createManagementApi(
+  store: Store,
+  deps: ManagementApiDeps,
+): Promise<ManagementApi> {
   const { config, clock, random, log, tls, metrics, ending, obstacle } = deps;
   const { webhookKeyring } = deps;
   const access = createAccess(store, deps);
@@ -80,7 +82,7 @@ export function createManagementApi(store: Store, deps: ManagementApiDeps): Mana
     ready: () => !ending.aborted,
     obstacle,
     tls,
-    provider: createConsoleProvider(deps),
+    provider: await createConsoleProvider(deps),
     requestMetrics: metrics?.meter,
   });
   guardConnections(app.server, { rule: config, clock, log, count: metrics?.connectionRefused });
@@ -121,14 +123,15 @@ function createAccess(store: Store, { config, clock, log, network }: ManagementA
 }
 
 /** The identity provider of the console, if the settings name one: they have all of them or none. */
-function createConsoleProvider({
+async function createConsoleProvider({
   config,
   clock,
   network,
-}: Pick<ManagementApiDeps, 'config' | 'clock' | 'network'>): ConsoleProvider | undefined {
+}: Pick<ManagementApiDeps, 'config' | 'clock' | 'network'>): Promise<ConsoleProvider | undefined> {
   const { consoleOidcIssuer, consoleOidcClientId, consoleOidcClientSecret, consoleRoles } = config;
   if (consoleOidcIssuer === undefined || consoleRoles === undefined) return undefined;
   assert(consoleOidcClientId !== undefined && consoleOidcClientSecret !== undefined);
+  const { createOpenIdProvider } = await import('../auth/openid-provider.ts');
   const openId = createOpenIdProvider({
     fetch: network.fetch,
     clock,

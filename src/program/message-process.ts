@@ -8,10 +8,8 @@ import { once } from 'node:events';
 import type { Clock } from '../core/clock.ts';
 import { StartRefused } from '../core/errors.ts';
 import type { LogSettings } from './log.ts';
+import { messageProcessCommand } from './message-command.ts';
 import type { MessageService, MessageServiceDeps } from './message-service.ts';
-
-/** The hidden command that the child runs. */
-export const messageProcessCommand = 'messages-companion';
 
 /** Grace period of the child after its channel was closed. */
 const ENDING_MS = 10_000;

@@ -103,7 +103,7 @@ async function startOn(
   const channels = createServiceChannels({ ...deps, network });
   const parts = { ...deps, network, metrics, webhookKeyring, watchers, channels };
   const { run, obstacle, finish } = createBackground(store, { ...parts, nodeId });
-  const api = createManagementApi(store, {
+  const api = await createManagementApi(store, {
     ...parts,
     nodeId: inspecting,
     node: nodeFactsOf({ ...parts, ending: signal }),

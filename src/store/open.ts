@@ -1,8 +1,6 @@
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { StoreLocation } from '../core/value.ts';
 import type { Store } from './port/store.ts';
-import { openPostgresStore } from './postgres/store.ts';
-import { openSqliteStore } from './sqlite/store.ts';
 
 export interface StoreOptions {
   /** `LEAT_STORE` after parsing; `file` may be absent when `path` is not a URI. */
@@ -40,10 +38,12 @@ export async function openStore({
   ...rest
 }: StoreOptions): Promise<Store> {
   if (location.engine === 'postgres') {
+    const { openPostgresStore } = await import('./postgres/store.ts');
     return openPostgresStore(location.url, { ...rest, defer, report, connectionsMax });
   }
   const { path } = location;
   const file = 'file' in location ? location.file : path === ':memory:' ? undefined : path;
+  const { openSqliteStore } = await import('./sqlite/store.ts');
   return openSqliteStore({ path, file }, { ...rest, defer, report });
 }
 

@@ -1,0 +1,102 @@
+import type { Command } from 'commander';
+import type { CliDeps } from '../cli/command.ts';
+import { exitCodes } from '../cli/errors.ts';
+import { addHttpCommands, createProgram } from '../cli/program.ts';
+import { addServiceExamples } from '../cli/service-examples.ts';
+import { describeConfig, loadCliEnv } from '../config.ts';
+import { describeMessageSettings } from '../messages/settings.ts';
+import { addOperatorCommands } from '../operator/program.ts';
+import { load, print, type ProgramContext } from './context.ts';
+import { operatorDeps } from './operator-deps.ts';
+import { services } from './services.ts';
+
+// Each command loads what only it needs: reading the whole service and its libraries would triple
+// the start of a command of the client.
+
+/** Runs the command of a command line. Throws what `outcomeOf` of `cli/outcome.ts` takes. */
+export async function runCommand(
+  context: ProgramContext,
+  words: readonly string[],
+  json: boolean,
+): Promise<void> {
+  await buildProgram(context, json).parseAsync(words, { from: 'user' });
+}
+
+function buildProgram(context: ProgramContext, json: boolean): Command {
+  const client = clientDeps(context);
+  const program = createProgram(client, json)
+    // A closed output ends a command successfully; a service without its output is broken.
+    .hook('preAction', (_program, command) => {
+      if (!services.has(command.name())) watchOutput();
+    })
+    .commandsGroup('Service, on this machine:');
+  addServiceCommands(program, context);
+  addDescriptionCommands(program, context);
+  addOperatorCommands(program, operatorDeps(context));
+  program
+    .command('migrate-store')
+    .description('copy a whole store from SQLite to PostgreSQL; run it again if it was interrupted')
+    .requiredOption('--from <store>', 'source, which is not changed: sqlite:<path>')
+    .requiredOption('--to <store>', 'an empty database: postgres://user@host/database')
+    .action(async (locations: Record<'from' | 'to', string>) => {
+      const { runMigrateStore } = await import('./migrate-store-command.ts');
+      await runMigrateStore(context, locations);
+    });
+  addHttpCommands(program, client);
+  addServiceExamples(program);
+  return program;
+}
+
+function addServiceCommands(program: Command, context: ProgramContext): void {
+  for (const [name, { description, run }] of services) {
+    const command = program.command(name, { hidden: description === undefined });
+    if (description !== undefined) command.description(description);
+    command.action(() => run(context));
+  }
+}
+
+function addDescriptionCommands(program: Command, context: ProgramContext): void {
+  program
+    .command('config')
+    .description('print every setting, the value in force and what it means')
+    .action(() => {
+      const loaded = load();
+      const lines = [...describeConfig(loaded), ...describeMessageSettings(loaded.texts)];
+      print(context, lines.join('\n'));
+    });
+  program
+    .command('openapi')
+    .description('print the OpenAPI document of the management API')
+    .action(async () => {
+      const { openapiDocument } = await import('../api/reference/openapi.ts');
+      print(context, JSON.stringify(openapiDocument(), undefined, 2));
+    });
+}
+
+function clientDeps({ clock, random, version }: ProgramContext): CliDeps {
+  return {
+    clock,
+    random,
+    version,
+    env: loadCliEnv(),
+    streams: process,
+    interruption: () => {
+      const interruption = new AbortController();
+      process.on('SIGINT', () => interruption.abort());
+      return interruption.signal;
+    },
+  };
+}
+
+/**
+ * Ends the program successfully when the reader of its output, such as `head`, has closed it. Any
+ * other write error, such as a full disk, is a failure. Errors of the standard error are ignored.
+ */
+function watchOutput(): void {
+  process.stderr.on('error', () => {});
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(exitCodes.done);
+    process.stderr.write(`The output cannot be written (${error.code ?? error.message}).\n`);
+    process.exit(exitCodes.failed);
+  });
+}

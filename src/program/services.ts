@@ -1,0 +1,57 @@
+import type { ProgramContext } from './context.ts';
+import { messageProcessCommand } from './message-command.ts';
+import { ignoreSignals, listenForSignals } from './signals.ts';
+
+/** A command that runs until a signal. */
+export interface ServiceCommand {
+  /** For the help; absent for a command that is hidden. */
+  readonly description?: string;
+  run(this: void, context: ProgramContext): Promise<void>;
+}
+
+/** The commands that run until a signal, by name. Each loads what only it needs. */
+export const services: ReadonlyMap<string, ServiceCommand> = new Map<string, ServiceCommand>([
+  [
+    'start',
+    {
+      description: 'run the management API and the message API, and print how to reach them',
+      run: async (context) => {
+        const signals = listenForSignals();
+        const { start } = await import('./start-command.ts');
+        await start(context, signals);
+      },
+    },
+  ],
+  [
+    'serve',
+    {
+      description: 'run the management API alone',
+      run: async (context) => {
+        const signals = listenForSignals();
+        const { serve } = await import('./serve-command.ts');
+        await serve(context, signals);
+      },
+    },
+  ],
+  [
+    'messages',
+    {
+      description: 'run the message API alone, with tokens of any authorization server',
+      run: async (context) => {
+        const signals = listenForSignals();
+        const { messages } = await import('./messages-command.ts');
+        await messages(context, signals);
+      },
+    },
+  ],
+  [
+    messageProcessCommand,
+    {
+      run: async (context) => {
+        ignoreSignals();
+        const { messageProcess } = await import('./messages-command.ts');
+        await messageProcess(context);
+      },
+    },
+  ],
+]);
