@@ -98,6 +98,8 @@ export async function startReceiver(
 }
 
 /** Deliveries per second between the first and the last arrival. */
-export function arrivalRate(report: ReceiverReport): number {
+export function arrivalRate(
+  report: Pick<ReceiverReport, 'count' | 'firstAtMs' | 'lastAtMs'>,
+): number {
   return ((report.count - 1) / (report.lastAtMs - report.firstAtMs)) * 1000;
 }

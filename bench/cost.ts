@@ -100,7 +100,9 @@ async function deliver(
   });
   await receiver.reset();
   const leat = await startLeat(tempStore, settings);
-  const spent = await spentPerUnit(leat.pid, async () => (await receiver.report()).count, events);
+  const spent = await spentPerUnit(leat.pid, async () => (await receiver.report()).count, {
+    total: events,
+  });
   const perSecond = arrivalRate(await receiver.report());
   await leat.end();
   await tempStore.remove();

@@ -44,16 +44,17 @@ export async function drainOnce(
     readonly events: number;
     readonly progress: (text: string) => void;
     readonly delivery?: DeliveryOptions;
-    /** Values of `data.object.seq`. */
+    /** Values of `data.object.seq`, which is one of them at random. */
     readonly values?: number;
     readonly settings?: Readonly<Record<string, string>>;
   },
 ): Promise<number> {
-  const { events, progress, delivery, values } = options;
+  const { events, progress, delivery, values = 1 } = options;
   const tempStore = await createTempStore();
   await withStore(tempStore, async (store) => {
     await addStream(store, receiver.port, { name: 'drain', delivery });
-    await fill(store, events, progress, undefined, values);
+    const seqOf = (): number => Math.floor(Math.random() * values);
+    await fill(store, events, progress, undefined, seqOf);
   });
   await receiver.reset();
   const leat = await startLeat(tempStore, options.settings);

@@ -79,6 +79,7 @@ export async function addStream(
       types?: readonly string[];
       /** As JSON. */
       filter?: string;
+      protocol?: 'http' | 'https';
     },
 ): Promise<string> {
   const now = systemClock.now();
@@ -92,7 +93,7 @@ export async function addStream(
       filter: options.filter,
       destination: {
         type: 'webhook',
-        endpoint: `http://127.0.0.1:${port}/`,
+        endpoint: `${options.protocol ?? 'http'}://127.0.0.1:${port}/`,
         authorization: { method: 'bearer', token: 'token-of-the-bench' },
       },
       delivery: options.delivery,
@@ -134,18 +135,18 @@ export function orderData(seq: number): Record<string, unknown> {
   };
 }
 
-/** Appends waiting events, with their types in turn, and `seq` at random among so many values. */
+/** Appends waiting events, with their types in turn; `seqOf` returns `seq` of an index. */
 export async function fill(
   store: Store,
   count: number,
   progress: (text: string) => void,
   types: readonly string[] = ['order.paid'],
-  values = 1,
+  seqOf: (index: number) => number = () => 0,
 ): Promise<void> {
   const chunk = 1000;
   for (let done = 0; done < count; done += chunk) {
     const events = Array.from({ length: Math.min(chunk, count - done) }, (_, i) =>
-      makeEvent(Math.floor(Math.random() * values), types[(done + i) % types.length]),
+      makeEvent(seqOf(done + i), types[(done + i) % types.length]),
     );
     await store.log.append(tenant, events);
     if (done % 50_000 === 0) progress(`filling the log: ${done} of ${count}`);

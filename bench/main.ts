@@ -11,6 +11,7 @@ import type { Comparison } from './compare.ts';
 import { consolePages } from './console.ts';
 import { cost } from './cost.ts';
 import { drainPostgres } from './drain-postgres.ts';
+import { drainTls } from './drain-tls.ts';
 import { drain } from './drain.ts';
 import { facts } from './facts.ts';
 import { failing } from './failing.ts';
@@ -48,6 +49,7 @@ import { watchers } from './watchers.ts';
 
 const benches: readonly Bench[] = [
   drain,
+  drainTls,
   cost,
   failing,
   signature,

@@ -12,12 +12,12 @@ const stallMs = 60_000;
 
 /**
  * Polls the count of finished work until it has reached `total`, and returns what the process spent for
- * each unit, without the time before the first one. Throws when the count stays the same for long.
+ * each unit since there were `from`. Throws when the count stays the same for long.
  */
 export async function spentPerUnit(
   pid: number,
   count: () => Promise<number>,
-  total: number,
+  { from = 1, total }: { readonly from?: number; readonly total: number },
 ): Promise<Spent> {
   let first: { readonly spent: Spent; readonly count: number } | undefined;
   let last = 0;
@@ -25,7 +25,7 @@ export async function spentPerUnit(
   for (;;) {
     const spent = await spentBy(pid);
     const now = await count();
-    if (first === undefined && now > 0) first = { spent, count: now };
+    if (first === undefined && now >= from) first = { spent, count: now };
     if (first !== undefined && now >= total) return perUnit(first.spent, spent, now - first.count);
     if (now > last) movedAt = Date.now();
     if (Date.now() - movedAt > stallMs) {
