@@ -19,6 +19,8 @@ interface Profiled extends Window {
 let folder: string | undefined;
 let processes: Profiled[] = [];
 
+/** A server that waits for attempts under way ends at once when it is told again. */
+const againMs = 3000;
 /** A process that has not ended by then is killed and leaves no profile. */
 const endingMs = 20_000;
 
@@ -46,7 +48,7 @@ export function beginProfile(child: ChildProcess, name: string): void {
 }
 
 /**
- * Ends a child so that its profiles are written: `ask` tells it to end. Returns false, and does nothing,
+ * Ends a child so that its profiles are written: `ask` tells it to end, a second time if need be. Returns false, and does nothing,
  * where it is not profiled.
  */
 export async function endProfiled(child: ChildProcess, ask: () => void): Promise<boolean> {
@@ -55,10 +57,10 @@ export async function endProfiled(child: ChildProcess, ask: () => void): Promise
   if (child.exitCode !== null || child.signalCode !== null) return true;
   profiled.toMicros = nowMicros();
   const ended = once(child, 'exit');
-  const timer = setTimeout(() => child.kill('SIGKILL'), endingMs);
+  const timers = [setTimeout(ask, againMs), setTimeout(() => child.kill('SIGKILL'), endingMs)];
   ask();
   await ended;
-  clearTimeout(timer);
+  for (const timer of timers) clearTimeout(timer);
   return true;
 }
 
