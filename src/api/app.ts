@@ -5,7 +5,6 @@ import type { TokenEndpoint } from '../auth/token.ts';
 import type { Verifier } from '../auth/verify.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { ConsoleRole } from '../core/console-session.ts';
-import { makeId } from '../core/ids.ts';
 import type { InspectorMemory } from '../core/inspector.ts';
 import type { Log } from '../core/log.ts';
 import type { Watchers } from '../changes/watchers.ts';
@@ -18,6 +17,8 @@ import { type ConsoleProvider, registerConsoleLogin } from './console-login.ts';
 import { registerConsoleSession } from './console-session.ts';
 import { registerAvatar } from './avatar.ts';
 import { createEventBodies } from './event-bodies.ts';
+import { createPublisher } from './events.ts';
+import { servePublishesFast } from './fast-publish.ts';
 import { createHealthCaches } from './health-caches.ts';
 import { registerHealth } from './health.ts';
 import { createFailureSteps } from './failure-steps.ts';
@@ -28,11 +29,11 @@ import { boundForwarded } from './http/forwarded.ts';
 import { createMemoryPool } from './http/memory-pool.ts';
 import { rejectUnserved } from './http/not-found.ts';
 import { literalPath } from './http/path.ts';
-import { Problem, problemOf } from './http/problem.ts';
+import { createErrorReader, type ErrorReader, Problem } from './http/problem.ts';
 import { pooledRandom } from './http/random-pool.ts';
 import { createRateLimiter } from './http/rate.ts';
 import { rejectInvalidHeads, toOriginForm } from './http/request-head.ts';
-import { measureRequests, type RequestMetrics } from './http/request-metrics.ts';
+import { createRouteCounts, measureRequests, type RequestMetrics } from './http/request-metrics.ts';
 import { sendProblem } from './http/respond.ts';
 import { serve, type ServeDeps } from './http/serve.ts';
 import { serveExpectations, serverLimits } from './http/server.ts';
@@ -116,21 +117,25 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const eventBodies = createEventBodies({ attributePrefix, eventBytesMax: limits.eventBytesMax });
   const failureSteps = createFailureSteps({ clock, log });
   const healthCaches = createHealthCaches({ store, clock, closing, settings });
-  const parts = { ...deps, ...healthCaches, random, eventBodies, failureSteps, tenants };
+  const publish = createPublisher({ ...deps, random, eventBodies });
+  const parts = { ...deps, ...healthCaches, random, eventBodies, failureSteps, tenants, publish };
   const operations = allOperations(parts);
   rejectTunnels(app.server, methodsOf(operations), { clock, limiter });
 
   // Every request passes these hooks in this order, then the phases of its route.
-  if (deps.requestMetrics !== undefined) {
-    measureRequests(app, { requestMetrics: deps.requestMetrics, clock });
-  }
+  const countOf = deps.requestMetrics && createRouteCounts(deps.requestMetrics);
+  if (countOf !== undefined) measureRequests(app, { countOf, clock });
   rejectInvalidHeads(app, { limiter, clientAddressOf, clock });
   boundForwarded(app, { settings, clientAddressOf });
   rejectUnserved(app, served);
   leaveBodiesUnread(app);
-  handleErrors(app, deps);
+  const readError = createErrorReader(deps);
+  handleErrors(app, readError);
 
-  serveOperations(app, operations, served);
+  const serving = { ...served, ...servingLimits(settings.limits) };
+  declareExchanges(app);
+  for (const operation of operations) serve(app, serving, operation);
+  servePublishesFast(app, { ...serving, operations, publish, readError, countOf });
   registerReference(app, { ...served, operations });
   registerConsolePage(app, served);
   registerAvatar(app);
@@ -152,27 +157,16 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   return app;
 }
 
-/**
- * Responds to the errors that the phases of a request throw. An unknown error gets an id, which the
- * response and the log have, so that somebody who sees one finds the cause.
- */
-export function handleErrors(
-  app: FastifyInstance,
-  { log, clock, random }: Pick<AppDeps, 'log' | 'clock' | 'random'>,
-): void {
+/** Responds to the errors that the phases of a request throw. */
+export function handleErrors(app: FastifyInstance, readError: ErrorReader): void {
   app.setErrorHandler((error, request, reply) => {
     releaseExchange(request);
     if (error instanceof ClientGone) {
       reply.hijack();
       return;
     }
-    const problem = problemOf(error);
-    if (problem.status === 500) {
-      const id = makeId('req_', clock.now(), random);
-      log.error({ err: error, requestId: id }, 'a request failed');
-      reply.header('x-request-id', id);
-    }
-    sendProblem(reply, problem);
+    const { problem, headers } = readError(error);
+    sendProblem(reply.headers(headers), problem);
   });
 }
 
@@ -216,17 +210,12 @@ export function leaveBodiesUnread(app: FastifyInstance): void {
   }
 }
 
-function serveOperations(
-  app: FastifyInstance,
-  operations: readonly Operation[],
-  deps: Pick<AppDeps, 'settings'> &
-    Pick<ServeDeps, 'audit' | 'authenticator' | 'limiter' | 'open' | 'random'>,
-): void {
-  const { bodyBytesMax, bodiesBytesMax, unreadBytesMax, unreadOfAllBytesMax } =
-    deps.settings.limits;
-  declareExchanges(app);
-  const all: ServeDeps = {
-    ...deps,
+/** What all operations together may take. */
+function servingLimits(
+  limits: ApiSettings['limits'],
+): Pick<ServeDeps, 'bodyBytesMax' | 'bodies' | 'unread' | 'lists'> {
+  const { bodyBytesMax, bodiesBytesMax, unreadBytesMax, unreadOfAllBytesMax } = limits;
+  return {
     bodyBytesMax,
     bodies: createMemoryPool({ bytesMax: bodiesBytesMax }),
     unread: createUnreadResponses({
@@ -235,5 +224,4 @@ function serveOperations(
     }),
     lists: createTurnQueue(listsAtOnce),
   };
-  for (const operation of operations) serve(app, all, operation);
 }

@@ -1,10 +1,10 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
 import { roleAccess } from '../auth/console-roles.ts';
 import type { Authentication, VerifiedToken, Verifier } from '../auth/verify.ts';
 import type { Clock, Millis } from '../core/clock.ts';
 import { headerOf } from '../core/request-head.ts';
 import type { RateState } from '../core/rate.ts';
 import type { Tenant } from '../core/types.ts';
+import type { CheckedRequest, HeaderSink } from './http/checked-request.ts';
 import type { ClientAddress } from './http/client-address.ts';
 import {
   ForbiddenScope,
@@ -36,7 +36,7 @@ export interface AuthenticatorDeps {
   readonly verifier: Pick<Verifier, 'verify'>;
   readonly sessions: Pick<SessionReader, 'read'>;
   readonly limiter: RateLimiter;
-  readonly clientAddressOf: (request: FastifyRequest['raw']) => ClientAddress;
+  readonly clientAddressOf: (request: CheckedRequest) => ClientAddress;
   readonly clock: Pick<Clock, 'now'>;
   /** Whether new requests are accepted. */
   readonly open: () => boolean;
@@ -50,15 +50,15 @@ export interface Authenticator {
    * where {@link Verifier.verify} does.
    */
   authenticate(
-    request: FastifyRequest,
-    reply: FastifyReply,
+    request: Checked,
+    reply: HeaderSink,
     operation?: Operation,
   ): AuthContext | Promise<AuthContext>;
   /**
    * Verifies the token or session of an authenticated request again, now that its body has arrived. Takes
    * nothing off any bucket. Rejects with `StoreUnavailable`.
    */
-  again(request: FastifyRequest, context: AuthContext): Promise<AuthContext>;
+  again(request: Checked, context: AuthContext): Promise<AuthContext>;
   /**
    * Returns whether a token, or else the session of a request, would still be accepted for an
    * operation. Takes nothing off any bucket. Rejects with `StoreUnavailable`.
@@ -68,6 +68,11 @@ export interface Authenticator {
     authorization: string | undefined,
     operation: AccessRule,
   ): boolean | Promise<boolean>;
+}
+
+/** A request of Fastify, or one of the fast path. */
+interface Checked {
+  readonly raw: CheckedRequest;
 }
 
 /** What was found when a request arrived; without `authentication` only a token counts. */
@@ -173,7 +178,7 @@ function verifyToken(
 
 function readSession(
   { sessions }: AuthenticatorDeps,
-  request: FastifyRequest,
+  request: Checked,
   place: Parameters<SessionReader['read']>[1],
   operation: Operation | undefined,
 ): SessionAuthentication | Promise<SessionAuthentication | Failed> | undefined {
@@ -182,7 +187,7 @@ function readSession(
 }
 
 /** A page that refreshes itself would keep the session of an absent person open. */
-function isUse({ method, headers }: FastifyRequest, operation: Operation | undefined): boolean {
+function isUse({ raw: { method, headers } }: Checked, operation: Operation | undefined): boolean {
   if (operation === undefined || operation.isBackground === true) return false;
   return operation.method !== 'GET' || method === 'HEAD' || headers['leat-background'] !== '1';
 }

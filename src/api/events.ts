@@ -7,26 +7,44 @@ import type { Appended, NewEvent, Tenant } from '../core/types.ts';
 import { publish, published, publishCloudEvent, publishCloudEvents } from '../schemas/events.ts';
 import type { Store } from '../store/port/store.ts';
 import type { EventBodies } from './event-bodies.ts';
-import { type Operation, operation } from './operation.ts';
+import { type Call, type Operation, operation, type OperationResponse } from './operation.ts';
 import type { EventForm, SentEvent } from './sent-events.ts';
 import type { ApiSettings } from './settings.ts';
 
 export interface EventDeps {
+  readonly publish: Publish;
+  readonly settings: Pick<ApiSettings, 'limits'>;
+}
+
+export interface PublisherDeps {
   readonly store: Pick<Store, 'log'>;
   readonly random: RandomBytes;
-  readonly settings: Pick<ApiSettings, 'serviceName' | 'attributePrefix' | 'limits'>;
+  readonly settings: Pick<ApiSettings, 'serviceName' | 'attributePrefix'>;
   readonly eventBodies: Pick<EventBodies, 'read'>;
 }
 
 const cloudEvent = 'application/cloudevents+json';
 const cloudEvents = 'application/cloudevents-batch+json';
 
+/** What a request to publish consists of, once its caller is authorized. */
+export type Publication = Pick<
+  Call<unknown, unknown, Uint8Array>,
+  'tenant' | 'body' | 'mediaType' | 'now' | 'trace'
+>;
+
+/** Reads, checks and appends the events of a body. Rejects with 400, 413 and the errors of the store. */
+export type Publish = (
+  publication: Publication,
+) => Promise<Pick<OperationResponse, 'json' | 'extraEvents'>>;
+
+/** The operation that publishes events. */
+export const publishOperationId = 'publishEvents';
+
 /** Creates the operation that publishes events (docs/http-api.md#publishing). */
-export function eventOperations(deps: EventDeps): Operation[] {
-  const writeTime = createTimeWriter();
+export function eventOperations({ publish: handle, settings }: EventDeps): Operation[] {
   return [
     operation({
-      operationId: 'publishEvents',
+      operationId: publishOperationId,
       method: 'POST',
       path: '/events',
       summary: 'Publish one event, or an array of them',
@@ -41,26 +59,32 @@ export function eventOperations(deps: EventDeps): Operation[] {
       body: {
         schema: publish,
         required: true,
-        bytesMax: deps.settings.limits.publishBodyBytesMax,
+        bytesMax: settings.limits.publishBodyBytesMax,
         mediaTypes: { [cloudEvent]: publishCloudEvent, [cloudEvents]: publishCloudEvents },
         unparsed: true,
       },
       success: 202,
       response: published,
-      handle: ({ tenant, body, mediaType, now, trace }) => {
-        const publishing = { ...deps, writeTime, tenant, now, trace };
-        const sent = { bytes: body, form: formOf(mediaType) };
-        return deps.eventBodies.read(tenant.id, sent, async ({ events, isArray }) => {
-          const appended = await deps.store.log.append(
-            tenant.id,
-            events.map((event) => newEvent(publishing, event)),
-          );
-          if (!isArray) return { json: show(appended[0]) };
-          return { json: `[${appended.map(show).join(',')}]`, extraEvents: events.length - 1 };
-        });
-      },
+      handle,
     }),
   ];
+}
+
+/** Creates {@link Publish}. */
+export function createPublisher(deps: PublisherDeps): Publish {
+  const writeTime = createTimeWriter();
+  return ({ tenant, body, mediaType, now, trace }) => {
+    const publishing = { ...deps, writeTime, tenant, now, trace };
+    const sent = { bytes: body, form: formOf(mediaType) };
+    return deps.eventBodies.read(tenant.id, sent, async ({ events, isArray }) => {
+      const appended = await deps.store.log.append(
+        tenant.id,
+        events.map((event) => newEvent(publishing, event)),
+      );
+      if (!isArray) return { json: show(appended[0]) };
+      return { json: `[${appended.map(show).join(',')}]`, extraEvents: events.length - 1 };
+    });
+  };
 }
 
 /** Returns the form of a media type; the body reader has rejected all other media types. */
@@ -70,7 +94,7 @@ function formOf(mediaType: string): EventForm {
 }
 
 /** The values that all events of one request have in common. */
-interface Publishing extends EventDeps {
+interface Publishing extends PublisherDeps {
   readonly tenant: Tenant;
   readonly now: Millis;
   readonly trace: string | undefined;

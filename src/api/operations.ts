@@ -17,7 +17,7 @@ import { deliveryStatsOperations } from './delivery-stats.ts';
 import { dismissalOperations } from './dismissals.ts';
 import type { EventBodies } from './event-bodies.ts';
 import { eventTypeOperations } from './event-types.ts';
-import { eventOperations } from './events.ts';
+import { eventOperations, type Publish } from './events.ts';
 import { eventLogOperations } from './event-log.ts';
 import type { FailureSteps } from './failure-steps.ts';
 import { failureOperations } from './failures.ts';
@@ -62,6 +62,7 @@ export interface OperationDeps extends HealthCaches, OperatorsDeps {
   readonly pulls: Pulls;
   readonly watchers: Watchers;
   readonly eventBodies: EventBodies;
+  readonly publish: Publish;
   readonly failureSteps: FailureSteps;
 }
 

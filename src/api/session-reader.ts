@@ -1,4 +1,3 @@
-import type { IncomingMessage } from 'node:http';
 import { consoleClientId, roleAccess } from '../auth/console-roles.ts';
 import { createTtlCache } from '../auth/ttl-cache.ts';
 import type { Clock } from '../core/clock.ts';
@@ -7,6 +6,7 @@ import type { Tenant } from '../core/types.ts';
 import type { ConsoleSessionStore } from '../store/port/console-sessions.ts';
 import { secretHash, secretsOf } from './console-cookie.ts';
 import { foreignOriginProblem } from './origin-check.ts';
+import type { CheckedRequest } from './http/checked-request.ts';
 import type { ClientAddress } from './http/client-address.ts';
 import { Problem, tooManyRequests } from './http/problem.ts';
 import { type RateLimiter, retryAfterSeconds } from './http/rate.ts';
@@ -25,7 +25,7 @@ export interface SessionReader {
    * @param isUse whether the request counts as use of the session
    */
   read(
-    request: IncomingMessage,
+    request: CheckedRequest,
     place: { readonly tenant: Tenant; readonly client: ClientAddress },
     isUse: boolean,
   ): SessionAuthentication | Promise<SessionAuthentication> | undefined;
@@ -60,7 +60,7 @@ export interface SessionReaderDeps {
   readonly clock: Pick<Clock, 'elapsedMs'>;
   readonly limiter: Pick<RateLimiter, 'takeOfSecret'>;
   /** Whether a request came over TLS, to Leat or to a trusted proxy. */
-  readonly isSecure: (request: IncomingMessage) => boolean;
+  readonly isSecure: (request: CheckedRequest) => boolean;
   /** Returns the role that an entry of LEAT_CONSOLE_ROLES gives now; `undefined` when it is gone. */
   readonly roleOf: (mapping: string) => ConsoleRole | undefined;
 }

@@ -79,4 +79,6 @@ export interface ApiLimits {
   readonly endpointHostsMax: number;
   /** Rate buckets in memory, for clients and for remote addresses each. */
   readonly rateBucketsMax: number;
+  /** Grace period for requests in progress when the service stops. */
+  readonly closingMs: number;
 }

@@ -6,13 +6,13 @@ import {
   type ServerOptions,
   type ServerResponse,
 } from 'node:http';
-import type { Socket } from 'node:net';
 import { createTokenVerifier } from '../auth/signature.ts';
 import {
   type ConnectionGuardDeps,
   type ConnectionRule,
   guardConnections,
 } from '../api/http/connection-guard.ts';
+import { installFastPath } from '../api/http/fast-path.ts';
 import { createBrokenRequestListener, endTunnels } from '../api/http/last-response.ts';
 import type { Clock } from '../core/clock.ts';
 import { partsOfTarget, statusOfHead } from '../core/request-head.ts';
@@ -21,7 +21,7 @@ import {
   type MessageResponses,
   createMessageResponses,
 } from './responses.ts';
-import { createFastPath } from './fast-path.ts';
+import { parsePlainRequest } from './plain-request.ts';
 import { createMessages, type Respond, type Trust } from './messages.ts';
 import { createTexts } from './text.ts';
 
@@ -39,6 +39,8 @@ const serverOptions: ServerOptions = {
   /** Both timeouts take effect at most this much later. */
   connectionsCheckingInterval: 2_000,
 };
+/** Timeout of a connection on the fast path that does nothing. */
+const FAST_IDLE_MS = 5_000;
 /** Timeout of a connection without traffic, for example because the responses are not read. */
 const IDLE_MS = 30_000;
 
@@ -82,7 +84,20 @@ export function createMessageServer(deps: MessageServerDeps): MessageServer {
     createBrokenRequestListener((status) => textOf(responses[rejections[status]]), deps),
   );
   endTunnels(server, () => textOf(responses.tunnel), deps);
-  const fastPath = installFastPath(server, respond, textOf);
+  const fastPath = installFastPath(server, {
+    parse: parsePlainRequest,
+    respond: (request) => {
+      const response = respond(request);
+      return response instanceof Promise ? response.then(textOf) : textOf(response);
+    },
+    isOpen: () => true,
+    timeouts: {
+      firstMs: () => FAST_IDLE_MS,
+      idleMs: () => FAST_IDLE_MS,
+      onLate: (socket) => socket.destroy(),
+    },
+    clock,
+  });
   guardConnections(server, { rule: deps.connections, clock, log: deps.log });
 
   return {
@@ -96,7 +111,7 @@ export function createMessageServer(deps: MessageServerDeps): MessageServer {
       const closed = once(server, 'close');
       const cutOff = clock.after(CLOSING_MS, () => server.closeAllConnections());
       server.close();
-      fastPath.close();
+      fastPath.close(CLOSING_MS);
       await closed;
       cutOff.cancel();
     },
@@ -151,19 +166,3 @@ const rejections = {
   501: 'otherCoding',
   505: 'otherVersion',
 } as const;
-
-/** Starts every new connection on the fast path. */
-function installFastPath(
-  server: Server,
-  respond: Respond,
-  textOf: (response: MessageResponse) => string,
-): ReturnType<typeof createFastPath> {
-  const [serve] = server.listeners('connection');
-  const handOver = (socket: Socket, read: Buffer): void => {
-    socket.unshift(read);
-    serve?.call(server, socket);
-  };
-  const fastPath = createFastPath({ respond, textOf, handOver });
-  server.removeAllListeners('connection').on('connection', fastPath.accept);
-  return fastPath;
-}

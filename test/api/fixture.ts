@@ -80,6 +80,7 @@ export const limits: ApiSettings['limits'] = {
   recentStreamsMax: 200_000,
   endpointHostsMax: 200_000,
   rateBucketsMax: 1000,
+  closingMs: 5000,
 };
 
 const generous: ApiSettings = {

@@ -6,6 +6,7 @@ import fastify, { type FastifyInstance } from 'fastify';
 import { createRemoteJWKSet, exportJWK, jwtVerify, SignJWT } from 'jose';
 import * as oauth from 'oauth4webapi';
 import { handleErrors, leaveBodiesUnread } from '../../src/api/app.ts';
+import { createErrorReader } from '../../src/api/http/problem.ts';
 import { registerOauth } from '../../src/api/oauth.ts';
 import { createRateLimiter } from '../../src/api/http/rate.ts';
 import { createClientAddressReader } from '../../src/api/http/client-address.ts';
@@ -62,7 +63,7 @@ async function openOauthServer(): Promise<OauthServer> {
   };
   // As the whole application does for each of its routes.
   leaveBodiesUnread(app);
-  handleErrors(app, { log, clock: fixture.clock, random: randomBytes });
+  handleErrors(app, createErrorReader({ log, clock: fixture.clock, random: randomBytes }));
   registerOauth(app, {
     tokenEndpoint: fixture.endpoint,
     keyring: fixture.keyring,

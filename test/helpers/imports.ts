@@ -166,6 +166,7 @@ const rules: readonly Rule[] = [
     files: 'messages/',
     own: [
       'api/http/connection-guard.ts',
+      'api/http/fast-path.ts',
       'api/http/last-response.ts',
       'core/',
       'store/port/',

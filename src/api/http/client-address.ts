@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
-import type { IncomingMessage } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 import { isPeerWithin, parseNetworks } from '../../core/address.ts';
+import type { CheckedRequest } from './checked-request.ts';
 
 /** The client of a request and the host that it requested, with the headers of trusted proxies. */
 export interface ClientAddress {
@@ -19,7 +19,7 @@ export interface ClientAddress {
  */
 export function createClientAddressReader(
   trusted: readonly string[],
-): (request: IncomingMessage) => ClientAddress {
+): (request: CheckedRequest) => ClientAddress {
   if (trusted.length === 0) {
     return (request) => ({
       address: request.socket.remoteAddress ?? '',
@@ -45,7 +45,7 @@ export function createClientAddressReader(
  */
 export function createSecureReader(
   trusted: readonly string[],
-): (request: IncomingMessage) => boolean {
+): (request: CheckedRequest) => boolean {
   const isProxy = createProxyCheck(trusted);
   return ({ socket, headers }) => {
     if ((socket as Partial<TLSSocket>).encrypted === true) return true;

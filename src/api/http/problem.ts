@@ -1,5 +1,8 @@
 import { STATUS_CODES } from 'node:http';
+import type { Clock, RandomBytes } from '../../core/clock.ts';
 import { StoreTenantGone, StoreTextRefused, StoreUnavailable } from '../../core/errors.ts';
+import { makeId } from '../../core/ids.ts';
+import type { Log } from '../../core/log.ts';
 
 /** An error response of the management API (docs/http-api.md#errors); the error handler of the app sends it. */
 export class Problem extends Error {
@@ -47,6 +50,32 @@ export function problemOf(error: unknown): Problem {
   if (error instanceof StoreTextRefused) return new Problem(400, unstorableText, 'invalid_body');
   if (error instanceof StoreTenantGone) return notFound('Not Found');
   return new Problem(500, 'Internal Server Error');
+}
+
+/**
+ * Returns the problem of a thrown error. An unknown error gets an id in the headers, which the log has too,
+ * so that somebody who sees one finds the cause.
+ */
+export type ErrorReader = (error: unknown) => {
+  readonly problem: Problem;
+  readonly headers: Readonly<Record<string, string>>;
+};
+
+/** Creates the {@link ErrorReader}. */
+export function createErrorReader({ log, clock, random }: ErrorReaderDeps): ErrorReader {
+  return (error) => {
+    const problem = problemOf(error);
+    if (problem.status !== 500) return { problem, headers: {} };
+    const id = makeId('req_', clock.now(), random);
+    log.error({ err: error, requestId: id }, 'a request failed');
+    return { problem, headers: { 'x-request-id': id } };
+  };
+}
+
+export interface ErrorReaderDeps {
+  readonly log: Pick<Log, 'error'>;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly random: RandomBytes;
 }
 
 const unstorableText = 'A text has the character U+0000, which cannot be stored; leave it out.';

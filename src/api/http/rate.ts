@@ -1,7 +1,7 @@
-import type { FastifyReply } from 'fastify';
 import type { Clock, Millis } from '../../core/clock.ts';
 import { addressKey, type Buckets, createBuckets, type RateState } from '../../core/rate.ts';
 import type { ApiSettings } from '../settings.ts';
+import type { HeaderSink } from './checked-request.ts';
 import { tooManyRequests } from './problem.ts';
 
 /** The rate limit buckets of this node (docs/http-api.md#rate-limit-buckets). */
@@ -95,7 +95,7 @@ export function rateHeaders(state: RateState, now: Millis): Record<string, strin
 }
 
 /** Sets the rate limit headers of a response. Throws 429 unless the request is admitted. */
-export function admitByRate(reply: FastifyReply, rate: RateState, now: Millis): void {
+export function admitByRate(reply: HeaderSink, rate: RateState, now: Millis): void {
   reply.headers(rateHeaders(rate, now));
   if (!rate.admitted) throw tooManyRequests(retryAfterSeconds(rate));
 }

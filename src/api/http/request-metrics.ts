@@ -10,15 +10,29 @@ export interface RequestMetrics {
   route(method: string, pattern: string): CountResponse;
 }
 
-type CountResponse = (status: number, durationMs: number) => void;
+/** Counts a response of a route. */
+export type CountResponse = (status: number, durationMs: number) => void;
 
 export interface RequestMetricsDeps {
-  readonly requestMetrics: RequestMetrics;
+  readonly countOf: ReturnType<typeof createRouteCounts>;
   readonly clock: Pick<Clock, 'elapsedMs'>;
 }
 
 /** The route of a request that no route serves. */
 const noRoute = 'none';
+
+/** Creates the function that returns the counter of a route, the same one each time. */
+export function createRouteCounts(
+  requestMetrics: RequestMetrics,
+): (method: string, pattern: string) => CountResponse {
+  const counts = new Map<string, CountResponse>();
+  return (method, pattern) => {
+    const key = `${method} ${pattern}`;
+    const count = counts.get(key) ?? requestMetrics.route(method, pattern);
+    counts.set(key, count);
+    return count;
+  };
+}
 
 /**
  * Measures every request until its response is handed to the connection. Not by `onResponse`, which
@@ -26,15 +40,8 @@ const noRoute = 'none';
  */
 export function measureRequests(
   app: FastifyInstance,
-  { requestMetrics, clock }: RequestMetricsDeps,
+  { countOf, clock }: RequestMetricsDeps,
 ): void {
-  const counts = new Map<string, CountResponse>();
-  const countOf = (method: string, pattern: string): CountResponse => {
-    const key = `${method} ${pattern}`;
-    const count = counts.get(key) ?? requestMetrics.route(method, pattern);
-    counts.set(key, count);
-    return count;
-  };
   app.decorateRequest('startedMs', 0);
   app.decorateRequest('countResponse', function (this: FastifyRequest, status: number) {
     const pattern = this.is404 ? noRoute : (this.routeOptions.url ?? noRoute);

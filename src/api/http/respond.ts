@@ -24,7 +24,8 @@ export function send(
 }
 
 const commonHeaders = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
-const jsonHeaders = { 'content-type': 'application/json; charset=utf-8', ...commonHeaders };
+/** Headers of every response with a body. */
+export const jsonHeaders = { 'content-type': 'application/json; charset=utf-8', ...commonHeaders };
 
 /** Responds with a long JSON text, part by part; `headers` has its length. */
 export function sendPieces(

@@ -14,6 +14,7 @@ import {
   readBody,
   refuseLoneSurrogates,
 } from './body.ts';
+import type { HeaderSink } from './checked-request.ts';
 import type { MemoryPool } from './memory-pool.ts';
 import { acceptedEntry, forbidden, isAudited, type Sender } from '../audit-entry.ts';
 import type { AuditRecorder } from '../audit-recorder.ts';
@@ -278,10 +279,10 @@ function bytesOf(json: TextResponse['json']): number {
 }
 
 /** Returns the tenant's bucket of published bytes; the headers of a 429 are those of that bucket. */
-function payerOf(
-  { limiter }: ServeDeps,
+export function payerOf(
+  { limiter }: Pick<ServeDeps, 'limiter'>,
   { countsEvents }: Operation,
-  reply: FastifyReply,
+  reply: HeaderSink,
   { tenant, now }: AuthContext,
 ): BodyPayer | undefined {
   if (countsEvents !== true) return undefined;

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import Fastify, { type FastifyInstance } from 'fastify';
-import { countResponse, measureRequests } from '../../../src/api/http/request-metrics.ts';
+import {
+  countResponse,
+  createRouteCounts,
+  measureRequests,
+} from '../../../src/api/http/request-metrics.ts';
 
 describe('measureRequests', () => {
   const counted: string[] = [];
@@ -13,10 +17,10 @@ describe('measureRequests', () => {
     app = Fastify();
     measureRequests(app, {
       clock: { elapsedMs: () => nowMs },
-      requestMetrics: {
+      countOf: createRouteCounts({
         route: (method, pattern) => (status, durationMs) =>
           void counted.push(`${method} ${pattern} ${status} ${durationMs}`),
-      },
+      }),
     });
     app.get('/streams/:id', async () => {
       nowMs += 7;
