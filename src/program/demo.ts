@@ -1,5 +1,5 @@
 /**
- * `npm run demo`: shows delivery, failure and redelivery in under half a minute, on a temporary
+ * `npm run demo`: shows delivery, failure and redelivery in a few seconds, on a temporary
  * embedded store, with a receiver on loopback. Each request is printed as its curl command. With
  * `--keep` the service stays up afterwards.
  */
@@ -69,7 +69,7 @@ async function runDemo(service: Service, receiver: Receiver): Promise<void> {
   receiver.broken = true;
   await createUser(http, 'grace@example.com');
   await waitUntil(
-    'four attempts (immediately, then after 1, 2 and 4 s)',
+    'four attempts (at once, then after ¼, ½ and 1 s; without settings after 1, 2 and 4 s)',
     () => receiver.refused === 4,
   );
   await waitUntil('the failure to be recorded', async () => {
@@ -109,6 +109,7 @@ async function startDemoService(folder: string): Promise<Service> {
     LEAT_TENANT_DOMAIN: 'localhost',
     LEAT_BOOTSTRAP_CLIENT_ID: client.id,
     LEAT_BOOTSTRAP_CLIENT_SECRET: client.secret,
+    LEAT_RETRY_DELAYS_MS: '250,500,1000',
     LEAT_ALLOW_HTTP_ENDPOINTS: 'true',
     LEAT_EGRESS_ALLOW: '127.0.0.0/8',
     LEAT_LOG_LEVEL: 'error',
