@@ -58,12 +58,17 @@ export function loadTexts(): Texts | { readonly problems: readonly string[] } {
 /**
  * Returns the environment of the message process: what Node and its libraries read. Its settings come
  * from the parent, so it has no use for those of the service and their secrets.
+ *
+ * @param compiled folder for compiled modules; absent: that of the environment, if it names one
  */
-export function messageProcessEnv(): Record<string, string> {
+export function messageProcessEnv(compiled?: string): Record<string, string> {
   const present = Object.entries(process.env).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && isOfNode(entry[0]),
   );
-  return Object.fromEntries(present);
+  return {
+    ...Object.fromEntries(present),
+    ...(compiled === undefined ? {} : { NODE_COMPILE_CACHE: compiled }),
+  };
 }
 
 /** Names are listed: others that begin with NODE_ can hold secrets, for example NODE_AUTH_TOKEN. */

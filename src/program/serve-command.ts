@@ -1,5 +1,6 @@
 import { dataFolderOf, type Loaded } from '../config.ts';
 import { credentialsFile } from '../files/data-folder.ts';
+import { keepCompiledModules } from './compile-cache.ts';
 import { load, print, type ProgramContext } from './context.ts';
 import { credentialDelivery } from './credential-delivery.ts';
 import { openLog } from './log.ts';
@@ -9,7 +10,9 @@ import type { Signals } from './signals.ts';
 /** Runs the management API alone. */
 export async function serve(context: ProgramContext, signals: Signals): Promise<void> {
   const { fail } = context;
-  const service = await startManagement(context, load());
+  const loaded = load();
+  keepCompiledModules(dataFolderOf(loaded.config), context.version);
+  const service = await startManagement(context, loaded);
   service.work.catch(fail);
   if (service.metricsUrl !== undefined) print(context, `Metrics are at ${service.metricsUrl}`);
   signals.onFirst(() => void service.stop().then(() => process.exit(0), fail));

@@ -1,6 +1,7 @@
-import { type Config, messageProcessEnv } from '../config.ts';
+import { type Config, dataFolderOf, messageProcessEnv } from '../config.ts';
 import { StartRefused } from '../core/errors.ts';
 import type { MessageSettings } from '../messages/settings.ts';
+import { keepCompiledModules } from './compile-cache.ts';
 import { load, print, type ProgramContext } from './context.ts';
 import { startMessageProcess } from './message-process.ts';
 import { readMessages } from './messages-command.ts';
@@ -15,6 +16,7 @@ export async function start(context: ProgramContext, signals: Signals): Promise<
   const loaded = load();
   const settings = readMessages(loaded.texts, { alone: false });
   refuseSamePort(loaded.config, settings);
+  const compiled = keepCompiledModules(dataFolderOf(loaded.config), context.version);
   const { logLevel, logFormat } = loaded.config;
   const { issuerFor } = await import('./message-service.ts');
   const message = {
@@ -23,7 +25,7 @@ export async function start(context: ProgramContext, signals: Signals): Promise<
     log: { logLevel, logFormat },
   };
   // Before the service, because it creates nothing: a start that fails here changes nothing.
-  const deps = { program: programFile, env: messageProcessEnv(), clock };
+  const deps = { program: programFile, env: messageProcessEnv(compiled), clock };
   const second = await startMessageProcess(message, deps);
   const end = (first: Pick<Service, 'stop'>): Promise<unknown> =>
     Promise.all([first.stop(), second.stop()]);
