@@ -8,6 +8,15 @@ export interface Credentials {
 
 /** Splits the value of the header at blanks (U+0020) and nothing else. */
 export function readCredentials(authorization = ''): Credentials {
+  const at = authorization.indexOf(' ');
+  // Most have one blank: an array of parts would cost more than all else here.
+  const isPair = at > 0 && at + 1 < authorization.length && !authorization.includes(' ', at + 1);
+  if (isPair) {
+    return {
+      scheme: authorization.slice(0, at).toLowerCase(),
+      parts: [authorization.slice(at + 1)],
+    };
+  }
   const [scheme = '', ...parts] = authorization.split(' ').filter((part) => part !== '');
   return { scheme: scheme.toLowerCase(), parts };
 }
