@@ -2,8 +2,8 @@ import { createTimeWriter } from '../core/date.ts';
 import { makeBodyFromText } from '../core/envelope.ts';
 import { isEventId, keyedEventId, makeId } from '../core/ids.ts';
 import { formatOffset } from '../core/offset.ts';
-import type { Millis, RandomBytes } from '../core/clock.ts';
-import type { Appended, NewEvent, Tenant } from '../core/types.ts';
+import type { RandomBytes } from '../core/clock.ts';
+import type { Appended, NewEvent } from '../core/types.ts';
 import { publish, published, publishCloudEvent, publishCloudEvents } from '../schemas/events.ts';
 import type { Store } from '../store/port/store.ts';
 import type { EventBodies } from './event-bodies.ts';
@@ -72,14 +72,15 @@ export function eventOperations({ publish: handle, settings }: EventDeps): Opera
 
 /** Creates {@link Publish}. */
 export function createPublisher(deps: PublisherDeps): Publish {
-  const writeTime = createTimeWriter();
-  return ({ tenant, body, mediaType, now, trace }) => {
-    const publishing = { ...deps, writeTime, tenant, now, trace };
+  const { store, eventBodies } = deps;
+  const makeEvent = createEventMaker(deps);
+  return (publication) => {
+    const { tenant, body, mediaType } = publication;
     const sent = { bytes: body, form: formOf(mediaType) };
-    return deps.eventBodies.read(tenant.id, sent, async ({ events, isArray }) => {
-      const appended = await deps.store.log.append(
+    return eventBodies.read(tenant.id, sent, async ({ events, isArray }) => {
+      const appended = await store.log.append(
         tenant.id,
-        events.map((event) => newEvent(publishing, event)),
+        events.map((event) => makeEvent(publication, event)),
       );
       if (!isArray) return { json: show(appended[0]) };
       return { json: `[${appended.map(show).join(',')}]`, extraEvents: events.length - 1 };
@@ -93,27 +94,24 @@ function formOf(mediaType: string): EventForm {
   return mediaType === cloudEvents ? 'cloudEvents' : 'own';
 }
 
-/** The values that all events of one request have in common. */
-interface Publishing extends PublisherDeps {
-  readonly tenant: Tenant;
-  readonly now: Millis;
-  readonly trace: string | undefined;
-  readonly writeTime: (time: Millis) => string;
-}
-
-/** Returns the event to append to the log. */
-function newEvent(publishing: Publishing, sent: SentEvent): NewEvent {
-  const { settings, random, tenant, now, trace } = publishing;
-  const { type, dataJson = '{}', extensionsJson, time = now, key } = sent;
-  const id = key === undefined ? makeId('evt_', now, random) : idOf(key);
-  const names = {
-    tenantName: tenant.name,
-    service: settings.serviceName,
-    prefix: settings.attributePrefix,
+/** Creates the function that returns the event to append to the log. */
+function createEventMaker({
+  settings,
+  random,
+}: Pick<PublisherDeps, 'settings' | 'random'>): (
+  publication: Publication,
+  sent: SentEvent,
+) => NewEvent {
+  const writeTime = createTimeWriter();
+  const { serviceName: service, attributePrefix: prefix } = settings;
+  return ({ tenant, now, trace }, sent) => {
+    const { type, dataJson = '{}', extensionsJson, time = now, key } = sent;
+    const id = key === undefined ? makeId('evt_', now, random) : idOf(key);
+    const { name: tenantName } = tenant;
+    const parts = { id, type, time, dataJson, extensionsJson, tenantName, service, prefix };
+    const body = makeBodyFromText(parts, writeTime);
+    return { id, chosen: key !== undefined, type, time, body, trace };
   };
-  const parts = { id, type, time, dataJson, extensionsJson, ...names };
-  const body = makeBodyFromText(parts, publishing.writeTime);
-  return { id, chosen: key !== undefined, type, time, body, trace };
 }
 
 /** Returns the event id for a key: one text, or source and id of a CloudEvent. */

@@ -97,7 +97,7 @@ function createResponder(
       if (error instanceof ClientGone) return '';
       const { problem, headers } = readError(error);
       ({ status } = problem);
-      body = JSON.stringify(problemBody(problem));
+      body = Buffer.from(JSON.stringify(problemBody(problem))).toString('latin1');
       head.headers({ ...headers, ...jsonHeaders, ...problem.headers });
     }
     count?.(status, startedMs === 0 ? 0 : clock.elapsedMs() - startedMs);
@@ -106,10 +106,10 @@ function createResponder(
 }
 
 class ResponseHead {
-  values: Headers = {};
+  readonly values: Record<string, string> = {};
 
   headers(values: Headers): void {
-    this.values = { ...this.values, ...values };
+    Object.assign(this.values, values);
   }
 }
 

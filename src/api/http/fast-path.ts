@@ -7,8 +7,8 @@ export interface FastPathDeps<R> {
   /** Returns the one request that a chunk of bytes is; `undefined` for any other bytes. */
   readonly parse: (chunk: Buffer) => R | undefined;
   /**
-   * Returns the whole response as it is sent, an empty text for a client that is gone. Never throws and
-   * never rejects.
+   * Returns the whole response as it is sent, a character per byte; an empty text for a client that is
+   * gone. Never throws and never rejects.
    */
   readonly respond: (request: R, socket: Socket) => string | Promise<string>;
   /** Whether requests are served here, and connections stay open after a response. */
@@ -139,7 +139,7 @@ class Connection<R> {
     const { socket } = this;
     this.#state = 'idle';
     if (socket.destroyed) return;
-    const isFlushed = socket.write(text);
+    const isFlushed = socket.write(text, 'latin1');
     if (this.#isEnded || this.#path.isLast()) socket.destroySoon();
     // Serve no more requests of a client that does not read its responses.
     else if (!isFlushed) socket.pause().once('drain', this.#proceed);

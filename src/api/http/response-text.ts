@@ -5,6 +5,7 @@ import type { Clock } from '../../core/clock.ts';
 export interface TextResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
+  /** A character per byte. */
   readonly body: string;
   /** Whether the connection ends with it. */
   readonly isLast: boolean;
@@ -24,7 +25,7 @@ export function createResponseTexts(
     let lines = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`;
     for (const name in headers) lines += `${name}: ${headers[name]}\r\n`;
     if (isLast) lines += 'connection: close\r\n';
-    lines += `content-length: ${Buffer.byteLength(body)}\r\n${dateOf()}`;
+    lines += `content-length: ${body.length}\r\n${dateOf()}`;
     return `${isLast ? lines : lines + keepAlive}\r\n${body}`;
   };
 }
