@@ -21,34 +21,27 @@ export interface Entry {
 }
 
 /**
- * Adds entries in order, with one statement. Histories are written apart from SQLite, where they
- * are one table: a statement here has to name the days that it reads.
+ * Adds entries in order. Histories are written apart from SQLite, where they are one table: a
+ * statement here has to name the days that it reads.
  */
 export async function addAttempts(tx: Queries, entries: readonly Entry[]): Promise<void> {
   if (entries.length === 0) return;
-  const attempts = entries.map(({ attempt }) => attempt);
-  await tx.run`
-    insert into attempts (day, tenant, stream_key, event_key, at, duration_ms, outcome, status,
-      error)
-    select u.at / ${dayMs}, u.tenant, u.stream_key, u.event_key, u.at, u.duration_ms, u.outcome,
-      u.status, u.error
-    from unnest(${numbers(entries.map(({ run }) => run.tenant))}::int[],
-      ${numbers(entries.map(({ run }) => run.key))}::bigint[],
-      ${numbers(entries.map(({ event }) => eventKeyOf(event)))}::bigint[],
-      ${numbers(attempts.map(({ at }) => at))}::bigint[],
-      ${numbers(attempts.map(({ durationMs }) => durationMs))}::double precision[],
-      ${numbers(attempts.map(({ outcome }) => outcomeCodes[outcome]))}::smallint[],
-      ${numbers(attempts.map(({ status }) => status))}::int[],
-      ${allOrNone(attempts.map(({ error }) => error))}::text[]) with ordinality
-      as u(tenant, stream_key, event_key, at, duration_ms, outcome, status, error, n)
-    order by u.n`;
-}
-
-/** Most attempts have no error: an empty array reads as all nulls. */
-function allOrNone(
-  values: readonly (string | null | undefined)[],
-): readonly (string | null | undefined)[] {
-  return values.some((value) => typeof value === 'string') ? values : [];
+  const rows = entries.map(
+    ({ run, event, attempt: { at, durationMs, outcome, status, error } }) => [
+      Math.floor(at / dayMs),
+      run.tenant,
+      run.key,
+      eventKeyOf(event),
+      at,
+      durationMs,
+      outcomeCodes[outcome],
+      status,
+      error,
+    ],
+  );
+  await tx.copy`attempts (day, tenant, stream_key, event_key, at, duration_ms, outcome, status, error)`(
+    rows,
+  );
 }
 
 /** A delivery whose history is read. */

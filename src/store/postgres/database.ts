@@ -6,6 +6,7 @@ import {
   StoreUnavailable,
   type UnavailableReason,
 } from '../../core/errors.ts';
+import { copyIn, type CopyRow } from './copy-in.ts';
 import { type Hosts, NoServer } from './hosts.ts';
 import type { SchemaGuard } from './schema-guard.ts';
 
@@ -22,6 +23,11 @@ export interface Queries {
   get<Row>(strings: TemplateStringsArray, ...values: Bindable[]): Promise<Row | undefined>;
   /** Returns the number of rows changed. */
   run(strings: TemplateStringsArray, ...values: Bindable[]): Promise<number>;
+  /**
+   * Adds rows to a table and its columns: `copy`attempts (day, at)`(rows)`. The server writes many rows by
+   * one record of its log, and plans nothing.
+   */
+  copy(strings: TemplateStringsArray): (rows: readonly CopyRow[]) => Promise<void>;
 }
 
 /** Each call of its `Queries` is a transaction of its own. */
@@ -33,7 +39,8 @@ export interface Database extends Queries {
    * `work` runs again, so it must change nothing else. `relaxed` commits may be lost when the server
    * crashes, which is enough for what can be derived. `confirmed` commits are durable, and so is
    * everything that `work` has read: a command that may be repeated returns the effect of an earlier
-   * commit, which no standby may have had then.
+   * commit, which no standby may have had then. The commit is sent once `work` resolves: statements
+   * passed to {@link withCommit} need not have ended by then.
    */
   transact<T>(durability: Durability, work: (tx: Queries) => Promise<T>): Promise<T>;
   /** Runs statements without parameters, for the schema, without a time limit. */
@@ -148,7 +155,9 @@ export function createDatabase(options: DatabaseOptions): Database {
     );
 
   return {
-    ...queriesOf(single),
+    ...queriesOf(single, (strings, rows) =>
+      again(() => withClient(pool, (client) => copy(client, strings, rows))),
+    ),
     transact: (durability, work) =>
       again(() => withClient(pool, (client) => inTransaction(client, durability, work))),
     script: (sql) =>
@@ -181,8 +190,10 @@ const deadlocks = new Set(['40001', '40P01']);
 
 function queriesOf(
   send: (strings: TemplateStringsArray, values: Bindable[]) => Promise<pg.QueryResult>,
+  sendRows: (strings: TemplateStringsArray, rows: readonly CopyRow[]) => Promise<pg.QueryResult>,
 ): Queries {
   return {
+    copy: (strings) => async (rows) => void (await sendRows(strings, rows)),
     all: async <Row>(strings: TemplateStringsArray, ...values: Bindable[]) =>
       (await send(strings, values)).rows as Row[],
     get: async <Row>(strings: TemplateStringsArray, ...values: Bindable[]) =>
@@ -245,34 +256,54 @@ async function freshClient(hosts: Hosts, connections: pg.Pool): Promise<pg.PoolC
   }
 }
 
+/**
+ * Leaves the last statements of a transaction to its commit, which is sent right behind them and fails
+ * when one of them does: `work` need not wait for their results.
+ */
+export function withCommit(sent: Promise<unknown>): void {
+  sent.catch(() => undefined);
+}
+
 async function inTransaction<T>(
   client: pg.PoolClient,
   durability: Durability,
   work: (tx: Queries) => Promise<T>,
 ): Promise<T> {
   let isOver = false;
+  let isLate = false;
   let firstError: unknown;
   const noted = (sent: Promise<pg.QueryResult>): Promise<pg.QueryResult> =>
     sent.catch((error: unknown) => {
       firstError ??= error;
       throw error;
     });
+  gather(client);
   // Not awaited: the statements after it are pipelined, and fail when it does.
   const begun = noted(client.query(begin[durability]).catch(refuse));
   begun.catch(() => undefined);
   try {
-    const send = async (strings: TemplateStringsArray, values: Bindable[]) => {
+    const open = async (send: () => Promise<pg.QueryResult>): Promise<pg.QueryResult> => {
       // Work that continues after a failure: another command may use the connection by now.
+      isLate = isOver;
       if (isOver) throw new Error('The transaction is over.');
-      return noted(query(client, strings, values));
+      return noted(send());
     };
-    const result = await work(queriesOf(send));
+    const queries = queriesOf(
+      (strings, values) => open(() => query(client, strings, values)),
+      (strings, rows) => open(() => copy(client, strings, rows)),
+    );
+    const result = await work(queries);
     await begun;
     const word = durability === 'confirmed' ? client.query(confirm) : undefined;
     word?.catch(() => undefined);
+    isOver = true;
+    gather(client);
     const { command } = await client.query('commit').catch(refuse);
     // A failed statement that nothing awaited shows here.
-    if (command !== 'COMMIT') throw new Error(`A commit returned ${command}.`);
+    if (command !== 'COMMIT') {
+      throw firstError instanceof Error ? firstError : new Error(`A commit returned ${command}.`);
+    }
+    if (isLate) throw new Error('A statement came after the commit.');
     return result;
   } catch (error) {
     isOver = true;
@@ -290,7 +321,28 @@ function query(
   strings: TemplateStringsArray,
   values: Bindable[],
 ): Promise<pg.QueryResult> {
+  gather(client);
   return client.query(textOf(strings), values).catch(refuse);
+}
+
+function copy(
+  client: pg.PoolClient,
+  strings: TemplateStringsArray,
+  rows: readonly CopyRow[],
+): Promise<pg.QueryResult> {
+  gather(client);
+  return copyIn(client, `copy ${strings[0]} from stdin`, rows).catch(refuse);
+}
+
+/**
+ * Lets the connection send everything that is written before the event loop goes on by one system call.
+ * Each statement alone would also wake the server once.
+ */
+function gather(client: pg.PoolClient): void {
+  const { stream } = client.connection;
+  if (stream.writableCorked > 0) return;
+  stream.cork();
+  process.nextTick(() => stream.uncork());
 }
 
 /** Runs one statement in a transaction of its own, pipelined. */

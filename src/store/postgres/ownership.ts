@@ -15,10 +15,10 @@ import type { Seal } from '../seal.ts';
 import { failWaiting } from '../directory/disabling.ts';
 import { currentKeyCheck, type KeyCheckRow } from '../key-check.ts';
 import { run as runCommand } from './commands.ts';
-import { numbers, type Database, type Queries } from './database.ts';
+import { numbers, type Database, type Queries, withCommit } from './database.ts';
 import { runSteps } from './run-steps.ts';
 import { ownVersion } from './schema.ts';
-import type { StoreIdentity } from './identity.ts';
+import type { KnownStore, StoreIdentity } from './identity.ts';
 import { nodes } from './nodes.ts';
 import { isPresent, lockRuns, raiseCursors, type Run, writeRuns } from './runs.ts';
 import type { ServerTime } from './time.ts';
@@ -67,7 +67,7 @@ export function createOwnershipStore(deps: {
     heartbeat: async (node, leaseMs) => {
       const sign = { leaseMs, skewMs: time.skewMs() };
       const beat = await learning(() =>
-        identity.transact(db, 'relaxed', (tx) => heartbeat(tx, node, sign)),
+        identity.compared((known) => heartbeat(db, known, node, sign)),
       );
       if (beat === undefined) return (await isKnown(db, node)) ? undefined : 'removed';
       counted(beat.living);
@@ -130,41 +130,43 @@ interface Beat extends Heartbeat {
 
 /**
  * A node whose clock is wrong leaves the streams to nodes whose clocks are right, if there are any:
- * signatures and certificates use the clock of the node that sends.
+ * signatures and certificates use the clock of the node that sends. One round trip: the commit is sent
+ * along with the statement.
  */
 async function heartbeat(
-  tx: Queries,
+  db: Database,
+  known: KnownStore,
   node: Node,
   { leaseMs, skewMs }: { readonly leaseMs: number; readonly skewMs: number },
 ): Promise<Beat | undefined> {
-  const [renewed, living, wanted, changed] = await Promise.all([
-    tx.get<{ now: Millis; lapsed: boolean }>`
-      with before as (
-        select id, lease_until <= clock_timestamp() as lapsed from nodes
-        where id = ${node.id} and incarnation = ${node.incarnation} for no key update)
-      update nodes set lease_until = clock_timestamp() + ${leaseMs} * interval '1 ms',
-        lease_ms = ${leaseMs}, skew_ms = ${skewMs}, freed = false
-      from before where nodes.id = before.id returning leat_now() as now, before.lapsed`,
-    tx.get<{ count: number; right: number }>`
-      select count(*) as count, count(*) filter (where abs(skew_ms) <= ${skewMaxMs}) as right
-      from nodes where lease_until > clock_timestamp()`,
-    // Streams that need an owner; a node that is alone has them all.
-    tx.get<{ count: number }>`
-      select count(*) as count from streams s
-      where (select count(*) > 1 from nodes where lease_until > clock_timestamp())
-        and (status = 'enabled' or exists (
-          select 1 from deliveries d
-          where d.tenant = s.tenant and d.stream = s.id and d.due_at is not null
-            and d.kind <> 'replay'))`,
-    tx.all<StreamRef>`select tenant, stream from runs where owner = ${node.id} and unseen`,
-  ]);
-  if (renewed === undefined) return undefined;
-  const count = living?.count ?? 1;
-  const right = living?.right ?? 0;
-  const sharers = right === 0 ? count : right;
-  const fairShare = count > 1 ? Math.ceil((wanted?.count ?? 0) / sharers) : Infinity;
+  const { rows } = await db.transact('relaxed', async (tx) => {
+    const sent = tx.all<BeatRow & StreamRef>`
+      select * from leat_heartbeat(${known.generation}, ${known.identity}, ${known.flushed},
+        ${node.id}, ${node.incarnation}, ${leaseMs}, ${skewMs}, ${skewMaxMs})`;
+    withCommit(sent);
+    return { rows: sent };
+  });
+  const [first, ...changed] = await rows;
+  if (first === undefined) throw new Error('A function that returns a row returned none.');
+  known.seen(first.flushed);
+  const { now, lapsed, living, in_time: right, wanted } = first;
+  if (now === null || lapsed === null) return undefined;
+  const sharers = right === 0 ? living : right;
+  const fairShare = living > 1 ? Math.ceil((wanted ?? 0) / sharers) : Infinity;
   const share = right > 0 && isSkewed(skewMs) ? 0 : fairShare;
-  return { lapsed: renewed.lapsed, share, changed, living: count, now: renewed.now };
+  const streams = changed.map(({ tenant, stream }) => ({ tenant, stream }));
+  return { lapsed, share, changed: streams, living, now };
+}
+
+interface BeatRow {
+  readonly flushed: number | null;
+  /** Null when the node was not renewed. */
+  readonly now: Millis | null;
+  readonly lapsed: boolean | null;
+  readonly living: number;
+  readonly in_time: number;
+  /** Streams that need an owner; null while the node is alone. */
+  readonly wanted: number | null;
 }
 
 /** Returns whether a process has joined under the name of the node, and is not forgotten. */

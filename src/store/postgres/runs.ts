@@ -28,12 +28,18 @@ export async function lockRuns(
       select 1 from runs
       where (tenant, stream) in (select * from unnest(${tenants}::int[], ${streams}::text[]))
       order by tenant, stream for no key update`,
-    tx.all<RunRow & Pick<Run, 'subscriptions'>>`
+    tx.all<LockedRow>`
       select r.key, r.tenant, r.stream, r.cursor, r.run, r.consecutive_failures, r.total_failures,
         r.owner, r.epoch, r.paused_ms, s.status, s.version, s.subscriptions, s.paused_at
       from runs r join streams s on s.tenant = r.tenant and s.id = r.stream
       where (r.tenant, r.stream) in (select * from unnest(${tenants}::int[], ${streams}::text[]))`,
   ]);
+  return runsByKey(rows);
+}
+
+export type LockedRow = RunRow & Pick<Run, 'subscriptions'>;
+
+export function runsByKey(rows: readonly LockedRow[]): ReadonlyMap<string, Run> {
   return new Map(rows.map((row) => [streamKeyOf(row), runOf(row)]));
 }
 
@@ -50,13 +56,8 @@ export async function lockRun(
 /** Writes the changes of locked runs by settling, disabling, enabling and claiming. */
 export async function writeRuns(tx: Queries, runs: readonly AnyRun[]): Promise<void> {
   if (runs.length === 0) return;
-  await tx.run`
-    update runs set cursor = u.cursor, run = u.run, consecutive_failures = u.consecutive,
-      total_failures = u.total, paused_ms = u.paused_ms,
-      last_delivered_at = coalesce(u.delivered_at, last_delivered_at),
-      last_failed_at = coalesce(u.failed_at, last_failed_at),
-      last_error_code = coalesce(u.error_code, last_error_code)
-    from unnest(${numbers(runs.map(({ tenant }) => tenant))}::int[],
+  await tx.get`
+    select leat_write_runs(${numbers(runs.map(({ tenant }) => tenant))}::int[],
       ${runs.map(({ stream }) => stream)}::text[],
       ${numbers(runs.map(({ cursor }) => cursor))}::bigint[],
       ${numbers(runs.map(({ run }) => run))}::int[],
@@ -65,10 +66,7 @@ export async function writeRuns(tx: Queries, runs: readonly AnyRun[]): Promise<v
       ${numbers(runs.map(({ pausedMs }) => pausedMs))}::bigint[],
       ${numbers(runs.map(({ deliveredAt }) => deliveredAt))}::bigint[],
       ${numbers(runs.map(({ failed }) => failed?.at))}::bigint[],
-      ${runs.map(({ failed }) => failed?.code)}::text[])
-      as u(tenant, stream, cursor, run, consecutive, total, paused_ms, delivered_at, failed_at,
-        error_code)
-    where runs.tenant = u.tenant and runs.stream = u.stream`;
+      ${runs.map(({ failed }) => failed?.code)}::text[])`;
 }
 
 /** Returns how far a node that works with a version of the stream may raise its cursor. */

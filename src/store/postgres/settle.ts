@@ -18,16 +18,23 @@ import {
 import { addAttempts } from './attempts.ts';
 import { run as runCommand } from './commands.ts';
 import { type PendingWrites, recordOutcomes } from './pending-writes.ts';
-import { type Database, numbers, type Queries } from './database.ts';
-import type { StoreIdentity } from './identity.ts';
-import { isPresent, cursorMax, lockRuns, noteChanges, type Run, writeRuns } from './runs.ts';
+import { type Database, numbers, type Queries, withCommit } from './database.ts';
+import type { KnownStore, StoreIdentity } from './identity.ts';
+import {
+  cursorMax,
+  isPresent,
+  type LockedRow,
+  noteChanges,
+  type Run,
+  runsByKey,
+  writeRuns,
+} from './runs.ts';
 import { readRows, removeRows, type RowsByStream, writeRows } from './rows.ts';
 import { addStats } from './stats.ts';
-import { storeNow } from './time.ts';
 
 /**
- * Creates the command that records a batch of attempts: two round trips and a commit, however many
- * there are. Sending again would lead to the same records, but the commit is durable: the promise
+ * Creates the command that records a batch of attempts: two round trips, the second one with the
+ * commit, however many there are. Sending again would lead to the same records, but the commit is durable: the promise
  * about what may be sent twice holds when the server crashes, too. Written apart from SQLite, where
  * a statement for each outcome costs no round trip.
  */
@@ -38,22 +45,22 @@ export function createSettle(deps: {
 }): DeliveryStore['settle'] {
   const { db, identity, hint } = deps;
   return async (node, batch, settlements, limits) => {
-    const settled = await identity.transact(db, 'durable', async (tx) => {
-      const [begun, runs, rows, now] = await Promise.all([
-        beginBatch(tx, node, batch),
-        lockRuns(tx, settlements),
-        readRows(tx, settlements),
-        storeNow(tx),
-      ]);
-      const owned = settlements.map((settlement) => ownedRun(runs, node, settlement));
-      if (!begun) {
-        const isOwner = await isPresent(tx, node);
-        return settlements.map((each, index) =>
-          recordedBefore(isOwner ? owned[index] : undefined, each),
-        );
-      }
-      return settle(tx, settlements, { owned, rows, limits, now });
-    });
+    const settled = await identity.compared((known) =>
+      db.transact('durable', async (tx) => {
+        const [{ begun, runs, now }, rows] = await Promise.all([
+          beginBatch(tx, known, { node, batch, settlements }),
+          readRows(tx, settlements),
+        ]);
+        const owned = settlements.map((settlement) => ownedRun(runs, node, settlement));
+        if (!begun) {
+          const isOwner = await isPresent(tx, node);
+          return settlements.map((each, index) =>
+            recordedBefore(isOwner ? owned[index] : undefined, each),
+          );
+        }
+        return settle(tx, settlements, { owned, rows, limits, now });
+      }),
+    );
     emitDisabled(settlements, settled, hint);
     return settled;
   };
@@ -94,16 +101,47 @@ async function settle(
     all.push(writes);
     settled.push(recorded(after, writes));
   }
-  await Promise.all([write(tx, all, changed, batch.now), writeSettledAbove(tx, above)]);
+  const written = Promise.all([write(tx, all, changed, batch.now), writeSettledAbove(tx, above)]);
+  // What else a batch writes then, it writes step by step.
+  if (all.some(({ disabledBy }) => disabledBy !== undefined)) await written;
+  else withCommit(written);
   return settled;
 }
 
-/** Returns true when the batch is a new one of the present incarnation of the node. */
-async function beginBatch(tx: Queries, node: Node, batch: number): Promise<boolean> {
-  const begun = await tx.run`
-    update nodes set last_batch = ${batch}
-    where id = ${node.id} and incarnation = ${node.incarnation} and last_batch < ${batch}`;
-  return begun === 1;
+interface Begun {
+  /** The batch is a new one of the present incarnation of the node. */
+  readonly begun: boolean;
+  /** The time after the runs were locked. */
+  readonly now: Millis;
+  /** By {@link streamKeyOf}. */
+  readonly runs: ReadonlyMap<string, Run>;
+}
+
+/** Begins a batch, and locks the runs of its streams as `lockRuns` does. */
+async function beginBatch(
+  tx: Queries,
+  known: KnownStore,
+  request: {
+    readonly node: Node;
+    readonly batch: number;
+    readonly settlements: readonly Settlement[];
+  },
+): Promise<Begun> {
+  const { node, batch, settlements } = request;
+  const [first, ...runs] = await tx.all<BatchRow & LockedRow>`
+    select * from leat_begin_batch(${known.generation}, ${known.identity}, ${known.flushed},
+      ${node.id}, ${node.incarnation}, ${batch},
+      ${numbers(settlements.map(({ tenant }) => tenant))}::int[],
+      ${settlements.map(({ stream }) => stream)}::text[])`;
+  if (first === undefined) throw new Error('A function that returns a row returned none.');
+  known.seen(first.flushed);
+  return { begun: first.begun, now: first.now, runs: runsByKey(runs) };
+}
+
+interface BatchRow {
+  readonly flushed: number | null;
+  readonly begun: boolean;
+  readonly now: Millis;
 }
 
 function ownedRun(
