@@ -12,6 +12,7 @@ import { createInspector } from '../src/delivery/http/inspector.ts';
 import { createNameLookups } from '../src/delivery/http/name-lookups.ts';
 import { createResolver } from '../src/delivery/http/resolver.ts';
 import { createTransport } from '../src/delivery/http/transport.ts';
+import { createSigningTransport } from '../src/delivery/signing-transport.ts';
 import type { Store } from '../src/store/port/store.ts';
 import type { StreamFacts } from '../src/store/port/streams.ts';
 import { noKeys } from '../test/helpers/transport.ts';
@@ -66,15 +67,18 @@ async function addStreams(store: Store): Promise<Record<Side, string>> {
 function startDispatcher(store: Store): ReturnType<typeof createDispatcher> {
   const clock = systemClock;
   const { resolve } = createResolver({ clock, ...limits.resolver });
+  const transport = createTransport({
+    clock,
+    egress: createEgressRule({ allow: ['127.0.0.0/8'] }),
+    names: createNameLookups({ clock, resolve, limits: limits.names }),
+    inspector: createInspector({ clock, settings: limits.inspector }),
+    timeoutMs: 10_000,
+    ...limits.response,
+  });
   const dispatcher = createDispatcher({
     store,
-    transport: createTransport({
-      clock,
-      egress: createEgressRule({ allow: ['127.0.0.0/8'] }),
-      names: createNameLookups({ clock, resolve, limits: limits.names }),
-      inspector: createInspector({ clock, settings: limits.inspector }),
-      timeoutMs: 10_000,
-      ...limits.response,
+    transport: createSigningTransport(transport, (error) => {
+      throw error;
     }),
     webhookKeys: noKeys,
     clock,

@@ -360,6 +360,14 @@ const variables: Record<
   LEAT_ATTEMPT_TIMEOUT_MS: number('attemptTimeoutMs', 10_000, 1, 600_000),
   LEAT_STREAM_CONCURRENCY: number('streamConcurrency', 64, 1, 10_000),
   LEAT_CONCURRENCY: number('concurrency', 1024, 1, 100_000),
+  LEAT_SENDER_THREADS: {
+    name: 'senderThreads',
+    good: [
+      ['0', 0],
+      ['256', 256],
+    ],
+    bad: ['-1', '257', '1.5', 'two'],
+  },
   LEAT_INFLIGHT_BYTES: number('inflightBytesMax', 268_435_456, 1_048_576, 1_099_511_627_776),
   LEAT_DISABLE_CONSECUTIVE: number('disableConsecutive', 500, 1, 1_000_000),
   LEAT_DISABLE_TOTAL: number('disableTotal', 5000, 1, 10_000_000),

@@ -7,7 +7,7 @@ const sources = new URL('../src/', import.meta.url);
 const built = new URL('../build/console/', import.meta.url);
 
 /** Entry points: the program and its threads. */
-const programs = ['main.ts', 'api/event-thread.ts'];
+const programs = ['main.ts', 'api/event-thread.ts', 'delivery/threads/sender-thread.ts'];
 
 /**
  * Bundles the program and its libraries into a few JavaScript files, with the assets: it starts in a

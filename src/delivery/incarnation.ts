@@ -7,7 +7,6 @@ import type { Outcome, SettledStream, Settlement } from '../store/port/settlemen
 import type { Store } from '../store/port/store.ts';
 import { createBackoffs, type Backoffs } from './backoffs.ts';
 import { type Backlog, backlogOf } from './backlog.ts';
-import type { Transport } from './http/transport.ts';
 import { createLease, type Lease } from './lease.ts';
 import { rowsAdded } from './outcome.ts';
 import { createOutages, type Outages } from './outages.ts';
@@ -26,13 +25,14 @@ import { createSender, type Sender } from './sender.ts';
 import type { DeliverySettings } from './settings.ts';
 import { createSettler, type Settler } from './settler.ts';
 import type { Slot } from './shares.ts';
+import type { SigningTransport } from './signing-transport.ts';
 import type { Work } from './slots.ts';
 import type { StoreRetry } from './store-retry.ts';
 import { Waiters } from './waiters.ts';
 
 export interface DispatcherDeps {
   readonly store: Pick<Store, 'log' | 'deliveries' | 'replays' | 'ownership' | 'time' | 'watch'>;
-  readonly transport: Pick<Transport, 'prepare' | 'isReady' | 'post'>;
+  readonly transport: Pick<SigningTransport, 'prepare' | 'isReady' | 'post'>;
   /** The keys of streams that are signed as `v1a`. */
   readonly webhookKeys: WebhookKeys;
   readonly clock: Clock;

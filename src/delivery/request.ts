@@ -2,7 +2,7 @@ import { isValidAt } from '../core/streams.ts';
 import { createHash } from 'node:crypto';
 import type { Millis } from '../core/clock.ts';
 import { deliveryBody } from '../core/envelope.ts';
-import { decodeSecret, sign, signedText, type WebhookKey } from '../core/sign.ts';
+import { decodeSecret, sign, signedText, signWithKey, type WebhookKey } from '../core/sign.ts';
 import { needsWebhookKey } from '../core/streams.ts';
 import type {
   Authorization,
@@ -75,7 +75,8 @@ function signingKeyOf({ secret, expiresAt }: SigningSecret): SigningKey {
   return { key: decodeSecret(secret), expiresAt };
 }
 
-type Sent = Pick<DeliveredEvent, 'id' | 'body' | 'trace'>;
+/** What is sent of an event. */
+export type SentEvent = Pick<DeliveredEvent, 'id' | 'body' | 'trace'>;
 
 /**
  * Builds the request of docs/http-api.md#webhook-request for one event, signed at `now` with every
@@ -83,7 +84,7 @@ type Sent = Pick<DeliveredEvent, 'id' | 'body' | 'trace'>;
  */
 export function prepareRequest(
   template: RequestTemplate,
-  event: Sent,
+  event: SentEvent,
   now: Millis,
 ): WebhookRequest {
   const body = deliveryBody(event.body, template.attributePrefix, template.stream);
@@ -95,13 +96,13 @@ export function prepareRequest(
 /** Builds the same, signed with the key of the tenant, and with the secrets for `v1 v1a`. */
 export async function signRequest(
   template: RequestTemplate,
-  event: Sent,
+  event: SentEvent,
   now: Millis,
   key: WebhookKey,
 ): Promise<WebhookRequest> {
   const body = deliveryBody(event.body, template.attributePrefix, template.stream);
   const seconds = Math.floor(now / 1000);
-  const own = `v1a,${await key.sign(signedText(event.id, seconds, body))}`;
+  const own = `v1a,${await signWithKey(key, signedText(event.id, seconds, body))}`;
   const others = signWithSecrets(template, event.id, seconds, body, now);
   const signature = others === '' ? own : `${others} ${own}`;
   const request = requestOf(template, event, { body, seconds, signature });
@@ -127,7 +128,7 @@ function signWithSecrets(
 
 function requestOf(
   template: RequestTemplate,
-  event: Sent,
+  event: SentEvent,
   signed: { readonly body: string; readonly seconds: number; readonly signature: string },
 ): WebhookRequest {
   const { body, seconds, signature } = signed;

@@ -11,17 +11,16 @@ import type { Outages } from './outages.ts';
 import type { ResponseKind } from './pace.ts';
 import type { DeliveryReport } from './report.ts';
 import { createPreparedKeys, type PreparedKeys } from './prepared-keys.ts';
-import { prepareRequest, requestTemplateOf, signRequest } from './request.ts';
+import { requestTemplateOf } from './request.ts';
 import type { Scheduler } from './scheduler.ts';
 import type { HeldBackEvent, InFlightAttempt, Runner } from './runner.ts';
 import { type DeliverySettings, leaseMsOf } from './settings.ts';
 import type { Settler } from './settler.ts';
 import type { Slot } from './shares.ts';
-import { postSigned } from './signed-post.ts';
+import { noRequest, type SigningTransport } from './signing-transport.ts';
 import { createSlowAttempts, type SlowAttempts } from './slow-attempts.ts';
 import type { StoreRetry } from './store-retry.ts';
 import { createTextTurns, type TextTurns } from './text-turns.ts';
-import type { Transport } from './http/transport.ts';
 
 /** Begins attempts and passes their outcomes to the settler. */
 export interface Sender {
@@ -44,7 +43,7 @@ export interface Sender {
 }
 
 export interface SenderDeps {
-  readonly transport: Pick<Transport, 'prepare' | 'isReady' | 'post'>;
+  readonly transport: Pick<SigningTransport, 'prepare' | 'isReady' | 'post'>;
   /** The keys of streams that are signed as `v1a`. */
   readonly webhookKeys: WebhookKeys;
   readonly storeRetry: Pick<StoreRetry, 'run'>;
@@ -202,25 +201,16 @@ class WebhookSender implements Sender {
 
   #post(attempt: InFlightAttempt): Promise<AttemptResult> {
     const { runner, event, at } = attempt;
-    const { settings, transport } = this.#deps;
-    // The API accepts no stream for which no request can be built. If there is one, its
-    // deliveries fail visibly, and other streams are not affected.
-    const failed = (error: unknown): AttemptResult => {
-      this.#deps.report({ kind: 'unexpected', error });
-      return { kind: 'error', cause: 'protocol', detail: 'no request' };
-    };
+    const { settings, transport, report } = this.#deps;
     try {
       const template = (runner.template ??= requestTemplateOf(runner.stream, settings));
       attempt.template = template;
-      if (template.hasKey) {
-        const key = this.#keys.keyOf(runner.tenant);
-        attempt.request = postSigned(transport, signRequest(template, event, at, key), failed);
-      } else {
-        attempt.request = transport.post(prepareRequest(template, event, at));
-      }
+      const key = template.hasKey ? this.#keys.keyOf(runner.tenant) : undefined;
+      attempt.request = transport.post({ template, event, at, key });
       return attempt.request.ended;
     } catch (error) {
-      return Promise.resolve(failed(error));
+      report({ kind: 'unexpected', error });
+      return Promise.resolve(noRequest);
     }
   }
 

@@ -6,7 +6,7 @@ import { type Config, limits } from '../config.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Watchers } from '../changes/watchers.ts';
 import { createDispatcher } from '../delivery/dispatcher.ts';
-import type { Transport } from '../delivery/http/transport.ts';
+import type { SigningTransport } from '../delivery/signing-transport.ts';
 import type { Store } from '../store/port/store.ts';
 import { logReport } from './delivery-log.ts';
 import type { StatsRecorder } from '../stats/recorder.ts';
@@ -18,7 +18,7 @@ export interface ServiceDispatcherDeps {
   readonly log: Logger;
   readonly version: string;
   readonly nodeId: string;
-  readonly transport: Transport;
+  readonly transport: SigningTransport;
   readonly webhookKeyring: WebhookKeyDeps['keyring'];
   /** Receive the reports of the dispatcher. */
   readonly metrics: ServiceMetrics | undefined;

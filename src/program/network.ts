@@ -1,8 +1,10 @@
 import type { LookupFunction } from 'node:net';
+import { availableParallelism } from 'node:os';
 import { type Config, limits } from '../config.ts';
 import type { Clock } from '../core/clock.ts';
+import type { Log } from '../core/log.ts';
 import { createAccessTokens } from '../delivery/http/access-tokens.ts';
-import { createAuthorizedTransport } from '../delivery/http/authorized-transport.ts';
+import { createAuthorizedTransport } from '../delivery/authorized-transport.ts';
 import { createEgressRule, type EgressRule } from '../delivery/http/egress.ts';
 import { createFetch, type OwnFetch } from '../delivery/http/fetch.ts';
 import { createInspector, type Inspector } from '../delivery/http/inspector.ts';
@@ -10,13 +12,16 @@ import { lookupFunction } from '../delivery/http/lookup-function.ts';
 import { createNameLookups, type NameLookups } from '../delivery/http/name-lookups.ts';
 import { createResolver } from '../delivery/http/resolver.ts';
 import { createTokenEndpoints } from '../delivery/http/token-endpoint.ts';
-import { createTransport, type Transport } from '../delivery/http/transport.ts';
+import { createTransport, idleConnectionsMax } from '../delivery/http/transport.ts';
+import { createSigningTransport, type SigningTransport } from '../delivery/signing-transport.ts';
+import { createSenderThreads } from '../delivery/threads/sender-threads.ts';
+import { logReport } from './delivery-log.ts';
 
 /** Outgoing connections of the service. They share the limits on name lookups. */
 export interface Network {
   readonly egress: EgressRule;
   /** Sends webhooks. */
-  readonly transport: Transport;
+  readonly transport: SigningTransport;
   /** Receives webhooks whose endpoint is an inspector. */
   readonly inspector: Inspector;
   /** Sends requests of the service itself to addresses that the operator configured. */
@@ -30,23 +35,41 @@ export interface Network {
   close(): Promise<void>;
 }
 
-/** Creates the parts; opens no connection. */
+/** Creates the parts; opens no connection and starts no thread. */
 export function openNetwork({
   config,
   clock,
+  log,
 }: {
   readonly config: Config;
   readonly clock: Clock;
+  /** Absent where nothing is delivered. */
+  readonly log?: Log;
 }): Network {
   const resolver = createResolver({ clock, servers: config.dnsServers, ...limits.resolver });
   const { resolve } = resolver;
   const names = createNameLookups({ clock, resolve, limits: limits.names });
-  const egress = createEgressRule({ allow: config.egressAllow, deny: config.egressDeny });
+  const networks = { allow: config.egressAllow, deny: config.egressDeny };
+  const egress = createEgressRule(networks);
   const timeoutMs = config.attemptTimeoutMs;
   const inspector = createInspector({ clock, settings: limits.inspector });
   const endpoints = createTokenEndpoints({ clock, egress, names, limits: limits.tokens });
+  const unexpected = (error: unknown): void => {
+    if (log !== undefined) logReport(log, { kind: 'unexpected', error });
+  };
+  const count = config.senderThreads ?? Math.max(1, availableParallelism() - 1);
+  const bounds = { timeoutMs, ...limits.response };
+  const http = createTransport({ clock, egress, names, inspector, ...bounds });
+  const perThread = Math.ceil(idleConnectionsMax / Math.max(1, count));
   const transport = createAuthorizedTransport({
-    transport: createTransport({ clock, egress, names, inspector, timeoutMs, ...limits.response }),
+    transport: createSenderThreads({
+      count,
+      data: { ...networks, ...bounds, idleConnectionsMax: perThread },
+      here: createSigningTransport(http, unexpected),
+      names,
+      clock,
+      unexpected,
+    }),
     tokens: createAccessTokens({ clock, endpoints, limits: limits.tokens }),
     clock,
     timeoutMs,

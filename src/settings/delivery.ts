@@ -35,6 +35,13 @@ export const deliverySettings = {
     fallback: '1024',
     doc: 'concurrent attempts, in total',
   },
+  senderThreads: {
+    variable: 'LEAT_SENDER_THREADS',
+    parse: wholeNumber(0, 256),
+    otherwise: 'one per core but one, at least 1',
+    example: '4',
+    doc: 'threads that sign and send webhooks; with 0 the main thread does',
+  },
   inflightBytesMax: {
     variable: 'LEAT_INFLIGHT_BYTES',
     parse: wholeNumber(1_048_576, 1_099_511_627_776),

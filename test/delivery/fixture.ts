@@ -10,6 +10,7 @@ import { selectionNow, withSelection } from '../../src/core/subscription.ts';
 import type { NewEvent, Stream, Node } from '../../src/core/types.ts';
 import { createDispatcher, type Dispatcher } from '../../src/delivery/dispatcher.ts';
 import type { DeliveryReport } from '../../src/delivery/report.ts';
+import { createSigningTransport } from '../../src/delivery/signing-transport.ts';
 import type { DeliverySettings } from '../../src/delivery/settings.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createManualClock, type ManualClock } from '../helpers/clock.ts';
@@ -138,7 +139,9 @@ export async function createDeliveryFixture(
   const make = (): Running => {
     const dispatcher = createDispatcher({
       store: options.through?.(watched) ?? watched,
-      transport,
+      transport: createSigningTransport(transport, (error) =>
+        reports.push({ kind: 'unexpected', error }),
+      ),
       webhookKeys,
       clock: options.clock?.(clock) ?? clock,
       settings: { ...settings, ...options.settings },

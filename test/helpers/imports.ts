@@ -137,6 +137,17 @@ const rules: readonly Rule[] = [
     packages: ['undici', ...NETWORK],
   },
   { files: 'delivery/http/', own: ['core/', 'log/'], packages: NETWORK },
+  // The program of a thread has the clock of the machine, as main.ts has.
+  {
+    files: 'delivery/threads/sender-thread.ts',
+    own: ['clock.ts', 'core/', 'delivery/'],
+    packages: ['node:worker_threads'],
+  },
+  {
+    files: 'delivery/threads/',
+    own: ['core/', 'delivery/'],
+    packages: ['node:worker_threads'],
+  },
   { files: 'delivery/', own: ['core/', 'log/', 'store/port/'], packages: NETWORK },
   { files: 'pull/', own: ['core/', 'log/', 'store/port/'], builtins: ASSERT },
   {

@@ -197,11 +197,11 @@ export const optionMutants: readonly Mutant[] = [
   },
   {
     name: 'an access token that is not replaced after a 401',
-    file: 'delivery/http/authorized-transport.ts',
+    file: 'delivery/authorized-transport.ts',
     before: `result.kind !== 'response' || result.status !== 401`,
     after: `result.kind !== 'response' || result.status !== 0`,
     killedBy: by(
-      'delivery/http/authorized-transport',
+      'delivery/authorized-transport',
       'gets the request once more in the same attempt, with another token',
     ),
   },

@@ -31,12 +31,13 @@ export function transportOf(
     /** Runs an action in the process, or holds it while the process is frozen. */
     readonly deliver: (action: () => void) => void;
   },
-): Pick<Transport, 'prepare' | 'isReady' | 'post'> {
+): Transport {
   const { timeline, oracle, plan } = simulation;
   const { name, joined, prng, names, clock, isDead, schedule, deliver } = options;
   return {
     prepare: (tenant, origin) => names.prepare(tenant, new URL(origin).hostname),
     isReady: (origin) => names.isReady(new URL(origin).hostname),
+    close: () => Promise.resolve(),
     post: (request) => {
       // After a crash within a command, code runs to the end of the turn: nothing of it leaves the process.
       if (isDead()) return unsent;

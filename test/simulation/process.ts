@@ -4,6 +4,7 @@ import { createFailureSteps, type FailureSteps } from '../../src/api/failure-ste
 import { sleep } from '../../src/core/sleep.ts';
 import { createDispatcher, type Dispatcher } from '../../src/delivery/dispatcher.ts';
 import type { DeliveryReport } from '../../src/delivery/report.ts';
+import { createSigningTransport } from '../../src/delivery/signing-transport.ts';
 import type { Hint } from '../../src/store/port/hints.ts';
 import type { Node } from '../../src/core/types.ts';
 import type { Store } from '../../src/store/port/store.ts';
@@ -237,7 +238,7 @@ export function startProcess(simulation: Simulation, name: string, ended: () => 
   };
   const dispatcher = createDispatcher({
     store,
-    transport,
+    transport: createSigningTransport(transport, (error) => report({ kind: 'unexpected', error })),
     webhookKeys: noKeys,
     clock,
     settings: plan.settings,

@@ -10,8 +10,8 @@ export interface Connection {
 export interface ConnectionPool<L extends Connection, R = void> {
   /** Returns the idle connection of the route that was used last, or a new one for the request. */
   take(route: string, request: R): L;
-  /** Returns whether {@link take} would return an idle one. */
-  hasIdle(route: string): boolean;
+  /** Returns how many idle connections a route has. */
+  idle(route: string): number;
   /** Returns a connection for the next request, unless it was dropped. */
   release(connection: L): void;
   /** Ends a connection. */
@@ -28,6 +28,8 @@ export interface ConnectionPoolDeps<L extends Connection, R = void> {
    * Idle connections over all routes; more are ended, those of the routes known longest first.
    */
   readonly idleMax: number;
+  /** Called when the number of idle connections of a route has changed. */
+  readonly idleChanged?: ((route: string) => void) | undefined;
 }
 
 /**
@@ -37,6 +39,7 @@ export interface ConnectionPoolDeps<L extends Connection, R = void> {
 export function createConnectionPool<L extends Connection, R = void>({
   open,
   idleMax,
+  idleChanged,
 }: ConnectionPoolDeps<L, R>): ConnectionPool<L, R> {
   const routes = new Map<string, Route<L>>();
   let idleCount = 0;
@@ -55,6 +58,7 @@ export function createConnectionPool<L extends Connection, R = void>({
       if (at >= 0) {
         route.idle.splice(at, 1);
         idleCount--;
+        idleChanged?.(connection.route);
       }
       if (route.connections.size === 0) routes.delete(connection.route);
     }
@@ -73,18 +77,20 @@ export function createConnectionPool<L extends Connection, R = void>({
       const idle = routes.get(name)?.idle.pop();
       if (idle !== undefined) {
         idleCount--;
+        idleChanged?.(name);
         return idle;
       }
       const connection = open(name, request);
       routeOf(name).connections.add(connection);
       return connection;
     },
-    hasIdle: (name) => (routes.get(name)?.idle.length ?? 0) > 0,
+    idle: (name) => routes.get(name)?.idle.length ?? 0,
     release: (connection) => {
       const route = routes.get(connection.route);
       if (route?.connections.has(connection) !== true) return;
       route.idle.push(connection);
       idleCount++;
+      idleChanged?.(connection.route);
       if (idleCount > idleMax) dropOneIdle();
     },
     drop: (connection) => void drop(connection),

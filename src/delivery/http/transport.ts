@@ -89,6 +89,8 @@ export interface Transport {
 export interface HttpTransport extends Transport {
   /** Returns the number of routes, connections and idle connections. */
   count(): { readonly routes: number; readonly connections: number; readonly idle: number };
+  /** Returns the number of idle connections of a route. */
+  idle(route: string): number;
 }
 
 export interface TransportDeps {
@@ -108,6 +110,8 @@ export interface TransportDeps {
   readonly textBytesMax: number;
   /** Idle connections, over all origins. */
   readonly idleConnectionsMax?: number;
+  /** Called when the number of idle connections of a route has changed. */
+  readonly idleChanged?: (route: string) => void;
   readonly tls?: {
     /** Trusted instead of the authorities of Node. */
     readonly ca?: string | undefined;
@@ -152,16 +156,17 @@ export function createTransport(deps: TransportDeps): HttpTransport {
   const connections: ConnectionPool<HttpConnection, WebhookRequest> = createConnectionPool({
     open: (route, request) => openConnection(route, request, { connect, lookup, connections }),
     idleMax: deps.idleConnectionsMax ?? idleConnectionsMax,
+    idleChanged: deps.idleChanged,
   });
   let isClosed = false;
   return {
     prepare: (tenant, origin, needs) => {
-      if (connections.hasIdle(routeOf(origin, needs)) || isInspectorOrigin(origin)) return true;
+      if (connections.idle(routeOf(origin, needs)) > 0 || isInspectorOrigin(origin)) return true;
       const name = hostOf(origin);
       return isIP(name) === 0 ? names.prepare(tenant, name) : true;
     },
     isReady: (origin, needs) => {
-      if (connections.hasIdle(routeOf(origin, needs)) || isInspectorOrigin(origin)) return true;
+      if (connections.idle(routeOf(origin, needs)) > 0 || isInspectorOrigin(origin)) return true;
       const name = hostOf(origin);
       return isIP(name) !== 0 || names.isReady(name);
     },
@@ -184,6 +189,7 @@ export function createTransport(deps: TransportDeps): HttpTransport {
       await connections.close();
     },
     count: connections.count,
+    idle: connections.idle,
   };
 }
 
@@ -206,7 +212,7 @@ type Lookup = (
 const lookupWaitMaxMs = 2000;
 
 /** Returns the route of requests to an origin: those with an identity have connections of their own. */
-function routeOf(origin: string, needs: RequestNeeds | undefined): string {
+export function routeOf(origin: string, needs: RequestNeeds | undefined): string {
   const identity = needs?.identity;
   return identity === undefined ? origin : `${origin} ${identity.id}`;
 }
@@ -224,7 +230,7 @@ function hostOf(origin: string): string {
 }
 
 /** The default: the number of attempts that may be under way by default. */
-const idleConnectionsMax = 1024;
+export const idleConnectionsMax = 1024;
 
 /**
  * How long an idle connection stays open. A receiver can shorten it (`Keep-Alive`), not lengthen

@@ -15,6 +15,7 @@ import { createInspector } from '../../../src/delivery/http/inspector.ts';
 import { createNameLookups } from '../../../src/delivery/http/name-lookups.ts';
 import { createResolver } from '../../../src/delivery/http/resolver.ts';
 import { createTransport } from '../../../src/delivery/http/transport.ts';
+import { createSigningTransport } from '../../../src/delivery/signing-transport.ts';
 import { openStore } from '../../../src/store/open.ts';
 import type { Store } from '../../../src/store/port/store.ts';
 import { waitFor } from '../../helpers/leat.ts';
@@ -64,7 +65,7 @@ async function createFixture(t: TestContext): Promise<Fixture> {
     });
     const dispatcher = createDispatcher({
       store,
-      transport,
+      transport: createSigningTransport(transport, (error) => assert.fail(String(error))),
       webhookKeys: noKeys,
       clock: systemClock,
       settings: { ...settings, attemptTimeoutMs: 2000, retryDelaysMs: [20, 40, 80] },

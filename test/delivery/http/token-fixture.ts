@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { limits } from '../../../src/config.ts';
 import type { AttemptResult } from '../../../src/core/retry.ts';
@@ -8,22 +9,29 @@ import {
   type TokenOwner,
   tokenOwnerOf,
 } from '../../../src/delivery/http/access-tokens.ts';
-import { createAuthorizedTransport } from '../../../src/delivery/http/authorized-transport.ts';
+import { createAuthorizedTransport } from '../../../src/delivery/authorized-transport.ts';
 import { createEgressRule } from '../../../src/delivery/http/egress.ts';
 import {
   createTokenEndpoints,
   type TokenEndpoints,
 } from '../../../src/delivery/http/token-endpoint.ts';
-import type { PendingRequest, Transport } from '../../../src/delivery/http/transport.ts';
+import type { PendingRequest } from '../../../src/delivery/http/transport.ts';
+import {
+  createSigningTransport,
+  type SigningTransport,
+} from '../../../src/delivery/signing-transport.ts';
+import { requestTemplateOf } from '../../../src/delivery/request.ts';
 import type { ManualClock } from '../../helpers/clock.ts';
 import { createSender, timeoutMs } from '../../helpers/sender.ts';
+import { newEvent, newStream } from '../../store/contract/fixture.ts';
+import { settings } from '../fixture.ts';
 
 /** The transport with access tokens, over real sockets, with a manual clock. */
 export interface TokenFixture {
   readonly clock: ManualClock;
   readonly endpoints: TokenEndpoints;
   readonly tokens: AccessTokens;
-  readonly transport: Transport;
+  readonly transport: SigningTransport;
   post(origin: string, owner: TokenOwner): PendingRequest;
   send(origin: string, owner: TokenOwner): Promise<AttemptResult>;
 }
@@ -42,18 +50,21 @@ export function createTokenFixture(
     ...(tls === undefined ? {} : { tls }),
   });
   const tokens = createAccessTokens({ clock, endpoints, limits: limits.tokens });
-  const transport = createAuthorizedTransport({ transport: plain, tokens, clock, timeoutMs });
+  const signing = createSigningTransport(plain, (error) => assert.fail(String(error)));
+  const transport = createAuthorizedTransport({ transport: signing, tokens, clock, timeoutMs });
   t.after(() => transport.close());
   const post: TokenFixture['post'] = (origin, token) =>
     transport.post({
-      tenant: 1,
-      stream: 'est_1',
-      secretHeader: 'authorization',
-      origin,
-      path: '/hook',
-      headers: [],
-      body: '{}',
-      token,
+      template: {
+        ...requestTemplateOf(
+          { ...newStream(1, 0), subscriptions: [], version: 1, signingSecrets: [] },
+          settings,
+        ),
+        origin,
+        token,
+      },
+      event: newEvent(),
+      at: 0,
     });
   const send: TokenFixture['send'] = (origin, token) => post(origin, token).ended;
   return { clock, endpoints, tokens, transport, post, send };

@@ -1,10 +1,11 @@
-import type { Clock, Timer } from '../../core/clock.ts';
-import type { AttemptResult } from '../../core/retry.ts';
-import type { AccessTokens, TokenOwner, TokenResult } from './access-tokens.ts';
-import type { PendingRequest, Transport, WebhookRequest } from './transport.ts';
+import type { Clock, Timer } from '../core/clock.ts';
+import type { AttemptResult } from '../core/retry.ts';
+import type { AccessTokens, TokenOwner, TokenResult } from './http/access-tokens.ts';
+import type { PendingRequest } from './http/transport.ts';
+import type { SigningTransport, UnsignedRequest } from './signing-transport.ts';
 
 export interface AuthorizedTransportDeps {
-  readonly transport: Transport;
+  readonly transport: SigningTransport;
   readonly tokens: AccessTokens;
   readonly clock: Pick<Clock, 'elapsedMs' | 'after'>;
   /** Of an attempt without a timeout of its own; both requests and the fetch between them included. */
@@ -13,10 +14,10 @@ export interface AuthorizedTransportDeps {
 
 /**
  * Creates a transport that adds access tokens to the requests of streams that need one. A token is
- * fetched before an attempt takes a slot: see {@link Transport.prepare}. When the receiver responds
+ * fetched before an attempt takes a slot: see {@link SigningTransport.prepare}. When the receiver responds
  * with 401, the attempt sends once more, with another token.
  */
-export function createAuthorizedTransport(deps: AuthorizedTransportDeps): Transport {
+export function createAuthorizedTransport(deps: AuthorizedTransportDeps): SigningTransport {
   const { transport, tokens } = deps;
   const open = new Set<AuthorizedRequest>();
   return {
@@ -28,7 +29,7 @@ export function createAuthorizedTransport(deps: AuthorizedTransportDeps): Transp
       (needs?.token === undefined || tokens.isReady(needs.token)) &&
       transport.isReady(origin, needs),
     post: (request) => {
-      const { token: owner } = request;
+      const { token: owner } = request.template;
       if (owner === undefined) return transport.post(request);
       const pending = new AuthorizedRequest(deps, request, owner);
       open.add(pending);
@@ -52,7 +53,7 @@ const tokenWaitMaxMs = 2000;
 class AuthorizedRequest implements PendingRequest {
   readonly ended: Promise<AttemptResult>;
   readonly #deps: AuthorizedTransportDeps;
-  readonly #request: WebhookRequest;
+  readonly #request: UnsignedRequest;
   readonly #owner: TokenOwner;
   readonly #startedMs: number;
   #resolve: (result: AttemptResult) => void = ignore;
@@ -62,7 +63,7 @@ class AuthorizedRequest implements PendingRequest {
   #timer: Timer | undefined;
   #isOver = false;
 
-  constructor(deps: AuthorizedTransportDeps, request: WebhookRequest, owner: TokenOwner) {
+  constructor(deps: AuthorizedTransportDeps, request: UnsignedRequest, owner: TokenOwner) {
     this.#deps = deps;
     this.#request = request;
     this.#owner = owner;
@@ -107,8 +108,7 @@ class AuthorizedRequest implements PendingRequest {
     const cancelled: AttemptResult = { kind: 'error', cause: 'cancelled', detail: undefined };
     if (this.#isOver) return Promise.resolve(cancelled);
     this.#sent.push(token);
-    const headers = [...this.#request.headers, 'authorization', `Bearer ${token}`];
-    this.#inner = this.#deps.transport.post({ ...this.#request, headers });
+    this.#inner = this.#deps.transport.post({ ...this.#request, accessToken: token });
     return this.#inner.ended;
   }
 
@@ -135,7 +135,7 @@ class AuthorizedRequest implements PendingRequest {
 
   #leftMs(): number {
     const { clock } = this.#deps;
-    const { timeoutMs = this.#deps.timeoutMs } = this.#request;
+    const { timeoutMs = this.#deps.timeoutMs } = this.#request.template;
     return timeoutMs + this.waitedMs - (clock.elapsedMs() - this.#startedMs);
   }
 

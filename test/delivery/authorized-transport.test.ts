@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { AttemptResult } from '../../../src/core/retry.ts';
-import { waitFor } from '../../helpers/leat.ts';
-import { hang, inTurn, receiverOf, type Reply, reply } from '../../helpers/receiver.ts';
-import { createTokenFixture, ownerOf, tokenBody } from './token-fixture.ts';
+import type { AttemptResult } from '../../src/core/retry.ts';
+import { waitFor } from '../helpers/leat.ts';
+import { hang, inTurn, receiverOf, type Reply, reply } from '../helpers/receiver.ts';
+import { createTokenFixture, ownerOf, tokenBody } from './http/token-fixture.ts';
 
 const delivered: AttemptResult = {
   kind: 'response',

@@ -1,0 +1,286 @@
+import { Worker } from 'node:worker_threads';
+import { thread } from '../../core/asset.ts';
+import type { Clock } from '../../core/clock.ts';
+import { isInspectorOrigin } from '../../core/inspector.ts';
+import type { AttemptResult } from '../../core/retry.ts';
+import type { NameLookups, NameResult } from '../http/name-lookups.ts';
+import { type PendingRequest, routeOf } from '../http/transport.ts';
+import type { RequestTemplate } from '../request.ts';
+import { endedWith, type SigningTransport, type UnsignedRequest } from '../signing-transport.ts';
+import {
+  type FromSender,
+  type Mutable,
+  type RequestItems,
+  type ResultItems,
+  resultLength,
+  resultOf,
+  type ToSender,
+} from './messages.ts';
+import { References } from './references.ts';
+import type { SenderThreadData } from './sender-thread.ts';
+
+export interface SenderThreadsDeps {
+  /** Threads; each starts with the first request that it could send. */
+  readonly count: number;
+  readonly data: SenderThreadData;
+  /**
+   * Sends on this thread: what goes to inspectors, and everything while no other thread is ready.
+   */
+  readonly here: SigningTransport;
+  readonly names: Pick<NameLookups, 'last' | 'find'>;
+  readonly clock: Pick<Clock, 'elapsedMs'>;
+  /** A thread has failed, or could not build a request. */
+  readonly unexpected: (error: unknown) => void;
+}
+
+/**
+ * Creates a transport that signs and sends on other threads. This thread decides whether an attempt
+ * can begin, and looks names up for all. When a thread ends, its attempts end as `cancelled`, so they
+ * are retried, and it is started again.
+ */
+export function createSenderThreads(deps: SenderThreadsDeps): SigningTransport {
+  const { count, here } = deps;
+  const threads = Array.from({ length: count }, (_, index) => new SenderThread(deps, index + 1));
+  let isClosed = false;
+  const hasIdle = (route: string): boolean => threads.some((each) => each.idle(route) > 0);
+  return {
+    prepare: (tenant, origin, needs) =>
+      hasIdle(routeOf(origin, needs)) || here.prepare(tenant, origin, needs),
+    isReady: (origin, needs) => hasIdle(routeOf(origin, needs)) || here.isReady(origin, needs),
+    post: (request) => {
+      if (isClosed) return endedWith(cancelled);
+      const { origin } = request.template;
+      const sender = isInspectorOrigin(origin) ? undefined : choose(threads, request.template);
+      return sender === undefined ? here.post(request) : sender.post(request);
+    },
+    close: async () => {
+      isClosed = true;
+      await Promise.all([here.close(), ...threads.map((each) => each.close())]);
+    },
+  };
+}
+
+const cancelled: AttemptResult = { kind: 'error', cause: 'cancelled', detail: undefined };
+
+/**
+ * An idle connection of a thread is worth this many attempts under way: a new one takes a handshake,
+ * but one thread must not send everything because it was the first one.
+ */
+const idleWorth = 64;
+
+/** Starts threads that have ended; returns the one that should send the request, if any is ready. */
+function choose(
+  threads: readonly SenderThread[],
+  template: RequestTemplate,
+): SenderThread | undefined {
+  const route = routeOf(template.origin, template);
+  let best: SenderThread | undefined;
+  let bestLoad = Infinity;
+  for (const each of threads) {
+    if (!each.isReady()) continue;
+    const load = each.underWay - (each.idle(route) > 0 ? idleWorth : 0);
+    if (load >= bestLoad) continue;
+    best = each;
+    bestLoad = load;
+  }
+  return best;
+}
+
+/** Streams whose templates a thread knows; it receives those of others again. */
+const templatesMax = 4096;
+
+/** From one start of a thread to the next, if it ends at once. */
+const restartMs = 1000;
+
+/** One thread: its attempts under way, and the message that it receives next. */
+class SenderThread {
+  readonly #deps: SenderThreadsDeps;
+  readonly #index: number;
+  readonly #underWay = new Map<number, ThreadRequest>();
+  readonly #idle = new Map<string, number>();
+  #worker: Worker | undefined;
+  #startedMs = -Infinity;
+  #isReady = false;
+  #isClosed = false;
+  #references = new References(templatesMax);
+  #lastRequest = 0;
+  #unsent: Mutable<ToSender> | undefined;
+
+  constructor(deps: SenderThreadsDeps, index: number) {
+    this.#deps = deps;
+    this.#index = index;
+  }
+
+  get underWay(): number {
+    return this.#underWay.size;
+  }
+
+  /** Returns the idle connections of a route, as far as known here. */
+  idle(route: string): number {
+    return this.#idle.get(route) ?? 0;
+  }
+
+  /** Returns whether it can send; starts it if it has ended. */
+  isReady(): boolean {
+    if (this.#worker === undefined) this.#start();
+    return this.#isReady;
+  }
+
+  post({ template, event, at, accessToken, key }: UnsignedRequest): PendingRequest {
+    const route = routeOf(template.origin, template);
+    const idle = this.idle(route);
+    if (idle > 0) this.#idle.set(route, idle - 1);
+    this.#lastRequest += 1;
+    const number = this.#lastRequest;
+    const request = new ThreadRequest(() => this.#cancel(number));
+    this.#underWay.set(number, request);
+    const items: RequestItems = [
+      number,
+      this.#refer(template, sendable),
+      event.id,
+      event.body,
+      event.trace,
+      at,
+      accessToken,
+      key === undefined ? 0 : this.#refer(key.key, unchanged),
+      key?.kid ?? '',
+    ];
+    this.#next().requests.push(...items);
+    return request;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const worker = this.#worker;
+    this.#ended();
+    await worker?.terminate();
+  }
+
+  #start(): void {
+    const nowMs = this.#deps.clock.elapsedMs();
+    if (this.#isClosed || nowMs - this.#startedMs < restartMs) return;
+    this.#startedMs = nowMs;
+    const name = `sender ${this.#index}`;
+    const program = thread('delivery/threads/sender-thread.ts');
+    const worker = new Worker(program, { workerData: this.#deps.data, name });
+    worker.unref();
+    worker.on('message', (message: FromSender) => this.#receive(message));
+    worker.on('error', this.#deps.unexpected);
+    worker.once('exit', () => {
+      if (this.#worker === worker) this.#ended();
+    });
+    this.#worker = worker;
+  }
+
+  #ended(): void {
+    this.#worker = undefined;
+    this.#isReady = false;
+    this.#unsent = undefined;
+    this.#references = new References(templatesMax);
+    this.#idle.clear();
+    const underWay = [...this.#underWay.values()];
+    this.#underWay.clear();
+    for (const request of underWay) request.end(cancelled, 0);
+  }
+
+  #cancel(number: number): void {
+    const request = this.#underWay.get(number);
+    if (request === undefined) return;
+    this.#underWay.delete(number);
+    this.#next().cancelled.push(number);
+    request.end(cancelled, 0);
+  }
+
+  #refer<T extends object>(value: T, sent: (value: T) => object): number {
+    const message = this.#next();
+    return this.#references.of(
+      value,
+      (reference) => message.added.push([reference, sent(value)]),
+      (reference) => message.removed.push(reference),
+    );
+  }
+
+  #receive({ results, idle, lookups, unexpected }: FromSender): void {
+    this.#isReady = true;
+    for (const [route, connections] of idle) {
+      if (connections === 0) this.#idle.delete(route);
+      else this.#idle.set(route, connections);
+    }
+    for (let at = 0; at < results.length; at += resultLength) {
+      const items = results.slice(at, at + resultLength) as ResultItems;
+      const [number, waitedMs] = items;
+      const request = this.#underWay.get(number);
+      this.#underWay.delete(number);
+      request?.end(resultOf(items), waitedMs);
+    }
+    for (const [lookup, tenant, name] of lookups) this.#lookUp(lookup, tenant, name);
+    for (const error of unexpected) this.#deps.unexpected(error);
+  }
+
+  #lookUp(lookup: number, tenant: number, name: string): void {
+    const { names } = this.#deps;
+    const begun = (): void => void this.#next().begun.push(lookup);
+    const ended = (result: NameResult): void => void this.#next().found.push([lookup, result]);
+    const known = names.last(name);
+    if (known === undefined) return names.find(tenant, name, { first: true, begun, ended });
+    begun();
+    ended(known);
+  }
+
+  /** Returns the message that is sent when the present work of this thread is done. */
+  #next(): Mutable<ToSender> {
+    if (this.#unsent === undefined) {
+      this.#unsent = {
+        added: [],
+        removed: [],
+        requests: [],
+        cancelled: [],
+        begun: [],
+        found: [],
+      };
+      queueMicrotask(() => this.#send());
+    }
+    return this.#unsent;
+  }
+
+  #send(): void {
+    const message = this.#unsent;
+    this.#unsent = undefined;
+    if (message !== undefined) this.#worker?.postMessage(message);
+  }
+}
+
+/** A request that a thread sends. */
+class ThreadRequest implements PendingRequest {
+  readonly ended: Promise<AttemptResult>;
+  readonly cancel: () => void;
+  waitedMs = 0;
+  #resolve: (result: AttemptResult) => void = ignore;
+
+  constructor(cancel: () => void) {
+    this.cancel = cancel;
+    this.ended = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+  }
+
+  end(result: AttemptResult, waitedMs: number): void {
+    this.waitedMs = waitedMs;
+    this.#resolve(result);
+  }
+}
+
+/**
+ * Returns the template as a thread needs it: the credentials for access tokens stay here, and each key
+ * has memory of its own, as a clone has all the memory that a key shares.
+ */
+function sendable(template: RequestTemplate): RequestTemplate {
+  const keys = template.keys.map(({ key, expiresAt }) => ({ key: new Uint8Array(key), expiresAt }));
+  return { ...template, keys, token: undefined };
+}
+
+function unchanged<T>(value: T): T {
+  return value;
+}
+
+function ignore(): void {}
