@@ -7,8 +7,8 @@ export class FilterGroups {
   /** Returns the group of these event types, in any order; creates it when there is none. */
   of(types: readonly string[] | undefined): FilterGroup {
     const sorted = types && [...new Set(types)].toSorted();
-    const key = keyOf(sorted);
-    const group = this.#groups.get(key) ?? new FilterGroup(sorted);
+    const key = sorted?.join(',') ?? '*';
+    const group = this.#groups.get(key) ?? new FilterGroup(sorted, key);
     this.#groups.set(key, group);
     return group;
   }
@@ -17,10 +17,6 @@ export class FilterGroups {
   remove(reader: Reader): void {
     const { group } = reader;
     group.readers.delete(reader);
-    if (group.readers.size === 0) this.#groups.delete(keyOf(group.types));
+    if (group.readers.size === 0) this.#groups.delete(group.key);
   }
-}
-
-function keyOf(types: readonly string[] | undefined): string {
-  return types?.join(',') ?? '*';
 }

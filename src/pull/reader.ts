@@ -95,6 +95,8 @@ const chunkCharactersMax = 65_536;
 export class FilterGroup {
   /** Sorted; absent for every type. */
   readonly types: readonly string[] | undefined;
+  /** Equal for equal types alone. */
+  readonly key: string;
   /** Live or not: a group without readers is removed. */
   readonly readers = new Set<Reader>();
   readonly live = new Set<Reader>();
@@ -103,8 +105,9 @@ export class FilterGroup {
   #after: Offset = 0;
   #last: Pick<LogEvent, 'offset' | 'id'> = { offset: 0, id: '' };
 
-  constructor(types: readonly string[] | undefined) {
+  constructor(types: readonly string[] | undefined, key: string) {
     this.types = types;
+    this.key = key;
   }
 
   /** Adds an event to the next chunk. Returns whether the chunk is complete. */
