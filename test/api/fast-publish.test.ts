@@ -293,6 +293,20 @@ describe('publishing on the fast path', () => {
     assert.match(connection.received(), /^HTTP\/1\.1 408 /);
   });
 
+  test('fast path: a connection that breaks after its 408 ends nothing else', async (t) => {
+    const late = await openApiFixture();
+    t.after(() => late.close());
+    const { server } = late.app;
+    server.headersTimeout = 30;
+    server.on('clientError', (_error: Error, socket: Socket) => {
+      setImmediate(() => socket.emit('error', new Error('broken')));
+    });
+    const broken = connectRecorded(late.port);
+    await waitFor('the end', broken.ended);
+    server.headersTimeout = 16_000;
+    assert.equal((await late.send('POST', '/events', { type: 'a.b', data: {} })).status, 202);
+  });
+
   test('fast path: an idle connection ends after the keep-alive timeout', async (t) => {
     const idle = await openApiFixture();
     t.after(() => idle.close());

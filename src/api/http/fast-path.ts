@@ -17,6 +17,8 @@ export interface FastPathDeps<R> {
   readonly clock: Pick<Clock, 'after'>;
   /** Takes over a connection for good, with the bytes that were read and not responded to. */
   readonly handOver: (socket: Socket, read: Buffer) => void;
+  /** Ends a connection that has failed. */
+  readonly onError: (error: Error, socket: Socket) => void;
 }
 
 export interface FastPathTimeouts {
@@ -42,7 +44,7 @@ export interface FastPath {
 /** Starts every new connection of a server on the fast path; call it after the server has its listeners. */
 export function installFastPath<R>(
   server: Server,
-  deps: Omit<FastPathDeps<R>, 'handOver'>,
+  deps: Omit<FastPathDeps<R>, 'handOver' | 'onError'>,
 ): FastPath {
   const event = server instanceof TlsServer ? 'secureConnection' : 'connection';
   const [serve] = server.listeners(event);
@@ -50,7 +52,10 @@ export function installFastPath<R>(
     socket.unshift(read);
     serve?.call(server, socket);
   };
-  const fastPath = createFastPath({ ...deps, handOver });
+  const onError = (error: Error, socket: Socket): void => {
+    server.emit('clientError', error, socket);
+  };
+  const fastPath = createFastPath({ ...deps, handOver, onError });
   server.removeAllListeners(event).on(event, fastPath.accept);
   return fastPath;
 }
@@ -162,7 +167,16 @@ class Connection<R> {
     if (this.#state === 'idle') this.socket.destroy();
     if (this.#state !== 'new') return;
     this.#release();
+    // What is sent now may fail.
+    this.socket.on('error', () => {});
     this.#path.timeouts.onLate(this.socket);
+  };
+
+  /** As Node's server does: an error of TLS does not close a connection, the listener of errors does. */
+  readonly #onError = (error: Error): void => {
+    this.#release();
+    this.socket.on('error', () => {});
+    this.#path.onError(error, this.socket);
   };
 
   readonly #release = (): void => {
@@ -170,12 +184,11 @@ class Connection<R> {
     this.#path.leave(this);
   };
 
-  readonly #listeners: readonly [event: string, listener: (chunk: Buffer) => void][] = [
+  readonly #listeners: readonly [event: string, listener: Parameters<Socket['on']>[1]][] = [
     ['data', this.#onData],
     ['end', this.#onEnd],
     ['timeout', this.#onTimeout],
-    // `close` follows.
-    ['error', () => {}],
+    ['error', this.#onError],
     ['close', this.#release],
   ];
 }
