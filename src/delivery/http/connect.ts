@@ -1,5 +1,5 @@
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import { connect as connectTls, createSecureContext, type SecureContext } from 'node:tls';
 import type { Millis } from '../../core/clock.ts';
 import { literalAddress } from '../../core/address.ts';
 import { BlockedAddress, guardLookup, type EgressRule } from './egress.ts';
@@ -53,6 +53,13 @@ export interface ConnectDeps {
  * @throws {BlockedAddress} at once for a literal address that is blocked
  */
 export function createConnect({ egress, tls }: ConnectDeps): Connect {
+  // Of all connections without a certificate: it is made once, as it takes as long as a handshake.
+  let shared: SecureContext | undefined;
+  const contextOf = (identity: ClientIdentity | undefined): SecureContext => {
+    if (identity === undefined) return (shared ??= createSecureContext({ ca: tls?.ca }));
+    const { certificate: cert, privateKey: key } = identity;
+    return createSecureContext({ ca: tls?.ca, cert, key });
+  };
   return ({ hostname, port, protocol, identity }, lookup, connected) => {
     requireAllowed(literalAddress(hostname), egress);
     const isSecure = protocol === 'https:';
@@ -62,7 +69,7 @@ export function createConnect({ egress, tls }: ConnectDeps): Connect {
       lookup: guardLookup(lookup, egress),
     };
     const socket = isSecure
-      ? connectTls({ ...host, ...nameOf(hostname), ...secure, ...pairOf(identity), ca: tls?.ca })
+      ? connectTls({ ...host, ...nameOf(hostname), ...secure, secureContext: contextOf(identity) })
       : connectTcp(host);
     let isReported = false;
     const report: Connected = (...args) => {
@@ -83,10 +90,6 @@ export function createConnect({ egress, tls }: ConnectDeps): Connect {
     });
     return socket;
   };
-}
-
-function pairOf(identity: ClientIdentity | undefined): { cert?: string; key?: string } {
-  return identity === undefined ? {} : { cert: identity.certificate, key: identity.privateKey };
 }
 
 function requireAllowed(address: string | undefined, egress: EgressRule): void {

@@ -230,7 +230,7 @@ function hostOf(origin: string): string {
 }
 
 /** The default: the number of attempts that may be under way by default. */
-export const idleConnectionsMax = 1024;
+const idleConnectionsMax = 1024;
 
 /**
  * How long an idle connection stays open. A receiver can shorten it (`Keep-Alive`), not lengthen
