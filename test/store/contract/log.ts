@@ -395,6 +395,57 @@ function pageContract(engine: Engine): void {
     assert.ok(pages > 1, 'one page does not look at everything');
   });
 
+  test('page: many readers of few types each find all of their events', async (t) => {
+    const { store, tenant } = await createFixture(engine, t);
+    const typeOf = (offset: number): string => `order.n${(offset * 7) % 40}`;
+    const count = 20_000;
+    for (let done = 0; done < count; done += 5000) {
+      const events = Array.from({ length: 5000 }, (_, at) =>
+        newEvent({ type: typeOf(done + at + 1) }),
+      );
+      await store.log.append(tenant, events);
+    }
+    const read = async (query: { after: number; upTo: number; types: string[]; take: number }) => {
+      const found: LogEvent[] = [];
+      let { after } = query;
+      while (after < query.upTo) {
+        const page = await store.log.page(tenant, { ...query, after, bytesMax: 200_000 });
+        assert.ok(page.scannedTo > after, 'every page moves on');
+        assert.ok(page.events.every(({ offset }) => offset > after && offset <= page.scannedTo));
+        assert.ok(page.events.length <= query.take);
+        after = page.scannedTo;
+        found.push(...page.events);
+      }
+      return found;
+    };
+    let oldest = 1;
+    for (let reader = 0; reader < 12; reader += 1) {
+      const types = [`order.n${reader}`, ...(reader % 3 === 0 ? ['order.n1', 'order.n2'] : [])];
+      const query = {
+        after: reader * 197,
+        upTo: count - reader * 131,
+        types,
+        take: 10 + 40 * reader,
+      };
+      if (reader === 8) {
+        oldest += await store.log.prune(tenant, { olderThanMs: -1, take: 3000 });
+      }
+      const expected = Array.from({ length: count }, (_, at) => at + 1).filter(
+        (offset) =>
+          offset >= oldest &&
+          offset > query.after &&
+          offset <= query.upTo &&
+          types.includes(typeOf(offset)),
+      );
+      const found = await read(query);
+      assert.deepEqual(offsets(found), expected, types.join());
+      assert.deepEqual(
+        found.map(({ type }) => type),
+        expected.map(typeOf),
+      );
+    }
+  });
+
   test('page: a cursor before the oldest retained event continues at that event', async (t) => {
     const fixture = await createFixture(engine, t);
     await fixture.publish('a.a', 'a.a');
