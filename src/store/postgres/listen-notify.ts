@@ -36,9 +36,9 @@ export interface ListenNotifyDeps {
 const channel = 'leat';
 /**
  * NOTIFY serialises commits of the whole server for a moment, so it is never part of a command, and
- * its rate is limited.
+ * its rate is limited. Alone it writes nothing, and its commit does not wait for the disk.
  */
-const pauseMs = 5;
+const pauseMs = 1;
 const firstWaitMs = 100;
 /** Wait before a notification is sent again. */
 const unsent = { firstMs: 100, maxMs: 1000 };
