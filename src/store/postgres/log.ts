@@ -13,6 +13,7 @@ import { run } from './commands.ts';
 import { type KnownStore, type StoreIdentity, unknownStore } from './identity.ts';
 import { daysMax, publicationOf } from './log-days.ts';
 import { lockMs, unlessInUse } from './old-days.ts';
+import { textArray } from './text-array.ts';
 
 /** Offsets that one page scans: some milliseconds for a type that never occurs. */
 const scanMax = 10_000;
@@ -88,11 +89,11 @@ export async function appendWithin(
   const different = events.filter(({ id }) => !ids.has(id) && ids.add(id));
   const row = await tx.get<AppendRow>`
     select *, leat_compare(${known.generation}, ${known.identity}, ${known.flushed}) as flushed
-    from leat_append(${tenant}, ${different.map(({ id }) => id)}::text[],
+    from leat_append(${tenant}, ${textArray(different.map(({ id }) => id))}::text[],
       ${different.map(({ chosen }) => chosen)}::boolean[],
-      ${different.map(({ type }) => type)}::text[],
+      ${textArray(different.map(({ type }) => type))}::text[],
       ${numbers(different.map(({ time }) => time))}::bigint[],
-      ${different.map(({ body }) => body)}::text[], ${tracesOf(different)}::text[])`;
+      ${textArray(different.map(({ body }) => body))}::text[], ${textArray(tracesOf(different))}::text[])`;
   if (row === undefined || row.head === null) {
     throw new StoreTenantGone(tenant);
   }
