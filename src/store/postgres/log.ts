@@ -199,10 +199,11 @@ interface PageRow {
   readonly type: string;
   readonly time: Millis;
   readonly published_at: Millis;
-  readonly body: string;
+  /** Null where the limit on bytes is exceeded, except for the first row. */
+  readonly body: string | null;
   readonly trace: string | null;
-  /** Rows of the stretch before the limit on bytes, at most as many as requested. */
-  readonly found: number;
+  /** The bodies of the page up to here. Rows after the first that exceeds the limit are not read. */
+  readonly bytes: number;
 }
 
 interface RangeRow {
@@ -234,11 +235,13 @@ async function page(
   const after = Math.max(query.after, range.pruned_to);
   const end = range.up_to;
   if (end <= after) return { events: [], scannedTo: Math.max(query.after, end) };
-  const bytesMax = Number.isFinite(query.bytesMax) ? Math.floor(query.bytesMax) : undefined;
+  const bytesMax = Math.floor(Math.min(query.bytesMax ?? Infinity, Number.MAX_SAFE_INTEGER));
   const rows = await db.all<PageRow>`
-    select "offset", id, type, time, published_at, body, trace, found from (
-      select stretch.*, count(*) over () as found, row_number() over (order by "offset") as number,
-        sum(octet_length(body)) over (order by "offset") as bytes
+    select "offset", id, type, time, published_at, trace, bytes,
+      case when bytes <= ${bytesMax}::bigint or bytes = octet_length(body) then body end as body
+    from (
+      select stretch.*,
+        sum(octet_length(body)) over (order by "offset" rows unbounded preceding) as bytes
       from (
         select "offset", id, type, time, published_at, body, trace from events
         where tenant = ${tenant} and "offset" > ${after} and "offset" <= ${end}
@@ -249,11 +252,10 @@ async function page(
         order by "offset" limit ${take}
       ) as stretch
     ) as counted
-    where number = 1 or ${bytesMax}::bigint is null or bytes <= ${bytesMax}::bigint
+    where bytes - octet_length(body) <= ${bytesMax}::bigint
     order by "offset"`;
-  const events = rows.map(eventOf);
-  const found = rows[0]?.found ?? 0;
-  const isCut = found >= take || events.length < found;
+  const events = rows.flatMap(({ body, ...row }) => (body === null ? [] : eventOf(row, body)));
+  const isCut = rows.length >= take || (rows.at(-1)?.bytes ?? 0) > bytesMax;
   return { events, scannedTo: isCut ? (events.at(-1)?.offset ?? after) : end };
 }
 
@@ -279,8 +281,8 @@ async function rangeOf(
   return row;
 }
 
-function eventOf(row: PageRow): LogEvent {
-  const { offset, id, type, time, published_at: publishedAt, body, trace } = row;
+function eventOf(row: Omit<PageRow, 'body'>, body: string): LogEvent {
+  const { offset, id, type, time, published_at: publishedAt, trace } = row;
   return { offset, id, type, time, publishedAt, body, ...traced(trace) };
 }
 
