@@ -12,6 +12,7 @@ import {
 } from './leat.ts';
 import { signedHeaders } from './drain.ts';
 import { quantile } from './rounds.ts';
+import { threadSettings, type ThreadSetting } from './threads.ts';
 
 const perSecond = 1000;
 const seconds = 5;
@@ -45,13 +46,35 @@ export async function latencyFigures(
   options: RunOptions,
   progress: (text: string) => void,
 ): Promise<Figure[]> {
+  const figures: Figure[] = [];
+  for (const thread of threadSettings(options)) {
+    const named = `${name}${thread.suffix}`;
+    figures.push(...(await figuresOf(named, setup, receiver, { options, thread, progress })));
+  }
+  return figures;
+}
+
+async function figuresOf(
+  name: string,
+  setup: Setup,
+  receiver: Receiver,
+  {
+    options,
+    thread,
+    progress,
+  }: {
+    readonly options: RunOptions;
+    readonly thread: ThreadSetting;
+    readonly progress: (text: string) => void;
+  },
+): Promise<Figure[]> {
   const p50: number[] = [];
   const p99: number[] = [];
   const shown: string[] = [];
   for (let round = 0; round < options.rounds; round++) {
     progress(`round ${round + 1} of ${options.rounds}`);
     const bare = await bareDelays(receiver);
-    const ours = await leatDelays(setup, receiver);
+    const ours = await leatDelays(setup, receiver, thread);
     p50.push(quantile(ours, 0.5) / quantile(bare, 0.5));
     p99.push(quantile(ours, 0.99) / quantile(bare, 0.99));
     shown.push(
@@ -90,10 +113,14 @@ async function bareDelays(receiver: Receiver): Promise<number[]> {
 }
 
 /** Publishes events to the nodes in turn. */
-async function leatDelays(setup: Setup, receiver: Receiver): Promise<number[]> {
+async function leatDelays(
+  setup: Setup,
+  receiver: Receiver,
+  { settings }: ThreadSetting,
+): Promise<number[]> {
   const tempStore = await setup.createTempStore();
   await withStore(tempStore, (store) => addStream(store, receiver.port, { name: 'latency' }));
-  const nodes = await startNodes(tempStore, setup.nodes);
+  const nodes = await startNodes(tempStore, setup.nodes, settings);
   const connections = Math.ceil(64 / nodes.length);
   const ways = nodes.map(({ url, token }) => ({
     pool: new Pool(url, { connections, pipelining: 1 }),

@@ -58,7 +58,7 @@ export function readArguments(benches: readonly Bench[]): Wanted {
     )
     .option(
       '--threads <counts>',
-      'measures drain, drain-tls and cost with each number of sender threads (LEAT_SENDER_THREADS; 0: the main thread sends)',
+      'measures drain, drain-tls, cost and both kinds of latency with each number of sender threads (LEAT_SENDER_THREADS; 0: the main thread sends)',
       threadCounts,
     )
     .option(
