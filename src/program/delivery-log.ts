@@ -11,6 +11,8 @@ import { failureMessage } from './log-text.ts';
 export function logReport(log: Log, report: DeliveryReport): void {
   switch (report.kind) {
     case 'attempt': {
+      // Nearly all entries are of this level: none is built in vain.
+      if (report.result !== 'failed' && log.isLevelEnabled?.('debug') === false) return;
       const { kind, error, ...fields } = report;
       const entry = { ...fields, error: error === undefined ? undefined : causeOf(error) };
       if (report.result === 'failed') log.warn(entry, failureMessage);

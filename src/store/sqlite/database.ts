@@ -18,6 +18,14 @@ export interface Database {
   get<Row>(strings: TemplateStringsArray, ...values: Bindable[]): Row | undefined;
   /** Reads rows one by one, for readers that stop at another condition than their number. */
   each<Row>(strings: TemplateStringsArray, ...values: Bindable[]): Generator<Row, void, undefined>;
+  /**
+   * Does the same with each row as an array of its columns, which takes half the time: for readers of
+   * thousands of rows.
+   */
+  eachArray<Columns extends readonly unknown[]>(
+    strings: TemplateStringsArray,
+    ...values: Bindable[]
+  ): Generator<Columns, void, undefined>;
   /** Returns the number of rows changed. */
   run(strings: TemplateStringsArray, ...values: Bindable[]): number;
   /**
@@ -49,6 +57,7 @@ export interface CommitHooks {
 
 export function createDatabase(connection: DatabaseSync, hooks?: CommitHooks): Database {
   const statement = preparedOnce(connection);
+  const asArrays = preparedOnce(connection, { returnArrays: true });
   const setDurability = durabilitySwitch(connection);
   // Each method has its own try block: a closure per call would cost a tenth of an insert.
   return {
@@ -69,6 +78,17 @@ export function createDatabase(connection: DatabaseSync, hooks?: CommitHooks): D
     *each<Row>(strings: TemplateStringsArray, ...values: Bindable[]) {
       try {
         for (const row of statement(strings).iterate(...bound(values))) yield row as Row;
+      } catch (error) {
+        throw translated(error);
+      }
+    },
+    *eachArray<Columns extends readonly unknown[]>(
+      strings: TemplateStringsArray,
+      ...values: Bindable[]
+    ) {
+      try {
+        const rows: Iterable<unknown> = asArrays(strings).iterate(...bound(values));
+        for (const row of rows) yield row as Columns;
       } catch (error) {
         throw translated(error);
       }
@@ -107,12 +127,15 @@ export function createDatabase(connection: DatabaseSync, hooks?: CommitHooks): D
 }
 
 /** Keyed by the literal itself: a tag receives the same array at each evaluation. */
-function preparedOnce(connection: DatabaseSync): (strings: TemplateStringsArray) => StatementSync {
+function preparedOnce(
+  connection: DatabaseSync,
+  { returnArrays = false } = {},
+): (strings: TemplateStringsArray) => StatementSync {
   const statements = new WeakMap<TemplateStringsArray, StatementSync>();
   return (strings) => {
     let statement = statements.get(strings);
     if (statement === undefined) {
-      statement = connection.prepare(strings.join('?'));
+      statement = connection.prepare(strings.join('?'), { returnArrays });
       statements.set(strings, statement);
     }
     return statement;

@@ -80,15 +80,15 @@ function firstSince(db: Database, tenant: number, since: Millis): Offset {
   return first;
 }
 
-interface EventRow {
-  readonly offset: Offset;
-  readonly id: string;
-  readonly type: string;
-  readonly time: Millis;
-  readonly published_at: Millis;
-  readonly body: string;
-  readonly trace: string | null;
-}
+type EventRow = readonly [
+  offset: Offset,
+  id: string,
+  type: string,
+  time: Millis,
+  publishedAt: Millis,
+  body: string,
+  trace: string | null,
+];
 
 type PageQuery = LogQuery & { readonly upTo: Offset };
 
@@ -115,7 +115,7 @@ const wasteFactor = 8;
 function scan(db: Database, tenant: number, query: PageQuery, from: Offset): LogPage {
   const end = Math.min(query.upTo, from + scanMax - 1);
   const types = query.types === undefined ? undefined : JSON.stringify(query.types);
-  const rows = db.each<EventRow>`
+  const rows = db.eachArray<EventRow>`
     select offset, id, type, time, published_at, body, trace from events
     where tenant = ${tenant} and offset between ${from} and ${end}
       and (${types} is null or type in (select value from json_each(${types})))
@@ -133,7 +133,7 @@ function readFound(
   { offsets, scannedTo }: { readonly offsets: readonly Offset[]; readonly scannedTo: Offset },
 ): LogPage {
   if (offsets.length === 0) return { events: [], scannedTo: Math.max(after, scannedTo) };
-  const rows = db.each<EventRow>`
+  const rows = db.eachArray<EventRow>`
     select offset, id, type, time, published_at, body, trace from events
     where tenant = ${tenant} and offset in (select value from json_each(${JSON.stringify(offsets)}))
     order by offset`;
@@ -150,15 +150,14 @@ function takeBodies(
   const taken: LogEvent[] = [];
   let bytes = 0;
   for (const row of rows) {
-    bytes += row.body.length;
+    bytes += row[5].length;
     if (taken.length > 0 && bytes > bytesMax) return { taken, full: true };
     taken.push(eventOf(row));
   }
   return { taken, full: false };
 }
 
-function eventOf(row: EventRow): LogEvent {
-  const { offset, id, type, time, published_at: publishedAt, body, trace } = row;
+function eventOf([offset, id, type, time, publishedAt, body, trace]: EventRow): LogEvent {
   return { offset, id, type, time, publishedAt, body, ...traced(trace) };
 }
 

@@ -102,10 +102,10 @@ export class TypeIndex {
   }
 
   #readOn(tenant: number, stretch: Stretch, upTo: Offset): void {
-    const rows = this.#db.each<{ offset: Offset; type: string }>`
+    const rows = this.#db.eachArray<readonly [offset: Offset, type: string]>`
       select offset, type from events
       where tenant = ${tenant} and offset between ${stretch.readTo + 1} and ${upTo}`;
-    for (const { offset, type } of rows) {
+    for (const [offset, type] of rows) {
       let number = this.#numbers.get(type);
       if (number === undefined) {
         number = this.#numbers.size + 1;
