@@ -20,16 +20,15 @@ export const postgresMutants: readonly Mutant[] = [
   {
     name: 'PostgreSQL: a batch of results that is recorded again when it is repeated',
     file: 'store/postgres/settle.ts',
-    before: 'and incarnation = ${node.incarnation} and last_batch < ${batch}`;',
-    after: 'and incarnation = ${node.incarnation} and last_batch <= ${batch}`;',
+    before: 'if (!begun) {',
+    after: "if (!begun && node.id === '') {",
     killedBy: contract('a batch that is repeated changes nothing'),
   },
   {
     name: 'PostgreSQL: results of a former incarnation of a node',
     file: 'store/postgres/settle.ts',
-    before:
-      'where id = ${node.id} and incarnation = ${node.incarnation} and last_batch < ${batch}`;',
-    after: 'where id = ${node.id} and last_batch < ${batch}`;',
+    before: '${node.id}, ${node.incarnation}, ${batch},',
+    after: '${node.id}, (select incarnation from nodes where id = ${node.id}), ${batch},',
     killedBy: contract('a batch of a former incarnation uses up no number of the present one'),
   },
   {
@@ -184,8 +183,8 @@ export const postgresMutants: readonly Mutant[] = [
   {
     name: 'PostgreSQL: settlements that a crash of the server loses',
     file: 'store/postgres/settle.ts',
-    before: `identity.transact(db, 'durable', async (tx) => {`,
-    after: `identity.transact(db, 'relaxed', async (tx) => {`,
+    before: `db.transact('durable', async (tx) => {`,
+    after: `db.transact('relaxed', async (tx) => {`,
     killedBy: {
       file: 'test/store/postgres/crash.test.ts',
       title: 'PostgreSQL: settlements survive a crash of the server',

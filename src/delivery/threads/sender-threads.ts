@@ -213,11 +213,11 @@ class SenderThread {
       this.#underWay.delete(number);
       request?.end(resultOf(items), waitedMs);
     }
-    for (const [lookup, tenant, name] of lookups) this.#lookUp(lookup, tenant, name);
+    for (const [lookup, tenant, name] of lookups) this.#find(lookup, tenant, name);
     for (const error of unexpected) this.#deps.unexpected(error);
   }
 
-  #lookUp(lookup: number, tenant: number, name: string): void {
+  #find(lookup: number, tenant: number, name: string): void {
     const { names } = this.#deps;
     const begun = (): void => void this.#next().begun.push(lookup);
     const ended = (result: NameResult): void => void this.#next().found.push([lookup, result]);
