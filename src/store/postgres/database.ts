@@ -274,7 +274,8 @@ async function inTransaction<T>(
   let firstError: unknown;
   const noted = (sent: Promise<pg.QueryResult>): Promise<pg.QueryResult> =>
     sent.catch((error: unknown) => {
-      firstError ??= error;
+      // Results that arrive together reject in any order.
+      if (stateOf(error) !== afterFailure) firstError ??= error;
       throw error;
     });
   gather(client);

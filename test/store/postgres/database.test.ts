@@ -34,6 +34,23 @@ describe('the connections of PostgreSQL', () => {
     assert.deepEqual(await db.all`select name from items`, []);
   });
 
+  test('transact: the error of a statement before a copy is that of the transaction', async (t) => {
+    const db = await openItems(t);
+    const failing = db.transact('durable', async (tx) => {
+      withCommit(Promise.all([tx.get`select 1 / 0`, tx.copy`items (name)`([['after']])]));
+    });
+    await assert.rejects(failing, StoreContentRefused);
+    const awaited = db.transact('durable', (tx) =>
+      Promise.all([
+        tx.copy`items (name)`([['before']]),
+        tx.get`select 1 / 0`,
+        tx.copy`items (name)`([['after']]),
+      ]),
+    );
+    await assert.rejects(awaited, StoreContentRefused);
+    assert.deepEqual(await db.all`select name from items`, []);
+  });
+
   test('transact: a statement after the commit is an error', async (t) => {
     const db = await openItems(t);
     const failing = db.transact('durable', async (tx) => {
