@@ -20,7 +20,10 @@ import { References } from './references.ts';
 import type { SenderThreadData } from './sender-thread.ts';
 
 export interface SenderThreadsDeps {
-  /** Threads; each starts with the first request that it could send. */
+  /**
+   * Threads. Each starts with the first request that it could send while no other one starts: a start
+   * holds this thread for milliseconds, and hundreds at once for many seconds.
+   */
   readonly count: number;
   readonly data: SenderThreadData;
   /**
@@ -68,7 +71,7 @@ const cancelled: AttemptResult = { kind: 'error', cause: 'cancelled', detail: un
  */
 const idleWorth = 64;
 
-/** Starts threads that have ended; returns the one that should send the request, if any is ready. */
+/** Returns the thread that should send the request, if any is ready; starts one that is not running. */
 function choose(
   threads: readonly SenderThread[],
   template: RequestTemplate,
@@ -76,8 +79,10 @@ function choose(
   const route = routeOf(template.origin, template);
   let best: SenderThread | undefined;
   let bestLoad = Infinity;
+  let mayStart = !threads.some((each) => each.isStarting);
   for (const each of threads) {
-    if (!each.isReady()) continue;
+    if (mayStart && each.start()) mayStart = false;
+    if (!each.isReady) continue;
     const load = each.underWay - (each.idle(route) > 0 ? idleWorth : 0);
     if (load >= bestLoad) continue;
     best = each;
@@ -120,10 +125,28 @@ class SenderThread {
     return this.#idle.get(route) ?? 0;
   }
 
-  /** Returns whether it can send; starts it if it has ended. */
-  isReady(): boolean {
-    if (this.#worker === undefined) this.#start();
+  /** It can send. */
+  get isReady(): boolean {
     return this.#isReady;
+  }
+
+  get isStarting(): boolean {
+    return this.#worker !== undefined && !this.#isReady;
+  }
+
+  /** Starts it, unless it is running or was started just before; returns whether it tried. */
+  start(): boolean {
+    if (this.#worker !== undefined || this.#isClosed) return false;
+    const nowMs = this.#deps.clock.elapsedMs();
+    if (nowMs - this.#startedMs < restartMs) return false;
+    this.#startedMs = nowMs;
+    try {
+      this.#worker = this.#newWorker();
+    } catch (error) {
+      // The system has no room for another thread, or Node is not permitted to start any.
+      this.#deps.unexpected(error);
+    }
+    return true;
   }
 
   post({ template, event, at, accessToken, key }: UnsignedRequest): PendingRequest {
@@ -156,20 +179,20 @@ class SenderThread {
     await worker?.terminate();
   }
 
-  #start(): void {
-    const nowMs = this.#deps.clock.elapsedMs();
-    if (this.#isClosed || nowMs - this.#startedMs < restartMs) return;
-    this.#startedMs = nowMs;
+  #newWorker(): Worker {
     const name = `sender ${this.#index}`;
     const program = thread('delivery/threads/sender-thread.ts');
     const worker = new Worker(program, { workerData: this.#deps.data, name });
-    worker.unref();
-    worker.on('message', (message: FromSender) => this.#receive(message));
+    worker.on('message', (message: FromSender) => {
+      if (this.#worker === worker) this.#receive(message, worker);
+    });
     worker.on('error', this.#deps.unexpected);
     worker.once('exit', () => {
       if (this.#worker === worker) this.#ended();
     });
-    this.#worker = worker;
+    // After the listeners, because the one for messages would hold the process again.
+    worker.unref();
+    return worker;
   }
 
   #ended(): void {
@@ -200,7 +223,7 @@ class SenderThread {
     );
   }
 
-  #receive({ results, idle, lookups, unexpected }: FromSender): void {
+  #receive({ results, idle, lookups, unexpected }: FromSender, worker: Worker): void {
     this.#isReady = true;
     for (const [route, connections] of idle) {
       if (connections === 0) this.#idle.delete(route);
@@ -213,14 +236,19 @@ class SenderThread {
       this.#underWay.delete(number);
       request?.end(resultOf(items), waitedMs);
     }
-    for (const [lookup, tenant, name] of lookups) this.#find(lookup, tenant, name);
+    for (const request of lookups) this.#find(request, worker);
     for (const error of unexpected) this.#deps.unexpected(error);
   }
 
-  #find(lookup: number, tenant: number, name: string): void {
+  #find([lookup, tenant, name]: FromSender['lookups'][number], worker: Worker): void {
     const { names } = this.#deps;
-    const begun = (): void => void this.#next().begun.push(lookup);
-    const ended = (result: NameResult): void => void this.#next().found.push([lookup, result]);
+    // A thread that was started since has given this number to another lookup.
+    const begun = (): void => {
+      if (this.#worker === worker) this.#next().begun.push(lookup);
+    };
+    const ended = (result: NameResult): void => {
+      if (this.#worker === worker) this.#next().found.push([lookup, result]);
+    };
     const known = names.last(name);
     if (known === undefined) return names.find(tenant, name, { first: true, begun, ended });
     begun();
@@ -271,12 +299,13 @@ class ThreadRequest implements PendingRequest {
 }
 
 /**
- * Returns the template as a thread needs it: the credentials for access tokens stay here, and each key
- * has memory of its own, as a clone has all the memory that a key shares.
+ * Returns the template as a thread needs it: the credentials for access tokens and the secrets that are
+ * removed from error messages stay here, and each key has memory of its own, as a clone has all the
+ * memory that a key shares.
  */
 function sendable(template: RequestTemplate): RequestTemplate {
   const keys = template.keys.map(({ key, expiresAt }) => ({ key: new Uint8Array(key), expiresAt }));
-  return { ...template, keys, token: undefined };
+  return { ...template, keys, token: undefined, secrets: [] };
 }
 
 function unchanged<T>(value: T): T {

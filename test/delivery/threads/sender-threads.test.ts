@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { generateKeyPairSync, verify } from 'node:crypto';
 import { describe, test, type TestContext } from 'node:test';
+import { inspect, promisify } from 'node:util';
 import type { Worker } from 'node:worker_threads';
 import { Webhook } from 'standardwebhooks';
 import { systemClock } from '../../../src/clock.ts';
@@ -24,6 +26,7 @@ import { waitFor } from '../../helpers/wait.ts';
 import { newEvent, newStream } from '../../store/contract/fixture.ts';
 import { secret, settings } from '../fixture.ts';
 
+const sources = new URL('../../../src/', import.meta.url);
 const delivered: AttemptResult = { kind: 'response', status: 204, text: '', retryAfter: undefined };
 const cancelled: AttemptResult = { kind: 'error', cause: 'cancelled', detail: undefined };
 
@@ -52,6 +55,8 @@ async function createFixture(
     readonly timeoutMs?: number;
     readonly allow?: readonly string[];
     readonly resolve?: (name: string) => Promise<readonly string[]>;
+    /** Makes the start of each thread throw. */
+    readonly cannotStart?: boolean;
   } = {},
 ): Promise<Fixture> {
   const { count = 1, timeoutMs = 10_000, allow = ['127.0.0.0/8'] } = options;
@@ -81,7 +86,7 @@ async function createFixture(
   const here: UnsignedRequest[] = [];
   const transport = createSenderThreads({
     count,
-    data,
+    data: options.cannotStart === true ? { ...data, timeoutMs: (() => 0) as never } : data,
     here: {
       ...signing,
       post: (request) => {
@@ -122,8 +127,11 @@ async function createFixture(
     post,
     send,
     ready: async (wanted) => {
-      await send(starter.origin);
-      await waitFor('the threads', () => readyThreads >= wanted);
+      // Each thread starts with a request, once the one before it is ready.
+      await waitFor('the threads', async () => {
+        await send(starter.origin);
+        return readyThreads >= wanted;
+      });
     },
   };
 }
@@ -272,6 +280,81 @@ describe('sender threads', () => {
     assert.deepEqual(results, [cancelled, cancelled]);
   });
 
+  test('receive no secret that only this thread needs', async (t) => {
+    const receiver = await receiverOf(t);
+    const { ready, send, workers } = await createFixture(t);
+    await ready(1);
+    const [worker] = workers;
+    assert.ok(worker);
+    const messages: unknown[] = [];
+    const postMessage = worker.postMessage.bind(worker);
+    t.mock.method(worker, 'postMessage', (message: unknown) => {
+      messages.push(message);
+      postMessage(message);
+    });
+    const authorization = {
+      method: 'oauth2_client_credentials',
+      tokenEndpoint: 'https://id.example.net/token',
+      clientId: 'leat',
+      clientSecret: 'client-secret',
+      scope: undefined,
+      clientAuthentication: 'basic',
+    } as const;
+    const endpoint = 'https://hooks.example.net/in';
+    const stream: Partial<Stream> = { destination: { type: 'webhook', endpoint, authorization } };
+    assert.deepEqual(await send(receiver.origin, { stream, accessToken: 'token-1' }), delivered);
+    const sent = inspect(messages, { depth: Infinity });
+    assert.match(sent, /token-1/);
+    assert.doesNotMatch(sent, /client-secret/);
+    assert.ok(!sent.includes(secret));
+  });
+
+  test('start one after the other', async (t) => {
+    const receiver = await receiverOf(t);
+    const { ready, post, workers } = await createFixture(t, { count: 3 });
+    const sent = Array.from({ length: 3 }, () => post(receiver.origin).ended);
+    await new Promise(setImmediate);
+    assert.equal(workers.length, 1);
+    assert.deepEqual(await Promise.all(sent), [delivered, delivered, delivered]);
+    await ready(3);
+    assert.equal(workers.length, 3);
+  });
+
+  test('do not keep the process from its end', async () => {
+    const source = (path: string): string => JSON.stringify(new URL(path, sources).href);
+    const program = `
+      const { createSenderThreads } = await import(${source('delivery/threads/sender-threads.ts')});
+      const { systemClock } = await import(${source('clock.ts')});
+      const transport = createSenderThreads({
+        count: 1,
+        data: { allow: [], timeoutMs: 1000, bodyBytesMax: 1000, textBytesMax: 100 },
+        here: { post: () => undefined },
+        names: {},
+        clock: systemClock,
+        unexpected: console.error,
+      });
+      transport.post({ template: { origin: 'http://127.0.0.1' } });
+      const held = setInterval(() => undefined, 60_000);
+      process.once('worker', (worker) => {
+        worker.once('message', () => {
+          console.log('ready');
+          clearInterval(held);
+        });
+      });
+    `;
+    const run = promisify(execFile);
+    const { stdout } = await run(process.execPath, ['-e', program], { timeout: 20_000 });
+    assert.equal(stdout, 'ready\n');
+  });
+
+  test('that cannot be started leave the requests to this thread', async (t) => {
+    const receiver = await receiverOf(t);
+    const { send, unexpected } = await createFixture(t, { cannotStart: true });
+    assert.deepEqual(await send(receiver.origin), delivered);
+    assert.equal(unexpected.length, 1);
+    assert.match(String(unexpected[0]), /DataCloneError/);
+  });
+
   test('know the streams of thousands of requests', async (t) => {
     const receiver = await receiverOf(t);
     const { ready, send } = await createFixture(t);
@@ -313,6 +396,34 @@ describe('a sender thread that dies', () => {
     const beforeLast = here.length;
     assert.deepEqual(await send(healthy.origin), delivered);
     assert.equal(here.length, beforeLast);
+  });
+
+  test('does not answer a lookup of the thread that replaces it', async (t) => {
+    const receiver = await receiverOf(t);
+    const healthy = await receiverOf(t);
+    const answers = new Map<string, PromiseWithResolvers<readonly string[]>>();
+    const { ready, post, send, workers, lookups } = await createFixture(t, {
+      resolve: (name) => {
+        const answer = Promise.withResolvers<readonly string[]>();
+        answers.set(name, answer);
+        return answer.promise;
+      },
+    });
+    await ready(1);
+    const first = post(`http://one.test:${receiver.port}`);
+    await waitFor('the lookup', () => lookups.length === 1);
+    const [worker] = workers;
+    await worker?.terminate();
+    assert.deepEqual(await first.ended, cancelled);
+    await ready(2);
+    const second = post(`http://two.test:${receiver.port}`);
+    await waitFor('the other lookup', () => lookups.length === 2);
+    answers.get('one.test')?.resolve(['127.0.0.1']);
+    assert.deepEqual(await send(healthy.origin), delivered);
+    answers.get('two.test')?.reject(Object.assign(new Error('two.test'), { code: 'ENOTFOUND' }));
+    const none = { kind: 'error', cause: 'dns', detail: 'ENOTFOUND' };
+    assert.deepEqual(await second.ended, none);
+    assert.equal(receiver.requests.length, 0);
   });
 
   test('is reported with its error', async (t) => {
