@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { createPlainPostParser } from '../../src/api/http/plain-post.ts';
@@ -330,6 +330,18 @@ describe('publishing on the fast path', () => {
     await closing.close();
     await waitFor('the ends', () => idle.ended() && fresh.ended() && busy.ended());
     assert.match(`${busy.received()}-`, /^(?:-|HTTP\/1\.1 (?:202|503) )/);
+  });
+
+  test('fast path: a connection that comes while the server closes ends at once', async (t) => {
+    const closing = await openApiFixture();
+    // As a TLS connection whose handshake ends after closing has begun.
+    const other = createServer((socket) => closing.app.server.emit('connection', socket));
+    await once(other.listen(0, '127.0.0.1'), 'listening');
+    t.after(() => other.close());
+    await closing.close();
+    const late = connectRecorded((other.address() as AddressInfo).port);
+    await waitFor('the end', late.ended);
+    assert.equal(late.received(), '');
   });
 
   test('fast path: a client that has closed its side gets its response', async () => {

@@ -35,8 +35,8 @@ export interface FastPath {
   /** Takes a new connection. */
   accept(this: void, socket: Socket): void;
   /**
-   * Closes idle connections at once and the others after their response, those that take longer than
-   * `graceMs` without one.
+   * Closes idle connections at once, new ones too, and the others after their response, those that take
+   * longer than `graceMs` without one.
    */
   close(graceMs: number): void;
 }
@@ -79,7 +79,12 @@ function createFastPath<R>(deps: FastPathDeps<R>): FastPath {
     },
   };
   return {
-    accept: (socket) => void connections.add(new Connection(path, socket)),
+    accept: (socket) => {
+      const connection = new Connection(path, socket);
+      connections.add(connection);
+      // A TLS handshake may end after closing has begun.
+      if (isClosing) connection.endIfIdle();
+    },
     close: (graceMs) => {
       isClosing = true;
       for (const connection of connections) connection.endIfIdle();
