@@ -7,8 +7,9 @@ const stretchOffsets = 8192;
 /** Stretches in memory, 32 KiB each; the one that was used longest ago is dropped. */
 const stretchesMax = 64;
 
-/** Stretches that one read passes. */
+/** Stretches that one read passes, and offsets that it returns: more would hold the thread for longer. */
 const passedMax = 16;
+const offsetsMax = 1000;
 
 /** Types that have a number, and stretches that were searched; with more the memory of all is dropped. */
 const typesMax = 100_000;
@@ -61,6 +62,7 @@ export class TypeIndex {
       this.#numbers.clear();
       this.#stretches.clear();
     }
+    const most = Math.min(take, offsetsMax);
     const found: Offset[] = [];
     let scannedTo = from - 1;
     for (let passed = 0; passed < passedMax && scannedTo < upTo; passed += 1) {
@@ -68,14 +70,13 @@ export class TypeIndex {
       const stretch = this.#stretch(tenant, first, passed === 0);
       if (stretch === undefined) break;
       const end = Math.min(upTo, first + stretchOffsets - 1);
-      if (stretch.readTo < end) this.#readOn(tenant, stretch, end);
-      for (const index of this.#indexesOf(stretch.types, query.types)) {
-        const offset = first + index;
-        if (offset > scannedTo && offset <= end) found.push(offset);
-      }
-      scannedTo = end;
-      const last = found[take - 1];
-      if (last !== undefined) return { offsets: found.slice(0, take), scannedTo: last };
+      if (passed === 0 && stretch.readTo < end) this.#readOn(tenant, stretch, end);
+      const readTo = Math.min(end, stretch.readTo);
+      if (readTo <= scannedTo) break;
+      this.#collect(stretch, query.types, { after: scannedTo, upTo: readTo, most }, found);
+      scannedTo = readTo;
+      const last = found[most - 1];
+      if (last !== undefined) return { offsets: found, scannedTo: last };
     }
     return scannedTo < from ? undefined : { offsets: found, scannedTo };
   }
@@ -102,32 +103,42 @@ export class TypeIndex {
   }
 
   #readOn(tenant: number, stretch: Stretch, upTo: Offset): void {
-    const rows = this.#db.eachArray<readonly [offset: Offset, type: string]>`
-      select offset, type from events
+    // One row, as thousands take three times as long as a scan that finds none.
+    const row = this.#db.get<{ offsets: string; types: string }>`
+      select json_group_array(offset) as offsets, json_group_array(type) as types from events
       where tenant = ${tenant} and offset between ${stretch.readTo + 1} and ${upTo}`;
-    for (const [offset, type] of rows) {
+    const offsets = JSON.parse(row?.offsets ?? '[]') as Offset[];
+    const types = JSON.parse(row?.types ?? '[]') as string[];
+    for (const [index, type] of types.entries()) {
       let number = this.#numbers.get(type);
       if (number === undefined) {
         number = this.#numbers.size + 1;
         this.#numbers.set(type, number);
       }
-      stretch.types[offset - stretch.first] = number;
+      stretch.types[(offsets[index] ?? 0) - stretch.first] = number;
     }
     stretch.readTo = upTo;
   }
 
-  #indexesOf(numbers: Uint32Array, types: readonly string[]): number[] {
-    const wanted = new Set(types.map((type) => this.#numbers.get(type)));
-    const indexes: number[] = [];
-    const [only] = wanted;
-    if (wanted.size > 1) {
-      for (const [index, number] of numbers.entries()) if (wanted.has(number)) indexes.push(index);
-    } else if (only !== undefined) {
-      for (let at = numbers.indexOf(only); at >= 0; at = numbers.indexOf(only, at + 1)) {
-        indexes.push(at);
-      }
+  /** Adds the offsets of events of these types in a part of a stretch, until `most` were found. */
+  #collect(
+    { first, types }: Stretch,
+    wanted: readonly string[],
+    { after, upTo, most }: { readonly after: Offset; readonly upTo: Offset; readonly most: number },
+    found: Offset[],
+  ): void {
+    const numbers = new Set(wanted.map((type) => this.#numbers.get(type)));
+    numbers.delete(undefined);
+    const [only] = numbers;
+    if (only === undefined) return;
+    const end = upTo - first;
+    for (let at = after + 1 - first; at <= end && found.length < most; at += 1) {
+      if (numbers.size === 1) {
+        at = types.indexOf(only, at);
+        if (at < 0 || at > end) return;
+      } else if (!numbers.has(types[at])) continue;
+      found.push(first + at);
     }
-    return indexes;
   }
 }
 
