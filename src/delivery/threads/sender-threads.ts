@@ -21,8 +21,8 @@ import type { SenderThreadData } from './sender-thread.ts';
 
 export interface SenderThreadsDeps {
   /**
-   * Threads. Each starts with the first request that it could send while no other one starts: a start
-   * holds this thread for milliseconds, and hundreds at once for many seconds.
+   * Threads at most. The next one starts when all others are busy, and one at a time: a thread takes some
+   * 20 MB, and a start holds this thread for milliseconds.
    */
   readonly count: number;
   readonly data: SenderThreadData;
@@ -71,7 +71,10 @@ const cancelled: AttemptResult = { kind: 'error', cause: 'cancelled', detail: un
  */
 const idleWorth = 64;
 
-/** Returns the thread that should send the request, if any is ready; starts one that is not running. */
+/** A thread with so many attempts under way is busy. */
+const busyFrom = 64;
+
+/** Returns the thread that should send the request, if any is ready; starts one if all are busy. */
 function choose(
   threads: readonly SenderThread[],
   template: RequestTemplate,
@@ -79,23 +82,24 @@ function choose(
   const route = routeOf(template.origin, template);
   let best: SenderThread | undefined;
   let bestLoad = Infinity;
-  let mayStart = !threads.some((each) => each.isStarting);
   for (const each of threads) {
-    if (mayStart && each.start()) mayStart = false;
     if (!each.isReady) continue;
     const load = each.underWay - (each.idle(route) > 0 ? idleWorth : 0);
     if (load >= bestLoad) continue;
     best = each;
     bestLoad = load;
   }
+  const isBusy = best === undefined || best.underWay >= busyFrom;
+  if (isBusy && !threads.some((each) => each.isStarting)) threads.find((each) => each.start());
   return best;
 }
 
 /** Streams whose templates a thread knows; it receives those of others again. */
 const templatesMax = 4096;
 
-/** From one start of a thread to the next, if it ends at once. */
+/** From one start of a thread to the next, doubled while it ends before it is ready, up to a minute. */
 const restartMs = 1000;
+const doublingsMax = 6;
 
 /** One thread: its attempts under way, and the message that it receives next. */
 class SenderThread {
@@ -105,6 +109,8 @@ class SenderThread {
   readonly #idle = new Map<string, number>();
   #worker: Worker | undefined;
   #startedMs = -Infinity;
+  /** Starts since it was last ready. */
+  #vainStarts = 0;
   #isReady = false;
   #isClosed = false;
   #references = new References(templatesMax);
@@ -138,8 +144,10 @@ class SenderThread {
   start(): boolean {
     if (this.#worker !== undefined || this.#isClosed) return false;
     const nowMs = this.#deps.clock.elapsedMs();
-    if (nowMs - this.#startedMs < restartMs) return false;
+    const waitMs = restartMs * 2 ** Math.min(this.#vainStarts, doublingsMax);
+    if (nowMs - this.#startedMs < waitMs) return false;
     this.#startedMs = nowMs;
+    this.#vainStarts += 1;
     try {
       this.#worker = this.#newWorker();
     } catch (error) {
@@ -187,6 +195,11 @@ class SenderThread {
       if (this.#worker === worker) this.#receive(message, worker);
     });
     worker.on('error', this.#deps.unexpected);
+    // Results in a message that cannot be read would be missing for ever.
+    worker.on('messageerror', (error) => {
+      this.#deps.unexpected(error);
+      void worker.terminate();
+    });
     worker.once('exit', () => {
       if (this.#worker === worker) this.#ended();
     });
@@ -225,6 +238,7 @@ class SenderThread {
 
   #receive({ results, idle, lookups, unexpected }: FromSender, worker: Worker): void {
     this.#isReady = true;
+    this.#vainStarts = 0;
     for (const [route, connections] of idle) {
       if (connections === 0) this.#idle.delete(route);
       else this.#idle.set(route, connections);

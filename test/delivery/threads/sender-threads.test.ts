@@ -127,7 +127,7 @@ async function createFixture(
     post,
     send,
     ready: async (wanted) => {
-      // Each thread starts with a request, once the one before it is ready.
+      // The first one starts with a request, the next ones once all others are busy.
       await waitFor('the threads', async () => {
         await send(starter.origin);
         return readyThreads >= wanted;
@@ -265,19 +265,25 @@ describe('sender threads', () => {
     assert.equal(here.length, before + 1);
   });
 
-  test('share the requests', async (t) => {
+  test('share the requests once one has many under way', async (t) => {
+    const busy = await receiverOf(t, { respond: hang });
     const receiver = await receiverOf(t, { respond: hang });
     const { post, ready, workers } = await createFixture(t, { count: 2 });
+    await ready(1);
+    for (let n = 0; n < 63; n += 1) post(busy.origin);
+    post(busy.origin);
+    assert.equal(workers.length, 1);
+    post(busy.origin);
     await ready(2);
     const results: AttemptResult[] = [];
     for (let n = 0; n < 4; n += 1) {
       void post(receiver.origin).ended.then((result) => results.push(result));
     }
     await waitFor('the requests', () => receiver.requests.length === 4);
-    const [one] = workers;
-    await one?.terminate();
+    const [, other] = workers;
+    await other?.terminate();
     await waitFor('the end of its attempts', () => results.length > 0);
-    assert.deepEqual(results, [cancelled, cancelled]);
+    assert.deepEqual(results, [cancelled, cancelled, cancelled, cancelled]);
   });
 
   test('receive no secret that only this thread needs', async (t) => {
@@ -310,12 +316,14 @@ describe('sender threads', () => {
   });
 
   test('start one after the other', async (t) => {
-    const receiver = await receiverOf(t);
+    const busy = await receiverOf(t, { respond: hang });
     const { ready, post, workers } = await createFixture(t, { count: 3 });
-    const sent = Array.from({ length: 3 }, () => post(receiver.origin).ended);
+    await ready(1);
+    for (let n = 0; n < 300; n += 1) post(busy.origin);
     await new Promise(setImmediate);
-    assert.equal(workers.length, 1);
-    assert.deepEqual(await Promise.all(sent), [delivered, delivered, delivered]);
+    assert.equal(workers.length, 2);
+    await ready(2);
+    for (let n = 0; n < 300; n += 1) post(busy.origin);
     await ready(3);
     assert.equal(workers.length, 3);
   });
