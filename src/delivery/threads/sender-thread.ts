@@ -73,7 +73,7 @@ const transport = createSigningTransport(http, (error) => {
 port.on('message', ({ added, removed, requests, cancelled, begun, found }: ToSender) => {
   for (const [reference, value] of added) values.set(reference, value);
   for (let at = 0; at < requests.length; at += requestLength) {
-    post(...(requests.slice(at, at + requestLength) as RequestItems));
+    post(requests.slice(at, at + requestLength) as RequestItems);
   }
   for (const reference of removed) values.delete(reference);
   for (const request of cancelled) underWay.get(request)?.cancel();
@@ -85,8 +85,7 @@ port.on('message', ({ added, removed, requests, cancelled, begun, found }: ToSen
   }
 });
 
-function post(...items: RequestItems): void {
-  const [request, template, id, body, trace, at, accessToken, key, kid] = items;
+function post([request, template, id, body, trace, at, accessToken, key, kid]: RequestItems): void {
   const pending = transport.post({
     template: values.get(template) as RequestTemplate,
     event: { id, body, trace },

@@ -52,9 +52,10 @@ export function createSenderThreads(deps: SenderThreadsDeps): SigningTransport {
     isReady: (origin, needs) => hasIdle(routeOf(origin, needs)) || here.isReady(origin, needs),
     post: (request) => {
       if (isClosed) return endedWith(cancelled);
-      const { origin } = request.template;
-      const sender = isInspectorOrigin(origin) ? undefined : choose(threads, request.template);
-      return sender === undefined ? here.post(request) : sender.post(request);
+      const { template } = request;
+      if (isInspectorOrigin(template.origin)) return here.post(request);
+      const route = routeOf(template.origin, template);
+      return choose(threads, route)?.post(request, route) ?? here.post(request);
     },
     close: async () => {
       isClosed = true;
@@ -75,11 +76,7 @@ const idleWorth = 64;
 const busyFrom = 64;
 
 /** Returns the thread that should send the request, if any is ready; starts one if all are busy. */
-function choose(
-  threads: readonly SenderThread[],
-  template: RequestTemplate,
-): SenderThread | undefined {
-  const route = routeOf(template.origin, template);
+function choose(threads: readonly SenderThread[], route: string): SenderThread | undefined {
   let best: SenderThread | undefined;
   let bestLoad = Infinity;
   for (const each of threads) {
@@ -157,8 +154,7 @@ class SenderThread {
     return true;
   }
 
-  post({ template, event, at, accessToken, key }: UnsignedRequest): PendingRequest {
-    const route = routeOf(template.origin, template);
+  post({ template, event, at, accessToken, key }: UnsignedRequest, route: string): PendingRequest {
     const idle = this.idle(route);
     if (idle > 0) this.#idle.set(route, idle - 1);
     this.#lastRequest += 1;

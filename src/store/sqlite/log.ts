@@ -150,9 +150,10 @@ function takeBodies(
   const taken: LogEvent[] = [];
   let bytes = 0;
   for (const row of rows) {
-    bytes += row[5].length;
+    const event = eventOf(row);
+    bytes += event.body.length;
     if (taken.length > 0 && bytes > bytesMax) return { taken, full: true };
-    taken.push(eventOf(row));
+    taken.push(event);
   }
   return { taken, full: false };
 }
