@@ -29,6 +29,7 @@ import { profileInto, profileLines } from './profile.ts';
 import { pull } from './pull.ts';
 import { publishPostgres } from './publish-postgres.ts';
 import { fanOut, publishHundred, publishOne } from './publish.ts';
+import { machineTicks, type MachineTicks } from './proc.ts';
 import { betterOf, comparisonLine, holds, line } from './report.ts';
 import { median } from './rounds.ts';
 import { readArguments } from './options.ts';
@@ -110,7 +111,9 @@ const figures: (Figure & RunFigure & { median: number; holds: boolean; before?: 
   [];
 for (const bench of wanted.benches) {
   print(`\n${bench.name}: ${bench.what}\n`);
+  const start = await machineTicks();
   const seen = await bench.run(progress, options);
+  const stolen = stolenPercent(start, await machineTicks());
   progress('');
   for (const figure of seen) {
     print(`  ${line(figure, profiles !== undefined)}\n`);
@@ -132,6 +135,9 @@ for (const bench of wanted.benches) {
   for (const under of new Set(seen.map((figure) => figure.under))) {
     if (under !== undefined) print(`  on ${under}\n`);
   }
+  if (stolen > 0) {
+    print(`  the host gave ${stolen} % of the processor time that was wanted to other machines\n`);
+  }
   for (const each of profileLines(resolve(import.meta.dirname, '..'))) print(`  ${each}\n`);
 }
 if (json) process.stdout.write(`${JSON.stringify({ ...run, figures }, undefined, 2)}\n`);
@@ -148,6 +154,15 @@ function compared(figure: RunFigure): Comparison | undefined {
   const comparison = compareFigures(other, figure);
   print(`       ${comparisonLine(comparison, { ...other, values: numbersOf(other) })}\n`);
   return comparison;
+}
+
+/**
+ * Returns how much of the wanted time a virtual machine did not get. Programs that run at the same time
+ * lose the most by it, so ratios of a machine with much of it are too low.
+ */
+function stolenPercent(start: MachineTicks, end: MachineTicks): number {
+  const ticks = end.wanted - start.wanted;
+  return ticks > 0 ? Math.round(((end.stolen - start.stolen) / ticks) * 100) : 0;
 }
 
 function print(text: string): void {

@@ -88,3 +88,19 @@ async function statOf(pid: number, thread?: number): Promise<string[]> {
   const stat = await readFile(`/proc/${of}/stat`, 'utf8');
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
+
+/** The processor time of the whole machine so far, in ticks of proc(5) stat. */
+export interface MachineTicks {
+  /** Used by programs and the kernel, or stolen. */
+  readonly wanted: number;
+  /** The host of a virtual machine gave it to others while it was wanted here. */
+  readonly stolen: number;
+}
+
+/** Reads it; all zero where the system does not tell. */
+export async function machineTicks(): Promise<MachineTicks> {
+  const text = await readFile('/proc/stat', 'utf8').catch(() => '');
+  const [user = 0, nice = 0, system = 0, , , interrupts = 0, soft = 0, stolen = 0] =
+    /^cpu +(?<times>.+)$/m.exec(text)?.groups?.['times']?.split(' ').map(Number) ?? [];
+  return { wanted: user + nice + system + interrupts + soft + stolen, stolen };
+}
