@@ -13,9 +13,10 @@ import type {
 } from '../core/types.ts';
 import type { DeliverySettings } from './settings.ts';
 import { type TokenOwner, tokenOwnerOf } from './http/access-tokens.ts';
+import { basicOf } from './http/basic.ts';
 import type { ClientIdentity } from './http/connect.ts';
-import { basicOf } from './http/token-endpoint.ts';
-import type { RequestNeeds, WebhookRequest } from './http/transport.ts';
+import type { RequestNeeds } from './http/route.ts';
+import type { WebhookRequest } from './http/transport.ts';
 
 /** The parts of a request that are the same for every event of one version of a stream. */
 export interface RequestTemplate extends RequestNeeds {

@@ -12,7 +12,7 @@ import { lookupFunction } from '../delivery/http/lookup-function.ts';
 import { createNameLookups, type NameLookups } from '../delivery/http/name-lookups.ts';
 import { createResolver } from '../delivery/http/resolver.ts';
 import { createTokenEndpoints } from '../delivery/http/token-endpoint.ts';
-import { createTransport } from '../delivery/http/transport.ts';
+import { createLaterTransport } from '../delivery/later-transport.ts';
 import { createSigningTransport, type SigningTransport } from '../delivery/signing-transport.ts';
 import { createSenderThreads } from '../delivery/threads/sender-threads.ts';
 import { logReport } from './delivery-log.ts';
@@ -60,20 +60,17 @@ export function openNetwork({
   const count = config.senderThreads ?? Math.max(1, availableParallelism() - 1);
   const bounds = { timeoutMs, ...limits.response };
   const idleConnectionsMax = config.concurrency;
-  const http = createTransport({
-    clock,
-    egress,
-    names,
-    inspector,
-    idleConnectionsMax,
-    ...bounds,
+  const here = createLaterTransport(async () => {
+    const { createTransport } = await import('../delivery/http/transport.ts');
+    const deps = { clock, egress, names, inspector, idleConnectionsMax, ...bounds };
+    return createSigningTransport(createTransport(deps), unexpected);
   });
   const perThread = Math.ceil(config.concurrency / Math.max(1, count));
   const transport = createAuthorizedTransport({
     transport: createSenderThreads({
       count,
       data: { ...networks, ...bounds, idleConnectionsMax: perThread },
-      here: createSigningTransport(http, unexpected),
+      here,
       names,
       clock,
       unexpected,

@@ -1,5 +1,5 @@
 import type { LookupFunction } from 'node:net';
-import { Agent, fetch as fetchBy } from 'undici';
+import type { Agent } from 'undici';
 
 /** A `fetch` with connections of its own. */
 export interface OwnFetch {
@@ -13,6 +13,20 @@ export interface OwnFetch {
  * which blocks one of the threads for hashing and files as long as a name server does not respond.
  */
 export function createFetch(lookup: LookupFunction): OwnFetch {
+  let loading: Promise<OwnFetch> | undefined;
+  return {
+    fetch: async (url, init) => {
+      // By the first request: see {@link createLaterTransport}.
+      loading ??= loadFetch(lookup);
+      const { fetch } = await loading;
+      return fetch(url, init);
+    },
+    close: async () => (await loading)?.close(),
+  };
+}
+
+async function loadFetch(lookup: LookupFunction): Promise<OwnFetch> {
+  const { Agent, fetch: fetchBy } = await import('undici');
   // Overrides NODE_TLS_REJECT_UNAUTHORIZED: key sets of trusted issuers come this way.
   const dispatcher = new Agent({ connect: { lookup, rejectUnauthorized: true } });
   // The fetch of the platform is from the same library, with other names of the types.

@@ -1,7 +1,8 @@
 import type { LookupFunction, Socket } from 'node:net';
-import { Client } from 'undici';
+import type { Client } from 'undici';
 import type { Clock } from '../../core/clock.ts';
 import type { ClientCredentials } from '../../core/types.ts';
+import { basicOf } from './basic.ts';
 import { createConnect, type Connected, type ConnectTarget } from './connect.ts';
 import type { EgressRule } from './egress.ts';
 import { lookupFunction } from './lookup-function.ts';
@@ -106,7 +107,7 @@ class Fetch {
     let client: Client | undefined;
     try {
       const { origin, pathname, search } = new URL(credentials.tokenEndpoint);
-      client = this.#open(origin);
+      client = await this.#open(origin);
       const { statusCode, body } = await client.request({
         path: `${pathname}${search}`,
         method: 'POST',
@@ -128,8 +129,10 @@ class Fetch {
     }
   }
 
-  #open(origin: string): Client {
-    return new Client(origin, {
+  async #open(origin: string): Promise<Client> {
+    // Loaded by the first fetch: see {@link createLaterTransport}.
+    const { Client: HttpClient } = await import('undici');
+    return new HttpClient(origin, {
       connect: (target: ConnectTarget, connected: Connected) => {
         const socket = this.#connect(target, this.#lookup, connected);
         this.#socket = socket;
@@ -181,16 +184,4 @@ function formOf({ scope, audience }: ClientCredentials): string {
   if (scope !== undefined) form.set('scope', scope);
   if (audience !== undefined) form.set('audience', audience);
   return form.toString();
-}
-
-/** Returns the credentials of HTTP Basic as RFC 6749 section 2.3.1 has them: form-encoded first. */
-export function basicOf({
-  clientId,
-  clientSecret,
-}: Pick<ClientCredentials, 'clientId' | 'clientSecret'>): string {
-  return Buffer.from(`${formEncoded(clientId)}:${formEncoded(clientSecret)}`).toString('base64');
-}
-
-function formEncoded(text: string): string {
-  return new URLSearchParams({ '': text }).toString().slice(1);
 }

@@ -3,14 +3,7 @@ import { Client } from 'undici';
 import type { Clock } from '../../core/clock.ts';
 import { isInspectorOrigin } from '../../core/inspector.ts';
 import type { AttemptResult } from '../../core/retry.ts';
-import type { TokenOwner } from './access-tokens.ts';
-import {
-  type ClientIdentity,
-  createConnect,
-  type Connect,
-  type Connected,
-  type ConnectTarget,
-} from './connect.ts';
+import { createConnect, type Connect, type Connected, type ConnectTarget } from './connect.ts';
 import { Timeouts } from './deadlines.ts';
 import type { EgressRule } from './egress.ts';
 import { Exchange, type ExchangeConnection } from './exchange.ts';
@@ -19,14 +12,7 @@ import { createConnectionPool, type Connection, type ConnectionPool } from './co
 import type { Inspector } from './inspector.ts';
 import { giveAddresses } from './lookup-function.ts';
 import { type NameResult, type NameLookups, timedOut } from './name-lookups.ts';
-
-/** What the requests of a stream need besides a connection. */
-export interface RequestNeeds {
-  /** Whose access tokens authorize them. */
-  readonly token?: TokenOwner | undefined;
-  /** Shown to the receiver in TLS; connections are shared only where it is the same. */
-  readonly identity?: ClientIdentity | undefined;
-}
+import { type RequestNeeds, routeOf } from './route.ts';
 
 /** The request of a webhook. */
 export interface WebhookRequest extends RequestNeeds {
@@ -210,12 +196,6 @@ type Lookup = (
  * and the lease of its row is little longer than the time limit of an attempt.
  */
 const lookupWaitMaxMs = 2000;
-
-/** Returns the route of requests to an origin: those with an identity have connections of their own. */
-export function routeOf(origin: string, needs: RequestNeeds | undefined): string {
-  const identity = needs?.identity;
-  return identity === undefined ? origin : `${origin} ${identity.id}`;
-}
 
 function hasExpired({ identity }: RequestNeeds, clock: Pick<Clock, 'now'>): boolean {
   return identity !== undefined && identity.expiresAt <= clock.now();

@@ -4,7 +4,8 @@ import type { Clock } from '../../core/clock.ts';
 import { isInspectorOrigin } from '../../core/inspector.ts';
 import type { AttemptResult } from '../../core/retry.ts';
 import type { NameLookups, NameResult } from '../http/name-lookups.ts';
-import { type PendingRequest, routeOf } from '../http/transport.ts';
+import { routeOf } from '../http/route.ts';
+import type { PendingRequest } from '../http/transport.ts';
 import type { RequestTemplate } from '../request.ts';
 import { endedWith, type SigningTransport, type UnsignedRequest } from '../signing-transport.ts';
 import {
