@@ -12,10 +12,11 @@ import { authority, trusted } from '../test/helpers/certificates.ts';
 import { freePort, waitFor } from '../test/helpers/leat.ts';
 import type { Bench, Figure } from './bench.ts';
 import { endChild, message } from './child.ts';
-import { load } from './load.ts';
+import { load, loadCounted } from './load.ts';
+import { processMicros } from './proc.ts';
 import { beginProfile, profiledEnvironment } from './profile.ts';
 import { rateFigure } from './report.ts';
-import { alternate } from './rounds.ts';
+import { alternate, median } from './rounds.ts';
 
 const seconds = 3;
 const connections = 64;
@@ -39,15 +40,22 @@ export const messages: Bench = {
       for (const side of [servers.leat, servers.express]) await checkSame(side.port, tokens[0]);
       const figures: Figure[] = [];
       for (const kind of kinds) {
-        const rate = ({ port }: Side): Promise<number> => rateOf(port, kind, tokens);
         const limit = kind === 'public' ? { least: 4, goal: 6 } : { least: 6, goal: 10 };
+        const ours: Served[] = [];
+        const theirs: Served[] = [];
+        const rate = async (side: Side, into: Served[]): Promise<number> => {
+          const one = await serve(side, kind, tokens);
+          into.push(one);
+          return one.perSecond;
+        };
         const measured = await alternate(
           rounds,
-          () => rate(servers.leat),
-          () => rate(servers.express),
+          () => rate(servers.leat, ours),
+          () => rate(servers.express, theirs),
           (text) => progress(`${kind}, ${text}`),
         );
         figures.push(rateFigure(`messages ${kind}`, measured, limit));
+        figures.push(timeFigure(`messages ${kind}, time`, theirs, ours));
       }
       return [...figures, await shareOfPossible(servers, tokens, rounds, progress)];
     } finally {
@@ -70,21 +78,48 @@ async function shareOfPossible(
 ): Promise<Figure> {
   const measured = await alternate(
     rounds,
-    () => rateOf(leat.port, 'admin', tokens),
-    () => rateOf(bare.port, 'admin', tokens),
+    async () => (await serve(leat, 'admin', tokens)).perSecond,
+    async () => (await serve(bare, 'admin', tokens)).perSecond,
     (text) => progress(`bare handler, ${text}`),
   );
   return rateFigure('messages, of bare', measured, { least: 0.5, goal: 1 });
 }
 
-async function rateOf(
-  port: number,
+interface Served {
+  readonly perSecond: number;
+  /** Processor time of the server for each request. */
+  readonly micros: number;
+}
+
+async function serve(
+  { port, child }: Side,
   kind: (typeof kinds)[number],
   tokens: readonly string[],
-): Promise<number> {
+): Promise<Served> {
   const requests = tokens.map((token) => requestOf(kind, kind === 'public' ? undefined : token));
   await load({ port, connections, seconds: 0.5, requests });
-  return load({ port, connections, seconds, requests });
+  const before = await processMicros(child.pid ?? 0);
+  const loaded = await loadCounted({ port, connections, seconds, requests });
+  const micros = (await processMicros(child.pid ?? 0)) - before;
+  return { perSecond: loaded.responses / loaded.seconds, micros: micros / loaded.responses };
+}
+
+/**
+ * Compares processor times: a fast server has as many requests a second as the load can send, which
+ * is less than it could serve.
+ */
+function timeFigure(name: string, theirs: readonly Served[], ours: readonly Served[]): Figure {
+  const micros = (served: readonly Served[]): string =>
+    `${median(served.map((one) => one.micros)).toFixed(1)} µs`;
+  return {
+    name,
+    detail: `${micros(ours)} of the server's processor time a request against ${micros(theirs)}`,
+    values: theirs.map((one, round) => one.micros / (ours[round]?.micros ?? NaN)),
+    unit: '×',
+    must: undefined,
+    goal: undefined,
+    better: 'higher',
+  };
 }
 
 /** Checks that both sides are the same API: a baseline without token checks would be meaningless. */
