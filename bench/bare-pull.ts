@@ -25,11 +25,13 @@ async function writeTo(response: ServerResponse): Promise<void> {
   }
 }
 
-async function writeToAll(): Promise<void> {
-  for (const chunk of chunks) {
+/** Writes the chunks of the next events to all readers that wait for them. */
+async function writeToAll(count: number): Promise<void> {
+  for (const chunk of chunks.splice(0, Math.ceil(count / Number(perPiece)))) {
     for (const response of responses) response.write(chunk);
     await turn();
   }
+  process.send?.('written');
 }
 
 const server = createServer((request, response) => {
@@ -48,5 +50,5 @@ server.listen(0, '127.0.0.1', () => {
   const address = server.address();
   if (address !== null && typeof address === 'object') process.send?.({ port: address.port });
 });
-process.on('message', () => void writeToAll());
+process.on('message', (count: number) => void writeToAll(count));
 process.on('disconnect', () => process.exit(0));

@@ -17,9 +17,13 @@ import { alternate, type Rounds } from './rounds.ts';
 const idleReaders = 1000;
 const watchSeconds = 30;
 const readers = 100;
-const liveEvents = 10_000;
+const liveEvents = 20_000;
+/** Published before, so that code is compiled. */
+const warmUpEvents = 10_000;
 const waitingEvents = 10_000;
 const perRequest = 100;
+/** Requests that publish at the same time: one publisher waits for each response. */
+const publishers = 4;
 /** One client may hold half of the connections. */
 const settings = {
   LEAT_SSE_MAX_CONNECTIONS: String(2 * idleReaders),
@@ -32,7 +36,12 @@ export const pull: Bench = {
   what: `CPU and memory of ${idleReaders} idle readers; events delivered to ${readers} readers as they are published, and from the log, against a bare server that writes the same bytes`,
   run: async (progress, options) => {
     const idle = await idleFigures(progress);
-    const live = await alternate(options.rounds, liveRate, bareRate('/live', liveEvents), progress);
+    const live = await alternate(
+      options.rounds,
+      liveRate,
+      bareRate('/live', warmUpEvents + liveEvents),
+      progress,
+    );
     const waiting = await waitingRounds(options.rounds, progress);
     return [
       ...idle,
@@ -81,8 +90,10 @@ async function liveRate(): Promise<number> {
   const leat = await startLeat(tempStore, settings);
   const clients = await startReaders(leat.port, readers, '/api/v2/events', leat.token);
   const done = message<{ atMs: number }>(clients);
+  await publishAll(leat, warmUpEvents);
   const startedMs = Date.now();
-  await publishAll(leat);
+  await publishAll(leat, liveEvents);
+  await publish(leat, JSON.stringify({ type: 'bench.end', data: {} }));
   const { atMs } = await done;
   await endChild(clients);
   await leat.end();
@@ -90,11 +101,17 @@ async function liveRate(): Promise<number> {
   return ((liveEvents + 1) * readers) / ((atMs - startedMs) / 1000);
 }
 
-async function publishAll(leat: Running): Promise<void> {
+async function publishAll(leat: Running, events: number): Promise<void> {
   const event = { type: 'order.paid', data: orderData(1) };
   const body = JSON.stringify(Array.from({ length: perRequest }, () => event));
-  for (let sent = 0; sent < liveEvents; sent += perRequest) await publish(leat, body);
-  await publish(leat, JSON.stringify({ type: 'bench.end', data: {} }));
+  let begun = 0;
+  const publishNext = async (): Promise<void> => {
+    while (begun < events) {
+      begun += perRequest;
+      await publish(leat, body);
+    }
+  };
+  await Promise.all(Array.from({ length: publishers }, publishNext));
 }
 
 async function publish({ url, token }: Running, body: string): Promise<void> {
@@ -137,14 +154,18 @@ function bareRate(path: '/live' | '/waiting', events: number): () => Promise<num
     let startedMs = Date.now();
     const clients = await startReaders(port, readers, path, '');
     const done = message<{ atMs: number }>(clients);
+    let counted = events + 1;
     if (path === '/live') {
+      server.send(warmUpEvents);
+      await message(server);
       startedMs = Date.now();
-      server.send('go');
+      counted -= warmUpEvents;
+      server.send(counted);
     }
     const { atMs } = await done;
     await endChild(clients);
     await endChild(server);
-    return ((events + 1) * readers) / ((atMs - startedMs) / 1000);
+    return (counted * readers) / ((atMs - startedMs) / 1000);
   };
 }
 
