@@ -24,7 +24,7 @@ export interface ListenNotifyDeps {
   readonly hosts: Hosts;
   /** Identifies the sender; a process ignores its own messages, except `watched`. */
   readonly self: string;
-  readonly clock: Pick<Clock, 'after'>;
+  readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
   /** The generation of the store; a head is only valid on the store where it was read. */
   readonly generation: () => number | undefined;
   /** Receives the hints of other processes. */
@@ -38,7 +38,12 @@ const channel = 'leat';
  * NOTIFY serialises commits of the whole server for a moment, so it is never part of a command, and
  * its rate is limited. Alone it writes nothing, and its commit does not wait for the disk.
  */
-const pauseMs = 1;
+const pauseMs = { least: 1, most: 5 };
+/**
+ * The pause is so many times as long as the notification took: on a busy server fewer ones leave, and
+ * what they tell arrives earlier than behind many.
+ */
+const pauseFactor = 2;
 const firstWaitMs = 100;
 /** Wait before a notification is sent again. */
 const unsent = { firstMs: 100, maxMs: 1000 };
@@ -82,6 +87,7 @@ function createPublisher({
   const speak = async (): Promise<void> => {
     const payload = payloadOf(self, [...waiting.values()]);
     waiting.clear();
+    const sentMs = clock.elapsedMs();
     try {
       await db.get`select pg_notify(${channel}, ${payload})`;
       failures = 0;
@@ -90,7 +96,12 @@ function createPublisher({
       // Not all that receive hints also poll: changes that pages show are reported by hints alone.
       waiting.set('missed', { kind: 'missed' });
     }
-    await sleep(clock, failures === 0 ? pauseMs : backoffMs(failures, unsent), retry.signal);
+    const tookMs = clock.elapsedMs() - sentMs;
+    await sleep(
+      clock,
+      failures === 0 ? pauseOf(tookMs) : backoffMs(failures, unsent),
+      retry.signal,
+    );
   };
   const speakOn = async (): Promise<void> => {
     state.busy = true;
@@ -114,6 +125,10 @@ function createPublisher({
       retry.abort();
     },
   };
+}
+
+function pauseOf(tookMs: number): number {
+  return Math.min(pauseMs.most, Math.max(pauseMs.least, pauseFactor * tookMs));
 }
 
 /**
