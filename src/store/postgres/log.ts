@@ -195,95 +195,41 @@ async function knownTip(
 
 interface PageRow {
   readonly offset: Offset;
-  readonly id: string;
+  /** Null in the last row, which has no event. */
+  readonly id: string | null;
   readonly type: string;
   readonly time: Millis;
   readonly published_at: Millis;
-  /** Null where the limit on bytes is exceeded, except for the first row. */
-  readonly body: string | null;
+  readonly body: string;
   readonly trace: string | null;
-  /** The bodies of the page up to here. Rows after the first that exceeds the limit are not read. */
-  readonly bytes: number;
-}
-
-interface RangeRow {
-  readonly head: Offset;
-  readonly pruned_to: Offset;
+  /** Present in the last row. */
+  readonly head: Offset | null;
   readonly flushed: number | null;
-  /** The last offset of the page, and the instants between which its events were published. */
-  readonly up_to: Offset;
-  readonly from_at: Millis;
-  readonly to_at: Millis;
+  readonly scanned_to: Offset | null;
 }
 
-/**
- * Reads the ends of the page first and uses them as plain values: as expressions of the same
- * statement they would hide from the planner how little it has to read, and which days. Everything
- * up to the head is then present on the same store; the second statement may reach another server,
- * and compares as well. A condition that is a select of its own is evaluated once, before the first
- * row is searched.
- */
 async function page(
   { db, identity: { sawHead } }: LogDeps,
-  known: KnownStore,
-  tenant: number,
-  query: LogQuery,
-): Promise<LogPage> {
-  const { take, types } = query;
-  const range = await rangeOf(db, known, tenant, query);
-  sawHead(tenant, range.head);
-  const after = Math.max(query.after, range.pruned_to);
-  const end = range.up_to;
-  if (end <= after) return { events: [], scannedTo: Math.max(query.after, end) };
-  const bytesMax = Math.floor(Math.min(query.bytesMax ?? Infinity, Number.MAX_SAFE_INTEGER));
-  const rows = await db.all<PageRow>`
-    select "offset", id, type, time, published_at, trace, bytes,
-      case when bytes <= ${bytesMax}::bigint or bytes = octet_length(body) then body end as body
-    from (
-      select stretch.*,
-        sum(octet_length(body)) over (order by "offset" rows unbounded preceding) as bytes
-      from (
-        select "offset", id, type, time, published_at, body, trace from events
-        where tenant = ${tenant} and "offset" > ${after} and "offset" <= ${end}
-          and published_at >= ${range.from_at} and published_at < ${range.to_at}
-          and (select coalesce(
-            leat_compare(${known.generation}, ${known.identity}, ${known.flushed}), 0) >= 0)
-          and (${types}::text[] is null or type = any(${types}::text[]))
-        order by "offset" limit ${take}
-      ) as stretch
-    ) as counted
-    where bytes - octet_length(body) <= ${bytesMax}::bigint
-    order by "offset"`;
-  const events = rows.flatMap(({ body, ...row }) => (body === null ? [] : eventOf(row, body)));
-  const isCut = rows.length >= take || (rows.at(-1)?.bytes ?? 0) > bytesMax;
-  return { events, scannedTo: isCut ? (events.at(-1)?.offset ?? after) : end };
-}
-
-async function rangeOf(
-  db: Queries,
   { generation, identity, flushed, seen }: KnownStore,
   tenant: number,
-  { after, upTo, types, take }: LogQuery,
-): Promise<RangeRow> {
+  { after, upTo, types, take, bytesMax }: LogQuery,
+): Promise<LogPage> {
   // Without a filter of types the page takes the next events.
   const offsets = types === undefined ? Math.min(take, scanMax) : scanMax;
-  const row = await db.get<RangeRow>`
-    select coalesce(t.head, 0) as head, coalesce(t.pruned_to, 0) as pruned_to, flushed,
-      s.up_to, s.from_at, s.to_at
-    from (select leat_compare(${generation}, ${identity}, ${flushed}) as flushed) as compared
-    left join tenants t on t.id = ${tenant}
-    cross join lateral leat_stretch(${tenant}, greatest(t.pruned_to, ${after}::bigint),
-      least(coalesce(t.head, 0), ${upTo}::bigint,
-        greatest(t.pruned_to, ${after}::bigint) + ${offsets}::bigint),
-      ${daysMax}) as s`;
-  if (row === undefined) throw new Error('A query that returns a row returned none.');
-  seen(row.flushed);
-  return row;
+  const bytes = Math.floor(Math.min(bytesMax ?? Infinity, Number.MAX_SAFE_INTEGER));
+  const rows = await db.all<PageRow>`
+    select * from leat_page(${generation}, ${identity}, ${flushed}, ${tenant}, ${after}, ${upTo},
+      ${offsets}, ${daysMax}, ${types}::text[], ${take}, ${bytes})`;
+  const end = rows.pop();
+  if (end === undefined) throw new Error('A function that returns a row returned none.');
+  seen(end.flushed);
+  sawHead(tenant, end.head ?? 0);
+  return { events: rows.map(eventOf), scannedTo: end.scanned_to ?? after };
 }
 
-function eventOf(row: Omit<PageRow, 'body'>, body: string): LogEvent {
-  const { offset, id, type, time, published_at: publishedAt, trace } = row;
-  return { offset, id, type, time, publishedAt, body, ...traced(trace) };
+function eventOf(row: PageRow): LogEvent {
+  const { offset, type, time, published_at: publishedAt, body, trace } = row;
+  return { offset, id: row.id ?? '', type, time, publishedAt, body, ...traced(trace) };
 }
 
 async function firstSince(deps: LogDeps, tenant: number, since: Millis): Promise<Offset> {

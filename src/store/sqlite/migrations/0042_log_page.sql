@@ -1,0 +1,3 @@
+-- oldest that may run: 0014
+
+-- Nothing changes: the number is taken.
