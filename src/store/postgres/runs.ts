@@ -40,7 +40,9 @@ export async function lockRuns(
 export type LockedRow = RunRow & Pick<Run, 'subscriptions'>;
 
 export function runsByKey(rows: readonly LockedRow[]): ReadonlyMap<string, Run> {
-  return new Map(rows.map((row) => [streamKeyOf(row), runOf(row)]));
+  return new Map(
+    rows.map((row) => [streamKeyOf(row), { ...runOf(row), subscriptions: row.subscriptions }]),
+  );
 }
 
 /** Does the same for one stream; `undefined` when there is no such stream. */

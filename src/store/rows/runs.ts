@@ -34,15 +34,23 @@ export interface RunRow extends Omit<Run, 'health' | 'pausedAt' | 'pausedMs'> {
   readonly total_failures: number;
 }
 
-/** Returns a run with its counters, along with the other columns that were read. */
-export function runOf<Row extends RunRow>({
-  consecutive_failures: consecutive,
-  total_failures: total,
-  paused_at: pausedAt,
-  paused_ms: pausedMs,
-  ...same
-}: Row): Omit<Row, Renamed> & Pick<Run, 'health' | 'pausedAt' | 'pausedMs'> {
-  return { ...same, health: { consecutive, total }, pausedAt, pausedMs };
+/**
+ * Returns the run of a row. Each property by its name: the rest of a destructured row took a twentieth of
+ * the main thread where many streams settle.
+ */
+export function runOf(row: RunRow): Run {
+  return {
+    key: row.key,
+    tenant: row.tenant,
+    stream: row.stream,
+    cursor: row.cursor,
+    run: row.run,
+    health: { consecutive: row.consecutive_failures, total: row.total_failures },
+    owner: row.owner,
+    epoch: row.epoch,
+    status: row.status,
+    version: row.version,
+    pausedAt: row.paused_at,
+    pausedMs: row.paused_ms,
+  };
 }
-
-type Renamed = 'consecutive_failures' | 'total_failures' | 'paused_at' | 'paused_ms';
