@@ -31,6 +31,8 @@ export interface Network {
   readonly names: Pick<NameLookups, 'count'>;
   /** Resolves a name once, outside the queue; for commands of the operator. */
   addressesOf(this: void, name: string): Promise<readonly string[]>;
+  /** Loads the client that sends webhooks, which otherwise the first of them does. */
+  load(this: void): Promise<void>;
   /** Aborts requests and lookups in progress. */
   close(): Promise<void>;
 }
@@ -60,10 +62,14 @@ export function openNetwork({
   const count = config.senderThreads ?? Math.max(1, availableParallelism() - 1);
   const bounds = { timeoutMs, ...limits.response };
   const idleConnectionsMax = config.concurrency;
-  const here = createLaterTransport(async () => {
-    const { createTransport } = await import('../delivery/http/transport.ts');
-    const deps = { clock, egress, names, inspector, idleConnectionsMax, ...bounds };
-    return createSigningTransport(createTransport(deps), unexpected);
+  const here = createLaterTransport({
+    open: async () => {
+      const { createTransport } = await import('../delivery/http/transport.ts');
+      const deps = { clock, egress, names, inspector, idleConnectionsMax, ...bounds };
+      return createSigningTransport(createTransport(deps), unexpected);
+    },
+    clock,
+    unexpected,
   });
   const perThread = Math.ceil(config.concurrency / Math.max(1, count));
   const transport = createAuthorizedTransport({
@@ -89,6 +95,7 @@ export function openNetwork({
     lookup,
     names,
     addressesOf: (name) => resolve(name, limits.names.timeoutMs),
+    load: here.load,
     close: async () => {
       await transport.close();
       inspector.close();

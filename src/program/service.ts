@@ -2,7 +2,8 @@ import os from 'node:os';
 import { createSystemAlerts } from '../alerting/system-alerts.ts';
 import type { Bootstrapped } from '../auth/bootstrap.ts';
 import type { Watchers } from '../changes/watchers.ts';
-import type { RandomBytes } from '../core/clock.ts';
+import type { Clock, RandomBytes } from '../core/clock.ts';
+import { sleep } from '../core/sleep.ts';
 import { addConsoleLink, consoleUrl } from '../operator/console.ts';
 import { openOperator } from '../operator/serve.ts';
 import type { Store } from '../store/port/store.ts';
@@ -19,7 +20,7 @@ import { freeFormerInspectors } from './inspector.ts';
 import { listen, refuseTakenAddress } from './listener.ts';
 import { createManagementApi } from './management-api.ts';
 import { openMetrics, type ServiceMetrics } from './metrics.ts';
-import { openNetwork } from './network.ts';
+import { type Network, openNetwork } from './network.ts';
 import { nodeFactsOf } from './node-facts.ts';
 import { createServiceStats } from './stats.ts';
 import { openServiceStore, storeClockOf } from './store.ts';
@@ -118,6 +119,7 @@ async function startOn(
     throw error;
   });
   const work = Promise.all([run(signal), tls?.follow(signal)]);
+  void loadLater(network, deps.clock, signal);
 
   return {
     url: listener.url,
@@ -149,6 +151,21 @@ async function startOn(
       }
     },
   };
+}
+
+const loadAfterMs = 1000;
+
+/**
+ * Loads the client of webhooks after the first responses, which it would delay. Not left to the first
+ * webhook: the files may be those of another version by then.
+ */
+async function loadLater(
+  network: Pick<Network, 'load'>,
+  clock: Pick<Clock, 'after'>,
+  signal: AbortSignal,
+): Promise<void> {
+  await sleep(clock, loadAfterMs, signal);
+  if (!signal.aborted) await network.load();
 }
 
 function createWebhookKeyring(

@@ -13,29 +13,25 @@ export interface OwnFetch {
  * which blocks one of the threads for hashing and files as long as a name server does not respond.
  */
 export function createFetch(lookup: LookupFunction): OwnFetch {
-  let loading: Promise<OwnFetch> | undefined;
+  let dispatcher: Agent | undefined;
+  let isClosed = false;
   return {
     fetch: async (url, init) => {
       // By the first request: see {@link createLaterTransport}.
-      loading ??= loadFetch(lookup);
-      const { fetch } = await loading;
-      return fetch(url, init);
+      const undici = await import('undici');
+      if (isClosed) throw new Error('The service is closing.');
+      // Overrides NODE_TLS_REJECT_UNAUTHORIZED: key sets of trusted issuers come this way.
+      dispatcher ??= new undici.Agent({ connect: { lookup, rejectUnauthorized: true } });
+      // The fetch of the platform is from the same library, with other names of the types.
+      const fetch = undici.fetch as unknown as (
+        url: string,
+        init: Omit<RequestInit, 'dispatcher'> & { readonly dispatcher: Agent },
+      ) => Promise<Response>;
+      return fetch(url, { ...init, dispatcher });
     },
-    close: async () => (await loading)?.close(),
-  };
-}
-
-async function loadFetch(lookup: LookupFunction): Promise<OwnFetch> {
-  const { Agent, fetch: fetchBy } = await import('undici');
-  // Overrides NODE_TLS_REJECT_UNAUTHORIZED: key sets of trusted issuers come this way.
-  const dispatcher = new Agent({ connect: { lookup, rejectUnauthorized: true } });
-  // The fetch of the platform is from the same library, with other names of the types.
-  const fetch = fetchBy as unknown as (
-    url: string,
-    init: Omit<RequestInit, 'dispatcher'> & { readonly dispatcher: Agent },
-  ) => Promise<Response>;
-  return {
-    fetch: (url, init) => fetch(url, { ...init, dispatcher }),
-    close: () => dispatcher.destroy(),
+    close: async () => {
+      isClosed = true;
+      await dispatcher?.destroy();
+    },
   };
 }
