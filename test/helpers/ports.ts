@@ -1,27 +1,31 @@
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 
 /** Below the ports that systems assign on their own, so that a stopped server keeps its port. */
 const ports = { min: 10_000, max: 32_767 };
 
-/** Test files that run at the same time take their ports from ranges of their own. */
-const ranges = 8;
-const rangeSize = Math.floor((ports.max + 1 - ports.min) / ranges);
-const rangeMin = ports.min + (Number(process.env['NODE_TEST_WORKER_ID'] ?? 0) % ranges) * rangeSize;
-
 /**
- * Ports of this process. A program listens some time after its port was chosen: a second one with the
- * same port would look ready while the first one responds there.
+ * Has a file for each port, with the process that chose it. A program listens some time after that: a
+ * second one with the same port, of this or another test file, would look ready while the first one
+ * responds there.
  */
-const chosen = new Set<number>();
+const folder = join(tmpdir(), 'leat-test-ports');
+const chosen: string[] = [];
 
-/** Returns a port of 127.0.0.1 that nothing listens on and that it has not returned before. */
+process.on('exit', () => {
+  for (const file of chosen) rmSync(file, { force: true });
+});
+
+/** Returns a port of 127.0.0.1 that nothing listens on and that no running test has. */
 export async function freePort(): Promise<number> {
+  mkdirSync(folder, { recursive: true });
   for (;;) {
-    const port = randomInt(rangeMin, rangeMin + rangeSize);
-    if (chosen.has(port)) continue;
-    chosen.add(port);
+    const port = randomInt(ports.min, ports.max + 1);
+    if (!choose(join(folder, String(port)))) continue;
     const server = createServer().listen(port, '127.0.0.1');
     try {
       await once(server, 'listening');
@@ -31,5 +35,32 @@ export async function freePort(): Promise<number> {
     server.close();
     await once(server, 'close');
     return port;
+  }
+}
+
+/** Returns false when a process has the port, of which the file of an ended one is removed. */
+function choose(file: string): boolean {
+  try {
+    const handle = openSync(file, 'wx');
+    writeSync(handle, String(process.pid));
+    closeSync(handle);
+    chosen.push(file);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    if (!isRunning(file)) rmSync(file, { force: true });
+    return false;
+  }
+}
+
+function isRunning(file: string): boolean {
+  try {
+    const pid = Number(readFileSync(file, 'utf8'));
+    // Just created: the process has not written its number yet.
+    if (pid === 0) return true;
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
 }
