@@ -1,9 +1,8 @@
 -- oldest that may run: 0014
 
--- Reads a page of the log by one round trip and on one snapshot: a restore that is committed after the
--- comparison of the store is not seen. Most of what a page of a few events costs is planning, and
--- the nodes that wait for each other's events read such pages all the time: a session plans once where
--- the page ends.
+-- Reads a page of the log by one round trip and on one snapshot, and compares the store. Most of what a
+-- page of a few events costs is planning, and nodes that wait for each other's events read such pages
+-- all the time: a session plans once where the page ends.
 --
 -- Returns the events, until `take` of them or the first that exceeds the limit on bytes, but always one
 -- if there is any; and last, with an id of null, the head of the log, the position of the server's log,
@@ -24,7 +23,6 @@ declare
   events_read bigint := 0;
   bytes bigint := 0;
 begin
-  flushed := leat_compare(the_generation, the_identity, the_flushed);
   select coalesce(t.head, 0) as head, greatest(t.pruned_to, after_offset) as after, s.up_to, s.from_at,
       s.to_at into stretch
     from (select the_tenant as id) as wanted
@@ -63,5 +61,7 @@ begin
   "offset" := null; id := null; type := null; "time" := null; published_at := null; body := null;
   trace := null;
   head := stretch.head;
+  -- Last: it sees what was committed while the function waited for a lock, as for one of a restore.
+  flushed := leat_compare(the_generation, the_identity, the_flushed);
   return next;
 end $$;
