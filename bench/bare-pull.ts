@@ -1,6 +1,6 @@
 /**
  * The baseline for pulls: writes the same server-sent events to every client, without log, tokens and
- * filters. `bare-pull.ts <events> <events per chunk>`.
+ * filters. `bare-pull.ts <events of the warm-up> <events> <events per chunk>`.
  */
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
@@ -8,16 +8,23 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { eventFrame, greeting } from '../src/core/sse.ts';
 import { makeEvent } from './leat.ts';
 
-const [events = '', perPiece = ''] = process.argv.slice(2).map(Number);
+const [warmUp = 0, events = 0, perPiece = 1] = process.argv.slice(2).map(Number);
 const responses: ServerResponse[] = [];
-const chunks: Buffer[] = [];
-for (let from = 1; from <= Number(events); from += Number(perPiece)) {
-  const frames = Array.from({ length: Number(perPiece) }, (_, index) =>
-    eventFrame({ ...makeEvent(from + index), offset: from + index }),
-  );
-  chunks.push(Buffer.from(frames.join('')));
+const warmUpChunks = warmUp > 0 ? chunksOf(1, warmUp, 'bench.warm') : [];
+const chunks = chunksOf(warmUp + 1, events, 'bench.end');
+
+/** Returns the frames of events from an offset on in pieces, and that of an event of the last type. */
+function chunksOf(from: number, count: number, lastType: string): Buffer[] {
+  const pieces: Buffer[] = [];
+  for (let first = from; first < from + count; first += perPiece) {
+    const frames = Array.from({ length: perPiece }, (_, index) =>
+      eventFrame({ ...makeEvent(first + index), offset: first + index }),
+    );
+    pieces.push(Buffer.from(frames.join('')));
+  }
+  const last = { ...makeEvent(0, lastType), offset: from + count };
+  return [...pieces, Buffer.from(eventFrame(last))];
 }
-chunks.push(Buffer.from(eventFrame({ ...makeEvent(0, 'bench.end'), offset: Number(events) + 1 })));
 
 async function writeTo(response: ServerResponse): Promise<void> {
   for (const chunk of chunks) {
@@ -25,13 +32,11 @@ async function writeTo(response: ServerResponse): Promise<void> {
   }
 }
 
-/** Writes the chunks of the next events to all readers that wait for them. */
-async function writeToAll(count: number): Promise<void> {
-  for (const chunk of chunks.splice(0, Math.ceil(count / Number(perPiece)))) {
+async function writeToAll(pieces: readonly Buffer[]): Promise<void> {
+  for (const chunk of pieces) {
     for (const response of responses) response.write(chunk);
     await turn();
   }
-  process.send?.('written');
 }
 
 const server = createServer((request, response) => {
@@ -50,5 +55,5 @@ server.listen(0, '127.0.0.1', () => {
   const address = server.address();
   if (address !== null && typeof address === 'object') process.send?.({ port: address.port });
 });
-process.on('message', (count: number) => void writeToAll(count));
+process.on('message', (text) => void writeToAll(text === 'warm up' ? warmUpChunks : chunks));
 process.on('disconnect', () => process.exit(0));

@@ -36,12 +36,7 @@ export const pull: Bench = {
   what: `CPU and memory of ${idleReaders} idle readers; events delivered to ${readers} readers as they are published, and from the log, against a bare server that writes the same bytes`,
   run: async (progress, options) => {
     const idle = await idleFigures(progress);
-    const live = await alternate(
-      options.rounds,
-      liveRate,
-      bareRate('/live', warmUpEvents + liveEvents),
-      progress,
-    );
+    const live = await alternate(options.rounds, liveRate, bareRate('/live', liveEvents), progress);
     const waiting = await waitingRounds(options.rounds, progress);
     return [
       ...idle,
@@ -89,8 +84,11 @@ async function liveRate(): Promise<number> {
   const tempStore = await createTempStore();
   const leat = await startLeat(tempStore, settings);
   const clients = await startReaders(leat.port, readers, '/api/v2/events', leat.token);
-  const done = message<{ atMs: number }>(clients);
+  const warm = message(clients);
   await publishAll(leat, warmUpEvents);
+  await publish(leat, JSON.stringify({ type: 'bench.warm', data: {} }));
+  await warm;
+  const done = message<{ atMs: number }>(clients);
   const startedMs = Date.now();
   await publishAll(leat, liveEvents);
   await publish(leat, JSON.stringify({ type: 'bench.end', data: {} }));
@@ -149,23 +147,21 @@ async function waitingRounds(rounds: number, progress: (text: string) => void): 
 /** Measures the same on a server that only writes. */
 function bareRate(path: '/live' | '/waiting', events: number): () => Promise<number> {
   return async () => {
-    const server = startChild('./bare-pull.ts', [String(events), String(perRequest)]);
+    const warmUp = path === '/live' ? warmUpEvents : 0;
+    const server = startChild('./bare-pull.ts', [warmUp, events, perRequest].map(String));
     const { port } = await message<{ port: number }>(server);
     let startedMs = Date.now();
     const clients = await startReaders(port, readers, path, '');
-    const done = message<{ atMs: number }>(clients);
-    let counted = events + 1;
     if (path === '/live') {
-      server.send(warmUpEvents);
-      await message(server);
+      server.send('warm up');
+      await message(clients);
       startedMs = Date.now();
-      counted -= warmUpEvents;
-      server.send(counted);
+      server.send('go');
     }
-    const { atMs } = await done;
+    const { atMs } = await message<{ atMs: number }>(clients);
     await endChild(clients);
     await endChild(server);
-    return (counted * readers) / ((atMs - startedMs) / 1000);
+    return ((events + 1) * readers) / ((atMs - startedMs) / 1000);
   };
 }
 
