@@ -17,7 +17,7 @@ export function createFetch(lookup: LookupFunction): OwnFetch {
   let isClosed = false;
   return {
     fetch: async (url, init) => {
-      // By the first request: see {@link createLaterTransport}.
+      // Not at the start of the service, of which it takes a twentieth.
       const undici = await import('undici');
       if (isClosed) throw new Error('The service is closing.');
       // Overrides NODE_TLS_REJECT_UNAUTHORIZED: key sets of trusted issuers come this way.

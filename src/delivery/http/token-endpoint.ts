@@ -130,7 +130,7 @@ class Fetch {
   }
 
   async #open(origin: string): Promise<Client> {
-    // Loaded by the first fetch: see {@link createLaterTransport}.
+    // Not at the start of the service, of which it takes a twentieth.
     const { Client: HttpClient } = await import('undici');
     return new HttpClient(origin, {
       connect: (target: ConnectTarget, connected: Connected) => {
