@@ -69,7 +69,8 @@ export interface TokenVerifier {
 
 /** Creates a verifier with an empty cache. It may serve many audiences and issuers. */
 export function createTokenVerifier(tokensMax = TOKENS_MAX): TokenVerifier {
-  const verified = new LRUCache<string, Verified>({ max: tokensMax });
+  // Not `max`, for which memory is allocated and filled at once.
+  const verified = new LRUCache<string, Verified>({ maxSize: tokensMax, sizeCalculation: () => 1 });
 
   const verifySignature = async (
     token: string,

@@ -30,7 +30,11 @@ export interface TtlCacheDeps {
 /** Creates an empty cache. */
 export function createTtlCache<V>(deps: TtlCacheDeps): TtlCache<V> {
   const { clock, freshMs } = deps;
-  const entries = new LRUCache<string, Entry<V>>({ max: deps.entriesMax });
+  // Not `max`, for which memory is allocated and filled at once.
+  const entries = new LRUCache<string, Entry<V>>({
+    maxSize: deps.entriesMax,
+    sizeCalculation: () => 1,
+  });
   const reading = new Map<string, Promise<V>>();
 
   const readAndCache = async (key: string, read: Read<V>): Promise<V> => {

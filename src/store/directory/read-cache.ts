@@ -56,7 +56,7 @@ export function createReadCache(watch: (listener: (hint: Hint) => void) => unkno
 
 function emptyCache(): Kept {
   return {
-    blocks: new LRUCache({ max: blocksMax }),
+    blocks: new LRUCache({ maxSize: blocksMax, sizeCalculation: () => 1 }),
     streams: new LRUCache({
       maxSize: streamsMax,
       sizeCalculation: (list) => Math.max(1, list.streams.length),
