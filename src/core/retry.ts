@@ -20,6 +20,9 @@ export type AttemptResult =
       readonly detail: string | undefined;
     };
 
+/** The result of an attempt that the dispatcher cut off, or that was never sent. */
+export const cancelled: AttemptResult = { kind: 'error', cause: 'cancelled', detail: undefined };
+
 /**
  * The causes of docs/http-api.md#attempt-errors; `cancelled` is an attempt that the dispatcher cut
  * off.

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../core/clock.ts';
-import type { AttemptResult } from '../core/retry.ts';
+import { type AttemptResult, cancelled } from '../core/retry.ts';
 import type { AccessTokens, TokenOwner, TokenResult } from './http/access-tokens.ts';
 import type { PendingRequest } from './http/transport.ts';
 import type { SigningTransport, UnsignedRequest } from './signing-transport.ts';
@@ -85,7 +85,7 @@ class AuthorizedRequest implements PendingRequest {
   }
 
   cancel(): void {
-    this.#end({ kind: 'error', cause: 'cancelled', detail: undefined });
+    this.#end(cancelled);
   }
 
   async #start(): Promise<void> {
@@ -105,7 +105,6 @@ class AuthorizedRequest implements PendingRequest {
   }
 
   #post(token: string): Promise<AttemptResult> {
-    const cancelled: AttemptResult = { kind: 'error', cause: 'cancelled', detail: undefined };
     if (this.#isOver) return Promise.resolve(cancelled);
     this.#sent.push(token);
     this.#inner = this.#deps.transport.post({ ...this.#request, accessToken: token });

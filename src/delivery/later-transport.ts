@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts';
+import { cancelled } from '../core/retry.ts';
 import { sleep } from '../core/sleep.ts';
 import { endedWith, type SigningTransport } from './signing-transport.ts';
 
@@ -48,9 +49,7 @@ export function createLaterTransport({
     load,
     prepare: (tenant, origin, needs) => transport?.prepare(tenant, origin, needs) ?? load(),
     isReady: (origin, needs) => transport?.isReady(origin, needs) ?? false,
-    post: (request) =>
-      transport?.post(request) ??
-      endedWith({ kind: 'error', cause: 'cancelled', detail: undefined }),
+    post: (request) => transport?.post(request) ?? endedWith(cancelled),
     close: async () => {
       closed.abort();
       await transport?.close();

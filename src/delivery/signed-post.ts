@@ -1,4 +1,4 @@
-import type { AttemptResult } from '../core/retry.ts';
+import { type AttemptResult, cancelled } from '../core/retry.ts';
 import type { PendingRequest, Transport, WebhookRequest } from './http/transport.ts';
 
 /**
@@ -16,7 +16,7 @@ export function postSigned(
   const post = async (): Promise<AttemptResult> => {
     try {
       const signed = await signing;
-      if (isCancelled) return { kind: 'error', cause: 'cancelled', detail: undefined };
+      if (isCancelled) return cancelled;
       request = transport.post(signed);
     } catch (error) {
       return failed(error);

@@ -2,7 +2,7 @@ import { Worker } from 'node:worker_threads';
 import { thread } from '../../core/asset.ts';
 import type { Clock } from '../../core/clock.ts';
 import { isInspectorOrigin } from '../../core/inspector.ts';
-import type { AttemptResult } from '../../core/retry.ts';
+import { type AttemptResult, cancelled } from '../../core/retry.ts';
 import type { NameLookups, NameResult } from '../http/name-lookups.ts';
 import { routeOf } from '../http/route.ts';
 import type { PendingRequest } from '../http/transport.ts';
@@ -64,8 +64,6 @@ export function createSenderThreads(deps: SenderThreadsDeps): SigningTransport {
     },
   };
 }
-
-const cancelled: AttemptResult = { kind: 'error', cause: 'cancelled', detail: undefined };
 
 /**
  * An idle connection of a thread is worth this many attempts under way: a new one takes a handshake,
