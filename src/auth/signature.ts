@@ -2,6 +2,7 @@ import { hash, type KeyObject } from 'node:crypto';
 import { compactVerify, decodeJwt, decodeProtectedHeader, errors } from 'jose';
 import { LRUCache } from 'lru-cache';
 import type { Millis } from '../core/clock.ts';
+import { entriesAtMost } from '../core/lru.ts';
 import { type Claims, claimsOf, claimsError } from './claims.ts';
 
 /** The only accepted algorithm of access tokens. */
@@ -69,8 +70,7 @@ export interface TokenVerifier {
 
 /** Creates a verifier with an empty cache. It may serve many audiences and issuers. */
 export function createTokenVerifier(tokensMax = TOKENS_MAX): TokenVerifier {
-  // Not `max`, for which memory is allocated and filled at once.
-  const verified = new LRUCache<string, Verified>({ maxSize: tokensMax, sizeCalculation: () => 1 });
+  const verified = new LRUCache<string, Verified>(entriesAtMost(tokensMax));
 
   const verifySignature = async (
     token: string,

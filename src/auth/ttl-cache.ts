@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../core/clock.ts';
+import { entriesAtMost } from '../core/lru.ts';
 
 /**
  * Rows of the store, cached for a short time. A fresh value is returned without a promise, which the
@@ -30,11 +31,7 @@ export interface TtlCacheDeps {
 /** Creates an empty cache. */
 export function createTtlCache<V>(deps: TtlCacheDeps): TtlCache<V> {
   const { clock, freshMs } = deps;
-  // Not `max`, for which memory is allocated and filled at once.
-  const entries = new LRUCache<string, Entry<V>>({
-    maxSize: deps.entriesMax,
-    sizeCalculation: () => 1,
-  });
+  const entries = new LRUCache<string, Entry<V>>(entriesAtMost(deps.entriesMax));
   const reading = new Map<string, Promise<V>>();
 
   const readAndCache = async (key: string, read: Read<V>): Promise<V> => {

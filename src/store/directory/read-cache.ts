@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Filter } from '../../core/filter-program.ts';
+import { entriesAtMost } from '../../core/lru.ts';
 import type { Hint } from '../port/hints.ts';
 import type { Block } from './log-blocks.ts';
 import type { StreamList } from './stream-list.ts';
@@ -56,7 +57,7 @@ export function createReadCache(watch: (listener: (hint: Hint) => void) => unkno
 
 function emptyCache(): Kept {
   return {
-    blocks: new LRUCache({ maxSize: blocksMax, sizeCalculation: () => 1 }),
+    blocks: new LRUCache(entriesAtMost(blocksMax)),
     streams: new LRUCache({
       maxSize: streamsMax,
       sizeCalculation: (list) => Math.max(1, list.streams.length),
