@@ -194,15 +194,15 @@ async function knownTip(
 }
 
 interface PageRow {
+  // Of an event; null in the last row.
   readonly offset: Offset;
-  /** Null in the last row, which has no event. */
-  readonly id: string | null;
+  readonly id: string;
   readonly type: string;
   readonly time: Millis;
   readonly published_at: Millis;
   readonly body: string;
   readonly trace: string | null;
-  /** Present in the last row. */
+  // Of the page; null in all rows but the last.
   readonly head: Offset | null;
   readonly flushed: number | null;
   readonly scanned_to: Offset | null;
@@ -216,7 +216,7 @@ async function page(
 ): Promise<LogPage> {
   // Without a filter of types the page takes the next events.
   const offsets = types === undefined ? Math.min(take, scanMax) : scanMax;
-  const bytes = Math.floor(Math.min(bytesMax ?? Infinity, Number.MAX_SAFE_INTEGER));
+  const bytes = Math.floor(Math.min(bytesMax, Number.MAX_SAFE_INTEGER));
   const rows = await db.all<PageRow>`
     select * from leat_page(${generation}, ${identity}, ${flushed}, ${tenant}, ${after}, ${upTo},
       ${offsets}, ${daysMax}, ${types}::text[], ${take}, ${bytes})`;
@@ -228,8 +228,8 @@ async function page(
 }
 
 function eventOf(row: PageRow): LogEvent {
-  const { offset, type, time, published_at: publishedAt, body, trace } = row;
-  return { offset, id: row.id ?? '', type, time, publishedAt, body, ...traced(trace) };
+  const { offset, id, type, time, published_at: publishedAt, body, trace } = row;
+  return { offset, id, type, time, publishedAt, body, ...traced(trace) };
 }
 
 async function firstSince(deps: LogDeps, tenant: number, since: Millis): Promise<Offset> {
