@@ -13,10 +13,10 @@ import { freePort, waitFor } from '../test/helpers/leat.ts';
 import type { Bench, Figure } from './bench.ts';
 import { endChild, message } from './child.ts';
 import { load, loadCounted } from './load.ts';
-import { processMicros } from './proc.ts';
 import { beginProfile, profiledEnvironment } from './profile.ts';
 import { rateFigure } from './report.ts';
 import { alternate, median } from './rounds.ts';
+import { perUnit, spentBy } from './spent.ts';
 
 const seconds = 3;
 const connections = 64;
@@ -98,10 +98,11 @@ async function serve(
 ): Promise<Served> {
   const requests = tokens.map((token) => requestOf(kind, kind === 'public' ? undefined : token));
   await load({ port, connections, seconds: 0.5, requests });
-  const before = await processMicros(child.pid ?? 0);
-  const loaded = await loadCounted({ port, connections, seconds, requests });
-  const micros = (await processMicros(child.pid ?? 0)) - before;
-  return { perSecond: loaded.responses / loaded.seconds, micros: micros / loaded.responses };
+  const pid = child.pid ?? 0;
+  const before = await spentBy(pid);
+  const { responses, ...loaded } = await loadCounted({ port, connections, seconds, requests });
+  const { whole } = perUnit(before, await spentBy(pid), responses);
+  return { perSecond: responses / loaded.seconds, micros: whole };
 }
 
 /**
