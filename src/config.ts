@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
+import { homedir } from 'node:os';
 import { dirname } from 'node:path';
 import { parseEnv } from 'node:util';
 import type { CliEnv } from './cli/env.ts';
@@ -13,6 +14,7 @@ import {
   valueOf,
 } from './core/setting.ts';
 import { isLoopback, type Parse } from './core/value.ts';
+import { defaultDataFolder } from './files/default-data-folder.ts';
 import { alertingSettings, alertLimits, monitorLimits } from './settings/alerting.ts';
 import { apiLimits, quotaSettings } from './settings/api.ts';
 import { consoleLoginLimits, consoleSettings } from './settings/console.ts';
@@ -38,7 +40,14 @@ import { tenantSettings } from './settings/tenant.ts';
 /** Reads the settings from the environment and from `.env` in the working directory. */
 export function loadConfig(): Reading {
   const texts = loadTexts();
-  return 'problems' in texts ? texts : configOf(texts);
+  return 'problems' in texts ? texts : configOf(texts, presentDataFolder());
+}
+
+/** Returns the data folder of this process where LEAT_STORE names none. */
+function presentDataFolder(): string {
+  const hasLocalFolder = statSync('data', { throwIfNoEntry: false })?.isDirectory() === true;
+  const { platform, env } = process;
+  return defaultDataFolder({ platform, env, home: homedir(), hasLocalFolder });
 }
 
 /**
@@ -129,20 +138,25 @@ const commandLineVariables = ['LEAT_URL', 'LEAT_CLIENT_ID', 'LEAT_CLIENT_SECRET'
 /**
  * Parses the settings. `env` wins over `dotenvText`; an empty text counts as not set. Never throws:
  * returns one line for each wrong value instead of a configuration.
+ *
+ * @param defaultFolder data folder where LEAT_STORE names none
  */
-export function readConfig(env: Env, dotenvText = ''): Reading {
-  return configOf(textsOf(env, dotenvText));
+export function readConfig(env: Env, dotenvText = '', defaultFolder = './data'): Reading {
+  return configOf(textsOf(env, dotenvText), defaultFolder);
 }
 
 /** The text of every variable that is set. May hold secrets. */
 export type Texts = ReadonlyMap<string, string>;
 
-function configOf(texts: Texts): Reading {
-  const values: Record<string, unknown> = {};
+function configOf(texts: Texts, defaultFolder: string): Reading {
+  const values: Record<string, unknown> = { defaultFolder };
   const problems: string[] = [];
   for (const [name, setting] of allSettings) {
     const text = texts.get(setting.variable);
-    const parsed = valueOf(setting, text);
+    const parsed = valueOf(
+      setting,
+      text ?? (name === 'store' ? storeIn(defaultFolder) : undefined),
+    );
     if (parsed === 'absent') continue;
     if ('value' in parsed) values[name] = parsed.value;
     else problems.push(badValue(setting, text ?? '', parsed.problem));
@@ -165,8 +179,16 @@ export interface Loaded {
   readonly warnings: readonly string[];
 }
 
+/** Returns the default of LEAT_STORE in a data folder. */
+function storeIn(folder: string): string {
+  return `sqlite:${folder}/leat.db`;
+}
+
 /** The settings in force. A setting without a default is absent when it is not set. */
 export type Config = {
+  /** Data folder where LEAT_STORE names none. */
+  readonly defaultFolder: string;
+} & {
   readonly [N in RequiredName]: ValueOf<(typeof settings)[N]>;
 } & { readonly [N in Exclude<Name, RequiredName>]?: ValueOf<(typeof settings)[N]> };
 
@@ -188,9 +210,14 @@ export function describeConfig(loaded: Loaded): string[] {
 /** Returns every setting, in the same order. Secrets are masked. */
 export function showConfig({ config, texts }: Pick<Loaded, 'config' | 'texts'>): ShownSetting[] {
   return allSettings.map(([name, setting]) => {
-    const fallback = name === 'tenantDomain' ? tenantDomainOf(config) : setting.fallback;
-    return showSetting(setting, texts.get(setting.variable), fallback);
+    return showSetting(setting, texts.get(setting.variable), defaultOf(name, setting, config));
   });
+}
+
+/** Returns the text of a default; two of them depend on other settings and on the machine. */
+function defaultOf(name: string, setting: Setting, config: Config): string | undefined {
+  if (name === 'tenantDomain') return tenantDomainOf(config);
+  return name === 'store' ? storeIn(config.defaultFolder) : setting.fallback;
 }
 
 /** Returns the domain of the first tenant, `host[:port]` in lower case. */
@@ -221,9 +248,12 @@ type Reach = Pick<Config, 'tls' | 'tlsCertPath' | 'trustProxy'> & {
   readonly publicUrl?: string | undefined;
 };
 
-/** Returns the folder of generated keys and credentials: that of the SQLite file, else `./data`. */
-export function dataFolderOf({ store }: Pick<Config, 'store'>): string {
-  return store.engine === 'sqlite' && store.file !== undefined ? dirname(store.file) : './data';
+/** Returns the folder of generated keys and credentials: that of the SQLite file, else the default one. */
+export function dataFolderOf(config: Pick<Config, 'store' | 'defaultFolder'>): string {
+  const { store, defaultFolder } = config;
+  return store.engine === 'sqlite' && store.file !== undefined
+    ? dirname(store.file)
+    : defaultFolder;
 }
 
 function textsOf(env: Env, dotenvText: string): Texts {

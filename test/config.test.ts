@@ -890,6 +890,21 @@ describe('values derived from the settings', () => {
     });
   }
 
+  test('without LEAT_STORE the store is in the default data folder, and leat config shows it', () => {
+    const reading = readConfig({}, '', '/home/ada/.local/share/leat');
+    assert.ok('config' in reading);
+    assert.equal(dataFolderOf(reading.config), '/home/ada/.local/share/leat');
+    const line = describeConfig(reading).find((each) => each.startsWith('LEAT_STORE '));
+    assert.match(line ?? '', / sqlite:\/home\/ada\/\.local\/share\/leat\/leat\.db \(default\) /);
+  });
+
+  test('on PostgreSQL the data folder is the default one, whatever it is', () => {
+    const env = { LEAT_STORE: 'postgres://db/leat', LEAT_SECRET_KEY: key };
+    const reading = readConfig(env, '', '/var/lib/leat');
+    assert.ok('config' in reading);
+    assert.equal(dataFolderOf(reading.config), '/var/lib/leat');
+  });
+
   test('limits have the documented values', () => {
     assert.equal(limits.http.bodyBytesMax, 1_048_576);
     assert.equal(limits.http.publishBodyBytesMax, 4_194_304);

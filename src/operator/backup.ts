@@ -17,7 +17,7 @@ export async function backup(deps: CommandDeps, _args: Args, call: Call): Promis
 }
 
 /** Returns the advice to keep the key: without it the secrets in a copy cannot be decrypted. */
-function keyToKeep(config: Pick<Config, 'secretKeys' | 'store'>): string {
+function keyToKeep(config: Pick<Config, 'secretKeys' | 'store' | 'defaultFolder'>): string {
   const key =
     config.secretKeys === undefined ? `${dataFolderOf(config)}/secret.key` : 'LEAT_SECRET_KEY';
   return `Keep ${key} as well, somewhere else: without it the backup cannot be opened.`;

@@ -15,8 +15,8 @@ export async function runMigrateStore(
   const { clock, random, stderr } = context;
   const from = storeOf('--from', locations.from);
   const to = storeOf('--to', locations.to);
-  const { secretKeys } = load().config;
-  const folder = dataFolderOf({ store: from });
+  const { secretKeys, defaultFolder } = load().config;
+  const folder = dataFolderOf({ store: from, defaultFolder });
   const { describeMigrated, migrateStore } =
     await import('../store/migrate-store/migrate-store.ts');
   const { createMigrateProgress } = await import('../store/migrate-store/progress.ts');

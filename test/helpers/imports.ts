@@ -233,7 +233,11 @@ const rules: readonly Rule[] = [
     builtins: [],
   },
   { files: 'settings/', own: ['core/'], builtins: [] },
-  { files: 'config.ts', own: ['core/', 'settings/'], types: ['cli/env.ts'] },
+  {
+    files: 'config.ts',
+    own: ['core/', 'files/default-data-folder.ts', 'settings/'],
+    types: ['cli/env.ts'],
+  },
   { files: 'clock.ts', own: ['core/'], packages: ['node:perf_hooks', 'node:timers'] },
   // The operator's commands, in the server or on the store.
   {

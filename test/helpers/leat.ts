@@ -91,7 +91,6 @@ export async function startLeat(
   };
   const isOwn = program === leatProgram && settings['LEAT_STORE'] === undefined;
   if (isOwn) await copyTables(tempStore.file);
-  // A data folder that is not named by a setting is also inside the temporary folder.
   const started = spawnLeat(['serve'], env, { cwd: tempStore.folder, program });
   const { child, output } = started;
   const secure = settings['LEAT_TLS'] === 'local';
@@ -136,7 +135,7 @@ async function copyTables(file: string): Promise<void> {
   });
 }
 
-/** Starts the program with any arguments; its environment has `env` and PATH only. */
+/** Starts the program with any arguments; its environment has `env`, PATH and XDG_DATA_HOME only. */
 export function spawnLeat(
   words: readonly string[],
   env: Readonly<Record<string, string>>,
@@ -147,7 +146,8 @@ export function spawnLeat(
   const child = spawn(process.execPath, [...flags, program, ...words], {
     cwd,
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { PATH: process.env['PATH'] ?? '', ...compileCache, ...env },
+    // A data folder that no setting names is also in the folder of the test.
+    env: { PATH: process.env['PATH'] ?? '', XDG_DATA_HOME: cwd, ...compileCache, ...env },
   });
   endWithProcess(child);
   let text = '';

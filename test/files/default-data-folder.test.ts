@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, test, type TestContext } from 'node:test';
+import { defaultDataFolder, type Place } from '../../src/files/default-data-folder.ts';
+import { runLeat } from '../helpers/leat.ts';
+
+const linux: Place = { platform: 'linux', env: {}, home: '/home/ada', hasLocalFolder: false };
+
+describe('the data folder without a setting', () => {
+  const cases: [name: string, place: Place, folder: string][] = [
+    ['a folder data is used', { ...linux, hasLocalFolder: true }, './data'],
+    ['Linux', linux, '/home/ada/.local/share/leat'],
+    ['XDG_DATA_HOME', { ...linux, env: { XDG_DATA_HOME: '/srv/data' } }, '/srv/data/leat'],
+    [
+      'a relative XDG_DATA_HOME counts as not set',
+      { ...linux, env: { XDG_DATA_HOME: 'data' } },
+      '/home/ada/.local/share/leat',
+    ],
+    [
+      'an empty XDG_DATA_HOME counts as not set',
+      { ...linux, env: { XDG_DATA_HOME: '' } },
+      '/home/ada/.local/share/leat',
+    ],
+    ['macOS', { ...linux, platform: 'darwin' }, '/home/ada/Library/Application Support/leat'],
+    [
+      'Windows with LOCALAPPDATA',
+      { ...linux, platform: 'win32', env: { LOCALAPPDATA: '/Users/ada/AppData/Local' } },
+      '/Users/ada/AppData/Local/leat',
+    ],
+    ['Windows without it', { ...linux, platform: 'win32' }, '/home/ada/AppData/Local/leat'],
+  ];
+  for (const [name, place, folder] of cases) {
+    test(`defaultDataFolder: ${name}: ${folder}`, () => {
+      assert.equal(defaultDataFolder(place), folder);
+    });
+  }
+});
+
+describe('the data folder of the program', () => {
+  test('leat config shows the place of the platform, and ./data where that is a folder', async (t) => {
+    const cwd = emptyFolder(t);
+    const home = emptyFolder(t);
+    assert.equal(await storeShown(cwd, home), `sqlite:${home}/leat/leat.db`);
+    writeFileSync(join(cwd, 'data'), 'a file is no data folder');
+    assert.equal(await storeShown(cwd, home), `sqlite:${home}/leat/leat.db`);
+    rmSync(join(cwd, 'data'));
+    mkdirSync(join(cwd, 'data'));
+    assert.equal(await storeShown(cwd, home), 'sqlite:./data/leat.db');
+  });
+
+  const storeShown = async (cwd: string, dataHome: string): Promise<string | undefined> => {
+    const { code, output } = await runLeat(['config'], { XDG_DATA_HOME: dataHome }, { cwd });
+    assert.equal(code, 0, output);
+    return /^LEAT_STORE +(\S+) \(default\)/m.exec(output)?.[1];
+  };
+});
+
+function emptyFolder(t: TestContext): string {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'leat-place-')));
+  t.after(() => rmSync(folder, { recursive: true }));
+  return folder;
+}
