@@ -8,7 +8,7 @@ import { describeMessageSettings } from '../messages/settings.ts';
 import { addOperatorCommands } from '../operator/program.ts';
 import { load, print, type ProgramContext } from './context.ts';
 import { operatorDeps } from './operator-deps.ts';
-import { services } from './services.ts';
+import { type ServiceOptions, services } from './services.ts';
 
 // Each command loads what only it needs: reading the whole service and its libraries would triple
 // the start of a command of the client.
@@ -48,10 +48,13 @@ function buildProgram(context: ProgramContext, json: boolean): Command {
 }
 
 function addServiceCommands(program: Command, context: ProgramContext): void {
-  for (const [name, { description, run }] of services) {
+  for (const [name, { description, takesOptions, run }] of services) {
     const command = program.command(name, { hidden: description === undefined });
     if (description !== undefined) command.description(description);
-    command.action(() => run(context));
+    if (takesOptions === true) {
+      command.option('--rename', 'change the domain, and so the issuer, of all nodes on the store');
+    }
+    command.action((options: ServiceOptions) => run(context, options));
   }
 }
 

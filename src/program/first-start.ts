@@ -5,6 +5,7 @@ import { issuerOf } from '../auth/issuer.ts';
 import type { SampleOptions } from '../auth/sample.ts';
 import { type Config, endsTls, tenantDomainOf, usesPlainHttp } from '../config.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
+import { StartRefused } from '../core/errors.ts';
 import { entryOfCommand } from '../operator/audit-log.ts';
 import type { Store } from '../store/port/store.ts';
 
@@ -17,14 +18,18 @@ export interface FirstStartDeps {
   readonly deliverCredentials?: DeliverCredentials | undefined;
   /** The sample of the message API that a first start creates; absent: none. */
   readonly sample?: SampleOptions | undefined;
+  /** Gives the first tenant the domain of the settings also while other nodes use the stored one. */
+  readonly rename?: boolean | undefined;
 }
 
 /**
  * Creates the first tenant, its key and its clients where they are missing, applies changed
- * settings to them, and warns of changes. Throws `StartRefused`.
+ * settings to them, and warns of changes. Throws `StartRefused`, also for a domain that differs from the one
+ * that other nodes use (docs/http-api.md#first-start).
  */
 export async function applyFirstStart(store: Store, deps: FirstStartDeps): Promise<Bootstrapped> {
   const { config, clock, random, log } = deps;
+  if (deps.rename !== true) await refuseOtherDomain(store, config);
   const bootstrapped = await bootstrap(
     { store, random, now: clock.now(), entry: entryOfCommand(deps, 'start') },
     {
@@ -38,6 +43,27 @@ export async function applyFirstStart(store: Store, deps: FirstStartDeps): Promi
   warnOfChanges(bootstrapped, config, log);
   warnOfPlainHttp(config, log);
   return bootstrapped;
+}
+
+/**
+ * Throws `StartRefused` when other nodes use the store under another domain: the start would change the
+ * issuer of all of them. A file of SQLite has one process, and its former one may just have been killed.
+ */
+async function refuseOtherDomain(
+  { tenants, ownership }: Pick<Store, 'tenants' | 'ownership'>,
+  config: Config,
+): Promise<void> {
+  if (config.store.engine !== 'postgres') return;
+  const [first] = await tenants.list();
+  const domain = tenantDomainOf(config);
+  if (first === undefined || first.domain === domain) return;
+  const nodes = await ownership.nodes();
+  if (nodes.every(({ leaseMs }) => leaseMs === 0)) return;
+  const variable = config.publicUrl === undefined ? 'LEAT_TENANT_DOMAIN' : 'LEAT_PUBLIC_URL';
+  const value = config.publicUrl === undefined ? first.domain : `https://${first.domain}`;
+  throw new StartRefused(
+    `LEAT_TENANT_DOMAIN: other nodes use this store as "${first.domain}", not as "${domain}": start with ${variable}=${value}, or with --rename to change the issuer of all nodes, which ends all tokens`,
+  );
 }
 
 function configuredClient(config: Config): { clientId: string; clientSecret: string } | undefined {

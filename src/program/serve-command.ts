@@ -5,28 +5,34 @@ import { load, print, type ProgramContext } from './context.ts';
 import { credentialDelivery } from './credential-delivery.ts';
 import { openLog } from './log.ts';
 import type { Service } from './service.ts';
+import type { ServiceOptions } from './services.ts';
 import type { Signals } from './signals.ts';
 
 /** Runs the management API alone. */
-export async function serve(context: ProgramContext, signals: Signals): Promise<void> {
+export async function serve(
+  context: ProgramContext,
+  signals: Signals,
+  options?: ServiceOptions,
+): Promise<void> {
   const { fail } = context;
   const loaded = load();
   keepCompiledModules(dataFolderOf(loaded.config), context.version);
-  const service = await startManagement(context, loaded);
+  const service = await startManagement(context, loaded, options);
   service.work.catch(fail);
   if (service.metricsUrl !== undefined) print(context, `Metrics are at ${service.metricsUrl}`);
   signals.onFirst(() => void service.stop().then(() => process.exit(0), fail));
 }
 
-/**
- * Starts the management API and prints where generated credentials and certificates are.
- *
- * @param sampleAudience audience of the message API, for which a first start creates a sample client
- */
+export interface ManagementOptions extends ServiceOptions {
+  /** Audience of the message API, for which a first start creates a sample client; absent: none. */
+  readonly sampleAudience?: string;
+}
+
+/** Starts the management API and prints where generated credentials and certificates are. */
 export async function startManagement(
   context: ProgramContext,
   { config, texts, warnings }: Loaded,
-  sampleAudience?: string,
+  { sampleAudience, rename }: ManagementOptions = {},
 ): Promise<Service> {
   const { clock, random, version, stdout } = context;
   const tenantNames = new Map<number, string>();
@@ -42,6 +48,7 @@ export async function startManagement(
     log,
     tenantNames,
     version,
+    rename,
     deliverCredentials: delivery?.management,
     sample:
       delivery === undefined || sampleAudience === undefined

@@ -6,7 +6,15 @@ import { ignoreSignals, listenForSignals } from './signals.ts';
 export interface ServiceCommand {
   /** For the help; absent for a command that is hidden. */
   readonly description?: string;
-  run(this: void, context: ProgramContext): Promise<void>;
+  /** Whether it takes the options of {@link ServiceOptions}. */
+  readonly takesOptions?: true;
+  run(this: void, context: ProgramContext, options?: ServiceOptions): Promise<void>;
+}
+
+/** The options of services that start on a store. */
+export interface ServiceOptions {
+  /** Gives the first tenant the domain of the settings also while other nodes use the stored one. */
+  readonly rename?: boolean;
 }
 
 /** The commands that run until a signal, by name. Each loads what only it needs. */
@@ -15,10 +23,11 @@ export const services: ReadonlyMap<string, ServiceCommand> = new Map<string, Ser
     'start',
     {
       description: 'run the management API and the message API, and print how to reach them',
-      run: async (context) => {
+      takesOptions: true,
+      run: async (context, options) => {
         const signals = listenForSignals();
         const { start } = await import('./start-command.ts');
-        await start(context, signals);
+        await start(context, signals, options);
       },
     },
   ],
@@ -26,10 +35,11 @@ export const services: ReadonlyMap<string, ServiceCommand> = new Map<string, Ser
     'serve',
     {
       description: 'run the management API alone',
-      run: async (context) => {
+      takesOptions: true,
+      run: async (context, options) => {
         const signals = listenForSignals();
         const { serve } = await import('./serve-command.ts');
-        await serve(context, signals);
+        await serve(context, signals, options);
       },
     },
   ],

@@ -7,11 +7,16 @@ import { startMessageProcess } from './message-process.ts';
 import { readMessages } from './messages-command.ts';
 import { startManagement } from './serve-command.ts';
 import type { Service } from './service.ts';
+import type { ServiceOptions } from './services.ts';
 import type { Signals } from './signals.ts';
 import { welcomeText } from './welcome.ts';
 
 /** Runs the management API and, in a second process, the message API: both or neither. */
-export async function start(context: ProgramContext, signals: Signals): Promise<void> {
+export async function start(
+  context: ProgramContext,
+  signals: Signals,
+  options?: ServiceOptions,
+): Promise<void> {
   const { clock, programFile, fail } = context;
   const loaded = load();
   const settings = readMessages(loaded.texts, { alone: false });
@@ -30,7 +35,10 @@ export async function start(context: ProgramContext, signals: Signals): Promise<
   const end = (first: Pick<Service, 'stop'>): Promise<unknown> =>
     Promise.all([first.stop(), second.stop()]);
   try {
-    const service = await startManagement(context, loaded, settings.audience);
+    const service = await startManagement(context, loaded, {
+      ...options,
+      sampleAudience: settings.audience,
+    });
     signals.onFirst(() => void end(service).then(() => process.exit(0), fail));
     const work = Promise.race([service.work, second.work]);
     void work.catch((error: unknown) => end(service).then(() => fail(error), fail));
