@@ -9,6 +9,7 @@ import {
   type Run,
   withCommonOptions,
 } from './command.ts';
+import { type ClientCredentials, credentialsOption } from './credentials-option.ts';
 import { usageError } from './errors.ts';
 import { type AccessToken, requestFirstToken } from './http/access-token.ts';
 import { credentialsFile, type Profile, readProfiles, writeProfiles } from './http/credentials.ts';
@@ -21,6 +22,7 @@ import { secretOption } from './option.ts';
 interface LoginOptions extends CommonOptions {
   readonly clientId?: string;
   readonly clientSecretFile?: string;
+  readonly credentialsFile?: string;
 }
 
 /** `leat login` and `leat logout`. */
@@ -32,10 +34,15 @@ export function addLoginCommands(program: Command, deps: CliDeps): void {
       '--client-secret-file <file>',
       'file with the client secret; without it a prompt, or the standard input',
     )
+    .option(
+      '--credentials-file <file>',
+      'file with both, as a first start writes it: bootstrap.json in the data folder',
+    )
     .addHelpText(
       'after',
       examples(
         'leat login http://localhost:8080',
+        'leat login http://localhost:8080 --credentials-file data/bootstrap.json',
         'leat login https://leat.example.com --client-id operator --client-secret-file secret.txt',
         'pass show leat | leat login https://leat.example.com --client-id operator --profile live',
       ),
@@ -60,8 +67,7 @@ async function login(local: Run, address: string, options: LoginOptions): Promis
   const url = serverOrigin(address);
   const name = profileName(options.profile);
   warnOfPlainHttp(url, terminal.note);
-  const clientId = options.clientId ?? env.clientId ?? (await askId(local));
-  const clientSecret = await secretOf(local, options);
+  const { clientId, clientSecret } = await credentialsOf(local, options);
   const ca = options.ca ?? env.caFile;
   const caFile = ca === undefined ? {} : { caFile: resolve(ca) };
   const entered = { url, clientId, clientSecret, audience: audienceOf(url), ...caFile };
@@ -87,6 +93,18 @@ async function firstToken(
   const deps = { clock, note: terminal.note, signal, leat, login: leat`login ${entered.url}` };
   const { audience, token } = await requestFirstToken(http, entered, deps);
   return { profile: { ...entered, audience }, token };
+}
+
+async function credentialsOf(local: Run, options: LoginOptions): Promise<ClientCredentials> {
+  const { clientId, clientSecretFile, credentialsFile: file } = options;
+  if (file === undefined) {
+    const id = clientId ?? local.env.clientId ?? (await askId(local));
+    return { clientId: id, clientSecret: await secretOf(local, options) };
+  }
+  if ((clientId ?? clientSecretFile) === undefined) return credentialsOption(file, local.terminal);
+  throw usageError(
+    'Choose one of --credentials-file and --client-id with --client-secret-file: the file has both.',
+  );
 }
 
 async function askId({ terminal, leat }: Run): Promise<string> {

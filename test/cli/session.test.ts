@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { bootstrapClient, end, freePort, spawnLeat, waitFor } from '../helpers/leat.ts';
 import { logIn, openServer, openShell, type Shell } from './shell.ts';
@@ -55,6 +55,27 @@ describe('leat login', { concurrency: 2 }, () => {
     const missing = await shell.leat([...words, '--client-secret-file', '/no/such/file']);
     assert.equal(missing.code, 2);
     assert.equal(missing.stderr, '--client-secret-file: /no/such/file cannot be read (ENOENT).\n');
+  });
+
+  test('leat login: takes id and secret from a file as a first start writes it', async (t) => {
+    const shell = await openShell(t);
+    const file = join(shell.home, 'bootstrap.json');
+    const { id, secret } = bootstrapClient;
+    const words = ['login', leat.url, '--credentials-file', file];
+    await writeFile(file, JSON.stringify({ client_id: id, client_secret: secret }));
+    const { code, stdout, stderr } = await shell.leat(words);
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, new RegExp(`^Logged in to ${leat.url} as ${id};`));
+
+    const both = await shell.leat([...words, '--client-id', id]);
+    assert.equal(both.code, 2);
+    assert.match(both.stderr, /^Choose one of --credentials-file and --client-id/);
+    for (const text of ['{}', '"text"', '{"client_id": "", "client_secret": "s"}', 'secret']) {
+      await writeFile(file, text);
+      const refused = await shell.leat(words);
+      assert.equal(refused.code, 2);
+      assert.match(refused.stderr, /^--credentials-file: \S+ has no client_id and client_secret;/);
+    }
   });
 
   test('leat login: stores several logins by name, and removes one or all', async (t) => {
