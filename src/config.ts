@@ -126,6 +126,7 @@ export function readCliEnv(env: Env): CliEnv {
     alertEmail: text('LEAT_ALERT_EMAIL'),
     smtpUrl: text('LEAT_SMTP_URL'),
     configHome: text('XDG_CONFIG_HOME'),
+    path: text('PATH'),
   };
   const present = Object.entries(texts).filter((entry) => entry[1] !== undefined);
   // Any text that is not empty forbids colours (no-color.org).

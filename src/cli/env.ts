@@ -12,6 +12,8 @@ export interface CliEnv {
   readonly smtpUrl?: string;
   /** XDG_CONFIG_HOME */
   readonly configHome?: string;
+  /** PATH */
+  readonly path?: string;
   /** NO_COLOR */
   readonly noColor: boolean;
 }

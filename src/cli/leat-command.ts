@@ -4,10 +4,12 @@ import { shellWord } from './shell-word.ts';
 export interface InstallationOptions {
   readonly profile?: string | undefined;
   readonly ca?: string | undefined;
+  /** The words that start the program, where that is not `leat`. */
+  readonly program?: readonly string[] | undefined;
 }
 
 /**
- * Tag of a template that builds a command for a user to copy: `leat` in front, at the end the options
+ * Tag of a template that builds a command for a user to copy: the program in front, at the end the options
  * that reach the same installation. The words of the template stay as they are, also `<placeholders>`;
  * each value becomes one quoted word, and an array as many as it has.
  */
@@ -17,7 +19,7 @@ export type LeatCommand = (
 ) => string;
 
 /** Returns the tag for commands that reach the installation of these options. */
-export function leatCommand({ profile, ca }: InstallationOptions): LeatCommand {
+export function leatCommand({ profile, ca, program = ['leat'] }: InstallationOptions): LeatCommand {
   const options = [
     ...(profile === undefined ? [] : ['--profile', profile]),
     ...(ca === undefined ? [] : ['--ca', ca]),
@@ -27,6 +29,6 @@ export function leatCommand({ profile, ca }: InstallationOptions): LeatCommand {
       ...text.split(' ').filter((word) => word !== ''),
       ...[values[index] ?? []].flat().map(shellWord),
     ]);
-    return ['leat', ...given, ...options].join(' ');
+    return [...program.map(shellWord), ...given, ...options].join(' ');
   };
 }

@@ -1,8 +1,7 @@
 import { dataFolderOf, type Loaded } from '../config.ts';
-import { credentialsFile } from '../files/data-folder.ts';
 import { keepCompiledModules } from './compile-cache.ts';
 import { load, print, type ProgramContext } from './context.ts';
-import { credentialDelivery } from './credential-delivery.ts';
+import { credentialDelivery, generatedCredentialsFile } from './credential-delivery.ts';
 import { openLog } from './log.ts';
 import type { Service } from './service.ts';
 import type { ServiceOptions } from './services.ts';
@@ -34,7 +33,7 @@ export async function startManagement(
   { config, texts, warnings }: Loaded,
   { sampleAudience, rename }: ManagementOptions = {},
 ): Promise<Service> {
-  const { clock, random, version, stdout } = context;
+  const { clock, random, version } = context;
   const tenantNames = new Map<number, string>();
   const log = await openLog(config, context, tenantNames);
   for (const warning of warnings) log.warn(warning);
@@ -56,8 +55,8 @@ export async function startManagement(
         : { audience: sampleAudience, deliverCredentials: delivery.sample },
   });
   const { generated, sampleCreated } = service.bootstrapped;
-  if ((generated !== undefined || sampleCreated) && !stdout.isTTY) {
-    const file = credentialsFile(dataFolderOf(config));
+  const file = generatedCredentialsFile(config);
+  if ((generated !== undefined || sampleCreated) && file !== undefined) {
     print(context, `Ids and secrets of the created clients are in ${file}`);
   }
   const { authorityFile } = service;

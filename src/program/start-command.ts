@@ -3,6 +3,8 @@ import { StartRefused } from '../core/errors.ts';
 import type { MessageSettings } from '../messages/settings.ts';
 import { keepCompiledModules } from './compile-cache.ts';
 import { load, print, type ProgramContext } from './context.ts';
+import { firstLinesOf } from './first-lines.ts';
+import { wordsOfThisProgram } from './leat-word.ts';
 import { startMessageProcess } from './message-process.ts';
 import { readMessages } from './messages-command.ts';
 import { startManagement } from './serve-command.ts';
@@ -46,8 +48,8 @@ export async function start(
       context,
       welcomeText(context.version, service, {
         messagesUrl: second.url,
-        audience: settings.audience,
         consoleLink: await linkFor(context, service),
+        firstLines: firstLinesOf(loaded.config, service, wordsOfThisProgram),
       }),
     );
   } catch (error) {

@@ -1,52 +1,155 @@
 import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
+import { mkdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { test } from 'node:test';
-import { fetchToken, freePort, createTempStore, spawnLeat, waitFor } from '../helpers/leat.ts';
+import { describe, test, type TestContext } from 'node:test';
+import { openShell, type Shell } from '../cli/shell.ts';
+import { endWithProcess } from '../helpers/children.ts';
+import {
+  compileCache,
+  createTempStore,
+  end,
+  fetchToken,
+  freePort,
+  leatProgram,
+  spawnLeat,
+  waitFor,
+} from '../helpers/leat.ts';
 
-test('leat start shows the addresses, the client once, and four first requests', async (t) => {
+/** That of util-linux, which takes a command; others do not know the option. */
+const hasScript = spawnSync('script', ['--version']).status === 0;
+
+describe('what leat start prints', { concurrency: 2 }, () => {
+  test('leat start: three lines of the first start deliver an event, pasted into sh; later starts print addresses alone', async (t) => {
+    const { start, file, shell } = await fresh(t);
+    const first = await start();
+    const { id, secret } = await credentialsIn(file);
+    for (const text of [`${first.url}/api/v2`, `${first.url}/docs`, file]) {
+      assert.ok(first.output.includes(text), `${text} is not in:\n${first.output}`);
+    }
+    assert.ok(!first.output.includes(secret), 'the secret is in the file only');
+    assert.doesNotMatch(first.output, /[<…]|example\.com/);
+    const consoleUrl = `http://localhost:${new URL(first.url).port}/console/`;
+    assert.match(
+      first.output,
+      new RegExp(` is up\\.\n  console {10}${consoleUrl}\n.*leat console`),
+    );
+    assert.ok(!first.output.includes('code='), 'a link that signs in is for terminals only');
+    await assertDelivers(shell, linesIn(first.output));
+    assert.equal(await first.end(), 0);
+
+    const second = await start();
+    assert.ok(!second.output.includes(file), 'the client is printed once');
+    assert.deepEqual(linesIn(second.output), []);
+    assert.ok(second.output.slice(second.output.indexOf('is up')).split('\n').length <= 12);
+    assert.ok((await fetchToken(second.url, { id, secret })).length > 0);
+    assert.equal(await second.end(), 0);
+  });
+
+  test('leat start: with LEAT_TLS=local the three lines trust the authority of the service', async (t) => {
+    const { start, shell } = await fresh(t);
+    const { output, end: stop } = await start({ LEAT_TLS: 'local' });
+    await assertDelivers(shell, linesIn(output));
+    assert.equal(await stop(), 0);
+  });
+
+  test(
+    'leat start: on a terminal the secret is shown once, and the three lines have none',
+    { skip: !hasScript },
+    async (t) => {
+      const { shell, file, env } = await fresh(t);
+      const command = `exec '${process.execPath}' '${leatProgram}' start`;
+      const child = spawn('script', ['-qefc', command, '/dev/null'], {
+        cwd: shell.home,
+        env: { ...compileCache, PATH: process.env['PATH'] ?? '', ...(await env()) },
+      });
+      endWithProcess(child);
+      let output = '';
+      child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString().replaceAll('\r', '')));
+      await waitFor('the welcome', () => output.includes('Ctrl-C ends it'), {
+        progress: () => output,
+      });
+      const { secret } = await credentialsIn(file);
+      assert.equal(output.split(secret).length, 2, 'the secret is shown once');
+      assert.equal((await stat(file)).mode & 0o777, 0o600);
+      const lines = linesIn(output);
+      assert.ok(!lines.join('\n').includes(secret));
+      await assertDelivers(shell, lines);
+      const closed = once(child, 'close');
+      child.stdin.write('\u0003');
+      await closed;
+    },
+  );
+});
+
+/** Returns a folder whose name a shell must quote, and what starts `leat start` on a store in it. */
+async function fresh(t: TestContext): Promise<{
+  readonly file: string;
+  readonly shell: Shell;
+  env(settings?: Readonly<Record<string, string>>): Promise<Record<string, string>>;
+  start(settings?: Readonly<Record<string, string>>): Promise<{
+    url: string;
+    output: string;
+    end: () => Promise<number | null>;
+  }>;
+}> {
   const tempStore = await createTempStore();
   t.after(tempStore.remove);
-  const start = async (): Promise<{ url: string; output: string; end: () => Promise<unknown> }> => {
-    const port = await freePort();
-    const env = {
-      LEAT_STORE: `sqlite:${tempStore.file}`,
-      LEAT_PORT: String(port),
-      PORT: String(await freePort()),
-      LEAT_LOG_LEVEL: 'debug',
-    };
-    const { child, output } = spawnLeat(['start'], env);
-    t.after(() => child.kill('SIGKILL'));
-    await waitFor('the last line of the welcome', () => output().includes('Ctrl-C ends it'));
-    const end = async (): Promise<unknown> => {
-      const ended = once(child, 'close');
-      child.kill('SIGINT');
-      return (await ended)[0];
-    };
-    return { url: `http://127.0.0.1:${port}`, output: output(), end };
+  const folder = join(tempStore.folder, "Ada's data");
+  await mkdir(folder);
+  const env = async (settings = {}): Promise<Record<string, string>> => ({
+    LEAT_STORE: `sqlite:${join(folder, 'leat.db')}`,
+    LEAT_PORT: String(await freePort()),
+    PORT: String(await freePort()),
+    LEAT_LOG_LEVEL: 'warn',
+    ...settings,
+  });
+  return {
+    file: join(folder, 'bootstrap.json'),
+    shell: await openShell(t),
+    env,
+    start: async (settings) => {
+      const variables = await env(settings);
+      const { child, output } = spawnLeat(['start'], variables, { cwd: tempStore.folder });
+      t.after(() => end(child, 'SIGKILL'));
+      await waitFor('the last line of the welcome', () => output().includes('Ctrl-C ends it'), {
+        progress: output,
+      });
+      const url = `http://127.0.0.1:${variables['LEAT_PORT']}`;
+      return { url, output: output(), end: () => end(child, 'SIGINT') };
+    },
   };
+}
 
-  const first = await start();
-  const file = join(tempStore.folder, 'bootstrap.json');
-  const credentials = JSON.parse(await readFile(file, 'utf8')) as Record<string, string>;
-  const { client_id: id = '', client_secret: secret = '' } = credentials;
-  for (const text of [`${first.url}/api/v2`, `${first.url}/oauth/token`, `client_id=${id}`, file]) {
-    assert.ok(first.output.includes(text), `${text} is not in:\n${first.output}`);
-  }
-  assert.equal(first.output.match(/\bcurl /g)?.length, 5);
-  assert.ok(!first.output.includes(secret), 'the secret is in the file only');
-  const consoleUrl = `http://localhost:${new URL(first.url).port}/console/`;
-  assert.match(first.output, new RegExp(` is up\\.\n  console {10}${consoleUrl}\n.*leat console`));
-  assert.ok(!first.output.includes('code='), 'a link that signs in is for terminals only');
-  const token = await fetchToken(first.url, { id, secret });
-  const headers = { authorization: `Bearer ${token}` };
-  const listed = await fetch(`${first.url}/api/v2/event-streams`, { headers });
-  assert.deepEqual(await listed.json(), { eventStreams: [] });
-  assert.equal(await first.end(), 0);
+async function credentialsIn(file: string): Promise<{ id: string; secret: string }> {
+  const text = await readFile(file, 'utf8');
+  const { client_id: id = '', client_secret: secret = '' } = JSON.parse(text) as Record<
+    string,
+    string
+  >;
+  return { id, secret };
+}
 
-  const second = await start();
-  assert.ok(!second.output.includes(file), 'the client is printed once');
-  assert.ok((await fetchToken(second.url, { id, secret })).length > 0);
-  assert.equal(await second.end(), 0);
-});
+/** Returns the lines to paste. */
+function linesIn(output: string): string[] {
+  const [, after = ''] = output.split(/^Three lines for another terminal[^]*?:\n\n/m);
+  return (
+    after
+      .split('\n\n')[0]
+      ?.split('\n')
+      .filter((line) => line !== '') ?? []
+  );
+}
+
+/** Pastes the lines into one shell, as they are. */
+async function assertDelivers(shell: Shell, lines: readonly string[]): Promise<void> {
+  assert.equal(lines.length, 3, lines.join('\n'));
+  const { code, stdout, stderr } = await shell.sh(lines.join('\n'));
+  assert.equal(code, 0, stderr);
+  assert.match(stdout, /^Logged in to /m);
+  assert.match(stdout, /^POST \/\n(?:.*\n)*webhook-id: evt_/m);
+  assert.match(stdout, /"type": "user\.created"/);
+  assert.match(stdout, /^Signature {2}valid$/m);
+  assert.match(stdout, /^Delivered\.$/m);
+}
