@@ -1,10 +1,8 @@
 import { type IncomingMessage, createServer, type Server, type ServerResponse } from 'node:http';
 import type { Command } from 'commander';
-import { formatTime } from '../core/date.ts';
 import { printable } from '../core/setting.ts';
 import { isSecret } from '../core/sign.ts';
 import { sleep } from '../core/sleep.ts';
-import { MIB } from '../core/units.ts';
 import type { SignatureCheck } from '../core/verify.ts';
 import {
   type ApiRun,
@@ -18,11 +16,12 @@ import {
 } from './command.ts';
 import { CommandFailed, exitCodes, usageError } from './errors.ts';
 import { pathOf } from './http/api-client.ts';
-import { indented, readJson, writeJson } from './json.ts';
+import { indented } from './json.ts';
 import { secretOption, wholeNumberOption } from './option.ts';
 import { type CheckSignature, createSignatureCheck } from './signature-check.ts';
 import { streamIdOf } from './stream.ts';
 import type { Paint } from './terminal/terminal.ts';
+import { readWebhook, type Webhook, webhookJson } from './webhook.ts';
 
 interface ListenOptions extends CommonOptions {
   readonly host: string;
@@ -173,59 +172,25 @@ interface ReceiveContext {
 
 async function receive(
   { terminal, clock, json, signal }: Run,
-  { request, response }: { request: IncomingMessage; response: ServerResponse },
+  exchange: { request: IncomingMessage; response: ServerResponse },
   { options, checkSignature, number }: ReceiveContext,
 ): Promise<void> {
-  const body = await bodyOf(request);
-  if (body === 'cut off') return terminal.note('The sender aborted a request.');
-  if (body === 'too large') {
-    response.writeHead(413, { connection: 'close' }).end();
-    return terminal.note('Rejected a request of more than 1 MiB.');
-  }
-  const check = await checkSignature?.(request, body);
-  const status = statusOf(options, number, check);
-  const time = formatTime(clock.now());
-  const event = eventOf(body);
+  const webhook = await readWebhook(exchange, {
+    clock,
+    checkSignature,
+    statusFor: (check) => statusOf(options, number, check),
+  });
+  if (typeof webhook === 'string') return terminal.note(webhook);
+  const { body, event, status } = webhook;
   if (json) {
-    const { method, url: path, headers } = request;
-    terminal.print(
-      writeJson({
-        time,
-        method,
-        path,
-        headers,
-        signature: check,
-        status,
-        event: event ?? body.toString(),
-      }),
-    );
+    terminal.print(webhookJson(webhook));
   } else {
-    terminal.print(
-      requestLine({ time, event, check, status, path: request.url ?? '' }, terminal.paint),
-    );
+    terminal.print(requestLine(webhook, terminal.paint));
     if (options.body === true)
-      terminal.print(event === undefined ? printable(body.toString()) : indented(event));
+      terminal.print(event === undefined ? printable(body) : indented(event));
   }
   if (options.delay > 0) await sleep(clock, options.delay, signal);
-  response.writeHead(status).end();
-}
-
-const bodyBytesMax = MIB;
-
-async function bodyOf(request: IncomingMessage): Promise<Buffer | 'too large' | 'cut off'> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  try {
-    for await (const chunk of request as AsyncIterable<Buffer>) {
-      bytes += chunk.length;
-      if (bytes > bodyBytesMax) return 'too large';
-      chunks.push(chunk);
-    }
-  } catch {
-    // The only error of an incoming request: its sender disconnected.
-    return 'cut off';
-  }
-  return Buffer.concat(chunks);
+  exchange.response.writeHead(status).end();
 }
 
 /**
@@ -242,26 +207,11 @@ export function statusOf(
   return number <= fail ? (status ?? 503) : 204;
 }
 
-function eventOf(body: Buffer): unknown {
-  try {
-    return readJson(body.toString());
-  } catch {
-    return undefined;
-  }
-}
-
 /** Returns the line of a request: its time, event, signature check and response status. */
 export function requestLine(
-  received: {
-    readonly time: string;
-    readonly event: unknown;
-    readonly check: SignatureCheck | undefined;
-    readonly status: number;
-    readonly path: string;
-  },
+  { time, event, signature: check, status, path }: Omit<Webhook, 'method' | 'headers' | 'body'>,
   paint: Paint,
 ): string {
-  const { time, event, check, status, path } = received;
   const { type, id } = Object(event) as { readonly type?: unknown; readonly id?: unknown };
   const typeText = typeof type === 'string' ? printable(type) : 'no event';
   const idText = typeof id === 'string' ? printable(id) : printable(path);

@@ -198,7 +198,7 @@ describe('the response of leat listen', () => {
   test('requestLine: returns one line, with control characters escaped', () => {
     const received = {
       time: '2026-03-01T09:30:00.000Z',
-      check: undefined,
+      signature: undefined,
       status: 204,
       path: '/a\u001B',
     };
@@ -208,7 +208,7 @@ describe('the response of leat listen', () => {
     );
     const event = { type: 'a\u009B', id: 'b\n' };
     assert.equal(
-      requestLine({ ...received, event, check: 'wrong', status: 401 }, plain),
+      requestLine({ ...received, event, signature: 'wrong', status: 401 }, plain),
       '09:30:00  a\\u{9b}                 b\\u{a}  signature wrong  → 401',
     );
   });

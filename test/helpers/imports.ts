@@ -215,6 +215,7 @@ const rules: readonly Rule[] = [
     own: ['cli/', 'core/', 'files/'],
     packages: ['eventsource-parser', 'node:tls', 'undici'],
   },
+  { files: 'cli/webhook.ts', own: ['cli/', 'core/'], packages: ['node:http'] },
   { files: 'cli/listen.ts', own: ['cli/', 'core/'], packages: ['commander', 'node:http'] },
   { files: 'cli/', own: ['alerting/', 'core/', 'files/', 'schemas/'], packages: ['commander'] },
   // Runs in browsers: of the service it has the pure rules, and the shapes as types.
