@@ -47,8 +47,8 @@ export function completablesOf(command: Command, path: readonly string[] = []): 
     description: help.subcommandDescription(each),
   }));
   const options = help.visibleOptions(command).flatMap((option) => wordOf(option) ?? []);
-  const places = command.registeredArguments.map((argument): Values | undefined =>
-    argument.name() === 'stream' ? 'streams' : argument.argChoices,
+  const places = command.registeredArguments.map(
+    (argument): Values | undefined => argument.argChoices ?? valuesOf[argument.name()],
   );
   return [
     { path, words: [...own, ...options], places },
@@ -64,7 +64,7 @@ function wordOf(option: Option): Completable['words'][number] | undefined {
   return { word: long, description, values: argChoices ?? valuesOf[placeholder] ?? 'nothing' };
 }
 
-/** Values by the placeholder of an option. */
+/** Values by the name of an argument, or the placeholder of an option. */
 const valuesOf: Readonly<Record<string, Values>> = {
   stream: 'streams',
   states: streamStates,

@@ -50,8 +50,12 @@ function idOf(headers: object): unknown {
   return new Map<string, unknown>(Object.entries(headers)).get('webhook-id');
 }
 
+/** A request in full, received here or by an inspector. */
+type RequestInFull = Omit<RequestShown, 'method' | 'signature'> &
+  Readonly<Record<'method' | 'signature', string>>;
+
 /** Returns the text of a request: its head, its body, and what became of it. */
-export function requestLines(request: RequestShown, paint: Paint): string[] {
+export function requestLines(request: RequestInFull, paint: Paint): string[] {
   const { received_at: receivedAt, method, path, headers, body, signature } = request;
   const isValid = signature === 'valid';
   const facts = pairLines(

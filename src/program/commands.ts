@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { CliDeps } from '../cli/command.ts';
+import { addDevCommand } from '../cli/dev-options.ts';
 import { exitCodes } from '../cli/errors.ts';
 import { addHttpCommands, createProgram } from '../cli/program.ts';
 import { addServiceExamples } from '../cli/service-examples.ts';
@@ -25,11 +26,16 @@ export async function runCommand(
 function buildProgram(context: ProgramContext, json: boolean): Command {
   const client = clientDeps(context);
   const program = createProgram(client, json)
-    // A closed output ends a command successfully; a service without its output is broken.
+    // A closed output ends a command successfully; a service without its output is broken, and
+    // `leat dev` has something to remove first.
     .hook('preAction', (_program, command) => {
-      if (!services.has(command.name())) watchOutput();
+      if (!services.has(command.name()) && command.name() !== 'dev') watchOutput();
     })
     .commandsGroup('Service, on this machine:');
+  addDevCommand(program, async (type, options) => {
+    const { dev } = await import('./dev/command.ts');
+    await dev(context, type, options);
+  });
   addServiceCommands(program, context);
   addDescriptionCommands(program, context);
   addOperatorCommands(program, operatorDeps(context));

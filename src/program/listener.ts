@@ -25,13 +25,13 @@ export interface ListenerDeps {
  * Probes the address before anything is created or renamed: a start that cannot listen changes
  * nothing. Throws `StartRefused`.
  */
-export async function refuseTakenAddress(config: Config): Promise<void> {
+export async function refuseTakenAddress(listening: ListenAddress): Promise<void> {
   const probe = createServer();
   try {
-    probe.listen(config.port, config.host);
+    probe.listen(listening.port, listening.host);
     await once(probe, 'listening');
   } catch (error) {
-    throw listenRefusal(error, listenAddressOf(config));
+    throw listenRefusal(error, listening);
   }
   probe.close();
   await once(probe, 'close');
@@ -77,6 +77,7 @@ async function systemAddressesOf(hostname: string): Promise<string[]> {
   return found.map(({ address }) => address);
 }
 
-function listenAddressOf({ host, port }: Config): ListenAddress {
+/** Returns where the management API listens. */
+export function listenAddressOf({ host, port }: Config): ListenAddress {
   return { host, port, portVariable: 'LEAT_PORT' };
 }

@@ -17,7 +17,7 @@ import { createServiceWatchers } from './changes.ts';
 import { createServiceDispatcher } from './dispatcher.ts';
 import { applyFirstStart, type FirstStartDeps } from './first-start.ts';
 import { freeFormerInspectors } from './inspector.ts';
-import { listen, refuseTakenAddress } from './listener.ts';
+import { listen, listenAddressOf, refuseTakenAddress } from './listener.ts';
 import { createManagementApi } from './management-api.ts';
 import { openMetrics, type ServiceMetrics } from './metrics.ts';
 import { type Network, openNetwork } from './network.ts';
@@ -85,7 +85,7 @@ async function startOn(
   deps: ServiceDeps,
 ): Promise<Service> {
   const { config } = deps;
-  await refuseTakenAddress(config);
+  await refuseTakenAddress(listenAddressOf(config));
   await refuseWrongTlsFiles(config);
   const bootstrapped = await applyFirstStart(store, deps);
   const stopNaming = await followTenantNames(store, deps.tenantNames ?? new Map());

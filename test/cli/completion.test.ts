@@ -71,6 +71,7 @@ describe('shell completion', () => {
     assert.deepEqual(offered(stdout, ['leat', 'streams', 'd']).toSorted(), ['delete', 'disable']);
     assert.deepEqual(offered(stdout, ['leat', 'streams', 'enable', 'crm', '--re']), ['--resume']);
     assert.deepEqual(offered(stdout, ['leat', 'tenants', '']).slice(0, 2), ['list', 'create']);
+    assert.deepEqual(offered(stdout, ['leat', 'dev', 'user.d']), ['user.deleted']);
     assert.ok(!stdout.includes('companion'));
     for (const other of ['zsh', 'fish']) {
       const script = await shell.leat(['completion', other]);

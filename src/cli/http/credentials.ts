@@ -15,6 +15,8 @@ export interface Profile extends TokenRequest {
   /** PEM file of the authority that signed the server's certificate; absolute. */
   readonly caFile?: string;
   readonly token?: AccessToken;
+  /** Folder of the `leat dev` that has written it: the login ends with that command. */
+  readonly devFolder?: string;
 }
 
 /** Profiles by name. */

@@ -1,0 +1,64 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { CheckSignature } from '../../cli/signature-check.ts';
+import { readWebhook, type Webhook } from '../../cli/webhook.ts';
+import type { Clock } from '../../core/clock.ts';
+import { statusOf } from '../../cli/listen.ts';
+
+/** A receiver of webhooks on loopback, which can be broken and repaired. */
+export interface LocalReceiver {
+  /** `http://127.0.0.1:<port>`; a POST to `/break` or `/repair` below it does what it says. */
+  readonly url: string;
+  /** Whether webhooks get a 503. */
+  isBroken: boolean;
+  /** Checks signatures once it is set; a wrong one gets a 401. */
+  checkSignature: CheckSignature | undefined;
+  /** Stops listening and closes its connections. */
+  close(): void;
+}
+
+export interface ReceiverDeps {
+  readonly clock: Pick<Clock, 'now'>;
+  /** Is called with each webhook, before the response. */
+  readonly onWebhook: (webhook: Webhook) => void;
+  /** Is called with a sentence about a request that is none. */
+  readonly note: (text: string) => void;
+}
+
+/** Starts the receiver on a free port. */
+export async function startReceiver(deps: ReceiverDeps): Promise<LocalReceiver> {
+  const server = createServer((request, response) => void receive(request, response));
+  const receiver = {
+    url: '',
+    isBroken: false,
+    checkSignature: undefined as CheckSignature | undefined,
+    close: () => {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+  const receive = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    if (request.method === 'POST' && (request.url === '/break' || request.url === '/repair')) {
+      receiver.isBroken = request.url === '/break';
+      const status = receiver.isBroken ? 503 : 204;
+      return void response.end(`The receiver responds to webhooks with ${status} from now on.\n`);
+    }
+    const webhook = await readWebhook(
+      { request, response },
+      {
+        clock: deps.clock,
+        checkSignature: receiver.checkSignature,
+        statusFor: (check) => statusOf({ status: receiver.isBroken ? 503 : 204 }, 1, check),
+      },
+    );
+    if (typeof webhook === 'string') return deps.note(webhook);
+    deps.onWebhook(webhook);
+    response.writeHead(webhook.status).end();
+  };
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  receiver.url = `http://127.0.0.1:${port}`;
+  return receiver;
+}

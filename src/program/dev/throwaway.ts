@@ -1,0 +1,89 @@
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { readConfig } from '../../config.ts';
+import { presentSocket, socketLocationOf } from '../../operator/socket-location.ts';
+import type { ProgramContext } from '../context.ts';
+import { openLog } from '../log.ts';
+import { type Service, startService } from '../service.ts';
+
+// A service whose data exist while one command runs. It sends to loopback, and it reads neither the
+// environment nor `.env`: it must not find the store of another service.
+
+export interface ThrowawayOptions {
+  /** Of {@link createFolder}. */
+  readonly folder: string;
+  /** Port of the management API; absent: a free one. */
+  readonly port?: number | undefined;
+}
+
+export interface Throwaway {
+  readonly service: Service;
+  readonly client: { readonly id: string; readonly secret: string };
+}
+
+/** Starts a service with an embedded store in the folder, on loopback. Throws `StartRefused`. */
+export async function startThrowaway(
+  { clock, random, stderr, version }: Omit<ProgramContext, 'programFile' | 'stdout' | 'fail'>,
+  { folder, port }: ThrowawayOptions,
+): Promise<Throwaway> {
+  const client = { id: 'dev', secret: Buffer.from(random(24)).toString('hex') };
+  const read = readConfig({
+    LEAT_PORT: String(port ?? (await freePort())),
+    LEAT_STORE: `sqlite:${storeIn(folder)}`,
+    LEAT_BOOTSTRAP_CLIENT_ID: client.id,
+    LEAT_BOOTSTRAP_CLIENT_SECRET: client.secret,
+    LEAT_RETRY_DELAYS_MS: '250,500,1000',
+    LEAT_ALLOW_HTTP_ENDPOINTS: 'true',
+    LEAT_EGRESS_ALLOW: '127.0.0.0/8',
+    LEAT_LOG_LEVEL: 'error',
+  });
+  if ('problems' in read) throw new Error(read.problems.join('\n'));
+  const { config, texts } = read;
+  const log = await openLog(config, { clock, stderr });
+  const service = await startService({ config, texts, clock, random, log, version });
+  return { service, client };
+}
+
+/** Creates a temporary folder of its user. */
+export function createFolder(): Promise<string> {
+  return mkdtemp(join(tmpdir(), prefix));
+}
+
+/** Removes such a folder with all that is in it, and no other one, whatever names it. */
+export async function removeFolder(folder: string): Promise<void> {
+  if (dirname(folder) !== tmpdir() || !folder.startsWith(join(tmpdir(), prefix))) return;
+  await rm(folder, { recursive: true, force: true });
+}
+
+const prefix = 'leat-dev-';
+
+/** Returns whether no service is up in a folder: nothing listens on its socket for operators. */
+export async function hasEnded(folder: string): Promise<boolean> {
+  try {
+    const path = presentSocket(socketLocationOf(storeIn(folder)));
+    if (path === undefined) return true;
+    const socket = connect(path);
+    await once(socket, 'connect');
+    socket.destroy();
+    return false;
+  } catch {
+    // After a kill nothing listens there; a file of another user is not that of the run.
+    return true;
+  }
+}
+
+function storeIn(folder: string): string {
+  return join(folder, 'leat.db');
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}

@@ -1,0 +1,218 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, test, type TestContext } from 'node:test';
+import { Webhook } from 'standardwebhooks';
+import { freeName } from '../../src/cli/dev-login.ts';
+import { logIn, openServer, openShell, type Shell, type Started } from '../cli/shell.ts';
+import { waitFor } from '../helpers/leat.ts';
+
+interface DevShell extends Shell {
+  /** Where the command makes its folder. */
+  readonly temp: string;
+  /** Starts `leat dev` and waits for the commands that it prints. */
+  dev(words?: readonly string[]): Promise<Started>;
+}
+
+async function openDevShell(t: TestContext): Promise<DevShell> {
+  const shell = await openShell(t);
+  const temp = await mkdtemp(join(tmpdir(), 'leat-temp-'));
+  t.after(() => rm(temp, { recursive: true, force: true }));
+  return {
+    ...shell,
+    temp,
+    run: (words, options = {}) => shell.run(words, { ...options, env: { TMPDIR: temp } }),
+    dev: async (words = []) => {
+      const started = shell.start(['dev', ...words], { env: { TMPDIR: temp } });
+      const progress = (): unknown => [started.stdout(), started.stderr()];
+      const isReady = (): boolean => {
+        assert.equal(started.child.exitCode, null, started.stderr());
+        return started.stdout().includes('Ctrl-C ends the service');
+      };
+      await waitFor('leat dev to be ready', isReady, { progress });
+      return started;
+    },
+  };
+}
+
+/** Returns the printed commands. */
+function commandsIn({ stdout }: Pick<Started, 'stdout'>): string[] {
+  const [, after = ''] = stdout().split('To try in another terminal');
+  return [...after.matchAll(/^ {2}(.+)$/gm)].map(([, command = '']) => command);
+}
+
+async function stop({ child, ended }: Started, signal: NodeJS.Signals): Promise<number | null> {
+  child.kill(signal);
+  return (await ended()).code;
+}
+
+async function profilesIn({ credentials }: Shell): Promise<Record<string, { url: string }>> {
+  const stored = JSON.parse(await readFile(credentials, 'utf8')) as { profiles: object };
+  return stored.profiles as Record<string, { url: string }>;
+}
+
+/** Returns the headers and the body of the request that is shown in full. */
+function requestIn(text: string): { headers: Record<string, string>; body: string } {
+  const [, head = '', json = ''] = /^POST \/\n([^]*?)\n\n(\{\n[^]*?\n\})\n/m.exec(text) ?? [];
+  const headers = head.split('\n').map((line) => line.split(/: (.*)/) as [string, string]);
+  return { headers: Object.fromEntries(headers), body: JSON.stringify(JSON.parse(json)) };
+}
+
+describe('leat dev', { concurrency: 2 }, () => {
+  test('leat dev: shows a webhook whose signature is valid, logs other terminals in, and removes everything at Ctrl-C', async (t) => {
+    const shell = await openDevShell(t);
+    const started = await shell.dev(['order.paid', '--data', '{"id": 7}']);
+    assert.equal((await readdir(shell.temp)).length, 1);
+    const { headers, body } = requestIn(started.stdout());
+    assert.deepEqual((JSON.parse(body) as { data: unknown }).data, { id: 7 });
+    assert.match(started.stdout(), /^Signature {2}valid$/m);
+    assert.doesNotMatch(started.stdout(), /#code=/, 'a link that signs in is for terminals only');
+    const secret = await shell.leat(['streams', 'secret', 'dev']);
+    assert.equal(secret.code, 0, secret.stderr);
+    // Throws when the library does not accept the signature.
+    new Webhook(secret.stdout.trim()).verify(body, headers);
+    assert.equal(await stop(started, 'SIGINT'), 0);
+    assert.deepEqual(await readdir(shell.temp), []);
+    assert.deepEqual(await profilesIn(shell), {});
+  });
+
+  test('leat dev: its printed commands work pasted into sh, and it shows what arrives by them', async (t) => {
+    const shell = await openDevShell(t);
+    const started = await shell.dev();
+    const { headers } = requestIn(started.stdout());
+    assert.match(started.stdout(), /^A user was created\./m);
+    const commands = commandsIn(started);
+    assert.equal(commands.length, 6, commands.join('\n'));
+    const [publish = '', ...others] = commands;
+    assert.match((await shell.sh(publish)).stdout, /^Published evt_/);
+    const { stdout, stderr } = await shell.sh(others.join('\n'));
+    assert.match(stdout, /responds to webhooks with 503 from now on\.$/m);
+    assert.match(stderr, /^The event was not delivered\.$/m);
+    assert.match(stdout, /responds to webhooks with 204 from now on\.$/m);
+    assert.match(stdout, /^1 of 1 failure delivered\.$/m);
+    assert.ok(stdout.includes(String(headers['webhook-id'])), stdout);
+    const line = (status: number): RegExp =>
+      new RegExp(`user\\.created +evt_\\w+ {2}signature valid {2}→ ${status}$`, 'gm');
+    await waitFor('the redelivered event', () => started.stdout().match(line(204))?.length === 2, {
+      progress: started.stdout,
+    });
+    assert.equal(started.stdout().match(line(503))?.length, 4);
+    assert.equal(await stop(started, 'SIGTERM'), 0);
+    assert.deepEqual(await readdir(shell.temp), []);
+  });
+
+  test('leat dev: one that was killed leaves no login that blocks the next, and no folder', async (t) => {
+    const shell = await openDevShell(t);
+    const killed = await shell.dev();
+    await stop(killed, 'SIGKILL');
+    const { default: left } = await profilesIn(shell);
+    assert.ok(left);
+    const [folder = ''] = await readdir(shell.temp);
+
+    const next = await shell.dev();
+    const { default: present, ...others } = await profilesIn(shell);
+    assert.deepEqual(others, {});
+    assert.notEqual(present?.url, left.url);
+    assert.ok(
+      !(await readdir(shell.temp)).includes(folder),
+      'the folder of the former one is removed',
+    );
+    assert.equal((await shell.leat(['streams', 'list'])).code, 0);
+    // As a terminal does that closes.
+    assert.equal(await stop(next, 'SIGHUP'), 0);
+    assert.deepEqual(await profilesIn(shell), {});
+    assert.deepEqual(await readdir(shell.temp), []);
+  });
+
+  test('leat dev: never replaces a login for another server, nor that of a run that goes on', async (t) => {
+    const shell = await openDevShell(t);
+    const server = await openServer();
+    t.after(() => server.close());
+    assert.equal((await logIn(shell, server)).code, 0);
+    const before = await profilesIn(shell);
+
+    const first = await shell.dev();
+    const second = await shell.dev();
+    assert.deepEqual(Object.keys(await profilesIn(shell)), ['default', 'dev', 'dev-2']);
+    const list = await shell.leat(['streams', 'list', '--json', '--profile', 'dev']);
+    assert.match(list.stdout, /"name":"dev"/);
+    const published = commandsIn(second)[0] ?? '';
+    assert.match(published, / --profile dev-2$/);
+    assert.equal((await shell.sh(published)).code, 0);
+
+    assert.equal(await stop(first, 'SIGINT'), 0);
+    assert.deepEqual(Object.keys(await profilesIn(shell)), ['default', 'dev-2']);
+    assert.equal(await stop(second, 'SIGINT'), 0);
+    assert.deepEqual(await profilesIn(shell), before);
+  });
+
+  test('leat dev: ends and removes everything when nobody reads its output any more', async (t) => {
+    const shell = await openDevShell(t);
+    const started = await shell.dev();
+    const [, url = ''] = /(http:\/\/127\.0\.0\.1:\d+)\/break/.exec(started.stdout()) ?? [];
+    started.child.stdout?.destroy();
+    await waitFor('the end of the command', async () => {
+      await fetch(url, { method: 'POST' }).catch(() => undefined);
+      return started.child.exitCode !== null;
+    });
+    assert.equal(started.child.exitCode, 0, started.stderr());
+    assert.deepEqual(await readdir(shell.temp), []);
+    assert.deepEqual(await profilesIn(shell), {});
+  });
+
+  test('leat dev --once: ends after the first delivery, without a login, also as JSON', async (t) => {
+    const shell = await openDevShell(t);
+    // A login could not be stored.
+    await mkdir(shell.credentials, { recursive: true });
+    const text = await shell.run(['dev', '--once']);
+    assert.equal(text.code, 0, text.stderr);
+    assert.equal(requestIn(text.stdout).headers['content-type'], 'application/json');
+    assert.match(text.stdout, /^Response {3}204\n$/m);
+    const json = await shell.run(['dev', 'user.deleted', '--once', '--json']);
+    assert.equal(json.code, 0, json.stderr);
+    const { signature, status, event } = JSON.parse(json.stdout) as Record<string, unknown>;
+    assert.deepEqual([signature, status], ['valid', 204]);
+    assert.match(JSON.stringify(event), /"type":"user\.deleted".*"deleted_at"/);
+    assert.deepEqual(await readdir(shell.temp), []);
+  });
+
+  test('leat dev: says in one line what is wrong with its arguments, and makes nothing', async (t) => {
+    const shell = await openDevShell(t);
+    const taken = createServer().listen(0, '127.0.0.1');
+    await once(taken, 'listening');
+    t.after(() => taken.close());
+    const address = taken.address();
+    const port = String(typeof address === 'object' && address !== null ? address.port : 0);
+    const cases: [string[], number, RegExp][] = [
+      [['order'], 2, /^"order" is no event type: .+ for example order\.paid\n$/],
+      [['Order.Paid'], 2, /^"Order\.Paid" is no event type: .+\n$/],
+      [['order.paid', '--data', '{"id": 7'], 2, /^--data is not JSON: .+\n$/],
+      [['order.paid', '--data', '[7]'], 2, /^--data is no JSON object, for example .+\n$/],
+      [['--port', '0'], 2, /^error: option '--port <port>' .+\n$/],
+      [
+        ['--port', port],
+        1,
+        new RegExp(
+          `^--port: ${port} on 127\\.0\\.0\\.1 is in use, choose another, .+--port=\\d+\n$`,
+        ),
+      ],
+    ];
+    for (const [words, code, problem] of cases) {
+      const ended = await shell.run(['dev', ...words]);
+      assert.match(ended.stderr, problem);
+      assert.equal(ended.code, code);
+      assert.equal(ended.stdout, '');
+    }
+    assert.deepEqual(await readdir(shell.temp), []);
+  });
+
+  test('freeName: the default login, else the first name for development that no other login has', () => {
+    assert.equal(freeName([]), 'default');
+    assert.equal(freeName(['live']), 'default');
+    assert.equal(freeName(['default']), 'dev');
+    assert.equal(freeName(['default', 'dev', 'dev-2', 'dev-3']), 'dev-4');
+  });
+});
