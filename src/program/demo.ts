@@ -4,35 +4,51 @@
  * `--keep` the service stays up afterwards.
  */
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer, type Server } from 'node:http';
-import { createServer as createTcpServer } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import type { Webhook } from '../cli/webhook.ts';
 import { systemClock, systemRandom } from '../clock.ts';
-import { readConfig } from '../config.ts';
-import { openLog } from './log.ts';
-import { startService, type Service } from './service.ts';
 import { sleep } from '../core/sleep.ts';
-
-const client = { id: 'demo', secret: 'demo-secret-demo-secret' };
+import { type LocalReceiver, startReceiver } from './dev/receiver.ts';
+import { createFolder, removeFolder, startThrowaway, type Throwaway } from './dev/throwaway.ts';
 
 async function main(): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), 'leat-demo-'));
-  const receiver = await startReceiver();
-  const service = await startDemoService(folder);
+  const folder = await createFolder();
+  const requests = { accepted: [] as unknown[], refused: 0 };
+  const receiver = await startReceiver({
+    clock: systemClock,
+    onWebhook: ({ status, event }: Webhook) => {
+      if (status === 503) requests.refused++;
+      else requests.accepted.push(event);
+    },
+    note: () => {},
+  });
+  const throwaway = await startThrowaway(
+    { clock: systemClock, random: systemRandom, stderr: process.stderr, version: 'demo' },
+    { folder },
+  );
   try {
-    await runDemo(service, receiver);
-    if (process.argv.includes('--keep')) await keep(service, receiver);
+    await runDemo(throwaway, { receiver, requests });
+    if (process.argv.includes('--keep')) await keep(throwaway, receiver);
   } finally {
-    await service.stop();
-    receiver.server.close();
-    receiver.server.closeAllConnections();
-    await rm(folder, { recursive: true, force: true });
+    await throwaway.service.stop();
+    receiver.close();
+    await removeFolder(folder);
   }
 }
 
-async function runDemo(service: Service, receiver: Receiver): Promise<void> {
+interface Received {
+  readonly receiver: LocalReceiver;
+  readonly requests: {
+    /** Events of the requests that got a 204. */
+    readonly accepted: readonly unknown[];
+    /** Number of the others. */
+    readonly refused: number;
+  };
+}
+
+async function runDemo(
+  { service, client }: Throwaway,
+  { receiver, requests }: Received,
+): Promise<void> {
   const http = createHttp(service.url);
 
   printStep('A token for the management API (OAuth client credentials)');
@@ -51,7 +67,7 @@ async function runDemo(service: Service, receiver: Receiver): Promise<void> {
     destination: {
       type: 'webhook',
       configuration: {
-        webhook_endpoint: receiver.url,
+        webhook_endpoint: `${receiver.url}/`,
         webhook_authorization: { method: 'bearer', token: 'token-of-the-receiver' },
       },
     },
@@ -60,17 +76,17 @@ async function runDemo(service: Service, receiver: Receiver): Promise<void> {
 
   printStep('A user is created …');
   await createUser(http, 'ada@example.com');
-  await waitUntil('the event to arrive', () => receiver.accepted.length === 1);
+  await waitUntil('the event to arrive', () => requests.accepted.length === 1);
   note('… and its event arrives at the webhook:');
-  show(receiver.accepted[0]);
+  show(requests.accepted[0]);
   await http('GET', deliveries);
 
   printStep('The webhook breaks: from now on it returns 503. Another user is created');
-  receiver.broken = true;
+  receiver.isBroken = true;
   await createUser(http, 'grace@example.com');
   await waitUntil(
     'four attempts (at once, then after ¼, ½ and 1 s; without settings after 1, 2 and 4 s)',
-    () => receiver.refused === 4,
+    () => requests.refused === 4,
   );
   await waitUntil('the failure to be recorded', async () => {
     const list = await http.quietly('GET', deliveries);
@@ -80,11 +96,11 @@ async function runDemo(service: Service, receiver: Receiver): Promise<void> {
   const [failure] = (await http('GET', deliveries)) as unknown as [{ id: string }];
 
   printStep('The webhook is repaired, and the failed event is sent again');
-  receiver.broken = false;
+  receiver.isBroken = false;
   await http('POST', `/api/v2/event-streams/${String(stream['id'])}/redeliver/${failure.id}`);
-  await waitUntil('the event to arrive', () => receiver.accepted.length === 2);
+  await waitUntil('the event to arrive', () => requests.accepted.length === 2);
   note(`It arrived with the same id ${failure.id}:`);
-  show(receiver.accepted[1]);
+  show(requests.accepted[1]);
 
   printStep('No failure is left');
   await waitUntil('the record to be removed', async () => {
@@ -102,79 +118,12 @@ async function createUser(http: Http, email: string): Promise<void> {
   });
 }
 
-async function startDemoService(folder: string): Promise<Service> {
-  const read = readConfig({
-    LEAT_PORT: String(await freePort()),
-    LEAT_STORE: `sqlite:${join(folder, 'leat.db')}`,
-    LEAT_TENANT_DOMAIN: 'localhost',
-    LEAT_BOOTSTRAP_CLIENT_ID: client.id,
-    LEAT_BOOTSTRAP_CLIENT_SECRET: client.secret,
-    LEAT_RETRY_DELAYS_MS: '250,500,1000',
-    LEAT_ALLOW_HTTP_ENDPOINTS: 'true',
-    LEAT_EGRESS_ALLOW: '127.0.0.0/8',
-    LEAT_LOG_LEVEL: 'error',
-  });
-  if ('problems' in read) throw new Error(read.problems.join('\n'));
-  return startService({
-    config: read.config,
-    texts: read.texts,
-    clock: systemClock,
-    random: systemRandom,
-    log: await openLog(read.config, { clock: systemClock, stderr: process.stderr }),
-    version: 'demo',
-  });
-}
-
-/** Returns a free port. */
-async function freePort(): Promise<number> {
-  const server = createTcpServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  return typeof address === 'object' && address !== null ? address.port : 0;
-}
-
-async function keep(service: Service, receiver: Receiver): Promise<void> {
+async function keep({ service, client }: Throwaway, receiver: LocalReceiver): Promise<void> {
   process.stdout.write(
     `\nLeat stays up at ${service.url} (client id ${client.id}, secret ${client.secret});\n` +
       `the receiver is ${receiver.url}. Press Ctrl-C to end.\n`,
   );
   await once(process, 'SIGINT');
-}
-
-// The receiver
-
-interface Receiver {
-  readonly url: string;
-  readonly server: Server;
-  /** Bodies of the requests that got a 204. */
-  readonly accepted: unknown[];
-  refused: number;
-  broken: boolean;
-}
-
-async function startReceiver(): Promise<Receiver> {
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
-      if (receiver.broken) {
-        receiver.refused++;
-        response.writeHead(503).end('busy');
-      } else {
-        receiver.accepted.push(JSON.parse(Buffer.concat(chunks).toString()));
-        response.writeHead(204).end();
-      }
-    });
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  const port = typeof address === 'object' && address !== null ? address.port : 0;
-  const url = `http://127.0.0.1:${port}/webhook`;
-  const receiver: Receiver = { url, server, accepted: [], refused: 0, broken: false };
-  return receiver;
 }
 
 // Requests, shown as curl commands
