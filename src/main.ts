@@ -1,5 +1,6 @@
 #!/usr/bin/env -S node --max-semi-space-size=16 --v8-pool-size=0
 /** The `leat` program: its commands and their dependencies. */
+import { isSea } from 'node:sea';
 import { fileURLToPath } from 'node:url';
 import packageJson from '../package.json' with { type: 'json' };
 import { outcomeOf, wantsJson } from './cli/outcome.ts';
@@ -15,7 +16,7 @@ const context: ProgramContext = {
   clock: systemClock,
   random: systemRandom,
   version,
-  programFile: fileURLToPath(import.meta.url),
+  programFile: isSea() ? undefined : fileURLToPath(import.meta.url),
   stdout: process.stdout,
   stderr: process.stderr,
   fail,

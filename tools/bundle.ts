@@ -1,32 +1,74 @@
-import { cp, rm, writeFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { copyFile, glob as globFiles, mkdir, rm, writeFile } from 'node:fs/promises';
+import { dirname, posix, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown, type Plugin } from 'rolldown';
 
-const sources = new URL('../src/', import.meta.url);
+const root = new URL('../', import.meta.url);
+const sources = new URL('src/', root);
 /** The console, as `npm run build` has made it. */
-const built = new URL('../build/console/', import.meta.url);
+const built = new URL('build/console/', root);
 
 /** Entry points: the program and its threads. */
 const programs = ['main.ts', 'api/event-thread.ts', 'delivery/threads/sender-thread.ts'];
 
+/** Files of swagger-ui that the reference page needs. */
+const referenceFiles = ['swagger-ui.css', 'swagger-ui-bundle.js'];
+
+/** The bundled program. */
+export interface Bundle {
+  /** Path of `main.js`. */
+  readonly program: string;
+  /** Paths of the modules that it consists of; that of the bundler's own module begins with NUL. */
+  readonly modules: readonly string[];
+}
+
+/** The defaults are those of tests. */
+export interface BundleOptions {
+  /** The version that the program names; that of `package.json` by default. */
+  readonly version?: string;
+  /** Whether source maps are written. */
+  readonly sourceMaps?: boolean;
+  /** Whether each entry point is one file that imports no other, as a single executable needs. */
+  readonly alone?: boolean;
+}
+
 /**
  * Bundles the program and its libraries into a few JavaScript files, with the assets: it starts in a
- * quarter of the time of the sources. The swagger-ui page is still read from `node_modules`, so the
- * folder must be inside the checkout.
+ * quarter of the time of the sources. The folder may then be anywhere.
  *
  * The files are CommonJS: an `import` of a module of Node reads all its exports, and one of `node:http`
  * loads a whole HTTP client. Without that and the loader of ES modules a start takes a quarter less.
  *
+ * The same sources give the same bytes, wherever the checkout and the folder are.
+ *
  * @param folder is emptied first
- * @returns the path of the program, `main.js`
  */
-export async function bundleProgram(folder: URL): Promise<string> {
+export async function bundleProgram(folder: URL, options: BundleOptions = {}): Promise<Bundle> {
   await rm(folder, { recursive: true, force: true });
+  const groups = options.alone === true ? programs.map((path) => [path]) : [programs];
+  const modules = new Set<string>();
+  for (const group of groups) {
+    for (const module of await bundleEntries(group, folder, options)) modules.add(module);
+  }
+  // Otherwise Node reads the kind of the files from the package, which has ES modules.
+  await writeFile(new URL('package.json', folder), '{ "type": "commonjs" }\n');
+  await copyAssets(folder);
+  return { program: fileURLToPath(new URL('main.js', folder)), modules: [...modules].toSorted() };
+}
+
+async function bundleEntries(
+  entries: readonly string[],
+  folder: URL,
+  { version, sourceMaps = false, alone = false }: BundleOptions,
+): Promise<string[]> {
   const bundle = await rolldown({
-    input: programs.map((path) => new URL(path, sources).pathname),
+    input: entries.map((path) => fileURLToPath(new URL(path, sources))),
+    // Comments of the files name modules relative to it.
+    cwd: fileURLToPath(root),
     platform: 'node',
-    plugins: [awaitInFunction],
-    transform: { define: { 'import.meta.resolve': resolveInCommonJs } },
+    plugins: [awaitInFunction, ownPackage(version)],
+    transform: { define: { 'import.meta.resolve': 'undefined' } },
     // No tree shaking: this version of the bundler removes calls whose only use is that they throw,
     // such as decodeURIComponent.
     treeshake: false,
@@ -37,18 +79,45 @@ export async function bundleProgram(folder: URL): Promise<string> {
       throw new Error(`main.ts cannot be bundled: ${log.message}`);
     },
   });
-  await bundle.write({ dir: folder.pathname, format: 'cjs', minify: false });
-  await bundle.close();
-  // Otherwise Node reads the kind of the files from the package, which has ES modules.
-  await writeFile(new URL('package.json', folder), '{ "type": "commonjs" }\n');
-  // Files that are not modules are read by name, by `src/core/asset.ts`.
-  const browsers = new URL('console', sources).pathname;
-  await cp(sources, folder, {
-    recursive: true,
-    filter: (path) => !path.endsWith('.ts') && path !== browsers,
+  const { output } = await bundle.write({
+    dir: fileURLToPath(folder),
+    format: 'cjs',
+    minify: false,
+    sourcemap: sourceMaps,
+    sourcemapPathTransform: inPackage,
+    codeSplitting: !alone,
   });
-  await cp(built, new URL('console/', folder), { recursive: true });
-  return new URL('main.js', folder).pathname;
+  await bundle.close();
+  return output.flatMap((file) => (file.type === 'chunk' ? file.moduleIds : []));
+}
+
+/** Copies the files that are not modules: `src/core/asset.ts` reads them by name. */
+async function copyAssets(folder: URL): Promise<void> {
+  for (const path of await glob(['store/*/migrations/*.sql', 'api/reference/*'], sources)) {
+    if (!path.endsWith('.ts')) await copyFileTo(new URL(path, sources), new URL(path, folder));
+  }
+  for (const path of await glob(['console.html*', 'assets/*'], built)) {
+    await copyFileTo(new URL(path, built), new URL(`console/${path}`, folder));
+  }
+  for (const name of referenceFiles) {
+    const path = `swagger-ui-dist/${name}`;
+    await copyFileTo(new URL(import.meta.resolve(path)), new URL(path, folder));
+  }
+}
+
+async function glob(patterns: readonly string[], folder: URL): Promise<string[]> {
+  return (await Array.fromAsync(globFiles(patterns, { cwd: folder }))).toSorted();
+}
+
+async function copyFileTo(from: URL, to: URL): Promise<void> {
+  await mkdir(new URL('.', to), { recursive: true });
+  await copyFile(from, to);
+}
+
+/** Returns the path of a source in a source map: as if the checkout were the folder of the package. */
+function inPackage(source: string, map: string): string {
+  const path = relative(fileURLToPath(root), resolve(dirname(map), source));
+  return posix.join('..', path.replaceAll('\\', '/'));
 }
 
 /**
@@ -66,7 +135,7 @@ export async function bundlePackages(
   const fileOf = (name: string): string => name.replaceAll('/', '-');
   const bundle = await rolldown({
     input: Object.fromEntries(names.map((name) => [fileOf(name), name])),
-    cwd: fileURLToPath(new URL('../', sources)),
+    cwd: fileURLToPath(root),
     platform: 'node',
     treeshake: false,
   });
@@ -78,7 +147,18 @@ export async function bundlePackages(
   );
 }
 
-const resolveInCommonJs = "((name) => require('node:url').pathToFileURL(require.resolve(name)))";
+/** Leaves everything but the version out of the bundled `package.json`. */
+function ownPackage(version: string | undefined): Plugin {
+  const file = fileURLToPath(new URL('package.json', root));
+  return {
+    name: 'own-package',
+    load: (id) => {
+      if (id !== file) return undefined;
+      const manifest = JSON.parse(readFileSync(file, 'utf8')) as { readonly version: string };
+      return { code: JSON.stringify({ version: version ?? manifest.version }), moduleType: 'json' };
+    },
+  };
+}
 
 /**
  * Moves the statements at the end of `main.ts` into a function: CommonJS has no `await` outside of one,
@@ -89,16 +169,14 @@ const awaitInFunction: Plugin = {
   name: 'await-in-function',
   transform: {
     filter: { id: /\/src\/main\.ts$/ },
-    handler: (code) =>
-      code.replace(
-        /^try \{.*/ms,
-        `
-const unsettled = () => process.exit(13);
-process.once('beforeExit', unsettled);
-void (async () => {
-  $&
-  process.off('beforeExit', unsettled);
-})();`,
-      ),
+    // Every statement stays on its line, so no source map is needed.
+    handler: (code) => ({
+      code: code.replace(/^try \{.*/ms, `${enterFunction} $& ${leaveFunction}`),
+      map: null,
+    }),
   },
 };
+
+const enterFunction =
+  "const unsettled = () => process.exit(13); process.once('beforeExit', unsettled); void (async () => {";
+const leaveFunction = "process.off('beforeExit', unsettled); })();";

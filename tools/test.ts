@@ -37,7 +37,7 @@ const repeat = `repeat this order with: npm run test:only -- --seed ${seed} ${re
 console.log(`Seed ${seed}; ${repeat}`);
 // Of the present sources: tests of its pages would pass for those of before.
 execFileSync(process.execPath, [build], { stdio: 'inherit' });
-const program = await bundleProgram(bundled);
+const { program } = await bundleProgram(bundled);
 await rm(tables, { force: true });
 await createFileCopy(tables);
 Object.assign(process.env, {

@@ -1,6 +1,5 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { builtConsole } from '../core/asset.ts';
+import { asset, assetFolder } from '../core/asset.ts';
 import type { Authenticator } from './authenticate.ts';
 import type { ClientAddress } from './http/client-address.ts';
 import { htmlHeaders } from './http/html.ts';
@@ -19,7 +18,7 @@ export interface ConsolePageDeps {
  * itself reads the path, and its files. Both need no session and have no data. `/` leads to it.
  */
 export function registerConsolePage(app: FastifyInstance, deps: ConsolePageDeps): void {
-  const built = readConsole(builtConsole());
+  const built = readConsole();
   app.get('/', async (request, reply) => {
     await deps.authenticator.authenticate(request, reply);
     return reply.redirect(built === undefined ? '/docs' : '/console/', 302);
@@ -62,16 +61,16 @@ interface BuiltConsole {
 }
 
 /** Reads what `npm run build` made; `undefined` where it made nothing. */
-function readConsole(folder: URL): BuiltConsole | undefined {
-  if (!existsSync(new URL('console.html', folder))) return undefined;
+function readConsole(): BuiltConsole | undefined {
+  if (!assetFolder('console/').names().includes('console.html')) return undefined;
   const read = (path: string): BuiltFile => ({
-    bytes: readFileSync(new URL(path, folder)),
-    br: readFileSync(new URL(`${path}.br`, folder)),
-    gzip: readFileSync(new URL(`${path}.gz`, folder)),
+    bytes: asset(`console/${path}`),
+    br: asset(`console/${path}.br`),
+    gzip: asset(`console/${path}.gz`),
   });
-  const names = readdirSync(new URL('assets/', folder)).filter(
-    (name) => !/\.(?:br|gz)$/.test(name),
-  );
+  const names = assetFolder('console/assets/')
+    .names()
+    .filter((name) => !/\.(?:br|gz)$/.test(name));
   const files = new Map(names.map((name) => [name, read(`assets/${name}`)]));
   return { page: read('console.html'), files };
 }

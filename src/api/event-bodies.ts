@@ -89,7 +89,8 @@ function createThreadReader(rules: EventRules): {
   let worker: Worker | undefined;
   const started = (): Worker => {
     if (worker !== undefined) return worker;
-    const made = new Worker(thread('api/event-thread.ts'), { workerData: rules });
+    const program = thread('api/event-thread.ts');
+    const made = new Worker(program.source, { eval: program.eval, workerData: rules });
     made.unref();
     // `readEvents` rejects for the body that was being read.
     made.on('error', () => {});

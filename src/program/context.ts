@@ -7,8 +7,8 @@ export interface ProgramContext {
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly version: string;
-  /** Path of the program, to start it a second time. */
-  readonly programFile: string;
+  /** Path of the program, to start it a second time; `undefined` in the single executable. */
+  readonly programFile: string | undefined;
   readonly stdout: NodeJS.WriteStream;
   readonly stderr: NodeJS.WriteStream;
   /** Ends the process with the exit code of an error. */

@@ -28,8 +28,8 @@ export interface MessageProcess extends MessageService {
 }
 
 export interface MessageProcessDeps {
-  /** Path of the program. */
-  readonly program: string;
+  /** Path of the program; `undefined` in the single executable, which starts itself. */
+  readonly program: string | undefined;
   /** The whole environment of the child. */
   readonly env: Readonly<Record<string, string>>;
   readonly clock: Clock;
@@ -40,7 +40,7 @@ export async function startMessageProcess(
   message: StartMessage,
   { program, env, clock }: MessageProcessDeps,
 ): Promise<MessageProcess> {
-  const child = fork(program, [messageProcessCommand], { env });
+  const child = forkProgram(program, env);
   const ended = once(child, 'exit');
   child.send(message);
   const first = await Promise.race([once(child, 'message'), ended.then(() => undefined)]);
@@ -61,6 +61,12 @@ export async function startMessageProcess(
       cutOff.cancel();
     },
   };
+}
+
+function forkProgram(program: MessageProcessDeps['program'], env: NodeJS.ProcessEnv): ChildProcess {
+  if (program !== undefined) return fork(program, [messageProcessCommand], { env });
+  // Its flags are inside itself, and the first argument is a word of the command line.
+  return fork(messageProcessCommand, [], { env, execArgv: [] });
 }
 
 function rejectEnded({ exitCode, signalCode }: ChildProcess): never {

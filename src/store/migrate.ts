@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import type { AssetFolder } from '../core/asset.ts';
 import { StartRefused } from '../core/errors.ts';
 
 /**
@@ -114,18 +114,17 @@ export interface MigrationDriver {
  * Reads the migrations of a folder: `NNNN_name.sql`, numbered from 0001 without a gap. Throws when
  * there is another file, or when a number is missing or used twice: that is a broken installation.
  */
-export function readMigrations(folder: URL): Migration[] {
-  const files = readdirSync(folder).toSorted();
-  return files.map((file, index) => {
+export function readMigrations(folder: AssetFolder): Migration[] {
+  return folder.names().map((file, index) => {
     const number = String(index + 1).padStart(4, '0');
     if (!file.startsWith(`${number}_`) || !file.endsWith('.sql')) {
-      throw new StartRefused(`${file} in ${folder.pathname} is not migration ${number}_<name>.sql`);
+      throw new StartRefused(`${file} in ${folder.name} is not migration ${number}_<name>.sql`);
     }
-    const sql = readFileSync(new URL(file, folder), 'utf8');
+    const sql = folder.read(file).toString('utf8');
     const declared = /^-- oldest that may run: ([0-9]{4})\n/.exec(sql)?.[1];
     const oldestThatMayRun = declared === undefined ? index + 1 : Number(declared);
     if (oldestThatMayRun > index + 1 || oldestThatMayRun < 1) {
-      throw new StartRefused(`${file} in ${folder.pathname} names a later migration as the oldest`);
+      throw new StartRefused(`${file} in ${folder.name} names a later migration as the oldest`);
     }
     return {
       name: file.slice(0, -'.sql'.length),

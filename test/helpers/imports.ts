@@ -102,6 +102,8 @@ const rules: readonly Rule[] = [
   { files: 'core/verify.ts', own: ['core/'], builtins: [...ASSERT, 'node:crypto'] },
   { files: 'core/order-key.ts', own: ['core/'], builtins: ['node:crypto'] },
   { files: 'core/ids.ts', own: ['core/'], builtins: [...ASSERT, 'node:crypto'] },
+  // Files of the program itself, which do not change while it runs.
+  { files: 'core/asset.ts', builtins: ['node:fs', 'node:sea'] },
   { files: 'core/', builtins: ASSERT },
   { files: 'schemas/', types: ['core/'], packages: ['typebox'], builtins: [] },
   { files: 'store/port/', own: ['core/'], builtins: [] },

@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs';
-import { asset } from '../../src/core/asset.ts';
+import { assetFolder } from '../../src/core/asset.ts';
 import { migrate, readMigrations } from '../../src/store/migrate.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createSeal } from '../../src/store/seal.ts';
@@ -50,7 +50,7 @@ function emptyTables(): Promise<Uint8Array> {
 async function createTables(): Promise<Uint8Array> {
   const connection = openConnection(memory);
   try {
-    const migrations = readMigrations(asset('store/sqlite/migrations/'));
+    const migrations = readMigrations(assetFolder('store/sqlite/migrations/'));
     await migrate(migrationDriver(connection, memory.path), migrations);
     return connection.serialize();
   } finally {

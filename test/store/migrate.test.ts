@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test, type TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { assetFolder, folderAt } from '../../src/core/asset.ts';
 import { StartRefused } from '../../src/core/errors.ts';
 import { migrate, readMigrations, type Migration } from '../../src/store/migrate.ts';
 import { testKeyOf } from '../../src/store/rows/attempts.ts';
@@ -156,8 +157,8 @@ describe('readMigrations', () => {
 
   for (const engine of ['sqlite', 'postgres']) {
     test(`readMigrations: the migrations for ${engine} have every number once`, () => {
-      const own = new URL(`../../src/store/${engine}/migrations/`, import.meta.url);
-      const names = readMigrations(own).map((migration) => migration.name);
+      const own = readMigrations(assetFolder(`store/${engine}/migrations/`));
+      const names = own.map((migration) => migration.name);
       assert.equal(names[0], '0001_log');
       assert.ok(names.length >= 3);
     });
@@ -165,7 +166,7 @@ describe('readMigrations', () => {
 
   test('migrations: deliveries of every kind survive the migration that creates their table again', async (t) => {
     const { driver, connection } = openDatabase(t);
-    const own = readMigrations(new URL('../../src/store/sqlite/migrations/', import.meta.url));
+    const own = readMigrations(assetFolder('store/sqlite/migrations/'));
     const before = own.filter(({ name }) => name < '0007');
     await migrate(driver, before);
     const add = (kind: string, state: string, values: string): void =>
@@ -198,7 +199,7 @@ describe('readMigrations', () => {
 
   test('migrations: bodies of pruned events and the history move to their new tables', async (t) => {
     const { driver, connection } = openDatabase(t);
-    const own = readMigrations(new URL('../../src/store/sqlite/migrations/', import.meta.url));
+    const own = readMigrations(assetFolder('store/sqlite/migrations/'));
     await migrate(
       driver,
       own.filter(({ name }) => name < '0009'),
@@ -234,7 +235,7 @@ describe('readMigrations', () => {
 
   test('migrations: counters of failures stay true, also for statements of the version before', async (t) => {
     const { driver, connection } = openDatabase(t);
-    const own = readMigrations(new URL('../../src/store/sqlite/migrations/', import.meta.url));
+    const own = readMigrations(assetFolder('store/sqlite/migrations/'));
     const write = (id: string, state: string, code: string): void =>
       connection.exec(`
         insert into deliveries (tenant, stream, event_id, type, time, kind, state, attempt, due_at,
@@ -283,7 +284,7 @@ function migrationsOf(t: TestContext, files: Readonly<Record<string, string>>): 
   const folder = mkdtempSync(join(tmpdir(), 'leat-migrations-'));
   t.after(() => rmSync(folder, { recursive: true }));
   for (const [name, sql] of Object.entries(files)) writeFileSync(join(folder, name), sql);
-  return readMigrations(pathToFileURL(`${folder}/`));
+  return readMigrations(folderAt(pathToFileURL(`${folder}/`)));
 }
 
 function tables(connection: DatabaseSync): unknown[] {

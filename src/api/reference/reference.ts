@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { asset } from '../../core/asset.ts';
 import { hashOf, staticFile, type StaticFile, withoutDataUrls } from '../http/static-files.ts';
@@ -94,9 +93,9 @@ function buildPage(version: string): { html: string; files: readonly StaticFile[
 }
 
 function ownFile(name: string): Buffer {
-  return readFileSync(asset(`api/reference/${name}`));
+  return asset(`api/reference/${name}`);
 }
 
 function swaggerFile(name: string): Buffer {
-  return readFileSync(new URL(name, import.meta.resolve('swagger-ui-dist/package.json')));
+  return asset(`swagger-ui-dist/${name}`);
 }

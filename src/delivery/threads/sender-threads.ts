@@ -185,7 +185,8 @@ class SenderThread {
   #newWorker(): Worker {
     const name = `sender ${this.#index}`;
     const program = thread('delivery/threads/sender-thread.ts');
-    const worker = new Worker(program, { workerData: this.#deps.data, name });
+    const options = { eval: program.eval, workerData: this.#deps.data, name };
+    const worker = new Worker(program.source, options);
     worker.on('message', (message: FromSender) => {
       if (this.#worker === worker) this.#receive(message, worker);
     });

@@ -1,4 +1,4 @@
-import { asset } from '../../core/asset.ts';
+import { assetFolder } from '../../core/asset.ts';
 import { StartRefused } from '../../core/errors.ts';
 import { requireBound } from '../directory/secrets.ts';
 import { firstKeyCheck, type KeyCheckRow, passedKeyCheck } from '../key-check.ts';
@@ -16,7 +16,7 @@ import type { Database, Queries } from './database.ts';
 import { makeDaysAhead, schemaLock } from './partitions.ts';
 import { refusalOf } from './refusal.ts';
 
-const folder = asset('store/postgres/migrations/');
+const folder = assetFolder('store/postgres/migrations/');
 
 /**
  * Prepares a database for this program: migrates its schema, and checks the secret key against the

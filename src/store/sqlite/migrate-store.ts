@@ -1,6 +1,6 @@
 import { existsSync, statSync } from 'node:fs';
 import { DatabaseSync, type SQLOutputValue, type StatementSync } from 'node:sqlite';
-import { asset } from '../../core/asset.ts';
+import { assetFolder } from '../../core/asset.ts';
 import { StartRefused } from '../../core/errors.ts';
 import { readMigrations, schemaRefusal } from '../migrate.ts';
 import {
@@ -77,7 +77,7 @@ function locked(file: string): DatabaseSync {
 /** Another process may be about to end. */
 const lockWaitMs = 1000;
 
-const folder = asset('store/sqlite/migrations/');
+const folder = assetFolder('store/sqlite/migrations/');
 
 /** The file is not written, so it cannot be migrated to a newer schema either. */
 function refuseOtherSchema(connection: DatabaseSync, file: string): void {

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { asset } from '../../core/asset.ts';
+import { assetFolder } from '../../core/asset.ts';
 import { requireBound } from '../directory/secrets.ts';
 import { firstKeyCheck, type KeyCheckRow, passedKeyCheck } from '../key-check.ts';
 import { migrate, type MigrationDriver, readMigrations, type SchemaState } from '../migrate.ts';
@@ -31,7 +31,7 @@ export async function prepareSchema(
   }
 }
 
-const folder = asset('store/sqlite/migrations/');
+const folder = assetFolder('store/sqlite/migrations/');
 
 /** The driver that runs and records migrations on SQLite. */
 export function migrationDriver(connection: DatabaseSync, name: string): MigrationDriver {

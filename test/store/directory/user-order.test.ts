@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
 import pg from 'pg';
+import { assetFolder } from '../../../src/core/asset.ts';
 import { migrate, readMigrations } from '../../../src/store/migrate.ts';
 import { migrationDriver } from '../../../src/store/sqlite/schema.ts';
 import { createWriter, type Dialect } from '../../../src/store/directory/dialect.ts';
@@ -10,7 +11,7 @@ import { usersIn } from '../../../src/store/directory/users.ts';
 import { boundedText } from '../../../src/store/postgres/commands.ts';
 import { newDatabase } from '../engines.ts';
 
-const migrations = new URL('../../../src/store/sqlite/migrations/', import.meta.url);
+const migrations = assetFolder('store/sqlite/migrations/');
 const orders = ['user_id', 'created_at', 'updated_at', 'email', 'username'].flatMap((field) => [
   { field, descending: false },
   { field, descending: true },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
-import { asset } from '../../../src/core/asset.ts';
+import { assetFolder } from '../../../src/core/asset.ts';
 import { readMigrations } from '../../../src/store/migrate.ts';
 import { defineTestKey } from '../../../src/store/sqlite/attempts.ts';
 
@@ -13,7 +13,7 @@ import { defineTestKey } from '../../../src/store/sqlite/attempts.ts';
 test('SQLite: no statement scans all deliveries, or those of a tenant, for some of a stream', () => {
   const db = new DatabaseSync(':memory:');
   defineTestKey(db);
-  for (const { sql } of readMigrations(asset('store/sqlite/migrations/'))) db.exec(sql);
+  for (const { sql } of readMigrations(assetFolder('store/sqlite/migrations/'))) db.exec(sql);
   const walks = /^(?:SCAN deliveries\b|SEARCH deliveries\b.*\(tenant=\?\)$)/;
   const ofStream = /\bstream = \?/;
   const otherStreams = /^SEARCH deliveries\b(?!.*\b(?:stream|event_id)=\?)/;
@@ -73,7 +73,7 @@ test('SQLite: statements that settle failures fill no table in memory', () => {
 function settlingSteps() {
   const db = new DatabaseSync(':memory:');
   defineTestKey(db);
-  for (const { sql } of readMigrations(asset('store/sqlite/migrations/'))) db.exec(sql);
+  for (const { sql } of readMigrations(assetFolder('store/sqlite/migrations/'))) db.exec(sql);
   const settling = statements().filter(({ sql }) => /^\s*(?:insert|update) or fail\b/.test(sql));
   const found = settling.map(({ location, sql }) => ({
     location,
@@ -88,11 +88,13 @@ function settlingSteps() {
 /** The code of `abort` among the ways to resolve a conflict (OE_Abort in sqliteInt.h). */
 const onAbort = 2;
 
+const sources = new URL('../../../src/', import.meta.url);
+
 /** Returns the statements of the store that name the deliveries, read from its sources. */
 function statements(): { readonly location: string; readonly sql: string }[] {
   return ['store/sqlite/', 'store/directory/'].flatMap((folder) =>
-    globSync('*.ts', { cwd: asset(folder) }).flatMap((name) => {
-      const source = readFileSync(new URL(name, asset(folder)), 'utf8');
+    globSync('*.ts', { cwd: new URL(folder, sources) }).flatMap((name) => {
+      const source = readFileSync(new URL(name, new URL(folder, sources)), 'utf8');
       return [...source.matchAll(/\b(?:db|tx|sql)\.(?:all|get|run)(?:<[^`]*?>)?`([^`]*)`/g)]
         .filter(([, text = '']) => /\bdeliveries\b/.test(text))
         .map(({ 1: text = '', index }) => ({

@@ -1,0 +1,2 @@
+/* As on Windows, where a process cannot be replaced. */
+process.execve = undefined;
