@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import type { Rolldown } from 'vite';
+import { packageFolders } from './licenses.ts';
 
 /**
  * `npm run build`, and `prepare` of npm: builds the web console into `build/console`, unless the files
@@ -57,6 +58,7 @@ function stampOf(): string {
     ...globSync('src/{core,schemas}/**/*.ts', { cwd: root }).map((path) => join(root, path)),
     join(root, 'package-lock.json'),
     fileURLToPath(import.meta.url),
+    fileURLToPath(new URL('licenses.ts', import.meta.url)),
   ];
   for (const path of inputs.toSorted())
     hash.update(path.slice(root.length)).update(readFileSync(path));
@@ -92,6 +94,8 @@ async function build(): Promise<void> {
   const { output: files } = [result].flat()[0] as Rolldown.RolldownOutput;
   const sizes = await compress(files);
   report(files, sizes, performance.now() - startedAtMs);
+  const modules = files.flatMap((file) => (file.type === 'chunk' ? file.moduleIds : []));
+  await writeFile(join(output, 'packages'), `${packageFolders(modules, root).join('\n')}\n`);
   await writeFile(stampFile, stamp);
 }
 

@@ -12,6 +12,7 @@ const longest = [
   'test/cluster/lists.test.ts',
   'test/cluster/alerts.test.ts',
   'test/e2e/inspector.test.ts',
+  'test/package/package.test.ts',
   'test/browser/reference.test.ts',
   'test/cluster/outage.test.ts',
   'test/store/model.test.ts',

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
+import { defaultDataFolder } from '../../src/files/default-data-folder.ts';
 import { npmProgram } from '../../tools/npm.ts';
 import { endWithProcess } from '../helpers/children.ts';
 import { bootstrapClient, end, fetchToken, freePort, type Running } from '../helpers/leat.ts';
@@ -14,7 +15,7 @@ export interface Home {
   readonly folder: string;
   /** Where npm installs: its commands are in `bin`. */
   readonly prefix: string;
-  /** Where the store of {@link startProgram} is. */
+  /** The data folder, at the place of the platform. */
   readonly data: string;
   /** The whole environment of its programs. */
   readonly env: Readonly<Record<string, string>>;
@@ -23,7 +24,7 @@ export interface Home {
 
 export async function createHome(): Promise<Home> {
   const folder = await mkdtemp(join(tmpdir(), 'leat-home-'));
-  const [prefix, data] = [join(folder, 'prefix'), join(folder, 'leat-data')];
+  const prefix = join(folder, 'prefix');
   await mkdir(join(folder, 'work'));
   const env = {
     PATH: [dirname(process.execPath), '/usr/bin', '/bin'].join(delimiter),
@@ -34,6 +35,8 @@ export async function createHome(): Promise<Home> {
     npm_config_cache: join(folder, 'npm-cache'),
     npm_config_update_notifier: 'false',
   };
+  const { platform } = process;
+  const data = defaultDataFolder({ platform, env, home: folder, hasLocalFolder: false });
   const remove = (): Promise<void> => rm(folder, { recursive: true, force: true });
   return { folder, prefix, data, env, remove };
 }
@@ -86,19 +89,17 @@ export interface RunningProgram extends Pick<
   stop(): Promise<number | null>;
 }
 
-/** The settings of the store, which commands for the operator need as well. */
-export function storeOf(home: Home): Record<string, string> {
-  return { LEAT_STORE: `sqlite:${join(home.data, 'leat.db')}` };
-}
-
 /** Starts `leat start` and waits until it is ready. */
-export async function startProgram(home: Home, command: string): Promise<RunningProgram> {
+export async function startProgram(
+  home: Home,
+  command: string,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<RunningProgram> {
   const [port, messagesPort] = [await freePort(), await freePort()];
   const child = spawn(command, ['start'], {
     cwd: join(home.folder, 'work'),
     env: {
       ...home.env,
-      ...storeOf(home),
       LEAT_PORT: String(port),
       PORT: String(messagesPort),
       LEAT_BOOTSTRAP_CLIENT_ID: bootstrapClient.id,
@@ -108,17 +109,20 @@ export async function startProgram(home: Home, command: string): Promise<Running
       LEAT_SENDER_THREADS: '1',
       LEAT_RETRY_DELAYS_MS: Array.from({ length: 20 }, () => '1000').join(','),
       LEAT_LOG_LEVEL: 'warn',
+      ...settings,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   endWithProcess(child);
   const output = outputOf(child);
-  const isUp = (): boolean => {
-    assert.equal(child.exitCode, null, output());
-    return output().includes('Ctrl-C ends it');
-  };
-  await waitFor('the welcome', isUp, { progress: output });
   const url = `http://127.0.0.1:${port}`;
+  const isReady = async (): Promise<boolean> => {
+    assert.equal(child.exitCode, null, output());
+    const response = await fetch(`${url}/readyz`).catch(() => undefined);
+    await response?.arrayBuffer();
+    return response?.ok ?? false;
+  };
+  await waitFor('the program to be ready', isReady, { progress: output, intervalMsFirst: 50 });
   const token = await fetchToken(url, bootstrapClient);
   return {
     url,

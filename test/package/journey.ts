@@ -12,7 +12,7 @@ import {
   waitForStats,
 } from '../helpers/api-client.ts';
 import { type Endpoint, startEndpoint } from '../helpers/endpoint.ts';
-import { type Home, run, type RunningProgram, startProgram, storeOf } from './fixture.ts';
+import { type Home, run, type RunningProgram, startProgram } from './fixture.ts';
 
 /** A way to ship Leat. */
 export interface Shipped {
@@ -106,12 +106,11 @@ export function describeJourney(name: string, shipped: () => Shipped): void {
     test(`${name}: a backup succeeds while it runs, and leat restore opens it`, async () => {
       const { home, command } = shipped();
       const file = join(home.folder, 'backup.db');
-      const backup = await run(home, command, ['backup', file], storeOf(home));
+      const backup = await run(home, command, ['backup', file]);
       assert.equal(backup.code, 0, backup.stderr);
       assert.ok((await stat(file)).size > 0);
       const restored = { LEAT_STORE: `sqlite:${join(home.folder, 'restored/leat.db')}` };
       const restore = await run(home, command, ['restore', file], {
-        ...storeOf(home),
         ...restored,
         LEAT_SECRET_KEY: readFileSync(join(home.data, 'secret.key'), 'utf8').trim(),
       });
