@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto';
-import { lstat, open, rm, statfs } from 'node:fs/promises';
+import { open, rm, stat, statfs } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import type { Admin } from '../program/admin.ts';
@@ -12,8 +12,7 @@ import {
   tenantDomainOf,
   usesPlainHttp,
 } from '../config.ts';
-import { isLoopback } from '../core/value.ts';
-import type { Clock, RandomBytes } from '../core/clock.ts';
+import type { Clock, Millis, RandomBytes } from '../core/clock.ts';
 import { codeOf } from '../core/errors.ts';
 import { dayMs } from '../core/units.ts';
 import { createEgressRule } from '../delivery/http/egress.ts';
@@ -22,8 +21,9 @@ import type { AlertChannel } from '../alerting/channel.ts';
 import { validityProblem, readTlsFiles } from '../tls/certificate-files.ts';
 import { bad, failed, type Finding, ok, warn } from './finding.ts';
 import { firewallFindings } from './firewall-findings.ts';
+import { isLocalHost, settingsFindings } from './settings-findings.ts';
 import type { StoreReport } from './store-findings.ts';
-import { bytesText } from './table.ts';
+import { bytesText, countText } from './table.ts';
 
 export interface DoctorDeps {
   readonly loaded: Loaded;
@@ -43,12 +43,14 @@ export async function examine(deps: DoctorDeps): Promise<Finding[]> {
   const { loaded, admin, nodeVersion } = deps;
   const { config } = loaded;
   const report = await storeReport(admin);
-  const bytes = 'bytes' in report ? report.bytes : 0;
+  const size = 'bytes' in report ? report : { bytes: 0 };
   const hosts = 'hosts' in report ? report.hosts : [];
   return [
     ...configurationFindings(loaded),
+    ...settingsFindings(config),
     ...report.findings,
-    ...(await folderFindings(config, bytes)),
+    ...(await folderFindings(config, size, deps.clock.now())),
+    await filesFinding(config),
     await fsyncFinding(config, deps),
     await tlsFinding(config, deps),
     ...(await egressFindings(config, hosts, deps)),
@@ -86,22 +88,55 @@ async function storeReport(admin: Admin): Promise<StoreReport | Pick<StoreReport
 
 const freeBytesMin = 1024 ** 3;
 
-async function folderFindings(config: Config, storeBytes: number): Promise<Finding[]> {
-  const { store } = config;
+/** Size of a store, and since when it has events. */
+interface StoreAge {
+  readonly bytes: number;
+  readonly since?: Millis | undefined;
+}
+
+async function folderFindings(config: Config, size: StoreAge, now: Millis): Promise<Finding[]> {
+  const { store, eventRetentionDays } = config;
   if (store.engine !== 'sqlite' || store.file === undefined) return [];
   const folder = dataFolderOf(config);
   try {
     const { bavail, bsize } = await statfs(folder);
-    return [diskFinding(folder, bavail * bsize, storeBytes), await modeFinding(folder, store.file)];
+    const free = bavail * bsize;
+    const growth = growthOf(size, eventRetentionDays * dayMs, now);
+    return [diskFinding({ folder, free, storeBytes: size.bytes, growth, eventRetentionDays })];
   } catch (error) {
     return [failed('disk', error, `allow this user to read ${folder}`)];
   }
 }
 
-function diskFinding(folder: string, free: number, storeBytes: number): Finding {
+/** Events of less than an hour do not show how fast a store grows. */
+const growthMsMin = dayMs / 24;
+
+/** Returns how much the store grows until its oldest events reach their retention, at its rate so far. */
+function growthOf({ bytes, since }: StoreAge, retentionMs: number, now: Millis): number {
+  const ageMs = since === undefined ? 0 : now - since;
+  if (ageMs < growthMsMin || ageMs >= retentionMs) return 0;
+  return Math.round(bytes * (retentionMs / ageMs - 1));
+}
+
+interface Disk {
+  readonly folder: string;
+  readonly free: number;
+  readonly storeBytes: number;
+  readonly growth: number;
+  readonly eventRetentionDays: number;
+}
+
+function diskFinding({ folder, free, storeBytes, growth, eventRetentionDays }: Disk): Finding {
   const text = `${bytesText(free)} are free in ${folder}`;
   if (free < freeBytesMin)
     return bad('disk', text, 'free disk space: publishing fails with 503 when the disk is full');
+  if (free < growth) {
+    return warn(
+      'disk',
+      `${text}; at its rate so far the store grows by ${bytesText(growth)} before the first events are ${countText(eventRetentionDays)} days old`,
+      'use a larger disk, or lower LEAT_EVENT_RETENTION_DAYS',
+    );
+  }
   if (free > storeBytes) return ok('disk', text);
   return warn(
     'disk',
@@ -110,14 +145,47 @@ function diskFinding(folder: string, free: number, storeBytes: number): Finding 
   );
 }
 
-async function modeFinding(folder: string, file: string): Promise<Finding> {
-  const readable: string[] = [];
-  for (const path of [file, join(folder, 'secret.key'), join(folder, 'bootstrap.json')]) {
-    const stat = await lstat(path).catch(() => undefined);
-    if (stat !== undefined && (stat.mode & 0o077) !== 0) readable.push(path);
+/** Access of others: to secrets, also of the group; to files that a group may share; to a folder. */
+const forbidden = { secret: 0o077, shared: 0o007, folder: 0o002, folderOfGroup: 0o020 } as const;
+
+/** Checks who else can read files with secrets, or replace files of the data folder. */
+async function filesFinding(config: Config): Promise<Finding> {
+  const { store, tlsKeyPath } = config;
+  const folder = dataFolderOf(config);
+  const isFile = store.engine === 'sqlite' && store.file !== undefined;
+  const files = isFile ? [store.file, `${store.file}-wal`] : [];
+  const secret = [...files, join(folder, 'secret.key'), join(folder, 'bootstrap.json')];
+  const shared = ['.env', ...(tlsKeyPath === undefined ? [] : [tlsKeyPath])];
+  const readable = await opened(secret, forbidden.secret);
+  if (readable.length > 0) {
+    const fix = `chmod 600 ${readable.join(' ')}`;
+    return bad('files', `others can read ${readable.join(', ')}`, fix);
   }
-  if (readable.length === 0) return ok('files', 'only their owner can read the store and its key');
-  return bad('files', `others can read ${readable.join(', ')}`, `chmod 600 ${readable.join(' ')}`);
+  if ((await opened([folder], forbidden.folder)).length > 0) {
+    return bad('files', `others can write to ${folder}`, `chmod 700 ${folder}`);
+  }
+  if ((await opened([folder], forbidden.folderOfGroup)).length > 0) {
+    return warn('files', `the group of ${folder} can replace its files`, `chmod 700 ${folder}`);
+  }
+  const known = await opened(shared, forbidden.shared);
+  if (known.length > 0) {
+    return warn(
+      'files',
+      `every user can read ${known.join(', ')}`,
+      `chmod o-rwx ${known.join(' ')}`,
+    );
+  }
+  return ok('files', 'only their owner can read the store and its key');
+}
+
+/** Returns those of the paths that exist and give others one of the rights. */
+async function opened(paths: readonly string[], rights: number): Promise<string[]> {
+  const found: string[] = [];
+  for (const path of paths) {
+    const file = await stat(path).catch(() => undefined);
+    if (file !== undefined && (file.mode & rights) !== 0) found.push(path);
+  }
+  return found;
 }
 
 const syncs = 20;
@@ -170,7 +238,7 @@ async function tlsFinding(config: Config, { clock }: DoctorDeps): Promise<Findin
     );
   if (certPath === undefined || keyPath === undefined) {
     if (trustProxy.length > 0) return ok('tls', 'ends at the proxy of LEAT_TRUST_PROXY');
-    if (isLoopback(host)) return ok('tls', 'none: only this machine can connect');
+    if (isLocalHost(host)) return ok('tls', 'none: only this machine can connect');
     return bad(
       'tls',
       `plain HTTP on ${host}`,

@@ -1,6 +1,7 @@
 /** The result of one check of `leat doctor`. */
 export interface Finding {
-  readonly level: 'ok' | 'warn' | 'bad';
+  /** `note`: nothing is wrong, or it cannot be seen; an operator should know it. */
+  readonly level: 'ok' | 'note' | 'warn' | 'bad';
   /** Name of the check, one or two words. */
   readonly check: string;
   /** The result as text; the name is that of the field in --json. */
@@ -11,6 +12,10 @@ export interface Finding {
 
 export function ok(check: string, text: string): Finding {
   return { level: 'ok', check, said: text };
+}
+
+export function note(check: string, text: string, next: string): Finding {
+  return { level: 'note', check, said: text, next };
 }
 
 export function warn(check: string, text: string, next: string): Finding {

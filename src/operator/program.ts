@@ -64,7 +64,7 @@ export function addOperatorCommands(program: Command, deps: OperatorDeps): void 
   program
     .command('doctor')
     .description(
-      'check settings, store, disk, clock, TLS, egress and alerts; exit code 1 for a fault',
+      'check settings, store, database, disk, clock, TLS, egress, limits and alerts; exit code 1 for a fault',
     )
     .option('--test-alert', 'send a test alert to each configured channel')
     .option('--vacuum', 'with the service stopped: return free space of a SQLite file to the disk')

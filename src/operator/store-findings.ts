@@ -6,13 +6,17 @@ import { yieldToEventLoop } from '../core/slices.ts';
 import type { Destination } from '../core/types.ts';
 import type { Store } from '../store/port/store.ts';
 import type { Args, Call, CommandDeps } from './command.ts';
+import { databaseFindings } from './database-findings.ts';
 import { bad, type Finding, ok, warn } from './finding.ts';
+import { processFacts, processFindings } from './process-findings.ts';
 import { bytesText, countText, durationText } from './table.ts';
 
 /** The part of `leat doctor` that needs the store. */
 export interface StoreReport {
   readonly findings: readonly Finding[];
   readonly bytes: number;
+  /** When the oldest event was published; absent without events, and from older servers. */
+  readonly since?: Millis | undefined;
   /** Hosts that enabled streams send to, the first {@link hostsMax}. */
   readonly hosts: readonly string[];
 }
@@ -29,8 +33,10 @@ export async function storeFindings(deps: CommandDeps, _args: Args, call: Call):
   await store.ping();
   const size = await store.overview.size();
   const { hosts, broken, expiries } = await streamsRead(store, call.signal);
+  const tenants = await tenantsRead(store);
   const report: StoreReport = {
     bytes: size.bytes,
+    since: tenants.oldest,
     findings: [
       await engineFinding(deps),
       await secretsFinding(store),
@@ -40,7 +46,9 @@ export async function storeFindings(deps: CommandDeps, _args: Args, call: Call):
       spaceFinding(size),
       ...(await leavingFindings(store)),
       ...(await faultFindings(store)),
-      ...(await clockFindings(deps)),
+      await clockFinding(deps, tenants.newest),
+      ...(await serverFindings(deps)),
+      ...processFindings(processFacts(), deps.config),
     ],
     hosts,
   };
@@ -145,34 +153,57 @@ async function faultFindings(store: Store): Promise<Finding[]> {
   return faults.map(({ said, next }) => bad('contents', said, next));
 }
 
+async function serverFindings({ store, config }: CommandDeps): Promise<Finding[]> {
+  const server = await store.overview.server();
+  if (server === undefined) return [];
+  return databaseFindings(server, config, await store.ownership.nodes());
+}
+
+interface TenantsRead {
+  /** When the oldest event of all tenants was published. */
+  readonly oldest: Millis | undefined;
+  /** When the newest event of each tenant was published. */
+  readonly newest: readonly { readonly name: string; readonly at: Millis }[];
+}
+
+async function tenantsRead(store: Store): Promise<TenantsRead> {
+  const newest: { readonly name: string; readonly at: Millis }[] = [];
+  let oldest: Millis | undefined;
+  for (const { id, name } of await store.tenants.list()) {
+    const overview = await store.overview.tenant(id);
+    if (overview?.newestPublishedAt !== undefined) {
+      newest.push({ name, at: overview.newestPublishedAt });
+    }
+    const at = overview?.oldestPublishedAt;
+    if (at !== undefined) oldest = Math.min(oldest ?? at, at);
+    await yieldToEventLoop();
+  }
+  return { oldest, newest };
+}
+
 /** Compares the clock with the store's clock, where it has one, and with the newest events. */
-async function clockFindings({ store, clock }: CommandDeps): Promise<Finding[]> {
+async function clockFinding(
+  { store, clock }: CommandDeps,
+  newest: TenantsRead['newest'],
+): Promise<Finding> {
   const { now: storeNow } = await store.overview.engine();
   const now = clock.now();
   const skewMs = storeNow === undefined ? 0 : now - storeNow;
   if (Math.abs(skewMs) > skewMsMax) {
     const way = skewMs > 0 ? 'ahead of' : 'behind';
-    return [
-      bad(
-        'clock',
-        `this machine is ${durationText(Math.abs(skewMs))} ${way} the store`,
-        'synchronize the clocks, for example with chrony or systemd-timesyncd',
-      ),
-    ];
+    return bad(
+      'clock',
+      `this machine is ${durationText(Math.abs(skewMs))} ${way} the store`,
+      'synchronize the clocks, for example with chrony or systemd-timesyncd',
+    );
   }
-  for (const { id, name } of await store.tenants.list()) {
-    const newest = (await store.overview.tenant(id))?.newestPublishedAt ?? 0;
-    if (newest <= (storeNow ?? now) + skewMsMax) continue;
-    const ahead = durationText(newest - now);
-    return [
-      bad(
-        'clock',
-        `the newest event of ${name} was published ${ahead} from now: the clock was or is wrong`,
-        'check the clock of the machine; retention of these events counts from that instant',
-      ),
-    ];
-  }
-  return [ok('clock', 'agrees with the store')];
+  const early = newest.find(({ at }) => at > (storeNow ?? now) + skewMsMax);
+  if (early === undefined) return ok('clock', 'agrees with the store');
+  return bad(
+    'clock',
+    `the newest event of ${early.name} was published ${durationText(early.at - now)} from now: the clock was or is wrong`,
+    'check the clock of the machine; retention of these events counts from that instant',
+  );
 }
 
 function urlsOf({ endpoint, authorization }: Destination): readonly string[] {

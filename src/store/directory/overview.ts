@@ -8,7 +8,7 @@ import type { Range, Runs } from './runs.ts';
 export interface OverviewDeps {
   readonly commands: Commands;
   /** The parts of which each engine has its own. */
-  readonly engine: Pick<OverviewStore, 'engine' | 'faults' | 'size'>;
+  readonly engine: Pick<OverviewStore, 'engine' | 'server' | 'faults' | 'size'>;
   readonly runs: Runs;
 }
 

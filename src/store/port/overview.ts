@@ -4,6 +4,8 @@ import type { Offset, StreamStatus } from '../../core/types.ts';
 /** The part of the store port that shows operators sizes and counts. */
 export interface OverviewStore {
   engine(): Promise<EngineState>;
+  /** Returns the settings of the database server; `undefined` where there is no server. */
+  server(): Promise<ServerState | undefined>;
   /** Returns contradictions in the contents of the store, as after a restore of a part of it. */
   faults(): Promise<readonly StoreFault[]>;
   /** Returns the size of the whole store. */
@@ -21,6 +23,22 @@ export interface EngineState {
   readonly name: string;
   /** The store's own clock; `undefined` where it has none. */
   readonly now: Millis | undefined;
+}
+
+/** What a PostgreSQL server says of itself to the user of the store. */
+export interface ServerState {
+  readonly majorVersion: number;
+  readonly fsync: boolean;
+  readonly fullPageWrites: boolean;
+  /** `on`, `off`, `local`, `remote_write` or `remote_apply`. */
+  readonly synchronousCommit: string;
+  /** The text of `synchronous_standby_names`. */
+  readonly synchronousStandbys: string;
+  /** Connected receivers of the write-ahead log. */
+  readonly replicas: number;
+  /** Connections that the user may open to the database, all processes together. */
+  readonly connectionsMax: number;
+  readonly isSuperuser: boolean;
 }
 
 export interface StoreFault {

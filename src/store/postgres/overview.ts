@@ -1,5 +1,5 @@
 import type { OverviewDeps } from '../directory/overview.ts';
-import type { StoreFault } from '../port/overview.ts';
+import type { ServerState, StoreFault } from '../port/overview.ts';
 import type { Queries } from './database.ts';
 
 /** Returns what only this engine knows of itself. */
@@ -11,6 +11,7 @@ export function engineOverview(db: Queries): OverviewDeps['engine'] {
           (extract(epoch from clock_timestamp()) * 1000)::bigint as now`;
       return { name: `PostgreSQL ${row?.version ?? ''}`, now: row?.now };
     },
+    server: () => serverState(db),
     faults: async () => [...(await pastTheEnd(db)), ...(await numbersGivenTwice(db))],
     size: async () => {
       const row = await db.get<{ bytes: number }>`
@@ -18,6 +19,25 @@ export function engineOverview(db: Queries): OverviewDeps['engine'] {
       return { bytes: row?.bytes ?? 0, freeBytes: undefined, shrinks: undefined };
     },
   };
+}
+
+async function serverState(db: Queries): Promise<ServerState | undefined> {
+  // A limit of -1 is none. reserved_connections is a setting of PostgreSQL 16 and later.
+  return db.get<ServerState>`
+    select current_setting('server_version_num')::integer / 10000 as "majorVersion",
+      current_setting('fsync')::boolean as fsync,
+      current_setting('full_page_writes')::boolean as "fullPageWrites",
+      current_setting('synchronous_commit') as "synchronousCommit",
+      current_setting('synchronous_standby_names') as "synchronousStandbys",
+      (select count(*)::integer from pg_stat_replication) as replicas,
+      least(
+        current_setting('max_connections')::integer
+          - current_setting('superuser_reserved_connections')::integer
+          - coalesce(current_setting('reserved_connections', true)::integer, 0),
+        (select nullif(datconnlimit, -1) from pg_database where datname = current_database()),
+        (select nullif(rolconnlimit, -1) from pg_roles where rolname = current_user)
+      ) as "connectionsMax",
+      (select rolsuper from pg_roles where rolname = current_user) as "isSuperuser"`;
 }
 
 const dataOnly =

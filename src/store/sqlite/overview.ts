@@ -11,6 +11,7 @@ import type { Database } from './database.ts';
 export function engineOverview(db: Database, file: string | undefined): OverviewDeps['engine'] {
   return {
     engine: async () => ({ name: `SQLite ${versionOf(db)}`, now: undefined }),
+    server: () => Promise.resolve(undefined),
     // Defects of the tables are found when the file is opened.
     faults: () => Promise.resolve([]),
     size: async () => size(db, file),

@@ -1,0 +1,88 @@
+import { totalmem } from 'node:os';
+import { type Config, limits } from '../config.ts';
+import { MIB } from '../core/units.ts';
+import { type Finding, ok, warn } from './finding.ts';
+import { bytesText, countText } from './table.ts';
+
+/** What the machine lets a process do. */
+export interface ProcessFacts {
+  /** Files and sockets that may be open at once; `undefined` where it is unknown. */
+  readonly openFilesMax: number | undefined;
+  /** Of the machine, or of the container or service if that has less. */
+  readonly memoryBytes: number;
+  /** `undefined` where there are no numbers of users. */
+  readonly user: number | undefined;
+}
+
+/** Reads the facts of this process. */
+export function processFacts(): ProcessFacts {
+  const total = totalmem();
+  // Without a limit it is a number above all memory, or 0.
+  const limit = process.constrainedMemory() || total;
+  return {
+    openFilesMax: openFilesMax(),
+    memoryBytes: Math.min(limit, total),
+    user: process.getuid?.(),
+  };
+}
+
+/** Node raises its soft limit to the hard one when it starts. */
+function openFilesMax(): number | undefined {
+  // Its types lack the property.
+  const report: typeof process.report & { excludeNetwork?: boolean } = process.report;
+  // Otherwise the report resolves the names of all peers.
+  report.excludeNetwork = true;
+  const { userLimits } = report.getReport() as {
+    readonly userLimits?: { readonly open_files?: { readonly soft?: number | 'unlimited' } };
+  };
+  const soft = userLimits?.open_files?.soft;
+  return soft === 'unlimited' ? Infinity : soft;
+}
+
+type Settings = Pick<
+  Config,
+  'concurrency' | 'sseMaxConnections' | 'maxConnectionsPerAddress' | 'inflightBytesMax'
+>;
+
+/** Compares what the process may use with what the settings allow others to make it use. */
+export function processFindings(facts: ProcessFacts, settings: Settings): Finding[] {
+  return [
+    openFilesFinding(facts, settings),
+    memoryFinding(facts, settings),
+    ...userFindings(facts),
+  ];
+}
+
+/** Modules, the store, its connections, listeners and threads. */
+const ownFiles = 256;
+
+function openFilesFinding({ openFilesMax: max }: ProcessFacts, settings: Settings): Finding {
+  const { concurrency, sseMaxConnections, maxConnectionsPerAddress } = settings;
+  const needed = concurrency + 2 * sseMaxConnections + maxConnectionsPerAddress + ownFiles;
+  if (max === undefined) return ok('open files', 'their limit is unknown on this system');
+  const limit = max === Infinity ? 'any number' : countText(max);
+  const text = `${limit} may be open; attempts, pulls and the connections of one address take up to ${countText(needed)}`;
+  if (max >= needed) return ok('open files', text);
+  return warn(
+    'open files',
+    text,
+    `raise the limit (LimitNOFILE, ulimit -Hn), or lower LEAT_CONCURRENCY or LEAT_MAX_CONNECTIONS_PER_ADDRESS`,
+  );
+}
+
+/** A service at rest with a sender thread (docs/adr/0049-what-a-node-takes.md). */
+const restBytes = 128 * MIB;
+
+function memoryFinding({ memoryBytes }: ProcessFacts, { inflightBytesMax }: Settings): Finding {
+  const { bodiesBytesMax, unreadOfAllBytesMax } = limits.http;
+  const needed = restBytes + inflightBytesMax + bodiesBytesMax + unreadOfAllBytesMax;
+  const text = `${bytesText(memoryBytes)} may be used; a node takes up to ${bytesText(needed)} when all its buffers are full`;
+  if (memoryBytes >= needed) return ok('memory', text);
+  return warn('memory', text, 'raise the limit of memory, or lower LEAT_INFLIGHT_BYTES');
+}
+
+function userFindings({ user }: ProcessFacts): Finding[] {
+  if (user !== 0) return [];
+  const next = 'run Leat as a user of its own, who owns the data folder';
+  return [warn('user', 'the program runs as root', next)];
+}
