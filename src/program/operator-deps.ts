@@ -35,6 +35,6 @@ export function operatorDeps(context: ProgramContext): OperatorDeps {
     nodeVersion: process.version,
     terminal: createTerminal({ stdin: process.stdin, stdout, stderr }, { colour: false }),
     stderr,
-    interruption,
+    interruption: () => interruption(clock),
   };
 }

@@ -25,7 +25,7 @@ export const services: ReadonlyMap<string, ServiceCommand> = new Map<string, Ser
       description: 'run the management API and the message API, and print how to reach them',
       takesOptions: true,
       run: async (context, options) => {
-        const signals = listenForSignals();
+        const signals = listenForSignals(context.clock);
         const { start } = await import('./start-command.ts');
         await start(context, signals, options);
       },
@@ -37,7 +37,7 @@ export const services: ReadonlyMap<string, ServiceCommand> = new Map<string, Ser
       description: 'run the management API alone',
       takesOptions: true,
       run: async (context, options) => {
-        const signals = listenForSignals();
+        const signals = listenForSignals(context.clock);
         const { serve } = await import('./serve-command.ts');
         await serve(context, signals, options);
       },
@@ -48,7 +48,7 @@ export const services: ReadonlyMap<string, ServiceCommand> = new Map<string, Ser
     {
       description: 'run the message API alone, with tokens of any authorization server',
       run: async (context) => {
-        const signals = listenForSignals();
+        const signals = listenForSignals(context.clock);
         const { messages } = await import('./messages-command.ts');
         await messages(context, signals);
       },

@@ -1,4 +1,5 @@
 import { constants } from 'node:os';
+import type { Clock } from '../core/clock.ts';
 
 /** SIGINT and SIGTERM of a process that serves. */
 export interface Signals {
@@ -12,18 +13,14 @@ export interface Signals {
  * immediately; neither loses acknowledged events. Call it before anything else: the first process
  * of a container ignores signals without a listener.
  */
-export function listenForSignals(): Signals {
+export function listenForSignals(clock: SignalClock): Signals {
   let first: (() => void) | undefined;
-  const listen = (signal: 'SIGINT' | 'SIGTERM'): void => {
-    process.on(signal, () => {
-      const drain = first;
-      first = undefined;
-      if (drain === undefined) process.exit(128 + constants.signals[signal]);
-      drain();
-    });
-  };
-  listen('SIGINT');
-  listen('SIGTERM');
+  onSignals(clock, ['SIGINT', 'SIGTERM'], (signal) => {
+    const drain = first;
+    first = undefined;
+    if (drain === undefined) process.exit(128 + constants.signals[signal]);
+    drain();
+  });
   return {
     onFirst: (drain) => {
       first = drain;
@@ -39,9 +36,40 @@ export function ignoreSignals(): void {
   process.on('SIGINT', () => {}).on('SIGTERM', () => {});
 }
 
-/** Returns a signal that aborts at the first SIGINT or SIGTERM; a second one ends the process. */
-export function interruption(): AbortSignal {
+/** Returns a signal that aborts at the first of the signals; a second one ends the process. */
+export function interruption(
+  clock: SignalClock,
+  names: readonly SignalName[] = ['SIGINT', 'SIGTERM'],
+): AbortSignal {
   const controller = new AbortController();
-  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => controller.abort());
+  onSignals(clock, names, (signal) => {
+    if (controller.signal.aborted) process.exit(128 + constants.signals[signal]);
+    controller.abort();
+  });
   return controller.signal;
+}
+
+type SignalClock = Pick<Clock, 'elapsedMs'>;
+type SignalName = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
+
+/**
+ * A terminal sends Ctrl-C to npm and to its program, and npm sends it to the program once more, unless
+ * there is a shell between them. Nobody presses it twice this fast.
+ */
+const repeatMs = 300;
+
+/** Calls `action` with each signal, but not with one that repeats the former. */
+function onSignals(
+  clock: SignalClock,
+  names: readonly SignalName[],
+  action: (signal: SignalName) => void,
+): void {
+  for (const name of names) {
+    let lastMs = -Infinity;
+    process.on(name, () => {
+      const isRepeat = clock.elapsedMs() - lastMs < repeatMs;
+      lastMs = clock.elapsedMs();
+      if (!isRepeat) action(name);
+    });
+  }
 }

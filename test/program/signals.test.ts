@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { fetchToken, freePort, createTempStore, spawnLeat, waitFor } from '../helpers/leat.ts';
 
 describe('a signal while the service starts', () => {
@@ -32,4 +33,21 @@ describe('a signal while the service starts', () => {
     const { client_id: id, client_secret: secret } = JSON.parse(text) as Record<string, string>;
     assert.ok(await fetchToken(url, { id: id ?? '', secret: secret ?? '' }));
   });
+});
+
+test('leat serve: a Ctrl-C that npm repeats drains as one does', async (t) => {
+  const tempStore = await createTempStore();
+  t.after(() => tempStore.remove());
+  const port = await freePort();
+  const env = { LEAT_STORE: `sqlite:${tempStore.file}`, LEAT_PORT: String(port) };
+  const { child, output } = spawnLeat(['serve'], env);
+  t.after(() => child.kill('SIGKILL'));
+  const url = `http://127.0.0.1:${port}`;
+  await waitFor('the start', async () => (await fetch(`${url}/readyz`).catch(() => null))?.ok);
+  const closed = once(child, 'close');
+  for (let count = 0; count < 5; count++) {
+    child.kill('SIGINT');
+    await setImmediate();
+  }
+  assert.deepEqual(await closed, [0, null], output());
 });

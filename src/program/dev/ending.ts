@@ -13,19 +13,19 @@ export interface Ending {
 
 /** Listens for whatever ends the command; a second Ctrl-C ends it immediately. */
 export function listenForEnding({
+  clock,
   stdout,
   stderr,
-}: Pick<ProgramContext, 'stdout' | 'stderr'>): Ending {
+}: Pick<ProgramContext, 'clock' | 'stdout' | 'stderr'>): Ending {
   const closing = new AbortController();
   let failure: Error | undefined;
-  process.once('SIGHUP', () => closing.abort());
   stderr.on('error', () => undefined);
   stdout.on('error', (error: Error) => {
     failure = error;
     closing.abort();
   });
   return {
-    signal: AbortSignal.any([interruption(), closing.signal]),
+    signal: AbortSignal.any([interruption(clock, ['SIGINT', 'SIGTERM', 'SIGHUP']), closing.signal]),
     throwIfOutputFailed: () => {
       if (failure === undefined || codeOf(failure) === 'EPIPE') return;
       const reason = codeOf(failure) ?? failure.message;
