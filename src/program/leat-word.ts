@@ -1,5 +1,5 @@
 import { realpathSync } from 'node:fs';
-import { delimiter, join, sep } from 'node:path';
+import { delimiter, dirname, join, sep } from 'node:path';
 import { loadCliEnv } from '../config.ts';
 
 /** How this process was started, and what else a shell would start. */
@@ -17,7 +17,8 @@ export interface ProgramStart {
  * is this program. The others are longer, but a printed command must work as it is.
  */
 export function leatWords({ entry, executable, named }: ProgramStart): readonly string[] {
-  if (named[0] === entry) return ['leat'];
+  const [first] = named;
+  if (first !== undefined && [entry, launcherOf(entry)].includes(first)) return ['leat'];
   if (entry === executable) return [entry];
   const inCheckout = `${sep}src${sep}main.ts`;
   // Node of the path may be another version than the one of the checkout.
@@ -25,6 +26,11 @@ export function leatWords({ entry, executable, named }: ProgramStart): readonly 
     return ['npm', '--prefix', entry.slice(0, -inCheckout.length), 'run', '-s', 'leat', '--'];
   }
   return [executable, entry];
+}
+
+/** Returns the command of the npm package, which starts the program of the package. */
+function launcherOf(entry: string): string {
+  return join(dirname(dirname(entry)), 'bin', 'leat.js');
 }
 
 /** Returns the words with which a shell starts this program again. */
