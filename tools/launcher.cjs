@@ -15,8 +15,11 @@ var flags = ['--max-semi-space-size=16', '--v8-pool-size=0'];
 var program = path.join(__dirname, '..', 'lib', 'main.js');
 var words = process.argv.slice(2);
 
+/* Services start the launcher a second time: the program finds `leat` of the search path in the arguments. */
+var hasFlags = process.execArgv.indexOf(flags[0]) !== -1;
+
 if (parseInt(process.versions.node, 10) < majorMin) refuse();
-else if (services.indexOf(words[0]) === -1) require(program);
+else if (hasFlags || services.indexOf(words[0]) === -1) require(program);
 else if (process.platform === 'win32' || !process.execve) runAsChild();
 else process.execve(process.execPath, [process.execPath].concat(nodeArguments()), process.env);
 
@@ -33,7 +36,7 @@ function refuse() {
 
 /* Flags that the caller gave to Node come last, so they win. */
 function nodeArguments() {
-  return flags.concat(process.execArgv, program, words);
+  return flags.concat(process.execArgv, __filename, words);
 }
 
 /* Windows cannot replace a process. There the console sends Ctrl-C to the child as well. */
