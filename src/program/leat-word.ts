@@ -1,5 +1,6 @@
 import { realpathSync } from 'node:fs';
 import { delimiter, dirname, join, sep } from 'node:path';
+import { isSea } from 'node:sea';
 import { loadCliEnv } from '../config.ts';
 
 /** How this process was started, and what else a shell would start. */
@@ -35,7 +36,9 @@ function launcherOf(entry: string): string {
 
 /** Returns the words with which a shell starts this program again. */
 export function wordsOfThisProgram(): readonly string[] {
-  const [executable = '', entry = executable] = process.argv.map(resolved);
+  const executable = resolved(process.execPath);
+  // Of a single executable the second word is whatever the shell was given, also a name without a folder.
+  const entry = isSea() ? executable : resolved(process.argv[1] ?? executable);
   return leatWords({ entry, executable, named: leatsOn(loadCliEnv().path ?? '') });
 }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -9,7 +10,11 @@ import { setImmediate } from 'node:timers/promises';
 import { Webhook } from 'standardwebhooks';
 import { freeName } from '../../src/cli/dev-login.ts';
 import { logIn, openServer, openShell, type Shell, type Started } from '../cli/shell.ts';
-import { waitFor } from '../helpers/leat.ts';
+import { endWithProcess } from '../helpers/children.ts';
+import { compileCache, leatProgram, waitFor } from '../helpers/leat.ts';
+
+/** That of util-linux, which takes a command; others do not know the option. */
+const hasScript = spawnSync('script', ['--version']).status === 0;
 
 interface DevShell extends Shell {
   /** Where the command makes its folder. */
@@ -154,6 +159,36 @@ describe('leat dev', { concurrency: 2 }, () => {
     assert.equal(await stop(second, 'SIGINT'), 0);
     assert.deepEqual(await profilesIn(shell), before);
   });
+
+  test(
+    'leat dev: on a terminal prints a link that signs in, and Ctrl-C there removes everything',
+    { skip: !hasScript },
+    async (t) => {
+      const shell = await openDevShell(t);
+      const command = `exec '${process.execPath}' '${leatProgram}' dev`;
+      const env = { ...compileCache, PATH: process.env['PATH'] ?? '', TMPDIR: shell.temp };
+      const child = spawn('script', ['-qefc', command, '/dev/null'], {
+        cwd: shell.home,
+        env: { ...env, XDG_CONFIG_HOME: join(shell.home, 'x') },
+      });
+      endWithProcess(child);
+      let output = '';
+      child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+      await waitFor('leat dev to be ready', () => output.includes('Ctrl-C ends the service'), {
+        progress: () => output,
+      });
+      assert.match(output, /Starting a service in a temporary folder/);
+      const [, page = '', code = ''] =
+        /(http:\/\/localhost:\d+\/console\/)#code=(\S+)/.exec(output) ?? [];
+      const text = (await fetch(page)).ok ? code : '';
+      assert.equal(Buffer.from(text, 'base64url').length, 32, output);
+      const closed = once(child, 'close');
+      child.stdin.write('\u0003');
+      await closed;
+      assert.deepEqual(await readdir(shell.temp), []);
+      assert.deepEqual(await profilesIn(shell), {});
+    },
+  );
 
   test('leat dev: ends and removes everything when nobody reads its output any more', async (t) => {
     const shell = await openDevShell(t);
