@@ -1,5 +1,5 @@
 import { realpathSync } from 'node:fs';
-import { delimiter, dirname, join, sep } from 'node:path';
+import { delimiter, join, sep } from 'node:path';
 import { isSea } from 'node:sea';
 import { loadCliEnv } from '../config.ts';
 
@@ -18,8 +18,7 @@ export interface ProgramStart {
  * is this program. The others are longer, but a printed command must work as it is.
  */
 export function leatWords({ entry, executable, named }: ProgramStart): readonly string[] {
-  const [first] = named;
-  if (first !== undefined && [entry, launcherOf(entry)].includes(first)) return ['leat'];
+  if (named[0] === entry) return ['leat'];
   if (entry === executable) return [entry];
   const inCheckout = `${sep}src${sep}main.ts`;
   // Node of the path may be another version than the one of the checkout.
@@ -27,11 +26,6 @@ export function leatWords({ entry, executable, named }: ProgramStart): readonly 
     return ['npm', '--prefix', entry.slice(0, -inCheckout.length), 'run', '-s', 'leat', '--'];
   }
   return [executable, entry];
-}
-
-/** Returns the command of the npm package, which starts the program of the package. */
-function launcherOf(entry: string): string {
-  return join(dirname(dirname(entry)), 'bin', 'leat.js');
 }
 
 /** Returns the words with which a shell starts this program again. */

@@ -19,14 +19,6 @@ describe('leatWords', () => {
     assert.deepEqual(words([]), [node, entry]);
   });
 
-  test('leatWords: "leat" where that is the command of the npm package, which starts this program', () => {
-    const entry = '/usr/lib/node_modules/leat/lib/main.js';
-    const named = ['/usr/lib/node_modules/leat/bin/leat.js'];
-    assert.deepEqual(leatWords({ entry, executable: node, named }), ['leat']);
-    const ofAnother = ['/home/ada/node_modules/leat/bin/leat.js'];
-    assert.deepEqual(leatWords({ entry, executable: node, named: ofAnother }), [node, entry]);
-  });
-
   test('leatWords: the path of a program that is one executable', () => {
     const entry = '/home/ada/Downloads/leat';
     assert.deepEqual(leatWords({ entry, executable: entry, named: [] }), [entry]);
