@@ -16,23 +16,38 @@ export interface Standby {
   close(): Promise<void>;
 }
 
+export interface StandbyOptions {
+  /** Whether commits of the primary wait for the disk of the standby from then on. */
+  readonly synchronous?: boolean;
+  readonly port?: number;
+  /** How the standby connects, as in `primary_conninfo`, without host and port. */
+  readonly login?: string;
+  /** A slot of the primary, which must exist. */
+  readonly slot?: string;
+}
+
 /**
  * Copies a running primary as pg_basebackup does (it is not part of the npm package) and starts
- * replication. `synchronous`: commits of the primary then wait for the disk of the standby.
+ * replication.
  */
 export async function startStandby(
   primary: PostgresServer,
-  { synchronous = false, port }: { readonly synchronous?: boolean; readonly port?: number } = {},
+  options: StandbyOptions = {},
 ): Promise<Standby> {
+  const { synchronous = false, port, slot = '' } = options;
+  const { login = 'user=leat application_name=standby' } = options;
   const proxy = await startTcpProxy(primary.port);
   const like = installationOf(primary);
   const server = await startOn(
     like,
     async (data) => {
       await backUp(primary, dataOf(like.folder), data);
-      const source = `host=127.0.0.1 port=${proxy.port} user=leat application_name=standby`;
-      const conf = `primary_conninfo = '${source}'\nsynchronous_standby_names = ''\n`;
-      writeFileSync(join(data, 'postgresql.auto.conf'), conf);
+      const conf = [
+        `primary_conninfo = 'host=127.0.0.1 port=${proxy.port} ${login}'`,
+        `primary_slot_name = '${slot}'`,
+        `synchronous_standby_names = ''`,
+      ];
+      writeFileSync(join(data, 'postgresql.auto.conf'), conf.join('\n'));
       writeFileSync(join(data, 'standby.signal'), '');
     },
     port,
