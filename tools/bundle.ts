@@ -29,7 +29,7 @@ export interface BundleOptions {
   readonly version?: string;
   /** Whether source maps are written. */
   readonly sourceMaps?: boolean;
-  /** Whether each entry point is one file that imports no other, as a single executable needs. */
+  /** Whether each entry point is one file of ASCII that imports no other, as a single executable needs. */
   readonly alone?: boolean;
 }
 
@@ -67,7 +67,7 @@ async function bundleEntries(
     // Comments of the files name modules relative to it.
     cwd: fileURLToPath(root),
     platform: 'node',
-    plugins: [awaitInFunction, ownPackage(version)],
+    plugins: [awaitInFunction, ownPackage(version), ...(alone ? [inAscii] : [])],
     transform: { define: { 'import.meta.resolve': 'undefined' } },
     // No tree shaking: this version of the bundler removes calls whose only use is that they throw,
     // such as decodeURIComponent.
@@ -146,6 +146,22 @@ export async function bundlePackages(
     names.map((name) => [name, new URL(`${fileOf(name)}.js`, folder).href]),
   );
 }
+
+/**
+ * Escapes other characters than those of ASCII: V8 keeps a text with any of them in two bytes a character,
+ * and a single executable has its whole text in memory.
+ */
+const inAscii: Plugin = {
+  name: 'in-ascii',
+  renderChunk: (code) => {
+    // Behind a backslash and in a raw template an escape would be another text.
+    const unsafe = /(?:\\|String\.raw`[^`]*)[^\0-\x7f].*/.exec(code)?.[0];
+    if (unsafe !== undefined) throw new Error(`cannot be written in ASCII: ${unsafe}`);
+    return code.replaceAll(/[^\0-\x7f]/g, (unit) => {
+      return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+    });
+  },
+};
 
 /** Leaves everything but the version out of the bundled `package.json`. */
 function ownPackage(version: string | undefined): Plugin {

@@ -1,6 +1,7 @@
 import { lstatSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { enableCompileCache, getCompileCacheDir } from 'node:module';
 import { join } from 'node:path';
+import { isSea } from 'node:sea';
 
 /** Folder in the data folder. It may be deleted at any time. */
 const name = 'compiled';
@@ -15,7 +16,8 @@ const name = 'compiled';
  * @returns the folder; `undefined` when it cannot be used, or NODE_COMPILE_CACHE names another one
  */
 export function keepCompiledModules(dataFolder: string, version: string): string | undefined {
-  if (getCompileCacheDir() !== undefined) return undefined;
+  // The single executable contains its compiled modules.
+  if (getCompileCacheDir() !== undefined || isSea()) return undefined;
   const folder = join(dataFolder, name, version);
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });

@@ -22,7 +22,8 @@ export interface Home {
   remove(): Promise<void>;
 }
 
-export async function createHome(): Promise<Home> {
+/** @param changes of the environment of its programs */
+export async function createHome(changes: Readonly<Record<string, string>> = {}): Promise<Home> {
   const folder = await mkdtemp(join(tmpdir(), 'leat-home-'));
   const prefix = join(folder, 'prefix');
   await mkdir(join(folder, 'work'));
@@ -34,6 +35,7 @@ export async function createHome(): Promise<Home> {
     npm_config_prefix: prefix,
     npm_config_cache: join(folder, 'npm-cache'),
     npm_config_update_notifier: 'false',
+    ...changes,
   };
   const { platform } = process;
   const data = defaultDataFolder({ platform, env, home: folder, hasLocalFolder: false });

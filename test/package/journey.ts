@@ -124,13 +124,10 @@ export function describeJourney(name: string, shipped: () => Shipped): void {
  * Proves that an event that was published and not delivered before a change of the program is delivered
  * after it.
  */
-export async function deliversAfter(
-  { home, command }: Shipped,
-  change: () => Promise<void>,
-): Promise<void> {
+export async function deliversAfter(shipped: Shipped, change: () => Promise<void>): Promise<void> {
   const endpoint = await startEndpoint(503);
   try {
-    const old = await startProgram(home, command);
+    const old = await startProgram(shipped.home, shipped.command);
     await createStream(old, endpoint.url, { types: ['b.made'] });
     const id = await publish(old, 'b.made');
     await endpoint.arrival(1);
@@ -138,7 +135,7 @@ export async function deliversAfter(
     await change();
     endpoint.respondWith(204);
     const { length } = endpoint.arrivals;
-    const current = await startProgram(home, command);
+    const current = await startProgram(shipped.home, shipped.command);
     assert.equal((await endpoint.arrival(length + 1)).event.id, id);
     assert.equal(await current.stop(), 0, current.output());
   } finally {
