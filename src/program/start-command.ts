@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { type Config, dataFolderOf, messageProcessEnv } from '../config.ts';
 import { StartRefused } from '../core/errors.ts';
 import type { MessageSettings } from '../messages/settings.ts';
@@ -48,6 +49,7 @@ export async function start(
       context,
       welcomeText(context.version, service, {
         messagesUrl: second.url,
+        dataFolder: resolve(dataFolderOf(loaded.config)),
         consoleLink: await linkFor(context, service),
         firstLines: firstLinesOf(loaded.config, service, wordsOfThisProgram),
       }),

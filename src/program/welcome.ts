@@ -3,6 +3,8 @@ import type { Service } from './service.ts';
 
 export interface WelcomeOptions {
   readonly messagesUrl: string;
+  /** Folder of the store, keys and credentials. */
+  readonly dataFolder: string;
   /** A one-time link; absent where the output is no terminal. */
   readonly consoleLink: string | undefined;
   /** Commands that deliver a first event; empty at later starts. */
@@ -13,7 +15,7 @@ export interface WelcomeOptions {
 export function welcomeText(
   version: string,
   { url, metricsUrl, consoleUrl }: Pick<Service, 'url' | 'metricsUrl' | 'consoleUrl'>,
-  { messagesUrl, consoleLink, firstLines }: WelcomeOptions,
+  { messagesUrl, dataFolder, consoleLink, firstLines }: WelcomeOptions,
 ): string {
   const hint =
     consoleLink === undefined
@@ -28,6 +30,7 @@ export function welcomeText(
     `  reference        ${url}/docs`,
     `  message API      ${messagesUrl}/api/messages/public`,
     ...(metricsUrl === undefined ? [] : [`  metrics          ${metricsUrl}`]),
+    `  data             ${dataFolder}`,
     '',
     ...firstText(firstLines),
     'Ctrl-C ends it after the attempts in progress; a second Ctrl-C ends it immediately.',

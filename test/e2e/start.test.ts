@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readFile, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { openShell, type Shell } from '../cli/shell.ts';
 import { endWithProcess } from '../helpers/children.ts';
@@ -25,7 +25,8 @@ describe('what leat start prints', { concurrency: 2 }, () => {
     const { start, file, shell } = await fresh(t);
     const first = await start();
     const { id, secret } = await credentialsIn(file);
-    for (const text of [`${first.url}/api/v2`, `${first.url}/docs`, file]) {
+    const data = `  data             ${dirname(file)}\n`;
+    for (const text of [`${first.url}/api/v2`, `${first.url}/docs`, file, data]) {
       assert.ok(first.output.includes(text), `${text} is not in:\n${first.output}`);
     }
     assert.ok(!first.output.includes(secret), 'the secret is in the file only');
@@ -42,7 +43,7 @@ describe('what leat start prints', { concurrency: 2 }, () => {
     const second = await start();
     assert.ok(!second.output.includes(file), 'the client is printed once');
     assert.deepEqual(linesIn(second.output), []);
-    assert.ok(second.output.slice(second.output.indexOf('is up')).split('\n').length <= 12);
+    assert.ok(second.output.slice(second.output.indexOf('is up')).split('\n').length <= 13);
     assert.ok((await fetchToken(second.url, { id, secret })).length > 0);
     assert.equal(await second.end(), 0);
   });
