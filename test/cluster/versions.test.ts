@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { type Cluster, settled, startCluster } from '../helpers/cluster.ts';
-import { type Running, waitFor } from '../helpers/leat.ts';
+import { createTempStore, type Running, startLeat, waitFor } from '../helpers/leat.ts';
 import { createStream, publish, startCountingReceiver } from '../helpers/traffic.ts';
 
 const root = new URL('../../', import.meta.url).pathname;
@@ -78,14 +78,13 @@ describe('nodes and the version of the schema', () => {
       .filter((line) => line.includes('a newer version of Leat changed'));
 });
 
-describe('the version before, on the same database', () => {
-  test('both versions accept and deliver events, and no request is a 500', async (t) => {
-    const before = versionBefore();
-    if ('missing' in before) return t.skip(before.missing);
+describe('the version before, on the same store', () => {
+  test('PostgreSQL: both versions accept and deliver events, and no request is a 500', async (t) => {
+    const program = programBefore(t);
     const cluster = await startCluster(t);
     const receiver = await startCountingReceiver(t);
     receiver.startRound();
-    const old = await cluster.start({}, unpacked(t, before.tag));
+    const old = await cluster.start({}, program);
     await createStream(old, receiver.url, 'all');
     const acknowledged = new Set(await publishAt([old]));
     const present = await cluster.start();
@@ -93,10 +92,35 @@ describe('the version before, on the same database', () => {
     // Its secrets must open at the version before.
     await createStream(present, receiver.url, 'later');
     await lists(old, present);
-    await restartOld(cluster, old, unpacked(t, before.tag));
+    await restartOld(cluster, old, program);
     await old.stop();
     for (const id of await publishAt([present])) acknowledged.add(id);
     await receiver.waitForAll('every event of both versions', ['all'], acknowledged);
+  });
+
+  test('SQLite: an upgrade delivers what waits, and so does going back', async (t) => {
+    const program = programBefore(t);
+    const tempStore = await createTempStore();
+    t.after(() => tempStore.remove());
+    const receiver = await startCountingReceiver(t);
+    receiver.startRound();
+    const acknowledged = new Set<string>();
+    const runPaused = async (node: Running): Promise<void> => {
+      t.after(() => node.kill());
+      for (const id of await publishAt([node])) acknowledged.add(id);
+      await lists(node);
+      assert.equal(await node.stop(), 0);
+    };
+    const first = await startLeat(tempStore, {}, program);
+    const id = await createStream(first, receiver.url, 'all');
+    const stream = `/api/v2/event-streams/${id}`;
+    assert.equal((await first.send('POST', `${stream}/pause`)).status, 200);
+    await runPaused(first);
+    await runPaused(await startLeat(tempStore));
+    const last = await startLeat(tempStore, {}, program);
+    assert.equal((await last.send('POST', `${stream}/resume`)).status, 200);
+    await receiver.waitForAll('every event of both versions', ['all'], acknowledged);
+    await runPaused(last);
   });
 
   /** Publishes at both in turn; a refusal ends the test. */
@@ -132,27 +156,48 @@ describe('the version before, on the same database', () => {
   };
 });
 
-/** Returns the newest tag that is not the present commit, or LEAT_TEST_BEFORE. */
-function versionBefore(): { readonly tag: string } | { readonly missing: string } {
+/** Leat promises from this version on that it runs together with the next one. */
+const firstOfPromise = '0.2.0';
+
+/**
+ * Returns the commit of the version before this one, or LEAT_TEST_BEFORE. A commit that sets the version
+ * in `package.json` is a release; not found by tags, which a clone may lack. The first version has none
+ * before it, and runs together with itself.
+ */
+function versionBefore(): string {
   const named = process.env['LEAT_TEST_BEFORE'];
-  if (named !== undefined) return { tag: named };
-  try {
-    const list = ['tag', '--list', 'v*', '--sort=-v:refname', '--no-contains', 'HEAD'];
-    const [tag] = execFileSync('git', list, { cwd: root, encoding: 'utf8' }).split('\n');
-    if (tag !== undefined && tag !== '') return { tag };
-    return {
-      missing: 'there is no tag of a version before this one: fetch the tags, if there are',
-    };
-  } catch {
-    return { missing: 'the history is missing: clone the repository, with its tags' };
-  }
+  if (named !== undefined) return named;
+  const [head] = git('rev-parse', 'HEAD');
+  const releases = git('log', '--format=%H', '-G^  "version":', '--', 'package.json')
+    .filter(
+      (commit) => versionAt(commit).localeCompare(firstOfPromise, 'en', { numeric: true }) >= 0,
+    )
+    .toSorted((one, other) => Number(one === head) - Number(other === head));
+  const [newest] = releases;
+  assert.ok(
+    newest,
+    'The history of the repository is missing: fetch it with git fetch --unshallow, or name a version with LEAT_TEST_BEFORE.',
+  );
+  return newest;
 }
 
-/** Returns the `main.ts` of a tag, in its own folder with the packages of this checkout. */
-function unpacked(t: TestContext, tag: string): string {
+function versionAt(commit: string): string {
+  const text = git('show', `${commit}:package.json`).join('\n');
+  return (JSON.parse(text) as { version: string }).version;
+}
+
+function git(...words: string[]): string[] {
+  return execFileSync('git', words, { cwd: root, encoding: 'utf8' }).trim().split('\n');
+}
+
+/** Returns the `main.ts` of the version before, in its own folder with the packages of this checkout. */
+function programBefore(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'leat-before-'));
   t.after(() => rmSync(folder, { recursive: true }));
-  const archive = execFileSync('git', ['archive', tag], { cwd: root, maxBuffer: 1 << 28 });
+  const archive = execFileSync('git', ['archive', versionBefore()], {
+    cwd: root,
+    maxBuffer: 1 << 28,
+  });
   execFileSync('tar', ['-x', '-C', folder], { input: archive });
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
   return join(folder, 'src', 'main.ts');
