@@ -42,7 +42,7 @@ export interface DoctorDeps {
 export async function examine(deps: DoctorDeps): Promise<Finding[]> {
   const { loaded, admin, nodeVersion } = deps;
   const { config } = loaded;
-  const report = await storeReport(admin);
+  const report = await storeReport(admin, config);
   const size = 'bytes' in report ? report : { bytes: 0 };
   const hosts = 'hosts' in report ? report.hosts : [];
   return [
@@ -70,19 +70,19 @@ function configurationFindings({ warnings }: Loaded): Finding[] {
   return warnings.map((line) => warn('settings', line, 'leat config shows every setting'));
 }
 
-async function storeReport(admin: Admin): Promise<StoreReport | Pick<StoreReport, 'findings'>> {
+async function storeReport(
+  admin: Admin,
+  { store }: Pick<Config, 'store'>,
+): Promise<StoreReport | Pick<StoreReport, 'findings'>> {
   try {
     return JSON.parse(await admin.run('doctor store')) as StoreReport;
   } catch (error) {
-    return {
-      findings: [
-        failed(
-          'store',
-          error,
-          'fix it and run leat doctor again: checks that need the store were skipped',
-        ),
-      ],
-    };
+    const again = 'then run leat doctor again: checks that need the store were skipped';
+    const fix =
+      store.engine === 'sqlite'
+        ? 'fix it'
+        : 'fix it (with synchronous_standby_names every commit waits until a replica is connected)';
+    return { findings: [failed('store', error, `${fix}, ${again}`)] };
   }
 }
 

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { type Config, limits } from '../config.ts';
 import { MIB } from '../core/units.ts';
@@ -15,28 +16,25 @@ export interface ProcessFacts {
 }
 
 /** Reads the facts of this process. */
-export function processFacts(): ProcessFacts {
+export async function processFacts(): Promise<ProcessFacts> {
   const total = totalmem();
   // Without a limit it is a number above all memory, or 0.
   const limit = process.constrainedMemory() || total;
   return {
-    openFilesMax: openFilesMax(),
+    openFilesMax: await openFilesMax(),
     memoryBytes: Math.min(limit, total),
     user: process.getuid?.(),
   };
 }
 
-/** Node raises its soft limit to the hard one when it starts. */
-function openFilesMax(): number | undefined {
-  // Its types lack the property.
-  const report: typeof process.report & { excludeNetwork?: boolean } = process.report;
-  // Otherwise the report resolves the names of all peers.
-  report.excludeNetwork = true;
-  const { userLimits } = report.getReport() as {
-    readonly userLimits?: { readonly open_files?: { readonly soft?: number | 'unlimited' } };
-  };
-  const soft = userLimits?.open_files?.soft;
-  return soft === 'unlimited' ? Infinity : soft;
+/**
+ * Returns the soft limit, which Node raises to the hard one when it starts. A report of Node has it on
+ * every system, but lists all sockets of a server for it.
+ */
+async function openFilesMax(): Promise<number | undefined> {
+  const text = await readFile('/proc/self/limits', 'utf8').catch(() => '');
+  const soft = /^Max open files +(?<soft>\d+|unlimited) /m.exec(text)?.groups?.['soft'];
+  return soft === 'unlimited' ? Infinity : soft === undefined ? undefined : Number(soft);
 }
 
 type Settings = Pick<

@@ -48,7 +48,7 @@ export async function storeFindings(deps: CommandDeps, _args: Args, call: Call):
       ...(await faultFindings(store)),
       await clockFinding(deps, tenants.newest),
       ...(await serverFindings(deps)),
-      ...processFindings(processFacts(), deps.config),
+      ...processFindings(await processFacts(), deps.config),
     ],
     hosts,
   };

@@ -55,15 +55,9 @@ describe('leat doctor on PostgreSQL', () => {
     const server = await sharedPostgres();
     const store = await server.createDatabase();
     assert.match(await examine('database user', store), /^warn: is a superuser/);
-    await query(server.url(), `create role plain login password 'plain'`);
-    const own = await server.createDatabase();
-    await query(server.url(), `alter database ${new URL(own).pathname.slice(1)} owner to plain`);
-    await query(own, 'alter schema public owner to plain');
-    const asPlain = new URL(own);
-    asPlain.username = 'plain';
-    asPlain.password = 'plain';
-    assert.equal(await examine('database user', asPlain.href), '');
-    assert.match(await examine('replication', asPlain.href), /^note: no replica is connected/);
+    const plain = await ownedByPlainRole(server);
+    assert.equal(await examine('database user', plain), '');
+    assert.match(await examine('replication', plain), /^note: no replica is connected/);
   });
 
   test('replication: a replica that nobody waits for, or that no URL names, is a note', async (t) => {
@@ -75,10 +69,9 @@ describe('leat doctor on PostgreSQL', () => {
     assert.match(await examine('replication', store), /^note: no replica is connected/);
     const standby = await startStandby(server);
     t.after(() => standby.close());
-    assert.match(
-      await examine('replication', store),
-      /^note: 1 replica is connected, and commits do not wait/,
-    );
+    const unsynchronized = /^note: 1 replica is connected, and commits do not wait/;
+    assert.match(await examine('replication', store), unsynchronized);
+    assert.match(await examine('replication', await ownedByPlainRole(server)), unsynchronized);
     await query(server.url(), `alter system set synchronous_standby_names = '*'`);
     await query(server.url(), 'select pg_reload_conf()');
     assert.equal(
@@ -92,6 +85,15 @@ describe('leat doctor on PostgreSQL', () => {
     assert.equal(
       await examine('replication', both),
       'ok: 1 replica is connected, and commits wait: *',
+    );
+    await standby.close();
+    const tempStore = await createTempStore();
+    t.after(() => tempStore.remove());
+    const { code, findings } = await doctor(tempStore, { LEAT_STORE: store });
+    assert.equal(code, 1);
+    assert.match(
+      findings.find(({ check }) => check === 'store')?.next ?? '',
+      /with synchronous_standby_names every commit waits until a replica is connected/,
     );
   });
 
@@ -135,6 +137,17 @@ async function examiner(t: TestContext): Promise<Examine> {
     const failure = textsOf(findings, 'store').filter((line) => line.startsWith('bad'));
     return [...failure, ...textsOf(findings, check)].join('\n');
   };
+}
+
+/** Creates a database that a role without any privilege owns; returns the URL for that role. */
+async function ownedByPlainRole(server: PostgresServer): Promise<string> {
+  await query(server.url(), `create role plain login password 'plain'`);
+  const url = new URL(await server.createDatabase());
+  await query(server.url(), `alter database ${url.pathname.slice(1)} owner to plain`);
+  await query(url.href, 'alter schema public owner to plain');
+  url.username = 'plain';
+  url.password = 'plain';
+  return url.href;
 }
 
 async function started(

@@ -151,17 +151,22 @@ describe('leat doctor: growth of the store', () => {
 });
 
 describe('leat doctor: what the process may use', () => {
-  test('a limit of open files below what the settings allow is a warning', async (t) => {
-    const tempStore = await tempStoreOf(t);
-    const low = await doctorWithFiles(tempStore, 1024);
-    assert.match(low, /^warn +open files +1,024 may be open; .+ take up to 2,480\n +→ raise/m);
-    const enough = await doctorWithFiles(tempStore, 1024, {
-      LEAT_CONCURRENCY: '128',
-      LEAT_SSE_MAX_CONNECTIONS: '20',
-      LEAT_MAX_CONNECTIONS_PER_ADDRESS: '500',
-    });
-    assert.match(enough, /^ok +open files +1,024 may be open; .+ take up to 924$/m);
-  });
+  const elsewhere = process.platform !== 'linux' && 'the limit is read from /proc';
+  test(
+    'a limit of open files below what the settings allow is a warning',
+    { skip: elsewhere },
+    async (t) => {
+      const tempStore = await tempStoreOf(t);
+      const low = await doctorWithFiles(tempStore, 1024);
+      assert.match(low, /^warn +open files +1,024 may be open; .+ take up to 2,480\n +→ raise/m);
+      const enough = await doctorWithFiles(tempStore, 1024, {
+        LEAT_CONCURRENCY: '128',
+        LEAT_SSE_MAX_CONNECTIONS: '20',
+        LEAT_MAX_CONNECTIONS_PER_ADDRESS: '500',
+      });
+      assert.match(enough, /^ok +open files +1,024 may be open; .+ take up to 924$/m);
+    },
+  );
 
   test('less memory than all buffers take is a warning', () => {
     const settings = {
