@@ -5,7 +5,7 @@ import { copyFile, mkdir, readdir, readlink, symlink, writeFile } from 'node:fs/
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { runtimeParts, type Sbom } from '../tools/sbom.ts';
+import { runtimeParts, type Sbom, sbomText } from '../tools/sbom.ts';
 import { createTempStore } from './helpers/leat.ts';
 import {
   type Lock,
@@ -148,6 +148,7 @@ describe('npm run sbom', () => {
       ([path, { version }]) => `${path.split('node_modules/').at(-1)}@${version}`,
     );
     assert.equal(sbom.bomFormat, 'CycloneDX');
+    assert.equal(sbom.metadata.component.name, 'leat');
     const found = sbom.components.map(({ name, version }) => `${name}@${version}`);
     assert.deepEqual(found.toSorted(), [...new Set(wanted)].toSorted());
     for (const { name, hashes, licenses } of sbom.components) {
@@ -162,6 +163,10 @@ describe('npm run sbom', () => {
       assert.ok(refs.includes(ref), ref);
       for (const other of dependsOn) assert.ok(refs.includes(other), `${ref} on ${other}`);
     }
+  });
+
+  test('npm run sbom gives the same bytes twice', () => {
+    assert.equal(sbomText(), sbomText());
   });
 
   test('runtimeParts leaves out what only development or tests need, and what depends on it', () => {

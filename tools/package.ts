@@ -14,7 +14,15 @@ const root = fileURLToPath(new URL('../', import.meta.url));
 const bytesMax = 15 * 1024 * 1024;
 
 /** What is copied as it is. The README links to it. */
-const texts = ['README.md', 'CHANGELOG.md', 'LICENSE', 'ARCHITECTURE.md', 'docs', 'examples'];
+const texts = [
+  'README.md',
+  'CHANGELOG.md',
+  'LICENSE',
+  'ARCHITECTURE.md',
+  'docs',
+  'examples',
+  'deploy',
+];
 
 /** The parts of the manifest of the checkout that the package keeps. */
 interface Manifest {

@@ -1,9 +1,13 @@
-import { execFileSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { runNpm } from './npm.ts';
+
+const root = new URL('../', import.meta.url);
 
 /** The parts of a CycloneDX document (version 1.5) that {@link runtimeParts} reads. */
 export interface Sbom {
   readonly bomFormat: string;
-  readonly metadata: { readonly component: Component };
+  readonly serialNumber?: string | undefined;
+  readonly metadata: { readonly timestamp?: string | undefined; readonly component: Component };
   readonly components: readonly Component[];
   readonly dependencies: readonly { readonly ref: string; readonly dependsOn: readonly string[] }[];
 }
@@ -36,13 +40,20 @@ function isForDevelopment({ name, properties }: Component): boolean {
   return properties.some((property) => property.name === 'cdx:npm:package:development');
 }
 
-if (import.meta.main) {
-  const npm = process.env['npm_execpath'];
-  if (npm === undefined) throw new Error('Run it through npm: npm run --silent sbom');
+/** Returns the document of the lock file. The same lock file gives the same bytes with the same npm. */
+export function sbomText(): string {
   const words = ['sbom', '--sbom-format=cyclonedx', '--package-lock-only'];
-  const text = execFileSync(process.execPath, [npm, ...words], {
-    encoding: 'utf8',
-    maxBuffer: 64 * 1024 * 1024,
-  });
-  console.log(JSON.stringify(runtimeParts(JSON.parse(text) as Sbom), undefined, 2));
+  const sbom = JSON.parse(runNpm(words, fileURLToPath(root))) as Sbom;
+  return `${JSON.stringify(runtimeParts(withoutMoment(sbom)), undefined, 2)}\n`;
 }
+
+/** Leaves out the random number and the time, and names the program instead of the folder of the checkout. */
+function withoutMoment(sbom: Sbom): Sbom {
+  const { component } = sbom.metadata;
+  const name = /^(.+)@/.exec(component['bom-ref'])?.[1] ?? component.name;
+  // JSON leaves out what is undefined.
+  const metadata = { ...sbom.metadata, timestamp: undefined, component: { ...component, name } };
+  return { ...sbom, serialNumber: undefined, metadata };
+}
+
+if (import.meta.main) process.stdout.write(sbomText());
