@@ -5,7 +5,7 @@ const node = closed(
   {
     id: Type.String({ examples: ['leat-1-5b0f9c3a'], description: 'Its name' }),
     version: Type.Optional(
-      Type.String({ examples: ['0.1.0'], description: 'Of the program; absent where unknown' }),
+      Type.String({ examples: ['0.2.0'], description: 'Of the program; absent where unknown' }),
     ),
     streams: Type.Integer({ minimum: 0, description: 'Event streams that it owns' }),
     lease_ms: Type.Integer({
