@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, realpathSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 
 /**
  * Returns the path of npm's program: of the npm that runs this process, or the first one in PATH.
@@ -8,7 +8,9 @@ import { delimiter, join } from 'node:path';
  */
 export function npmProgram(): string {
   const running = process.env['npm_execpath'];
-  if (running !== undefined) return running;
+  // Run by npx, it is the program of npx in the same folder.
+  const own = running === undefined ? undefined : join(dirname(running), 'npm-cli.js');
+  if (own !== undefined && existsSync(own)) return own;
   const folders = (process.env['PATH'] ?? '').split(delimiter);
   const found = folders
     .flatMap((folder) => [
