@@ -1,6 +1,16 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { chmod, copyFile, cp, mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  copyFile,
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -71,9 +81,20 @@ async function fillPackage(stage: string, version: string): Promise<void> {
   for (const path of texts) await cp(join(root, path), join(stage, path), { recursive: true });
   await mkdir(join(stage, 'bin'));
   await copyFile(join(root, 'tools/launcher.cjs'), join(stage, 'bin/leat.js'));
-  await chmod(join(stage, 'bin/leat.js'), 0o755);
   await writeFile(join(stage, 'THIRD_PARTY_LICENSES'), licensesText(partsOf(modules)));
   await writeFile(join(stage, 'package.json'), manifestText(version));
+  await setModes(stage);
+}
+
+/** Gives files the modes that they have with the usual umask: npm packs the modes that it finds. */
+async function setModes(stage: string): Promise<void> {
+  const entries = await readdir(stage, { recursive: true, withFileTypes: true });
+  for (const entry of entries.filter((each) => each.isFile())) {
+    const path = join(entry.parentPath, entry.name);
+    const isProgram =
+      ((await stat(path)).mode & 0o100) !== 0 || path === join(stage, 'bin/leat.js');
+    await chmod(path, isProgram ? 0o755 : 0o644);
+  }
 }
 
 /** Builds the console of the present sources, unless it is built already. */

@@ -87,7 +87,9 @@ describe('the content of the package', () => {
     assert.match(map.sourcesContent[index] ?? '', /^\/\*\* The `leat` program/m);
   });
 
-  test('the same sources give the same bytes', async () => {
+  test('the same sources give the same bytes, with any umask', async (t) => {
+    const mask = process.umask(0o077);
+    t.after(() => process.umask(mask));
     const again = await buildPackage(join(folder, 'again'));
     assert.ok(readFileSync(again).equals(readFileSync(tarball)));
   });
