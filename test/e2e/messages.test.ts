@@ -52,7 +52,7 @@ async function freshFolder(t: TestContext): Promise<string> {
 
 /** Returns a token of the sample client that the first start created. */
 async function sampleToken({ url, folder }: Started): Promise<string> {
-  const text = await readFile(join(folder, 'data', 'bootstrap.json'), 'utf8');
+  const text = await readFile(join(folder, 'leat', 'bootstrap.json'), 'utf8');
   const { messages_sample: sample } = JSON.parse(text) as Record<string, Record<string, string>>;
   const { client_id: id = '', client_secret: secret = '' } = sample ?? {};
   return fetchToken(url, { id, secret }, audience);
@@ -145,13 +145,12 @@ describe('leat start without settings', () => {
     const token = await sampleToken(leat);
     assert.deepEqual(await statuses(leat.messages, token), [200, 200, 200]);
     assert.deepEqual(await statuses(leat.messages), [200, 401, 401]);
-    assert.ok(leat.output().includes(`${leat.messages}/api/messages/admin`));
-    assert.ok(leat.output().includes(audience));
+    assert.ok(leat.output().includes(`${leat.messages}/api/messages/public`));
 
     const page = await fetch(`${leat.messages}/api/messages/public`);
     assert.equal(page.headers.get('access-control-allow-origin'), 'http://localhost:4040');
 
-    const text = await readFile(join(leat.folder, 'data', 'bootstrap.json'), 'utf8');
+    const text = await readFile(join(leat.folder, 'leat', 'bootstrap.json'), 'utf8');
     const { client_id: id = '', client_secret: secret = '' } = JSON.parse(text) as Record<
       string,
       string
@@ -162,7 +161,7 @@ describe('leat start without settings', () => {
 
   test('leat start without settings: a client without the role reads the protected message only', async (t) => {
     const leat = await start(t);
-    const text = await readFile(join(leat.folder, 'data', 'bootstrap.json'), 'utf8');
+    const text = await readFile(join(leat.folder, 'leat', 'bootstrap.json'), 'utf8');
     const created = JSON.parse(text) as { client_id: string; client_secret: string };
     const manager = await fetchToken(leat.url, {
       id: created.client_id,
@@ -198,7 +197,7 @@ describe('leat start without settings', () => {
     assert.equal(created.code, 0, created.output);
 
     const leat = await start(t, domain, folder);
-    const text = await readFile(join(folder, 'data', 'bootstrap.json'), 'utf8');
+    const text = await readFile(join(folder, 'leat', 'bootstrap.json'), 'utf8');
     const { messages_sample: sample } = JSON.parse(text) as Record<string, Record<string, string>>;
     const body = JSON.stringify({ grant_type: 'client_credentials', audience, ...sample });
     const headers = ['Content-Type: application/json', `Content-Length: ${body.length}`];
