@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { printable } from '../core/setting.ts';
 import { sleep } from '../core/sleep.ts';
 import { wordOf } from '../core/stream-word.ts';
+import type { StreamShown } from '../schemas/streams.ts';
 import {
   type ApiRun,
   type CliDeps,
@@ -22,7 +23,7 @@ import { readStats, totalOf } from './stats.ts';
 import { findStream, streamIdOf } from './stream.ts';
 
 interface TestOptions extends CommonOptions {
-  readonly type: string;
+  readonly type?: string;
   readonly data?: string;
   readonly wait: boolean;
   readonly timeout: number;
@@ -33,7 +34,10 @@ interface TestOptions extends CommonOptions {
 export function addTestCommand(program: Command, deps: CliDeps): void {
   withCommonOptions(program.command('test <stream>'))
     .description('send a test event to a stream and show whether it is delivered')
-    .option('--type <type>', 'event type', 'user.created')
+    .option(
+      '--type <type>',
+      'event type (default: user.created if the stream is subscribed to it, else its first type)',
+    )
     .option('--data <json>', 'event data instead of a sample: a JSON object, @file, or - for stdin')
     .option('--no-wait', 'do not wait for the result')
     .option('--timeout <seconds>', 'how long to wait', wholeNumberOption(1, 3600), 60)
@@ -53,10 +57,10 @@ export function addTestCommand(program: Command, deps: CliDeps): void {
 
 async function sendTest(run: ApiRun, stream: string, options: TestOptions): Promise<void> {
   const { api, terminal, json, leat } = run;
-  const id = await streamFor(run, stream, options);
+  const { id, type } = await targetOf(run, stream, options);
   const before = options.wait ? totalOf((await readStats(api, id)).stats, 'successful') : 0;
   const data = options.data === undefined ? undefined : await dataOf(options.data, terminal);
-  const body = { event_type: options.type, data };
+  const body = { event_type: type, data };
   const path = pathOf`/event-streams/${id}/test`;
   const response = await api.send({ method: 'POST', path, body });
   const { id: eventId } = response.body as FailureShown;
@@ -82,17 +86,25 @@ async function sendTest(run: ApiRun, stream: string, options: TestOptions): Prom
   throw new CommandFailed(exitCodes.failed, 'The event was not delivered.');
 }
 
-/** Returns the id of the stream. Throws a usage error when it cannot be inspected. */
-async function streamFor(
+/** Returns the stream's id and the event's type. Throws a usage error when it cannot be inspected. */
+async function targetOf(
   run: ApiRun,
   stream: string,
-  { inspect, wait }: TestOptions,
-): Promise<string> {
-  if (inspect !== true) return streamIdOf(run, stream);
-  if (!wait) throw usageError('Choose one of --inspect and --no-wait.');
+  { type, inspect, wait }: TestOptions,
+): Promise<{ id: string; type: string }> {
+  if (inspect === true && !wait) throw usageError('Choose one of --inspect and --no-wait.');
+  if (type !== undefined && inspect !== true) return { id: await streamIdOf(run, stream), type };
   const found = await findStream(run, stream);
-  requireInspector(run, found);
-  return found.id;
+  if (inspect === true) requireInspector(run, found);
+  return { id: found.id, type: type ?? typeFor(found) };
+}
+
+const preferredType = 'user.created';
+
+/** Returns a type that the receiver expects; a stream without one is sent {@link preferredType}. */
+function typeFor({ subscriptions }: StreamShown): string {
+  const types = subscriptions.map((each) => each.event_type);
+  return types.includes(preferredType) ? preferredType : (types[0] ?? preferredType);
 }
 
 /** Shows the requests of the event; as JSON they are the whole result. */

@@ -193,6 +193,21 @@ describe('failure commands', { concurrency: 2 }, () => {
     assert.match((await shell.leat(both)).stderr, /Choose one of --endpoint and --inspect/);
   });
 
+  test('leat test: without --type the event has a type that the stream is subscribed to', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const endpoint = await startEndpoint();
+    t.after(() => endpoint.close());
+    const sentTo = async (types: string[]): Promise<unknown> => {
+      const { name } = await createStream(leat, endpoint.url, { types });
+      const { code, stderr } = await shell.leat(['test', name]);
+      assert.equal(code, 0, stderr);
+      return endpoint.arrivals.at(-1)?.event['type'];
+    };
+    const [first, second] = [freshType(), freshType()];
+    assert.equal(await sentTo([first, second]), first);
+    assert.equal(await sentTo([first, 'user.created']), 'user.created');
+  });
+
   test('leat test: waits for the result, delivered or failed', async (t) => {
     const { shell, endpoint, stream, type } = await createFailures(t, 1);
     endpoint.respondWith(204);
