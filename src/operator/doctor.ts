@@ -1,4 +1,5 @@
 import { X509Certificate } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { open, rm, stat, statfs } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
@@ -44,19 +45,31 @@ export async function examine(deps: DoctorDeps): Promise<Finding[]> {
   const { config } = loaded;
   const report = await storeReport(admin, config);
   const size = 'bytes' in report ? report : { bytes: 0 };
-  const hosts = 'hosts' in report ? report.hosts : [];
   return [
     ...configurationFindings(loaded),
     ...settingsFindings(config),
     ...report.findings,
-    ...(await folderFindings(config, size, deps.clock.now())),
-    await filesFinding(config),
-    await fsyncFinding(config, deps),
+    ...(hasFolder(config) ? await dataFindings(config, size, deps) : []),
     await tlsFinding(config, deps),
-    ...(await egressFindings(config, hosts, deps)),
+    ...('hosts' in report ? await egressFindings(config, report.hosts, deps) : []),
     ...firewallFindings(ownAddresses(), config),
     ...(await alertFindings(config, deps)),
     versionFinding(nodeVersion),
+  ];
+}
+
+/** Returns whether there is a data folder to check: a store that does not exist yet may have none. */
+function hasFolder(config: Config): boolean {
+  const { store } = config;
+  const isFile = store.engine === 'sqlite' && store.file !== undefined;
+  return !isFile || existsSync(dataFolderOf(config));
+}
+
+async function dataFindings(config: Config, size: StoreAge, deps: DoctorDeps): Promise<Finding[]> {
+  return [
+    ...(await folderFindings(config, size, deps.clock.now())),
+    await filesFinding(config),
+    await fsyncFinding(config, deps),
   ];
 }
 

@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import type { Admin } from '../program/admin.ts';
 import { CommandFailed, exitCodes } from '../cli/errors.ts';
@@ -10,6 +9,7 @@ import { StartRefused } from '../core/errors.ts';
 import type { AlertChannel } from '../alerting/channel.ts';
 import type { Args } from './command.ts';
 import { createProgressView } from './progress.ts';
+import { refuseMissingStore } from './store-file.ts';
 
 export interface OperatorDeps {
   readonly load: () => Loaded;
@@ -229,7 +229,7 @@ async function backup(deps: OperatorDeps, file: string): Promise<void> {
   }
   if (store.file === undefined)
     throw new StartRefused('LEAT_STORE: a store in memory has no backup.');
-  if (!existsSync(store.file)) throw new StartRefused(`LEAT_STORE: ${store.file} does not exist.`);
+  refuseMissingStore(loaded.config);
   const admin = await deps.openAdmin(loaded);
   const { writeBackup } = await import('./backup-file.ts');
   const { random, terminal } = deps;
@@ -282,13 +282,14 @@ async function doctor(deps: OperatorDeps, { testAlert, json }: DoctorOptions): P
 }
 
 async function vacuum(deps: OperatorDeps): Promise<void> {
-  const { store } = deps.load().config;
+  const { config } = deps.load();
+  const { store } = config;
   if (store.engine !== 'sqlite' || store.file === undefined) {
     throw new StartRefused(
       'LEAT_STORE: --vacuum is for SQLite files only; PostgreSQL vacuums automatically.',
     );
   }
-  if (!existsSync(store.file)) throw new StartRefused(`LEAT_STORE: ${store.file} does not exist.`);
+  refuseMissingStore(config);
   const { vacuum: vacuumFile } = await import('../store/sqlite/vacuum.ts');
   const { bytesText } = await import('./table.ts');
   deps.terminal.note('Rewriting the file; this takes about a second per 100 MB …');

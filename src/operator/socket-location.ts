@@ -39,10 +39,22 @@ function realPath(file: string): string {
 }
 
 /**
- * Returns the path of the present socket. Throws `StartRefused` when another user owns it: that
- * user's program could ask for secrets.
+ * Returns the path of the present socket. Throws `StartRefused` when another user owns it, as that
+ * user's program could ask for secrets, and when the folder of the store is closed to this user.
  */
 export function presentSocket(location: SocketLocation): string | undefined {
+  try {
+    return ownSocket(location);
+  } catch (error) {
+    if (codeOf(error) !== 'EACCES') throw error;
+    throw new StartRefused(
+      `LEAT_STORE: this user cannot reach ${location.file}: run this command as the user of the server`,
+      { cause: error },
+    );
+  }
+}
+
+function ownSocket(location: SocketLocation): string | undefined {
   const path = location.isTooLong ? pointedTo(location) : location.socket;
   if (path === undefined) return undefined;
   const stat = lstatSync(path, { throwIfNoEntry: false });

@@ -9,6 +9,7 @@ import {
   type SocketLocation,
   socketLocationOf,
 } from '../operator/socket-location.ts';
+import { refuseMissingStore } from '../operator/store-file.ts';
 import { sleep } from '../core/sleep.ts';
 import { openServiceStore } from './store.ts';
 
@@ -106,6 +107,7 @@ async function runHere(
 ): Promise<string> {
   const run = commandOf(command);
   if (run === undefined) throw new Error(`There is no command ${command}.`);
+  refuseMissingStore(deps.config);
   const store = await openServiceStore(deps);
   try {
     return await run({ ...deps, store }, args, {

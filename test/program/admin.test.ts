@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
@@ -15,7 +15,8 @@ const client = { clientId: 'operator', clientSecret: 'secret-of-the-operator' };
 
 describe('before the first start', () => {
   test('tenants create fails: the first start would take that tenant for the first one', async (t) => {
-    const { admin } = await openAdmin(t);
+    const { admin, folder } = await openAdmin(t);
+    await writeFile(join(folder, 'leat.db'), '', { mode: 0o600 });
     const noTenant = new StartRefused('There is no tenant yet: leat start creates the first one.');
     await assert.rejects(
       admin.run('tenants create', { name: 'second', domain: 'second.example' }),
@@ -42,7 +43,7 @@ describe('a renewed bootstrap client', () => {
 async function openAdmin(
   t: TestContext,
   configured = false,
-): Promise<{ admin: Admin; start(): Promise<void> }> {
+): Promise<{ admin: Admin; folder: string; start(): Promise<void> }> {
   const folder = await mkdtemp(join(tmpdir(), 'leat-admin-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
   const read = readConfig({
@@ -57,6 +58,7 @@ async function openAdmin(
   const deps = { config: read.config, clock: systemClock, random: systemRandom };
   return {
     admin: createAdmin(deps),
+    folder,
     start: async () => {
       const store = await openServiceStore(deps);
       const options = { name: 'main', domain: 'localhost:8080', client };

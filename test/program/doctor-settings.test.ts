@@ -193,6 +193,8 @@ describe('leat doctor: what the process may use', () => {
 
 async function tempStoreOf(t: TestContext): Promise<TempStore> {
   const tempStore = await createTempStore();
+  // The checks of settings do not need what a start writes.
+  await writeFile(tempStore.file, '', { mode: 0o600 });
   t.after(() => tempStore.remove());
   return tempStore;
 }

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { existsSync, lstatSync, mkdirSync } from 'node:fs';
 import { readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { once } from 'node:events';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
@@ -10,6 +12,7 @@ import { socketBytesMax, socketLocationOf } from '../../src/operator/socket-loca
 import { readToEnd } from '../helpers/exchange.ts';
 import {
   createTempStore,
+  leatProgram,
   runLeat,
   startLeat,
   type TempStore,
@@ -98,6 +101,61 @@ describe("the operator's commands with a running server", () => {
     assert.match(await run('tenants', 'list'), /^main/);
     assert.equal(await run('nodes'), 'No node runs.\n');
   });
+
+  test('commands in another folder than that of the service create no store there, and name what they looked for', async (t) => {
+    const { folder, remove } = await createTempStore();
+    t.after(remove);
+    const file = join(folder, 'leat', 'leat.db');
+    const commands = [
+      ['status'],
+      ['nodes', '--json'],
+      ['console'],
+      ['tenants', 'create', 'other', 'other.example'],
+      ['backup', join(folder, 'copy.db')],
+    ];
+    for (const words of commands) {
+      const { code, output } = await runLeat(words, {}, { cwd: folder });
+      assert.equal(code, 1, words.join(' '));
+      assert.ok(
+        output.includes(
+          `LEAT_STORE: ${file} does not exist: run this command as the user, in the working directory and with the settings of the service`,
+        ),
+        output,
+      );
+    }
+    const { code, output } = await runLeat(['doctor'], {}, { cwd: folder });
+    assert.equal(code, 1);
+    assert.match(output, /^bad +store +LEAT_STORE: .+leat\.db does not exist/m);
+    assert.doesNotMatch(
+      output,
+      /no stream is enabled|ENOENT/,
+      'nothing is said about what was not read',
+    );
+    assert.deepEqual(await readdir(folder), []);
+  });
+
+  test(
+    'a user who may not enter the data folder is told so in one line',
+    { skip: process.getuid?.() !== 0 && 'only root can be another user' },
+    async (t) => {
+      const { folder, file, remove } = await createTempStore();
+      t.after(remove);
+      const leat = await startLeat({ folder, file, remove });
+      t.after(() => leat.kill());
+      const { status, stderr } = spawnSync(process.execPath, [leatProgram, 'status'], {
+        uid: 65_534,
+        gid: 65_534,
+        cwd: tmpdir(),
+        env: { HOME: '/nonexistent', LEAT_STORE: `sqlite:${file}` },
+        encoding: 'utf8',
+      });
+      assert.equal(
+        stderr,
+        `LEAT_STORE: this user cannot reach ${file}: run this command as the user of the server\n`,
+      );
+      assert.equal(status, 1);
+    },
+  );
 
   test('a socket of a killed server is ignored, and replaced by the next server', async (t) => {
     const { tempStore, leat, run } = await running(t);
