@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { bundleProgram } from './bundle.ts';
+import { removeDeadLinks } from './document-links.ts';
 import { copiedParts, licensesText, packageFolders, type Part, readPart } from './licenses.ts';
 import { runNpm } from './npm.ts';
 
@@ -23,7 +24,7 @@ const root = fileURLToPath(new URL('../', import.meta.url));
 /** Far above the present size: a package that grows this much has something in it by mistake. */
 const bytesMax = 15 * 1024 * 1024;
 
-/** What is copied as it is. The README links to it. */
+/** What is copied, without links to what is not. */
 const texts = [
   'README.md',
   'CHANGELOG.md',
@@ -79,6 +80,7 @@ async function fillPackage(stage: string, version: string): Promise<void> {
     sourceMaps: true,
   });
   for (const path of texts) await cp(join(root, path), join(stage, path), { recursive: true });
+  removeDeadLinks(stage);
   await mkdir(join(stage, 'bin'));
   await copyFile(join(root, 'tools/launcher.cjs'), join(stage, 'bin/leat.js'));
   await writeFile(join(stage, 'THIRD_PARTY_LICENSES'), licensesText(partsOf(modules)));

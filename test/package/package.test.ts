@@ -8,6 +8,7 @@ import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { services } from '../../src/program/services.ts';
 import { buildPackage, manifest } from '../../tools/package.ts';
+import { referencesIn } from '../helpers/references.ts';
 import { createHome, type Home, npm, run, startProgram } from './fixture.ts';
 import { deliversAfter, describeJourney } from './journey.ts';
 
@@ -48,6 +49,17 @@ describe('the content of the package', () => {
       bin: { leat: 'bin/leat.js' },
       engines: { node: '>=26' },
     });
+  });
+
+  test('every link of a document in the package leads to a file of the package', () => {
+    const documents = globSync('**/*.md', { cwd: content });
+    assert.ok(documents.includes('README.md') && documents.includes('docs/production.md'));
+    for (const document of documents) {
+      const text = readFileSync(join(content, document), 'utf8');
+      for (const { path } of referencesIn(document, text.replaceAll('`', ''))) {
+        assert.ok(existsSync(join(content, path)), `${document} links to ${path}`);
+      }
+    }
   });
 
   test('the package has the licences of what it contains', () => {
