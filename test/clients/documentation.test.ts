@@ -70,7 +70,7 @@ describe('a command of docs/clients.md', () => {
 
   function run(mark: string, caFile = fixture.caFile): Promise<Ended> {
     const { id, secret } = bootstrapClient;
-    const env = { CA: caFile, API: fixture.url, CLIENT_ID: id, CLIENT_SECRET: secret };
+    const env = { CA: caFile, SERVER: fixture.url, CLIENT_ID: id, CLIENT_SECRET: secret };
     return runProgram('sh', ['-eu', '-c', commands(mark)], env, fixture.tempStore.folder);
   }
 
