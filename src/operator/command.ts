@@ -9,6 +9,8 @@ export interface CommandDeps {
   readonly config: Config;
   readonly clock: Clock;
   readonly random: RandomBytes;
+  /** Version of the server that runs the command; absent where the command line runs it. */
+  readonly serverVersion?: string;
 }
 
 /**

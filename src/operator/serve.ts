@@ -8,9 +8,12 @@ import { socketLocationOf } from './socket-location.ts';
 /** Opens the operator's socket next to a SQLite file; the service runs without it if that fails. */
 export async function openOperator(
   store: Store,
-  deps: Omit<CommandDeps, 'store'> & { readonly log: Logger },
+  deps: Omit<CommandDeps, 'store' | 'serverVersion'> & {
+    readonly log: Logger;
+    readonly version: string;
+  },
 ): Promise<OperatorServer | undefined> {
-  const { config, clock, random, log } = deps;
+  const { config, clock, random, log, version: serverVersion } = deps;
   if (config.store.engine !== 'sqlite' || config.store.file === undefined) return undefined;
   try {
     return await openOperatorServer({
@@ -18,7 +21,7 @@ export async function openOperator(
       clock,
       random,
       run: (command, args, call) =>
-        commandOf(command)?.({ store, config, clock, random }, args, call),
+        commandOf(command)?.({ store, config, clock, random, serverVersion }, args, call),
       report: (error, command) =>
         log.error({ err: error, command }, 'a command of the operator failed'),
     });

@@ -9,8 +9,8 @@ import type { Args, Call, CommandDeps } from './command.ts';
 import { bytesText, type Column, countText, durationText, tableOf } from './table.ts';
 
 /** Returns the nodes on the store and how many streams each owns. */
-export async function nodes({ store }: CommandDeps, args: Args): Promise<string> {
-  const list = await store.ownership.nodes();
+export async function nodes(deps: CommandDeps, args: Args): Promise<string> {
+  const list = await nodesOf(deps);
   if (args['json'] === true) return JSON.stringify(list.map(nodeFields), undefined, 2);
   return nodeLines(list).join('\n');
 }
@@ -20,7 +20,7 @@ export async function status(deps: CommandDeps, args: Args, call: Call): Promise
   const { store, clock } = deps;
   const [secrets, list, size, tenants, leaving] = await Promise.all([
     store.secrets.state(),
-    store.ownership.nodes(),
+    nodesOf(deps),
     store.overview.size(),
     store.tenants.list(),
     store.tenants.leaving(),
@@ -80,20 +80,37 @@ function sizeLine({ bytes, freeBytes }: StoreSize): string {
   return `Store: ${bytesText(bytes)}${free}`;
 }
 
-/** `skewMs`: how far its clock is ahead of the store's, where the store measures it. */
-type SkewedNode = NodeState & { readonly skewMs?: number };
+/**
+ * Returns the nodes on the store. The store has no versions of them: the version is that of the server
+ * that runs the command, which is the only node on its SQLite file.
+ */
+async function nodesOf({ store, serverVersion }: CommandDeps): Promise<readonly NodeShown[]> {
+  const list = await store.ownership.nodes();
+  return serverVersion === undefined
+    ? list
+    : list.map((node) => ({ ...node, version: serverVersion }));
+}
 
-const skewColumn: Column<SkewedNode> = {
+/** `skewMs`: how far its clock is ahead of the store's, where the store measures it. */
+type NodeShown = NodeState & { readonly skewMs?: number; readonly version?: string };
+
+const skewColumn: Column<NodeShown> = {
   header: 'SKEW',
   align: 'right',
   text: ({ skewMs }) =>
     skewMs === undefined ? '-' : `${(Math.round(skewMs / 100) / 10 || 0).toFixed(1)} s`,
 };
 
-function nodeLines(list: readonly SkewedNode[]): string[] {
+const versionColumn: Column<NodeShown> = {
+  header: 'VERSION',
+  text: ({ version = '-' }) => version,
+};
+
+function nodeLines(list: readonly NodeShown[]): string[] {
   if (list.length === 0) return ['No node runs.'];
-  const columns: Column<SkewedNode>[] = [
+  const columns: Column<NodeShown>[] = [
     { header: 'NODE', text: ({ id }) => id },
+    ...(list.some(({ version }) => version !== undefined) ? [versionColumn] : []),
     { header: 'STREAMS', align: 'right', text: ({ streams }) => countText(streams) },
     { header: 'LEASE', align: 'right', text: ({ leaseMs }) => leaseText(leaseMs) },
     ...(list.some(({ skewMs }) => skewMs !== undefined) ? [skewColumn] : []),
@@ -105,8 +122,8 @@ function leaseText(leaseMs: number): string {
   return leaseMs > 0 ? `${(leaseMs / 1000).toFixed(1)} s` : 'ended';
 }
 
-function nodeFields({ id, streams, leaseMs, skewMs }: SkewedNode): object {
-  return { id, streams, lease_ms: leaseMs, skew_ms: skewMs };
+function nodeFields({ id, version, streams, leaseMs, skewMs }: NodeShown): object {
+  return { id, version, streams, lease_ms: leaseMs, skew_ms: skewMs };
 }
 
 function jsonOf({
@@ -118,7 +135,7 @@ function jsonOf({
   now,
 }: {
   readonly secrets: SealState;
-  readonly nodes: readonly NodeState[];
+  readonly nodes: readonly NodeShown[];
   readonly size: StoreSize;
   readonly rows: readonly TenantRow[];
   readonly leaving: readonly Tenant[];

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
+import packageJson from '../../package.json' with { type: 'json' };
 import { socketBytesMax, socketLocationOf } from '../../src/operator/socket-location.ts';
 import { readToEnd } from '../helpers/exchange.ts';
 import {
@@ -25,7 +26,10 @@ import {
 describe("the operator's commands with a running server", () => {
   test('commands run in the server through its socket', async (t) => {
     const { tempStore, leat, run } = await running(t);
-    assert.match(await run('nodes'), /^NODE +STREAMS +LEASE.*\nleat +0 +\d+\.\d s.*\n$/);
+    assert.match(
+      await run('nodes'),
+      /^NODE +VERSION +STREAMS +LEASE.*\nleat +\d+\.\d+\.\d+ +0 +\d+\.\d s.*\n$/,
+    );
     assert.match(await run('tenants', 'list'), /^main +localhost:\d+\n$/);
     assert.match(await run('tenants', 'create', 'two', 'two.test'), /secret {2}\S{43}\n$/);
     assert.match(await run('tenants', 'list'), /\ntwo +two\.test\n$/);
@@ -84,10 +88,14 @@ describe("the operator's commands with a running server", () => {
     assert.ok(Math.max(...text.split('\n').map((line) => line.length)) <= 80, text);
     assert.match(text, /^TENANT +EVENTS +ABOUT +OK +FAILING +DISABLED +FAILURES +LAG$/m);
     const body = JSON.parse(await run('status', '--json')) as {
-      nodes: object[];
+      nodes: { version: string }[];
       tenants: { name: string }[];
     };
-    assert.equal(body.nodes.length, 1);
+    assert.deepEqual(
+      body.nodes.map(({ version }) => version),
+      [packageJson.version],
+    );
+    assert.ok(text.includes(packageJson.version), text);
     assert.deepEqual(
       body.tenants.map(({ name }) => name),
       ['main'],
