@@ -1,5 +1,4 @@
 import { readFileSync, statSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { dirname } from 'node:path';
 import { parseEnv } from 'node:util';
 import type { CliEnv } from './cli/env.ts';
@@ -15,6 +14,7 @@ import {
 } from './core/setting.ts';
 import { isLoopback, type Parse } from './core/value.ts';
 import { defaultDataFolder } from './files/default-data-folder.ts';
+import { homeFolder } from './files/home-folder.ts';
 import { alertingSettings, alertLimits, monitorLimits } from './settings/alerting.ts';
 import { apiLimits, quotaSettings } from './settings/api.ts';
 import { consoleLoginLimits, consoleSettings } from './settings/console.ts';
@@ -47,7 +47,7 @@ export function loadConfig(): Reading {
 function presentDataFolder(): string {
   const hasLocalFolder = statSync('data', { throwIfNoEntry: false })?.isDirectory() === true;
   const { platform, env } = process;
-  return defaultDataFolder({ platform, env, home: homedir(), hasLocalFolder });
+  return defaultDataFolder({ platform, env, home: homeFolder(), hasLocalFolder });
 }
 
 /**

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { defaultDataFolder, type Place } from '../../src/files/default-data-folder.ts';
-import { runLeat } from '../helpers/leat.ts';
+import { leatProgram, runLeat } from '../helpers/leat.ts';
 
 const linux: Place = { platform: 'linux', env: {}, home: '/home/ada', hasLocalFolder: false };
 
@@ -29,6 +30,12 @@ describe('the data folder without a setting', () => {
       { ...linux, platform: 'win32', env: { LOCALAPPDATA: '/Users/ada/AppData/Local' } },
       '/Users/ada/AppData/Local/leat',
     ],
+    ['a user without a home folder', { ...linux, home: undefined }, './data'],
+    [
+      'a user without a home folder, with XDG_DATA_HOME',
+      { ...linux, home: undefined, env: { XDG_DATA_HOME: '/srv/data' } },
+      '/srv/data/leat',
+    ],
     ['Windows without it', { ...linux, platform: 'win32' }, '/home/ada/AppData/Local/leat'],
   ];
   for (const [name, place, folder] of cases) {
@@ -49,6 +56,37 @@ describe('the data folder of the program', () => {
     mkdirSync(join(cwd, 'data'));
     assert.equal(await storeShown(cwd, home), 'sqlite:./data/leat.db');
   });
+
+  // As in a container with a user id that is not in its list of users.
+  const skip = process.getuid?.() === 0 ? false : 'only root may start a process as another user';
+  test(
+    'a user without a home folder can start the program, and login names HOME',
+    { skip },
+    (t) => {
+      const cwd = emptyFolder(t);
+      chmodSync(cwd, 0o755);
+      const leat = (...words: string[]) =>
+        spawnSync(process.execPath, [leatProgram, ...words], {
+          cwd,
+          env: {},
+          uid: 54_321,
+          encoding: 'utf8',
+        });
+      const config = leat('config');
+      assert.equal(config.status, 0, config.stderr);
+      assert.match(config.stdout, /^LEAT_STORE +sqlite:\.\/data\/leat\.db \(default\)/m);
+      assert.deepEqual(
+        [leat('streams', 'list')].map(({ status, stderr }) => ({ status, stderr })),
+        [
+          {
+            status: 1,
+            stderr:
+              'This user has no home folder, where logins are stored: set HOME or XDG_CONFIG_HOME to a folder.\n',
+          },
+        ],
+      );
+    },
+  );
 
   const storeShown = async (cwd: string, dataHome: string): Promise<string | undefined> => {
     const { code, output } = await runLeat(['config'], { XDG_DATA_HOME: dataHome }, { cwd });

@@ -238,7 +238,7 @@ const rules: readonly Rule[] = [
   { files: 'settings/', own: ['core/'], builtins: [] },
   {
     files: 'config.ts',
-    own: ['core/', 'files/default-data-folder.ts', 'settings/'],
+    own: ['core/', 'files/default-data-folder.ts', 'files/home-folder.ts', 'settings/'],
     types: ['cli/env.ts'],
   },
   { files: 'clock.ts', own: ['core/'], packages: ['node:perf_hooks', 'node:timers'] },

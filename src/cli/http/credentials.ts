@@ -1,10 +1,10 @@
 import { constants } from 'node:fs';
 import { chmod, mkdir, open } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { RandomBytes } from '../../core/clock.ts';
 import { codeOf } from '../../core/errors.ts';
 import { writeAtomically } from '../../files/atomic-write.ts';
+import { homeFolder } from '../../files/home-folder.ts';
 import { CommandFailed, exitCodes } from '../errors.ts';
 import type { AccessToken, TokenRequest } from './access-token.ts';
 
@@ -22,11 +22,19 @@ export interface Profile extends TokenRequest {
 /** Profiles by name. */
 export type Profiles = Readonly<Record<string, Profile>>;
 
-/** Returns the file of the profiles: `$XDG_CONFIG_HOME/leat/credentials.json`, else in `~/.config`. */
+/**
+ * Returns the file of the profiles: `$XDG_CONFIG_HOME/leat/credentials.json`, else in `~/.config`. Throws
+ * {@link CommandFailed} for a user without a home folder.
+ */
 export function credentialsFile(configHome: string | undefined): string {
   // A relative path counts as not set (XDG Base Directory Specification, Basics).
-  const base = configHome?.startsWith('/') === true ? configHome : join(homedir(), '.config');
-  return join(base, 'leat', 'credentials.json');
+  if (configHome?.startsWith('/') === true) return join(configHome, 'leat', 'credentials.json');
+  const home = homeFolder();
+  if (home !== undefined) return join(home, '.config', 'leat', 'credentials.json');
+  throw new CommandFailed(
+    exitCodes.failed,
+    'This user has no home folder, where logins are stored: set HOME or XDG_CONFIG_HOME to a folder.',
+  );
 }
 
 /**
