@@ -58,7 +58,7 @@ type SignalName = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
  */
 const repeatMs = 300;
 
-/** Calls `action` with each signal, but not with one that repeats the former. */
+/** Calls `action` with each signal, but not with those that repeat it within {@link repeatMs}. */
 function onSignals(
   clock: SignalClock,
   names: readonly SignalName[],
@@ -67,9 +67,10 @@ function onSignals(
   for (const name of names) {
     let lastMs = -Infinity;
     process.on(name, () => {
-      const isRepeat = clock.elapsedMs() - lastMs < repeatMs;
-      lastMs = clock.elapsedMs();
-      if (!isRepeat) action(name);
+      const nowMs = clock.elapsedMs();
+      if (nowMs - lastMs < repeatMs) return;
+      lastMs = nowMs;
+      action(name);
     });
   }
 }
