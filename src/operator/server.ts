@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { chmodSync, createReadStream, lstatSync } from 'node:fs';
 import { mkdtemp, open, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -11,6 +10,7 @@ import { StartRefused, StoreUnavailable } from '../core/errors.ts';
 import { statusOfHead } from '../core/request-head.ts';
 import { writeAtomically } from '../files/atomic-write.ts';
 import type { Args, Call, ProgressPoint } from './command.ts';
+import { accepts } from './running-server.ts';
 import type { SocketLocation } from './socket-location.ts';
 import type { CommandRequest, Line } from './wire.ts';
 
@@ -119,18 +119,6 @@ async function removeStale(path: string): Promise<void> {
     );
   }
   await rm(path, { force: true });
-}
-
-async function accepts(path: string): Promise<boolean> {
-  const socket = connect(path);
-  try {
-    await once(socket, 'connect');
-    return true;
-  } catch {
-    return false;
-  } finally {
-    socket.destroy();
-  }
 }
 
 function refusal(path: string, error: unknown): StartRefused {

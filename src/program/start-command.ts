@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import { type Config, dataFolderOf, messageProcessEnv } from '../config.ts';
 import { StartRefused } from '../core/errors.ts';
 import type { MessageSettings } from '../messages/settings.ts';
+import { refuseSecondServer } from '../operator/running-server.ts';
 import { keepCompiledModules } from './compile-cache.ts';
 import { load, print, type ProgramContext } from './context.ts';
 import { firstLinesOf } from './first-lines.ts';
@@ -24,6 +25,7 @@ export async function start(
   const loaded = load();
   const settings = readMessages(loaded.texts, { alone: false });
   refuseSamePort(loaded.config, settings);
+  await refuseSecondServer(loaded.config);
   const compiled = keepCompiledModules(dataFolderOf(loaded.config), context.version);
   const { logLevel, logFormat } = loaded.config;
   const { issuerFor } = await import('./message-service.ts');

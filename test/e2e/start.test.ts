@@ -13,6 +13,7 @@ import {
   fetchToken,
   freePort,
   leatProgram,
+  runLeat,
   spawnLeat,
   waitFor,
 } from '../helpers/leat.ts';
@@ -53,6 +54,17 @@ describe('what leat start prints', { concurrency: 2 }, () => {
     const { output, end: stop } = await start({ LEAT_TLS: 'local' });
     await assertDelivers(shell, linesIn(output));
     assert.equal(await stop(), 0);
+  });
+
+  test('leat start: a second start on the same file names the running server, also with its ports', async (t) => {
+    const { start, env } = await fresh(t);
+    const ports = await env();
+    await start(ports);
+    for (const settings of [ports, await env()]) {
+      const { code, output } = await runLeat(['start'], settings);
+      assert.equal(code, 1);
+      assert.match(output, /^LEAT_STORE: Leat is already running on \/.*leat\.db, leat status/);
+    }
   });
 
   test(
