@@ -103,9 +103,9 @@ export async function writeCredentials(
   await writeDataFile({ folder, name: names.credentials, text }, random);
 }
 
-/** Reads a file in the folder; `undefined` when there is none. */
+/** Reads a file in the folder; `undefined` when there is none. Does not create the folder. */
 export async function readDataFile(folder: string, name: string): Promise<string | undefined> {
-  return inFolder(folder, async () => readIfPresent(join(folder, name)));
+  return refusing(folder, () => readIfPresent(join(folder, name)));
 }
 
 /**
@@ -163,10 +163,17 @@ async function storedSample(folder: string): Promise<unknown> {
   }
 }
 
-/** Runs work in the folder, which it creates when it is missing. A file system error is one line. */
+/** Runs work in the folder, which it creates when it is missing. */
 async function inFolder<T>(folder: string, work: () => Promise<T>): Promise<T> {
-  try {
+  return refusing(folder, async () => {
     await mkdir(folder, { recursive: true, mode: 0o700 });
+    return work();
+  });
+}
+
+/** Throws a file system error of work in the folder as a `StartRefused` of one line. */
+async function refusing<T>(folder: string, work: () => Promise<T>): Promise<T> {
+  try {
     return await work();
   } catch (error) {
     if (!(error instanceof Error && 'code' in error)) throw error;

@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
-import { copyFile, lstat, mkdir, stat } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { copyFile, lstat, mkdir, rmdir, stat } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
 import { type Config, dataFolderOf } from '../config.ts';
 import type { Clock, Millis, RandomBytes } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
@@ -33,9 +33,8 @@ export async function restore(source: string, deps: RestoreDeps): Promise<string
   note(`Checking ${source} …`);
   checkCopy(source);
   signal.throwIfAborted();
-  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   let text = '';
-  await createFile(file, random, async (draft) => {
+  const fill = async (draft: string): Promise<void> => {
     await copyFile(source, draft, constants.COPYFILE_FICLONE);
     signal.throwIfAborted();
     // Opening checks the key and migrates an older schema.
@@ -53,9 +52,37 @@ export async function restore(source: string, deps: RestoreDeps): Promise<string
     } finally {
       await store.close();
     }
-  });
+  };
+  await inNewFolder(dirname(file), () => createFile(file, random, fill));
   const size = bytesText((await stat(file)).size);
-  return `Restored ${file} from ${source}: ${size}, checked.\n${text}\nNext: leat start`;
+  return [`Restored ${file} from ${source}: ${size}, checked.`, text, ...nextSteps].join('\n');
+}
+
+const nextSteps = [
+  'Next, after a loss: leat start',
+  'Next, in a drill: leat doctor. Do not start the copy: it would send waiting events again.',
+];
+
+/** Runs work in the folder. Creates it when it is missing, and removes it again when the work fails. */
+async function inNewFolder(folder: string, work: () => Promise<void>): Promise<void> {
+  const first = await mkdir(folder, { recursive: true, mode: 0o700 });
+  try {
+    await work();
+  } catch (error) {
+    if (first !== undefined) await removeEmptyFolders(folder, first);
+    throw error;
+  }
+}
+
+/** Removes the folder and those above it up to `first`; stops at one that has something in it. */
+async function removeEmptyFolders(folder: string, first: string): Promise<void> {
+  for (let at = resolve(folder); at.length >= resolve(first).length; at = dirname(at)) {
+    try {
+      await rmdir(at);
+    } catch {
+      return;
+    }
+  }
 }
 
 function fileOf({ store }: Config): string {

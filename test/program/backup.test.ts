@@ -86,7 +86,7 @@ describe('leat backup with a running server', () => {
     );
     assert.match(
       output,
-      /No stream is sent an event again: all were delivered\.\nNext: leat start\n$/,
+      /No stream is sent an event again: all were delivered\.\nNext, after a loss: leat start\nNext, in a drill: leat doctor\. Do not start/,
     );
   });
 
@@ -231,6 +231,19 @@ describe('leat restore', () => {
     assert.deepEqual(await readdir(target.folder), []);
   });
 
+  test('leat restore: one that is rejected leaves no folder that was not there', async (t) => {
+    const { file } = await backedUp(t);
+    const { folder } = await tempStoreOf(t);
+    const LEAT_STORE = `sqlite:${join(folder, 'one', 'two', 'leat.db')}`;
+    const wrongKey = { LEAT_SECRET_KEY: Buffer.alloc(32, 9).toString('base64') };
+    for (const key of [{}, wrongKey]) {
+      const { code, output } = await runLeat(['restore', file], { LEAT_STORE, ...key });
+      assert.equal(code, 1);
+      assert.match(output, /LEAT_SECRET_KEY/);
+      assert.deepEqual(await readdir(folder), []);
+    }
+  });
+
   test('leat restore rejects damaged, truncated and foreign files', async (t) => {
     const { file } = await backedUp(t);
     const target = await tempStoreOf(t);
@@ -318,7 +331,7 @@ async function backedUp(t: TestContext): Promise<{ tempStore: TempStore; file: s
 async function restoredStore(
   t: TestContext,
   file: string,
-  shown = /\nNext: leat start\n$/,
+  shown = /\nNext, after a loss: leat start\n/,
 ): Promise<TempStore> {
   const tempStore = await tempStoreOf(t);
   await rm(tempStore.folder, { recursive: true });
