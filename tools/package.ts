@@ -16,6 +16,7 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { bundleProgram } from './bundle.ts';
 import { removeDeadLinks } from './document-links.ts';
+import { documentsIn } from './documents.ts';
 import { copiedParts, licensesText, packageFolders, type Part, readPart } from './licenses.ts';
 import { runNpm } from './npm.ts';
 
@@ -23,17 +24,6 @@ const root = fileURLToPath(new URL('../', import.meta.url));
 
 /** Far above the present size: a package that grows this much has something in it by mistake. */
 const bytesMax = 15 * 1024 * 1024;
-
-/** What is copied, without links to what is not. */
-const texts = [
-  'README.md',
-  'CHANGELOG.md',
-  'LICENSE',
-  'ARCHITECTURE.md',
-  'docs',
-  'examples',
-  'deploy',
-];
 
 /** The parts of the manifest of the checkout that the package keeps. */
 interface Manifest {
@@ -79,7 +69,7 @@ async function fillPackage(stage: string, version: string): Promise<void> {
     version,
     sourceMaps: true,
   });
-  for (const path of texts) await cp(join(root, path), join(stage, path), { recursive: true });
+  for (const path of documentsIn(root)) await cp(join(root, path), join(stage, path));
   removeDeadLinks(stage);
   await mkdir(join(stage, 'bin'));
   await copyFile(join(root, 'tools/launcher.cjs'), join(stage, 'bin/leat.js'));

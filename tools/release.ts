@@ -5,6 +5,7 @@ import { readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildBinary } from './binary.ts';
+import { git } from './git.ts';
 import { npmProgram } from './npm.ts';
 import { buildPackage, manifest } from './package.ts';
 import { sbomText } from './sbom.ts';
@@ -20,7 +21,7 @@ import { sbomText } from './sbom.ts';
  * @param folder of the checkout, with a slash at its end
  */
 export function releaseViolation(folder: string, version: string): string | undefined {
-  const changed = git(folder, ['status', '--porcelain']);
+  const changed = git(folder, ['status', '--porcelain', '--untracked-files=normal']);
   if (changed === undefined) {
     return `${folder} is no git checkout: release from a clone, because the tree must be known`;
   }
@@ -38,12 +39,6 @@ export function releaseViolation(folder: string, version: string): string | unde
     return `The tag v${version} is at another commit (${tagged.slice(0, 12)}): raise the version in package.json, or check that commit out`;
   }
   return undefined;
-}
-
-/** Returns what git prints, without white space at the ends; `undefined` when it fails. */
-function git(folder: string, words: readonly string[]): string | undefined {
-  const { status, stdout } = spawnSync('git', words, { cwd: folder, encoding: 'utf8' });
-  return status === 0 ? stdout.trim() : undefined;
 }
 
 /** Builds what is installed, so that must be what the lock file names. */

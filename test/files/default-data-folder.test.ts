@@ -75,15 +75,11 @@ describe('the data folder of the program', () => {
       const config = leat('config');
       assert.equal(config.status, 0, config.stderr);
       assert.match(config.stdout, /^LEAT_STORE +sqlite:\.\/data\/leat\.db \(default\)/m);
-      assert.deepEqual(
-        [leat('streams', 'list')].map(({ status, stderr }) => ({ status, stderr })),
-        [
-          {
-            status: 1,
-            stderr:
-              'This user has no home folder, where logins are stored: set HOME or XDG_CONFIG_HOME to a folder.\n',
-          },
-        ],
+      const list = leat('streams', 'list');
+      assert.equal(list.status, 1);
+      assert.match(
+        list.stderr,
+        /^This user has no home folder, .+: set HOME or XDG_CONFIG_HOME to /,
       );
     },
   );

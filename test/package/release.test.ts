@@ -15,7 +15,9 @@ describe('npm run release', () => {
   });
 
   test('a release refuses changes and files that git does not know', async (t) => {
-    const { folder } = await checkout(t);
+    const { folder, git } = await checkout(t);
+    // Settings of a user must not hide them.
+    git('config', 'status.showUntrackedFiles', 'no');
     await writeFile(join(folder, 'other.ts'), '');
     assert.equal(
       releaseViolation(folder, '0.2.0'),
