@@ -103,11 +103,18 @@ export async function createTenant(
 /**
  * Creates a new bootstrap client and deletes secrets and keys of the former ones:
  * `leat tenants bootstrap`. The client `configuredId` (LEAT_BOOTSTRAP_CLIENT_ID) counts as one of them.
+ * `deliverCredentials` runs before any change.
  */
 export async function renewBootstrap(
   deps: ClientDeps,
   tenant: number,
-  configuredId?: string,
+  {
+    configuredId,
+    deliverCredentials,
+  }: {
+    configuredId?: string | undefined;
+    deliverCredentials?: DeliverCredentials | undefined;
+  } = {},
 ): Promise<Credentials> {
   const former: Client[] = [];
   for await (const client of clientsOf(deps.store, tenant)) {
@@ -116,7 +123,7 @@ export async function renewBootstrap(
   }
   // A tenant whose creation was interrupted may have no key yet.
   await createFirstKey(deps.store.keys, tenant, deps.now);
-  const credentials = await createGeneratedManager(deps, tenant);
+  const credentials = await createGeneratedManager(deps, tenant, deliverCredentials);
   for (const client of former) {
     await recordingOf(deps, tenant, client.id).clients.update(tenant, client.id, (before) => ({
       after: { ...before, secretHash: undefined, jwks: undefined },

@@ -10,7 +10,7 @@ import {
   withCommonOptions,
 } from './command.ts';
 import { type ClientCredentials, credentialsOption } from './credentials-option.ts';
-import { usageError } from './errors.ts';
+import { CommandFailed, usageError } from './errors.ts';
 import { type AccessToken, requestFirstToken } from './http/access-token.ts';
 import { credentialsFile, type Profile, readProfiles, writeProfiles } from './http/credentials.ts';
 import { createHttpClient } from './http/http-client.ts';
@@ -71,7 +71,9 @@ async function login(local: Run, address: string, options: LoginOptions): Promis
   const ca = options.ca ?? env.caFile;
   const caFile = ca === undefined ? {} : { caFile: resolve(ca) };
   const entered = { url, clientId, clientSecret, audience: audienceOf(url), ...caFile };
-  const { profile, token } = await firstToken(local, entered);
+  const { profile, token } = await firstToken(local, entered).catch((error: unknown) => {
+    throw options.credentialsFile === undefined ? error : withFormerClient(error);
+  });
   const file = credentialsFile(env.configHome);
   const profiles = { ...(await readProfiles(file)), [name]: { ...profile, token } };
   await writeProfiles(file, profiles, local.random);
@@ -81,6 +83,15 @@ async function login(local: Run, address: string, options: LoginOptions): Promis
   // The login has stored the authority.
   const next = leatCommand({ profile: options.profile })`streams list`;
   terminal.note(`Next: ${next}`);
+}
+
+/** Names the usual cause of a refused file: the operator has renewed the client. */
+function withFormerClient(error: unknown): unknown {
+  if (!(error instanceof CommandFailed) || error.details.statusCode !== 401) return error;
+  const nextStep =
+    'The file may be of a former client: leat tenants bootstrap <tenant> on the machine of the server prints a new one.';
+  const { exitCode, message, details, cause } = error;
+  return new CommandFailed(exitCode, message, { ...details, cause, nextStep });
 }
 
 /** Requests a token, for the audience of the address or the relative one. */

@@ -94,13 +94,20 @@ export async function writeCredentials(
   { management, sample }: { management?: StoredCredentials; sample?: StoredCredentials },
   random: RandomBytes,
 ): Promise<void> {
-  const sampleFields = sample === undefined ? await storedSample(folder) : fieldsOf(sample);
+  const sampleFields =
+    sample === undefined ? await storedField(folder, 'messages_sample') : fieldsOf(sample);
   const fields = {
     ...(management === undefined ? {} : fieldsOf(management)),
     ...(sampleFields === undefined ? {} : { messages_sample: sampleFields }),
   };
   const text = `${JSON.stringify(fields, undefined, 2)}\n`;
   await writeDataFile({ folder, name: names.credentials, text }, random);
+}
+
+/** Returns the id of the management client in {@link credentialsFile}; `undefined` when it has none. */
+export async function storedClientId(folder: string): Promise<string | undefined> {
+  const id = await storedField(folder, 'client_id');
+  return typeof id === 'string' ? id : undefined;
 }
 
 /** Reads a file in the folder; `undefined` when there is none. Does not create the folder. */
@@ -153,10 +160,12 @@ function fieldsOf({ clientId, clientSecret }: StoredCredentials): object {
 }
 
 /** Ignores text that is not JSON: it was not written here. */
-async function storedSample(folder: string): Promise<unknown> {
+async function storedField(folder: string, name: string): Promise<unknown> {
   const text = await readDataFile(folder, names.credentials);
   try {
-    return text === undefined ? undefined : Object(JSON.parse(text))['messages_sample'];
+    return text === undefined
+      ? undefined
+      : (Object(JSON.parse(text)) as Record<string, unknown>)[name];
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;
     throw error;

@@ -1,12 +1,14 @@
+import { resolve } from 'node:path';
 import { createTenant, renewBootstrap } from '../auth/bootstrap.ts';
 import type { Credentials } from '../auth/clients.ts';
 import { accessTokenKeys, type KeyUse, webhookKeys } from '../auth/key-use.ts';
 import { revokeKey, rotateKey } from '../auth/keys.ts';
-import type { Config } from '../config.ts';
+import { type Config, dataFolderOf } from '../config.ts';
 import { formatTime } from '../core/date.ts';
 import { StartRefused } from '../core/errors.ts';
 import type { Tenant } from '../core/types.ts';
 import { domain, tenantName } from '../core/value.ts';
+import { credentialsFile, storedClientId, writeCredentials } from '../files/data-folder.ts';
 import type { Store } from '../store/port/store.ts';
 import { entryOfCommand } from './audit-log.ts';
 import { backup } from './backup.ts';
@@ -55,7 +57,7 @@ async function create(deps: CommandDeps, args: Args): Promise<string> {
     names,
   );
   if ('refused' in created) throw new StartRefused(takenLine(created.refused, names));
-  return `Created ${names.name} at ${names.domain}. ${credentialLines(created)}`;
+  return `Created ${names.name} at ${names.domain}. Its bootstrap client, shown once:\n${clientLines(created)}`;
 }
 
 async function renew(deps: CommandDeps, args: Args): Promise<string> {
@@ -63,9 +65,35 @@ async function renew(deps: CommandDeps, args: Args): Promise<string> {
   const tenant = await tenantNamed(store, textOf(args, 'name'));
   const entry = entryOfCommand(deps, 'tenants bootstrap');
   const authDeps = { store, random, now: clock.now(), entry };
-  const renewed = await renewBootstrap(authDeps, tenant.id, config.bootstrapClientId);
-  return `The secret of the former bootstrap client has stopped working. ${credentialLines(renewed)}${restartWarning(config)}`;
+  const folder = await folderOfCredentials(deps, tenant);
+  const renewed = await renewBootstrap(authDeps, tenant.id, {
+    configuredId: config.bootstrapClientId,
+    deliverCredentials:
+      folder === undefined
+        ? undefined
+        : (management) => writeCredentials(folder, { management }, random),
+  });
+  const file = folder === undefined ? '' : fileLine(resolve(credentialsFile(folder)));
+  return `${renewedLine(tenant)}\n${clientLines(renewed)}${file}${restartWarning(config)}`;
 }
+
+/** Returns the data folder when its file has a client of the tenant, whose secret stops working. */
+async function folderOfCredentials(
+  { store, config }: CommandDeps,
+  tenant: Tenant,
+): Promise<string | undefined> {
+  if (config.store.engine !== 'sqlite') return undefined;
+  const folder = dataFolderOf(config);
+  const id = await storedClientId(folder);
+  const client = id === undefined ? undefined : await store.clients.get(tenant.id, id);
+  return client === undefined ? undefined : folder;
+}
+
+const renewedLine = ({ name }: Tenant): string =>
+  `The secret of the former bootstrap client of ${name} has stopped working, also in stored logins. The new client, shown once:`;
+
+const fileLine = (file: string): string =>
+  `\n${file} has it, too: log in again with leat login <url> --credentials-file`;
 
 async function listKeys({ store, clock }: CommandDeps, args: Args): Promise<string> {
   const tenant = await tenantNamed(store, optionOf(args, 'tenant'));
@@ -140,6 +168,6 @@ function restartWarning({ bootstrapClientId }: Config): string {
   return '\nRemove LEAT_BOOTSTRAP_CLIENT_ID and LEAT_BOOTSTRAP_CLIENT_SECRET, or the next start restores that secret.';
 }
 
-function credentialLines({ clientId, clientSecret }: Credentials): string {
-  return `Its bootstrap client, shown once:\n  id      ${clientId}\n  secret  ${clientSecret}`;
+function clientLines({ clientId, clientSecret }: Credentials): string {
+  return `  id      ${clientId}\n  secret  ${clientSecret}`;
 }

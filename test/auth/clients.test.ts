@@ -292,7 +292,7 @@ describe('renewed bootstrap client', () => {
     assert.ok(await hasSecret(tenant.id, renewed.clientId, renewed.clientSecret));
     assert.ok(await hasSecret(tenant.id, 'operator', operator.clientSecret));
 
-    const again = await renewBootstrap(deps, tenant.id, 'operator');
+    const again = await renewBootstrap(deps, tenant.id, { configuredId: 'operator' });
     for (const id of ['operator', renewed.clientId]) {
       assert.equal((await store.clients.get(tenant.id, id))?.secretHash, undefined, id);
     }

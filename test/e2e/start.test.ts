@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, readFile, stat } from 'node:fs/promises';
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { openShell, type Shell } from '../cli/shell.ts';
@@ -54,6 +54,43 @@ describe('what leat start prints', { concurrency: 2 }, () => {
     const { output, end: stop } = await start({ LEAT_TLS: 'local' });
     await assertDelivers(shell, linesIn(output));
     assert.equal(await stop(), 0);
+  });
+
+  test('leat tenants bootstrap: bootstrap.json has the new client, and a login with the former one names the cause', async (t) => {
+    const { start, file, shell, env } = await fresh(t);
+    const { url } = await start();
+    const former = await readFile(file, 'utf8');
+    const { LEAT_STORE = '' } = await env();
+    const words = ['tenants', 'bootstrap', 'main'];
+    const renewed = await runLeat(words, { LEAT_STORE });
+    assert.match(renewed.output, /^The secret of the former bootstrap client of main has stopped/);
+    assert.ok(renewed.output.includes(`\n${file} has it, too: log in again`), renewed.output);
+
+    const logIn = ['login', url, '--credentials-file'];
+    const { code, stderr } = await shell.leat([...logIn, file]);
+    assert.equal(code, 0, stderr);
+    const text = await readFile(file, 'utf8');
+    assert.ok(renewed.output.includes((await credentialsIn(file)).secret));
+    assert.deepEqual(sampleIn(text), sampleIn(former));
+    assert.equal((await stat(file)).mode & 0o777, 0o600);
+
+    const old = join(shell.home, 'former.json');
+    await writeFile(old, former);
+    const refused = await shell.leat([...logIn, old]);
+    assert.equal(refused.code, 3);
+    assert.match(refused.stderr, /\nThe file may be of a former client: leat tenants bootstrap/);
+  });
+
+  test('leat tenants bootstrap: of another tenant leaves bootstrap.json as it is', async (t) => {
+    const { start, file, env } = await fresh(t);
+    await start();
+    const former = await readFile(file, 'utf8');
+    const { LEAT_STORE = '' } = await env();
+    await runLeat(['tenants', 'create', 'two', 'two.test'], { LEAT_STORE });
+    const { code, output } = await runLeat(['tenants', 'bootstrap', 'two'], { LEAT_STORE });
+    assert.equal(code, 0, output);
+    assert.doesNotMatch(output, /bootstrap\.json/);
+    assert.equal(await readFile(file, 'utf8'), former);
   });
 
   test('leat start: a second start on the same file names the running server, also with its ports', async (t) => {
@@ -142,6 +179,11 @@ async function credentialsIn(file: string): Promise<{ id: string; secret: string
     string
   >;
   return { id, secret };
+}
+
+/** Returns the client of the message API. */
+function sampleIn(text: string): unknown {
+  return (JSON.parse(text) as Record<string, unknown>)['messages_sample'];
 }
 
 /** Returns the lines to paste. */
