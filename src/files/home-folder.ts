@@ -1,12 +1,19 @@
-import { homedir } from 'node:os';
+import { homedir, userInfo } from 'node:os';
+import { isAbsolute } from 'node:path';
 
 /**
- * Returns the home folder of the user; `undefined` for a user that has none, as with a user id of a
- * container that is not in its list of users, and without `HOME`.
+ * Returns the home folder of the user: `HOME`, where that is an absolute path, else the one of the user
+ * database. `undefined` for a user without one, such as an arbitrary number in a container.
  */
 export function homeFolder(): string | undefined {
+  return [homedir, () => userInfo().homedir].map(attempt).find((path) => path !== undefined);
+}
+
+/** Both functions throw for a user that the database does not have. */
+function attempt(read: () => string): string | undefined {
   try {
-    return homedir();
+    const path = read();
+    return isAbsolute(path) ? path : undefined;
   } catch {
     return undefined;
   }

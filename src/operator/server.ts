@@ -2,13 +2,13 @@ import { once } from 'node:events';
 import { chmodSync, createReadStream, lstatSync } from 'node:fs';
 import { mkdtemp, open, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { StartRefused, StoreUnavailable } from '../core/errors.ts';
 import { statusOfHead } from '../core/request-head.ts';
 import { writeAtomically } from '../files/atomic-write.ts';
+import { tempFolder } from '../files/temp-folder.ts';
 import type { Args, Call, ProgressPoint } from './command.ts';
 import { accepts } from './running-server.ts';
 import type { SocketLocation } from './socket-location.ts';
@@ -88,7 +88,7 @@ async function listenAlone(server: Server, path: string): Promise<void> {
 /** Returns a path in a new private folder and writes it to the pointer in the data folder. */
 async function shortPath({ location, random }: OperatorServerDeps): Promise<string> {
   try {
-    const folder = await mkdtemp(join(tmpdir(), 'leat-'));
+    const folder = await mkdtemp(join(tempFolder(), 'leat-'));
     const path = join(folder, 'leat.sock');
     await writeAtomically(location.pointer, `${path}\n`, { random, mode: 0o600 });
     return path;
@@ -102,7 +102,7 @@ async function removeFormer(location: SocketLocation): Promise<void> {
   const path = await readFile(location.pointer, 'utf8').catch(() => undefined);
   if (path === undefined) return;
   const folder = dirname(path.trim());
-  const isOurs = dirname(folder) === tmpdir() && basename(folder).startsWith('leat-');
+  const isOurs = dirname(folder) === tempFolder() && basename(folder).startsWith('leat-');
   if (isOurs) await rm(folder, { recursive: true, force: true });
   await rm(location.pointer, { force: true });
 }

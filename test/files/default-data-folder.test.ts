@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { defaultDataFolder, type Place } from '../../src/files/default-data-folder.ts';
@@ -55,6 +55,17 @@ describe('the data folder of the program', () => {
     rmSync(join(cwd, 'data'));
     mkdirSync(join(cwd, 'data'));
     assert.equal(await storeShown(cwd, home), 'sqlite:./data/leat.db');
+  });
+
+  test('HOME counts as not set unless it is an absolute path, as everything else would be in the working directory', async (t) => {
+    const cwd = emptyFolder(t);
+    for (const home of ['', 'ada', './ada']) {
+      const env = { HOME: home, XDG_DATA_HOME: '' };
+      const { code, output } = await runLeat(['config'], env, { cwd });
+      assert.equal(code, 0, output);
+      const [, file] = /^LEAT_STORE +sqlite:(\S+) \(default\)/m.exec(output) ?? [];
+      assert.equal(file, join(userInfo().homedir, '.local/share/leat/leat.db'));
+    }
   });
 
   // As in a container with a user id that is not in its list of users.

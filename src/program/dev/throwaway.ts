@@ -1,9 +1,10 @@
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { readConfig } from '../../config.ts';
+import { codeOf, StartRefused } from '../../core/errors.ts';
+import { tempFolder } from '../../files/temp-folder.ts';
 import { presentSocket, socketLocationOf } from '../../operator/socket-location.ts';
 import type { ProgramContext } from '../context.ts';
 import { openLog } from '../log.ts';
@@ -47,14 +48,22 @@ export async function startThrowaway(
   return { service, client };
 }
 
-/** Creates a temporary folder of its user. */
-export function createFolder(): Promise<string> {
-  return mkdtemp(join(tmpdir(), prefix));
+/** Creates a temporary folder of its user. Throws `StartRefused`. */
+export async function createFolder(): Promise<string> {
+  const parent = tempFolder();
+  try {
+    return await mkdtemp(join(parent, prefix));
+  } catch (error) {
+    throw new StartRefused(
+      `TMPDIR: no folder can be created in ${parent} (${codeOf(error) ?? 'failed'}): set it to a folder that this user can write to`,
+      { cause: error },
+    );
+  }
 }
 
 /** Removes such a folder with all that is in it, and no other one, whatever names it. */
 export async function removeFolder(folder: string): Promise<void> {
-  if (dirname(folder) !== tmpdir() || !folder.startsWith(join(tmpdir(), prefix))) return;
+  if (dirname(folder) !== tempFolder() || !basename(folder).startsWith(prefix)) return;
   await rm(folder, { recursive: true, force: true });
 }
 
