@@ -52,6 +52,15 @@ describe('a proxy that the environment names', () => {
     assert.deepEqual(requested, ['http://leat.invalid/oauth/token']);
   });
 
+  test('NODE_USE_ENV_PROXY: plain HTTP to this machine takes no proxy, which would read the secret', async (t) => {
+    const shell = await openShell(t);
+    const { env, requested } = await startProxy(t);
+    const host = await listen(t, createServer(respond));
+    const login = await shell.run(['login', `http://${host}`, ...words], { input: 'b', env });
+    assert.equal(login.code, 0, login.stderr);
+    assert.deepEqual(requested, []);
+  });
+
   test('NODE_USE_ENV_PROXY: commands check the certificate of a server behind HTTPS_PROXY', async (t) => {
     const shell = await openShell(t);
     const { env, requested } = await startProxy(t);

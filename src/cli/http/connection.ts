@@ -1,6 +1,6 @@
 import { type AgentOptions, globalAgent } from 'node:http';
 import type { Dispatcher } from 'undici';
-import { isLocalhostName, resolveLocalhost } from './localhost.ts';
+import { isLocalhostName, isThisMachine, resolveLocalhost } from './localhost.ts';
 
 export interface ConnectionOptions {
   /** PEM texts of the authorities to trust; `undefined`: those that Node trusts. */
@@ -10,7 +10,8 @@ export interface ConnectionOptions {
 }
 
 /**
- * Creates the connection to a server, or to the proxies that the environment names for it. Loads
+ * Creates the connection to a server, or to the proxies that the environment names for it. Plain HTTP to this
+ * machine takes none. Loads
  * undici only then, so that `leat --help` does not wait for it.
  */
 export async function createConnection(
@@ -19,9 +20,12 @@ export async function createConnection(
 ): Promise<Dispatcher> {
   const { Client, EnvHttpProxyAgent } = await import('undici');
   const tls = ca === undefined ? {} : { ca };
-  const lookup = isLocalhostName(new URL(url).hostname) ? { lookup: resolveLocalhost } : {};
+  const { protocol, hostname } = new URL(url);
+  const lookup = isLocalhostName(hostname) ? { lookup: resolveLocalhost } : {};
+  // A proxy elsewhere would read the secret, and not find the server.
+  const isDirect = !usesEnvProxy() || (protocol === 'http:' && isThisMachine(hostname));
   const connect = { ...tls, ...lookup, timeout: timeoutMs };
-  if (!usesEnvProxy()) return new Client(url, { connect, allowH2: false });
+  if (isDirect) return new Client(url, { connect, allowH2: false });
   return new EnvHttpProxyAgent({
     connect,
     connectTimeout: timeoutMs,
