@@ -1,12 +1,16 @@
-import type { RandomBytes } from '../core/clock.ts';
-import { credentialsFile, type Profile, readProfiles, writeProfiles } from './http/credentials.ts';
+import {
+  credentialsFile,
+  type Profile,
+  type Profiles,
+  updateProfiles,
+} from './http/credentials.ts';
+import type { LockDeps } from './http/file-lock.ts';
 import { defaultProfile } from './http/session.ts';
 import type { CliEnv } from './env.ts';
 
 /** Dependencies of the login of `leat dev`. */
-export interface DevLoginDeps {
+export interface DevLoginDeps extends LockDeps {
   readonly env: Pick<CliEnv, 'configHome'>;
-  readonly random: RandomBytes;
   /** Returns whether the `leat dev` of a folder has ended, however it ended. */
   readonly hasEnded: (folder: string) => Promise<boolean>;
 }
@@ -28,27 +32,31 @@ export interface DevLogin {
  */
 export async function storeDevLogin(
   profile: Profile & { readonly devFolder: string },
-  { env, random, hasEnded }: DevLoginDeps,
+  { env, hasEnded, ...deps }: DevLoginDeps,
 ): Promise<DevLogin> {
   const file = credentialsFile(env.configHome);
-  const kept: Record<string, Profile> = {};
   const left: string[] = [];
-  for (const [name, each] of Object.entries(await readProfiles(file))) {
-    const isLeft = each.devFolder !== undefined && (await hasEnded(each.devFolder));
-    if (isLeft && each.devFolder !== undefined) left.push(each.devFolder);
-    else kept[name] = each;
-  }
-  const name = freeName(Object.keys(kept));
-  await writeProfiles(file, { ...kept, [name]: profile }, random);
+  let name = defaultProfile;
+  const add = async (present: Profiles): Promise<Profiles> => {
+    const kept: Record<string, Profile> = {};
+    for (const [each, login] of Object.entries(present)) {
+      const isLeft = login.devFolder !== undefined && (await hasEnded(login.devFolder));
+      if (isLeft && login.devFolder !== undefined) left.push(login.devFolder);
+      else kept[each] = login;
+    }
+    name = freeName(Object.keys(kept));
+    return { ...kept, [name]: profile };
+  };
+  const remove = (present: Profiles): Profiles | undefined => {
+    const all = Object.entries(present);
+    const others = all.filter(([, { devFolder }]) => devFolder !== profile.devFolder);
+    return others.length === all.length ? undefined : Object.fromEntries(others);
+  };
+  await updateProfiles(file, add, deps);
   return {
     profile: name === defaultProfile ? undefined : name,
     left,
-    remove: async () => {
-      const present = Object.entries(await readProfiles(file));
-      const others = present.filter(([, each]) => each.devFolder !== profile.devFolder);
-      if (others.length === present.length) return;
-      await writeProfiles(file, Object.fromEntries(others), random);
-    },
+    remove: () => updateProfiles(file, remove, deps),
   };
 }
 

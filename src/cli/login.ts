@@ -12,7 +12,13 @@ import {
 import { type ClientCredentials, credentialsOption } from './credentials-option.ts';
 import { CommandFailed, usageError } from './errors.ts';
 import { type AccessToken, requestFirstToken } from './http/access-token.ts';
-import { credentialsFile, type Profile, readProfiles, writeProfiles } from './http/credentials.ts';
+import {
+  credentialsFile,
+  type Profile,
+  type Profiles,
+  readProfiles,
+  updateProfiles,
+} from './http/credentials.ts';
 import { createHttpClient } from './http/http-client.ts';
 import { audienceOf, serverOrigin, warnOfPlainHttp } from './http/server-url.ts';
 import { defaultProfile } from './http/session.ts';
@@ -75,8 +81,7 @@ async function login(local: Run, address: string, options: LoginOptions): Promis
     throw options.credentialsFile === undefined ? error : withFormerClient(error);
   });
   const file = credentialsFile(env.configHome);
-  const profiles = { ...(await readProfiles(file)), [name]: { ...profile, token } };
-  await writeProfiles(file, profiles, local.random);
+  await updateProfiles(file, (others) => ({ ...others, [name]: { ...profile, token } }), local);
   if (local.json)
     return terminal.print(JSON.stringify({ url, client_id: clientId, profile: name }));
   terminal.print(`Logged in to ${url} as ${printable(clientId)}; stored in ${file}.`);
@@ -148,15 +153,19 @@ function profileName(name = defaultProfile): string {
 }
 
 async function logout(
-  { env, terminal, random, json }: Run,
+  local: Run,
   { all, profile = defaultProfile }: { all?: boolean; profile?: string },
 ): Promise<void> {
+  const { env, terminal, json } = local;
+  const isNamed = (name: string): boolean => all === true || name === profile;
   const file = credentialsFile(env.configHome);
-  const profiles = await readProfiles(file);
-  const removed = Object.keys(profiles).filter((name) => all === true || name === profile);
+  const removed = Object.keys(await readProfiles(file)).filter(isNamed);
   if (removed.length === 0) terminal.note('Not logged in; nothing was changed.');
-  const rest = Object.entries(profiles).filter(([name]) => !removed.includes(name));
-  if (removed.length > 0) await writeProfiles(file, Object.fromEntries(rest), random);
+  else await updateProfiles(file, (present) => without(present, isNamed), local);
   if (json) terminal.print(JSON.stringify({ logged_out: removed }));
   else if (removed.length > 0) terminal.print(`Logged out (${removed.map(printable).join(', ')}).`);
+}
+
+function without(profiles: Profiles, isRemoved: (name: string) => boolean): Profiles {
+  return Object.fromEntries(Object.entries(profiles).filter(([name]) => !isRemoved(name)));
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -248,6 +248,74 @@ describe('leat dev', { concurrency: 2 }, () => {
       assert.equal(ended.stdout, '');
     }
     assert.deepEqual(await readdir(shell.temp), []);
+  });
+
+  test('leat dev: several that start and end at the same moment leave each other their logins, and none afterwards', async (t) => {
+    const shell = await openDevShell(t);
+    const started = await Promise.all([shell.dev(), shell.dev(), shell.dev(), shell.dev()]);
+    assert.deepEqual(Object.keys(await profilesIn(shell)).toSorted(), [
+      'default',
+      'dev',
+      'dev-2',
+      'dev-3',
+    ]);
+    assert.deepEqual(await Promise.all(started.map((each) => stop(each, 'SIGINT'))), [0, 0, 0, 0]);
+    assert.deepEqual(await profilesIn(shell), {});
+    assert.deepEqual(await readdir(join(shell.credentials, '..')), ['credentials.json']);
+    assert.deepEqual(await readdir(shell.temp), []);
+  });
+
+  test('leat dev: removes its folder also where TMPDIR has a relative path or two slashes', async (t) => {
+    const shell = await openDevShell(t);
+    await mkdir(join(shell.home, 'temp'));
+    for (const folder of ['./temp', `${shell.home}//temp/`]) {
+      const { code, stderr } = await shell
+        .start(['dev', '--once'], { env: { TMPDIR: folder } })
+        .ended();
+      assert.equal(code, 0, stderr);
+      assert.deepEqual(await readdir(join(shell.home, 'temp')), [], folder);
+    }
+    const missing = await shell.start(['dev'], { env: { TMPDIR: '/nonexistent' } }).ended();
+    assert.equal(
+      missing.stderr,
+      'TMPDIR: no folder can be created in /nonexistent (ENOENT): set it to a folder that this user can write to\n',
+    );
+    assert.equal(missing.code, 1);
+  });
+
+  test('leat dev: settings and proxies of production in the environment and in .env have no effect', async (t) => {
+    const shell = await openDevShell(t);
+    const contacted: string[] = [];
+    const production = createServer((socket) => {
+      socket.once('data', (chunk) => contacted.push(chunk.toString()));
+      socket.on('error', () => undefined).end('HTTP/1.1 502 Bad Gateway\r\n\r\n');
+    }).listen(0, '127.0.0.1');
+    await once(production, 'listening');
+    t.after(() => production.close());
+    const address = production.address();
+    const port = typeof address === 'object' && address !== null ? address.port : 0;
+    const settings = {
+      LEAT_STORE: `postgres://leat@127.0.0.1:${port}/leat`,
+      LEAT_SECRET_KEY: Buffer.alloc(32).toString('base64'),
+      LEAT_PORT: String(port),
+      LEAT_TENANT_DOMAIN: 'events.example.com',
+      LEAT_ALERT_WEBHOOK_URL: `http://127.0.0.1:${port}/`,
+      LEAT_URL: `http://127.0.0.1:${port}`,
+      LEAT_CLIENT_ID: 'production',
+      LEAT_CLIENT_SECRET: 'of production',
+    };
+    const lines = Object.entries(settings).map(([name, value]) => `${name}=${value}`);
+    await writeFile(join(shell.home, '.env'), lines.join('\n'));
+    const env = {
+      NODE_USE_ENV_PROXY: '1',
+      HTTP_PROXY: `http://127.0.0.1:${port}`,
+      TMPDIR: shell.temp,
+    };
+    const { code, stderr } = await shell
+      .start(['dev', '--once'], { env: { ...settings, ...env } })
+      .ended();
+    assert.equal(code, 0, stderr);
+    assert.deepEqual(contacted, []);
   });
 
   test('freeName: the default login, else the first name for development that no other login has', () => {

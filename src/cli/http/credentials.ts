@@ -1,12 +1,12 @@
 import { constants } from 'node:fs';
 import { chmod, mkdir, open } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { RandomBytes } from '../../core/clock.ts';
 import { codeOf } from '../../core/errors.ts';
 import { writeAtomically } from '../../files/atomic-write.ts';
 import { homeFolder } from '../../files/home-folder.ts';
 import { CommandFailed, exitCodes } from '../errors.ts';
 import type { AccessToken, TokenRequest } from './access-token.ts';
+import { type LockDeps, withFileLock } from './file-lock.ts';
 
 /** A login: a server, the credentials of a client there, and its current access token. */
 export interface Profile extends TokenRequest {
@@ -52,18 +52,27 @@ export async function readProfiles(file: string): Promise<Profiles> {
   );
 }
 
-/** Writes the profiles atomically; at no moment can anyone but the owner read them. */
-export async function writeProfiles(
+/**
+ * Writes what `change` makes of the present profiles, unless that is `undefined`. Other commands that
+ * change them wait meanwhile: none of two changes is lost. The file is written atomically, and at no
+ * moment can anyone but the owner read it.
+ */
+export async function updateProfiles(
   file: string,
-  profiles: Profiles,
-  random: RandomBytes,
+  change: (present: Profiles) => Profiles | undefined | Promise<Profiles | undefined>,
+  deps: LockDeps,
 ): Promise<void> {
-  const text = `${JSON.stringify({ version: 1, profiles }, undefined, 2)}\n`;
   try {
     await mkdir(dirname(file), { recursive: true, mode: 0o700 });
     await chmod(dirname(file), 0o700);
-    await writeAtomically(file, text, { random, mode: 0o600 });
+    await withFileLock(file, deps, async () => {
+      const profiles = await change(await readProfiles(file));
+      if (profiles === undefined) return;
+      const text = `${JSON.stringify({ version: 1, profiles }, undefined, 2)}\n`;
+      await writeAtomically(file, text, { random: deps.random, mode: 0o600 });
+    });
   } catch (error) {
+    if (error instanceof CommandFailed) throw error;
     throw unusableFile(file, error);
   }
 }
@@ -97,7 +106,7 @@ function readableByOthers(file: string, mode: number): CommandFailed {
 function unusableFile(file: string, error: unknown): unknown {
   const code = codeOf(error);
   if (code === undefined) return error;
-  const message = `${file} cannot be used (${code}): check its folder and who owns it.`;
+  const message = `${file} cannot be used (${code}): check its folder and who owns it, or set XDG_CONFIG_HOME to another folder.`;
   return new CommandFailed(exitCodes.failed, message, { cause: error });
 }
 

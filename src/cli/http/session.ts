@@ -9,8 +9,9 @@ import {
   type Profile,
   type Profiles,
   readProfiles,
-  writeProfiles,
+  updateProfiles,
 } from './credentials.ts';
+import type { LockDeps } from './file-lock.ts';
 import { createHttpClient, type HttpClient, type HttpClientDeps } from './http-client.ts';
 import type { RetryDeps } from './retry.ts';
 import { audienceOf, serverOrigin, warnOfPlainHttp } from './server-url.ts';
@@ -48,12 +49,14 @@ export const defaultProfile = 'default';
  */
 export async function openSession(deps: SessionDeps, options: SessionOptions): Promise<Session> {
   const { env, clock, note, leat } = deps;
-  const file = credentialsFile(env.configHome);
   const fromEnv = profileOf(env);
+  // Only a stored login needs a place: a container may have none.
+  const file = (): string => credentialsFile(env.configHome);
   // A login has printed the warning already.
   if (fromEnv !== undefined) warnOfPlainHttp(fromEnv.url, note);
   const name = options.profile ?? defaultProfile;
-  const profile = fromEnv ?? selectProfile(await readProfiles(file), { name, url: env.url, leat });
+  const profile =
+    fromEnv ?? selectProfile(await readProfiles(file()), { name, url: env.url, leat });
   const http = createHttpClient(profile.url, deps, options.ca ?? env.caFile ?? profile.caFile);
   // A login forgets the authority that the former one has stored.
   const stored = env.caFile === undefined ? profile.caFile : undefined;
@@ -65,7 +68,7 @@ export async function openSession(deps: SessionDeps, options: SessionOptions): P
       token = (await requestFirstToken(http, fromEnv, tokenDeps)).token;
     } else {
       token = await requestToken(http, profile, tokenDeps);
-      await storeToken(file, name, { profile, token }, deps.random).catch((error: unknown) => {
+      await storeToken(file(), name, { profile, token }, deps).catch((error: unknown) => {
         // Without a writable folder, as in a container, every command requests a token.
         if (!(error instanceof CommandFailed)) throw error;
         note(`The token is not stored: ${error.message}`);
@@ -83,17 +86,19 @@ export async function openSession(deps: SessionDeps, options: SessionOptions): P
   };
 }
 
-/** Reads the profiles again first: another command may have logged in meanwhile. */
-async function storeToken(
+/** Stores the token, unless another command has logged in or out meanwhile. */
+function storeToken(
   file: string,
   name: string,
   { profile, token }: { profile: Profile; token: AccessToken },
-  random: RandomBytes,
+  deps: LockDeps,
 ): Promise<void> {
-  const profiles = await readProfiles(file);
-  const present = profiles[name];
-  if (present?.clientSecret !== profile.clientSecret || present.url !== profile.url) return;
-  await writeProfiles(file, { ...profiles, [name]: { ...present, token } }, random);
+  const change = (profiles: Profiles): Profiles | undefined => {
+    const present = profiles[name];
+    const isSame = present?.clientSecret === profile.clientSecret && present.url === profile.url;
+    return isSame ? { ...profiles, [name]: { ...present, token } } : undefined;
+  };
+  return updateProfiles(file, change, deps);
 }
 
 function profileOf({ url, clientId, clientSecret }: CliEnv): Profile | undefined {

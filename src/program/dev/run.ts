@@ -146,7 +146,7 @@ async function logIn(
       audience: '/api/v2/',
       devFolder: folder,
     },
-    { env, random: context.random, hasEnded },
+    { env, clock: context.clock, random: context.random, hasEnded },
   );
   cleanup.defer(login.remove);
   await Promise.all(login.left.map(removeFolder));
