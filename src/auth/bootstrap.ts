@@ -145,7 +145,9 @@ async function ensureFirstTenant(
     // Another node on the same store may have started at the same moment.
     const [created] = await store.tenants.list();
     if (created?.name === name && created.domain === domain) return created;
-    throw taken(result.refused, name, domain);
+    throw new StartRefused(
+      `LEAT_TENANT_DOMAIN: another node that started at the same moment uses this store as "${created?.domain}", not as "${domain}": give all nodes the same LEAT_TENANT_NAME and domain`,
+    );
   }
   if (first.name === name && first.domain === domain) return first;
   const result = await recordingOf(deps, first.id, name).tenants.rename(first.id, { name, domain });

@@ -58,11 +58,12 @@ async function refuseOtherDomain(
   const domain = tenantDomainOf(config);
   if (first === undefined || first.domain === domain) return;
   const nodes = await ownership.nodes();
-  if (nodes.every(({ leaseMs }) => leaseMs === 0)) return;
+  const leaseMs = Math.max(0, ...nodes.map((node) => node.leaseMs));
+  if (leaseMs === 0) return;
   const variable = config.publicUrl === undefined ? 'LEAT_TENANT_DOMAIN' : 'LEAT_PUBLIC_URL';
   const value = config.publicUrl === undefined ? first.domain : `https://${first.domain}`;
   throw new StartRefused(
-    `LEAT_TENANT_DOMAIN: other nodes use this store as "${first.domain}", not as "${domain}": start with ${variable}=${value}, or with --rename to change the issuer of all nodes, which ends all tokens`,
+    `LEAT_TENANT_DOMAIN: other nodes use this store as "${first.domain}", not as "${domain}": start with ${variable}=${value}, or with --rename to change the issuer of all nodes, which ends all tokens. If none runs, they were killed: their leases end within ${Math.ceil(leaseMs / 1000)} s`,
   );
 }
 

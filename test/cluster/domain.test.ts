@@ -17,7 +17,7 @@ describe('nodes on one store with different domains', () => {
     assert.equal(await issuerAt(one), 'http://localhost:4444/');
     await assert.rejects(
       cluster.start({ LEAT_TENANT_DOMAIN: 'other.example' }),
-      /LEAT_TENANT_DOMAIN: other nodes use this store as "localhost:4444", not as "other\.example": start with LEAT_TENANT_DOMAIN=localhost:4444, or with --rename/,
+      /LEAT_TENANT_DOMAIN: other nodes use this store as "localhost:4444", not as "other\.example": start with LEAT_TENANT_DOMAIN=localhost:4444, or with --rename to change the issuer of all nodes, which ends all tokens\. If none runs, they were killed: their leases end within \d+ s/,
     );
     await assert.rejects(
       cluster.start({
