@@ -7,6 +7,7 @@ import {
 import type { LockDeps } from './http/file-lock.ts';
 import { defaultProfile } from './http/session.ts';
 import type { CliEnv } from './env.ts';
+import { freeName } from './profile-name.ts';
 
 /** Dependencies of the login of `leat dev`. */
 export interface DevLoginDeps extends LockDeps {
@@ -44,7 +45,7 @@ export async function storeDevLogin(
       if (isLeft && login.devFolder !== undefined) left.push(login.devFolder);
       else kept[each] = login;
     }
-    name = freeName(Object.keys(kept));
+    name = defaultProfile in kept ? freeName('dev', Object.keys(kept)) : defaultProfile;
     return { ...kept, [name]: profile };
   };
   const remove = (present: Profiles): Profiles | undefined => {
@@ -58,10 +59,4 @@ export async function storeDevLogin(
     left,
     remove: () => updateProfiles(file, remove, deps),
   };
-}
-
-/** Returns the first name for a login of `leat dev` that is not taken. */
-export function freeName(taken: readonly string[]): string {
-  const names = [defaultProfile, 'dev', ...taken.map((_name, index) => `dev-${index + 2}`)];
-  return names.find((name) => !taken.includes(name)) ?? defaultProfile;
 }

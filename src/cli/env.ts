@@ -17,3 +17,14 @@ export interface CliEnv {
   /** NO_COLOR */
   readonly noColor: boolean;
 }
+
+/** Returns the variables that are set and that count more than a stored login. */
+export function variablesOverLogin({ url, clientId, clientSecret, caFile }: CliEnv): string[] {
+  const texts = {
+    LEAT_URL: url,
+    LEAT_CLIENT_ID: clientId,
+    LEAT_CLIENT_SECRET: clientSecret,
+    LEAT_CA: caFile,
+  };
+  return Object.entries(texts).flatMap(([name, text]) => (text === undefined ? [] : [name]));
+}

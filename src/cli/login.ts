@@ -81,7 +81,15 @@ async function login(local: Run, address: string, options: LoginOptions): Promis
     throw options.credentialsFile === undefined ? error : withFormerClient(error);
   });
   const file = credentialsFile(env.configHome);
-  await updateProfiles(file, (others) => ({ ...others, [name]: { ...profile, token } }), local);
+  let former: Profile | undefined;
+  const store = (present: Profiles): Profiles => {
+    former = present[name];
+    return { ...present, [name]: { ...profile, token } };
+  };
+  await updateProfiles(file, store, local);
+  if (former !== undefined && former.url !== url) {
+    terminal.note(`It replaces the login for ${former.url}: --profile <name> keeps several.`);
+  }
   if (local.json)
     return terminal.print(JSON.stringify({ url, client_id: clientId, profile: name }));
   terminal.print(`Logged in to ${url} as ${printable(clientId)}; stored in ${file}.`);

@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs';
 import { delimiter, join, sep } from 'node:path';
 import { isSea } from 'node:sea';
+import { variablesOverLogin } from '../cli/env.ts';
 import { loadCliEnv } from '../config.ts';
 
 /** How this process was started, and what else a shell would start. */
@@ -28,12 +29,18 @@ export function leatWords({ entry, executable, named }: ProgramStart): readonly 
   return [executable, entry];
 }
 
-/** Returns the words with which a shell starts this program again. */
+/**
+ * Returns the words with which a shell starts this program again. Variables that would lead the command to
+ * another server than a stored login are made empty, which counts as not set: a shell that is opened next
+ * is likely to have them too.
+ */
 export function wordsOfThisProgram(): readonly string[] {
+  const env = loadCliEnv();
   const executable = resolved(process.execPath);
   // Of a single executable the second word is whatever the shell was given, also a name without a folder.
   const entry = isSea() ? executable : resolved(process.argv[1] ?? executable);
-  return leatWords({ entry, executable, named: leatsOn(loadCliEnv().path ?? '') });
+  const words = leatWords({ entry, executable, named: leatsOn(env.path ?? '') });
+  return [...variablesOverLogin(env).map((name) => `${name}=`), ...words];
 }
 
 function leatsOn(searchPath: string): readonly string[] {

@@ -6,7 +6,6 @@ import { refuseSecondServer } from '../operator/running-server.ts';
 import { keepCompiledModules } from './compile-cache.ts';
 import { load, print, type ProgramContext } from './context.ts';
 import { firstLinesOf } from './first-lines.ts';
-import { wordsOfThisProgram } from './leat-word.ts';
 import { startMessageProcess } from './message-process.ts';
 import { readMessages } from './messages-command.ts';
 import { startManagement } from './serve-command.ts';
@@ -53,7 +52,7 @@ export async function start(
         messagesUrl: second.url,
         dataFolder: resolve(dataFolderOf(loaded.config)),
         consoleLink: await linkFor(context, service),
-        firstLines: firstLinesOf(loaded.config, service, wordsOfThisProgram),
+        firstLines: await firstLinesOf(loaded.config, service),
       }),
     );
   } catch (error) {

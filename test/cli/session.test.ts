@@ -95,6 +95,27 @@ describe('leat login', { concurrency: 2 }, () => {
     assert.deepEqual((await storedIn(shell)).profiles, {});
   });
 
+  test('leat login: says that it replaces a login for another server', async (t) => {
+    const shell = await openShell(t);
+    const { port } = new URL(leat.url);
+    assert.doesNotMatch(
+      (await logIn(shell, { url: `http://localhost:${port}` })).stderr,
+      /replaces/,
+    );
+    const { stderr } = await logIn(shell, { url: `http://127.0.0.1:${port}` });
+    assert.match(
+      stderr,
+      new RegExp(
+        `^It replaces the login for http://localhost:${port}: --profile <name> keeps several\\.$`,
+        'm',
+      ),
+    );
+    assert.doesNotMatch(
+      (await logIn(shell, { url: `http://127.0.0.1:${port}` })).stderr,
+      /replaces/,
+    );
+  });
+
   test('leat login: rejects a wrong secret with code 3 and stores nothing', async (t) => {
     const shell = await openShell(t);
     const words = ['login', leat.url, '--client-id', bootstrapClient.id];

@@ -104,6 +104,32 @@ describe('what leat start prints', { concurrency: 2 }, () => {
     }
   });
 
+  test('leat start: the three lines leave a login for another server, and variables of another server have no effect on them', async (t) => {
+    const { start, shell } = await fresh(t);
+    const live = {
+      url: 'https://leat.example.com',
+      clientId: 'operator',
+      clientSecret: 'of production',
+      audience: '/api/v2/',
+    };
+    await mkdir(dirname(shell.credentials), { recursive: true, mode: 0o700 });
+    const stored = JSON.stringify({ version: 1, profiles: { default: live } });
+    await writeFile(shell.credentials, stored, { mode: 0o600 });
+    const env = {
+      LEAT_URL: live.url,
+      LEAT_CLIENT_ID: live.clientId,
+      LEAT_CLIENT_SECRET: live.clientSecret,
+    };
+    const { output, end: stop } = await start(env);
+    await assertDelivers(shell, linesIn(output), env);
+    const { profiles } = JSON.parse(await readFile(shell.credentials, 'utf8')) as {
+      profiles: Record<string, object>;
+    };
+    assert.deepEqual(profiles['default'], live);
+    assert.deepEqual(Object.keys(profiles), ['default', 'local']);
+    assert.equal(await stop(), 0);
+  });
+
   test(
     'leat start: on a terminal the secret is shown once, and the three lines have none',
     { skip: !hasScript },
@@ -148,7 +174,9 @@ async function fresh(t: TestContext): Promise<{
   t.after(tempStore.remove);
   const folder = join(tempStore.folder, "Ada's data");
   await mkdir(folder);
+  const shell = await openShell(t);
   const env = async (settings = {}): Promise<Record<string, string>> => ({
+    XDG_CONFIG_HOME: join(shell.home, 'x'),
     LEAT_STORE: `sqlite:${join(folder, 'leat.db')}`,
     LEAT_PORT: String(await freePort()),
     PORT: String(await freePort()),
@@ -157,7 +185,7 @@ async function fresh(t: TestContext): Promise<{
   });
   return {
     file: join(folder, 'bootstrap.json'),
-    shell: await openShell(t),
+    shell,
     env,
     start: async (settings) => {
       const variables = await env(settings);
@@ -198,9 +226,13 @@ function linesIn(output: string): string[] {
 }
 
 /** Pastes the lines into one shell, as they are. */
-async function assertDelivers(shell: Shell, lines: readonly string[]): Promise<void> {
+async function assertDelivers(
+  shell: Shell,
+  lines: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<void> {
   assert.equal(lines.length, 3, lines.join('\n'));
-  const { code, stdout, stderr } = await shell.sh(lines.join('\n'));
+  const { code, stdout, stderr } = await shell.sh(lines.join('\n'), { env });
   assert.equal(code, 0, stderr);
   assert.match(stdout, /^Logged in to /m);
   assert.match(stdout, /^POST \/\n(?:.*\n)*webhook-id: evt_/m);

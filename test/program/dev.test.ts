@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { Webhook } from 'standardwebhooks';
-import { freeName } from '../../src/cli/dev-login.ts';
 import { logIn, openServer, openShell, type Shell, type Started } from '../cli/shell.ts';
 import { endWithProcess } from '../helpers/children.ts';
 import { compileCache, leatProgram, waitFor } from '../helpers/leat.ts';
@@ -20,7 +19,7 @@ interface DevShell extends Shell {
   /** Where the command makes its folder. */
   readonly temp: string;
   /** Starts `leat dev` and waits for the commands that it prints. */
-  dev(words?: readonly string[]): Promise<Started>;
+  dev(words?: readonly string[], env?: Readonly<Record<string, string>>): Promise<Started>;
 }
 
 async function openDevShell(t: TestContext): Promise<DevShell> {
@@ -31,8 +30,8 @@ async function openDevShell(t: TestContext): Promise<DevShell> {
     ...shell,
     temp,
     run: (words, options = {}) => shell.run(words, { ...options, env: { TMPDIR: temp } }),
-    dev: async (words = []) => {
-      const started = shell.start(['dev', ...words], { env: { TMPDIR: temp } });
+    dev: async (words = [], env = {}) => {
+      const started = shell.start(['dev', ...words], { env: { TMPDIR: temp, ...env } });
       const progress = (): unknown => [started.stdout(), started.stderr()];
       const isReady = (): boolean => {
         assert.equal(started.child.exitCode, null, started.stderr());
@@ -283,6 +282,22 @@ describe('leat dev', { concurrency: 2 }, () => {
     assert.equal(missing.code, 1);
   });
 
+  test('leat dev: its printed commands reach its service in a terminal with variables for another server', async (t) => {
+    const shell = await openDevShell(t);
+    const env = {
+      LEAT_URL: 'http://127.0.0.1:1',
+      LEAT_CLIENT_ID: 'production',
+      LEAT_CLIENT_SECRET: 'of production',
+    };
+    const started = await shell.dev([], env);
+    assert.match(started.stderr(), /unset LEAT_URL LEAT_CLIENT_ID LEAT_CLIENT_SECRET$/m);
+    for (const command of commandsIn(started).filter((line) => !line.startsWith('curl '))) {
+      const { stderr } = await shell.sh(command, { env });
+      assert.doesNotMatch(stderr, /cannot be reached/, command);
+    }
+    assert.equal(await stop(started, 'SIGINT'), 0);
+  });
+
   test('leat dev: settings and proxies of production in the environment and in .env have no effect', async (t) => {
     const shell = await openDevShell(t);
     const contacted: string[] = [];
@@ -316,12 +331,5 @@ describe('leat dev', { concurrency: 2 }, () => {
       .ended();
     assert.equal(code, 0, stderr);
     assert.deepEqual(contacted, []);
-  });
-
-  test('freeName: the default login, else the first name for development that no other login has', () => {
-    assert.equal(freeName([]), 'default');
-    assert.equal(freeName(['live']), 'default');
-    assert.equal(freeName(['default']), 'dev');
-    assert.equal(freeName(['default', 'dev', 'dev-2', 'dev-3']), 'dev-4');
   });
 });

@@ -1,5 +1,5 @@
 import { storeDevLogin } from '../../cli/dev-login.ts';
-import type { CliEnv } from '../../cli/env.ts';
+import { type CliEnv, variablesOverLogin } from '../../cli/env.ts';
 import { CommandFailed, exitCodes } from '../../cli/errors.ts';
 import { type ApiClient, createApiClient, pathOf } from '../../cli/http/api-client.ts';
 import { openSession } from '../../cli/http/session.ts';
@@ -150,10 +150,9 @@ async function logIn(
   );
   cleanup.defer(login.remove);
   await Promise.all(login.left.map(removeFolder));
-  if ((env.url ?? env.clientId) !== undefined) {
-    terminal.note(
-      'LEAT_URL or LEAT_CLIENT_ID is set: unset both in a terminal that uses this login.',
-    );
+  const variables = variablesOverLogin(env);
+  if (variables.length > 0) {
+    terminal.note(`For other commands than those below: unset ${variables.join(' ')}`);
   }
   return login.profile;
 }
