@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { services } from '../../src/program/services.ts';
+import { freePort, leatProgram, secretKey } from '../helpers/leat.ts';
 import { configOf, drainSecondsMax, read, skipWithout } from './fixture.ts';
 
 const unit = read('deploy/systemd/leat.service');
@@ -52,6 +53,21 @@ describe('the systemd unit', () => {
   test('the time to stop is longer than a drain, and the signal reaches the first process only', () => {
     assert.ok(Number(valueOf('TimeoutStopSec')) > drainSecondsMax);
     assert.equal(valueOf('KillMode'), 'mixed');
+  });
+
+  test('a start that cannot reach the database ends at once, and systemd repeats it for ever', async () => {
+    const port = await freePort();
+    const { status, signal } = spawnSync(process.execPath, [leatProgram, 'serve'], {
+      cwd: folder,
+      env: {
+        HOME: folder,
+        LEAT_STORE: `postgres://leat:x@127.0.0.1:${port}/leat`,
+        LEAT_SECRET_KEY: secretKey.toString('base64'),
+      },
+    });
+    assert.deepEqual({ status, signal }, { status: 1, signal: null });
+    assert.equal(valueOf('Restart'), 'on-failure');
+    assert.equal(valueOf('StartLimitIntervalSec'), '0');
   });
 
   test('V8 may write machine code', () => {
