@@ -13,7 +13,8 @@ COPY --from=build /installed/ /usr/local/
 COPY deploy/container/health.mjs /usr/local/lib/leat/health.mjs
 # A new volume gets the owner and mode of the folder that it is mounted on.
 RUN install --directory --owner=1000 --group=1000 --mode=0700 /data
-ENV LEAT_HOST=0.0.0.0 LEAT_STORE=sqlite:/data/leat.db
+# Commands store a login where a read-only root lets them.
+ENV LEAT_HOST=0.0.0.0 LEAT_STORE=sqlite:/data/leat.db XDG_CONFIG_HOME=/tmp
 # Leat reads a file .env here, if one is mounted.
 WORKDIR /
 # The user "node" of the base image. By number, as Kubernetes checks runAsNonRoot only for numbers.

@@ -1,21 +1,25 @@
 /**
  * Health check of the container: ends with exit code 0 when the service responds with a status of 2xx. The image
- * has no curl. It requests `/healthz`, or the path of its argument, where the settings of the environment say that
- * the service listens.
+ * has no curl. It requests `/healthz`, or the path of its argument, where the settings of the environment and of
+ * `.env` in the working directory say that the service listens.
  */
+import { readFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
+import { parseEnv } from 'node:util';
 
 const timeoutMs = 5000;
 
-const { LEAT_HOST, LEAT_PORT, LEAT_TLS, LEAT_TLS_CERT } = process.env;
+const file = settingsOfFile();
+/** As Leat reads it: an empty variable counts as not set. */
+const setting = (name) => process.env[name] || file[name];
 const path = process.argv[2] ?? '/healthz';
-const secure = Boolean(LEAT_TLS) || Boolean(LEAT_TLS_CERT);
+const secure = Boolean(setting('LEAT_TLS') || setting('LEAT_TLS_CERT'));
 const request = secure ? httpsRequest : httpRequest;
 const outgoing = request({
   // Linux takes a connection to 0.0.0.0 or :: as one to itself.
-  host: LEAT_HOST || '127.0.0.1',
-  port: Number(LEAT_PORT || 8080),
+  host: setting('LEAT_HOST') || '127.0.0.1',
+  port: Number(setting('LEAT_PORT') || 8080),
   path,
   // The certificate names the public domain, and the connection does not leave the container.
   rejectUnauthorized: false,
@@ -31,3 +35,11 @@ outgoing.on('error', (error) => {
   process.exit(1);
 });
 outgoing.end();
+
+function settingsOfFile() {
+  try {
+    return parseEnv(readFileSync('.env', 'utf8'));
+  } catch {
+    return {};
+  }
+}

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, globSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { nodeViolation } from '../../src/program/node-version.ts';
 import { services } from '../../src/program/services.ts';
@@ -11,6 +14,7 @@ import {
   instructionsOf,
   messagePort,
   read,
+  readYaml,
   root,
   wordsOf,
 } from './fixture.ts';
@@ -87,6 +91,15 @@ describe('the Dockerfile', () => {
     assert.ok(config.store.engine === 'sqlite' && config.store.file?.startsWith(`${volume}/`));
   });
 
+  test('a login is stored where a container with a read-only root can write', () => {
+    const pairs = textsOf('ENV').flatMap((text) => text.split(' '));
+    const configHome = pairs.find((pair) => pair.startsWith('XDG_CONFIG_HOME='))?.split('=')[1];
+    const { services: containers } = readYaml<{
+      readonly services: { readonly leat: { readonly tmpfs: readonly string[] } };
+    }>('compose.yaml');
+    assert.ok(configHome !== undefined && containers.leat.tmpfs.includes(configHome));
+  });
+
   test('the process is not root, by number, and owns the data folder', () => {
     const [user = ''] = textsOf('USER');
     assert.match(user, /^[1-9][0-9]*:[1-9][0-9]*$/);
@@ -130,6 +143,16 @@ describe('the health check of the image', () => {
     assert.equal(check({ LEAT_PORT: String(leat.port), LEAT_TLS: 'local' }).code, 0);
   });
 
+  test('settings of .env in the working directory count, and those of the environment unless they are empty', async (t) => {
+    const leat = await leatOf(t, { LEAT_TLS: 'local' });
+    const folder = await mkdtemp(join(tmpdir(), 'leat-health-'));
+    t.after(() => rm(folder, { recursive: true }));
+    await writeFile(join(folder, '.env'), `LEAT_TLS=local\nLEAT_PORT=${leat.port}\n`);
+    const settings = { LEAT_HOST: '127.0.0.1', LEAT_TLS: '' };
+    assert.deepEqual(checkIn(folder, settings), { code: 0, output: '/healthz: 200\n' });
+    assert.equal(checkIn(folder, { LEAT_PORT: String(await freePort()) }).code, 1);
+  });
+
   test('another status is unhealthy', async (t) => {
     const leat = await leatOf(t);
     const settings = { LEAT_PORT: String(leat.port) };
@@ -156,11 +179,21 @@ async function leatOf(
   return leat;
 }
 
-function check(
+interface Checked {
+  readonly code: number | null;
+  readonly output: string;
+}
+
+function check(env: Readonly<Record<string, string>>, ...words: readonly string[]): Checked {
+  return checkIn(tmpdir(), env, ...words);
+}
+
+function checkIn(
+  cwd: string,
   env: Readonly<Record<string, string>>,
   ...words: readonly string[]
-): { code: number | null; output: string } {
-  const options = { env, encoding: 'utf8' } as const;
+): Checked {
+  const options = { cwd, env, encoding: 'utf8' } as const;
   const { status, stdout } = spawnSync(process.execPath, [`${root}${health}`, ...words], options);
   return { code: status, output: stdout };
 }
