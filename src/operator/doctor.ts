@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { open, rm, stat, statfs } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { Admin } from '../program/admin.ts';
 import { issuerOf } from '../auth/issuer.ts';
 import {
@@ -51,7 +51,7 @@ export async function examine(deps: DoctorDeps): Promise<Finding[]> {
     ...report.findings,
     ...(hasFolder(config) ? await dataFindings(config, size, deps) : []),
     await tlsFinding(config, deps),
-    ...('hosts' in report ? await egressFindings(config, report.hosts, deps) : []),
+    ...('hosts' in report ? await receiverFindings(config, report.hosts, deps) : []),
     ...firewallFindings(ownAddresses(), config),
     ...(await alertFindings(config, deps)),
     versionFinding(nodeVersion),
@@ -79,8 +79,19 @@ function ownAddresses(): string[] {
 }
 
 function configurationFindings({ warnings }: Loaded): Finding[] {
-  if (warnings.length === 0) return [ok('settings', 'all are known and valid')];
-  return warnings.map((line) => warn('settings', line, 'leat config shows every setting'));
+  const source = settingsSource();
+  if (warnings.length === 0)
+    return [ok('settings', `all are known and valid; read from ${source}`)];
+  return [
+    ok('settings', `read from ${source}`),
+    ...warnings.map((line) => warn('settings', line, 'leat config shows every setting')),
+  ];
+}
+
+/** A service that was started in another directory may have other settings. */
+function settingsSource(): string {
+  const file = resolve('.env');
+  return existsSync(file) ? `the environment and ${file}` : `the environment; there is no ${file}`;
 }
 
 async function storeReport(
@@ -281,7 +292,7 @@ function certificateFinding(cert: string, config: Config, now: number): Finding 
 }
 
 /** Checks that the hosts of streams have addresses, and that the egress rule allows them. */
-async function egressFindings(
+async function receiverFindings(
   config: Config,
   hosts: readonly string[],
   { addressesOf, signal }: DoctorDeps,
@@ -295,7 +306,7 @@ async function egressFindings(
     if (typeof addresses === 'string') {
       wrong.push(
         bad(
-          'egress',
+          'receivers',
           `${name} has no address (${addresses})`,
           'check the name and the resolver of this machine',
         ),
@@ -308,35 +319,32 @@ async function egressFindings(
     if (blocked === undefined) continue;
     wrong.push(
       bad(
-        'egress',
+        'receivers',
         `${name} is at ${blocked}, which the egress rule blocks`,
         `to allow it, add ${blocked} to LEAT_EGRESS_ALLOW`,
       ),
     );
   }
   if (wrong.length > 0) return wrong;
-  return [
-    ok(
-      'egress',
-      hosts.length === 0
-        ? 'no stream is enabled'
-        : `all ${hosts.length} hosts of streams are allowed`,
-    ),
-  ];
+  return [ok('receivers', allowedText(hosts.length))];
+}
+
+function allowedText(hosts: number): string {
+  if (hosts === 0) return 'no enabled stream sends to the network';
+  return hosts === 1
+    ? 'the only host of streams is allowed'
+    : `all ${hosts} hosts of streams are allowed`;
 }
 
 async function alertFindings(config: Config, deps: DoctorDeps): Promise<Finding[]> {
   const { alertWebhookUrl, alertEmail } = config;
-  if (alertWebhookUrl === undefined && alertEmail === undefined) {
-    return [
-      warn(
-        'alerts',
-        'they are written to the log only',
-        'set LEAT_ALERT_WEBHOOK_URL, or LEAT_ALERT_EMAIL with LEAT_SMTP_URL',
-      ),
-    ];
-  }
   const { testAlert } = deps;
+  if (alertWebhookUrl === undefined && alertEmail === undefined) {
+    const next = 'set LEAT_ALERT_WEBHOOK_URL, or LEAT_ALERT_EMAIL with LEAT_SMTP_URL';
+    const text = 'they are written to the log only';
+    if (testAlert === undefined) return [warn('alerts', text, next)];
+    return [bad('alerts', `${text}, so no test alert was sent`, next)];
+  }
   if (testAlert === undefined) {
     return [ok('alerts', 'are configured; --test-alert sends a test alert')];
   }

@@ -1,3 +1,6 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+
 /** The result of one check of `leat doctor`. */
 export interface Finding {
   /** `note`: nothing is wrong, or it cannot be seen; an operator should know it. */
@@ -38,4 +41,24 @@ export function findingLines(findings: readonly Finding[]): string[] {
 /** Returns the error of a check as a finding, so that the other checks still run. */
 export function failed(check: string, error: unknown, next: string): Finding {
   return bad(check, error instanceof Error ? error.message : String(error), next);
+}
+
+/**
+ * Returns the findings with the whole path of each document that they name, such as `docs/secrets.md`,
+ * where the folder of the program has it. The single executable has no documents.
+ */
+export function withDocumentPaths(
+  findings: readonly Finding[],
+  programFolder: string | undefined,
+): readonly Finding[] {
+  if (programFolder === undefined) return findings;
+  return findings.map((finding) => ({
+    ...finding,
+    ...(finding.next !== undefined && {
+      next: finding.next.replace(/\bdocs\/[a-z-]+\.md\b/g, (path) => {
+        const file = join(programFolder, path);
+        return existsSync(file) ? file : path;
+      }),
+    }),
+  }));
 }

@@ -22,6 +22,8 @@ export interface OperatorDeps {
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly nodeVersion: string;
+  /** The folder that has the documents in `docs`; absent for the single executable. */
+  readonly programFolder: string | undefined;
   readonly terminal: Terminal;
   readonly stderr: NodeJS.WriteStream;
   /** Listens for signals; aborts at the first SIGINT or SIGTERM. */
@@ -259,10 +261,10 @@ async function doctor(deps: OperatorDeps, { testAlert, json }: DoctorOptions): P
   const loaded = deps.load();
   const admin = await deps.openAdmin(loaded);
   const { examine } = await import('./doctor.ts');
-  const { findingLines } = await import('./finding.ts');
+  const { findingLines, withDocumentPaths } = await import('./finding.ts');
   const addressesOf = await deps.addressesOf(loaded);
-  const { clock, random, nodeVersion, terminal } = deps;
-  const findings = await withProgress(deps, async ({ signal }) =>
+  const { clock, random, nodeVersion, programFolder, terminal } = deps;
+  const found = await withProgress(deps, async ({ signal }) =>
     examine({
       loaded,
       admin,
@@ -274,6 +276,7 @@ async function doctor(deps: OperatorDeps, { testAlert, json }: DoctorOptions): P
       testAlert: testAlert === true ? await deps.alertChannels(loaded) : undefined,
     }),
   );
+  const findings = withDocumentPaths(found, programFolder);
   terminal.print(
     json === true ? JSON.stringify(findings, undefined, 2) : findingLines(findings).join('\n'),
   );

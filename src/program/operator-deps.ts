@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import { createTerminal } from '../cli/terminal/terminal.ts';
 import type { OperatorDeps } from '../operator/program.ts';
 import { load, type ProgramContext } from './context.ts';
@@ -6,7 +7,7 @@ import { interruption } from './signals.ts';
 
 /** Returns the dependencies of the operator's commands; each command loads only those it uses. */
 export function operatorDeps(context: ProgramContext): OperatorDeps {
-  const { clock, random, version, stdout, stderr } = context;
+  const { clock, random, version, programFile, stdout, stderr } = context;
   return {
     load,
     openAdmin: async ({ config }) => {
@@ -33,6 +34,8 @@ export function operatorDeps(context: ProgramContext): OperatorDeps {
     clock,
     random,
     nodeVersion: process.version,
+    // `src/main.ts` in a checkout, a file in `lib` in the package.
+    programFolder: programFile === undefined ? undefined : dirname(dirname(programFile)),
     terminal: createTerminal({ stdin: process.stdin, stdout, stderr }, { colour: false }),
     stderr,
     interruption: () => interruption(clock),

@@ -34,7 +34,9 @@ describe('leat doctor: settings of a production service', () => {
     ]);
     assert.deepEqual(textsOf(findings, 'proxies'), []);
     assert.deepEqual(textsOf(findings, 'tls'), ['ok: ends at the proxy of LEAT_TRUST_PROXY']);
-    assert.deepEqual(textsOf(findings, 'egress'), ['ok: no stream is enabled']);
+    assert.deepEqual(textsOf(findings, 'receivers'), [
+      'ok: no enabled stream sends to the network',
+    ]);
     assert.deepEqual(textsOf(findings, 'endpoints'), ['ok: new ones have to be https://']);
     assert.deepEqual(textsOf(findings, 'secret key'), ['ok: is in LEAT_SECRET_KEY']);
     assert.deepEqual(textsOf(findings, 'metrics'), ['ok: at 127.0.0.1 port 9090']);

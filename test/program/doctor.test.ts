@@ -1,13 +1,17 @@
 import assert from 'node:assert/strict';
-import { chmod, stat } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { chmod, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test, type TestContext } from 'node:test';
-import type { Finding } from '../../src/operator/finding.ts';
+import { fileURLToPath } from 'node:url';
+import { type Finding, note, withDocumentPaths } from '../../src/operator/finding.ts';
 import { startDns } from '../helpers/dns.ts';
 import { doctor, doctorEnvironment, textsOf } from '../helpers/doctor.ts';
 import { startEndpoint } from '../helpers/endpoint.ts';
 import {
   createTempStore,
+  leatProgram,
   runLeat,
   startLeat,
   type TempStore,
@@ -26,13 +30,54 @@ describe('leat doctor', () => {
     const { tempStore } = await running(t);
     const { code, output } = await runLeat(['doctor'], doctorEnvironment(tempStore));
     assert.equal(code, 0, output);
-    assert.match(output, /^ok +settings +all are known and valid\n/);
+    assert.match(
+      output,
+      /^ok +settings +all are known and valid; read from the environment; there is no \/.*\/\.env\n/,
+    );
     assert.match(output, /^ok +store +SQLite \d/m);
     assert.match(output, /^ok +nodes +1 with a lease$/m);
     assert.match(
       output,
       /^warn +alerts +they are written to the log only\n +→ set LEAT_ALERT_WEBHOOK_URL/m,
     );
+  });
+
+  test('the settings are those of .env in the working directory, too', async (t) => {
+    const { tempStore } = await running(t);
+    const dotenv = join(tempStore.folder, '.env');
+    await writeFile(dotenv, 'LEAT_UNKNOWN=x\n', { mode: 0o600 });
+    const { findings } = await doctor(tempStore);
+    assert.deepEqual(textsOf(findings, 'settings'), [
+      `ok: read from the environment and ${dotenv}`,
+      'warn: LEAT_UNKNOWN is not a setting and has no effect',
+    ]);
+  });
+
+  test('a line that names a document has its whole path, where the program has documents', async (t) => {
+    const { tempStore } = await running(t);
+    const { findings } = await doctor(tempStore);
+    const next = findings.find(({ check }) => check === 'backups')?.next ?? '';
+    // The bundle of a run of many tests has none.
+    const file = join(dirname(dirname(leatProgram)), 'docs/production.md');
+    const shown = existsSync(file) ? file : 'docs/production.md';
+    assert.ok(next.endsWith(` try a restore: ${shown}`), next);
+
+    const root = fileURLToPath(new URL('../../', import.meta.url));
+    const pathsIn = (text: string, folder: string | undefined): string | undefined =>
+      withDocumentPaths([note('check', 'text', text)], folder)[0]?.next;
+    const text = 'see docs/secrets.md first';
+    assert.equal(pathsIn(text, root), `see ${root}docs/secrets.md first`);
+    assert.equal(pathsIn(text, tempStore.folder), text);
+    assert.equal(pathsIn(text, undefined), text);
+  });
+
+  test('an enabled stream to the receiver inside Leat does not send to the network', async (t) => {
+    const { tempStore, leat } = await running(t);
+    await createStream(leat, 'https://new.inspector.invalid/', 'inside');
+    const before = await doctor(tempStore);
+    assert.deepEqual(textsOf(before.findings, 'receivers'), [
+      'ok: no enabled stream sends to the network',
+    ]);
   });
 
   test('each fault has a line with its fix, and the exit code is 1', async (t) => {
@@ -51,10 +96,10 @@ describe('leat doctor', () => {
     assert.match(byCheck.get('files')?.said ?? '', /^others can read .+leat\.db$/);
     assert.match(byCheck.get('tls')?.said ?? '', /^plain HTTP on 192\.0\.2\.1$/);
     assert.match(
-      byCheck.get('egress')?.said ?? '',
+      byCheck.get('receivers')?.said ?? '',
       /^127\.0\.0\.1 is at 127\.0\.0\.1, which the egress rule blocks/,
     );
-    assert.match(byCheck.get('egress')?.next ?? '', /add 127\.0\.0\.1 to LEAT_EGRESS_ALLOW/);
+    assert.match(byCheck.get('receivers')?.next ?? '', /add 127\.0\.0\.1 to LEAT_EGRESS_ALLOW/);
   });
 
   test('names are resolved by LEAT_DNS_SERVERS', async (t) => {
@@ -64,7 +109,9 @@ describe('leat doctor', () => {
     await createStream(leat, 'http://known.test:9', 'known');
     await createStream(leat, 'http://unknown.test:9', 'unknown');
     const { findings } = await doctor(tempStore, { LEAT_DNS_SERVERS: dns.servers.join(',') });
-    const texts = findings.filter(({ check }) => check === 'egress').map((finding) => finding.said);
+    const texts = findings
+      .filter(({ check }) => check === 'receivers')
+      .map((finding) => finding.said);
     assert.deepEqual(texts.toSorted(), [
       'known.test is at 127.0.0.1, which the egress rule blocks',
       'unknown.test has no address (ENOTFOUND)',
@@ -150,6 +197,14 @@ describe('leat doctor', () => {
       said: 'webhook accepted a test alert',
     });
     assert.match(endpoint.arrivals[0]?.body ?? '', /this is a test alert/);
+    const none = await doctor(tempStore, {}, '--test-alert');
+    assert.equal(none.code, 1);
+    assert.deepEqual(alertOf(none.findings), {
+      level: 'bad',
+      check: 'alerts',
+      said: 'they are written to the log only, so no test alert was sent',
+      next: 'set LEAT_ALERT_WEBHOOK_URL, or LEAT_ALERT_EMAIL with LEAT_SMTP_URL',
+    });
     endpoint.respondWith(500);
     const refused = await doctor(tempStore, settings, '--test-alert');
     assert.equal(refused.code, 1);

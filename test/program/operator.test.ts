@@ -136,7 +136,7 @@ describe("the operator's commands with a running server", () => {
     assert.match(output, /^bad +store +LEAT_STORE: .+leat\.db does not exist/m);
     assert.doesNotMatch(
       output,
-      /no stream is enabled|ENOENT/,
+      /no enabled stream|ENOENT/,
       'nothing is said about what was not read',
     );
     assert.deepEqual(await readdir(folder), []);
