@@ -56,10 +56,7 @@ describe('a program with LEAT_TLS=local', () => {
     assert.ok(output.includes(`\nNODE_EXTRA_CA_CERTS=${authorityFile(tempStore)}\n`), output);
     assert.ok(output.includes(`https://127.0.0.1:${port}/api/v2\n`), output);
     assert.ok(output.includes(`  reference        https://127.0.0.1:${port}/docs\n`), output);
-    assert.ok(
-      output.includes(`curl --cacert ${authorityFile(tempStore)} -X POST https://`),
-      output,
-    );
+    assert.ok(output.includes(`  console          https://localhost:${port}/console/\n`), output);
     assert.doesNotMatch(output, /plain HTTP/);
   });
 
