@@ -6,6 +6,7 @@ import type { SampleOptions } from '../auth/sample.ts';
 import { type Config, endsTls, tenantDomainOf, usesPlainHttp } from '../config.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { StartRefused } from '../core/errors.ts';
+import { sleep } from '../core/sleep.ts';
 import { entryOfCommand } from '../operator/audit-log.ts';
 import type { Store } from '../store/port/store.ts';
 
@@ -50,21 +51,62 @@ export async function applyFirstStart(store: Store, deps: FirstStartDeps): Promi
  * issuer of all of them. A file of SQLite has one process, and its former one may just have been killed.
  */
 async function refuseOtherDomain(
-  { tenants, ownership }: Pick<Store, 'tenants' | 'ownership'>,
+  store: Pick<Store, 'tenants' | 'ownership'>,
   config: Config,
 ): Promise<void> {
-  if (config.store.engine !== 'postgres') return;
-  const [first] = await tenants.list();
-  const domain = tenantDomainOf(config);
-  if (first === undefined || first.domain === domain) return;
-  const nodes = await ownership.nodes();
+  const present = await otherDomain(store, config);
+  if (present === undefined) return;
+  const nodes = await store.ownership.nodes();
   const leaseMs = Math.max(0, ...nodes.map((node) => node.leaseMs));
   if (leaseMs === 0) return;
-  const variable = config.publicUrl === undefined ? 'LEAT_TENANT_DOMAIN' : 'LEAT_PUBLIC_URL';
-  const value = config.publicUrl === undefined ? first.domain : `https://${first.domain}`;
-  throw new StartRefused(
-    `LEAT_TENANT_DOMAIN: other nodes use this store as "${first.domain}", not as "${domain}": start with ${variable}=${value}, or with --rename to change the issuer of all nodes, which ends all tokens. If none runs, they were killed: their leases end within ${Math.ceil(leaseMs / 1000)} s`,
+  throw domainRefused(
+    present,
+    config,
+    `. If none runs, they were killed: their leases end within ${Math.ceil(leaseMs / 1000)} s`,
   );
+}
+
+/** Returns the domain of the first tenant on PostgreSQL where the settings have another one. */
+async function otherDomain(
+  { tenants }: Pick<Store, 'tenants'>,
+  config: Config,
+): Promise<string | undefined> {
+  if (config.store.engine !== 'postgres') return undefined;
+  const [first] = await tenants.list();
+  return first === undefined || first.domain === tenantDomainOf(config) ? undefined : first.domain;
+}
+
+function domainRefused(present: string, config: Config, more = ''): StartRefused {
+  const [variable, value] =
+    config.publicUrl === undefined
+      ? ['LEAT_TENANT_DOMAIN', present]
+      : ['LEAT_PUBLIC_URL', `https://${present}`];
+  return new StartRefused(
+    `LEAT_TENANT_DOMAIN: other nodes use this store as "${present}", not as "${tenantDomainOf(config)}": start with ${variable}=${value}, or with --rename to change the issuer of all nodes, which ends all tokens${more}`,
+  );
+}
+
+/** Longer than a start takes from its check of other nodes to its change of the domain. */
+const changeMsMax = 500;
+const leasePollMs = 50;
+
+/**
+ * Rejects with `StartRefused` when a node that started at the same moment has given the store another
+ * domain: neither had a lease yet when the other checked.
+ */
+export async function confirmDomain(
+  store: Pick<Store, 'tenants'>,
+  { config, clock, rename }: Pick<FirstStartDeps, 'config' | 'clock' | 'rename'>,
+  { obstacle, signal }: { obstacle: () => string | undefined; signal: AbortSignal },
+): Promise<void> {
+  if (config.store.engine !== 'postgres' || rename === true) return;
+  // No other start changes it once this node has its lease.
+  while (!signal.aborted && obstacle() !== undefined) await sleep(clock, leasePollMs, signal);
+  await sleep(clock, changeMsMax, signal);
+  if (signal.aborted) return;
+  // A store that is away for a moment is no reason to end.
+  const present = await otherDomain(store, config).catch(() => undefined);
+  if (present !== undefined) throw domainRefused(present, config);
 }
 
 function configuredClient(config: Config): { clientId: string; clientSecret: string } | undefined {

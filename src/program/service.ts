@@ -15,7 +15,7 @@ import type { Texts } from '../config.ts';
 import { createKeyringOf, type Keyring } from '../auth/keys.ts';
 import { createServiceWatchers } from './changes.ts';
 import { createServiceDispatcher } from './dispatcher.ts';
-import { applyFirstStart, type FirstStartDeps } from './first-start.ts';
+import { applyFirstStart, confirmDomain, type FirstStartDeps } from './first-start.ts';
 import { freeFormerInspectors } from './inspector.ts';
 import { listen, listenAddressOf, refuseTakenAddress } from './listener.ts';
 import { createManagementApi } from './management-api.ts';
@@ -118,7 +118,8 @@ async function startOn(
     await operator?.close();
     throw error;
   });
-  const work = Promise.all([run(signal), tls?.follow(signal)]);
+  const confirmed = confirmDomain(store, deps, { obstacle, signal });
+  const work = Promise.all([run(signal), tls?.follow(signal), confirmed]);
   void loadLater(network, deps.clock, signal);
 
   return {

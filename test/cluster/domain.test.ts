@@ -57,6 +57,27 @@ describe('nodes on one store with different domains', () => {
     await assert.rejects(cluster.start(), /other nodes use this store as "localhost:5555"/);
   });
 
+  test('of two nodes that start at the same moment on an empty store, one stays and its issuer is that of the store', async (t) => {
+    const cluster = await startCluster(t);
+    const domains = ['localhost:5551', 'localhost:5552'];
+    const starts = await Promise.allSettled(
+      domains.map((domain) => cluster.start({ LEAT_TENANT_DOMAIN: domain })),
+    );
+    const nodes = starts.map((start) => (start.status === 'fulfilled' ? start.value : undefined));
+    const alive = (): number[] =>
+      nodes.flatMap((node, index) => (node?.child.exitCode === null ? [index] : []));
+    const progress = (): unknown => nodes.map((node) => node?.output());
+    await waitFor('the end of one node', () => alive().length === 1, { progress });
+    const [index = 0] = alive();
+    const node = nodes[index];
+    assert.ok(node);
+    assert.equal(await issuerAt(node), `http://${domains[index]}/`);
+    const other = nodes[1 - index];
+    if (other === undefined) return;
+    assert.equal(other.child.exitCode, 1);
+    assert.match(other.output(), /^LEAT_TENANT_DOMAIN: other nodes use this store as/m);
+  });
+
   test('a domain can be changed while no other node runs, without an option', async (t) => {
     const cluster = await startCluster(t);
     const one = await cluster.start();
