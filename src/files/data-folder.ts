@@ -1,5 +1,5 @@
 import { link, mkdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { RandomBytes } from '../core/clock.ts';
 import { codeOf, StartRefused } from '../core/errors.ts';
 import { keys32 } from '../core/value.ts';
@@ -187,7 +187,7 @@ async function refusing<T>(folder: string, work: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (!(error instanceof Error && 'code' in error)) throw error;
     throw new StartRefused(
-      `LEAT_STORE: the data folder ${folder} cannot be used: ${error.message}`,
+      `LEAT_STORE: the data folder ${resolve(folder)} cannot be used (${error.message}): let this user write there, or name a file in another folder, for example LEAT_STORE=sqlite:/var/lib/leat/leat.db`,
       { cause: error },
     );
   }

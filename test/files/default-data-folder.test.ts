@@ -95,6 +95,20 @@ describe('the data folder of the program', () => {
     },
   );
 
+  test('a data folder that cannot be used is named with its whole path and a setting for another one', async (t) => {
+    const cwd = emptyFolder(t);
+    mkdirSync(join(cwd, 'data'));
+    mkdirSync(join(cwd, 'data', 'secret.key'));
+    const { code, output } = await runLeat(['serve'], {}, { cwd });
+    assert.equal(code, 1);
+    assert.match(
+      output,
+      new RegExp(
+        `^LEAT_STORE: the data folder ${cwd}/data cannot be used \\(EISDIR.+\\): .+ for example LEAT_STORE=sqlite:/`,
+      ),
+    );
+  });
+
   const storeShown = async (cwd: string, dataHome: string): Promise<string | undefined> => {
     const { code, output } = await runLeat(['config'], { XDG_DATA_HOME: dataHome }, { cwd });
     assert.equal(code, 0, output);

@@ -219,6 +219,16 @@ describe('leat dev', { concurrency: 2 }, () => {
     assert.deepEqual(await readdir(shell.temp), []);
   });
 
+  test('leat dev: names the limit of an event that is too large, and leaves nothing', async (t) => {
+    const shell = await openDevShell(t);
+    const file = join(shell.home, 'large.json');
+    await writeFile(file, JSON.stringify({ text: 'x'.repeat(300_000) }));
+    const { code, stdout, stderr } = await shell.run(['dev', 'order.paid', '--data', `@${file}`]);
+    assert.equal(stderr, 'Payload Too Large\nOne event takes up to 256 KiB of JSON.\n');
+    assert.deepEqual([code, stdout], [1, '']);
+    assert.deepEqual(await readdir(shell.temp), []);
+  });
+
   test('leat dev: says in one line what is wrong with its arguments, and makes nothing', async (t) => {
     const shell = await openDevShell(t);
     const taken = createServer().listen(0, '127.0.0.1');

@@ -131,6 +131,7 @@ const hintsByCode = (leat: LeatCommand): Readonly<Record<string, string>> => ({
   rotation_pending: `Wait until then, or end the previous secret now: ${leat`streams secret <stream> --rotate --force`}`,
   received_elsewhere: 'Run it again until it gets to that node, or log in to that node.',
   replay_running: `See how far it is: ${leat`replay show <stream>`}`,
+  payload_too_large: 'One event takes up to 256 KiB of JSON.',
   cursor_expired: `Begin at the oldest retained event: ${leat`events tail --since 1970-01-01`}`,
   too_many_connections: 'End another pull first, or raise LEAT_SSE_MAX_CONNECTIONS.',
 });

@@ -23,7 +23,7 @@ export async function firstEventOf(
 ): Promise<FirstEvent> {
   if (type !== undefined && !isEventType(type)) {
     throw usageError(
-      `"${printable(type)}" is no event type: two or more parts of a-z, 0-9 and _, joined by dots, for example order.paid`,
+      `"${printable(type)}" is no event type: two or more parts of a-z, 0-9 and _, joined by dots, 128 characters at most, for example order.paid`,
     );
   }
   return {
