@@ -212,20 +212,25 @@ function timelineOf(traced: TracedEventShown, listed: readonly DeliveryShown[]):
   const moments: Moment[] = [{ at: event.time, stream: '', what: 'happened, by its publisher' }];
   if (acceptedAt !== undefined) moments.push({ at: acceptedAt, stream: '', what: 'accepted' });
   for (const { name, attempts, next_attempt_at: next } of listed) {
+    let isRedelivery = false;
     for (const attempt of attempts) {
-      moments.push({ at: attempt.timestamp, stream: name, what: momentOf(attempt) });
+      const what = momentOf(attempt, isRedelivery);
+      moments.push({ at: attempt.timestamp, stream: name, what });
+      isRedelivery ||= attempt.status === 'retrying';
     }
     if (next !== undefined) moments.push({ at: next, stream: name, what: 'next attempt' });
   }
   return moments.toSorted((one, other) => Date.parse(one.at) - Date.parse(other.at));
 }
 
-function momentOf(attempt: AttemptShown): string {
+/** A redelivery counts its attempts from 1 again. */
+function momentOf(attempt: AttemptShown, isRedelivery: boolean): string {
   const { status, duration = 0, error_code: code } = attempt;
   if (status === 'retrying') return 'redelivery accepted';
   if (status === 'dismissed') return 'failure dismissed';
   if (code === 'stream_disabled') return 'failed: the stream was disabled';
-  const name = attempt.attempt === undefined ? 'attempt' : `attempt ${attempt.attempt}`;
+  const number = attempt.attempt === undefined ? '' : ` ${attempt.attempt}`;
+  const name = `${isRedelivery ? 'redelivery, ' : ''}attempt${number}`;
   const end = status === 'delivered' ? 'delivered' : 'failed';
   return `${name} ${end} after ${Math.round(duration)} ms: ${resultOf(attempt)}`;
 }

@@ -136,6 +136,24 @@ describe('leat why', { concurrency: 2 }, () => {
     assert.equal(await attempts(), '10+');
   });
 
+  test('why: the attempts of a redelivery are told from those before it', async (t) => {
+    const shell = await openLoggedInShell(t, leat);
+    const endpoint = await startEndpoint();
+    t.after(() => endpoint.close());
+    endpoint.respondWith(410);
+    const type = freshType();
+    const stream = await createStream(leat, endpoint.url, { types: [type] });
+    const event = await publish(leat, type);
+    const trace = async (): Promise<string> => (await shell.leat(['why', event])).stdout;
+    await waitFor('the failure', async () => /^State +1 failed$/m.test(await trace()));
+    endpoint.respondWith(204);
+    assert.equal((await shell.leat(['redeliver', stream.id, event])).code, 0);
+    const lines = (await trace()).split('\n').filter((line) => line.includes('ttempt '));
+    assert.equal(lines.length, 2, lines.join('\n'));
+    assert.match(lines[0] ?? '', / {2}attempt 1 failed after /);
+    assert.match(lines[1] ?? '', / {2}redelivery, attempt 1 delivered after /);
+  });
+
   test('why: a failure without a request has no attempt', async (t) => {
     const shell = await openLoggedInShell(t, leat);
     const failing = await startEndpoint();
