@@ -10,6 +10,7 @@ import {
   type Config,
   dataFolderOf,
   describeConfig,
+  showConfig,
   limits,
   type Loaded,
   readConfig,
@@ -798,6 +799,16 @@ describe('describeConfig', () => {
     assert.match(lines.join('\n'), /^LEAT_EGRESS_ALLOW +empty \(default\) /m);
   });
 
+  test('describeConfig: every meaning begins at the same column', () => {
+    const loaded = load({ LEAT_STORE: `sqlite:/${'long/'.repeat(20)}leat.db` });
+    const lines = describeConfig(loaded).join('\n').split('\n');
+    const meanings = showConfig(loaded).map(({ meaning }) => meaning);
+    const columns = meanings.map((meaning) =>
+      lines.find((line) => line.endsWith(` ${meaning}`))?.lastIndexOf(` ${meaning}`),
+    );
+    assert.equal(new Set(columns).size, 1, lines.join('\n'));
+  });
+
   test('describeConfig: masks every secret', () => {
     const env = {
       LEAT_SECRET_KEY: key,
@@ -815,7 +826,7 @@ describe('describeConfig', () => {
     assert.match(shown, /^LEAT_SECRET_KEY +\*\*\* /m);
     assert.match(shown, /^LEAT_BOOTSTRAP_CLIENT_ID +operator /m);
     assert.match(shown, /^LEAT_BOOTSTRAP_CLIENT_SECRET +\*\*\* /m);
-    assert.match(shown, / postgres:\/\/\*\*\*@db:5432\/leat\?sslmode=require&password=\*\*\* /);
+    assert.match(shown, / postgres:\/\/\*\*\*@db:5432\/leat\?sslmode=require&password=\*\*\*\n/);
     assert.match(shown, / smtp:\/\/\*\*\*@mail\.example\.com:587 /);
     assert.match(shown, / https:\/\/hooks\.example\.com\/\*\*\* /);
   });
@@ -895,7 +906,7 @@ describe('values derived from the settings', () => {
     assert.ok('config' in reading);
     assert.equal(dataFolderOf(reading.config), '/home/ada/.local/share/leat');
     const line = describeConfig(reading).find((each) => each.startsWith('LEAT_STORE '));
-    assert.match(line ?? '', / sqlite:\/home\/ada\/\.local\/share\/leat\/leat\.db \(default\) /);
+    assert.match(line ?? '', / sqlite:\/home\/ada\/\.local\/share\/leat\/leat\.db \(default\)\n/);
   });
 
   test('on PostgreSQL the data folder is the default one, whatever it is', () => {

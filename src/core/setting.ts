@@ -67,11 +67,20 @@ export function showSetting(
   };
 }
 
-/** Returns a line of `leat config`: variable, effective value, meaning. */
+/** Widths for the longest variable and the longest default. */
+const nameWidth = 35;
+const valueWidth = 42;
+
+/**
+ * Returns the text of `leat config` for a setting: variable, effective value, meaning. The meaning has
+ * a line of its own after a value that is longer than the column.
+ */
 export function settingLine({ name, value, isDefault, meaning }: ShownSetting): string {
   const shown = value === '' ? 'empty' : (value ?? 'not set');
   const text = isDefault ? `${shown} (default)` : shown;
-  return `${name.padEnd(30)} ${text.padEnd(32)} ${meaning}`;
+  const start = `${name.padEnd(nameWidth)} ${text.padEnd(valueWidth)}`;
+  if (text.length <= valueWidth) return `${start} ${meaning}`;
+  return `${start}\n${' '.repeat(nameWidth + valueWidth + 1)} ${meaning}`;
 }
 
 /** The listening address of both APIs. */
