@@ -2,7 +2,8 @@ import { type Command, Option } from 'commander';
 import { printable } from '../core/setting.ts';
 import { CommandFailed, exitCodes } from './errors.ts';
 import { type ApiClient, createApiClient } from './http/api-client.ts';
-import { openSession, type SessionDeps } from './http/session.ts';
+import { unreachable } from './http/connection-error.ts';
+import { openSession, type Session, type SessionDeps } from './http/session.ts';
 import { terminalSafe } from './json.ts';
 import { leatCommand } from './leat-command.ts';
 import { createTerminal, type Streams, type Terminal } from './terminal/terminal.ts';
@@ -84,9 +85,23 @@ export async function runWithApi(
     const session = await openSession(sessionDeps, options);
     const api = createApiClient(session, sessionDeps);
     await work({ ...local, api }).catch((error: unknown) => {
-      throw error instanceof TypeError ? unexpectedResponse(api.url, error) : error;
+      throw error instanceof TypeError
+        ? unexpectedResponse(api.url, error)
+        : withAddressSource(error, session);
     });
   });
+}
+
+/** Adds where the address is from to the error of a server that cannot be reached there. */
+function withAddressSource(error: unknown, { addressSource }: Session): unknown {
+  const isUnreachable =
+    error instanceof CommandFailed &&
+    error.exitCode === exitCodes.unavailable &&
+    error.message.includes(unreachable) &&
+    error.details.nextStep === undefined;
+  if (!isUnreachable) return error;
+  const { exitCode, message, details, cause } = error;
+  return new CommandFailed(exitCode, message, { ...details, cause, nextStep: addressSource });
 }
 
 /** The JSON lacks the fields of this API: another program, or a proxy, has answered. */

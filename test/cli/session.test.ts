@@ -220,6 +220,22 @@ describe('a command without a usable login', { concurrency: 2 }, () => {
     assert.match(listed.stderr, /is the message API/);
   });
 
+  test('a server that cannot be reached: the error names the login that has its address', async (t) => {
+    const shell = await openShell(t);
+    const own = await openServer();
+    await logIn(shell, own);
+    await own.close();
+    const { code, stderr } = await shell.leat(['streams', 'list']);
+    assert.equal(code, 6);
+    assert.match(
+      stderr,
+      /Is the server running\?\nThe address is that of the login "default": leat login <url> stores/,
+    );
+    const env = { LEAT_URL: own.url, LEAT_CLIENT_ID: 'a', LEAT_CLIENT_SECRET: 'b' };
+    const fromEnv = await shell.leat(['streams', 'list'], { env });
+    assert.match(fromEnv.stderr, /\nThe address is that of LEAT_URL\.\n$/);
+  });
+
   test('leat login: reports what is wrong with a connection', async (t) => {
     const shell = await openShell(t);
     const port = await freePort();

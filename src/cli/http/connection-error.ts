@@ -23,8 +23,11 @@ export function connectionError(url: string, error: unknown): unknown {
     return new CommandFailed(exitCodes.failed, message, cause);
   }
   const reason = reasons[code] ?? `the connection failed (${code}): is it running?`;
-  return new CommandFailed(exitCodes.unavailable, `${url} cannot be reached: ${reason}`, cause);
+  return new CommandFailed(exitCodes.unavailable, `${url} ${unreachable}: ${reason}`, cause);
 }
+
+/** In the message of a failure to connect. */
+export const unreachable = 'cannot be reached';
 
 const certificateCode = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|ISSUER|ALTNAME/;
 

@@ -29,6 +29,8 @@ export interface Session {
   readonly clientId: string;
   /** The command that logs in there again. */
   readonly login: string;
+  /** Says where the address is from, and how to use another one. */
+  readonly addressSource: string;
   /** Returns the stored access token until it expires, then a new one. */
   token(): Promise<string>;
   /** Requests a new token after the stored one was rejected. */
@@ -80,6 +82,10 @@ export async function openSession(deps: SessionDeps, options: SessionOptions): P
     http,
     clientId: profile.clientId,
     login,
+    addressSource:
+      fromEnv === undefined
+        ? `The address is that of the login "${printable(name)}": ${leat`login <url>`} stores another one.`
+        : 'The address is that of LEAT_URL.',
     renewToken,
     token: async () =>
       token !== undefined && token.endsAt > clock.now() ? token.value : renewToken(),
