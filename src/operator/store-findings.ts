@@ -1,3 +1,4 @@
+import { tenantDomainOf } from '../config.ts';
 import { certificateWarningMs } from '../core/client-certificate.ts';
 import type { Millis } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
@@ -42,6 +43,7 @@ export async function storeFindings(deps: CommandDeps, _args: Args, call: Call):
       await secretsFinding(store),
       ...brokenFindings(broken),
       ...certificateFindings(expiries, deps.clock.now()),
+      ...(await domainFindings(deps)),
       await nodesFinding(store),
       spaceFinding(size),
       ...(await leavingFindings(store)),
@@ -113,6 +115,20 @@ function certificateFindings(expiries: readonly Expiry[], now: Millis): Finding[
       'client certificates',
       `${which} ${when} ${formatTime(first.at)}${rest}`,
       `leat streams update ${first.id} --certificate-file <file> --certificate-key-file <file>`,
+    ),
+  ];
+}
+
+/** A start with these settings is refused while other nodes run, and changes the issuer otherwise. */
+async function domainFindings({ store, config }: CommandDeps): Promise<Finding[]> {
+  const [first] = await store.tenants.list();
+  const domain = tenantDomainOf(config);
+  if (first === undefined || first.domain === domain) return [];
+  return [
+    warn(
+      'domain',
+      `the first tenant is at ${first.domain}, but these settings have ${domain}`,
+      'run leat doctor with the settings of the service; a start with these changes the issuer, which ends all tokens',
     ),
   ];
 }

@@ -42,6 +42,19 @@ describe('leat doctor: settings of a production service', () => {
     assert.deepEqual(textsOf(findings, 'metrics'), ['ok: at 127.0.0.1 port 9090']);
   });
 
+  test('another domain than that of the first tenant is a warning before a start changes it', async (t) => {
+    const tempStore = await tempStoreOf(t);
+    const leat = await startLeat(tempStore);
+    await leat.stop();
+    const settings = { LEAT_PORT: String(leat.port) };
+    assert.deepEqual(textsOf((await doctor(tempStore, settings)).findings, 'domain'), []);
+    const LEAT_PUBLIC_URL = 'https://events.example.com';
+    const { findings } = await doctor(tempStore, { ...settings, LEAT_PUBLIC_URL });
+    assert.deepEqual(textsOf(findings, 'domain'), [
+      `warn: the first tenant is at localhost:${leat.port}, but these settings have events.example.com`,
+    ]);
+  });
+
   test('settings of a trial are findings with a fix when other machines are served', async (t) => {
     const tempStore = await tempStoreOf(t);
     const { code, findings } = await doctor(tempStore, {
