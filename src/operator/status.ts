@@ -1,3 +1,5 @@
+import { resolve } from 'node:path';
+import type { Config } from '../config.ts';
 import type { Millis } from '../core/clock.ts';
 import { formatTime } from '../core/date.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
@@ -12,7 +14,7 @@ import { bytesText, type Column, countText, durationText, tableOf } from './tabl
 export async function nodes(deps: CommandDeps, args: Args): Promise<string> {
   const list = await nodesOf(deps);
   if (args['json'] === true) return JSON.stringify(list.map(nodeFields), undefined, 2);
-  return nodeLines(list).join('\n');
+  return nodeLines(list, deps.config).join('\n');
 }
 
 /** Returns nodes, size of the store, and counts and lag of each tenant. */
@@ -37,7 +39,7 @@ export async function status(deps: CommandDeps, args: Args, call: Call): Promise
   const now = clock.now();
   if (args['json'] === true) return jsonOf({ secrets, nodes: list, size, rows, leaving, now });
   return [
-    ...nodeLines(list),
+    ...nodeLines(list, deps.config),
     '',
     sizeLine(size),
     ...(secrets.former === undefined ? [] : [unfinishedSecrets]),
@@ -106,8 +108,12 @@ const versionColumn: Column<NodeShown> = {
   text: ({ version = '-' }) => version,
 };
 
-function nodeLines(list: readonly NodeShown[]): string[] {
-  if (list.length === 0) return ['No node runs.'];
+function nodeLines(list: readonly NodeShown[], { store }: Pick<Config, 'store'>): string[] {
+  if (list.length === 0) {
+    // The settings of a service in another folder may name another file.
+    const file = store.engine === 'sqlite' ? store.file : undefined;
+    return [file === undefined ? 'No node runs.' : `No node runs on ${resolve(file)}.`];
+  }
   const columns: Column<NodeShown>[] = [
     { header: 'NODE', text: ({ id }) => id },
     ...(list.some(({ version }) => version !== undefined) ? [versionColumn] : []),

@@ -107,7 +107,7 @@ describe("the operator's commands with a running server", () => {
     assert.equal(await leat.stop(), 0);
     assert.ok(!existsSync(socketOf(tempStore)), 'the stopped server removed its socket');
     assert.match(await run('tenants', 'list'), /^main/);
-    assert.equal(await run('nodes'), 'No node runs.\n');
+    assert.equal(await run('nodes'), `No node runs on ${tempStore.file}.\n`);
   });
 
   test('commands in another folder than that of the service create no store there, and name what they looked for', async (t) => {
