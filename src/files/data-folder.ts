@@ -125,7 +125,7 @@ export async function writeDataFile(
 ): Promise<void> {
   const mode = forAll ? 0o644 : OWNER_ONLY;
   await inFolder(folder, async () => {
-    await writeAtomically(join(folder, name), text, { random, mode });
+    await writeAtomically(join(folder, name), text, { random, mode, isOfFolderOwner: true });
     // A store whose key disappeared in a power cut could never be opened again.
     await syncPath(folder);
   });
@@ -142,7 +142,12 @@ export async function createDataFile(
   const file = join(folder, name);
   return inFolder(folder, async () => {
     // A link never replaces an existing file, as a rename would.
-    await writeAtomically(file, text, { random, move: linkIfAbsent, mode: OWNER_ONLY });
+    await writeAtomically(file, text, {
+      random,
+      move: linkIfAbsent,
+      mode: OWNER_ONLY,
+      isOfFolderOwner: true,
+    });
     await syncPath(folder);
     return readFile(file, 'utf8');
   });

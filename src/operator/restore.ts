@@ -1,5 +1,5 @@
 import { constants } from 'node:fs';
-import { copyFile, lstat, mkdir, rmdir, stat } from 'node:fs/promises';
+import { copyFile, lchown, lstat, mkdir, rmdir, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { type Config, dataFolderOf } from '../config.ts';
 import type { Clock, Millis, RandomBytes } from '../core/clock.ts';
@@ -11,6 +11,7 @@ import type { Store } from '../store/port/store.ts';
 import type { StreamPosition } from '../store/port/overview.ts';
 import { checkCopy } from '../store/sqlite/copy-check.ts';
 import { bytesText, type Column, countText, tableOf } from './table.ts';
+import { giveToFolderOwner } from '../files/folder-owner.ts';
 import { createFile, requireAbsent } from '../files/new-file.ts';
 
 export interface RestoreDeps {
@@ -52,6 +53,7 @@ export async function restore(source: string, deps: RestoreDeps): Promise<string
     } finally {
       await store.close();
     }
+    await giveToFolderOwner(dirname(file), (uid, gid) => lchown(draft, uid, gid));
   };
   await inNewFolder(dirname(file), () => createFile(file, random, fill));
   const size = bytesText((await stat(file)).size);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
@@ -31,6 +31,26 @@ describe('loadOrCreateSecretKeys', () => {
     assert.equal((await stat(join(folder, 'secret.key'))).mode & 0o777, 0o600);
     assert.equal((await stat(folder)).mode & 0o777, 0o700);
   });
+
+  const skip = process.getuid?.() === 0 ? false : 'only root can give files to another user';
+  test(
+    'what root writes into the folder of another user belongs to that user',
+    { skip },
+    async (t) => {
+      const folder = await freshFolder(t);
+      await chown(folder, 54_321, 54_322);
+      await loadOrCreateSecretKeys(folder, random);
+      await writeSecretKeys(folder, [randomBytes(32)], random);
+      await keepFormerKey(folder, { id: 'former', key: randomBytes(32) }, random);
+      await writeCredentials(folder, { management: credentials }, random);
+      const names = await readdir(folder);
+      assert.deepEqual(names.toSorted(), ['bootstrap.json', 'secret.key', 'secret.key.former']);
+      for (const name of names) {
+        const { uid, gid, mode } = await stat(join(folder, name));
+        assert.deepEqual([uid, gid, mode & 0o777], [54_321, 54_322, 0o600], name);
+      }
+    },
+  );
 
   test('readSecretKeys: does not create the key', async (t) => {
     const folder = await freshFolder(t);

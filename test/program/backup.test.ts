@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, statSync } from 'node:fs';
-import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chown, copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import {
@@ -88,6 +88,21 @@ describe('leat backup with a running server', () => {
       output,
       /No stream is sent an event again: all were delivered\.\nNext, after a loss: leat start\nNext, in a drill: leat doctor\. Do not start/,
     );
+  });
+
+  const skip = process.getuid?.() === 0 ? false : 'only root can give files to another user';
+  test('a store that root restores belongs to the owner of its folder', { skip }, async (t) => {
+    const tempStore = await tempStoreOf(t);
+    const leat = await startLeat(tempStore);
+    t.after(() => leat.kill());
+    const file = join(tempStore.folder, 'backup.db');
+    assert.equal((await runLeat(['backup', file], storeEnvironment(tempStore))).code, 0);
+    const target = await tempStoreOf(t);
+    await chown(target.folder, 54_321, 54_322);
+    const { code, output } = await runLeat(['restore', file], storeEnvironment(target));
+    assert.equal(code, 0, output);
+    const { uid, gid, mode } = statSync(target.file);
+    assert.deepEqual([uid, gid, mode & 0o777], [54_321, 54_322, 0o600]);
   });
 
   test('a restore brings back neither a session of the console nor a one-time link', async (t) => {
