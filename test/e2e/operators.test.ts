@@ -69,6 +69,8 @@ describe('the operations of operators', () => {
       output
         .trim()
         .split('\n')
+        // The meaning has a line of its own after a long value.
+        .filter((line) => !line.startsWith(' '))
         .map((line) => line.split(' ')[0]),
       body.settings.map(({ name }) => name),
     );
