@@ -101,8 +101,9 @@ async function login(local: Run, address: string, options: LoginOptions): Promis
 /** Names the usual cause of a refused file: the operator has renewed the client. */
 function withFormerClient(error: unknown): unknown {
   if (!(error instanceof CommandFailed) || error.details.statusCode !== 401) return error;
-  const nextStep =
-    'The file may be of a former client: leat tenants bootstrap <tenant> on the machine of the server prints a new one.';
+  // An operator's command: it has no login.
+  const command = leatCommand({})`tenants bootstrap <tenant>`;
+  const nextStep = `The file may be of a former client: ${command} on the machine of the server prints a new one.`;
   const { exitCode, message, details, cause } = error;
   return new CommandFailed(exitCode, message, { ...details, cause, nextStep });
 }
