@@ -161,8 +161,9 @@ function addKeyCommands(keys: Command, run: Run): void {
   keys
     .command('revoke <kid>')
     .option(...tenantOption)
-    // One key id in 64 begins with a dash.
+    // One key id in 64 begins with a dash, also -h….
     .allowUnknownOption()
+    .helpOption('--help', 'display help for command')
     .description('remove a key; what was signed with it is rejected')
     .action((kid: string, { tenant }: { tenant?: string }) => run('keys revoke', { kid, tenant }));
 }

@@ -37,11 +37,13 @@ describe("the operator's commands with a running server", () => {
     const [kid = ''] = (await run('keys', 'list', '--tenant', 'two')).split(' ');
     assert.match(await run('keys', 'rotate', '--now', '--tenant', 'two'), /signs tokens from now/);
     assert.match(await run('keys', 'revoke', '--tenant', 'two', kid), /is gone/);
-    const again = await runLeat(['keys', 'revoke', kid], storeEnvironment(tempStore));
-    assert.deepEqual(again, {
-      code: 1,
-      output: `No key is called "${kid}"; leat keys list shows them.\n`,
-    });
+    for (const unknown of [kid, '-V1', '-h1', '--1']) {
+      const again = await runLeat(['keys', 'revoke', unknown], storeEnvironment(tempStore));
+      assert.deepEqual(again, {
+        code: 1,
+        output: `No key is called "${unknown}"; leat keys list shows them.\n`,
+      });
+    }
     assert.equal((await leat.send('GET', '/readyz')).status, 200);
   });
 
