@@ -40,6 +40,7 @@ export function listenRefusal(
     const next = port === 65_535 ? 8080 : port + 1;
     return new StartRefused(
       `${portVariable}: ${port} on ${host} is in use, choose another, for example ${portVariable}=${next}`,
+      { cause: error },
     );
   }
   if (code === 'EACCES') {

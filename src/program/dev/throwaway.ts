@@ -18,6 +18,8 @@ export interface ThrowawayOptions {
   readonly folder: string;
   /** Port of the management API; absent: a free one. */
   readonly port?: number | undefined;
+  /** Returns a free port of loopback, which somebody else may take before the service does. */
+  readonly findPort?: () => Promise<number>;
 }
 
 export interface Throwaway {
@@ -25,14 +27,37 @@ export interface Throwaway {
   readonly client: { readonly id: string; readonly secret: string };
 }
 
+type ThrowawayContext = Omit<ProgramContext, 'programFile' | 'stdout' | 'fail'>;
+
+const portTriesMax = 5;
+
 /** Starts a service with an embedded store in the folder, on loopback. Throws `StartRefused`. */
 export async function startThrowaway(
-  { clock, random, stderr, version }: Omit<ProgramContext, 'programFile' | 'stdout' | 'fail'>,
-  { folder, port }: ThrowawayOptions,
+  context: ThrowawayContext,
+  { folder, port, findPort = freePort }: ThrowawayOptions,
+): Promise<Throwaway> {
+  if (port !== undefined) return startOn(context, folder, port);
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await startOn(context, folder, await findPort());
+    } catch (error) {
+      if (!isTaken(error) || tries === portTriesMax) throw error;
+    }
+  }
+}
+
+function isTaken(error: unknown): boolean {
+  return error instanceof StartRefused && codeOf(error.cause) === 'EADDRINUSE';
+}
+
+async function startOn(
+  { clock, random, stderr, version }: ThrowawayContext,
+  folder: string,
+  port: number,
 ): Promise<Throwaway> {
   const client = { id: 'dev', secret: Buffer.from(random(24)).toString('hex') };
   const read = readConfig({
-    LEAT_PORT: String(port ?? (await freePort())),
+    LEAT_PORT: String(port),
     LEAT_STORE: `sqlite:${storeIn(folder)}`,
     LEAT_BOOTSTRAP_CLIENT_ID: client.id,
     LEAT_BOOTSTRAP_CLIENT_SECRET: client.secret,
