@@ -35,7 +35,7 @@ export function readPart(folder: string): Part {
       `${name} ${version} (${license}) has no licence text: add the one of its repository to knownTexts in tools/licenses.ts`,
     );
   }
-  return { name, version, license, texts };
+  return { name, version, license, texts: [...texts, ...(containedTexts[name] ?? [])] };
 }
 
 /** Returns the text of THIRD_PARTY_LICENSES. */
@@ -61,6 +61,26 @@ export const copiedParts: readonly Part[] = [
 const knownTexts: Readonly<Record<string, string>> = {
   'abstract-logging': mit('James Sumners'),
 };
+
+/**
+ * Texts of the work of others that packages contain without its licence: the bundle has neither its comments nor,
+ * of compiled code, its sources.
+ */
+const containedTexts: Readonly<Record<string, readonly string[]>> = {
+  undici: [
+    contained('llhttp', 'Fedor Indutny, 2018'),
+    contained(
+      'parts of ws',
+      '2011 Einar Otto Stangvik, 2013 Arnout Kazemier and contributors, 2016 Luigi Pinca and contributors',
+    ),
+    contained('a part of formdata-polyfill', 'Jimmy Wärting'),
+  ],
+  nodemailer: [contained('punycode.js', 'Mathias Bynens <https://mathiasbynens.be/>')],
+};
+
+function contained(work: string, holder: string): string {
+  return `It contains ${work}:\n\n${mit(holder)}`;
+}
 
 /** Files about licences, in the order of their names; without any, the section of the README. */
 function textsIn(folder: string): string[] {
