@@ -160,13 +160,16 @@ describe('the version before, on the same store', () => {
 const firstOfPromise = '0.2.0';
 
 /**
- * Returns the commit of the version before this one, or LEAT_TEST_BEFORE. A commit that sets the version
- * in `package.json` is a release; not found by tags, which a clone may lack. The first version has none
- * before it, and runs together with itself.
+ * Returns the newest tag of a version before the present commit, or LEAT_TEST_BEFORE. A clone may lack tags:
+ * then the newest commit that set the version in `package.json`. The first version has none before it, and
+ * runs together with itself.
  */
 function versionBefore(): string {
   const named = process.env['LEAT_TEST_BEFORE'];
   if (named !== undefined) return named;
+  const before = ['--merged', 'HEAD', '--no-contains', 'HEAD', '--sort=-v:refname'];
+  const [tag = ''] = git('tag', '--list', 'v*', ...before);
+  if (tag !== '') return tag;
   const [head] = git('rev-parse', 'HEAD');
   const releases = git('log', '--format=%H', '-G^  "version":', '--', 'package.json')
     .filter(
