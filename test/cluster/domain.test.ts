@@ -33,6 +33,8 @@ describe('nodes on one store with different domains', () => {
   test('with --rename all nodes have the new domain, and one with the former does not start', async (t) => {
     const cluster = await startCluster(t);
     const one = await cluster.start();
+    // Meanwhile the first node has confirmed its domain; a rename before that ends it.
+    await assert.rejects(cluster.start({ LEAT_TENANT_DOMAIN: 'localhost:5555' }), /--rename/);
     const port = await freePort();
     const { child, output } = spawnLeat(['serve', '--rename'], {
       LEAT_STORE: cluster.url,
