@@ -31,8 +31,6 @@ export function createProgram(
     new Command('leat')
       .description('Self-hosted event streams: a durable event log, delivered to webhooks.')
       .version(version)
-      // The options of `leat` itself stand before the command: a key id may begin with -V.
-      .enablePositionalOptions()
       // Inherited by every command: a usage error has an exit code of its own.
       .exitOverride()
       .configureOutput({

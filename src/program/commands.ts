@@ -50,7 +50,9 @@ function buildProgram(context: ProgramContext, json: boolean): Command {
     });
   addHttpCommands(program, client);
   addServiceExamples(program);
-  return program;
+  // The options of `leat` itself stand before the command: a key id may begin with -V. Not earlier, as
+  // commands inherit it, and those of `leat console` may stand after its subcommands.
+  return program.enablePositionalOptions();
 }
 
 function addServiceCommands(program: Command, context: ProgramContext): void {

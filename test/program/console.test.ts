@@ -153,6 +153,7 @@ describe('leat console with a running server', () => {
     for (const [words, code, problem] of [
       [['console', '--role', 'admin'], 2, /Allowed choices are viewer, support, operator/],
       [['console', '--tenant', 'nobody'], 1, /^No tenant is called "nobody"; there are main\.\n$/],
+      [['console', 'sessions', '--tenant', 'nobody'], 1, /^No tenant is called "nobody"/],
       [['console', 'end', 'ses_1'], 1, /^main has no open session "ses_1"/],
       [['console', 'end'], 2, /^Name one session/],
       [['console', 'end', 'ses_1', '--all'], 2, /^Name one session/],
