@@ -54,8 +54,8 @@ describe('a replay in a cluster', () => {
       const type = freshType();
       const stream = await createStream(node, endpoint.url, { types: [type] });
       const from = await headOf(node);
-      await publishAll(node, eventsOf(type, 300));
       const before = endpoint.arrivals.length;
+      await publishAll(node, eventsOf(type, 300));
       await waitFor('the events', () => endpoint.arrivals.length >= before + 300);
       endpoint.respondWith((response) => setTimeout(() => response.writeHead(204).end(), 20));
       const replay = await begin(node, stream, { from });
