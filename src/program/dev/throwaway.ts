@@ -1,10 +1,11 @@
 import { once } from 'node:events';
-import { connect, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { readConfig } from '../../config.ts';
 import { codeOf, StartRefused } from '../../core/errors.ts';
 import { tempFolder } from '../../files/temp-folder.ts';
+import { accepts } from '../../operator/running-server.ts';
 import { presentSocket, socketLocationOf } from '../../operator/socket-location.ts';
 import type { ProgramContext } from '../context.ts';
 import { openLog } from '../log.ts';
@@ -98,13 +99,9 @@ const prefix = 'leat-dev-';
 export async function hasEnded(folder: string): Promise<boolean> {
   try {
     const path = presentSocket(socketLocationOf(storeIn(folder)));
-    if (path === undefined) return true;
-    const socket = connect(path);
-    await once(socket, 'connect');
-    socket.destroy();
-    return false;
+    return path === undefined || !(await accepts(path));
   } catch {
-    // After a kill nothing listens there; a file of another user is not that of the run.
+    // A file of another user is not that of the run.
     return true;
   }
 }
