@@ -1,9 +1,9 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { CheckSignature } from '../../cli/signature-check.ts';
 import { readWebhook, type Webhook } from '../../cli/webhook.ts';
 import type { Clock } from '../../core/clock.ts';
 import { statusOf } from '../../cli/listen.ts';
+import { listenOnLoopback } from './loopback.ts';
 
 /** A receiver of webhooks on loopback, which can be broken and repaired. */
 export interface LocalReceiver {
@@ -55,10 +55,6 @@ export async function startReceiver(deps: ReceiverDeps): Promise<LocalReceiver> 
     deps.onWebhook(webhook);
     response.writeHead(webhook.status).end();
   };
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  const port = typeof address === 'object' && address !== null ? address.port : 0;
-  receiver.url = `http://127.0.0.1:${port}`;
+  receiver.url = `http://127.0.0.1:${await listenOnLoopback(server)}`;
   return receiver;
 }

@@ -10,6 +10,7 @@ import { presentSocket, socketLocationOf } from '../../operator/socket-location.
 import type { ProgramContext } from '../context.ts';
 import { openLog } from '../log.ts';
 import { type Service, startService } from '../service.ts';
+import { listenOnLoopback } from './loopback.ts';
 
 // A service whose data exist while one command runs. It sends to loopback, and it reads neither the
 // environment nor `.env`: it must not find the store of another service.
@@ -111,10 +112,9 @@ function storeIn(folder: string): string {
 }
 
 async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
+  const server = createServer();
+  const port = await listenOnLoopback(server);
   server.close();
   await once(server, 'close');
-  return typeof address === 'object' && address !== null ? address.port : 0;
+  return port;
 }
