@@ -4,10 +4,10 @@ import { existsSync, globSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, test, type TestContext } from 'node:test';
+import { describe, test } from 'node:test';
 import { nodeViolation } from '../../src/program/node-version.ts';
 import { services } from '../../src/program/services.ts';
-import { createTempStore, freePort, type Running, startLeat } from '../helpers/leat.ts';
+import { freePort, startFreshLeat } from '../helpers/leat.ts';
 import {
   assertWithoutRegistry,
   configOf,
@@ -126,25 +126,25 @@ describe('the health check of the image', () => {
   });
 
   test('a running service is healthy and ready', async (t) => {
-    const leat = await leatOf(t);
+    const leat = await startFreshLeat(t);
     const settings = { LEAT_PORT: String(leat.port) };
     assert.deepEqual(check(settings), { code: 0, output: '/healthz: 200\n' });
     assert.deepEqual(check(settings, '/readyz'), { code: 0, output: '/readyz: 200\n' });
   });
 
   test('a service on every address is healthy', async (t) => {
-    const leat = await leatOf(t, { LEAT_HOST: '0.0.0.0' });
+    const leat = await startFreshLeat(t, { LEAT_HOST: '0.0.0.0' });
     const settings = { LEAT_PORT: String(leat.port), LEAT_HOST: '0.0.0.0' };
     assert.equal(check(settings).code, 0);
   });
 
   test('a service that ends TLS is healthy, whatever name its certificate has', async (t) => {
-    const leat = await leatOf(t, { LEAT_TLS: 'local' });
+    const leat = await startFreshLeat(t, { LEAT_TLS: 'local' });
     assert.equal(check({ LEAT_PORT: String(leat.port), LEAT_TLS: 'local' }).code, 0);
   });
 
   test('settings of .env in the working directory count, and those of the environment unless they are empty', async (t) => {
-    const leat = await leatOf(t, { LEAT_TLS: 'local' });
+    const leat = await startFreshLeat(t, { LEAT_TLS: 'local' });
     const folder = await mkdtemp(join(tmpdir(), 'leat-health-'));
     t.after(() => rm(folder, { recursive: true }));
     await writeFile(join(folder, '.env'), `LEAT_TLS=local\nLEAT_PORT=${leat.port}\n`);
@@ -154,7 +154,7 @@ describe('the health check of the image', () => {
   });
 
   test('another status is unhealthy', async (t) => {
-    const leat = await leatOf(t);
+    const leat = await startFreshLeat(t);
     const settings = { LEAT_PORT: String(leat.port) };
     assert.deepEqual(check(settings, '/nothing'), { code: 1, output: '/nothing: 404\n' });
   });
@@ -165,19 +165,6 @@ describe('the health check of the image', () => {
     assert.match(output, /ECONNREFUSED/);
   });
 });
-
-async function leatOf(
-  t: TestContext,
-  settings: Readonly<Record<string, string>> = {},
-): Promise<Running> {
-  const tempStore = await createTempStore();
-  const leat = await startLeat(tempStore, settings);
-  t.after(async () => {
-    await leat.kill();
-    await tempStore.remove();
-  });
-  return leat;
-}
 
 interface Checked {
   readonly code: number | null;

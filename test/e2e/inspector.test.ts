@@ -7,6 +7,7 @@ import {
   createTempStore,
   runLeat,
   type Running,
+  startFreshLeat,
   startLeat,
   storeEnvironment,
   waitFor,
@@ -55,22 +56,12 @@ async function waitForReceived(leat: Running, id: string, count: number) {
   });
 }
 
-async function startOnSqlite(t: Scope, settings: Readonly<Record<string, string>>) {
-  const tempStore = await createTempStore();
-  const leat = await startLeat(tempStore, settings);
-  t.after(async () => {
-    await leat.kill();
-    await tempStore.remove();
-  });
-  return leat;
-}
-
 async function startOnPostgres(t: Scope, settings: Readonly<Record<string, string>>) {
   return (await startCluster(t)).start(settings);
 }
 
 for (const [engine, start] of [
-  ['SQLite', startOnSqlite],
+  ['SQLite', startFreshLeat],
   ['PostgreSQL', startOnPostgres],
 ] as const) {
   describe(`${engine}: the inspector of a stream`, () => {

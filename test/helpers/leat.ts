@@ -116,6 +116,20 @@ export async function startLeat(
   };
 }
 
+/** Starts `leat serve` on a new store, as {@link startLeat} does. Both end with the test. */
+export async function startFreshLeat(
+  t: { after(end: () => Promise<void>): void },
+  settings: Readonly<Record<string, string>> = {},
+): Promise<Running> {
+  const tempStore = await createTempStore();
+  const leat = await startLeat(tempStore, settings);
+  t.after(async () => {
+    await leat.kill();
+    await tempStore.remove();
+  });
+  return leat;
+}
+
 /**
  * The program under test: the sources, or the bundle that a run of many tests builds first, as most of
  * a start is loading a thousand modules.
