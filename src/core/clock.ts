@@ -14,6 +14,14 @@ export interface Clock {
 /** An instant in milliseconds since the epoch. */
 export type Millis = number;
 
+/**
+ * Returns the instant of a change: now, but later than the change before it. Commands that wait for each
+ * other may have read the time in another order than they commit, and clocks have ties.
+ */
+export function timeOfChange(before: Millis, now: Millis): Millis {
+  return Math.max(now, before + 1);
+}
+
 /** A pending call of {@link Clock.after}. Cancelling one that has run has no effect. */
 export interface Timer {
   cancel(): void;

@@ -1,4 +1,4 @@
-import type { Millis } from './clock.ts';
+import { type Millis, timeOfChange } from './clock.ts';
 import { sameSelection, selectionNow, withSelection } from './subscription.ts';
 import type {
   Authorization,
@@ -91,7 +91,7 @@ export function applyPatch(before: Stream, patch: StreamPatch, state: StreamStat
     subscriptions: patchSelection(before, patch, state.head),
     destination,
     delivery,
-    updatedAt: state.now,
+    updatedAt: timeOfChange(before.updatedAt, state.now),
   };
   if (!differs(before, after)) return { after: before };
   return enables ? { after, resume: patch.resume ?? 'latest' } : { after };

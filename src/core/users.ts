@@ -1,4 +1,4 @@
-import type { Millis, RandomBytes } from './clock.ts';
+import { type Millis, type RandomBytes, timeOfChange } from './clock.ts';
 import { formatTime } from './date.ts';
 import { makeBodyFromText } from './envelope.ts';
 import { fieldsOf } from './json-parts.ts';
@@ -84,7 +84,7 @@ export function* applyUserPatch(before: User, patch: UserPatch, now: Millis): Sl
     username: patch.username ?? before.username,
     passwordHash: patch.passwordHash ?? before.passwordHash,
     profileJson: yield* patchProfile(before.profileJson, patch.profile),
-    updatedAt: now,
+    updatedAt: timeOfChange(before.updatedAt, now),
   };
 }
 
@@ -131,18 +131,23 @@ export interface UserEventFacts {
   readonly trace?: string | undefined;
 }
 
-/** Returns the event for a change. `user` is the state after it, or the last state if deleted. */
+/**
+ * Returns the event for a change. `user` is the state after it, or the last state if deleted. The time of
+ * the event is later than that of the change before it, so that receivers can ignore older changes.
+ */
 export function userEvent(
   change: 'created' | 'updated' | 'deleted',
   user: User,
   { id, tenant, service, prefix, now, trace }: UserEventFacts,
 ): NewEvent {
-  const deletion = change === 'deleted' ? [JSON.stringify({ deleted_at: formatTime(now) })] : [];
+  const isDeletion = change === 'deleted';
+  const time = isDeletion ? timeOfChange(user.updatedAt, now) : user.updatedAt;
+  const deletion = isDeletion ? [JSON.stringify({ deleted_at: formatTime(time) })] : [];
   const dataJson = `{"object":${objectOf([...userParts(user), ...deletion].map(innerOf))}}`;
   const type = `user.${change}`;
-  const facts = { id, type, time: now, tenantName: tenant.name, service, prefix };
+  const facts = { id, type, time, tenantName: tenant.name, service, prefix };
   const body = makeBodyFromText({ ...facts, dataJson, extensionsJson: '' });
-  return { id, chosen: false, type, time: now, body, trace };
+  return { id, chosen: false, type, time, body, trace };
 }
 
 /**

@@ -1,7 +1,17 @@
 import type { Mutant } from './mutant.ts';
 
-/** Mutants of who may change access, of the audit log, and of how stored secrets are sealed. */
+/** Mutants of who may change access, of times of changes, of the audit log, and of how stored secrets are sealed. */
 export const accessMutants: readonly Mutant[] = [
+  {
+    name: 'a change of a user that may be as old as the one before it',
+    file: 'core/clock.ts',
+    before: 'return Math.max(now, before + 1);',
+    after: 'return now;',
+    killedBy: {
+      file: 'test/api/change-times.test.ts',
+      title: 'concurrent PATCHes of a user: the event with the final state has the latest time',
+    },
+  },
   {
     name: 'a change of access that is decided on the access from before its transaction',
     file: 'api/guard.ts',

@@ -33,6 +33,9 @@ export function verbatim(text: string): Fragment {
   return perDialect({ sqlite: text, postgres: text });
 }
 
+/** The function that returns the larger of two numbers. */
+export const larger = perDialect({ sqlite: 'max', postgres: 'greatest' });
+
 /** A text with values in one dialect. */
 export function piece(texts: TemplateStringsArray, ...values: Bindable[]): Piece {
   return { texts, values };

@@ -4,7 +4,7 @@ import type { LaggingStream, UpkeepStore } from '../port/upkeep.ts';
 import { disabledEntry } from '../rules/audit-log.ts';
 import { record } from './audit-log.ts';
 import { type Command, type Commands, sql, together } from './command.ts';
-import { Fragment, piece } from './dialect.ts';
+import { Fragment, larger, piece } from './dialect.ts';
 import { failWaiting } from './disabling.ts';
 import { horizonOf } from './horizon.ts';
 import type { Runs } from './runs.ts';
@@ -94,7 +94,7 @@ function* disableLagging(runs: Runs, { tenant, stream, cursor }: LaggingStream):
       update streams set status = 'disabled', disabled_reason = 'lag', lag_at = ${now},
         disabled_since = ${now}, disabled_code = (
           select last_error_code from runs where tenant = ${tenant} and stream = ${stream}),
-        version = version + 1, updated_at = ${now}
+        version = version + 1, updated_at = ${larger}(${now}, updated_at + 1)
       where tenant = ${tenant} and id = ${stream}`,
     runs.noteChange(run),
   );

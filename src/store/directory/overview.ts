@@ -2,7 +2,7 @@ import type { Millis } from '../../core/clock.ts';
 import type { Offset } from '../../core/types.ts';
 import type { OverviewStore, StreamPosition, TenantOverview } from '../port/overview.ts';
 import { type Command, type Commands, sql } from './command.ts';
-import { type Fragment, perDialect } from './dialect.ts';
+import { type Fragment, larger, perDialect } from './dialect.ts';
 import type { Range, Runs } from './runs.ts';
 
 export interface OverviewDeps {
@@ -29,8 +29,6 @@ const logs = perDialect({
     from tenants)`,
   postgres: 'tenants',
 });
-/** The larger of two numbers. */
-const larger = perDialect({ sqlite: 'max', postgres: 'greatest' });
 
 /** When the event after an offset of the log `t` was published; null when there is none. */
 const publishedAfter = (offset: string): Fragment =>

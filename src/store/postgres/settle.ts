@@ -208,7 +208,8 @@ async function disable(
   const runs = disabled.map(({ run }) => run);
   const reasons = disabled.map(({ disabledBy }) => disabledBy && disabledReasons[disabledBy]);
   await tx.run`
-    update streams s set status = 'disabled', version = s.version + 1, updated_at = ${now},
+    update streams s set status = 'disabled', version = s.version + 1,
+      updated_at = greatest(${now}, s.updated_at + 1),
       disabled_at = ${now}, disabled_since = ${now}, disabled_reason = u.reason,
       disabled_code = r.last_error_code
     from unnest(${numbers(runs.map(({ tenant }) => tenant))}::int[],

@@ -85,7 +85,8 @@ function settleOne(
   addProgress(db, run, state.replayed);
   if (state.disabledBy !== undefined) {
     db.run`
-      update streams set status = 'disabled', version = version + 1, updated_at = ${rules.now},
+      update streams set status = 'disabled', version = version + 1,
+        updated_at = max(${rules.now}, updated_at + 1),
         disabled_at = ${rules.now}, disabled_since = ${rules.now},
         disabled_reason = ${disabledReasons[state.disabledBy]},
         disabled_code = (select last_error_code from runs where key = ${run.key})
