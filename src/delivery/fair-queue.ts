@@ -44,9 +44,13 @@ export type Offer =
  *
  * A refused item is offered again after {@link renew}, in its turn. One call offers few items, so
  * its cost does not depend on how many wait; {@link isUntried} is true while some were not offered.
+ *
+ * An offer may call every method: the queue is consistent without the item that is being offered. A
+ * call offers at most as many items as wait when it begins, so it ends whatever its offers push.
  */
 export class FairQueue<T> {
   readonly #tenants = new Map<number, TenantQueue<T>>();
+  /** Each of them once. One that has become empty is removed when its turn comes. */
   readonly #round = new Deque<TenantQueue<T>>();
   #length = 0;
   /** Items that were not refused in this term. */
@@ -64,7 +68,7 @@ export class FairQueue<T> {
   }
 
   push(tenant: number, item: T): void {
-    const queue = this.#tenants.get(tenant) ?? this.#open(tenant);
+    const queue = this.#queueOf(tenant);
     // The refused items of the tenant are offered again before this one.
     this.#untried += queue.refusedIn(this.#term) + 1;
     queue.push(item);
@@ -78,14 +82,11 @@ export class FairQueue<T> {
   }
 
   /** Offers up to `itemsMax` items until one is taken; returns whether one was. */
-  offerNext(offer: (item: T) => Offer, itemsMax: number): boolean {
-    for (let left = itemsMax; left > 0 && this.isUntried; left -= 1) {
-      const queue = this.#round.shift();
+  offerNext(offer: (item: T) => Offer, itemsMax = Infinity): boolean {
+    for (let left = Math.min(itemsMax, this.#length); left > 0 && this.isUntried; left -= 1) {
+      const queue = this.#next();
       if (queue === undefined) return false;
-      const result = this.#offerOf(queue, offer);
-      if (queue.items.length === 0) this.#tenants.delete(queue.tenant);
-      else this.#round.push(queue);
-      if (result === 'taken') return true;
+      if (this.#offerOf(queue, offer) === 'taken') return true;
     }
     return false;
   }
@@ -103,16 +104,31 @@ export class FairQueue<T> {
     return all;
   }
 
-  #open(tenant: number): TenantQueue<T> {
+  #queueOf(tenant: number): TenantQueue<T> {
+    const known = this.#tenants.get(tenant);
+    if (known !== undefined) return known;
     const queue = new TenantQueue<T>(tenant);
     this.#tenants.set(tenant, queue);
     this.#round.push(queue);
     return queue;
   }
 
+  /** Returns the queue of the next tenant with items, whose next turn is after those of the others. */
+  #next(): TenantQueue<T> | undefined {
+    for (let queue = this.#round.shift(); queue !== undefined; queue = this.#round.shift()) {
+      if (queue.items.length > 0) {
+        this.#round.push(queue);
+        return queue;
+      }
+      this.#tenants.delete(queue.tenant);
+    }
+    return undefined;
+  }
+
   /** Offers the tenant's untried items until one is not dropped. */
   #offerOf(queue: TenantQueue<T>, offer: (item: T) => Offer): Offer {
-    while (queue.refusedIn(this.#term) < queue.items.length) {
+    for (let left = queue.items.length; left > 0; left -= 1) {
+      if (queue.refusedIn(this.#term) >= queue.items.length) break;
       const item = queue.items.shift();
       if (item === undefined) break;
       this.#length -= 1;
@@ -120,7 +136,8 @@ export class FairQueue<T> {
       const result = offer(item);
       if (result === 'taken') return result;
       if (result === 'dropped') continue;
-      queue.refuse(item, this.#term);
+      // The offer may have emptied its queue, which is no part of the round then.
+      this.#queueOf(queue.tenant).refuse(item, this.#term);
       this.#length += 1;
       return result;
     }

@@ -30,11 +30,20 @@ export function createTextTurns(clock: Pick<Clock, 'after' | 'elapsedMs'>): Text
   let pause: Timer | undefined;
   let isClosed = false;
 
+  let isWorking = false;
+
   const hasTime = (): boolean => workedMs < workMsMax;
-  const perform = ({ sinceMs, work }: Waiting): void => {
+  const perform = ({ sinceMs, work }: Waiting): 'taken' => {
     const begunMs = clock.elapsedMs();
     work(begunMs - sinceMs);
     workedMs += clock.elapsedMs() - begunMs;
+    return 'taken';
+  };
+  const workOn = (): void => {
+    isWorking = true;
+    while (hasTime() && queue.offerNext(perform));
+    isWorking = false;
+    rest();
   };
   const rest = (): void => {
     const restMs = workedMs;
@@ -42,22 +51,15 @@ export function createTextTurns(clock: Pick<Clock, 'after' | 'elapsedMs'>): Text
     pause ??= clock.after(restMs, () => {
       pause = undefined;
       workedMs -= restMs;
-      while (hasTime() && takeOne());
-      rest();
+      workOn();
     });
   };
-  const takeOne = (): boolean =>
-    queue.offerNext((waiting) => {
-      perform(waiting);
-      return 'taken';
-    }, 1);
   return {
     run: (tenant, work) => {
       if (isClosed) return;
-      const waiting = { sinceMs: clock.elapsedMs(), work };
-      if (queue.length === 0 && hasTime()) perform(waiting);
-      else queue.push(tenant, waiting);
-      rest();
+      queue.push(tenant, { sinceMs: clock.elapsedMs(), work });
+      // Work that asks for more gets it after the present one: neither is counted twice.
+      if (!isWorking) workOn();
     },
     close: () => {
       isClosed = true;

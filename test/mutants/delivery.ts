@@ -385,4 +385,21 @@ export const deliveryMutants: readonly Mutant[] = [
       title: 'a retry that was claimed when the pause began waits',
     },
   },
+  {
+    name: 'a queue without the items of the tenant whose item is being offered',
+    file: 'delivery/fair-queue.ts',
+    before: `      const queue = this.#next();
+      if (queue === undefined) return false;
+      if (this.#offerOf(queue, offer) === 'taken') return true;`,
+    after: `      const queue = this.#round.shift();
+      if (queue === undefined) return false;
+      const result = this.#offerOf(queue, offer);
+      if (queue.items.length === 0) this.#tenants.delete(queue.tenant);
+      else this.#round.push(queue);
+      if (result === 'taken') return true;`,
+    killedBy: {
+      file: 'test/delivery/fair-queue.test.ts',
+      title: 'an offer may offer the next item: every item is taken once',
+    },
+  },
 ];

@@ -1,6 +1,6 @@
 import { spanAt } from '../../core/subscription.ts';
 import type { LogPage } from '../../store/port/log.ts';
-import { FairQueue } from '../fair-queue.ts';
+import { FairQueue, type Offer } from '../fair-queue.ts';
 import type { Runner } from '../runner.ts';
 import { type EventFilters, filteredPage } from './event-filters.ts';
 import type { PageReader, PageReaderDeps } from './page-reader.ts';
@@ -53,20 +53,23 @@ class FilteredPages implements FilteredPageReader {
   }
 
   #start(): void {
-    while (!this.#isClosed && this.#underWay < pagesMax && this.#waiting.length > 0) {
-      this.#waiting.renew();
-      this.#waiting.offerNext((runner) => {
-        void this.#serve(runner);
-        return 'taken';
-      }, 1);
-    }
+    while (!this.#isClosed && this.#underWay < pagesMax && this.#waiting.offerNext(this.#offer));
   }
+
+  /** Never refuses: every call that finds a runner to read for makes progress. */
+  readonly #offer = (runner: Runner): Offer => {
+    // Its subscriptions may have changed since, or another node owns it.
+    if (runner.state !== 'active') {
+      runner.reading = false;
+      return 'dropped';
+    }
+    void this.#serve(runner);
+    return 'taken';
+  };
 
   async #serve(runner: Runner): Promise<void> {
     this.#underWay += 1;
-    // Its subscriptions may have changed since, or another node owns it.
-    if (runner.state === 'active') await this.#read(runner);
-    else runner.reading = false;
+    await this.#read(runner);
     this.#underWay -= 1;
     this.#start();
   }
