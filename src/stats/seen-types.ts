@@ -45,7 +45,8 @@ export class SeenTypes {
   /** Writes what is not written. Rejects with the first error; what is left is written the next time. */
   async flush(): Promise<void> {
     const { store, clock, rowsMax } = this.#deps;
-    for (const [tenant, types] of this.#tenants) {
+    // A copy: a tenant that publishes meanwhile would come again and again.
+    for (const [tenant, types] of Array.from(this.#tenants)) {
       const waiting = [...types.values()];
       while (waiting.length > 0) {
         const part = waiting.splice(0, rowsMax).map((seen) => ({ ...seen }));

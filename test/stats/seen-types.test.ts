@@ -142,4 +142,26 @@ describe('SeenTypes', () => {
     const types = (await store.eventTypes.list(tenant, query)).map(({ type }) => type);
     assert.deepEqual(types, ['a.former', 'c.present']);
   });
+
+  test('a flush ends although tenants publish while the types of others are written', async () => {
+    let writes = 0;
+    const publish = (tenant: number): void => {
+      const event = { ...newEvent(), offset: writes + 1, publishedAt: 0 };
+      seen.add({ tenant, events: [event] });
+    };
+    const record = (rows: readonly SeenType[]): Promise<void> => {
+      writes += 1;
+      assert.ok(writes < 100, 'the flush ends');
+      for (const { tenant } of rows) publish(3 - tenant);
+      return Promise.resolve();
+    };
+    const clock = createManualClock();
+    const seen = new SeenTypes({ store: { record }, clock, rowsMax: 1 });
+    publish(1);
+    publish(2);
+    const flushed = seen.flush();
+    await clock.advance(1000);
+    await flushed;
+    assert.equal(writes, 2);
+  });
 });
