@@ -6,6 +6,7 @@ import {
   StoreUnavailable,
   type UnavailableReason,
 } from '../../core/errors.ts';
+import { type Bounds, type CommandTime, createCommandTime } from './bounds.ts';
 import { copyIn, type CopyRow } from './copy-in.ts';
 import { type Hosts, NoServer } from './hosts.ts';
 import type { SchemaGuard } from './schema-guard.ts';
@@ -43,6 +44,11 @@ export interface Database extends Queries {
    * passed to {@link withCommit} need not have ended by then.
    */
   transact<T>(durability: Durability, work: (tx: Queries) => Promise<T>): Promise<T>;
+  /**
+   * Runs a command of statements that only read, which share the bounds of this database: together they
+   * end within `waitMs` and `statementMs`. A statement outside of it has the bounds for itself.
+   */
+  bounded<T>(command: () => Promise<T>): Promise<T>;
   /** Runs statements without parameters, for the schema, without a time limit. */
   script(sql: string): Promise<void>;
   close(): Promise<void>;
@@ -65,8 +71,7 @@ export interface DatabaseOptions {
   /** Maximum connections. */
   readonly connectionsMax: number;
   /**
-   * Bounds for waiting and running statements; without it a statement may take as long as a command
-   * may.
+   * Bounds of commands that only read; without it a statement may take as long as a command may.
    */
   readonly bounds?: Bounds | undefined;
   /** Checked before each statement, and after one that names a missing object. */
@@ -75,16 +80,6 @@ export interface DatabaseOptions {
    * Repairs the cause of a failed statement; returns true when the statement is worth another try.
    */
   readonly repair?: ((error: unknown) => Promise<boolean>) | undefined;
-}
-
-/** Bounds for statements that read, each in a transaction of its own. */
-export interface Bounds {
-  /** Time limit of one statement. */
-  readonly statementMs: number;
-  /** Time limit of waiting for a connection. */
-  readonly waitMs: number;
-  /** Maximum statements that wait for a connection; further ones are refused at once. */
-  readonly waitingMax: number;
 }
 
 /** Time limit of waiting for a connection; a request that could not be served gets its 503. */
@@ -113,16 +108,17 @@ const confirm = `select pg_logical_emit_message(true, 'leat', '')
   where pg_current_xact_id_if_assigned() is null`;
 
 export function createDatabase(options: DatabaseOptions): Database {
-  const { hosts, bounds } = options;
+  const { hosts } = options;
+  const time = options.bounds && createCommandTime(options.bounds);
   const pool: Pool = {
     hosts,
-    waitingMax: bounds?.waitingMax ?? Infinity,
+    waitingMax: options.bounds?.waitingMax ?? Infinity,
     connections: new pg.Pool({
       Client: hosts.Client,
       max: options.connectionsMax,
       pipeline: true,
       query_timeout: answerMs,
-      connectionTimeoutMillis: bounds?.waitMs ?? connectionMs,
+      connectionTimeoutMillis: options.bounds?.waitMs ?? connectionMs,
       idleTimeoutMillis: 30_000,
     }),
   };
@@ -147,19 +143,26 @@ export function createDatabase(options: DatabaseOptions): Database {
   };
   const single = (strings: TemplateStringsArray, values: Bindable[]): Promise<pg.QueryResult> =>
     again(() =>
-      withClient(pool, (client) =>
-        bounds === undefined
-          ? query(client, strings, values)
-          : boundedQuery(client, bounds, strings, values),
-      ),
+      time === undefined
+        ? withClient(pool, (client) => query(client, strings, values))
+        : time.run(() =>
+            withClient(
+              pool,
+              (client) => boundedQuery(client, time.statementMs(), strings, values),
+              time,
+            ),
+          ),
     );
 
   return {
     ...queriesOf(single, (strings, rows) =>
       again(() => withClient(pool, (client) => copy(client, strings, rows))),
     ),
-    transact: (durability, work) =>
-      again(() => withClient(pool, (client) => inTransaction(client, durability, work))),
+    transact: (durability, work) => {
+      if (time !== undefined) throw new Error('These connections only read, within bounds.');
+      return again(() => withClient(pool, (client) => inTransaction(client, durability, work)));
+    },
+    bounded: (command) => (time === undefined ? command() : time.run(command)),
     script: (sql) =>
       withClient(pool, async (client) => {
         try {
@@ -212,11 +215,13 @@ interface Pool {
 async function withClient<T>(
   { hosts, connections, waitingMax }: Pool,
   work: (client: pg.PoolClient) => Promise<T>,
+  time?: CommandTime,
 ): Promise<T> {
   if (connections.waitingCount >= waitingMax) {
     throw new StoreUnavailable(`${waitingMax} statements wait for a connection already`);
   }
-  const client = await hosts.tryEach(() => freshClient(hosts, connections)).catch(refuse);
+  const connecting = hosts.tryEach(() => freshClient(hosts, connections)).catch(refuse);
+  const client = await (time?.wait(connecting, (late) => late.release()) ?? connecting);
   let isSound = true;
   try {
     const result = await work(client);
@@ -349,7 +354,7 @@ function gather(client: pg.PoolClient): void {
 /** Runs one statement in a transaction of its own, pipelined. */
 async function boundedQuery(
   client: pg.PoolClient,
-  { statementMs }: Bounds,
+  statementMs: number,
   strings: TemplateStringsArray,
   values: Bindable[],
 ): Promise<pg.QueryResult> {

@@ -1,3 +1,4 @@
+import type { Clock } from '../../core/clock.ts';
 import type { StoreUnavailable } from '../../core/errors.ts';
 import { createDatabase, type Database, type DatabaseOptions } from './database.ts';
 import type { Hosts } from './hosts.ts';
@@ -33,8 +34,8 @@ const connectionsMin = purposes.length + 1;
 const turns = ['publishing', 'delivering', 'log', 'commands', 'lists', 'publishing', 'delivering'];
 
 /**
- * A list is served or refused within the sum of both times. Any client may request lists; a client
- * that requests too many is refused first.
+ * A list is served or refused within the sum of both times, however many statements it has. Any client may
+ * request lists; a client that requests too many is refused first.
  */
 const listBounds = { statementMs: 3000, waitMs: 2000, waitingMax: 64 };
 
@@ -53,13 +54,14 @@ export function createPools(
     readonly hosts: Hosts;
     /** Connections of this process, including the one that listens; at least `connectionsMin`. */
     readonly connectionsMax: number;
+    readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
     /** Repairs the cause of a failed statement, with the pool for commands. */
     readonly repair: (db: Database, error: unknown) => Promise<boolean>;
     /** Follows the key check; returns an error when this process lacks a key that it names. */
     readonly lackedKey: (db: Database) => Promise<StoreUnavailable | undefined>;
   },
 ): Pools {
-  const { hosts, connectionsMax, repair, lackedKey } = options;
+  const { hosts, connectionsMax, clock, repair, lackedKey } = options;
   const shares = sharesOf(connectionsMax);
   const lease = createDatabase({ hosts, connectionsMax: shares.lease });
   const guard = createSchemaGuard({
@@ -87,7 +89,7 @@ export function createPools(
     delivering: open('delivering'),
     log: open('log'),
     commands,
-    lists: open('lists', listBounds),
+    lists: open('lists', { ...listBounds, clock }),
   };
   return {
     ...pools,

@@ -7,7 +7,6 @@ import {
   createDirectory,
   createGuardedDirectory,
   createRecordingDirectory,
-  type Directory,
   type DirectoryDeps,
 } from '../directory/directory.ts';
 import { createReadCache } from '../directory/read-cache.ts';
@@ -26,7 +25,8 @@ import { refuseHalfMigrated } from './migrate-store.ts';
 import { type ListenNotify, openListenNotify } from './listen-notify.ts';
 import { createOwnershipStore } from './ownership.ts';
 import { engineOverview } from './overview.ts';
-import { createPools, type Pools, type Purpose } from './pools.ts';
+import { createPools, type Pools } from './pools.ts';
+import { byPurpose, type Nouns } from './purposes.ts';
 import { nameOf } from './refusal.ts';
 import { runSteps } from './run-steps.ts';
 import { liveNodes, liveVersions } from './nodes.ts';
@@ -67,6 +67,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
   const pools = createPools({
     hosts,
     connectionsMax,
+    clock,
     repair: makeMissingDay,
     lackedKey: async (db) => followKeyCheck(seal, await keyCheckRow(db)),
   });
@@ -84,11 +85,10 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     await pools.close();
     throw error;
   }
-  const self = Buffer.from(random(9)).toString('base64url');
   const listenNotify = await openListenNotify({
     db: commands,
     hosts,
-    self,
+    self: Buffer.from(random(9)).toString('base64url'),
     clock,
     generation: () => identity.generation,
     onMessage: emit,
@@ -169,17 +169,51 @@ interface PartDeps {
   readonly time: ServerTime;
 }
 
-/** Creates each command with the connections of its purpose. */
 function partsOf(pools: Pools, deps: PartDeps): Parts {
+  const { seal } = deps;
+  const publishing = commandsOn(pools.publishing, deps);
+  const nouns = byPurpose(
+    {
+      publishing,
+      lease: commandsOn(pools.lease, deps),
+      delivering: commandsOn(pools.delivering, deps),
+      log: commandsOn(pools.log, deps),
+      commands: commandsOn(pools.commands, deps),
+      lists: commandsOn(pools.lists, deps),
+    },
+    pools,
+  );
+  return {
+    ...nouns,
+    appender: publishing.appender,
+    ownership: {
+      ...nouns.ownership,
+      heartbeat: async (node, leaseMs) => {
+        await pools.guard.check();
+        await bindSeals(pools.lease, seal);
+        return nouns.ownership.heartbeat(node, leaseMs);
+      },
+    },
+    time: deps.time,
+    recording: (entry) => createRecordingDirectory(directoryDepsOf(pools.commands, deps), entry),
+    guarded: (guard, entry) => {
+      const commands = createCommands(pools.commands);
+      return createGuardedDirectory({ commands, hint: deps.hint }, guard, entry);
+    },
+  };
+}
+
+/** Creates all commands with these connections. */
+function commandsOn(db: Database, deps: PartDeps): Nouns & Pick<Parts, 'appender'> {
   const { identity, seal, report, listenNotify, clock, time } = deps;
-  const over =
-    <T>(create: (deps: PartDeps & { db: Database }) => T) =>
-    (purpose: Purpose): T =>
-      create({ ...deps, db: pools[purpose] });
-  const log = over(createLogStore);
-  // A node that releases streams does not claim free ones.
-  const ownership = over(({ db }) =>
-    createOwnershipStore({
+  const directory = createDirectory(directoryDepsOf(db, deps));
+  const { appender, ...log } = createLogStore({ ...deps, db });
+  return {
+    ...directory,
+    appender,
+    log,
+    deliveries: { ...directory.deliveries, ...createDeliveryStore({ ...deps, db }) },
+    ownership: createOwnershipStore({
       db,
       identity,
       seal,
@@ -189,73 +223,7 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
       clock,
       time,
     }),
-  );
-  const deliveries = over(createDeliveryStore);
-  const directory = directoryOf(pools, deps);
-  const { appender, append } = log('publishing');
-  const lease = ownership('lease');
-  return {
-    appender,
-    ...directory,
-    log: { ...log('log'), append, ...pick(log('commands'), 'prune') },
-    deliveries: {
-      ...directory.deliveries,
-      ...pick(deliveries('commands'), 'pruneAttempts'),
-      ...pick(deliveries('delivering'), 'claimDue', 'settle'),
-    },
-    ownership: {
-      ...ownership('commands'),
-      ...pick(lease, 'join', 'leave'),
-      heartbeat: async (node, leaseMs) => {
-        await pools.guard.check();
-        await bindSeals(pools.lease, seal);
-        return lease.heartbeat(node, leaseMs);
-      },
-      ...pick(ownership('delivering'), 'claim', 'owned', 'raiseCursors', 'release'),
-    },
-    upkeep: { ...directory.upkeep, ...over(createUpkeepStore)('commands') },
-    time,
-    guarded: (guard, entry) => {
-      const commands = createCommands(pools.commands);
-      return createGuardedDirectory({ commands, hint: deps.hint }, guard, entry);
-    },
-  };
-}
-
-/** Creates the parts that both engines share, each command with the connections of its purpose. */
-function directoryOf(pools: Pools, deps: PartDeps): Directory & Pick<Store, 'recording'> {
-  const commands = directoryDepsOf(pools.commands, deps);
-  const over = (purpose: Purpose): Directory =>
-    createDirectory(directoryDepsOf(pools[purpose], deps));
-  const directory = createDirectory(commands);
-  const { clients, apis, grants, roles, users, streams, deliveries, replays, auditLog } = directory;
-  const lists = over('lists');
-  const delivering = over('delivering');
-  return {
-    ...directory,
-    recording: (entry) => createRecordingDirectory(commands, entry),
-    overview: lists.overview,
-    eventTypes: { ...directory.eventTypes, ...pick(lists.eventTypes, 'list') },
-    deliveryStats: {
-      ...directory.deliveryStats,
-      ...pick(lists.deliveryStats, 'read', 'latencies'),
-    },
-    clients: { ...clients, ...pick(lists.clients, 'list', 'listFrom') },
-    apis: { ...apis, ...pick(lists.apis, 'list') },
-    grants: { ...grants, ...pick(lists.grants, 'list', 'listFrom') },
-    roles: {
-      ...roles,
-      ...pick(lists.roles, 'list', 'permissions', 'clients', 'users', 'usersFrom'),
-    },
-    users: { ...users, ...pick(lists.users, 'list', 'listFrom') },
-    streams: { ...streams, ...pick(lists.streams, 'list', 'stats') },
-    replays: { ...replays, ...pick(delivering.replays, 'materialize') },
-    deliveries: {
-      ...deliveries,
-      ...pick(delivering.deliveries, 'releaseWaiting', 'bringForward'),
-      ...pick(lists.deliveries, 'listFailures'),
-    },
-    auditLog: { ...auditLog, ...pick(lists.auditLog, 'list', 'listNumbered') },
+    upkeep: { ...directory.upkeep, ...createUpkeepStore({ ...deps, db }) },
   };
 }
 
@@ -290,8 +258,4 @@ function directoryDepsOf(
     changeUser: createUserChange({ db, identity, hint }),
     sortedUsers,
   };
-}
-
-function pick<T, K extends keyof T>(from: T, ...names: readonly K[]): Pick<T, K> {
-  return Object.fromEntries(names.map((name) => [name, from[name]])) as Pick<T, K>;
 }

@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import pg from 'pg';
+import { describedOperations } from '../../src/api/operations.ts';
+import { type Cluster, startCluster } from '../helpers/cluster.ts';
+import { type Running, waitFor } from '../helpers/leat.ts';
+import { createStream, publish, startCountingReceiver } from '../helpers/traffic.ts';
+
+/** Requests of each list at a time: more than the connections of any purpose. */
+const atOnce = 6;
+
+/** Without these tables nothing is published: the log itself, and who may publish. */
+const ofPublishing: readonly string[] = [
+  'apis',
+  'client_grants',
+  'clients',
+  'events',
+  'grants',
+  'log_days',
+  'role_clients',
+  'role_permissions',
+  'roles',
+  'signing_keys',
+  'store',
+  'tenants',
+];
+
+/** The ids of the paths, most of which do not exist. */
+const ids: Readonly<Record<string, string>> = {
+  event_id: 'evt_00000000000000000000000000',
+  redelivery_id: 'rdl_00000000000000000000000000',
+  dismissal_id: 'dms_00000000000000000000000000',
+};
+
+/** Returns the paths of all lists, searches and sums: each reading operation that ends and is no single row. */
+function listPaths(stream: string): readonly string[] {
+  const reads = describedOperations().filter(
+    (one) =>
+      one.method === 'GET' &&
+      !('responseType' in one) &&
+      ('isList' in one || /health|stats|overview|by-email|event-log|\/roles/.test(one.path)),
+  );
+  return reads.map(({ path }) => {
+    const filled = path.replace('/roles/:id', '/roles/rol_0000000000000000').replace(':id', stream);
+    const search = path === '/users-by-email' ? '?email=a%40example.com' : '';
+    return `/api/v2${filled.replace(/:(\w+)/g, (_, name: string) => ids[name] ?? name)}${search}`;
+  });
+}
+
+describe('a lock on a table', () => {
+  test(
+    'six lists of failures that wait for it neither stop publishing nor other reads',
+    { tags: ['long'] },
+    async (t) => {
+      const { node, stream, locked } = await started(t);
+      const path = '/api/v2/delivery-groups';
+      await locked(['failure_groups'], async () => {
+        const lists = Array.from({ length: atOnce }, () => node.send('GET', path));
+        await publishing(node);
+        assert.equal((await node.send('GET', `/api/v2/event-streams/${stream}`)).status, 200);
+        // The lock outlasts them.
+        for (const response of await Promise.all(lists)) assert.equal(response.status, 503);
+        assert.equal((await fetch(`${node.url}/readyz`)).status, 200);
+      });
+      assert.equal((await node.send('GET', path)).status, 200);
+    },
+  );
+
+  test(
+    'lists that wait for any one table do not stop publishing',
+    { tags: ['long'] },
+    async (t) => {
+      const { node, cluster, stream, locked } = await started(t);
+      const paths = listPaths(stream);
+      assert.ok(paths.length > 25, paths.join());
+      const tables = await cluster.query<{ name: string }>(`
+      select relname as name from pg_class
+      where relkind in ('r', 'p') and not relispartition and relnamespace = 'public'::regnamespace`);
+      for (const { name } of tables) {
+        if (ofPublishing.includes(name)) continue;
+        await locked([name], async () => {
+          const lists = paths.map((path) => node.send('GET', path));
+          await publishing(node);
+          const responses = await Promise.all(lists);
+          for (const [index, { status }] of responses.entries()) {
+            assert.ok([200, 404, 503].includes(status), `${name}: ${paths[index]}: ${status}`);
+          }
+        });
+      }
+      const responses = await Promise.all(paths.map((path) => node.send('GET', path)));
+      for (const [index, { status }] of responses.entries()) {
+        assert.ok([200, 404].includes(status), `${paths[index]}: ${status}`);
+      }
+    },
+  );
+});
+
+async function started(t: TestContext) {
+  const cluster = await startCluster(t);
+  const receiver = await startCountingReceiver(t);
+  receiver.startRound();
+  const node = await cluster.start();
+  const stream = await createStream(node, receiver.url, 'all');
+  await receiver.waitForAll('an event', ['all'], await publish(node, 1));
+  return { cluster, node, stream, locked: await locker(t, cluster) };
+}
+
+/** Publishes steadily; each event is accepted. */
+async function publishing(node: Running): Promise<void> {
+  for (let count = 0; count < 20; count += 1) {
+    assert.equal((await publish(node, 1)).length, 1, 'an event was refused');
+  }
+}
+
+/** Returns how to do something while tables are locked. */
+async function locker(t: TestContext, cluster: Cluster) {
+  const client = new pg.Client({ connectionString: cluster.url });
+  // When the test fails, the server ends before this connection.
+  client.on('error', () => undefined);
+  await client.connect();
+  t.after(() => client.end());
+  return async (tables: readonly string[], work: () => Promise<void>): Promise<void> => {
+    await client.query(`begin; lock table ${tables.join()} in access exclusive mode`);
+    try {
+      await work();
+    } finally {
+      await client.query('commit');
+    }
+    await waitFor('the locks to be released', async () => {
+      const { rows } = await client.query('select 1 from pg_locks where not granted');
+      return rows.length === 0;
+    });
+  };
+}
