@@ -100,24 +100,22 @@ function issuerOfService(config: Config): Issuer {
 
 /**
  * Returns a `fetch` that sets the `Host` header, by which a service with several tenants chooses the
- * keys; the global `fetch` cannot set it.
+ * keys. The global `fetch` cannot set it, and fails on a `100 Continue` that it did not ask for.
  */
 async function fetchFrom({
   keySetHost: host,
   keySetCertificate,
 }: Issuer): Promise<FetchDeps['fetch']> {
-  if (host === undefined) return fetch;
   const tlsOptions =
     keySetCertificate === undefined ? undefined : await trustCertificate(keySetCertificate);
   return async (url, { signal }) => {
     const options = {
-      headers: { host },
+      headers: host === undefined ? {} : { host },
       ...(signal instanceof AbortSignal ? { signal } : {}),
     };
-    const request =
-      tlsOptions === undefined
-        ? get(url, options)
-        : getSecurely(url, { ...options, ...(await tlsOptions()) });
+    const request = url.startsWith('https:')
+      ? getSecurely(url, { ...options, ...(await tlsOptions?.()) })
+      : get(url, options);
     const [response] = (await once(request, 'response')) as [IncomingMessage];
     return new Response(Readable.toWeb(response), { status: response.statusCode ?? 500 });
   };

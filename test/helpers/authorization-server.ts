@@ -38,6 +38,8 @@ export interface AuthorizationServerOptions {
   readonly issuer?: string;
   /** The signing key until it rotates; a new key by default. The first `kid` is `key-1`. */
   readonly privateKey?: KeyObject;
+  /** Sends `100 Continue` before its key set. */
+  readonly sendsContinue?: boolean;
 }
 
 const permissionsOf = { reader: [], admin: ['read:admin-messages'] };
@@ -59,7 +61,10 @@ export async function startAuthorizationServer(
   let handle = providerFor(issuer, privateKey, `key-${generation}`).callback();
   let keySetFetches = 0;
   server.on('request', (request, response) => {
-    if (request.url === keySetPath) keySetFetches += 1;
+    if (request.url === keySetPath) {
+      keySetFetches += 1;
+      if (options.sendsContinue === true) response.writeContinue();
+    }
     void handle(request, response);
   });
 

@@ -127,7 +127,11 @@ const rules: readonly Rule[] = [
   { files: 'store/', own: ['core/', 'store/'] },
   // Delivery and pull share log tails and the limit on concurrent reads.
   { files: 'log/', own: ['core/'], builtins: ASSERT },
-  { files: 'delivery/http/fetch.ts', packages: ['undici', 'node:net'] },
+  {
+    files: 'delivery/http/fetch.ts',
+    own: ['delivery/http/interim-responses.ts'],
+    packages: ['undici', 'node:net'],
+  },
   {
     files: 'delivery/http/token-endpoint.ts',
     own: ['core/', 'delivery/http/', 'log/'],

@@ -111,6 +111,13 @@ describe('token of an external authorization server', () => {
     assert.deepEqual(await requestMessage(url, 'public', admin), [200, publicMessage]);
   });
 
+  test('the key set of an issuer may follow a 100 Continue', async (t) => {
+    const issuer = await startIssuer(t, { sendsContinue: true });
+    const url = await startMessages(t, issuer);
+    const token = await issuer.token({ audience, client: 'reader' });
+    assert.deepEqual(await requestMessage(url, 'protected', token), [200, protectedMessage]);
+  });
+
   test('an external token for another API is rejected', async (t) => {
     const issuer = await startIssuer(t);
     const url = await startMessages(t, issuer);

@@ -8,6 +8,8 @@ export interface ExchangeConnection {
   phase: Phase;
   /** The exchange that uses it at present. */
   exchange: Exchange | undefined;
+  /** The request is about to be written. */
+  begin(): void;
   /** Makes it available for the next request. */
   release(): void;
   /** Ends it: it cannot be used again. */
@@ -86,7 +88,7 @@ export class Exchange {
   // Called by undici
 
   onRequestStart(): void {
-    if (this.connection !== undefined) this.connection.phase = 'sent';
+    this.connection?.begin();
   }
 
   onResponseStart(

@@ -1,5 +1,12 @@
 import type { LookupFunction } from 'node:net';
-import type { Agent } from 'undici';
+import type { Agent, buildConnector } from 'undici';
+import { acceptInterimResponses } from './interim-responses.ts';
+
+/** What is used of undici. */
+interface Undici {
+  readonly Agent: typeof Agent;
+  readonly buildConnector: typeof buildConnector;
+}
 
 /** A `fetch` with connections of its own. */
 export interface OwnFetch {
@@ -20,8 +27,7 @@ export function createFetch(lookup: LookupFunction): OwnFetch {
       // Not at the start of the service, of which it takes a twentieth.
       const undici = await import('undici');
       if (isClosed) throw new Error('The service is closing.');
-      // Overrides NODE_TLS_REJECT_UNAUTHORIZED: key sets of trusted issuers come this way.
-      dispatcher ??= new undici.Agent({ connect: { lookup, rejectUnauthorized: true } });
+      dispatcher ??= agentOf(undici, lookup);
       // The fetch of the platform is from the same library, with other names of the types.
       const fetch = undici.fetch as unknown as (
         url: string,
@@ -34,4 +40,18 @@ export function createFetch(lookup: LookupFunction): OwnFetch {
       await dispatcher?.destroy();
     },
   };
+}
+
+function agentOf(undici: Undici, lookup: LookupFunction): Agent {
+  // Overrides NODE_TLS_REJECT_UNAUTHORIZED: key sets of trusted issuers come this way.
+  const connect = undici.buildConnector({ lookup, rejectUnauthorized: true, allowH2: false });
+  return new undici.Agent({
+    connect: (options, connected) =>
+      connect(options, (...result) => {
+        if (result[0] === null) acceptInterimResponses(result[1]);
+        connected(...result);
+      }),
+    // Each request has a connection of its own.
+    pipelining: 0,
+  });
 }

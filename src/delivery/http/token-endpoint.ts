@@ -5,6 +5,7 @@ import type { ClientCredentials } from '../../core/types.ts';
 import { basicOf } from './basic.ts';
 import { createConnect, type Connected, type ConnectTarget } from './connect.ts';
 import type { EgressRule } from './egress.ts';
+import { acceptInterimResponses } from './interim-responses.ts';
 import { lookupFunction } from './lookup-function.ts';
 import type { NameLookups } from './name-lookups.ts';
 import { readTokenResponse, type TokenResponse } from './token-response.ts';
@@ -136,6 +137,7 @@ class Fetch {
       connect: (target: ConnectTarget, connected: Connected) => {
         const socket = this.#connect(target, this.#lookup, connected);
         this.#socket = socket;
+        acceptInterimResponses(socket);
         socket.once('connect', () => (this.#phase = 'securing'));
         // Also interim responses and chunk framing, which the parser accepts without limit.
         socket.on('readable', () => {

@@ -10,6 +10,7 @@ import { Exchange, type ExchangeConnection } from './exchange.ts';
 import { CertificateExpired } from './transport-error.ts';
 import { createConnectionPool, type Connection, type ConnectionPool } from './connection-pool.ts';
 import type { Inspector } from './inspector.ts';
+import { acceptInterimResponses, type InterimResponses } from './interim-responses.ts';
 import { giveAddresses } from './lookup-function.ts';
 import { type NameResult, type NameLookups, timedOut } from './name-lookups.ts';
 import { type RequestNeeds, routeOf } from './route.ts';
@@ -273,6 +274,7 @@ function openConnection(
   },
 ): HttpConnection {
   let socket: Socket | undefined;
+  let interim: InterimResponses | undefined;
   const lookupFunction: LookupFunction = (name, options, callback) =>
     lookup(connection.tenant, name, connection.exchange, (result) =>
       giveAddresses(result, options, callback),
@@ -281,6 +283,7 @@ function openConnection(
     connect: (target: ConnectTarget, connected: Connected) => {
       connection.phase = 'connecting';
       socket = connect({ ...target, identity }, lookupFunction, connected);
+      interim = acceptInterimResponses(socket);
       // First, because the next listener may send the request.
       socket.prependOnceListener('connect', () => (connection.phase = 'securing'));
       socket.on('readable', () => connection.exchange?.countWire(socket?.bytesRead ?? 0));
@@ -300,6 +303,10 @@ function openConnection(
     exchange: undefined,
     tenant: 0,
     isReused: false,
+    begin: () => {
+      connection.phase = 'sent';
+      interim?.restart();
+    },
     release: () => connections.release(connection),
     drop: () => connections.drop(connection),
     end: async () => {

@@ -99,11 +99,6 @@ describe('a response that ends', () => {
       'protocol: unexpected answer',
     ],
     [
-      'a continue nobody asked for',
-      raw('HTTP/1.1 100 Continue\r\n\r\n'),
-      'protocol: unexpected answer',
-    ],
-    [
       'early hints before the answer',
       raw(`HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n${ok}Content-Length: 2\r\n\r\nok`),
       'answered 200 ok',

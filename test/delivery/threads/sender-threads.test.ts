@@ -21,7 +21,7 @@ import {
 } from '../../../src/delivery/signing-transport.ts';
 import { createSenderThreads } from '../../../src/delivery/threads/sender-threads.ts';
 import { authority, trusted } from '../../helpers/certificates.ts';
-import { hang, rawThenEnd, receiverOf, reply } from '../../helpers/receiver.ts';
+import { hang, raw, rawThenEnd, receiverOf, reply } from '../../helpers/receiver.ts';
 import { waitFor } from '../../helpers/wait.ts';
 import { newEvent, newStream } from '../../store/contract/fixture.ts';
 import { secret, settings } from '../fixture.ts';
@@ -153,6 +153,17 @@ describe('sender threads', () => {
     assert.equal(request.headers['authorization'], 'Bearer kept-secret');
     assert.ok(new Webhook(secret).verify(request.body, request.headers));
     assert.match(request.body, /Zoë 🎈/);
+  });
+
+  test('accept a 100 Continue before each response', async (t) => {
+    const go = 'HTTP/1.1 100 Continue\r\n\r\n';
+    const receiver = await receiverOf(t);
+    const { ready, send, here } = await createFixture(t);
+    await ready(1);
+    const before = here.length;
+    receiver.respond = raw(`${go}${go}HTTP/1.1 204 No Content\r\n\r\n`);
+    for (let n = 0; n < 3; n += 1) assert.deepEqual(await send(receiver.origin), delivered);
+    assert.equal(here.length, before);
   });
 
   test('sign with the key of the tenant, and send the trace and the access token', async (t) => {
