@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHmac, type KeyObject, sign as signBytes } from 'node:crypto';
 import type { RandomBytes } from './clock.ts';
+import { ownBytes, type OwnBytes } from './own-bytes.ts';
 
 /**
  * Returns the value of `webhook-signature` (Standard Webhooks, Signature scheme): for each secret one
@@ -69,10 +70,10 @@ export function isSecret(text: string): boolean {
 }
 
 /** Returns the key in a secret. Asserts the form: only {@link makeSecret} generates secrets. */
-export function decodeSecret(secret: string): Uint8Array {
+export function decodeSecret(secret: string): OwnBytes {
   // The message must not contain the value.
   assert(isSecret(secret), 'a signing secret is not whsec_ and the base64 of 32 bytes');
-  return Buffer.from(secret.slice(prefix.length), 'base64');
+  return ownBytes(Buffer.from(secret.slice(prefix.length), 'base64'));
 }
 
 /** Generates a signing secret: `whsec_` and the base64 of 32 bytes. */

@@ -1,4 +1,5 @@
 import { parseAddress, parseNetwork } from './address.ts';
+import { ownBytes, type OwnBytes } from './own-bytes.ts';
 import { postgresServers } from './postgres-url.ts';
 
 /**
@@ -178,15 +179,15 @@ export const proxies: Parse<readonly string[]> = (text) => {
 };
 
 /** 32 bytes in base64, as `openssl rand -base64 32` prints them. */
-const key32: Parse<Uint8Array> = (text) => {
+const key32: Parse<OwnBytes> = (text) => {
   const bytes = Buffer.from(text, 'base64');
   // The decoder skips invalid characters; only valid base64 is encoded to the same text again.
   const isBase64 = bytes.length === 32 && bytes.toString('base64') === text;
-  return isBase64 ? { value: new Uint8Array(bytes) } : noKey;
+  return isBase64 ? { value: ownBytes(bytes) } : noKey;
 };
 
 /** One key, or two with a comma between them. */
-export const keys32: Parse<readonly Uint8Array[]> = (text) => {
+export const keys32: Parse<readonly OwnBytes[]> = (text) => {
   const parts = text.split(',');
   const [first, second = first] = parts.map(key32);
   if (first === undefined || 'problem' in first) return first ?? noKey;

@@ -2,6 +2,7 @@ import { isValidAt } from '../core/streams.ts';
 import { createHash } from 'node:crypto';
 import type { Millis } from '../core/clock.ts';
 import { deliveryBody } from '../core/envelope.ts';
+import type { OwnBytes } from '../core/own-bytes.ts';
 import { decodeSecret, sign, signedText, signWithKey, type WebhookKey } from '../core/sign.ts';
 import { needsWebhookKey } from '../core/streams.ts';
 import type {
@@ -39,7 +40,7 @@ export interface RequestTemplate extends RequestNeeds {
 }
 
 interface SigningKey {
-  readonly key: Uint8Array;
+  readonly key: OwnBytes;
   readonly expiresAt: Millis | undefined;
 }
 

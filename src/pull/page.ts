@@ -1,3 +1,4 @@
+import { ownBytes, type OwnBytes } from '../core/own-bytes.ts';
 import { checkOf, type Position } from '../core/offset.ts';
 import { eventFrame } from '../core/sse.ts';
 import type { Offset } from '../core/types.ts';
@@ -6,7 +7,7 @@ import type { LogPage } from '../store/port/log.ts';
 /** A page of the log in the bytes that readers of one filter group receive. */
 export interface Page {
   /** Its frames; empty when no event matched. */
-  readonly bytes: Uint8Array;
+  readonly bytes: OwnBytes;
   /** The last event in it; absent when there is none. */
   readonly last: Position | undefined;
   readonly scannedTo: Offset;
@@ -16,7 +17,7 @@ export interface Page {
 
 /** Returns events of the log as a page. */
 export function pageOf({ events, scannedTo }: LogPage, isOvertaken = false): Page {
-  const bytes = Buffer.from(events.map(eventFrame).join(''));
+  const bytes = ownBytes(Buffer.from(events.map(eventFrame).join('')));
   const last = events.at(-1);
   const position = last && { offset: last.offset, check: checkOf(last.id) };
   return { bytes, last: position, scannedTo, isOvertaken };

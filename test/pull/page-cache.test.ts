@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
+import { ownBytes } from '../../src/core/own-bytes.ts';
 import { PageCache } from '../../src/pull/page-cache.ts';
 import type { Page } from '../../src/pull/page.ts';
 import { FilterGroup } from '../../src/pull/reader.ts';
@@ -17,7 +18,7 @@ describe('page cache', () => {
   });
 
   const pageAfter = (after: number): Page => ({
-    bytes: Buffer.from('x'),
+    bytes: ownBytes(Buffer.from('x')),
     last: { offset: after + 1, check: 0 },
     scannedTo: after + 1,
     isOvertaken: false,

@@ -151,6 +151,8 @@ export class Exchange {
       else connection.drop();
     }
     this.#deps.deadlines.delete(this);
+    // Views of all that the socket had read at once.
+    this.#text = [];
     this.#resolve(result);
   }
 }

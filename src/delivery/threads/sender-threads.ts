@@ -310,12 +310,10 @@ class ThreadRequest implements PendingRequest {
 
 /**
  * Returns the template as a thread needs it: the credentials for access tokens and the secrets that are
- * removed from error messages stay here, and each key has memory of its own, as a clone has all the
- * memory that a key shares.
+ * removed from error messages stay here.
  */
 function sendable(template: RequestTemplate): RequestTemplate {
-  const keys = template.keys.map(({ key, expiresAt }) => ({ key: new Uint8Array(key), expiresAt }));
-  return { ...template, keys, token: undefined, secrets: [] };
+  return { ...template, token: undefined, secrets: [] };
 }
 
 function unchanged<T>(value: T): T {
