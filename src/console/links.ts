@@ -1,3 +1,36 @@
+/** Paths of the pages. */
+export const pagePaths = [
+  '/console',
+  '/console/first',
+  '/console/access',
+  '/console/nodes',
+  '/console/settings',
+  '/console/users',
+  '/console/users/:id',
+  '/console/logs',
+  '/console/logs/:id',
+  '/console/publish',
+  '/console/streams',
+  '/console/streams/:id',
+  '/console/events',
+  '/console/events/:id',
+  '/console/failures',
+  '/console/redeliveries',
+  '/console/redeliveries/:id',
+  '/console/dismissals/:id',
+] as const;
+
+export type PagePath = (typeof pagePaths)[number];
+
+/**
+ * Matches the addresses of the pages. Only links to them stay within the document: the browser opens all
+ * other addresses itself, also those that the server has below `/console/`, such as the sign-in at an
+ * identity provider.
+ */
+export const pageAddresses = new RegExp(
+  `^(?:${pagePaths.map((path) => path.replace(':id', '[^/?#]+')).join('|')})/?(?:[?#]|$)`,
+);
+
 /** Addresses of the pages. */
 export const links = {
   overview: '/console/',

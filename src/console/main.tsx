@@ -1,10 +1,11 @@
-import { render } from 'preact';
+import { type FunctionComponent, render } from 'preact';
 import { LocationProvider, Route, Router } from 'preact-iso';
 import { useEffect } from 'preact/hooks';
 import { followChanges } from './changes.ts';
 import { after, startTicks } from './clock.ts';
 import { keepFocus } from './focus.ts';
 import { Guarded, lazyPage, readAhead } from './lazily.tsx';
+import { pageAddresses, type PagePath, pagePaths } from './links.ts';
 import { NotFound } from './not-found.tsx';
 import { Problem } from './parts/loaded.tsx';
 import { Toasts } from './parts/notice.tsx';
@@ -32,6 +33,27 @@ const User = lazyPage(async () => (await import('./user.tsx')).User);
 const Users = lazyPage(async () => (await import('./users.tsx')).Users);
 const Streams = lazyPage(async () => (await import('./streams.tsx')).Streams);
 
+const pages: Readonly<Record<PagePath, FunctionComponent<{ readonly id: string }>>> = {
+  '/console': Overview,
+  '/console/first': FirstDelivery,
+  '/console/access': Access,
+  '/console/nodes': Nodes,
+  '/console/settings': Settings,
+  '/console/users': Users,
+  '/console/users/:id': User,
+  '/console/logs': Logs,
+  '/console/logs/:id': Log,
+  '/console/publish': Publish,
+  '/console/streams': Streams,
+  '/console/streams/:id': Stream,
+  '/console/events': Events,
+  '/console/events/:id': EventPage,
+  '/console/failures': Failures,
+  '/console/redeliveries': Redeliveries,
+  '/console/redeliveries/:id': Redelivery,
+  '/console/dismissals/:id': Dismissal,
+};
+
 /** Until the first page is there, which has the network to itself. */
 const readAheadMs = 1000;
 
@@ -43,24 +65,9 @@ function Pages({ session }: { readonly session: Session }) {
     <Shell session={session}>
       <Guarded>
         <Router>
-          <Route path="/console" component={Overview} />
-          <Route path="/console/first" component={FirstDelivery} />
-          <Route path="/console/access" component={Access} />
-          <Route path="/console/nodes" component={Nodes} />
-          <Route path="/console/settings" component={Settings} />
-          <Route path="/console/users" component={Users} />
-          <Route path="/console/users/:id" component={User} />
-          <Route path="/console/logs" component={Logs} />
-          <Route path="/console/logs/:id" component={Log} />
-          <Route path="/console/publish" component={Publish} />
-          <Route path="/console/streams" component={Streams} />
-          <Route path="/console/streams/:id" component={Stream} />
-          <Route path="/console/events" component={Events} />
-          <Route path="/console/events/:id" component={EventPage} />
-          <Route path="/console/failures" component={Failures} />
-          <Route path="/console/redeliveries" component={Redeliveries} />
-          <Route path="/console/redeliveries/:id" component={Redelivery} />
-          <Route path="/console/dismissals/:id" component={Dismissal} />
+          {pagePaths.map((path) => (
+            <Route key={path} path={path} component={pages[path]} />
+          ))}
           <Route default component={NotFound} />
         </Router>
       </Guarded>
@@ -97,7 +104,7 @@ function start(): void {
   startTicks(() => document.hidden);
   keepFocus();
   render(
-    <LocationProvider scope="/console">
+    <LocationProvider scope={pageAddresses}>
       <Console />
       <Toasts />
     </LocationProvider>,

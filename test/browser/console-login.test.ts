@@ -66,6 +66,16 @@ async function openContext(t: TestContext): Promise<BrowserContext> {
   return context;
 }
 
+/** Opens a page of the console without a session, and presses what leads to the provider. */
+async function openProvider(
+  page: Page,
+  path: string,
+  base = `http://localhost:${port}`,
+): Promise<void> {
+  await page.goto(`${base}${path}`);
+  await page.getByRole('link', { name: 'Sign in with your identity provider' }).click();
+}
+
 /** Signs in as a person does; returns the page and where the callback led to. */
 async function signIn(
   context: BrowserContext,
@@ -74,8 +84,8 @@ async function signIn(
 ): Promise<{ page: Page; location: string }> {
   const page = await context.newPage();
   page.on('dialog', () => assert.fail('a script of another origin runs'));
-  await page.goto(`${base}/console/login?to=/console/streams`);
-  assert.equal(new URL(page.url()).origin, identity.issuer);
+  await openProvider(page, '/console/streams', base);
+  await page.waitForURL((url) => url.origin === identity.issuer);
   const callback = page.waitForResponse((response) => response.url().includes('/console/callback'));
   await page.getByRole('button', { name: choice }).click();
   const { location = '' } = await (await callback).allHeaders();
@@ -122,8 +132,9 @@ describe('the sign-in at an identity provider in Chromium', () => {
     assert.equal(await page.evaluate('document.cookie'), '');
     // Somebody else, whom the provider still knows in this browser.
     await context.clearCookies({ name: 'leat_console' });
-    await page.goto(`http://localhost:${port}/console/login`);
-    await page.waitForURL(`http://localhost:${port}/console/`);
+    await openProvider(page, '/console/nodes?q=1');
+    await page.waitForURL(`http://localhost:${port}/console/nodes?q=1`);
+    await page.getByRole('heading', { name: 'Nodes', level: 1 }).waitFor();
     assert.equal((await fetchFrom(page, '/console/session')).status, 200);
   });
 
@@ -150,7 +161,7 @@ describe('the sign-in at an identity provider in Chromium', () => {
 
   test('a browser that is led to the end of a foreign sign-in is not signed in', async (t) => {
     const attacker = await (await openContext(t)).newPage();
-    await attacker.goto(`http://localhost:${port}/console/login`);
+    await openProvider(attacker, '/console/');
     await attacker.route('**/console/callback?*', (route) => route.abort());
     const callback = attacker.waitForRequest((request) => request.url().includes('/callback?'));
     await attacker.getByRole('button', { name: 'ada' }).click();
@@ -207,7 +218,8 @@ test('over TLS the cookies of the sign-in have the prefix and are Secure', async
   t.after(() => secure.kill());
   const context = await openContext(t);
   const page = await context.newPage();
-  await page.goto(`${base}/console/login`);
+  await openProvider(page, '/console/', base);
+  await page.waitForURL((url) => url.origin === provider.issuer);
   const during = (await context.cookies(base)).map(({ name, secure: isSecure }) => [
     name,
     isSecure,
