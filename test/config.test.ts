@@ -447,6 +447,7 @@ const variables: Record<
     ],
     bad: ['INFO', 'trace', 'toString', '__proto__', 'info '],
   },
+  LEAT_WATCHDOG_SECONDS: number('watchdogSeconds', 30, 0, 3600),
   LEAT_LOG_FORMAT: {
     name: 'logFormat',
     fallback: 'auto',

@@ -10,7 +10,12 @@ const sources = new URL('src/', root);
 const built = new URL('build/console/', root);
 
 /** Entry points: the program and its threads. */
-const programs = ['main.ts', 'api/event-thread.ts', 'delivery/threads/sender-thread.ts'];
+const programs = [
+  'main.ts',
+  'api/event-thread.ts',
+  'delivery/threads/sender-thread.ts',
+  'program/watchdog-thread.ts',
+];
 
 /** Files of swagger-ui that the reference page needs. */
 const referenceFiles = ['swagger-ui.css', 'swagger-ui-bundle.js'];

@@ -141,6 +141,14 @@ export const trustedProxies = {
   doc: 'addresses and ranges of proxies whose X-Forwarded headers are believed, or false',
 } as const satisfies Setting<readonly string[]>;
 
+/** A setting of the service and of the message API: see docs/production.md. */
+export const watchdogSeconds = {
+  variable: 'LEAT_WATCHDOG_SECONDS',
+  parse: wholeNumber(0, 3600),
+  fallback: '30',
+  doc: 'ends a process whose event loop has been busy and stood still for so long; 0: never',
+} as const satisfies Setting<number>;
+
 /** The maximum number of connections of one address to each API. */
 export const connectionsPerAddress = {
   variable: 'LEAT_MAX_CONNECTIONS_PER_ADDRESS',

@@ -9,6 +9,7 @@ import {
   showSetting,
   trustedProxies,
   valueOf,
+  watchdogSeconds as watchdogSetting,
 } from '../core/setting.ts';
 import { domain, origin as originValue, pattern, wholeNumber } from '../core/value.ts';
 
@@ -26,6 +27,8 @@ export interface MessageSettings {
   /** LEAT_MAX_CONNECTIONS_PER_ADDRESS and LEAT_TRUST_PROXY. */
   readonly maxConnectionsPerAddress: number;
   readonly trustProxy: readonly string[];
+  /** LEAT_WATCHDOG_SECONDS. */
+  readonly watchdogSeconds: number;
 }
 
 /** The settings, or the lines to print before the program ends with exit code 1. */
@@ -57,6 +60,7 @@ export function readMessageSettings(
   const host = read(listeningHost, false);
   const maxConnectionsPerAddress = read(connectionsPerAddress, false);
   const trustProxy = read(trustedProxies, false);
+  const watchdogSeconds = read(watchdogSetting, false);
   const port = read(portSetting);
   const origin = read(settings.origin);
   const audience = read(settings.audience);
@@ -64,10 +68,11 @@ export function readMessageSettings(
   if (host === undefined || port === undefined) return { problems };
   if (origin === undefined || audience === undefined) return { problems };
   if (maxConnectionsPerAddress === undefined || trustProxy === undefined) return { problems };
-  if (problems.length > 0) return { problems };
+  if (watchdogSeconds === undefined || problems.length > 0) return { problems };
   const { variable: portVariable } = portSetting;
   const api = { portVariable, origin, audience, issuerDomain };
-  return { settings: { host, port, ...api, maxConnectionsPerAddress, trustProxy } };
+  const shared = { maxConnectionsPerAddress, trustProxy, watchdogSeconds };
+  return { settings: { host, port, ...api, ...shared } };
 }
 
 /** Returns the lines that `leat config` prints for the message API, as `leat start` runs it. */

@@ -11,17 +11,22 @@ export async function openOperator(
   deps: Omit<CommandDeps, 'store' | 'serverVersion'> & {
     readonly log: Logger;
     readonly version: string;
+    /** Is told which commands run; absent: nobody is. */
+    readonly watchdog?: { during<T>(command: string, work: Promise<T>): Promise<T> };
   },
 ): Promise<OperatorServer | undefined> {
-  const { config, clock, random, log, version: serverVersion } = deps;
+  const { config, clock, random, log, version: serverVersion, watchdog } = deps;
   if (config.store.engine !== 'sqlite' || config.store.file === undefined) return undefined;
+  const commandDeps = { store, config, clock, random, serverVersion };
   try {
     return await openOperatorServer({
       location: socketLocationOf(config.store.file),
       clock,
       random,
-      run: (command, args, call) =>
-        commandOf(command)?.({ store, config, clock, random, serverVersion }, args, call),
+      run: (command, args, call) => {
+        const work = commandOf(command)?.(commandDeps, args, call);
+        return work && (watchdog?.during(command, work) ?? work);
+      },
       report: (error, command) =>
         log.error({ err: error, command }, 'a command of the operator failed'),
     });

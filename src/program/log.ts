@@ -24,8 +24,7 @@ export async function openLog(
     formatters: { log: (fields) => withTenantName(fields, names) },
   };
   const output = pino.destination({ fd: 2, sync: true });
-  const isText = format === 'auto' ? stderr.isTTY : format === 'text';
-  if (!isText) return pino(options, output);
+  if (!isTextLog(format, stderr)) return pino(options, output);
   const log = createTextLog({
     clock,
     write: (text) => output.write(text),
@@ -33,6 +32,14 @@ export async function openLog(
   });
   process.on('exit', log.flush);
   return pino(options, log);
+}
+
+/** Returns whether the log is text instead of JSON. */
+export function isTextLog(
+  format: LogSettings['logFormat'],
+  stderr: Pick<NodeJS.WriteStream, 'isTTY'>,
+): boolean {
+  return format === 'auto' ? stderr.isTTY : format === 'text';
 }
 
 function withTenantName(

@@ -7,6 +7,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { Clock } from '../core/clock.ts';
 import { StartRefused } from '../core/errors.ts';
+import type { MessageSettings } from '../messages/settings.ts';
 import type { LogSettings } from './log.ts';
 import { messageProcessCommand } from './message-command.ts';
 import type { MessageService, MessageServiceDeps } from './message-service.ts';
@@ -15,7 +16,8 @@ import type { MessageService, MessageServiceDeps } from './message-service.ts';
 const ENDING_MS = 10_000;
 
 /** The message of the parent: settings of the message API. */
-export type StartMessage = Pick<MessageServiceDeps, 'settings' | 'issuer'> & {
+export type StartMessage = Pick<MessageServiceDeps, 'issuer'> & {
+  readonly settings: MessageSettings;
   readonly log: LogSettings;
 };
 

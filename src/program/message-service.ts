@@ -39,7 +39,7 @@ export interface Issuer {
 }
 
 export interface MessageServiceDeps {
-  readonly settings: Omit<MessageSettings, 'issuerDomain'>;
+  readonly settings: Omit<MessageSettings, 'issuerDomain' | 'watchdogSeconds'>;
   readonly issuer: Issuer;
   readonly clock: Clock;
   readonly log: Logger;

@@ -2,10 +2,11 @@ import { dataFolderOf, type Loaded } from '../config.ts';
 import { keepCompiledModules } from './compile-cache.ts';
 import { load, print, type ProgramContext } from './context.ts';
 import { credentialDelivery, generatedCredentialsFile } from './credential-delivery.ts';
-import { openLog } from './log.ts';
+import { isTextLog, openLog } from './log.ts';
 import type { Service } from './service.ts';
 import type { ServiceOptions } from './services.ts';
 import type { Signals } from './signals.ts';
+import { createWatchdog } from './watchdog.ts';
 
 /** Runs the management API alone. */
 export async function serve(
@@ -16,13 +17,15 @@ export async function serve(
   const { fail } = context;
   const loaded = load();
   keepCompiledModules(dataFolderOf(loaded.config), context.version);
-  const service = await startManagement(context, loaded, options);
+  const service = await startManagement(context, loaded, { ...options, command: 'serve' });
   service.work.catch(fail);
   if (service.metricsUrl !== undefined) print(context, `Metrics are at ${service.metricsUrl}`);
   signals.onFirst(() => void service.stop().then(() => process.exit(0), fail));
 }
 
 export interface ManagementOptions extends ServiceOptions {
+  /** For the last line of a process that the watchdog ends. */
+  readonly command: string;
   /** Audience of the message API, for which a first start creates a sample client; absent: none. */
   readonly sampleAudience?: string;
 }
@@ -31,12 +34,19 @@ export interface ManagementOptions extends ServiceOptions {
 export async function startManagement(
   context: ProgramContext,
   { config, texts, warnings }: Loaded,
-  { sampleAudience, rename }: ManagementOptions = {},
+  { command, sampleAudience, rename }: ManagementOptions,
 ): Promise<Service> {
   const { clock, random, version } = context;
   const tenantNames = new Map<number, string>();
   const log = await openLog(config, context, tenantNames);
   for (const warning of warnings) log.warn(warning);
+  const watchdog = createWatchdog({
+    seconds: config.watchdogSeconds,
+    command,
+    isText: isTextLog(config.logFormat, context.stderr),
+    clock,
+    log,
+  });
   const delivery = credentialDelivery(config, context);
   const { startService } = await import('./service.ts');
   const service = await startService({
@@ -48,12 +58,14 @@ export async function startManagement(
     tenantNames,
     version,
     rename,
+    watchdog,
     deliverCredentials: delivery?.management,
     sample:
       delivery === undefined || sampleAudience === undefined
         ? undefined
         : { audience: sampleAudience, deliverCredentials: delivery.sample },
   });
+  watchdog.begin();
   const { generated, sampleCreated } = service.bootstrapped;
   const file = generatedCredentialsFile(config);
   if ((generated !== undefined || sampleCreated) && file !== undefined) {

@@ -27,6 +27,7 @@ import { openServiceStore, storeClockOf } from './store.ts';
 import { followTenantNames } from './tenant-names.ts';
 import { authorityFileOf, openTls, refuseWrongTlsFiles } from './tls.ts';
 import { createServiceUpkeep } from './upkeep.ts';
+import type { Watchdog } from './watchdog.ts';
 
 /** A running Leat: the management API and the dispatcher on one store. */
 export interface Service {
@@ -61,6 +62,8 @@ export interface ServiceDeps extends FirstStartDeps {
   readonly version: string;
   /** Filled with the names of the tenants, for the log. */
   readonly tenantNames?: Map<number, string>;
+  /** Knows which of the operator's commands run; absent: nobody does. */
+  readonly watchdog?: Pick<Watchdog, 'during'>;
   /** Returns all addresses of a name; absent: those that the system resolver finds. */
   readonly addressesOf?: (hostname: string) => Promise<readonly string[]>;
 }

@@ -41,6 +41,7 @@ export async function start(
   try {
     const service = await startManagement(context, loaded, {
       ...options,
+      command: 'start',
       sampleAudience: settings.audience,
     });
     signals.onFirst(() => void end(service).then(() => process.exit(0), fail));

@@ -1,7 +1,7 @@
-import type { Setting } from '../core/setting.ts';
+import { type Setting, watchdogSeconds } from '../core/setting.ts';
 import { host, oneOf, wholeNumber } from '../core/value.ts';
 
-/** Metrics and logs of the service. */
+/** Metrics, logs and the watchdog of the service. */
 export const observabilitySettings = {
   metricsHost: {
     variable: 'LEAT_METRICS_HOST',
@@ -27,6 +27,7 @@ export const observabilitySettings = {
     fallback: 'auto',
     doc: 'json, text, or auto: text on a terminal, else json',
   },
+  watchdogSeconds,
 } as const satisfies Record<string, Setting>;
 
 /** Size of the metrics. */

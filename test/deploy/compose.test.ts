@@ -46,6 +46,7 @@ interface ComposeService {
   readonly cap_drop?: readonly string[];
   readonly security_opt?: readonly string[];
   readonly stop_grace_period?: string;
+  readonly restart?: string;
 }
 
 interface ComposeNetwork {
@@ -111,6 +112,10 @@ describe('both compose files', () => {
         for (const word of service.command ?? []) assert.ok(commands.has(word), word);
         assert.ok(existsSync(join(root, path, '..', service.build ?? '', 'Dockerfile')));
       }
+    });
+
+    test(`${path}: a process that ended is started again`, () => {
+      for (const [name, { restart }] of services) assert.equal(restart, 'unless-stopped', name);
     });
 
     test(`${path}: every mounted file exists, and every volume and network is declared`, () => {

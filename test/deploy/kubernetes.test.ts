@@ -38,6 +38,7 @@ interface PodSpec {
   readonly enableServiceLinks: boolean;
   readonly automountServiceAccountToken: boolean;
   readonly terminationGracePeriodSeconds: number;
+  readonly restartPolicy?: string;
   readonly securityContext: Readonly<Record<string, unknown>>;
   readonly containers: readonly Container[];
   readonly volumes: readonly { readonly name: string }[];
@@ -193,6 +194,11 @@ describe('the Kubernetes manifests', () => {
       const [command, seconds] = container.lifecycle.preStop.exec.command;
       assert.equal(command, 'sleep');
       assert.ok(pod.terminationGracePeriodSeconds > Number(seconds) + drainSecondsMax);
+    });
+
+    test(`${kustomization}: a process that ended is started again`, () => {
+      // The default is Always.
+      assert.equal(pod.restartPolicy, undefined);
     });
 
     test(`${kustomization}: each probe gets a 200 from a running service`, async () => {

@@ -90,16 +90,40 @@ test(
   },
 );
 
+test(
+  'process 1 whose event loop stands still ends, although it receives no signal of its own',
+  { skip: skipReason(), tags: ['long'] },
+  async (t) => {
+    const tempStore = await createTempStore();
+    t.after(() => tempStore.remove());
+    chownSync(tempStore.folder, user.uid, user.gid);
+    const preload = new URL('../helpers/frozen-loop.mjs', import.meta.url).href;
+    const first = await startContained(t, tempStore, {
+      NODE_OPTIONS: `--import=${preload}`,
+      LEAT_WATCHDOG_SECONDS: '1',
+    });
+    process.kill(first.pid, 'SIGUSR2');
+    // unshare passes the end of its child on.
+    assert.notDeepEqual(await first.ended, [0, null]);
+    assert.match(first.output(), /endlessLoop.*the event loop has stood still for 1 s/);
+  },
+);
+
 interface Contained extends Leat {
   /** Of process 1, outside of its namespace. */
   readonly pid: number;
   readonly child: ReturnType<typeof spawn>;
   readonly messagesPort: number;
   readonly ended: Promise<unknown>;
+  output(): string;
 }
 
 /** Starts both APIs and waits until they are ready. */
-async function startContained(t: TestContext, tempStore: TempStore): Promise<Contained> {
+async function startContained(
+  t: TestContext,
+  tempStore: TempStore,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<Contained> {
   const [port, messagesPort] = [await freePort(), await freePort()];
   const words = [...namespaces, 'sh', '-c', script, tempStore.folder, ...drop, ...program, 'start'];
   const child = spawn('unshare', words, {
@@ -115,6 +139,7 @@ async function startContained(t: TestContext, tempStore: TempStore): Promise<Con
       LEAT_BOOTSTRAP_CLIENT_SECRET: bootstrapClient.secret,
       LEAT_ALLOW_HTTP_ENDPOINTS: 'true',
       LEAT_EGRESS_ALLOW: '127.0.0.0/8',
+      ...settings,
     },
   });
   endWithProcess(child);
@@ -140,7 +165,8 @@ async function startContained(t: TestContext, tempStore: TempStore): Promise<Con
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
-  return { url, port, send, child, messagesPort, ended, pid: firstChildOf(child.pid) };
+  const pid = firstChildOf(child.pid);
+  return { url, port, send, child, messagesPort, ended, output: () => output, pid };
 }
 
 function firstChildOf(pid: number | undefined): number {

@@ -275,6 +275,16 @@ const rules: readonly Rule[] = [
   { files: 'program/compile-cache.ts', packages: ['node:module'] },
   { files: 'program/commands.ts', own: [''], packages: ['commander'] },
   {
+    files: 'program/watchdog.ts',
+    own: ['core/', 'program/'],
+    packages: ['pino', 'node:worker_threads'],
+  },
+  {
+    files: 'program/watchdog-thread.ts',
+    own: ['core/', 'program/log-text.ts'],
+    packages: ['node:worker_threads', 'node:inspector'],
+  },
+  {
     files: 'program/',
     own: ['', '../package.json'],
     packages: ['pino', 'node:child_process', ...NETWORK, ...HTTP],
@@ -342,7 +352,13 @@ interface Name {
   readonly label: string;
 }
 
-const PROGRAMS = ['clock.ts', 'console/clock.ts', 'main.ts', 'program/demo.ts'];
+const PROGRAMS = [
+  'clock.ts',
+  'console/clock.ts',
+  'main.ts',
+  'program/demo.ts',
+  'program/watchdog-thread.ts',
+];
 const names: readonly Name[] = [
   { text: /\bDate\.now\b/, files: PROGRAMS, label: 'Date.now' },
   { text: /\bnew Date(?:\(\s*\)|\b(?!\s*\())/, files: PROGRAMS, label: 'new Date()' },

@@ -30,6 +30,7 @@ describe('settings of the message API alone', () => {
         issuerDomain: 'login.example.com',
         maxConnectionsPerAddress: 1000,
         trustProxy: [],
+        watchdogSeconds: 30,
       },
     });
   });
@@ -63,6 +64,7 @@ describe('settings of the message API next to the management API', () => {
         issuerDomain: undefined,
         maxConnectionsPerAddress: 1000,
         trustProxy: [],
+        watchdogSeconds: 30,
       },
     });
   });
