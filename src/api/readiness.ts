@@ -3,6 +3,7 @@ import { StoreUnavailable, type UnavailableReason } from '../core/errors.ts';
 import type { NodeState } from '../store/port/ownership.ts';
 import type { Store } from '../store/port/store.ts';
 import { isSkewed } from '../store/port/time.ts';
+import { storeTexts } from './http/problem.ts';
 
 /** Checks whether this node can do its work. */
 export interface Readiness {
@@ -90,8 +91,7 @@ function isLiveAndExact({ leaseMs, skewMs }: NodeState): boolean {
 
 const texts: Record<UnavailableReason, string> = {
   away: 'The store is not available.',
-  read_only: 'The store can only be read.',
-  full: 'The disk of the store is full.',
+  ...storeTexts,
   outdated: 'A newer version of Leat changed the store so that this one may not use it.',
   key: 'LEAT_SECRET_KEY of this node lacks the key that seals the secrets in the store.',
 };

@@ -10,14 +10,25 @@ export class StoreUnavailable extends Error {
   readonly code = 'store_unavailable';
   override readonly name: string = 'StoreUnavailable';
   readonly reason: UnavailableReason;
+  /**
+   * The write had reached the store, which did not say what became of it: it is stored as a whole, now
+   * or later, or not at all. False: nothing was stored, nor will be.
+   */
+  readonly mayBeStored: boolean;
 
   constructor(
     message: string,
-    { reason = 'away', ...options }: ErrorOptions & { readonly reason?: UnavailableReason } = {},
+    { reason = 'away', mayBeStored = false, ...options }: ErrorOptions & Unavailability = {},
   ) {
     super(message, options);
     this.reason = reason;
+    this.mayBeStored = mayBeStored;
   }
+}
+
+interface Unavailability {
+  readonly reason?: UnavailableReason;
+  readonly mayBeStored?: boolean;
 }
 
 /**

@@ -42,6 +42,12 @@ export const problem = component('Error', 'An error', {
   errorCode: Type.Optional(
     Type.String({ description: 'What is wrong, for programs; only where one is documented' }),
   ),
+  unknown: Type.Optional(
+    Type.Literal(true, {
+      description:
+        'Only with 503: the change had reached the store, which did not say whether it is stored',
+    }),
+  ),
 });
 
 const idLength = { minLength: 26, maxLength: 26 };

@@ -1,4 +1,5 @@
-import { StoreContentRefused } from '../core/errors.ts';
+import type { Clock, Millis } from '../core/clock.ts';
+import { StoreContentRefused, StoreUnavailable } from '../core/errors.ts';
 import type { Appended, NewEvent } from '../core/types.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
 import type { LogStore } from './port/log.ts';
@@ -14,9 +15,17 @@ export interface Appender {
 export interface AppenderDeps {
   /**
    * Appends all of `events` in one transaction and emits the hint, or throws and writes nothing:
-   * `StoreContentRefused` when the content is at fault.
+   * `StoreContentRefused` when the content is at fault. Its callers are answered in `leftMs`, so it gives
+   * up before, where it can.
    */
-  write(tenant: number, events: readonly NewEvent[]): Appended[] | Promise<Appended[]>;
+  write(
+    tenant: number,
+    events: readonly NewEvent[],
+    leftMs: Millis,
+  ): Appended[] | Promise<Appended[]>;
+  readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
+  /** A call is answered within this time, whatever becomes of its write. */
+  readonly answerMs: Millis;
   /**
    * Runs `action` after the current turn of the event loop has read all its input. The first commit
    * is deferred by further turns while each of them brings more calls, so that a burst over many
@@ -32,12 +41,23 @@ export interface AppenderDeps {
   readonly groupBodiesMax: number;
 }
 
-/** A thousand publishes, or a mebibyte of bodies, in one group. */
-export const groupLimits = { groupEventsMax: 1000, groupBodiesMax: MIB };
+/**
+ * A thousand publishes, or a mebibyte of bodies, in one group. A publisher has its response within ten
+ * seconds.
+ */
+export const groupLimits = { groupEventsMax: 1000, groupBodiesMax: MIB, answerMs: 9000 };
+
+/** A write has at least this time. */
+const writeMsMin = 1500;
+
+/** Between two checks for calls whose time is over. */
+const checkMs = 500;
 
 /** One call of append that waits for its commit. */
 interface Call {
   readonly events: readonly NewEvent[];
+  /** By the monotonic clock. */
+  readonly sinceMs: number;
   resolve(appended: Appended[]): void;
   reject(error: unknown): void;
 }
@@ -45,29 +65,39 @@ interface Call {
 /** The calls of one tenant; one group at a time is being written. */
 interface TenantQueue {
   readonly waiting: Call[];
+  /** The group that is being written. */
+  written: readonly Call[];
   readonly ended: Promise<void>;
 }
 
 /**
  * Commits in groups: calls that arrive during a commit join the next one. When a group is refused
- * for its content, each of its calls is written alone. When the store fails, all of them fail.
+ * for its content, each of its calls is written alone. When the store fails, all of them fail, and when it
+ * says nothing, each of them does when its time is over.
  */
 export function createAppender(deps: AppenderDeps): Appender {
   const tenantQueues = new Map<number, TenantQueue>();
 
   const open = (tenant: number): TenantQueue => {
-    const waiting: Call[] = [];
-    const started = new Promise<void>((resolve) => afterBurst(deps, waiting, resolve));
-    const tenantQueue = { waiting, ended: started.then(() => work(tenant, waiting)) };
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+    const tenantQueue: TenantQueue = { waiting: [], written: [], ended };
+    afterBurst(deps, tenantQueue.waiting, () => void work(tenant, tenantQueue).then(end));
     tenantQueues.set(tenant, tenantQueue);
     return tenantQueue;
   };
-  const work = async (tenant: number, waiting: Call[]): Promise<void> => {
-    while (waiting.length > 0) {
+  const work = async (tenant: number, tenantQueue: TenantQueue): Promise<void> => {
+    const { waiting } = tenantQueue;
+    const stopAnswering = answerInTime(deps, tenantQueue);
+    for (;;) {
+      // A write of which nobody could be told in time is not begun.
+      refuseOld(waiting, deps.clock.elapsedMs() - deps.answerMs + writeMsMin);
+      if (waiting.length === 0) break;
       const { group, isFull } = nextGroup(deps, waiting);
+      tenantQueue.written = group;
       if (isFull) await letOthersGo();
       await writeGroup(deps, tenant, group);
     }
+    stopAnswering();
     tenantQueues.delete(tenant);
   };
 
@@ -76,7 +106,8 @@ export function createAppender(deps: AppenderDeps): Appender {
       if (events.length === 0) return Promise.resolve([]);
       const tenantQueue = tenantQueues.get(tenant) ?? open(tenant);
       return new Promise((resolve, reject) => {
-        tenantQueue.waiting.push({ events, resolve, reject });
+        const sinceMs = deps.clock.elapsedMs();
+        tenantQueue.waiting.push({ events, sinceMs, resolve, reject });
       });
     },
     idle: async () => {
@@ -131,10 +162,42 @@ function nextGroup(limits: AppenderDeps, waiting: Call[]): { group: Call[]; isFu
   return { group: waiting.splice(0, end), isFull: isFull() };
 }
 
+/**
+ * Rejects calls whose time is over, until the function that it returns is called: those that wait were not
+ * written, and those that are being written may be stored.
+ */
+function answerInTime({ clock, answerMs }: AppenderDeps, tenantQueue: TenantQueue): () => void {
+  const check = (): void => {
+    const { waiting, written } = tenantQueue;
+    const untilMs = clock.elapsedMs() - answerMs;
+    refuseOld(waiting, untilMs);
+    for (const { sinceMs, reject } of written) if (sinceMs <= untilMs) reject(unanswered());
+    timer = clock.after(checkMs, check);
+  };
+  let timer = clock.after(checkMs, check);
+  return () => timer.cancel();
+}
+
+/** Refuses the calls that wait since this instant or before. They are in the order of their arrival. */
+function refuseOld(waiting: Call[], untilMs: number): void {
+  const younger = waiting.findIndex(({ sinceMs }) => sinceMs > untilMs);
+  for (const { reject } of waiting.splice(0, younger === -1 ? waiting.length : younger)) {
+    reject(new StoreUnavailable('The appends before this one took too long.'));
+  }
+}
+
+function unanswered(): StoreUnavailable {
+  return new StoreUnavailable('The store did not say in time whether it has an append.', {
+    mayBeStored: true,
+  });
+}
+
 /** Never rejects: every outcome goes to the calls. */
 async function writeGroup(deps: AppenderDeps, tenant: number, group: Call[]): Promise<void> {
+  const { clock, answerMs } = deps;
+  const leftMs = answerMs - (clock.elapsedMs() - (group[0]?.sinceMs ?? 0));
   try {
-    const appended = await deps.write(tenant, joined(group));
+    const appended = await deps.write(tenant, joined(group), leftMs);
     let taken = 0;
     for (const { events, resolve } of group) {
       resolve(appended.slice(taken, taken + events.length));

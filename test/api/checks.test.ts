@@ -12,7 +12,7 @@ import {
   type ApiFixture,
 } from './fixture.ts';
 
-/** The error that the list of streams and the ping of {@link broken} fail with. */
+/** The error that some commands of {@link broken} fail with. */
 const fault: { error: Error | undefined } = { error: undefined };
 let fixture: ApiFixture;
 
@@ -21,13 +21,18 @@ before(async () => {
 });
 after(() => fixture.close());
 
-/** Returns a store whose list of streams and ping fail while a fault is set. */
+/** Returns a store whose ping, appends and list of streams fail while a fault is set. */
 function broken(store: Store): Store {
-  const list: Store['streams']['list'] = (...args) =>
-    fault.error === undefined ? store.streams.list(...args) : Promise.reject(fault.error);
-  const ping: Store['ping'] = () =>
-    fault.error === undefined ? store.ping() : Promise.reject(fault.error);
-  return { ...store, ping, streams: { ...store.streams, list } };
+  const failing =
+    <A extends unknown[], T>(command: (...args: A) => Promise<T>) =>
+    (...args: A): Promise<T> =>
+      fault.error === undefined ? command(...args) : Promise.reject(fault.error);
+  return {
+    ...store,
+    ping: failing(store.ping),
+    log: { ...store.log, append: failing(store.log.append) },
+    streams: { ...store.streams, list: failing(store.streams.list) },
+  };
 }
 
 async function withFault(error: Error, work: () => Promise<void>): Promise<void> {
@@ -486,6 +491,40 @@ describe('failures', () => {
     assert.equal((await fixture.raw('GET', '/readyz')).status, 503);
     fixture.auth.clock.move(1000);
     assert.equal((await fixture.raw('GET', '/readyz')).status, 200);
+  });
+
+  test('a 503 says `unknown` where the change may be stored, and never for a request that reads', async () => {
+    const bodyOf = async (method: string, path: string, body?: unknown): Promise<unknown> =>
+      (await fixture.send(method, path, body)).body;
+    const event = { type: 'order.paid', data: {} };
+    const refused = {
+      statusCode: 503,
+      error: 'Service Unavailable',
+      message: 'Service Unavailable',
+      errorCode: 'service_unavailable',
+    };
+    await withFault(new StoreUnavailable('cut off', { mayBeStored: true }), async () => {
+      for (const body of [event, [event]]) {
+        assert.deepEqual(await bodyOf('POST', '/events', body), { ...refused, unknown: true });
+      }
+      assert.deepEqual(await bodyOf('GET', '/event-streams'), refused);
+    });
+    await withFault(new StoreUnavailable('refused'), async () => {
+      assert.deepEqual(await bodyOf('POST', '/events', event), refused);
+    });
+  });
+
+  test('a 503 says when the disk is full, or can only be read', async () => {
+    for (const [reason, message] of [
+      ['full', 'The disk of the store is full.'],
+      ['read_only', 'The store can only be read.'],
+      ['key', 'Service Unavailable'],
+    ] as const) {
+      await withFault(new StoreUnavailable('no', { reason }), async () => {
+        const response = await fixture.send('POST', '/events', { type: 'order.paid', data: {} });
+        assertProblem(response, 503, message, 'service_unavailable');
+      });
+    }
   });
 
   test('during shutdown requests are 503 and /healthz is 200', async () => {

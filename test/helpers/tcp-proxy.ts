@@ -44,8 +44,8 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
       const isTrapped = trap !== undefined && data.includes(trap.bytes);
       target.write(data);
       if (!isTrapped) return;
-      // The response of the server is discarded.
-      target.removeAllListeners('data').resume();
+      // The response of the server is discarded, and must not keep the test from ending.
+      target.removeAllListeners('data').resume().unref();
       pairs.delete(pair);
       client.removeAllListeners('close').destroy();
       trap?.triggered();

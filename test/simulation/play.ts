@@ -49,7 +49,7 @@ export async function play(
   const storeWall = createWallClock(timeline);
   const timeCheck = createTimeCheck(timeline);
   const sharedStore = await createSharedStore(
-    { elapsedMs: () => timeline.nowMs, now: storeWall.now },
+    { elapsedMs: () => timeline.nowMs, now: storeWall.now, after: timeline.after },
     disk.attach,
     plan.tenants ?? 1,
   );

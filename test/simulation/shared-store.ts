@@ -1,3 +1,4 @@
+import type { Clock } from '../../src/core/clock.ts';
 import type { DatabaseSync } from 'node:sqlite';
 import { createSeal } from '../../src/store/seal.ts';
 import { createHints } from '../../src/store/hints.ts';
@@ -52,7 +53,7 @@ const random = (count: number): Uint8Array => new Uint8Array(count).fill(7);
 let emptyTables: Promise<Uint8Array> | undefined;
 
 export async function createSharedStore(
-  clock: { now(): number; elapsedMs(): number },
+  clock: Clock,
   attach: (connection: DatabaseSync) => WalSync,
   tenantCount: number,
 ): Promise<SharedStore> {
@@ -118,7 +119,7 @@ interface Opened {
 function open(
   tables: Uint8Array,
   deps: {
-    readonly clock: { now(): number; elapsedMs(): number };
+    readonly clock: Clock;
     readonly attach: (connection: DatabaseSync) => WalSync;
     readonly emit: (hint: Hint) => void;
     readonly emitLog: LogListener;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { systemClock } from '../../src/clock.ts';
 import { StoreContentRefused, StoreUnavailable } from '../../src/core/errors.ts';
 import type { Appended, NewEvent } from '../../src/core/types.ts';
 import { createAppender, type AppenderDeps } from '../../src/store/appender.ts';
@@ -13,6 +14,8 @@ function createBarrier(given: Partial<AppenderDeps> = {}) {
   const appender = createAppender({
     groupEventsMax: 100,
     groupBodiesMax: 1_000_000,
+    answerMs: 9000,
+    clock: systemClock,
     defer: (action) => deferred.push(action),
     write: async (tenant, events) => {
       writes.push({ tenant, ids: events.map(({ id }) => id) });

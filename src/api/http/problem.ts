@@ -1,6 +1,11 @@
 import { STATUS_CODES } from 'node:http';
 import type { Clock, RandomBytes } from '../../core/clock.ts';
-import { StoreTenantGone, StoreTextRefused, StoreUnavailable } from '../../core/errors.ts';
+import {
+  StoreTenantGone,
+  StoreTextRefused,
+  StoreUnavailable,
+  type UnavailableReason,
+} from '../../core/errors.ts';
 import { makeId } from '../../core/ids.ts';
 import type { Log } from '../../core/log.ts';
 
@@ -11,17 +16,21 @@ export class Problem extends Error {
   readonly status: number;
   readonly errorCode: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
+  /** What the request changes may be stored. */
+  readonly isUnknown: boolean;
 
   constructor(
     status: number,
     message: string,
     errorCode?: string,
     headers: Readonly<Record<string, string>> = {},
+    isUnknown = false,
   ) {
     super(message);
     this.status = status;
     this.errorCode = errorCode;
     this.headers = headers;
+    this.isUnknown = isUnknown;
   }
 }
 
@@ -32,12 +41,17 @@ export interface ProblemBody {
   readonly error: string;
   readonly message: string;
   readonly errorCode?: string;
+  readonly unknown?: true;
 }
 
 /** Returns the response body of a problem. */
-export function problemBody({ status, message, errorCode }: Problem): ProblemBody {
+export function problemBody({ status, message, errorCode, isUnknown }: Problem): ProblemBody {
   const body = { statusCode: status, error: STATUS_CODES[status] ?? 'Error', message };
-  return errorCode === undefined ? body : { ...body, errorCode };
+  return {
+    ...body,
+    ...(errorCode === undefined ? {} : { errorCode }),
+    ...(isUnknown ? { unknown: true } : {}),
+  };
 }
 
 /**
@@ -46,7 +60,10 @@ export function problemBody({ status, message, errorCode }: Problem): ProblemBod
  */
 export function problemOf(error: unknown): Problem {
   if (error instanceof Problem) return error;
-  if (error instanceof StoreUnavailable) return unavailable();
+  if (error instanceof StoreUnavailable) {
+    const texts: { readonly [reason in UnavailableReason]?: string } = storeTexts;
+    return unavailable(texts[error.reason], error.mayBeStored);
+  }
   if (error instanceof StoreTextRefused) return new Problem(400, unstorableText, 'invalid_body');
   if (error instanceof StoreTenantGone) return notFound('Not Found');
   return new Problem(500, 'Internal Server Error');
@@ -222,9 +239,15 @@ export function tooManyAlertTests(): Problem {
   return new Problem(429, message, 'too_many_requests', { 'retry-after': '1' });
 }
 
+/** What publishers can tell their operator. */
+export const storeTexts = {
+  full: 'The disk of the store is full.',
+  read_only: 'The store can only be read.',
+};
+
 /** Returns 503: the store is unreachable, or the process is shutting down. */
-export function unavailable(message = 'Service Unavailable'): Problem {
-  return new Problem(503, message, 'service_unavailable', { 'retry-after': '1' });
+export function unavailable(message = 'Service Unavailable', isUnknown = false): Problem {
+  return new Problem(503, message, 'service_unavailable', { 'retry-after': '1' }, isUnknown);
 }
 
 /** Returns the characters that RFC 6750 section 3 allows in an `error_description`, at most 200. */

@@ -8,8 +8,13 @@ import { countResponse } from './request-metrics.ts';
 /** Responds to a request that was rejected. */
 export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
   const { status, headers } = problem;
-  return send(reply, status, { headers, body: problemBody(problem) });
+  const { unknown, ...body } = problemBody(problem);
+  const changes = !reading.has(reply.request.method);
+  return send(reply, status, { headers, body: unknown && changes ? { ...body, unknown } : body });
 }
+
+/** Methods of requests that change nothing. */
+const reading = new Set(['GET', 'HEAD']);
 
 /** Responds with the common headers; without a body when there is none. */
 export function send(

@@ -144,7 +144,7 @@ export function createDatabase(options: DatabaseOptions): Database {
   const single = (strings: TemplateStringsArray, values: Bindable[]): Promise<pg.QueryResult> =>
     again(() =>
       time === undefined
-        ? withClient(pool, (client) => query(client, strings, values))
+        ? withClient(pool, (client) => query(client, strings, values, refuseCommit))
         : time.run(() =>
             withClient(
               pool,
@@ -156,7 +156,7 @@ export function createDatabase(options: DatabaseOptions): Database {
 
   return {
     ...queriesOf(single, (strings, rows) =>
-      again(() => withClient(pool, (client) => copy(client, strings, rows))),
+      again(() => withClient(pool, (client) => copy(client, strings, rows, refuseCommit))),
     ),
     transact: (durability, work) => {
       if (time !== undefined) throw new Error('These connections only read, within bounds.');
@@ -225,7 +225,7 @@ async function withClient<T>(
   let isSound = true;
   try {
     const result = await work(client);
-    if (unconfirmed.has(client)) throw new StoreUnavailable(unconfirmedText);
+    if (unconfirmed.has(client)) throw new StoreUnavailable(unconfirmedText, { mayBeStored: true });
     return result;
   } catch (error) {
     isSound = !(error instanceof StoreUnavailable);
@@ -295,8 +295,8 @@ async function inTransaction<T>(
       return noted(send());
     };
     const queries = queriesOf(
-      (strings, values) => open(() => query(client, strings, values)),
-      (strings, rows) => open(() => copy(client, strings, rows)),
+      (strings, values) => open(() => query(client, strings, values, refuse)),
+      (strings, rows) => open(() => copy(client, strings, rows, refuse)),
     );
     const result = await work(queries);
     await begun;
@@ -304,7 +304,7 @@ async function inTransaction<T>(
     word?.catch(() => undefined);
     isOver = true;
     gather(client);
-    const { command } = await client.query('commit').catch(refuse);
+    const { command } = await client.query('commit').catch(refuseCommit);
     // A failed statement that nothing awaited shows here.
     if (command !== 'COMMIT') {
       throw firstError instanceof Error ? firstError : new Error(`A commit returned ${command}.`);
@@ -326,18 +326,20 @@ function query(
   client: pg.PoolClient,
   strings: TemplateStringsArray,
   values: Bindable[],
+  refused: typeof refuse,
 ): Promise<pg.QueryResult> {
   gather(client);
-  return client.query(textOf(strings), values).catch(refuse);
+  return client.query(textOf(strings), values).catch(refused);
 }
 
 function copy(
   client: pg.PoolClient,
   strings: TemplateStringsArray,
   rows: readonly CopyRow[],
+  refused: typeof refuse,
 ): Promise<pg.QueryResult> {
   gather(client);
-  return copyIn(client, `copy ${strings[0]} from stdin`, rows).catch(refuse);
+  return copyIn(client, `copy ${strings[0]} from stdin`, rows).catch(refused);
 }
 
 /**
@@ -409,15 +411,30 @@ const mistakes = new Set(['0A', '21', '24', '25', '26', '2F', '34', '42']);
 const passing = new Set(['25006', '25P03', '25P04']);
 
 function refuse(error: unknown): never {
-  throw translated(error);
+  throw translated(error, false);
 }
 
-function translated(error: unknown): unknown {
+/** For a statement that commits: unless the server has refused it, nobody knows whether it did. */
+function refuseCommit(error: unknown): never {
+  throw translated(error, !isRefusal(error));
+}
+
+/** Classes of errors that also end a session, or the server, at any moment: a commit may be in its log. */
+const endings = new Set(['08', '53', '57', '58', 'XX']);
+
+/** Whether the server has refused a statement and has taken back its transaction. */
+function isRefusal(error: unknown): boolean {
+  if (!(error instanceof pg.DatabaseError)) return false;
+  // The severity is in the language of the server.
+  return error.severity === 'ERROR' || !endings.has((error.code ?? '').slice(0, 2));
+}
+
+function translated(error: unknown, mayBeStored: boolean): unknown {
   if (!(error instanceof Error) || error instanceof TypeError) return error;
   if (!(error instanceof pg.DatabaseError)) {
     const reason = error instanceof NoServer && error.acceptsReads ? 'read_only' : 'away';
     const message = `PostgreSQL does not respond: ${error.message}`;
-    return new StoreUnavailable(message, { cause: error, reason });
+    return new StoreUnavailable(message, { cause: error, reason, mayBeStored });
   }
   const group = (error.code ?? '').slice(0, 2);
   if (error.code === replaced) return new StoreReplaced(error.message, { cause: error });
@@ -425,7 +442,11 @@ function translated(error: unknown): unknown {
   if (refused.has(group)) return new StoreContentRefused(error.message, { cause: error });
   if (mistakes.has(group) && !passing.has(error.code ?? '')) return error;
   const reason = unavailableReasons.get(error.code ?? '') ?? 'away';
-  return new StoreUnavailable(`PostgreSQL: ${error.message}`, { cause: error, reason });
+  return new StoreUnavailable(`PostgreSQL: ${error.message}`, {
+    cause: error,
+    reason,
+    mayBeStored,
+  });
 }
 
 /** read_only_sql_transaction, disk_full */

@@ -83,7 +83,7 @@ export function createStoreIdentity({ emit, random }: StoreIdentityDeps): StoreI
       const result = await command(mine);
       // The result is from a store that this process has left in the meantime, which may not have
       // what was written.
-      if (mine !== known) throw new StoreReplaced(replacedText);
+      if (mine !== known) throw new StoreReplaced(replacedText, { mayBeStored: true });
       return result;
     } catch (error) {
       if (error instanceof StoreReplaced && mine === known && left !== mine) {

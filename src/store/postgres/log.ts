@@ -1,4 +1,4 @@
-import type { Millis } from '../../core/clock.ts';
+import type { Clock, Millis } from '../../core/clock.ts';
 import { StoreTenantGone } from '../../core/errors.ts';
 import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
 import { dayOf } from '../../core/units.ts';
@@ -24,6 +24,7 @@ export interface LogDeps {
   readonly hint: (hint: Hint) => void;
   /** Runs `action` after the current turn of the event loop has read all its input. */
   readonly defer: (action: () => void) => void;
+  readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
 }
 
 /**
@@ -35,7 +36,8 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
   const appender = createAppender({
     ...groupLimits,
     defer: deps.defer,
-    write: (tenant, events) => append(deps, tenant, events),
+    clock: deps.clock,
+    write: (tenant, events, leftMs) => append(deps, tenant, events, leftMs),
   });
   return {
     appender,
@@ -53,9 +55,12 @@ async function append(
   { db, identity, hint }: LogDeps,
   tenant: number,
   events: readonly NewEvent[],
+  leftMs: Millis,
 ): Promise<Appended[]> {
+  // The server gives up before this process does, so that nothing is stored after a refusal.
+  const waitMs = Math.max(Math.floor(leftMs) - marginMs, marginMs);
   const { appended, written } = await identity.compared((known) =>
-    appendWithin(db, tenant, events, known),
+    appendWithin(db, tenant, events, { known, waitMs }),
   );
   const last = written.at(-1);
   if (last === undefined) return appended;
@@ -63,6 +68,9 @@ async function append(
   hint({ kind: 'appended', tenant, events: written });
   return appended;
 }
+
+/** For the way to the server and back. */
+const marginMs = 1000;
 
 interface AppendRow {
   readonly head: Offset | null;
@@ -77,19 +85,21 @@ interface AppendRow {
  * of its own. Emit `{ kind: 'appended' }` with `written` after the commit, unless it is empty.
  * Throws `StoreTenantGone`, and `StoreContentRefused` when the content is at fault. Outside a
  * transaction that has compared the store, the statement compares it with the `known` one before it
- * commits.
+ * commits, and waits for each lock at most `waitMs`.
  */
 export async function appendWithin(
   tx: Queries,
   tenant: number,
   events: readonly NewEvent[],
-  known: KnownStore = unknownStore,
+  { known = unknownStore, waitMs }: { readonly known?: KnownStore; readonly waitMs?: Millis } = {},
 ): Promise<{ appended: Appended[]; written: LogEvent[] }> {
   const ids = new Set<string>();
   const different = events.filter(({ id }) => !ids.has(id) && ids.add(id));
   const row = await tx.get<AppendRow>`
     select *, leat_compare(${known.generation}, ${known.identity}, ${known.flushed}) as flushed
-    from leat_append(${tenant}, ${textArray(different.map(({ id }) => id))}::text[],
+    from leat_append((select ${tenant}::integer from set_config('lock_timeout',
+        coalesce(${waitMs}::integer::text, current_setting('lock_timeout')), true)),
+      ${textArray(different.map(({ id }) => id))}::text[],
       ${different.map(({ chosen }) => chosen)}::boolean[],
       ${textArray(different.map(({ type }) => type))}::text[],
       ${numbers(different.map(({ time }) => time))}::bigint[],

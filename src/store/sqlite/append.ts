@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import { StoreTenantGone } from '../../core/errors.ts';
+import { StoreTenantGone, StoreUnavailable } from '../../core/errors.ts';
 import type { Appended, LogEvent, NewEvent, Offset } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { StoreTime } from '../port/time.ts';
@@ -118,7 +118,8 @@ function show(
       } else {
         // The append is refused, but its events are in the log: visible once they are on the disk.
         deps.walSync?.whenRepaired(notify);
-        reject(error);
+        const { message, reason } = error;
+        reject(new StoreUnavailable(message, { cause: error, reason, mayBeStored: true }));
       }
     });
   });

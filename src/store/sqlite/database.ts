@@ -155,12 +155,24 @@ function inTransaction<T>(connection: DatabaseSync, work: () => T): T {
   connection.exec('begin immediate');
   try {
     const result = work();
-    connection.exec('commit');
+    commit(connection);
     return result;
   } catch (error) {
     // SQLite has already rolled back after a full disk or an I/O error.
     if (connection.isTransaction) connection.exec('rollback');
     throw error;
+  }
+}
+
+/** SQLITE_IOERR_FSYNC: the commit is in the WAL, where the next process may find it. */
+const notSynced = 1034;
+
+function commit(connection: DatabaseSync): void {
+  try {
+    connection.exec('commit');
+  } catch (error) {
+    const mayBeStored = error instanceof Error && 'errcode' in error && error.errcode === notSynced;
+    throw translated(error, mayBeStored);
   }
 }
 
@@ -182,13 +194,13 @@ const unavailableReasons: ReadonlyMap<number, UnavailableReason> = new Map([
 ]);
 const refused = new Set([18, 19, 20]); // too big, constraint, type mismatch
 
-function translated(error: unknown): unknown {
+function translated(error: unknown, mayBeStored = false): unknown {
   if (!(error instanceof Error)) return error;
   if ('errcode' in error) {
     const primary = Number(error.errcode) & 0xff;
     if (unavailable.has(primary)) {
       const reason = unavailableReasons.get(primary) ?? 'away';
-      return new StoreUnavailable(error.message, { cause: error, reason });
+      return new StoreUnavailable(error.message, { cause: error, reason, mayBeStored });
     }
     if (refused.has(primary)) return new StoreContentRefused(error.message, { cause: error });
   }

@@ -1,4 +1,4 @@
-import type { Millis } from '../../core/clock.ts';
+import type { Clock, Millis } from '../../core/clock.ts';
 import type { LogEvent, Offset } from '../../core/types.ts';
 import { createAppender, groupLimits, type Appender } from '../appender.ts';
 import type { LogPage, LogQuery, LogStore } from '../port/log.ts';
@@ -17,6 +17,7 @@ const scanMax = 10_000;
 export interface LogDeps extends UpkeepDeps, AppendDeps {
   /** Runs `action` after the current turn of the event loop has read all its input. */
   readonly defer: (action: () => void) => void;
+  readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
 }
 
 /**
@@ -25,9 +26,9 @@ export interface LogDeps extends UpkeepDeps, AppendDeps {
  * steps.
  */
 export function createLogStore(deps: LogDeps): LogStore & { readonly appender: Appender } {
-  const { db, defer } = deps;
+  const { db, defer, clock } = deps;
   const { append, syncedHeads } = createAppend(deps);
-  const appender = createAppender({ ...groupLimits, defer, write: append });
+  const appender = createAppender({ ...groupLimits, defer, clock, write: append });
   const typeIndex = new TypeIndex(db);
   const head = (tenant: number): Offset => syncedHeads.get(tenant) ?? headOf(db, tenant);
   return {

@@ -77,7 +77,7 @@ export async function openSqliteStore(
  */
 export function createSqliteStore(
   connection: DatabaseSync,
-  deps: Omit<SqliteStoreDeps, 'clock'> & { readonly clock: Pick<Clock, 'now' | 'elapsedMs'> },
+  deps: SqliteStoreDeps,
   walSync?: WalSync,
 ): Store {
   const { clock, defer, report } = deps;

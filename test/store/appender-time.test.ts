@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { StoreUnavailable } from '../../src/core/errors.ts';
+import type { Appended, NewEvent } from '../../src/core/types.ts';
+import { createAppender } from '../../src/store/appender.ts';
+import { createManualClock } from '../helpers/clock.ts';
+import { newEvent } from './contract/fixture.ts';
+
+/** An engine whose writes end when the test ends them. */
+function createFixture() {
+  const clock = createManualClock();
+  const writes: { readonly ids: string[]; readonly leftMs: number; end(): void }[] = [];
+  const appender = createAppender({
+    groupEventsMax: 100,
+    groupBodiesMax: 1_000_000,
+    answerMs: 9000,
+    clock,
+    defer: queueMicrotask,
+    write: (_tenant, events, leftMs) =>
+      new Promise((resolve) => {
+        writes.push({
+          ids: events.map(({ id }) => id),
+          leftMs,
+          end: () => resolve(appendedOf(events)),
+        });
+      }),
+  });
+  const append = (id: string): Promise<string> =>
+    appender.append(1, [newEvent({ id })]).then(
+      () => 'stored',
+      (error: unknown) => {
+        assert.ok(error instanceof StoreUnavailable);
+        return error.mayBeStored ? 'unknown' : 'not stored';
+      },
+    );
+  return { clock, writes, append };
+}
+
+function appendedOf(events: readonly NewEvent[]): Appended[] {
+  return events.map(({ id }, index) => ({ id, offset: index + 1, repeated: false }));
+}
+
+describe('the time of an append', () => {
+  test('a call is answered in time: unknown if it is being written, not stored if it waits', async () => {
+    const { clock, writes, append } = createFixture();
+    const written = append('a');
+    await clock.advance(100);
+    const waiting = append('b');
+    await clock.advance(9500);
+    assert.deepEqual(await Promise.all([written, waiting]), ['unknown', 'not stored']);
+
+    const later = append('c');
+    await clock.advance(1000);
+    writes[0]?.end();
+    await clock.advance(0);
+    assert.deepEqual(
+      writes.map(({ ids }) => ids),
+      [['a'], ['c']],
+      'what was refused is not written later',
+    );
+    writes[1]?.end();
+    assert.equal(await later, 'stored');
+    assert.equal(clock.pending, 0);
+  });
+
+  test('a write receives the time that is left to the oldest of its calls', async () => {
+    const { clock, writes, append } = createFixture();
+    const calls = [append('a')];
+    await clock.advance(2000);
+    calls.push(append('b'));
+    await clock.advance(1000);
+    calls.push(append('c'));
+    await clock.advance(1000);
+    writes[0]?.end();
+    await clock.advance(0);
+    writes[1]?.end();
+    await Promise.all(calls);
+    assert.deepEqual(
+      writes.map(({ leftMs }) => leftMs),
+      [9000, 7000],
+    );
+  });
+});
