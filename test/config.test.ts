@@ -925,27 +925,31 @@ describe('values derived from the settings', () => {
 });
 
 describe('any texts', () => {
-  test('readConfig returns a configuration or one-line problems for any texts', () => {
-    const names = Object.keys(variables);
-    const anyText = fc.oneof(
-      fc.string({ unit: 'binary' }),
-      fc.string(),
-      fc.constantFrom(
-        ...Object.values(variables).flatMap((v) => [...v.bad, ...v.good.map(([t]) => t)]),
-      ),
-    );
-    const environment = fc.dictionary(fc.constantFrom(...names, 'LEAT_\n', '__proto__'), anyText);
-    fc.assert(
-      fc.property(environment, fc.string(), (env, dotenv) => {
-        const reading = readConfig(env, dotenv);
-        const lines = 'problems' in reading ? reading.problems : describeConfig(reading);
-        assert.ok(lines.length > 0);
-        for (const line of lines) assert.match(line, /^[^\p{C}\p{Zl}\p{Zp}]+$/u);
-        for (const line of 'warnings' in reading ? reading.warnings : []) {
-          assert.match(line, /^[^\p{C}]+$/u);
-        }
-      }),
-      { seed: 16, numRuns: 1000 },
-    );
-  });
+  test(
+    'readConfig returns a configuration or one-line problems for any texts',
+    { tags: ['long'] },
+    () => {
+      const names = Object.keys(variables);
+      const anyText = fc.oneof(
+        fc.string({ unit: 'binary' }),
+        fc.string(),
+        fc.constantFrom(
+          ...Object.values(variables).flatMap((v) => [...v.bad, ...v.good.map(([t]) => t)]),
+        ),
+      );
+      const environment = fc.dictionary(fc.constantFrom(...names, 'LEAT_\n', '__proto__'), anyText);
+      fc.assert(
+        fc.property(environment, fc.string(), (env, dotenv) => {
+          const reading = readConfig(env, dotenv);
+          const lines = 'problems' in reading ? reading.problems : describeConfig(reading);
+          assert.ok(lines.length > 0);
+          for (const line of lines) assert.match(line, /^[^\p{C}\p{Zl}\p{Zp}]+$/u);
+          for (const line of 'warnings' in reading ? reading.warnings : []) {
+            assert.match(line, /^[^\p{C}]+$/u);
+          }
+        }),
+        { seed: 16, numRuns: 1000 },
+      );
+    },
+  );
 });

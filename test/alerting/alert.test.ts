@@ -115,13 +115,17 @@ describe('the name of a stream in the text', () => {
     assert.ok(textOf('x'.repeat(5000)).startsWith(`${'x'.repeat(127)}…: 12 new`));
   });
 
-  test('random names: the text has no control characters and no marks of chat tools', () => {
-    fc.assert(
-      fc.property(fc.string({ unit: 'binary' }), (name) => {
-        assert.doesNotMatch(textOf(name), /[\p{C}\p{Zl}\p{Zp}<>@]/u);
-      }),
-    );
-  });
+  test(
+    'random names: the text has no control characters and no marks of chat tools',
+    { tags: ['long'] },
+    () => {
+      fc.assert(
+        fc.property(fc.string({ unit: 'binary' }), (name) => {
+          assert.doesNotMatch(textOf(name), /[\p{C}\p{Zl}\p{Zp}<>@]/u);
+        }),
+      );
+    },
+  );
 
   test('`stream` has the exact name', () => {
     const stream = { id: 'est_1', name: '<!channel>' };

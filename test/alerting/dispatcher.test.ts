@@ -91,7 +91,7 @@ describe('a send run', () => {
     assert.equal(reports.filter((report) => report.endsWith(': sent')).length, 40);
   });
 
-  test('a send run at most `concurrency` alerts are in flight', async (t) => {
+  test('a send run at most `concurrency` alerts are in flight', { tags: ['long'] }, async (t) => {
     let open = 0;
     let most = 0;
     const endpoint = await startEndpoint((response) => {

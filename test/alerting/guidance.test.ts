@@ -57,17 +57,21 @@ test('a receiver responds with any status: the next command has a cause that the
 });
 
 describe('the name of a stream in the next command', () => {
-  test('random names and ids: the next command has only words without meaning for a shell', () => {
-    const text = fc.string({ unit: 'binary' });
-    fc.assert(
-      fc.property(text, text, (name, id) => {
-        for (const { alert } of Object.values(alertExamples(stream))) {
-          const about = alert.stream === undefined ? {} : { stream: { id, name } };
-          const { link, next_command: next } = guidanceOf({ ...alert, ...about }, url);
-          assert.match(next, /^leat [\w.-]+( [\w.-]*)*$/);
-          assert.match(link, /^https:\/\/leat\.example\.com\/[\w./?=%!'()*~-]*$/);
-        }
-      }),
-    );
-  });
+  test(
+    'random names and ids: the next command has only words without meaning for a shell',
+    { tags: ['long'] },
+    () => {
+      const text = fc.string({ unit: 'binary' });
+      fc.assert(
+        fc.property(text, text, (name, id) => {
+          for (const { alert } of Object.values(alertExamples(stream))) {
+            const about = alert.stream === undefined ? {} : { stream: { id, name } };
+            const { link, next_command: next } = guidanceOf({ ...alert, ...about }, url);
+            assert.match(next, /^leat [\w.-]+( [\w.-]*)*$/);
+            assert.match(link, /^https:\/\/leat\.example\.com\/[\w./?=%!'()*~-]*$/);
+          }
+        }),
+      );
+    },
+  );
 });

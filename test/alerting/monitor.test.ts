@@ -480,51 +480,57 @@ describe('a condition of a node or the store', () => {
   });
 });
 
-test('ten thousand streams that fail at once: one alert each, at most 4 in flight', async (t) => {
-  const clock = createManualClock();
-  const fixture = await openFixture(t, clock);
-  let underWay = 0;
-  let most = 0;
-  const posted = new Map<string, number>();
-  const endpoint = await startEndpoint((response, { body }) => {
-    most = Math.max(most, ++underWay);
-    const { stream } = JSON.parse(body) as { stream: { id: string } };
-    posted.set(stream.id, (posted.get(stream.id) ?? 0) + 1);
-    response.on('close', () => underWay--);
-    response.writeHead(200).end();
-  });
-  t.after(() => endpoint.close());
-  const many = Array.from({ length: 10_000 }, (_, index) => failureOf(`est_${index}`, clock.now()));
-  const byStream = new Map(many.map((one) => [one.stream, one]));
-  const failingStreams = many.map(({ stream: id }): FailingStream => {
-    const health = { consecutive: 1, total: 1 };
-    return { id, name: id, status: 'enabled', health, disabledAt: undefined, failedWithin: true };
-  });
-  const { store } = fixture.deps;
-  const deliveries = {
-    listFailures: (tenant: number, stream: string, query: FailureQuery) =>
-      listOf([byStream.get(stream) ?? failureOf('', 0)]).listFailures(tenant, stream, query),
-  };
-  const alertState = {
-    ...store.alertState,
-    failingStreams: () => Promise.resolve(failingStreams),
-    standings: (tenants: readonly number[]) =>
-      Promise.resolve(tenants.map(() => ({ last: undefined, mayBeFailing: true }))),
-  };
-  const sender = createAlertWebhook({ fetch, url: endpoint.url, userAgent: 'Leat/1.2.3' });
-  fixture.start({
-    dispatcher: dispatcherOf(clock, sender),
-    store: { ...store, alertState, deliveries },
-  });
-  await waitFor('all alerts', () => posted.size === 10_000, {
-    progress: () => posted.size,
-  });
-  const state = await waitFor('the end of the check', async () => {
-    const last = await fixture.store.alertState.last(1);
-    return last?.state.includes('"outbox":{}') === true ? last.state : undefined;
-  });
-  assert.ok(most <= 4, `${most} at once`);
-  assert.ok([...posted.values()].every((times) => times === 1));
-  assert.ok(state.length < 2_000_000, `${state.length} characters`);
-  assert.deepEqual(fixture.errors, []);
-});
+test(
+  'ten thousand streams that fail at once: one alert each, at most 4 in flight',
+  { tags: ['long'] },
+  async (t) => {
+    const clock = createManualClock();
+    const fixture = await openFixture(t, clock);
+    let underWay = 0;
+    let most = 0;
+    const posted = new Map<string, number>();
+    const endpoint = await startEndpoint((response, { body }) => {
+      most = Math.max(most, ++underWay);
+      const { stream } = JSON.parse(body) as { stream: { id: string } };
+      posted.set(stream.id, (posted.get(stream.id) ?? 0) + 1);
+      response.on('close', () => underWay--);
+      response.writeHead(200).end();
+    });
+    t.after(() => endpoint.close());
+    const many = Array.from({ length: 10_000 }, (_, index) =>
+      failureOf(`est_${index}`, clock.now()),
+    );
+    const byStream = new Map(many.map((one) => [one.stream, one]));
+    const failingStreams = many.map(({ stream: id }): FailingStream => {
+      const health = { consecutive: 1, total: 1 };
+      return { id, name: id, status: 'enabled', health, disabledAt: undefined, failedWithin: true };
+    });
+    const { store } = fixture.deps;
+    const deliveries = {
+      listFailures: (tenant: number, stream: string, query: FailureQuery) =>
+        listOf([byStream.get(stream) ?? failureOf('', 0)]).listFailures(tenant, stream, query),
+    };
+    const alertState = {
+      ...store.alertState,
+      failingStreams: () => Promise.resolve(failingStreams),
+      standings: (tenants: readonly number[]) =>
+        Promise.resolve(tenants.map(() => ({ last: undefined, mayBeFailing: true }))),
+    };
+    const sender = createAlertWebhook({ fetch, url: endpoint.url, userAgent: 'Leat/1.2.3' });
+    fixture.start({
+      dispatcher: dispatcherOf(clock, sender),
+      store: { ...store, alertState, deliveries },
+    });
+    await waitFor('all alerts', () => posted.size === 10_000, {
+      progress: () => posted.size,
+    });
+    const state = await waitFor('the end of the check', async () => {
+      const last = await fixture.store.alertState.last(1);
+      return last?.state.includes('"outbox":{}') === true ? last.state : undefined;
+    });
+    assert.ok(most <= 4, `${most} at once`);
+    assert.ok([...posted.values()].every((times) => times === 1));
+    assert.ok(state.length < 2_000_000, `${state.length} characters`);
+    assert.deepEqual(fixture.errors, []);
+  },
+);

@@ -43,27 +43,31 @@ describe('POST /alerts/test', () => {
     );
   });
 
-  test('nothing is sent when the audit log cannot be written, and the next request is served', async (t) => {
-    let sent = 0;
-    const fixture = await openApiFixture(
-      {},
-      {
-        node: {
-          sendTestAlert: async () => {
-            sent += 1;
-            return [];
+  test(
+    'nothing is sent when the audit log cannot be written, and the next request is served',
+    { tags: ['long'] },
+    async (t) => {
+      let sent = 0;
+      const fixture = await openApiFixture(
+        {},
+        {
+          node: {
+            sendTestAlert: async () => {
+              sent += 1;
+              return [];
+            },
           },
         },
-      },
-    );
-    t.after(() => fixture.close());
-    const add = t.mock.method(fixture.auth.store.auditLog, 'add', () =>
-      Promise.reject(new StoreUnavailable('away')),
-    );
-    assert.equal((await fixture.send('POST', '/alerts/test')).status, 503);
-    assert.equal(sent, 0);
-    add.mock.restore();
-    assert.equal((await fixture.send('POST', '/alerts/test')).status, 200);
-    assert.equal(sent, 1);
-  });
+      );
+      t.after(() => fixture.close());
+      const add = t.mock.method(fixture.auth.store.auditLog, 'add', () =>
+        Promise.reject(new StoreUnavailable('away')),
+      );
+      assert.equal((await fixture.send('POST', '/alerts/test')).status, 503);
+      assert.equal(sent, 0);
+      add.mock.restore();
+      assert.equal((await fixture.send('POST', '/alerts/test')).status, 200);
+      assert.equal(sent, 1);
+    },
+  );
 });

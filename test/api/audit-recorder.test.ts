@@ -143,29 +143,33 @@ describe('createAuditRecorder', () => {
     assert.equal(counts.at(-2), 1);
   });
 
-  test('note: 50,000 refusals from 5,000 addresses are 301 entries of a tenant, and none is lost', async (t) => {
-    const { store, tenant, pass, recorder, entries } = await openFixture(t);
-    const { id: other } = await addTenant(store, 'other');
-    for (let count = 0; count < 50_000; count += 1) {
-      const network = (count % 5000).toString(16);
-      const host = count.toString(16);
-      recorder.note(refusal(tenant, { address: `2001:db8:${network}::${host}` }));
-    }
-    recorder.note(refusal(other));
-    await pass(7000);
-    const found = await entries();
-    assert.equal(found.length, 301);
-    assert.equal(
-      found.reduce((sum, { count }) => sum + count, 0),
-      50_000,
-    );
-    const merged = found.filter(({ details }) => details['merged'] === true);
-    assert.deepEqual(
-      merged.map(({ count, ip, clientId }) => [count, ip, clientId]),
-      [[50_000 - 300 * 10, undefined, undefined]],
-    );
-    assert.equal((await entries(other)).length, 1, 'the entry of another tenant');
-  });
+  test(
+    'note: 50,000 refusals from 5,000 addresses are 301 entries of a tenant, and none is lost',
+    { tags: ['long'] },
+    async (t) => {
+      const { store, tenant, pass, recorder, entries } = await openFixture(t);
+      const { id: other } = await addTenant(store, 'other');
+      for (let count = 0; count < 50_000; count += 1) {
+        const network = (count % 5000).toString(16);
+        const host = count.toString(16);
+        recorder.note(refusal(tenant, { address: `2001:db8:${network}::${host}` }));
+      }
+      recorder.note(refusal(other));
+      await pass(7000);
+      const found = await entries();
+      assert.equal(found.length, 301);
+      assert.equal(
+        found.reduce((sum, { count }) => sum + count, 0),
+        50_000,
+      );
+      const merged = found.filter(({ details }) => details['merged'] === true);
+      assert.deepEqual(
+        merged.map(({ count, ip, clientId }) => [count, ip, clientId]),
+        [[50_000 - 300 * 10, undefined, undefined]],
+      );
+      assert.equal((await entries(other)).length, 1, 'the entry of another tenant');
+    },
+  );
 
   test('note: one network or client uses up a part of a bound, and entries of others stay apart', async (t) => {
     const { tenant, pass, recorder, entries } = await openFixture(t);

@@ -81,44 +81,48 @@ for (const [engine, open] of [
   ['PostgreSQL', openPostgres],
 ] as const) {
   describe(`${engine}: the audit log of the management API`, () => {
-    test('audited: each operation that changes something or reads a secret leaves one entry', async (t) => {
-      const { fixture, storeFixture } = await open(t);
-      const requests: AuditedRequest[] = [];
-      await callAll(
-        fixture,
-        storeFixture,
-        (name) => name.replaceAll(' ', '-'),
-        (request, { status, text }) => {
-          assert.ok(status < 300, `${request.operationId}: ${status} ${text}`);
-          requests.push(request);
-        },
-      );
-      assert.deepEqual(
-        requests.map(({ operationId }) => operationId).toSorted(),
-        audited.map(({ operationId }) => operationId).toSorted(),
-        'every operation is called',
-      );
-      const entries = await entriesOf(fixture, 'sapi');
-      assert.deepEqual(
-        entries.map(({ description }) => description).toSorted(),
-        audited.map(({ summary }) => summary).toSorted(),
-      );
-      for (const { operationId, method, path, targets, body } of requests) {
-        const operation = audited.find((each) => each.operationId === operationId);
-        const entry = entries.find(
-          ({ details }) => details['method'] === method && details['path'] === `/api/v2${path}`,
+    test(
+      'audited: each operation that changes something or reads a secret leaves one entry',
+      { tags: ['long'] },
+      async (t) => {
+        const { fixture, storeFixture } = await open(t);
+        const requests: AuditedRequest[] = [];
+        await callAll(
+          fixture,
+          storeFixture,
+          (name) => name.replaceAll(' ', '-'),
+          (request, { status, text }) => {
+            assert.ok(status < 300, `${request.operationId}: ${status} ${text}`);
+            requests.push(request);
+          },
         );
-        assert.ok(entry, `${operationId} left an entry`);
-        assert.equal(entry.description, operation?.summary);
-        assert.equal(entry.clientId, fixture.auth.manager.clientId);
-        assert.equal(entry.clientName, 'Bootstrap client');
-        assert.equal(entry.ip, '127.0.0.1');
-        for (const target of targets) assert.ok(entry.details.targets.includes(target), target);
-        const isRead = operation?.body?.unparsed !== true;
-        const changed = body === undefined || !isRead ? undefined : Object.keys(body);
-        assert.deepEqual(entry.details['changed'], changed, operationId);
-      }
-    });
+        assert.deepEqual(
+          requests.map(({ operationId }) => operationId).toSorted(),
+          audited.map(({ operationId }) => operationId).toSorted(),
+          'every operation is called',
+        );
+        const entries = await entriesOf(fixture, 'sapi');
+        assert.deepEqual(
+          entries.map(({ description }) => description).toSorted(),
+          audited.map(({ summary }) => summary).toSorted(),
+        );
+        for (const { operationId, method, path, targets, body } of requests) {
+          const operation = audited.find((each) => each.operationId === operationId);
+          const entry = entries.find(
+            ({ details }) => details['method'] === method && details['path'] === `/api/v2${path}`,
+          );
+          assert.ok(entry, `${operationId} left an entry`);
+          assert.equal(entry.description, operation?.summary);
+          assert.equal(entry.clientId, fixture.auth.manager.clientId);
+          assert.equal(entry.clientName, 'Bootstrap client');
+          assert.equal(entry.ip, '127.0.0.1');
+          for (const target of targets) assert.ok(entry.details.targets.includes(target), target);
+          const isRead = operation?.body?.unparsed !== true;
+          const changed = body === undefined || !isRead ? undefined : Object.keys(body);
+          assert.deepEqual(entry.details['changed'], changed, operationId);
+        }
+      },
+    );
 
     test('audited: each of them leaves an entry when scopes are missing, and no other operation', async (t) => {
       const { fixture } = await open(t);
@@ -143,54 +147,64 @@ for (const [engine, open] of [
       }
     });
 
-    test('audited: a token request whose body cannot be read leaves an entry', async (t) => {
-      const { fixture } = await open(t);
-      const form = 'application/x-www-form-urlencoded';
-      const requests: [body: string | Uint8Array<ArrayBuffer>, type: string, status: number][] = [
-        ['grant_type=a', 'text/plain', 400],
-        [Uint8Array.of(0xff, 0xfe), form, 400],
-        ['x'.repeat(100_000), form, 413],
-      ];
-      for (const [body, type, status] of requests) {
-        const response = await fixture.raw('POST', '/oauth/token', body, { 'content-type': type });
-        assert.equal(response.status, status, type);
-      }
-      const [entry] = await waitForRecorder(fixture, 'feccft', 1);
-      assert.equal(entry?.details['error'], 'invalid_request');
-      assert.equal(entry.count, requests.length);
-    });
-
-    test('audited: no entry has a secret of a request, in any encoding', async (t) => {
-      const { fixture, storeFixture, file } = await open(t);
-      const hidden: string[] = [];
-      const secret = (name: string): string => {
-        // Beginnings are hidden, too: names of streams and the like are short.
-        const text = `${randomBytes(18).toString('hex')}-${name.replaceAll(' ', '-')}`;
-        hidden.push(text.slice(0, 36));
-        return text;
-      };
-      await callAll(fixture, storeFixture, secret, ({ operationId }, { status, text, body }) => {
-        assert.ok(status < 300, `${operationId}: ${status} ${text}`);
-        for (const shown of [body?.client_secret, body?.secret]) {
-          if (typeof shown === 'string') hidden.push(shown.replace(/^whsec_/, ''));
+    test(
+      'audited: a token request whose body cannot be read leaves an entry',
+      { tags: ['long'] },
+      async (t) => {
+        const { fixture } = await open(t);
+        const form = 'application/x-www-form-urlencoded';
+        const requests: [body: string | Uint8Array<ArrayBuffer>, type: string, status: number][] = [
+          ['grant_type=a', 'text/plain', 400],
+          [Uint8Array.of(0xff, 0xfe), form, 400],
+          ['x'.repeat(100_000), form, 413],
+        ];
+        for (const [body, type, status] of requests) {
+          const response = await fixture.raw('POST', '/oauth/token', body, {
+            'content-type': type,
+          });
+          assert.equal(response.status, status, type);
         }
-      });
-      hidden.push(fixture.token.slice(-40), fixture.auth.manager.clientSecret);
-      await sendForbidden(fixture, secret);
-      await sendTokenRequests(fixture, secret);
-      const refused = await waitForRecorder(fixture, 'feccft', 5);
-      assert.ok(refused.length > 0 && refused.every(({ clientName }) => clientName !== 'nobody'));
-      assert.ok((await waitForRecorder(fixture, 'fapi', 20)).length > 0);
-      const stored =
-        file === undefined
-          ? JSON.stringify(await entriesOf(fixture, 'sapi', 'fapi', 'seccft', 'feccft'))
-          : await rowsOf(fixture.auth.store, `${file}.copy`);
-      assert.ok(stored.includes('Rotate the signing secret'));
-      assert.ok(hidden.length > 100);
-      for (const text of hidden) {
-        for (const form of formsOf(text)) assert.ok(!stored.includes(form), `${text} as ${form}`);
-      }
-    });
+        const [entry] = await waitForRecorder(fixture, 'feccft', 1);
+        assert.equal(entry?.details['error'], 'invalid_request');
+        assert.equal(entry.count, requests.length);
+      },
+    );
+
+    test(
+      'audited: no entry has a secret of a request, in any encoding',
+      { tags: ['long'] },
+      async (t) => {
+        const { fixture, storeFixture, file } = await open(t);
+        const hidden: string[] = [];
+        const secret = (name: string): string => {
+          // Beginnings are hidden, too: names of streams and the like are short.
+          const text = `${randomBytes(18).toString('hex')}-${name.replaceAll(' ', '-')}`;
+          hidden.push(text.slice(0, 36));
+          return text;
+        };
+        await callAll(fixture, storeFixture, secret, ({ operationId }, { status, text, body }) => {
+          assert.ok(status < 300, `${operationId}: ${status} ${text}`);
+          for (const shown of [body?.client_secret, body?.secret]) {
+            if (typeof shown === 'string') hidden.push(shown.replace(/^whsec_/, ''));
+          }
+        });
+        hidden.push(fixture.token.slice(-40), fixture.auth.manager.clientSecret);
+        await sendForbidden(fixture, secret);
+        await sendTokenRequests(fixture, secret);
+        const refused = await waitForRecorder(fixture, 'feccft', 5);
+        assert.ok(refused.length > 0 && refused.every(({ clientName }) => clientName !== 'nobody'));
+        assert.ok((await waitForRecorder(fixture, 'fapi', 20)).length > 0);
+        const stored =
+          file === undefined
+            ? JSON.stringify(await entriesOf(fixture, 'sapi', 'fapi', 'seccft', 'feccft'))
+            : await rowsOf(fixture.auth.store, `${file}.copy`);
+        assert.ok(stored.includes('Rotate the signing secret'));
+        assert.ok(hidden.length > 100);
+        for (const text of hidden) {
+          for (const form of formsOf(text)) assert.ok(!stored.includes(form), `${text} as ${form}`);
+        }
+      },
+    );
   });
 }
 

@@ -363,7 +363,7 @@ describe('an attack on the sign-in', () => {
     for (const path of [mixed, unnamed]) await assertRefused(fixture, path, cookie, 'failed');
   });
 
-  test('a callback counts once, with the same code and cookie', async (t) => {
+  test('a callback counts once, with the same code and cookie', { tags: ['long'] }, async (t) => {
     const fixture = await openFixture(t);
     const { url, cookie } = await begin(fixture);
     const back = await backFrom(url, 'ada');

@@ -22,7 +22,7 @@ const batch = (type: string) =>
   own(Array.from({ length: 20 }, (_, n) => ({ type, data: { n, text: 'x'.repeat(50_000) } })));
 
 describe('bodies of events', () => {
-  test('a single event does not wait for batches of any tenant', async (t) => {
+  test('a single event does not wait for batches of any tenant', { tags: ['long'] }, async (t) => {
     const bodies = bodiesOn(t);
     const read: string[] = [];
     const text = `{"type":"a.b","data":{"x":[${Array(250_000).fill('1.0').join(',')}]}}`;

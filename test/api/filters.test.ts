@@ -94,7 +94,7 @@ describe('the filter of an event stream', () => {
     );
   });
 
-  test('a tenant has at most 1,000 streams with a filter', async () => {
+  test('a tenant has at most 1,000 streams with a filter', { tags: ['long'] }, async () => {
     const own = await openApiFixture({ maxStreams: 2000 });
     try {
       const send = (sent: Json): Promise<ApiResponse> =>

@@ -111,33 +111,40 @@ describe('details of /readyz', () => {
   });
 });
 
-test('what comes while /readyz checks its caller or asks the store counts', async (t) => {
-  const obstacles: Record<string, (fixture: ApiFixture) => void> = {
-    'no lease': (fixture) => (fixture.obstacle = 'The node has no lease.'),
-    closing: (fixture) => (fixture.ready = false),
-  };
-  for (const [name, come] of Object.entries(obstacles)) {
-    for (const when of ['access', 'ping']) {
-      let read = (_what: string): void => undefined;
-      const fixture = await open(t, proxied, {
-        around: (store) => ({
-          ...store,
-          ping: () => store.ping().finally(() => read('ping')),
-          clients: {
-            ...store.clients,
-            access: (...args) => store.clients.access(...args).finally(() => read('access')),
-          },
-        }),
-      });
-      const token = await fixture.headersWith('read:event_streams');
-      read = (what) => {
-        if (what === when) come(fixture);
-      };
-      const { status } = await fixture.raw('GET', '/readyz', undefined, { ...stranger, ...token });
-      assert.equal(status, 503, `${name}, ${when}`);
+test(
+  'what comes while /readyz checks its caller or asks the store counts',
+  { tags: ['long'] },
+  async (t) => {
+    const obstacles: Record<string, (fixture: ApiFixture) => void> = {
+      'no lease': (fixture) => (fixture.obstacle = 'The node has no lease.'),
+      closing: (fixture) => (fixture.ready = false),
+    };
+    for (const [name, come] of Object.entries(obstacles)) {
+      for (const when of ['access', 'ping']) {
+        let read = (_what: string): void => undefined;
+        const fixture = await open(t, proxied, {
+          around: (store) => ({
+            ...store,
+            ping: () => store.ping().finally(() => read('ping')),
+            clients: {
+              ...store.clients,
+              access: (...args) => store.clients.access(...args).finally(() => read('access')),
+            },
+          }),
+        });
+        const token = await fixture.headersWith('read:event_streams');
+        read = (what) => {
+          if (what === when) come(fixture);
+        };
+        const { status } = await fixture.raw('GET', '/readyz', undefined, {
+          ...stranger,
+          ...token,
+        });
+        assert.equal(status, 503, `${name}, ${when}`);
+      }
     }
-  }
-});
+  },
+);
 
 describe('rate limits of public paths', () => {
   const documents = [

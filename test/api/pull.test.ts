@@ -389,89 +389,99 @@ describe('a rejected pull', () => {
 
 describe('an offset that has passed the retention', () => {
   for (const engine of [sqliteFile, postgres]) {
-    test(`an offset is 410 by age, before events are pruned, on ${engine.name}`, async (t) => {
-      const fixture = await openFixtureOn(t, engine);
-      const { clock, store, tenant } = fixture.auth;
-      const gone = {
-        statusCode: 410,
-        message: 'Cursor points to data no longer available in the stream.',
-        errorCode: 'cursor_expired',
-      };
-      const append = async (...ids: readonly string[]): Promise<void> => {
-        const events = ids.map((id) => ({
-          id,
-          chosen: false,
-          type: 'a.made',
-          time: 0,
-          body: '{}',
-        }));
-        await store.log.append(tenant.id, events);
-      };
-      const [first, second] = [formatOffset(1), formatOffset(2)];
-      await append('evt_1', 'evt_2');
-      clock.move(4 * dayMs);
-      await append('evt_3');
-      clock.move(3 * dayMs);
-      const still = await pullOf(fixture, `?from=${formatOffset(0)}`, await newToken(fixture));
-      assert.deepEqual(
-        idsOf(await still.events(3)),
-        [1, 2, 3].map((each) => formatOffset(each)),
-      );
-      still.close();
+    test(
+      `an offset is 410 by age, before events are pruned, on ${engine.name}`,
+      { tags: ['long'] },
+      async (t) => {
+        const fixture = await openFixtureOn(t, engine);
+        const { clock, store, tenant } = fixture.auth;
+        const gone = {
+          statusCode: 410,
+          message: 'Cursor points to data no longer available in the stream.',
+          errorCode: 'cursor_expired',
+        };
+        const append = async (...ids: readonly string[]): Promise<void> => {
+          const events = ids.map((id) => ({
+            id,
+            chosen: false,
+            type: 'a.made',
+            time: 0,
+            body: '{}',
+          }));
+          await store.log.append(tenant.id, events);
+        };
+        const [first, second] = [formatOffset(1), formatOffset(2)];
+        await append('evt_1', 'evt_2');
+        clock.move(4 * dayMs);
+        await append('evt_3');
+        clock.move(3 * dayMs);
+        const still = await pullOf(fixture, `?from=${formatOffset(0)}`, await newToken(fixture));
+        assert.deepEqual(
+          idsOf(await still.events(3)),
+          [1, 2, 3].map((each) => formatOffset(each)),
+        );
+        still.close();
 
-      clock.move(1);
-      const now = await newToken(fixture);
-      assert.deepEqual(await refused(fixture, `?from=${first}`, now), gone);
-      const headers = { 'last-event-id': formatOffset(0) };
-      assert.deepEqual(await refused(fixture, '', { ...now, headers }), gone);
-      const pull = await pullOf(fixture, `?from=${second}`, now);
-      assert.deepEqual(idsOf(await pull.events(1)), [formatOffset(3)]);
-      pull.close();
-      const oldest = await pullOf(fixture, '?from_timestamp=2000-01-01T00:00:00Z', now);
-      assert.deepEqual(idsOf(await oldest.events(1)), [formatOffset(3)]);
-      oldest.close();
+        clock.move(1);
+        const now = await newToken(fixture);
+        assert.deepEqual(await refused(fixture, `?from=${first}`, now), gone);
+        const headers = { 'last-event-id': formatOffset(0) };
+        assert.deepEqual(await refused(fixture, '', { ...now, headers }), gone);
+        const pull = await pullOf(fixture, `?from=${second}`, now);
+        assert.deepEqual(idsOf(await pull.events(1)), [formatOffset(3)]);
+        pull.close();
+        const oldest = await pullOf(fixture, '?from_timestamp=2000-01-01T00:00:00Z', now);
+        assert.deepEqual(idsOf(await oldest.events(1)), [formatOffset(3)]);
+        oldest.close();
 
-      await store.log.prune(tenant.id, { olderThanMs: -1, take: 100 });
-      assert.deepEqual(await refused(fixture, `?from=${second}`, now), gone, 'it was pruned');
-      const end = await pullOf(fixture, `?from=${formatOffset(3)}`, now);
-      assert.equal(end.status, 200, 'no event was missed');
-      await append('evt_4');
-      assert.deepEqual(idsOf(await end.events(1)), [formatOffset(4)]);
-      end.close();
-    });
+        await store.log.prune(tenant.id, { olderThanMs: -1, take: 100 });
+        assert.deepEqual(await refused(fixture, `?from=${second}`, now), gone, 'it was pruned');
+        const end = await pullOf(fixture, `?from=${formatOffset(3)}`, now);
+        assert.equal(end.status, 200, 'no event was missed');
+        await append('evt_4');
+        assert.deepEqual(idsOf(await end.events(1)), [formatOffset(4)]);
+        end.close();
+      },
+    );
   }
 });
 
 describe('an open pull', () => {
   for (const engine of [sqliteFile, postgres]) {
-    test(`an open pull receives all events published during the pull, once and in order, on ${engine.name}`, async (t) => {
-      const fixture = await openFixtureOn(t, engine);
-      await publish(fixture, ...Array<string>(50).fill('a.made'));
-      const live = await Promise.all(Array.from({ length: 10 }, () => pullOf(fixture)));
-      const publishing = Promise.all(
-        Array.from({ length: 4 }, async () => {
-          for (let round = 0; round < 25; round += 1) {
-            await publish(fixture, ...Array<string>(20).fill('a.made'), 'b.made');
-          }
-        }),
-      );
-      const lagging = await Promise.all(
-        Array.from({ length: 10 }, () => pullOf(fixture, `?from=${formatOffset(0)}`)),
-      );
-      const filtered = await pullOf(fixture, `?from=${formatOffset(0)}&event_type=b.made`);
-      await publishing;
-      const total = 50 + 4 * 25 * 21;
-      for (const pull of lagging) {
-        const expected = Array.from({ length: total }, (_, index) => formatOffset(index + 1));
-        assert.deepEqual(idsOf(await pull.events(total)), expected);
-      }
-      for (const pull of live) {
-        const expected = Array.from({ length: total - 50 }, (_, index) => formatOffset(index + 51));
-        assert.deepEqual(idsOf(await pull.events(total - 50)), expected);
-      }
-      assert.equal(new Set(idsOf(await filtered.events(100))).size, 100);
-      for (const pull of [...live, ...lagging, filtered]) pull.close();
-    });
+    test(
+      `an open pull receives all events published during the pull, once and in order, on ${engine.name}`,
+      { tags: ['long'] },
+      async (t) => {
+        const fixture = await openFixtureOn(t, engine);
+        await publish(fixture, ...Array<string>(50).fill('a.made'));
+        const live = await Promise.all(Array.from({ length: 10 }, () => pullOf(fixture)));
+        const publishing = Promise.all(
+          Array.from({ length: 4 }, async () => {
+            for (let round = 0; round < 25; round += 1) {
+              await publish(fixture, ...Array<string>(20).fill('a.made'), 'b.made');
+            }
+          }),
+        );
+        const lagging = await Promise.all(
+          Array.from({ length: 10 }, () => pullOf(fixture, `?from=${formatOffset(0)}`)),
+        );
+        const filtered = await pullOf(fixture, `?from=${formatOffset(0)}&event_type=b.made`);
+        await publishing;
+        const total = 50 + 4 * 25 * 21;
+        for (const pull of lagging) {
+          const expected = Array.from({ length: total }, (_, index) => formatOffset(index + 1));
+          assert.deepEqual(idsOf(await pull.events(total)), expected);
+        }
+        for (const pull of live) {
+          const expected = Array.from({ length: total - 50 }, (_, index) =>
+            formatOffset(index + 51),
+          );
+          assert.deepEqual(idsOf(await pull.events(total - 50)), expected);
+        }
+        assert.equal(new Set(idsOf(await filtered.events(100))).size, 100);
+        for (const pull of [...live, ...lagging, filtered]) pull.close();
+      },
+    );
   }
 
   test('a pull ends 5 s after its token expires', async (t) => {
@@ -627,22 +637,26 @@ describe('an open pull', () => {
     quick.close();
   });
 
-  test('a pull whose client reads a burst late is not closed and misses nothing', async (t) => {
-    const fixture = await openFixtureFor(t, {}, { pull: { stalledMs: 60_000 } });
-    const pull = await pullOf(fixture);
-    pull.pause();
-    const data = { text: 'x'.repeat(100_000) };
-    const events = Array.from({ length: 30 }, () => ({ type: 'a.big', data }));
-    for (let round = 0; round < 10; round += 1) await fixture.send('POST', '/events', events);
-    pull.resume();
-    const blocks = await pull.events(300);
-    assert.deepEqual(
-      idsOf(blocks),
-      Array.from({ length: 300 }, (_, index) => formatOffset(index + 1)),
-    );
-    assert.deepEqual(fixture.logged, []);
-    pull.close();
-  });
+  test(
+    'a pull whose client reads a burst late is not closed and misses nothing',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await openFixtureFor(t, {}, { pull: { stalledMs: 60_000 } });
+      const pull = await pullOf(fixture);
+      pull.pause();
+      const data = { text: 'x'.repeat(100_000) };
+      const events = Array.from({ length: 30 }, () => ({ type: 'a.big', data }));
+      for (let round = 0; round < 10; round += 1) await fixture.send('POST', '/events', events);
+      pull.resume();
+      const blocks = await pull.events(300);
+      assert.deepEqual(
+        idsOf(blocks),
+        Array.from({ length: 300 }, (_, index) => formatOffset(index + 1)),
+      );
+      assert.deepEqual(fixture.logged, []);
+      pull.close();
+    },
+  );
 });
 
 describe('the eventsource client', () => {

@@ -87,46 +87,54 @@ describe('access', () => {
     assert.ok(texts.every((text) => !text.includes('secret')));
   });
 
-  test('other roles are told who may read it, and nothing is requested', async (t) => {
-    for (const role of ['support', 'viewer'] as const) {
-      const console = await openConsole(t, { installation, role });
-      for (const path of [
-        '/access',
-        '/access?q=rol_0123456789abcdef',
-        '/users',
-        '/users/leat%7C1',
-      ]) {
-        await console.goto(path);
-        await console.page.getByText('The role operator may.').waitFor();
+  test(
+    'other roles are told who may read it, and nothing is requested',
+    { tags: ['long'] },
+    async (t) => {
+      for (const role of ['support', 'viewer'] as const) {
+        const console = await openConsole(t, { installation, role });
+        for (const path of [
+          '/access',
+          '/access?q=rol_0123456789abcdef',
+          '/users',
+          '/users/leat%7C1',
+        ]) {
+          await console.goto(path);
+          await console.page.getByText('The role operator may.').waitFor();
+        }
+        assert.deepEqual(console.errors(), []);
       }
-      assert.deepEqual(console.errors(), []);
-    }
-  });
+    },
+  );
 });
 
 describe('users', () => {
-  test('a user is found by a whole e-mail or id, and leads to events about the user', async (t) => {
-    const console = await openConsole(t, { installation });
-    const { page, data } = console;
-    const id = data.users['zoe.mueller@example.org'] ?? '';
-    await console.goto('/users');
-    const find = page.getByRole('searchbox', { name: 'Find' });
-    await find.fill('zoe');
-    await page.getByText('Leat does not search in names').waitFor();
-    await find.fill('ZOE.mueller@example.org');
-    await page.getByRole('link', { name: 'zoe.mueller@example.org' }).waitFor();
-    await find.fill('nobody@example.org');
-    await page.getByText('No user has exactly this').waitFor();
-    await find.fill(id);
-    await page.getByRole('link', { name: 'zoe.mueller@example.org' }).click();
-    await page.getByRole('heading', { name: 'zoe.mueller@example.org', level: 1 }).waitFor();
-    await page.getByText(`leat users delete '${id}'`).waitFor();
-    await page.getByRole('link', { name: 'Events about this user' }).click();
-    await page.getByRole('heading', { name: 'Events', level: 1 }).waitFor();
-    const { searchParams } = new URL(page.url());
-    assert.equal(searchParams.get('filter'), JSON.stringify({ 'data.object.user_id': id }));
-    await page.getByText('user.created').first().waitFor();
-  });
+  test(
+    'a user is found by a whole e-mail or id, and leads to events about the user',
+    { tags: ['long'] },
+    async (t) => {
+      const console = await openConsole(t, { installation });
+      const { page, data } = console;
+      const id = data.users['zoe.mueller@example.org'] ?? '';
+      await console.goto('/users');
+      const find = page.getByRole('searchbox', { name: 'Find' });
+      await find.fill('zoe');
+      await page.getByText('Leat does not search in names').waitFor();
+      await find.fill('ZOE.mueller@example.org');
+      await page.getByRole('link', { name: 'zoe.mueller@example.org' }).waitFor();
+      await find.fill('nobody@example.org');
+      await page.getByText('No user has exactly this').waitFor();
+      await find.fill(id);
+      await page.getByRole('link', { name: 'zoe.mueller@example.org' }).click();
+      await page.getByRole('heading', { name: 'zoe.mueller@example.org', level: 1 }).waitFor();
+      await page.getByText(`leat users delete '${id}'`).waitFor();
+      await page.getByRole('link', { name: 'Events about this user' }).click();
+      await page.getByRole('heading', { name: 'Events', level: 1 }).waitFor();
+      const { searchParams } = new URL(page.url());
+      assert.equal(searchParams.get('filter'), JSON.stringify({ 'data.object.user_id': id }));
+      await page.getByText('user.created').first().waitFor();
+    },
+  );
 
   test('an id that looks percent-encoded is taken as it is', async (t) => {
     const console = await openConsole(t, { installation });
@@ -163,22 +171,26 @@ describe('users', () => {
 });
 
 for (const theme of ['light', 'dark'] as const) {
-  test(`all views of access and users are accessible, wide and narrow: ${theme}`, async (t) => {
-    const console = await openConsole(t, { installation, theme });
-    const { clients, roles, apis, users } = console.data;
-    for (const path of [
-      '/access',
-      '/access?tab=apis',
-      '/access?tab=grants',
-      '/access?tab=roles',
-      `/access?tab=clients&q=${clients['Checkout'] ?? ''}`,
-      `/access?q=${apis['orders'] ?? ''}`,
-      `/access?q=${roles['Support'] ?? ''}`,
-      '/users',
-      `/users/${encodeURIComponent(users['ada@example.com'] ?? '')}`,
-    ]) {
-      await console.goto(path);
-      await checkWidths(console, path);
-    }
-  });
+  test(
+    `all views of access and users are accessible, wide and narrow: ${theme}`,
+    { tags: ['long'] },
+    async (t) => {
+      const console = await openConsole(t, { installation, theme });
+      const { clients, roles, apis, users } = console.data;
+      for (const path of [
+        '/access',
+        '/access?tab=apis',
+        '/access?tab=grants',
+        '/access?tab=roles',
+        `/access?tab=clients&q=${clients['Checkout'] ?? ''}`,
+        `/access?q=${apis['orders'] ?? ''}`,
+        `/access?q=${roles['Support'] ?? ''}`,
+        '/users',
+        `/users/${encodeURIComponent(users['ada@example.com'] ?? '')}`,
+      ]) {
+        await console.goto(path);
+        await checkWidths(console, path);
+      }
+    },
+  );
 }

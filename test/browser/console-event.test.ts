@@ -145,7 +145,7 @@ describe('the page of an event', () => {
     await page.getByRole('table', { name: 'Events' }).waitFor();
   });
 
-  test('axe finds nothing, and nothing is wider than the screen', async () => {
+  test('axe finds nothing, and nothing is wider than the screen', { tags: ['long'] }, async () => {
     const { order, largestGroup } = data.events;
     for (const path of [order, largestGroup, 'unknown']) {
       await operator.goto(`/events/${path}`);

@@ -199,50 +199,58 @@ describe('the search of the log', () => {
       .waitFor();
   });
 
-  test('nothing breaks the policy of the page, and axe finds nothing', async () => {
-    // Every part of the search is open.
-    const filter = '{"data.object.plan":"pro"}';
-    await operator.goto(`/events?types=order.paid&since=between&filter=${filter}`);
-    for (const colorScheme of ['light', 'dark'] as const) {
-      await page.emulateMedia({ colorScheme });
-      for (const width of [390, 1440]) {
-        await page.setViewportSize({ width, height: 900 });
-        assert.deepEqual(await operator.findings(), [], `${colorScheme} ${width}`);
-        const isWider = 'document.documentElement.scrollWidth > innerWidth';
-        assert.equal(await page.evaluate(isWider), false, `${width}`);
+  test(
+    'nothing breaks the policy of the page, and axe finds nothing',
+    { tags: ['long'] },
+    async () => {
+      // Every part of the search is open.
+      const filter = '{"data.object.plan":"pro"}';
+      await operator.goto(`/events?types=order.paid&since=between&filter=${filter}`);
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme });
+        for (const width of [390, 1440]) {
+          await page.setViewportSize({ width, height: 900 });
+          assert.deepEqual(await operator.findings(), [], `${colorScheme} ${width}`);
+          const isWider = 'document.documentElement.scrollWidth > innerWidth';
+          assert.equal(await page.evaluate(isWider), false, `${width}`);
+        }
       }
-    }
-    await page.emulateMedia({ colorScheme: 'light' });
-  });
+      await page.emulateMedia({ colorScheme: 'light' });
+    },
+  );
 });
 
 describe('new events', () => {
-  test('arrive while the list is open, wait while it is paused, and keep the filter', async () => {
-    const { leat } = installation;
-    await operator.goto('/events?types=tail.one,tail.two');
-    await page.getByRole('link', { name: 'Follow new events' }).click();
-    await page.getByText('live', { exact: true }).waitFor();
-    await publish(leat, 'tail.one', { number: 1 });
-    await publish(leat, 'tail.other', { number: 2 });
-    await publish(leat, 'tail.two', { number: 3 });
-    await expectRows(2, 'New events');
-    assert.match(await rows('New events').first().innerText(), /tail\.two[^]*"number":3/);
+  test(
+    'arrive while the list is open, wait while it is paused, and keep the filter',
+    { tags: ['long'] },
+    async () => {
+      const { leat } = installation;
+      await operator.goto('/events?types=tail.one,tail.two');
+      await page.getByRole('link', { name: 'Follow new events' }).click();
+      await page.getByText('live', { exact: true }).waitFor();
+      await publish(leat, 'tail.one', { number: 1 });
+      await publish(leat, 'tail.other', { number: 2 });
+      await publish(leat, 'tail.two', { number: 3 });
+      await expectRows(2, 'New events');
+      assert.match(await rows('New events').first().innerText(), /tail\.two[^]*"number":3/);
 
-    await page.getByRole('button', { name: 'Pause', exact: true }).click();
-    await publishAll(
-      leat,
-      Array.from({ length: 12 }, () => ({ type: 'tail.one', data: {} })),
-    );
-    await page.getByRole('button', { name: '12 new' }).waitFor();
-    assert.equal(await rows('New events').count(), 2);
-    await page.getByRole('button', { name: '12 new' }).click();
-    await expectRows(14, 'New events');
-    await publish(leat, 'tail.one');
-    await page.getByRole('button', { name: '1 new' }).waitFor();
-    await page.getByRole('button', { name: 'Continue', exact: true }).click();
-    await expectRows(15, 'New events');
-    assert.deepEqual(await operator.findings(), []);
-  });
+      await page.getByRole('button', { name: 'Pause', exact: true }).click();
+      await publishAll(
+        leat,
+        Array.from({ length: 12 }, () => ({ type: 'tail.one', data: {} })),
+      );
+      await page.getByRole('button', { name: '12 new' }).waitFor();
+      assert.equal(await rows('New events').count(), 2);
+      await page.getByRole('button', { name: '12 new' }).click();
+      await expectRows(14, 'New events');
+      await publish(leat, 'tail.one');
+      await page.getByRole('button', { name: '1 new' }).waitFor();
+      await page.getByRole('button', { name: 'Continue', exact: true }).click();
+      await expectRows(15, 'New events');
+      assert.deepEqual(await operator.findings(), []);
+    },
+  );
 
   test('a condition on payloads is applied in the browser, and says so', async () => {
     await operator.goto('/events?live=1&types=tail.one&filter={"data.object.n":{"$gt":1}}');
@@ -255,19 +263,23 @@ describe('new events', () => {
     await page.getByText('a.$regex: Unknown operator').waitFor();
   });
 
-  test('goes on after the last event when it was cut off, and leaves none out', async (t) => {
-    t.after(proxy.restore);
-    await operator.goto('/events?live=1&types=tail.cut');
-    await page.getByText('live', { exact: true }).waitFor();
-    await publish(installation.leat, 'tail.cut', { n: 1 });
-    await expectRows(1, 'New events');
-    proxy.refuse();
-    await page.getByText('Cut off just now').waitFor();
-    await publish(installation.leat, 'tail.cut', { n: 2 });
-    proxy.restore();
-    await expectRows(2, 'New events');
-    await page.getByText('None is left out.').waitFor();
-  });
+  test(
+    'goes on after the last event when it was cut off, and leaves none out',
+    { tags: ['long'] },
+    async (t) => {
+      t.after(proxy.restore);
+      await operator.goto('/events?live=1&types=tail.cut');
+      await page.getByText('live', { exact: true }).waitFor();
+      await publish(installation.leat, 'tail.cut', { n: 1 });
+      await expectRows(1, 'New events');
+      proxy.refuse();
+      await page.getByText('Cut off just now').waitFor();
+      await publish(installation.leat, 'tail.cut', { n: 2 });
+      proxy.restore();
+      await expectRows(2, 'New events');
+      await page.getByText('None is left out.').waitFor();
+    },
+  );
 
   test('the connection is there only while the list is, in a tab that is seen', async () => {
     const opened = page.waitForRequest(/\/api\/v2\/events\?/);
@@ -354,21 +366,25 @@ describe('payloads that want to be more than text', () => {
 });
 
 describe('sending an event again', () => {
-  test('a delivered one arrives once more with its id, and the page shows both attempts', async () => {
-    const { leat } = installation;
-    await createStream(leat, endpoint.url, { name: 'again', types: ['again.delivered'] });
-    const id = await publish(leat, 'again.delivered', { n: 1 });
-    await operator.goto(`/events/${id}`);
-    await page.getByText('1 delivered').waitFor();
-    await page.getByRole('button', { name: 'Send again to again' }).click();
-    const dialog = page.getByRole('dialog');
-    await dialog.getByText('The same on the command line').click();
-    await dialog.getByText(`leat replay start again ${id}`).waitFor();
-    await dialog.getByRole('button', { name: 'Send again' }).click();
-    await expectRows(2, 'Attempts at again');
-    assert.equal(endpoint.of(id).length, 2);
-    await page.getByRole('button', { name: 'Send again to again' }).waitFor();
-  });
+  test(
+    'a delivered one arrives once more with its id, and the page shows both attempts',
+    { tags: ['long'] },
+    async () => {
+      const { leat } = installation;
+      await createStream(leat, endpoint.url, { name: 'again', types: ['again.delivered'] });
+      const id = await publish(leat, 'again.delivered', { n: 1 });
+      await operator.goto(`/events/${id}`);
+      await page.getByText('1 delivered').waitFor();
+      await page.getByRole('button', { name: 'Send again to again' }).click();
+      const dialog = page.getByRole('dialog');
+      await dialog.getByText('The same on the command line').click();
+      await dialog.getByText(`leat replay start again ${id}`).waitFor();
+      await dialog.getByRole('button', { name: 'Send again' }).click();
+      await expectRows(2, 'Attempts at again');
+      assert.equal(endpoint.of(id).length, 2);
+      await page.getByRole('button', { name: 'Send again to again' }).waitFor();
+    },
+  );
 
   test('a failure is redelivered, and its page follows it to its end', async () => {
     const { leat } = installation;
@@ -388,7 +404,7 @@ describe('sending an event again', () => {
     await page.getByText('redelivery accepted').waitFor();
   });
 
-  test('support may, a viewer sees neither events nor the button', async () => {
+  test('support may, a viewer sees neither events nor the button', { tags: ['long'] }, async () => {
     await createStream(installation.leat, endpoint.url, {
       name: 'for-support',
       types: ['again.support'],
@@ -426,7 +442,7 @@ describe('sending an event again', () => {
 });
 
 describe('a search that reads much', () => {
-  test('says how far it has come without a result, and goes on', async () => {
+  test('says how far it has come without a result, and goes on', { tags: ['long'] }, async () => {
     const { leat } = installation;
     const first = { type: 'bulk.row', data: { object: { wanted: true } } };
     const others = Array.from({ length: 10_100 }, () => ({ type: 'bulk.row', data: {} }));

@@ -176,77 +176,89 @@ describe('the sign-in at an identity provider in Chromium', () => {
     assert.deepEqual(await cookieNames(context), []);
   });
 
-  test('a session ends with a start where LEAT_CONSOLE_ROLES has its entry no longer, or with another role', async (t) => {
+  test(
+    'a session ends with a start where LEAT_CONSOLE_ROLES has its entry no longer, or with another role',
+    { tags: ['long'] },
+    async (t) => {
+      const context = await openContext(t);
+      const other = await openContext(t);
+      const { page } = await signIn(context, 'ada');
+      const { page: ofBob } = await signIn(other, 'bob');
+      const restart = async (mappings: string): Promise<void> => {
+        await leat.stop();
+        leat = await startLeat(tempStore, settingsWith(mappings));
+      };
+      const statuses = async (): Promise<number[]> => {
+        const answers = [page, ofBob].map((each) => fetchFrom(each, '/console/session'));
+        return (await Promise.all(answers)).map(({ status }) => status);
+      };
+      t.after(() => restart(roles));
+      await restart(roles);
+      assert.deepEqual(await statuses(), [200, 200]);
+      await restart('main/groups:admins=viewer,main/groups:staff=viewer');
+      assert.deepEqual(await statuses(), [401, 200]);
+      await restart('main/groups:admins=operator,main/email:bob@example.com=viewer');
+      assert.deepEqual(await statuses(), [200, 401]);
+    },
+  );
+});
+
+test(
+  'over TLS the cookies of the sign-in have the prefix and are Secure',
+  { tags: ['long'] },
+  async (t) => {
+    const own = await createTempStore();
+    t.after(() => own.remove());
+    const ownPort = await freePort();
+    const base = `https://localhost:${ownPort}`;
+    const provider = await startIdentityProvider({
+      people,
+      redirectUris: [`${base}/console/callback`],
+    });
+    t.after(() => provider.close());
+    const secure = await startLeat(own, {
+      ...settingsWith(roles),
+      LEAT_CONSOLE_OIDC_ISSUER: provider.issuer,
+      LEAT_PORT: String(ownPort),
+      LEAT_TLS: 'local',
+    });
+    t.after(() => secure.kill());
     const context = await openContext(t);
-    const other = await openContext(t);
-    const { page } = await signIn(context, 'ada');
-    const { page: ofBob } = await signIn(other, 'bob');
-    const restart = async (mappings: string): Promise<void> => {
-      await leat.stop();
-      leat = await startLeat(tempStore, settingsWith(mappings));
-    };
-    const statuses = async (): Promise<number[]> => {
-      const answers = [page, ofBob].map((each) => fetchFrom(each, '/console/session'));
-      return (await Promise.all(answers)).map(({ status }) => status);
-    };
-    t.after(() => restart(roles));
-    await restart(roles);
-    assert.deepEqual(await statuses(), [200, 200]);
-    await restart('main/groups:admins=viewer,main/groups:staff=viewer');
-    assert.deepEqual(await statuses(), [401, 200]);
-    await restart('main/groups:admins=operator,main/email:bob@example.com=viewer');
-    assert.deepEqual(await statuses(), [200, 401]);
-  });
-});
+    const page = await context.newPage();
+    await openProvider(page, '/console/', base);
+    await page.waitForURL((url) => url.origin === provider.issuer);
+    const during = (await context.cookies(base)).map(({ name, secure: isSecure }) => [
+      name,
+      isSecure,
+    ]);
+    assert.deepEqual(during, [['__Host-leat_console_login', true]]);
+    await page.getByRole('button', { name: 'ada' }).click();
+    await page.waitForURL(`${base}/console/`);
+    assert.equal((await fetchFrom(page, '/console/session')).status, 200);
+    const [cookie, ...others] = await context.cookies(base);
+    assert.deepEqual([cookie?.name, cookie?.secure, others], ['__Host-leat_console', true, []]);
+  },
+);
 
-test('over TLS the cookies of the sign-in have the prefix and are Secure', async (t) => {
-  const own = await createTempStore();
-  t.after(() => own.remove());
-  const ownPort = await freePort();
-  const base = `https://localhost:${ownPort}`;
-  const provider = await startIdentityProvider({
-    people,
-    redirectUris: [`${base}/console/callback`],
-  });
-  t.after(() => provider.close());
-  const secure = await startLeat(own, {
-    ...settingsWith(roles),
-    LEAT_CONSOLE_OIDC_ISSUER: provider.issuer,
-    LEAT_PORT: String(ownPort),
-    LEAT_TLS: 'local',
-  });
-  t.after(() => secure.kill());
-  const context = await openContext(t);
-  const page = await context.newPage();
-  await openProvider(page, '/console/', base);
-  await page.waitForURL((url) => url.origin === provider.issuer);
-  const during = (await context.cookies(base)).map(({ name, secure: isSecure }) => [
-    name,
-    isSecure,
-  ]);
-  assert.deepEqual(during, [['__Host-leat_console_login', true]]);
-  await page.getByRole('button', { name: 'ada' }).click();
-  await page.waitForURL(`${base}/console/`);
-  assert.equal((await fetchFrom(page, '/console/session')).status, 200);
-  const [cookie, ...others] = await context.cookies(base);
-  assert.deepEqual([cookie?.name, cookie?.secure, others], ['__Host-leat_console', true, []]);
-});
-
-test('Leat starts while the provider is down, and says so to whoever signs in', async (t) => {
-  const own = await createTempStore();
-  t.after(() => own.remove());
-  const down = await startLeat(own, {
-    ...settingsWith(roles),
-    LEAT_CONSOLE_OIDC_ISSUER: `http://127.0.0.1:${await freePort()}/`,
-    LEAT_PORT: String(await freePort()),
-  });
-  t.after(() => down.kill());
-  const response = await fetch(`http://localhost:${down.port}/console/login`, {
-    redirect: 'manual',
-  });
-  assert.equal(response.headers.get('location'), '/console/#error=provider_unavailable');
-  assert.match(down.output(), /a sign-in to the console failed/);
-});
+test(
+  'Leat starts while the provider is down, and says so to whoever signs in',
+  { tags: ['long'] },
+  async (t) => {
+    const own = await createTempStore();
+    t.after(() => own.remove());
+    const down = await startLeat(own, {
+      ...settingsWith(roles),
+      LEAT_CONSOLE_OIDC_ISSUER: `http://127.0.0.1:${await freePort()}/`,
+      LEAT_PORT: String(await freePort()),
+    });
+    t.after(() => down.kill());
+    const response = await fetch(`http://localhost:${down.port}/console/login`, {
+      redirect: 'manual',
+    });
+    assert.equal(response.headers.get('location'), '/console/#error=provider_unavailable');
+    assert.match(down.output(), /a sign-in to the console failed/);
+  },
+);
 
 test('Leat does not start with a provider over plain HTTP that is not on this machine', async (t) => {
   const own = await createTempStore();

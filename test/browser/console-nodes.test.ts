@@ -24,20 +24,24 @@ before(async () => {
 });
 
 describe('nodes', () => {
-  test('the node and its store are shown, and read again while the page is visible', async (t) => {
-    const console = await openConsole(t, { installation });
-    const { page } = console;
-    await console.goto('/nodes');
-    const row = page.getByRole('region', { name: 'Nodes' }).getByRole('row').nth(1);
-    await row.getByText('sends this page').waitFor();
-    await row.getByText('ok', { exact: true }).waitFor();
-    await page.getByText('SQLite, one node').waitFor();
-    const again = await page.waitForRequest('**/api/v2/nodes');
-    assert.equal((await again.allHeaders())['leat-background'], '1');
-    await page.getByText('The same on the command line').click();
-    await page.getByText('leat nodes', { exact: true }).waitFor();
-    assert.deepEqual(console.errors(), []);
-  });
+  test(
+    'the node and its store are shown, and read again while the page is visible',
+    { tags: ['long'] },
+    async (t) => {
+      const console = await openConsole(t, { installation });
+      const { page } = console;
+      await console.goto('/nodes');
+      const row = page.getByRole('region', { name: 'Nodes' }).getByRole('row').nth(1);
+      await row.getByText('sends this page').waitFor();
+      await row.getByText('ok', { exact: true }).waitFor();
+      await page.getByText('SQLite, one node').waitFor();
+      const again = await page.waitForRequest('**/api/v2/nodes');
+      assert.equal((await again.allHeaders())['leat-background'], '1');
+      await page.getByText('The same on the command line').click();
+      await page.getByText('leat nodes', { exact: true }).waitFor();
+      assert.deepEqual(console.errors(), []);
+    },
+  );
 });
 
 describe('settings', () => {
@@ -61,68 +65,84 @@ describe('settings', () => {
     await page.getByText('leat keys rotate --webhooks').waitFor();
   });
 
-  test('by keyboard alone: a test alert is sent, and each channel has its result', async (t) => {
-    const console = await openConsole(t, { installation });
-    const { page } = console;
-    await console.goto('/settings');
-    await tabTo(page.getByRole('button', { name: 'Send a test alert' }));
-    await page.keyboard.press('Enter');
-    await page.getByRole('dialog', { name: 'Send a test alert' }).waitFor();
-    await tabTo(page.getByRole('button', { name: 'Send it' }));
-    await page.keyboard.press('Enter');
-    const result = page.getByRole('listitem');
-    await result.filter({ hasText: 'Webhook' }).getByText('sent', { exact: true }).waitFor();
-    await result.filter({ hasText: 'E-mail' }).getByText('not sent', { exact: true }).waitFor();
-    const button = page.getByRole('button', { name: 'Send a test alert' });
-    assert.equal(await button.and(page.locator(':focus')).count(), 1);
-    assert.deepEqual(await console.findings(), []);
-    assert.deepEqual(console.errors(), []);
-  });
+  test(
+    'by keyboard alone: a test alert is sent, and each channel has its result',
+    { tags: ['long'] },
+    async (t) => {
+      const console = await openConsole(t, { installation });
+      const { page } = console;
+      await console.goto('/settings');
+      await tabTo(page.getByRole('button', { name: 'Send a test alert' }));
+      await page.keyboard.press('Enter');
+      await page.getByRole('dialog', { name: 'Send a test alert' }).waitFor();
+      await tabTo(page.getByRole('button', { name: 'Send it' }));
+      await page.keyboard.press('Enter');
+      const result = page.getByRole('listitem');
+      await result.filter({ hasText: 'Webhook' }).getByText('sent', { exact: true }).waitFor();
+      await result.filter({ hasText: 'E-mail' }).getByText('not sent', { exact: true }).waitFor();
+      const button = page.getByRole('button', { name: 'Send a test alert' });
+      assert.equal(await button.and(page.locator(':focus')).count(), 1);
+      assert.deepEqual(await console.findings(), []);
+      assert.deepEqual(console.errors(), []);
+    },
+  );
 });
 
 describe('who may not see the service', () => {
   const paths = ['/nodes', '/settings'];
 
-  test('other roles are told which one may, and nothing is requested', async (t) => {
-    for (const role of ['support', 'viewer'] as const) {
-      const console = await openConsole(t, { installation, role });
+  test(
+    'other roles are told which one may, and nothing is requested',
+    { tags: ['long'] },
+    async (t) => {
+      for (const role of ['support', 'viewer'] as const) {
+        const console = await openConsole(t, { installation, role });
+        for (const path of paths) {
+          await console.goto(path);
+          await console.page.getByText(`Your role, ${role}, may not see this.`).waitFor();
+        }
+        assert.deepEqual(console.errors(), []);
+      }
+    },
+  );
+
+  test(
+    'the operator of another tenant is told that it is of the whole service',
+    { tags: ['long'] },
+    async (t) => {
+      // The browser of tests resolves no other host than localhost, which is the first tenant's.
+      const domain = `127.0.0.1:${new URL(installation.origin).port}`;
+      await installation.operator('tenants', 'create', 'acme', domain);
+      const link = async (): Promise<string> => {
+        const output = await installation.operator('console', '--tenant', 'acme');
+        // The test has no certificate of this tenant.
+        return (
+          /https?:\/\/\S+\/console\/#code=[\w-]+/.exec(output)?.[0].replace('https', 'http') ?? ''
+        );
+      };
+      const acme: Installation = { ...installation, origin: `http://${domain}`, link };
+      const console = await openConsole(t, { installation: acme });
       for (const path of paths) {
         await console.goto(path);
-        await console.page.getByText(`Your role, ${role}, may not see this.`).waitFor();
+        await console.page.getByText('This concerns the whole service').waitFor();
+        assert.deepEqual(await console.findings(), []);
       }
-      assert.deepEqual(console.errors(), []);
-    }
-  });
-
-  test('the operator of another tenant is told that it is of the whole service', async (t) => {
-    // The browser of tests resolves no other host than localhost, which is the first tenant's.
-    const domain = `127.0.0.1:${new URL(installation.origin).port}`;
-    await installation.operator('tenants', 'create', 'acme', domain);
-    const link = async (): Promise<string> => {
-      const output = await installation.operator('console', '--tenant', 'acme');
-      // The test has no certificate of this tenant.
-      return (
-        /https?:\/\/\S+\/console\/#code=[\w-]+/.exec(output)?.[0].replace('https', 'http') ?? ''
-      );
-    };
-    const acme: Installation = { ...installation, origin: `http://${domain}`, link };
-    const console = await openConsole(t, { installation: acme });
-    for (const path of paths) {
-      await console.goto(path);
-      await console.page.getByText('This concerns the whole service').waitFor();
-      assert.deepEqual(await console.findings(), []);
-    }
-    const places = console.page.getByRole('navigation', { name: 'Places', exact: true });
-    assert.equal(await places.getByRole('link', { name: 'Nodes' }).count(), 0);
-  });
+      const places = console.page.getByRole('navigation', { name: 'Places', exact: true });
+      assert.equal(await places.getByRole('link', { name: 'Nodes' }).count(), 0);
+    },
+  );
 });
 
 for (const theme of ['light', 'dark'] as const) {
-  test(`nodes and settings are accessible, wide and narrow: ${theme}`, async (t) => {
-    const console = await openConsole(t, { installation, theme });
-    for (const path of ['/nodes', '/settings']) {
-      await console.goto(path);
-      await checkWidths(console, path);
-    }
-  });
+  test(
+    `nodes and settings are accessible, wide and narrow: ${theme}`,
+    { tags: ['long'] },
+    async (t) => {
+      const console = await openConsole(t, { installation, theme });
+      for (const path of ['/nodes', '/settings']) {
+        await console.goto(path);
+        await checkWidths(console, path);
+      }
+    },
+  );
 }

@@ -4,7 +4,7 @@ import { fileScope, openConsole, startInstallation } from '../helpers/console.ts
 import type { Installation } from '../helpers/console-page.ts';
 
 describe('an empty installation', () => {
-  test('three clicks lead to the signed request as it arrived', async (t) => {
+  test('three clicks lead to the signed request as it arrived', { tags: ['long'] }, async (t) => {
     const console = await openConsole(t, { content: 'empty' });
     const { page } = console;
     await console.goto('/');
@@ -27,12 +27,16 @@ describe('an empty installation', () => {
     assert.equal(page.url(), address);
   });
 
-  test('a viewer is told that an operator makes the first stream', async (t) => {
-    const console = await openConsole(t, { content: 'empty', role: 'viewer' });
-    await console.goto('/first');
-    await console.page.getByText('Your role may not create streams').waitFor();
-    assert.equal(await console.page.getByRole('button', { name: 'Make the stream' }).count(), 0);
-  });
+  test(
+    'a viewer is told that an operator makes the first stream',
+    { tags: ['long'] },
+    async (t) => {
+      const console = await openConsole(t, { content: 'empty', role: 'viewer' });
+      await console.goto('/first');
+      await console.page.getByText('Your role may not create streams').waitFor();
+      assert.equal(await console.page.getByRole('button', { name: 'Make the stream' }).count(), 0);
+    },
+  );
 });
 
 describe('publish and test', () => {
@@ -41,20 +45,24 @@ describe('publish and test', () => {
     installation = await startInstallation(fileScope);
   });
 
-  test('an event is published with the sample of its type, and its page is one click away', async (t) => {
-    const console = await openConsole(t, { installation });
-    const { page } = console;
-    await console.goto('/publish');
-    const data = page.getByRole('textbox', { name: 'Data' });
-    await page.waitForFunction(`document.querySelector('#event-data').value.includes('ada')`);
-    await page.getByRole('combobox', { name: 'Type' }).fill('user.deleted');
-    assert.match(await data.inputValue(), /"object"/);
-    await page.getByRole('button', { name: 'Publish' }).click();
-    const link = page.getByRole('link', { name: 'What became of it' });
-    assert.match((await link.getAttribute('href')) ?? '', /^\/console\/events\/evt_\w{22}$/);
-    assert.deepEqual(await console.findings(), []);
-    assert.deepEqual(console.errors(), []);
-  });
+  test(
+    'an event is published with the sample of its type, and its page is one click away',
+    { tags: ['long'] },
+    async (t) => {
+      const console = await openConsole(t, { installation });
+      const { page } = console;
+      await console.goto('/publish');
+      const data = page.getByRole('textbox', { name: 'Data' });
+      await page.waitForFunction(`document.querySelector('#event-data').value.includes('ada')`);
+      await page.getByRole('combobox', { name: 'Type' }).fill('user.deleted');
+      assert.match(await data.inputValue(), /"object"/);
+      await page.getByRole('button', { name: 'Publish' }).click();
+      const link = page.getByRole('link', { name: 'What became of it' });
+      assert.match((await link.getAttribute('href')) ?? '', /^\/console\/events\/evt_\w{22}$/);
+      assert.deepEqual(await console.findings(), []);
+      assert.deepEqual(console.errors(), []);
+    },
+  );
 
   test('data that are no object are not sent, and the line of the fault is named', async (t) => {
     const console = await openConsole(t, { installation });
@@ -72,34 +80,42 @@ describe('publish and test', () => {
     }
   });
 
-  test('the receiver inside Leat answers as it is told, and shows it', async (t) => {
-    const console = await openConsole(t, { installation });
-    const { page, data } = console;
-    const stream = data.streams['inspector-playground'];
-    assert.ok(stream !== undefined);
-    await console.goto(`/publish?to=${stream}&receiver=${stream}`);
-    await page.getByRole('spinbutton', { name: 'Answer next with' }).fill('418');
-    await page.getByRole('spinbutton', { name: 'this many times' }).fill('1');
-    await page.getByRole('button', { name: 'Set the answer' }).click();
-    await page.getByText('Answers the next 1 request with 418.').waitFor();
-    await page
-      .getByRole('textbox', { name: 'Data' })
-      .fill('{"note": "<img src=x onerror=alert(1)>"}');
-    await page.getByRole('button', { name: 'Send to this stream' }).click();
-    await page.getByText('answered 418').first().waitFor();
-    const body = page.getByRole('region', { name: 'body' }).first();
-    assert.match(await body.innerText(), /"note": "<img src=x onerror=alert\(1\)>"/);
-    assert.equal(await page.locator('main img').count(), 0);
-    assert.deepEqual(await console.findings(), []);
-  });
+  test(
+    'the receiver inside Leat answers as it is told, and shows it',
+    { tags: ['long'] },
+    async (t) => {
+      const console = await openConsole(t, { installation });
+      const { page, data } = console;
+      const stream = data.streams['inspector-playground'];
+      assert.ok(stream !== undefined);
+      await console.goto(`/publish?to=${stream}&receiver=${stream}`);
+      await page.getByRole('spinbutton', { name: 'Answer next with' }).fill('418');
+      await page.getByRole('spinbutton', { name: 'this many times' }).fill('1');
+      await page.getByRole('button', { name: 'Set the answer' }).click();
+      await page.getByText('Answers the next 1 request with 418.').waitFor();
+      await page
+        .getByRole('textbox', { name: 'Data' })
+        .fill('{"note": "<img src=x onerror=alert(1)>"}');
+      await page.getByRole('button', { name: 'Send to this stream' }).click();
+      await page.getByText('answered 418').first().waitFor();
+      const body = page.getByRole('region', { name: 'body' }).first();
+      assert.match(await body.innerText(), /"note": "<img src=x onerror=alert\(1\)>"/);
+      assert.equal(await page.locator('main img').count(), 0);
+      assert.deepEqual(await console.findings(), []);
+    },
+  );
 
-  test('support and viewers may not publish: the page says so, and no place leads there', async (t) => {
-    for (const role of ['support', 'viewer'] as const) {
-      const console = await openConsole(t, { installation, role });
-      await console.goto('/publish');
-      await console.page.getByText('Your role may not publish events').waitFor();
-      const places = console.page.getByRole('navigation', { name: 'Places', exact: true });
-      assert.equal(await places.getByRole('link', { name: 'Publish' }).count(), 0);
-    }
-  });
+  test(
+    'support and viewers may not publish: the page says so, and no place leads there',
+    { tags: ['long'] },
+    async (t) => {
+      for (const role of ['support', 'viewer'] as const) {
+        const console = await openConsole(t, { installation, role });
+        await console.goto('/publish');
+        await console.page.getByText('Your role may not publish events').waitFor();
+        const places = console.page.getByRole('navigation', { name: 'Places', exact: true });
+        assert.equal(await places.getByRole('link', { name: 'Publish' }).count(), 0);
+      }
+    },
+  );
 });

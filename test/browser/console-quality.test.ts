@@ -79,58 +79,66 @@ describe('the quality of the console', () => {
     assert.equal(sent.length, 1);
   });
 
-  test('every tab says when changes do not arrive, and reads again when they do', async (t) => {
-    const { page, goto } = tab;
-    const context = page.context();
-    await goto('/streams');
-    await page.getByText(/^Live/).waitFor();
-    const other = await context.newPage();
-    t.after(() => other.close());
-    await other.goto(`${installation.origin}/console/redeliveries`);
-    await other.getByRole('heading', { level: 1 }).waitFor();
-    await context.route('**/api/v2/**', (route) => route.abort());
-    t.after(() => context.unroute('**/api/v2/**'));
-    // As when the service ends, all connections end with it: the tab that reads begins again.
-    await page.goto(`${installation.origin}/console/logs`);
-    const cut = 'Changes do not arrive';
-    await Promise.all([page, other].map((each) => each.getByText(cut).waitFor()));
-    await page.getByRole('button', { name: 'Try again' }).waitFor();
-    assert.deepEqual(await tab.findings(), []);
-    await context.unroute('**/api/v2/**');
-    const reading = other.waitForRequest(/\/redeliveries\?/);
-    await Promise.all(
-      [page, other].map((each) => each.getByText(cut).waitFor({ state: 'detached' })),
-    );
-    await page.getByRole('table', { name: 'Entries of the audit log' }).waitFor();
-    await reading;
-  });
+  test(
+    'every tab says when changes do not arrive, and reads again when they do',
+    { tags: ['long'] },
+    async (t) => {
+      const { page, goto } = tab;
+      const context = page.context();
+      await goto('/streams');
+      await page.getByText(/^Live/).waitFor();
+      const other = await context.newPage();
+      t.after(() => other.close());
+      await other.goto(`${installation.origin}/console/redeliveries`);
+      await other.getByRole('heading', { level: 1 }).waitFor();
+      await context.route('**/api/v2/**', (route) => route.abort());
+      t.after(() => context.unroute('**/api/v2/**'));
+      // As when the service ends, all connections end with it: the tab that reads begins again.
+      await page.goto(`${installation.origin}/console/logs`);
+      const cut = 'Changes do not arrive';
+      await Promise.all([page, other].map((each) => each.getByText(cut).waitFor()));
+      await page.getByRole('button', { name: 'Try again' }).waitFor();
+      assert.deepEqual(await tab.findings(), []);
+      await context.unroute('**/api/v2/**');
+      const reading = other.waitForRequest(/\/redeliveries\?/);
+      await Promise.all(
+        [page, other].map((each) => each.getByText(cut).waitFor({ state: 'detached' })),
+      );
+      await page.getByRole('table', { name: 'Entries of the audit log' }).waitFor();
+      await reading;
+    },
+  );
 
-  test('a tab that is hidden reads nothing, not even what another tab learns of', async (t) => {
-    const { page, goto } = tab;
-    await goto('/streams');
-    await page.getByText(/^Live/).waitFor();
-    const hidden = await page.context().newPage();
-    t.after(() => hidden.close());
-    await hidden.route(/v2\/redeliveries\/rdl_/, (route) => route.fulfill({ json: running }));
-    await hidden.goto(`${installation.origin}/console/redeliveries/${running.id}`);
-    await hidden.getByRole('button', { name: /^Cancel the remaining/ }).waitFor();
-    await hide(hidden, true);
-    // What was under way then has ended after a read of the other tab.
-    await renamed('changed once');
-    await page.getByRole('link', { name: 'changed once' }).waitFor();
-    const others: string[] = [];
-    // Files of other pages are read ahead once, about a second after the page was opened.
-    const isData = (url: string): boolean => !url.includes('/console/assets/');
-    hidden.on('request', (request) => others.push(...[request.url()].filter(isData)));
-    await renamed('changed twice');
-    await page.getByRole('link', { name: 'changed twice' }).waitFor();
-    assert.deepEqual(others, []);
-    const read = hidden.waitForRequest(/\/redeliveries\//);
-    await hide(hidden, false);
-    await read;
-    await renamed('first');
-    await page.getByRole('link', { name: 'first', exact: true }).waitFor();
-  });
+  test(
+    'a tab that is hidden reads nothing, not even what another tab learns of',
+    { tags: ['long'] },
+    async (t) => {
+      const { page, goto } = tab;
+      await goto('/streams');
+      await page.getByText(/^Live/).waitFor();
+      const hidden = await page.context().newPage();
+      t.after(() => hidden.close());
+      await hidden.route(/v2\/redeliveries\/rdl_/, (route) => route.fulfill({ json: running }));
+      await hidden.goto(`${installation.origin}/console/redeliveries/${running.id}`);
+      await hidden.getByRole('button', { name: /^Cancel the remaining/ }).waitFor();
+      await hide(hidden, true);
+      // What was under way then has ended after a read of the other tab.
+      await renamed('changed once');
+      await page.getByRole('link', { name: 'changed once' }).waitFor();
+      const others: string[] = [];
+      // Files of other pages are read ahead once, about a second after the page was opened.
+      const isData = (url: string): boolean => !url.includes('/console/assets/');
+      hidden.on('request', (request) => others.push(...[request.url()].filter(isData)));
+      await renamed('changed twice');
+      await page.getByRole('link', { name: 'changed twice' }).waitFor();
+      assert.deepEqual(others, []);
+      const read = hidden.waitForRequest(/\/redeliveries\//);
+      await hide(hidden, false);
+      await read;
+      await renamed('first');
+      await page.getByRole('link', { name: 'first', exact: true }).waitFor();
+    },
+  );
 
   test('a search keeps what is typed, and the filter that is chosen meanwhile', async () => {
     const { page, goto } = tab;
@@ -185,34 +193,42 @@ describe('the quality of the console', () => {
     await page.getByRole('heading', { level: 1, name: `Failures of ${second}` }).waitFor();
   });
 
-  test('other pages open without a further file, once theirs were read ahead', async (t) => {
-    const { page, goto } = await openConsole(t, { installation });
-    const ahead = page.waitForResponse(/\/manage-[^/]*\.js$/);
-    await goto('/streams');
-    await (await ahead).finished();
-    await page.route(/\.js$/, (route) => route.abort());
-    await page.getByRole('link', { name: 'Audit log' }).click();
-    await page.getByRole('table', { name: 'Entries of the audit log' }).waitFor();
-  });
+  test(
+    'other pages open without a further file, once theirs were read ahead',
+    { tags: ['long'] },
+    async (t) => {
+      const { page, goto } = await openConsole(t, { installation });
+      const ahead = page.waitForResponse(/\/manage-[^/]*\.js$/);
+      await goto('/streams');
+      await (await ahead).finished();
+      await page.route(/\.js$/, (route) => route.abort());
+      await page.getByRole('link', { name: 'Audit log' }).click();
+      await page.getByRole('table', { name: 'Entries of the audit log' }).waitFor();
+    },
+  );
 
-  test('a page outlives a service that is killed and started again', async (t) => {
-    const own = await startInstallation(t, { content: 'empty' });
-    const { id } = await createStream(own.leat, 'https://hooks.example/', { name: 'outlives' });
-    const { page, goto, findings } = await openConsole(t, { installation: own });
-    await goto('/streams');
-    await page.getByRole('link', { name: 'outlives' }).waitFor();
-    await own.leat.kill();
-    await page.getByText('Changes do not arrive').waitFor();
-    await page.getByRole('link', { name: 'outlives' }).click();
-    await page.getByRole('button', { name: 'Try again' }).first().waitFor();
-    assert.deepEqual(await findings(), []);
-    await own.restart();
-    // Nobody presses anything.
-    await page.getByRole('heading', { level: 1, name: 'outlives' }).waitFor();
-    await page.getByText('Changes do not arrive').waitFor({ state: 'detached' });
-    await own.leat.send('POST', `/api/v2/event-streams/${id}/pause`, { reason: 'a check' });
-    await page.getByText('a check').first().waitFor();
-  });
+  test(
+    'a page outlives a service that is killed and started again',
+    { tags: ['long'] },
+    async (t) => {
+      const own = await startInstallation(t, { content: 'empty' });
+      const { id } = await createStream(own.leat, 'https://hooks.example/', { name: 'outlives' });
+      const { page, goto, findings } = await openConsole(t, { installation: own });
+      await goto('/streams');
+      await page.getByRole('link', { name: 'outlives' }).waitFor();
+      await own.leat.kill();
+      await page.getByText('Changes do not arrive').waitFor();
+      await page.getByRole('link', { name: 'outlives' }).click();
+      await page.getByRole('button', { name: 'Try again' }).first().waitFor();
+      assert.deepEqual(await findings(), []);
+      await own.restart();
+      // Nobody presses anything.
+      await page.getByRole('heading', { level: 1, name: 'outlives' }).waitFor();
+      await page.getByText('Changes do not arrive').waitFor({ state: 'detached' });
+      await own.leat.send('POST', `/api/v2/event-streams/${id}/pause`, { reason: 'a check' });
+      await page.getByText('a check').first().waitFor();
+    },
+  );
 
   test('a page whose files are gone since another version is there offers to reload', async (t) => {
     const { page, goto } = await openConsole(t, { installation });

@@ -105,41 +105,47 @@ describe('signing in to the console with a one-time link', () => {
     assert.match(page.url(), /\/console\/streams\?q=crm$/);
   });
 
-  test('changes of a form outlive a visit to another page and the end of the session, in this tab alone', async (t) => {
-    const { id } = await createStream(installation.leat, 'https://hooks.example/', {
-      name: 'changed',
-    });
-    const { page, goto } = await openConsole(t, { installation });
-    await goto(`/streams/${id}?tab=settings&edit=yes`);
-    const name = page.getByLabel('Name', { exact: true });
-    await name.fill('changed-by-hand');
-    await page.getByLabel('Attempts per second').fill('not yet a number');
-    const places = page.getByRole('navigation', { name: 'Places', exact: true });
-    await places.getByRole('link', { name: 'Streams' }).click();
-    await page.getByRole('link', { name: 'changed', exact: true }).click();
-    await page.getByRole('link', { name: 'Settings', exact: true }).last().click();
-    await page.getByRole('link', { name: 'Go on with unsaved changes' }).click();
-    await page.getByText('You have not saved these changes yet.').waitFor();
-    assert.equal(await name.inputValue(), 'changed-by-hand');
+  test(
+    'changes of a form outlive a visit to another page and the end of the session, in this tab alone',
+    { tags: ['long'] },
+    async (t) => {
+      const { id } = await createStream(installation.leat, 'https://hooks.example/', {
+        name: 'changed',
+      });
+      const { page, goto } = await openConsole(t, { installation });
+      await goto(`/streams/${id}?tab=settings&edit=yes`);
+      const name = page.getByLabel('Name', { exact: true });
+      await name.fill('changed-by-hand');
+      await page.getByLabel('Attempts per second').fill('not yet a number');
+      const places = page.getByRole('navigation', { name: 'Places', exact: true });
+      await places.getByRole('link', { name: 'Streams' }).click();
+      await page.getByRole('link', { name: 'changed', exact: true }).click();
+      await page.getByRole('link', { name: 'Settings', exact: true }).last().click();
+      await page.getByRole('link', { name: 'Go on with unsaved changes' }).click();
+      await page.getByText('You have not saved these changes yet.').waitFor();
+      assert.equal(await name.inputValue(), 'changed-by-hand');
 
-    await installation.operator('console', 'end', '--all');
-    await page.getByText('What you have not saved is kept in this tab').waitFor();
-    const other = await page.context().newPage();
-    await other.goto(await installation.link());
-    await heading(other, 'Overview');
-    // Headless tabs never lose the focus: the page is told so as a browser does.
-    await page.evaluate(`dispatchEvent(new Event('focus'))`);
-    await heading(page, 'changed');
-    assert.equal(await name.inputValue(), 'changed-by-hand');
-    const stored = await page.evaluate('JSON.stringify([{...localStorage}, {...sessionStorage}])');
-    assert.doesNotMatch(String(stored), /changed-by-hand/);
-    const perSecond = page.getByLabel('Attempts per second');
-    assert.equal(await perSecond.inputValue(), 'not yet a number');
-    await perSecond.fill('5');
-    await page.getByRole('button', { name: 'Save' }).click();
-    await page.getByText('The settings are saved.').waitFor();
-    await heading(page, 'changed-by-hand');
-  });
+      await installation.operator('console', 'end', '--all');
+      await page.getByText('What you have not saved is kept in this tab').waitFor();
+      const other = await page.context().newPage();
+      await other.goto(await installation.link());
+      await heading(other, 'Overview');
+      // Headless tabs never lose the focus: the page is told so as a browser does.
+      await page.evaluate(`dispatchEvent(new Event('focus'))`);
+      await heading(page, 'changed');
+      assert.equal(await name.inputValue(), 'changed-by-hand');
+      const stored = await page.evaluate(
+        'JSON.stringify([{...localStorage}, {...sessionStorage}])',
+      );
+      assert.doesNotMatch(String(stored), /changed-by-hand/);
+      const perSecond = page.getByLabel('Attempts per second');
+      assert.equal(await perSecond.inputValue(), 'not yet a number');
+      await perSecond.fill('5');
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.getByText('The settings are saved.').waitFor();
+      await heading(page, 'changed-by-hand');
+    },
+  );
 
   test('changes of a form are not for who signs in next', async (t) => {
     const { id } = await createStream(installation.leat, 'https://hooks.example/', {
@@ -157,15 +163,19 @@ describe('signing in to the console with a one-time link', () => {
     assert.equal(await page.getByLabel('Name', { exact: true }).inputValue(), 'kept');
   });
 
-  test('a service that does not respond is said to be out of reach, and another try helps', async (t) => {
-    const { page } = await openConsole(t, { installation, role: 'signed out' });
-    await page.route('**/console/session', (route) => route.abort());
-    await page.goto(`${installation.origin}/console/`);
-    await heading(page, 'Leat is out of reach');
-    await page.unroute('**/console/session');
-    await page.getByRole('button', { name: 'Try again' }).click();
-    await heading(page, 'Sign in to Leat');
-  });
+  test(
+    'a service that does not respond is said to be out of reach, and another try helps',
+    { tags: ['long'] },
+    async (t) => {
+      const { page } = await openConsole(t, { installation, role: 'signed out' });
+      await page.route('**/console/session', (route) => route.abort());
+      await page.goto(`${installation.origin}/console/`);
+      await heading(page, 'Leat is out of reach');
+      await page.unroute('**/console/session');
+      await page.getByRole('button', { name: 'Try again' }).click();
+      await heading(page, 'Sign in to Leat');
+    },
+  );
 
   const places: readonly (readonly [role: 'viewer' | 'support' | 'operator', names: string[]])[] = [
     ['viewer', ['Overview', 'Streams', 'Failures', 'Audit log']],

@@ -175,14 +175,18 @@ describe('the page of a stream', () => {
     assert.equal(await support.page.getByRole('img', { name: /^Time line/ }).count(), 0);
   });
 
-  test('a stream of the receiver inside Leat shows what it received', async () => {
-    const { page, goto } = await open();
-    await goto(`/streams/${stream('inspector-flaky')}`);
-    await tab(page, 'Received');
-    await page.getByText('signature valid').first().waitFor();
-  });
+  test(
+    'a stream of the receiver inside Leat shows what it received',
+    { tags: ['long'] },
+    async () => {
+      const { page, goto } = await open();
+      await goto(`/streams/${stream('inspector-flaky')}`);
+      await tab(page, 'Received');
+      await page.getByText('signature valid').first().waitFor();
+    },
+  );
 
-  test('a past range and a skipped range are sent again', async () => {
+  test('a past range and a skipped range are sent again', { tags: ['long'] }, async () => {
     const { page, goto } = await open('support');
     await goto(`/streams/${stream('returns-desk')}?tab=replays`);
     await page.getByRole('button', { name: /^Send these 90 events/ }).click();
@@ -219,7 +223,7 @@ describe('the page of a stream', () => {
     await page.getByText('There is no such thing any more').first().waitFor();
   });
 
-  test('a viewer sees no action, no secret and no response body', async () => {
+  test('a viewer sees no action, no secret and no response body', { tags: ['long'] }, async () => {
     const { page, goto } = await open('viewer');
     await goto(`/streams/${stream('crm-contacts')}`);
     await page.getByText('The receiver rejects the request.').waitFor();
@@ -241,25 +245,29 @@ describe('the page of a stream', () => {
     { theme: 'light', width: 1440 },
     { theme: 'dark', width: 390 },
   ] as const) {
-    test(`no part has a finding of axe, ${view.theme} at ${view.width}`, async (t) => {
-      const { page, goto, findings, errors } = await openConsole(t, { installation, ...view });
-      for (const [key, query, text] of [
-        ['crm-contacts', '', 'HTTP 400'],
-        ['long-name', '?tab=attempts', 'Those of the newest events first'],
-        ['pro-plan-onboarding', '?tab=settings', 'is one of'],
-        ['subscription-renewals', '?tab=settings&edit=yes', 'Add a condition'],
-        ['billing', '?tab=secrets', 'Signs until'],
-        ['billing', '?tab=replays', 'Skipped ranges'],
-        ['billing', '?tab=history', 'Create an event stream'],
-      ] as const) {
-        await goto(`/streams/${stream(key)}${query}`);
-        await page.getByText(text).first().waitFor({ state: 'attached' });
-        assert.deepEqual(await findings(), [], query);
-        const wide = 'document.documentElement.scrollWidth - innerWidth';
-        assert.ok((await page.evaluate<number>(wide)) <= 0, `${query} scrolls sideways`);
-      }
-      assert.deepEqual(errors(), []);
-    });
+    test(
+      `no part has a finding of axe, ${view.theme} at ${view.width}`,
+      { tags: ['long'] },
+      async (t) => {
+        const { page, goto, findings, errors } = await openConsole(t, { installation, ...view });
+        for (const [key, query, text] of [
+          ['crm-contacts', '', 'HTTP 400'],
+          ['long-name', '?tab=attempts', 'Those of the newest events first'],
+          ['pro-plan-onboarding', '?tab=settings', 'is one of'],
+          ['subscription-renewals', '?tab=settings&edit=yes', 'Add a condition'],
+          ['billing', '?tab=secrets', 'Signs until'],
+          ['billing', '?tab=replays', 'Skipped ranges'],
+          ['billing', '?tab=history', 'Create an event stream'],
+        ] as const) {
+          await goto(`/streams/${stream(key)}${query}`);
+          await page.getByText(text).first().waitFor({ state: 'attached' });
+          assert.deepEqual(await findings(), [], query);
+          const wide = 'document.documentElement.scrollWidth - innerWidth';
+          assert.ok((await page.evaluate<number>(wide)) <= 0, `${query} scrolls sideways`);
+        }
+        assert.deepEqual(errors(), []);
+      },
+    );
   }
 });
 

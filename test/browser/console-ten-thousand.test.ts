@@ -81,44 +81,52 @@ async function redeliverByClicks(page: Page, { name, ids }: Failing): Promise<vo
   assert.deepEqual(Object.keys(body).toSorted(), ['error_codes', 'event_stream_ids', 'failed_to']);
 }
 
-test('ten thousand failures: redelivered from the overview in three clicks', async (t) => {
-  const installation = await startInstallation(t, { content: 'empty', settings });
-  const failing = await failAll(t, installation.leat, { name: 'orders', total: 10_000 });
-  const { page, goto, clicks, errors } = await openConsole(t, { installation });
-  failing.endpoint.respondWith(204);
-  await goto('/');
-  await redeliverByClicks(page, failing);
-  assert.equal(await clicks(), 3);
-  await expectAllDelivered(page, failing);
-  assert.deepEqual(errors(), []);
-});
-
-test('two nodes on PostgreSQL: failures of the streams of each are redelivered', async (t) => {
-  const installation = await startInstallation(t, {
-    engine: 'PostgreSQL',
-    content: 'empty',
-    nodes: 2,
-    settings,
-  });
-  const { leat } = installation;
-  // Two streams, of which each node owns one.
-  const groups = [
-    await failAll(t, leat, { name: 'invoices', total: 1000 }),
-    await failAll(t, leat, { name: 'refunds', total: 1000 }),
-  ];
-  let owned: number[] = [];
-  const areSpread = async (): Promise<boolean> => {
-    owned = (await nodesOf(leat)).map(({ streams }) => streams);
-    return owned.length === 2 && owned.every((streams) => streams === 1);
-  };
-  await waitFor('a stream on each node', areSpread, { progress: () => owned.join() });
-  const { page, goto, clicks, errors } = await openConsole(t, { installation });
-  for (const group of groups) {
-    group.endpoint.respondWith(204);
+test(
+  'ten thousand failures: redelivered from the overview in three clicks',
+  { tags: ['long'] },
+  async (t) => {
+    const installation = await startInstallation(t, { content: 'empty', settings });
+    const failing = await failAll(t, installation.leat, { name: 'orders', total: 10_000 });
+    const { page, goto, clicks, errors } = await openConsole(t, { installation });
+    failing.endpoint.respondWith(204);
     await goto('/');
-    await redeliverByClicks(page, group);
+    await redeliverByClicks(page, failing);
     assert.equal(await clicks(), 3);
-    await expectAllDelivered(page, group);
-  }
-  assert.deepEqual(errors(), []);
-});
+    await expectAllDelivered(page, failing);
+    assert.deepEqual(errors(), []);
+  },
+);
+
+test(
+  'two nodes on PostgreSQL: failures of the streams of each are redelivered',
+  { tags: ['long'] },
+  async (t) => {
+    const installation = await startInstallation(t, {
+      engine: 'PostgreSQL',
+      content: 'empty',
+      nodes: 2,
+      settings,
+    });
+    const { leat } = installation;
+    // Two streams, of which each node owns one.
+    const groups = [
+      await failAll(t, leat, { name: 'invoices', total: 1000 }),
+      await failAll(t, leat, { name: 'refunds', total: 1000 }),
+    ];
+    let owned: number[] = [];
+    const areSpread = async (): Promise<boolean> => {
+      owned = (await nodesOf(leat)).map(({ streams }) => streams);
+      return owned.length === 2 && owned.every((streams) => streams === 1);
+    };
+    await waitFor('a stream on each node', areSpread, { progress: () => owned.join() });
+    const { page, goto, clicks, errors } = await openConsole(t, { installation });
+    for (const group of groups) {
+      group.endpoint.respondWith(204);
+      await goto('/');
+      await redeliverByClicks(page, group);
+      assert.equal(await clicks(), 3);
+      await expectAllDelivered(page, group);
+    }
+    assert.deepEqual(errors(), []);
+  },
+);

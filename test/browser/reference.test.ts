@@ -119,29 +119,33 @@ describe('the reference page in Chromium', () => {
   after(() => closeShared?.());
 
   for (const path of ['/docs', '/docs/']) {
-    test(`${path} shows every operation with its stage, in order, and violates no rule of the policy`, async (t) => {
-      const { page, messages, urls } = await open(t, leat.url + path);
-      assert.equal(await page.title(), `Leat ${packageJson.version} API reference`);
-      const shown = await page.locator('.opblock').evaluateAll((blocks) =>
-        blocks.map((block) => {
-          const text = (selector: string): string =>
-            block.querySelector(selector)?.textContent.replaceAll('\u200B', '') ?? '';
-          return `${text('.opblock-summary-method')} ${text('.opblock-summary-path')} ${text('.stage')}`;
-        }),
-      );
-      const operations = describedOperations();
-      const tags = [...new Set(operations.map(({ tag }) => tag))];
-      const expected = operations.map(
-        ({ method, path: at, lifecycle }) =>
-          `${method} ${at.replaceAll(/:([a-z_]+)/g, '{$1}')} ${lifecycle}`,
-      );
-      assert.deepEqual(shown.toSorted(), expected.toSorted());
-      const headings = await page.locator('h3.opblock-tag').allInnerTexts();
-      assert.deepEqual(headings, tags);
-      assert.deepEqual(await page.locator('#contents button').allInnerTexts(), tags);
-      assert.deepEqual(messages, []);
-      for (const url of urls) assert.ok(url.startsWith(`${leat.url}/`), url);
-    });
+    test(
+      `${path} shows every operation with its stage, in order, and violates no rule of the policy`,
+      { tags: ['long'] },
+      async (t) => {
+        const { page, messages, urls } = await open(t, leat.url + path);
+        assert.equal(await page.title(), `Leat ${packageJson.version} API reference`);
+        const shown = await page.locator('.opblock').evaluateAll((blocks) =>
+          blocks.map((block) => {
+            const text = (selector: string): string =>
+              block.querySelector(selector)?.textContent.replaceAll('\u200B', '') ?? '';
+            return `${text('.opblock-summary-method')} ${text('.opblock-summary-path')} ${text('.stage')}`;
+          }),
+        );
+        const operations = describedOperations();
+        const tags = [...new Set(operations.map(({ tag }) => tag))];
+        const expected = operations.map(
+          ({ method, path: at, lifecycle }) =>
+            `${method} ${at.replaceAll(/:([a-z_]+)/g, '{$1}')} ${lifecycle}`,
+        );
+        assert.deepEqual(shown.toSorted(), expected.toSorted());
+        const headings = await page.locator('h3.opblock-tag').allInnerTexts();
+        assert.deepEqual(headings, tags);
+        assert.deepEqual(await page.locator('#contents button').allInnerTexts(), tags);
+        assert.deepEqual(messages, []);
+        for (const url of urls) assert.ok(url.startsWith(`${leat.url}/`), url);
+      },
+    );
   }
 
   test('the reference page in Chromium loads its icons from this server', async () => {
@@ -173,48 +177,60 @@ describe('the reference page in Chromium', () => {
     assert.equal(await page.locator('html.dark-mode').count(), 1);
   });
 
-  test('the reference page in Chromium gets a token, sends requests with it, and stores it nowhere', async (t) => {
-    const { page, messages, urls } = await open(t);
-    await authorize(page);
-    await page.locator('#status.good').waitFor();
-    assert.match(await page.locator('#status').innerText(), /^Token of operator with \d+ scopes/);
-    assert.equal(await page.getByLabel('Client secret').inputValue(), '');
-    assert.equal(await execute(page, 'Event_streams-listEventStreams'), '200');
-    const event = { type: 'order.paid', data: { object: { order_id: '42' } } };
-    assert.equal(await execute(page, 'Events-publishEvents', event), '202');
-    assert.deepEqual(await stored(page), [0, 0, '', 0, 0]);
-    for (const url of urls) assert.doesNotMatch(url, /secret|eyJ/);
-    assert.deepEqual(messages, []);
+  test(
+    'the reference page in Chromium gets a token, sends requests with it, and stores it nowhere',
+    { tags: ['long'] },
+    async (t) => {
+      const { page, messages, urls } = await open(t);
+      await authorize(page);
+      await page.locator('#status.good').waitFor();
+      assert.match(await page.locator('#status').innerText(), /^Token of operator with \d+ scopes/);
+      assert.equal(await page.getByLabel('Client secret').inputValue(), '');
+      assert.equal(await execute(page, 'Event_streams-listEventStreams'), '200');
+      const event = { type: 'order.paid', data: { object: { order_id: '42' } } };
+      assert.equal(await execute(page, 'Events-publishEvents', event), '202');
+      assert.deepEqual(await stored(page), [0, 0, '', 0, 0]);
+      for (const url of urls) assert.doesNotMatch(url, /secret|eyJ/);
+      assert.deepEqual(messages, []);
 
-    await page.reload();
-    await page.locator('.opblock').first().waitFor();
-    assert.match(await page.locator('#status').innerText(), /^No token/);
-    assert.equal(await execute(page, 'Event_streams-listEventStreams'), '401');
-    assert.deepEqual(await page.context().storageState(), { cookies: [], origins: [] });
-  });
+      await page.reload();
+      await page.locator('.opblock').first().waitFor();
+      assert.match(await page.locator('#status').innerText(), /^No token/);
+      assert.equal(await execute(page, 'Event_streams-listEventStreams'), '401');
+      assert.deepEqual(await page.context().storageState(), { cookies: [], origins: [] });
+    },
+  );
 
-  test('the reference page in Chromium offers a body that the service accepts unchanged', async (t) => {
-    const { page } = await open(t);
-    await authorize(page);
-    await page.locator('#status.good').waitFor();
-    assert.equal(await execute(page, 'Events-publishEvents'), '202');
-    assert.equal(await execute(page, 'Users-createUser'), '201');
-    assert.equal(await execute(page, 'Event_streams-createEventStream'), '201');
-    assert.equal(await execute(page, 'APIs-createResourceServer'), '201');
-  });
+  test(
+    'the reference page in Chromium offers a body that the service accepts unchanged',
+    { tags: ['long'] },
+    async (t) => {
+      const { page } = await open(t);
+      await authorize(page);
+      await page.locator('#status.good').waitFor();
+      assert.equal(await execute(page, 'Events-publishEvents'), '202');
+      assert.equal(await execute(page, 'Users-createUser'), '201');
+      assert.equal(await execute(page, 'Event_streams-createEventStream'), '201');
+      assert.equal(await execute(page, 'APIs-createResourceServer'), '201');
+    },
+  );
 
-  test('the reference page in Chromium uses a pasted token, and forgets it on request', async () => {
-    const { page } = shared;
-    const token = await fetchToken(leat.url, bootstrapClient);
-    await page.getByLabel('Access token').fill(`Bearer ${token}`);
-    await page.getByRole('button', { name: 'Use it' }).click();
-    await page.locator('#status.good').waitFor();
-    assert.equal(await execute(page, 'Users-listUsers'), '200');
-    await page.getByRole('button', { name: 'Forget it' }).click();
-    const block = page.locator('#operations-Users-listUsers');
-    await block.locator('.execute').click();
-    await waitFor('the other response', async () => (await shownStatus(block)) === '401');
-  });
+  test(
+    'the reference page in Chromium uses a pasted token, and forgets it on request',
+    { tags: ['long'] },
+    async () => {
+      const { page } = shared;
+      const token = await fetchToken(leat.url, bootstrapClient);
+      await page.getByLabel('Access token').fill(`Bearer ${token}`);
+      await page.getByRole('button', { name: 'Use it' }).click();
+      await page.locator('#status.good').waitFor();
+      assert.equal(await execute(page, 'Users-listUsers'), '200');
+      await page.getByRole('button', { name: 'Forget it' }).click();
+      const block = page.locator('#operations-Users-listUsers');
+      await block.locator('.execute').click();
+      await waitFor('the other response', async () => (await shownStatus(block)) === '401');
+    },
+  );
 
   test('the reference page in Chromium does not offer to try endless responses', async () => {
     const { page } = shared;
@@ -241,64 +257,72 @@ describe('the reference page in Chromium', () => {
     [768, 'light'],
     [1440, 'dark'],
   ] as const) {
-    test(`at ${width} px in the ${colorScheme} scheme the page fits, its search works, and axe-core finds nothing`, async (t) => {
-      const viewport = { width, height: 844 };
-      const isMobile = width < 768;
-      const { page, messages } = await open(t, undefined, { viewport, colorScheme, isMobile });
-      const checked = async (): Promise<void> => {
-        assert.equal(await page.evaluate('document.documentElement.scrollWidth'), width);
-        assert.deepEqual(await axeFindings(page), []);
-      };
-      await checked();
+    test(
+      `at ${width} px in the ${colorScheme} scheme the page fits, its search works, and axe-core finds nothing`,
+      { tags: ['long'] },
+      async (t) => {
+        const viewport = { width, height: 844 };
+        const isMobile = width < 768;
+        const { page, messages } = await open(t, undefined, { viewport, colorScheme, isMobile });
+        const checked = async (): Promise<void> => {
+          assert.equal(await page.evaluate('document.documentElement.scrollWidth'), width);
+          assert.deepEqual(await axeFindings(page), []);
+        };
+        await checked();
 
-      await page.keyboard.press('/');
-      const field = page.getByLabel('Search operations');
-      assert.equal(await page.evaluate<string>('document.activeElement.id'), 'search');
-      await page.keyboard.type('redeliver failures');
-      assert.deepEqual(await shownIds(page), ['redeliverEvents', 'startRedelivery']);
-      assert.match(await page.locator('#matches').innerText(), /^2 of \d+ operations$/);
-      assert.deepEqual(await page.locator('h3.opblock-tag:visible').allInnerTexts(), [
-        'Deliveries',
-      ]);
-      await checked();
-      await field.fill('/redeliveries/{redelivery_id} delete');
-      assert.deepEqual(await shownIds(page), ['cancelRedelivery']);
-      await page.keyboard.press('Enter');
-      await page.keyboard.press('Enter');
-      await page.locator('#operations-Deliveries-cancelRedelivery .try-out__btn').waitFor();
-      await field.fill('no such operation');
-      assert.deepEqual(await shownIds(page), []);
-      await page.getByText('No operation has all of these words').waitFor();
-      await checked();
-      await field.press('Escape');
-      assert.equal((await shownIds(page)).length, describedOperations().length);
+        await page.keyboard.press('/');
+        const field = page.getByLabel('Search operations');
+        assert.equal(await page.evaluate<string>('document.activeElement.id'), 'search');
+        await page.keyboard.type('redeliver failures');
+        assert.deepEqual(await shownIds(page), ['redeliverEvents', 'startRedelivery']);
+        assert.match(await page.locator('#matches').innerText(), /^2 of \d+ operations$/);
+        assert.deepEqual(await page.locator('h3.opblock-tag:visible').allInnerTexts(), [
+          'Deliveries',
+        ]);
+        await checked();
+        await field.fill('/redeliveries/{redelivery_id} delete');
+        assert.deepEqual(await shownIds(page), ['cancelRedelivery']);
+        await page.keyboard.press('Enter');
+        await page.keyboard.press('Enter');
+        await page.locator('#operations-Deliveries-cancelRedelivery .try-out__btn').waitFor();
+        await field.fill('no such operation');
+        assert.deepEqual(await shownIds(page), []);
+        await page.getByText('No operation has all of these words').waitFor();
+        await checked();
+        await field.press('Escape');
+        assert.equal((await shownIds(page)).length, describedOperations().length);
 
-      // A block of code is as wide as its longest line.
-      assert.equal(await execute(page, 'Events-publishEvents'), '401');
-      await page.locator('#operations-Event_streams-createEventStream button').first().click();
-      await page.getByRole('button', { name: 'Schemas' }).click();
-      await page.locator('.models article').first().waitFor();
-      await checked();
-      const refused = 'Failed to load resource: the server responded with a status of 401';
-      assert.deepEqual(
-        messages.filter((message) => !message.startsWith(refused)),
-        [],
-      );
-    });
+        // A block of code is as wide as its longest line.
+        assert.equal(await execute(page, 'Events-publishEvents'), '401');
+        await page.locator('#operations-Event_streams-createEventStream button').first().click();
+        await page.getByRole('button', { name: 'Schemas' }).click();
+        await page.locator('.models article').first().waitFor();
+        await checked();
+        const refused = 'Failed to load resource: the server responded with a status of 401';
+        assert.deepEqual(
+          messages.filter((message) => !message.startsWith(refused)),
+          [],
+        );
+      },
+    );
   }
 
-  test('a subject that is opened during a search shows matches only', async (t) => {
-    const { page } = await open(t);
-    const heading = page.locator('h3.opblock-tag', { hasText: 'Deliveries' });
-    await heading.click();
-    await page.locator('#operations-Deliveries-startRedelivery').waitFor({ state: 'detached' });
-    await page.getByLabel('Search operations').fill('startRedelivery');
-    await heading.click();
-    await page.locator('#operations-Deliveries-startRedelivery').waitFor();
-    assert.deepEqual(await shownIds(page), ['startRedelivery']);
-    await page.getByLabel('Client id').fill('a/b');
-    assert.equal(await page.getByLabel('Client id').inputValue(), 'a/b');
-  });
+  test(
+    'a subject that is opened during a search shows matches only',
+    { tags: ['long'] },
+    async (t) => {
+      const { page } = await open(t);
+      const heading = page.locator('h3.opblock-tag', { hasText: 'Deliveries' });
+      await heading.click();
+      await page.locator('#operations-Deliveries-startRedelivery').waitFor({ state: 'detached' });
+      await page.getByLabel('Search operations').fill('startRedelivery');
+      await heading.click();
+      await page.locator('#operations-Deliveries-startRedelivery').waitFor();
+      assert.deepEqual(await shownIds(page), ['startRedelivery']);
+      await page.getByLabel('Client id').fill('a/b');
+      assert.equal(await page.getByLabel('Client id').inputValue(), 'a/b');
+    },
+  );
 
   test('the reference page in Chromium submits no input where its script does not run', async (t) => {
     const context = await running.browser.newContext({ javaScriptEnabled: false });
@@ -311,28 +335,32 @@ describe('the reference page in Chromium', () => {
   });
 });
 
-test('over LEAT_TLS=local the page works and requires strict transport security', async (t) => {
-  const own = await createTempStore();
-  t.after(() => own.remove());
-  const port = await freePort();
-  const { child, output } = spawnLeat(['serve'], {
-    ...storeEnvironment(own),
-    LEAT_BOOTSTRAP_CLIENT_ID: bootstrapClient.id,
-    LEAT_BOOTSTRAP_CLIENT_SECRET: bootstrapClient.secret,
-    LEAT_LOG_LEVEL: 'warn',
-    LEAT_TLS: 'local',
-    LEAT_PORT: String(port),
-  });
-  t.after(() => end(child, 'SIGINT'));
-  await waitFor('the program to be up', () => {
-    assert.equal(child.exitCode, null, output());
-    return output().includes('NODE_EXTRA_CA_CERTS=');
-  });
-  const url = `https://localhost:${port}/docs`;
-  const { page, messages, response } = await open(t, url, { ignoreHTTPSErrors: true });
-  assert.equal(response?.headers()['strict-transport-security'], 'max-age=300');
-  await authorize(page);
-  await page.locator('#status.good').waitFor();
-  assert.equal(await execute(page, 'Event_streams-listEventStreams'), '200');
-  assert.deepEqual(messages, []);
-});
+test(
+  'over LEAT_TLS=local the page works and requires strict transport security',
+  { tags: ['long'] },
+  async (t) => {
+    const own = await createTempStore();
+    t.after(() => own.remove());
+    const port = await freePort();
+    const { child, output } = spawnLeat(['serve'], {
+      ...storeEnvironment(own),
+      LEAT_BOOTSTRAP_CLIENT_ID: bootstrapClient.id,
+      LEAT_BOOTSTRAP_CLIENT_SECRET: bootstrapClient.secret,
+      LEAT_LOG_LEVEL: 'warn',
+      LEAT_TLS: 'local',
+      LEAT_PORT: String(port),
+    });
+    t.after(() => end(child, 'SIGINT'));
+    await waitFor('the program to be up', () => {
+      assert.equal(child.exitCode, null, output());
+      return output().includes('NODE_EXTRA_CA_CERTS=');
+    });
+    const url = `https://localhost:${port}/docs`;
+    const { page, messages, response } = await open(t, url, { ignoreHTTPSErrors: true });
+    assert.equal(response?.headers()['strict-transport-security'], 'max-age=300');
+    await authorize(page);
+    await page.locator('#status.good').waitFor();
+    assert.equal(await execute(page, 'Event_streams-listEventStreams'), '200');
+    assert.deepEqual(messages, []);
+  },
+);

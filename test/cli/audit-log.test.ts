@@ -72,34 +72,40 @@ describe('leat logs', { concurrency: 2 }, () => {
 });
 
 describe('leat logs --follow', () => {
-  test('leat logs --follow: prints each entry once, also after a restart, until Ctrl-C', async (t) => {
-    const tempStore = await createTempStore();
-    t.after(() => tempStore.remove());
-    const settings = { LEAT_PORT: String(await freePort()) };
-    let leat = await startLeat(tempStore, settings);
-    t.after(() => leat.kill());
-    const shell = await openLoggedInShell(t, leat);
-    const created: string[] = [];
-    const create = async (): Promise<void> => {
-      created.push((await createStream(leat, endpoint, { types: ['a.b'] })).id);
-    };
-    await create();
-    const follow = shell.start(['logs', '--follow', '--json', '--type', 'sapi']);
-    const printed = (): string[] =>
-      linesOf(follow.stdout()).map((line) => (JSON.parse(line) as Entry).details.targets[0] ?? '');
-    await waitFor('the entry of before', () => printed().length === 1);
-    await waitFor('the note', () => follow.stderr().includes('Ctrl-C ends it'));
-    await create();
-    await create();
-    await waitFor('new entries', () => printed().length === 3);
-    await leat.kill();
-    await waitFor('a failed poll', () => follow.stderr().includes('Trying again'));
-    leat = await startLeat(tempStore, settings);
-    await create();
-    await waitFor('the entry after the restart', () => printed().length >= 4);
-    await end(follow.child, 'SIGINT');
-    const { code } = await follow.ended();
-    assert.equal(code, 130);
-    assert.deepEqual(printed(), created);
-  });
+  test(
+    'leat logs --follow: prints each entry once, also after a restart, until Ctrl-C',
+    { tags: ['long'] },
+    async (t) => {
+      const tempStore = await createTempStore();
+      t.after(() => tempStore.remove());
+      const settings = { LEAT_PORT: String(await freePort()) };
+      let leat = await startLeat(tempStore, settings);
+      t.after(() => leat.kill());
+      const shell = await openLoggedInShell(t, leat);
+      const created: string[] = [];
+      const create = async (): Promise<void> => {
+        created.push((await createStream(leat, endpoint, { types: ['a.b'] })).id);
+      };
+      await create();
+      const follow = shell.start(['logs', '--follow', '--json', '--type', 'sapi']);
+      const printed = (): string[] =>
+        linesOf(follow.stdout()).map(
+          (line) => (JSON.parse(line) as Entry).details.targets[0] ?? '',
+        );
+      await waitFor('the entry of before', () => printed().length === 1);
+      await waitFor('the note', () => follow.stderr().includes('Ctrl-C ends it'));
+      await create();
+      await create();
+      await waitFor('new entries', () => printed().length === 3);
+      await leat.kill();
+      await waitFor('a failed poll', () => follow.stderr().includes('Trying again'));
+      leat = await startLeat(tempStore, settings);
+      await create();
+      await waitFor('the entry after the restart', () => printed().length >= 4);
+      await end(follow.child, 'SIGINT');
+      const { code } = await follow.ended();
+      assert.equal(code, 130);
+      assert.deepEqual(printed(), created);
+    },
+  );
 });

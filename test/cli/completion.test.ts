@@ -63,117 +63,139 @@ describe('shell completion', () => {
     assert.ok(completionScript('zsh', commands).includes(`'streams:streams: it'"'"'s theirs'`));
   });
 
-  test('leat completion: completes sub-commands and options of the real program in bash', async (t) => {
-    const shell = await openShell(t);
-    const { code, stdout } = await shell.run(['completion', 'bash']);
-    assert.equal(code, 0);
-    assert.deepEqual(offered(stdout, ['leat', 'stre']), ['streams']);
-    assert.deepEqual(offered(stdout, ['leat', 'streams', 'd']).toSorted(), ['delete', 'disable']);
-    assert.deepEqual(offered(stdout, ['leat', 'streams', 'enable', 'crm', '--re']), ['--resume']);
-    assert.deepEqual(offered(stdout, ['leat', 'tenants', '']).slice(0, 2), ['list', 'create']);
-    assert.deepEqual(offered(stdout, ['leat', 'dev', 'user.d']), ['user.deleted']);
-    assert.ok(!stdout.includes('companion'));
-    for (const other of ['zsh', 'fish']) {
-      const script = await shell.leat(['completion', other]);
-      assert.equal(script.code, 0);
-      assert.match(script.stdout, /streams/);
-    }
-    assert.equal((await shell.leat(['completion', 'tcsh'])).code, 2);
-  });
+  test(
+    'leat completion: completes sub-commands and options of the real program in bash',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openShell(t);
+      const { code, stdout } = await shell.run(['completion', 'bash']);
+      assert.equal(code, 0);
+      assert.deepEqual(offered(stdout, ['leat', 'stre']), ['streams']);
+      assert.deepEqual(offered(stdout, ['leat', 'streams', 'd']).toSorted(), ['delete', 'disable']);
+      assert.deepEqual(offered(stdout, ['leat', 'streams', 'enable', 'crm', '--re']), ['--resume']);
+      assert.deepEqual(offered(stdout, ['leat', 'tenants', '']).slice(0, 2), ['list', 'create']);
+      assert.deepEqual(offered(stdout, ['leat', 'dev', 'user.d']), ['user.deleted']);
+      assert.ok(!stdout.includes('companion'));
+      for (const other of ['zsh', 'fish']) {
+        const script = await shell.leat(['completion', other]);
+        assert.equal(script.code, 0);
+        assert.match(script.stdout, /streams/);
+      }
+      assert.equal((await shell.leat(['completion', 'tcsh'])).code, 2);
+    },
+  );
 
-  test('leat completion: completes fixed values of options, also the last one of a list', async (t) => {
-    const shell = await openShell(t);
-    const { stdout } = await shell.leat(['completion', 'bash']);
-    assert.deepEqual(offered(stdout, ['leat', 'failures', '--by', '']), ['cause', 'stream']);
-    assert.deepEqual(offered(stdout, ['leat', 'failures', '--cause', '50']), [
-      '500',
-      '502',
-      '503',
-      '504',
-    ]);
-    assert.deepEqual(offered(stdout, ['leat', 'failures', '--cause', '503,tim']), ['503,timeout']);
-    assert.deepEqual(offered(stdout, ['leat', 'events', 'tail', '--type', 'user.d']), [
-      'user.deleted',
-    ]);
-    assert.deepEqual(offered(stdout, ['leat', 'logs', '--type', 'leat_o']), ['leat_operator']);
-    assert.deepEqual(offered(stdout, ['leat', 'completion', 'z']), ['zsh']);
-    assert.deepEqual(offered(stdout, ['leat', 'failures', '--cause', '503', '--b']), ['--by']);
-    assert.deepEqual(offered(stdout, ['leat', 'deliveries', 'list', '--limit', '--a']), []);
-  });
+  test(
+    'leat completion: completes fixed values of options, also the last one of a list',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openShell(t);
+      const { stdout } = await shell.leat(['completion', 'bash']);
+      assert.deepEqual(offered(stdout, ['leat', 'failures', '--by', '']), ['cause', 'stream']);
+      assert.deepEqual(offered(stdout, ['leat', 'failures', '--cause', '50']), [
+        '500',
+        '502',
+        '503',
+        '504',
+      ]);
+      assert.deepEqual(offered(stdout, ['leat', 'failures', '--cause', '503,tim']), [
+        '503,timeout',
+      ]);
+      assert.deepEqual(offered(stdout, ['leat', 'events', 'tail', '--type', 'user.d']), [
+        'user.deleted',
+      ]);
+      assert.deepEqual(offered(stdout, ['leat', 'logs', '--type', 'leat_o']), ['leat_operator']);
+      assert.deepEqual(offered(stdout, ['leat', 'completion', 'z']), ['zsh']);
+      assert.deepEqual(offered(stdout, ['leat', 'failures', '--cause', '503', '--b']), ['--by']);
+      assert.deepEqual(offered(stdout, ['leat', 'deliveries', 'list', '--limit', '--a']), []);
+    },
+  );
 
-  test('leat completion: completes names of streams, asked of the server', async (t) => {
-    const leat = await openServer();
-    t.after(() => leat.close());
-    const shell = await openLoggedInShell(t, leat);
-    for (const name of ['crm', "crm 'two' $(x)", 'billing', 'a\u009Bb']) {
-      const words = ['streams', 'create', '--inspect', '--name', name];
-      assert.equal((await shell.leat(words)).code, 0);
-    }
-    const bash = (await shell.leat(['completion', 'bash'])).stdout;
-    const env = await environmentOf(shell);
-    const names = (...words: string[]) => offered(bash, ['leat', ...words], env);
-    assert.deepEqual(names('streams', 'show', ''), [
-      'billing',
-      'crm',
-      "crm\\ \\'two\\'\\ \\$\\(x\\)",
-    ]);
-    assert.deepEqual(names('streams', 'show', 'b'), ['billing']);
-    assert.deepEqual(names('streams', 'show', 'crm\\ ').length, 1);
-    const part = await shell.leat(['completion-names', 'illi']);
-    assert.deepEqual(part, { code: 0, stdout: 'billing\n', stderr: '' });
-    assert.deepEqual(names('deliveries', 'list', '--limit', '3', 'b'), ['billing']);
-    assert.deepEqual(names('redeliver', '--cause', '503', 'b'), ['billing']);
-    assert.deepEqual(names('failures', '--stream', 'b'), ['billing']);
-    assert.deepEqual(names('redeliver', 'crm', 'b'), []);
-    assert.deepEqual(names('why', 'b'), []);
-  });
+  test(
+    'leat completion: completes names of streams, asked of the server',
+    { tags: ['long'] },
+    async (t) => {
+      const leat = await openServer();
+      t.after(() => leat.close());
+      const shell = await openLoggedInShell(t, leat);
+      for (const name of ['crm', "crm 'two' $(x)", 'billing', 'a\u009Bb']) {
+        const words = ['streams', 'create', '--inspect', '--name', name];
+        assert.equal((await shell.leat(words)).code, 0);
+      }
+      const bash = (await shell.leat(['completion', 'bash'])).stdout;
+      const env = await environmentOf(shell);
+      const names = (...words: string[]) => offered(bash, ['leat', ...words], env);
+      assert.deepEqual(names('streams', 'show', ''), [
+        'billing',
+        'crm',
+        "crm\\ \\'two\\'\\ \\$\\(x\\)",
+      ]);
+      assert.deepEqual(names('streams', 'show', 'b'), ['billing']);
+      assert.deepEqual(names('streams', 'show', 'crm\\ ').length, 1);
+      const part = await shell.leat(['completion-names', 'illi']);
+      assert.deepEqual(part, { code: 0, stdout: 'billing\n', stderr: '' });
+      assert.deepEqual(names('deliveries', 'list', '--limit', '3', 'b'), ['billing']);
+      assert.deepEqual(names('redeliver', '--cause', '503', 'b'), ['billing']);
+      assert.deepEqual(names('failures', '--stream', 'b'), ['billing']);
+      assert.deepEqual(names('redeliver', 'crm', 'b'), []);
+      assert.deepEqual(names('why', 'b'), []);
+    },
+  );
 
-  test('leat completion: completes names that bash takes apart, and values after =', async (t) => {
-    const leat = await openServer();
-    t.after(() => leat.close());
-    const shell = await openLoggedInShell(t, leat);
-    for (const name of ['eu:crm:one', 'eu:crm:two', 'eu:a=b', 'eu: c']) {
-      const words = ['streams', 'create', '--inspect', '--name', name];
-      assert.equal((await shell.leat(words)).code, 0);
-    }
-    const bash = (await shell.leat(['completion', 'bash'])).stdout;
-    const env = await environmentOf(shell);
-    // The words as bash passes them: each : and = is one.
-    const show = (line: string, ...parts: string[]) =>
-      offered(bash, ['leat', 'streams', 'show', ...parts], env, `leat streams show ${line}`);
-    assert.deepEqual(show('eu', 'eu').length, 4);
-    assert.deepEqual(show('eu:cr', 'eu', ':', 'cr'), ['crm:one', 'crm:two']);
-    assert.deepEqual(show('eu:crm:', 'eu', ':', 'crm', ':'), ['one', 'two']);
-    assert.deepEqual(show('eu:crm:t', 'eu', ':', 'crm', ':', 't'), ['two']);
-    assert.deepEqual(show('eu:a=', 'eu', ':', 'a', '='), ['b']);
-    assert.deepEqual(show('eu:crm:one --j', 'eu', ':', 'crm', ':', 'one', '--j'), ['--json']);
-    assert.equal(show('eu: ', 'eu', ':', '')[0], '--json');
-    const at = ['leat', 'failures', '--stream', '=', 'eu', ':', 'crm', ':', 't'];
-    assert.deepEqual(offered(bash, at, env, 'leat failures --stream=eu:crm:t'), ['two']);
-    const by = ['leat', 'failures', '--by', '=', 'ca'];
-    assert.deepEqual(offered(bash, by, env, 'leat failures --by=ca'), ['cause']);
-    const after = ['leat', 'failures', '--by', '=', 'cause', '--st'];
-    assert.deepEqual(offered(bash, after, env, 'leat failures --by=cause --st'), ['--stream']);
-  });
+  test(
+    'leat completion: completes names that bash takes apart, and values after =',
+    { tags: ['long'] },
+    async (t) => {
+      const leat = await openServer();
+      t.after(() => leat.close());
+      const shell = await openLoggedInShell(t, leat);
+      for (const name of ['eu:crm:one', 'eu:crm:two', 'eu:a=b', 'eu: c']) {
+        const words = ['streams', 'create', '--inspect', '--name', name];
+        assert.equal((await shell.leat(words)).code, 0);
+      }
+      const bash = (await shell.leat(['completion', 'bash'])).stdout;
+      const env = await environmentOf(shell);
+      // The words as bash passes them: each : and = is one.
+      const show = (line: string, ...parts: string[]) =>
+        offered(bash, ['leat', 'streams', 'show', ...parts], env, `leat streams show ${line}`);
+      assert.deepEqual(show('eu', 'eu').length, 4);
+      assert.deepEqual(show('eu:cr', 'eu', ':', 'cr'), ['crm:one', 'crm:two']);
+      assert.deepEqual(show('eu:crm:', 'eu', ':', 'crm', ':'), ['one', 'two']);
+      assert.deepEqual(show('eu:crm:t', 'eu', ':', 'crm', ':', 't'), ['two']);
+      assert.deepEqual(show('eu:a=', 'eu', ':', 'a', '='), ['b']);
+      assert.deepEqual(show('eu:crm:one --j', 'eu', ':', 'crm', ':', 'one', '--j'), ['--json']);
+      assert.equal(show('eu: ', 'eu', ':', '')[0], '--json');
+      const at = ['leat', 'failures', '--stream', '=', 'eu', ':', 'crm', ':', 't'];
+      assert.deepEqual(offered(bash, at, env, 'leat failures --stream=eu:crm:t'), ['two']);
+      const by = ['leat', 'failures', '--by', '=', 'ca'];
+      assert.deepEqual(offered(bash, by, env, 'leat failures --by=ca'), ['cause']);
+      const after = ['leat', 'failures', '--by', '=', 'cause', '--st'];
+      assert.deepEqual(offered(bash, after, env, 'leat failures --by=cause --st'), ['--stream']);
+    },
+  );
 
-  test('leat completion: is silent without a login and without a server', async (t) => {
-    const shell = await openShell(t);
-    const bash = (await shell.leat(['completion', 'bash'])).stdout;
-    const env = await environmentOf(shell);
-    assert.deepEqual(offered(bash, ['leat', 'streams', 'show', ''], env), []);
-    const away = { LEAT_URL: 'http://127.0.0.1:1', LEAT_CLIENT_ID: 'a', LEAT_CLIENT_SECRET: 'b' };
-    assert.deepEqual(offered(bash, ['leat', 'streams', 'show', ''], { ...env, ...away }), []);
-    const silent = createServer(() => undefined).listen(0, '127.0.0.1');
-    t.after(() => {
-      silent.close();
-      silent.closeAllConnections();
-    });
-    await once(silent, 'listening');
-    const { port } = silent.address() as { port: number };
-    const hung = { ...away, LEAT_URL: `http://127.0.0.1:${port}` };
-    const ended = await shell.run(['completion-names'], { env: hung });
-    assert.deepEqual(ended, { code: 0, stdout: '', stderr: '' });
-  });
+  test(
+    'leat completion: is silent without a login and without a server',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openShell(t);
+      const bash = (await shell.leat(['completion', 'bash'])).stdout;
+      const env = await environmentOf(shell);
+      assert.deepEqual(offered(bash, ['leat', 'streams', 'show', ''], env), []);
+      const away = { LEAT_URL: 'http://127.0.0.1:1', LEAT_CLIENT_ID: 'a', LEAT_CLIENT_SECRET: 'b' };
+      assert.deepEqual(offered(bash, ['leat', 'streams', 'show', ''], { ...env, ...away }), []);
+      const silent = createServer(() => undefined).listen(0, '127.0.0.1');
+      t.after(() => {
+        silent.close();
+        silent.closeAllConnections();
+      });
+      await once(silent, 'listening');
+      const { port } = silent.address() as { port: number };
+      const hung = { ...away, LEAT_URL: `http://127.0.0.1:${port}` };
+      const ended = await shell.run(['completion-names'], { env: hung });
+      assert.deepEqual(ended, { code: 0, stdout: '', stderr: '' });
+    },
+  );
 
   const fish: string = 'fish';
   test('leat completion: completes in fish', { skip: isMissing(fish) }, async (t) => {

@@ -231,7 +231,7 @@ describe('failure commands', { concurrency: 2 }, () => {
     assert.match(off.stderr, /The event stream is disabled\.\nEnable it first/);
   });
 
-  test('leat stats: draws deliveries and failures', async (t) => {
+  test('leat stats: draws deliveries and failures', { tags: ['long'] }, async (t) => {
     const { shell, endpoint, stream } = await createFailures(t, 3);
     endpoint.respondWith(204);
     await shell.leat(['redeliver', stream]);

@@ -41,26 +41,30 @@ describe('leat events publish', { concurrency: 2 }, () => {
     }
   });
 
-  test('leat events publish: publishes the lines of a file in order, at most 1000 per request', async (t) => {
-    const shell = await openLoggedInShell(t, leat);
-    const endpoint = await startEndpoint();
-    t.after(() => endpoint.close());
-    const type = freshType();
-    await createStream(leat, endpoint.url, { types: [type] });
-    const lines = Array.from({ length: 2300 }, (_, n) =>
-      JSON.stringify({ type, data: { object: { n } } }),
-    );
-    await writeFile(join(shell.home, 'events.ndjson'), `${lines.join('\n')}\n`);
-    const words = ['events', 'publish', '--file', 'events.ndjson'];
-    const { code, stdout, stderr } = await shell.run(words);
-    assert.deepEqual([code, stdout], [0, 'Published 2300 events.\n'], stderr);
-    await endpoint.arrival(2300);
-    const input = lines.slice(0, 2).join('\n');
-    const json = await shell.run(['events', 'publish', '--json'], { input });
-    assert.equal(json.stdout.match(/^\{"id":"evt_\w{22}","offset":"\S+"\}$/gm)?.length, 2);
-    const dash = await shell.leat(['events', 'publish', '--file', '-'], { input });
-    assert.deepEqual([dash.code, dash.stdout], [0, 'Published 2 events.\n']);
-  });
+  test(
+    'leat events publish: publishes the lines of a file in order, at most 1000 per request',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openLoggedInShell(t, leat);
+      const endpoint = await startEndpoint();
+      t.after(() => endpoint.close());
+      const type = freshType();
+      await createStream(leat, endpoint.url, { types: [type] });
+      const lines = Array.from({ length: 2300 }, (_, n) =>
+        JSON.stringify({ type, data: { object: { n } } }),
+      );
+      await writeFile(join(shell.home, 'events.ndjson'), `${lines.join('\n')}\n`);
+      const words = ['events', 'publish', '--file', 'events.ndjson'];
+      const { code, stdout, stderr } = await shell.run(words);
+      assert.deepEqual([code, stdout], [0, 'Published 2300 events.\n'], stderr);
+      await endpoint.arrival(2300);
+      const input = lines.slice(0, 2).join('\n');
+      const json = await shell.run(['events', 'publish', '--json'], { input });
+      assert.equal(json.stdout.match(/^\{"id":"evt_\w{22}","offset":"\S+"\}$/gm)?.length, 2);
+      const dash = await shell.leat(['events', 'publish', '--file', '-'], { input });
+      assert.deepEqual([dash.code, dash.stdout], [0, 'Published 2 events.\n']);
+    },
+  );
 
   test('leat events publish: reports the line of a bad event and how many were published before', async (t) => {
     const shell = await openLoggedInShell(t, leat);

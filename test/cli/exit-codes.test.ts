@@ -13,7 +13,7 @@ describe('exit codes', { concurrency: 2 }, () => {
   });
   after(() => leat.close());
 
-  test('wrong usage ends with 2, help with 0', async (t) => {
+  test('wrong usage ends with 2, help with 0', { tags: ['long'] }, async (t) => {
     const shell = await openShell(t);
     for (const words of [
       ['unknown'],
@@ -151,33 +151,37 @@ describe('exit codes', { concurrency: 2 }, () => {
     assert.equal((await shell.leat(['streams', 'list'], { env })).code, 0);
   });
 
-  test('an unknown resource ends with 4, a conflict with 5, an invalid request with 1', async (t) => {
-    const shell = await openLoggedInShell(t, leat);
-    const missing = await shell.run(['streams', 'show', `est_${'1'.repeat(22)}`]);
-    assert.deepEqual(
-      [missing.code, missing.stderr],
-      [4, 'The requested stream does not exist.\nThese exist: leat streams list\n'],
-    );
-    const unnamed = await shell.run(['streams', 'show', 'no\u009Bwhere']);
-    assert.equal(unnamed.code, 4);
-    assert.match(unnamed.stderr, /the name "no\\u\{9b\}where": leat streams list shows them/);
-    await createStreamNamed(shell, 'only');
-    await writeFile(join(shell.home, 'token'), 'a');
-    const create = [
-      'streams',
-      'create',
-      '--endpoint',
-      'https://example.com/',
-      '--bearer-file',
-      'token',
-    ];
-    const many = await shell.run([...create, '--name', 'second']);
-    assert.equal(many.code, 5);
-    assert.match(many.stderr, /maximum number of event streams.\nDelete one that is not needed/);
-    const wrong = await shell.run([...create, '--events', 'NOT A TYPE']);
-    assert.equal(wrong.code, 1);
-    assert.match(wrong.stderr, /^Payload validation error/);
-  });
+  test(
+    'an unknown resource ends with 4, a conflict with 5, an invalid request with 1',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openLoggedInShell(t, leat);
+      const missing = await shell.run(['streams', 'show', `est_${'1'.repeat(22)}`]);
+      assert.deepEqual(
+        [missing.code, missing.stderr],
+        [4, 'The requested stream does not exist.\nThese exist: leat streams list\n'],
+      );
+      const unnamed = await shell.run(['streams', 'show', 'no\u009Bwhere']);
+      assert.equal(unnamed.code, 4);
+      assert.match(unnamed.stderr, /the name "no\\u\{9b\}where": leat streams list shows them/);
+      await createStreamNamed(shell, 'only');
+      await writeFile(join(shell.home, 'token'), 'a');
+      const create = [
+        'streams',
+        'create',
+        '--endpoint',
+        'https://example.com/',
+        '--bearer-file',
+        'token',
+      ];
+      const many = await shell.run([...create, '--name', 'second']);
+      assert.equal(many.code, 5);
+      assert.match(many.stderr, /maximum number of event streams.\nDelete one that is not needed/);
+      const wrong = await shell.run([...create, '--events', 'NOT A TYPE']);
+      assert.equal(wrong.code, 1);
+      assert.match(wrong.stderr, /^Payload validation error/);
+    },
+  );
 
   test('unknown events and codes of the wrong form name what to use instead', async (t) => {
     const shell = await openLoggedInShell(t, leat);

@@ -50,15 +50,23 @@ describe('the next commands that a command prints', { concurrency: 2 }, () => {
     return shell;
   }
 
-  test('a next command: reaches the installation of the profile whose command printed it', async (t) => {
-    const shell = await openTwoLogins(t);
-    const { stderr } = await shell.leat(['failures', '--profile', 'prod']);
-    const [listing = '', sending = ''] = commandsIn(stderr);
-    const [list, redelivery] = [await shell.sh(listing), await shell.sh(sending)];
-    assert.ok(list.stdout.startsWith('EVENT'), `${listing}: ${list.stderr}`);
-    assert.ok(list.stdout.includes(event), list.stdout);
-    assert.equal(redelivery.stdout, '1 failure would be sent again.\n  crm: 1 http_410\n', sending);
-  });
+  test(
+    'a next command: reaches the installation of the profile whose command printed it',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openTwoLogins(t);
+      const { stderr } = await shell.leat(['failures', '--profile', 'prod']);
+      const [listing = '', sending = ''] = commandsIn(stderr);
+      const [list, redelivery] = [await shell.sh(listing), await shell.sh(sending)];
+      assert.ok(list.stdout.startsWith('EVENT'), `${listing}: ${list.stderr}`);
+      assert.ok(list.stdout.includes(event), list.stdout);
+      assert.equal(
+        redelivery.stdout,
+        '1 failure would be sent again.\n  crm: 1 http_410\n',
+        sending,
+      );
+    },
+  );
 
   test('a next command: reaches that installation after an error, as text and as JSON', async (t) => {
     const shell = await openTwoLogins(t);
@@ -89,23 +97,27 @@ describe('the next commands that a command prints', { concurrency: 2 }, () => {
     assert.match(failures.stdout, /^crm +http_410/m);
   });
 
-  test('a next command: trusts the authority that its command was told to trust', async (t) => {
-    const proxy = await startTlsProxy(prod.port);
-    t.after(() => proxy.close());
-    const shell = await openShell(t);
-    const file = "authority of o'hara.pem";
-    await writeFile(join(shell.home, file), authority);
-    const env = {
-      LEAT_URL: `https://${proxy.domain}`,
-      LEAT_CLIENT_ID: bootstrapClient.id,
-      LEAT_CLIENT_SECRET: bootstrapClient.secret,
-    };
-    const { stderr } = await shell.run(['failures', '--ca', file], { env });
-    const [list = ''] = commandsIn(stderr);
-    const { code, stdout, stderr: problem } = await shell.sh(list, { env });
-    assert.equal(code, 0, `${list}: ${problem}`);
-    assert.ok(stdout.includes(event), stdout);
-  });
+  test(
+    'a next command: trusts the authority that its command was told to trust',
+    { tags: ['long'] },
+    async (t) => {
+      const proxy = await startTlsProxy(prod.port);
+      t.after(() => proxy.close());
+      const shell = await openShell(t);
+      const file = "authority of o'hara.pem";
+      await writeFile(join(shell.home, file), authority);
+      const env = {
+        LEAT_URL: `https://${proxy.domain}`,
+        LEAT_CLIENT_ID: bootstrapClient.id,
+        LEAT_CLIENT_SECRET: bootstrapClient.secret,
+      };
+      const { stderr } = await shell.run(['failures', '--ca', file], { env });
+      const [list = ''] = commandsIn(stderr);
+      const { code, stdout, stderr: problem } = await shell.sh(list, { env });
+      assert.equal(code, 0, `${list}: ${problem}`);
+      assert.ok(stdout.includes(event), stdout);
+    },
+  );
 
   test('a next command: a login trusts the authority that the former login has stored', async (t) => {
     const proxy = await startTlsProxy(prod.port);

@@ -221,81 +221,89 @@ describe('leat monitor --once', () => {
 });
 
 describe('leat monitor', () => {
-  test('leat monitor: polls repeatedly, posts and mails alerts, and ends at Ctrl-C', async (t) => {
-    const fixture = await open(t);
-    const { shell, chat, stream } = fixture;
-    const mails = await startMailServer({ login: { user: 'leat', pass: 'mail-secret' } });
-    t.after(() => mails.close());
-    const running = shell.start(['monitor', '--interval', '1', '--email', 'ops@example.com'], {
-      env: {
-        LEAT_ALERT_WEBHOOK_URL: chat.url,
-        LEAT_SMTP_URL: `smtp://leat:mail-secret@127.0.0.1:${mails.port}`,
-      },
-    });
-    await fail(fixture, 1);
-    await chat.waitFor(stream.id, 1);
-    const subjects = (): (string | undefined)[] =>
-      mails.mails
-        .map(({ parsed }) => parsed.subject)
-        .filter((subject) => subject?.includes(stream.name));
-    await waitFor('the mail', () => subjects().length === 1);
-    chat.respondWith(503);
-    await fail(fixture, 1, 2);
-    await waitFor('a refusal', () => running.stderr().includes('(status 503)'));
-    chat.respondWith(200);
-    await chat.waitFor(stream.id, 2);
-    await fail(fixture, 4, 6);
-    await waitFor('the disabling', () =>
-      chat.alerts(stream.id).some(({ alert }) => alert === 'stream_disabled'),
-    );
-    await end(running.child, 'SIGINT');
-    const { code, stdout, stderr } = await running.ended();
-    assert.equal(code, 130);
-    assert.ok(!`${stdout}${stderr}`.includes('mail-secret'));
-    const reported = chat.alerts(stream.id).filter(({ alert }) => alert === 'delivery_failures');
-    assert.equal(
-      reported.reduce((sum, { new_failures: count }) => sum + count, 0),
-      6,
-    );
-  });
-
-  test('leat monitor: stays below the rate limit of the server and still reports every failure', async (t) => {
-    const strict = await openServer({
-      LEAT_RETRY_DELAYS_MS: '0',
-      LEAT_RATE_LIMIT_BURST: '12',
-      LEAT_RATE_LIMIT_PER_SECOND: '10',
-    });
-    t.after(() => strict.close());
-    const chat = await startAlertReceiver();
-    t.after(() => chat.close());
-    const shell = await openShell(t);
-    const type = freshType();
-    const ids: string[] = [];
-    while (ids.length < 15) {
-      const made = await createStream(strict, endpoint.url, { types: [type] }).catch(
-        () => undefined,
+  test(
+    'leat monitor: polls repeatedly, posts and mails alerts, and ends at Ctrl-C',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await open(t);
+      const { shell, chat, stream } = fixture;
+      const mails = await startMailServer({ login: { user: 'leat', pass: 'mail-secret' } });
+      t.after(() => mails.close());
+      const running = shell.start(['monitor', '--interval', '1', '--email', 'ops@example.com'], {
+        env: {
+          LEAT_ALERT_WEBHOOK_URL: chat.url,
+          LEAT_SMTP_URL: `smtp://leat:mail-secret@127.0.0.1:${mails.port}`,
+        },
+      });
+      await fail(fixture, 1);
+      await chat.waitFor(stream.id, 1);
+      const subjects = (): (string | undefined)[] =>
+        mails.mails
+          .map(({ parsed }) => parsed.subject)
+          .filter((subject) => subject?.includes(stream.name));
+      await waitFor('the mail', () => subjects().length === 1);
+      chat.respondWith(503);
+      await fail(fixture, 1, 2);
+      await waitFor('a refusal', () => running.stderr().includes('(status 503)'));
+      chat.respondWith(200);
+      await chat.waitFor(stream.id, 2);
+      await fail(fixture, 4, 6);
+      await waitFor('the disabling', () =>
+        chat.alerts(stream.id).some(({ alert }) => alert === 'stream_disabled'),
       );
-      if (made !== undefined) ids.push(made.id);
-    }
-    await waitFor('the rate limit to allow a publish', () =>
-      publishAll(strict, eventsOf(type, 1)).catch(() => false),
-    );
-    assert.equal(
-      (
-        await waitFor('the rate limit to allow a login', async () => {
-          const login = await logIn(shell, strict);
-          return login.code === 0 ? login : undefined;
-        })
-      ).code,
-      0,
-    );
-    const words = ['monitor', '--interval', '1', '--webhook-url', chat.url];
-    const running = shell.start(words);
-    await waitFor('every alert', () => ids.every((id) => chat.alerts(id).length === 1), {
-      progress: () => chat.arrivals.length,
-    });
-    assert.doesNotMatch(running.stderr(), /poll failed/);
-  });
+      await end(running.child, 'SIGINT');
+      const { code, stdout, stderr } = await running.ended();
+      assert.equal(code, 130);
+      assert.ok(!`${stdout}${stderr}`.includes('mail-secret'));
+      const reported = chat.alerts(stream.id).filter(({ alert }) => alert === 'delivery_failures');
+      assert.equal(
+        reported.reduce((sum, { new_failures: count }) => sum + count, 0),
+        6,
+      );
+    },
+  );
+
+  test(
+    'leat monitor: stays below the rate limit of the server and still reports every failure',
+    { tags: ['long'] },
+    async (t) => {
+      const strict = await openServer({
+        LEAT_RETRY_DELAYS_MS: '0',
+        LEAT_RATE_LIMIT_BURST: '12',
+        LEAT_RATE_LIMIT_PER_SECOND: '10',
+      });
+      t.after(() => strict.close());
+      const chat = await startAlertReceiver();
+      t.after(() => chat.close());
+      const shell = await openShell(t);
+      const type = freshType();
+      const ids: string[] = [];
+      while (ids.length < 15) {
+        const made = await createStream(strict, endpoint.url, { types: [type] }).catch(
+          () => undefined,
+        );
+        if (made !== undefined) ids.push(made.id);
+      }
+      await waitFor('the rate limit to allow a publish', () =>
+        publishAll(strict, eventsOf(type, 1)).catch(() => false),
+      );
+      assert.equal(
+        (
+          await waitFor('the rate limit to allow a login', async () => {
+            const login = await logIn(shell, strict);
+            return login.code === 0 ? login : undefined;
+          })
+        ).code,
+        0,
+      );
+      const words = ['monitor', '--interval', '1', '--webhook-url', chat.url];
+      const running = shell.start(words);
+      await waitFor('every alert', () => ids.every((id) => chat.alerts(id).length === 1), {
+        progress: () => chat.arrivals.length,
+      });
+      assert.doesNotMatch(running.stderr(), /poll failed/);
+    },
+  );
 
   test('leat monitor: works with a server that returns bare arrays', async (t) => {
     const failures = Array.from({ length: 150 }, (_, index) => ({

@@ -52,39 +52,43 @@ describe('leat stats by time', { concurrency: 2 }, () => {
     assert.match(long.stderr, /use bucket=hour/);
   });
 
-  test('leat stats: shows the numbers and latency of all streams, and of one, in 80 columns', async (t) => {
-    const shell = await openLoggedInShell(t, leat);
-    const endpoint = await startEndpoint();
-    t.after(() => endpoint.close());
-    const type = freshType();
-    const { id } = await createStream(leat, endpoint.url, { types: [type] });
-    const published = await shell.leat(['events', 'publish', '--type', type]);
-    assert.equal(published.code, 0, published.stderr);
-    await endpoint.arrival(1);
-    // A node writes its minutes every ten seconds.
-    await waitFor('the delivery to be counted', async () => {
-      const { stdout } = await shell.leat(['stats', id, '--bucket', 'day']);
-      return stdout.includes('\n1 delivered, ');
-    });
-    const tenant = await shell.leat(['stats']);
-    assert.equal(tenant.code, 0, tenant.stderr);
-    const [header, ...lines] = tenant.stdout.split('\n');
-    assert.match(header ?? '', /^TIME \(UTC\) +PUBLISHED +DELIVERED +FAILED +RETRIED +P50 +P95$/);
-    assert.ok(lines.length >= 26, tenant.stdout);
-    const hour = lines.find((line) =>
-      /^\d{4}-\d\d-\d\d \d\d:00 +\d+ +1 +0 +0 +\d+.* m?s$/.test(line),
-    );
-    assert.ok(hour !== undefined, tenant.stdout);
-    assert.ok(tenant.stdout.split('\n').every((line) => line.length <= 80));
-    assert.match(
-      tenant.stdout,
-      /\n\d+ published, 1 delivered, 0 failed, 0 retried; p50 and p95 are/,
-    );
-    const days = await shell.leat(['stats', id, '--bucket', 'day', '--since', '2d', '--json']);
-    const { data } = JSON.parse(days.stdout) as { data: { delivered: number }[] };
-    assert.equal(data.at(-1)?.delivered, 1);
-    assert.ok(!days.stdout.includes('"published"'));
-  });
+  test(
+    'leat stats: shows the numbers and latency of all streams, and of one, in 80 columns',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openLoggedInShell(t, leat);
+      const endpoint = await startEndpoint();
+      t.after(() => endpoint.close());
+      const type = freshType();
+      const { id } = await createStream(leat, endpoint.url, { types: [type] });
+      const published = await shell.leat(['events', 'publish', '--type', type]);
+      assert.equal(published.code, 0, published.stderr);
+      await endpoint.arrival(1);
+      // A node writes its minutes every ten seconds.
+      await waitFor('the delivery to be counted', async () => {
+        const { stdout } = await shell.leat(['stats', id, '--bucket', 'day']);
+        return stdout.includes('\n1 delivered, ');
+      });
+      const tenant = await shell.leat(['stats']);
+      assert.equal(tenant.code, 0, tenant.stderr);
+      const [header, ...lines] = tenant.stdout.split('\n');
+      assert.match(header ?? '', /^TIME \(UTC\) +PUBLISHED +DELIVERED +FAILED +RETRIED +P50 +P95$/);
+      assert.ok(lines.length >= 26, tenant.stdout);
+      const hour = lines.find((line) =>
+        /^\d{4}-\d\d-\d\d \d\d:00 +\d+ +1 +0 +0 +\d+.* m?s$/.test(line),
+      );
+      assert.ok(hour !== undefined, tenant.stdout);
+      assert.ok(tenant.stdout.split('\n').every((line) => line.length <= 80));
+      assert.match(
+        tenant.stdout,
+        /\n\d+ published, 1 delivered, 0 failed, 0 retried; p50 and p95 are/,
+      );
+      const days = await shell.leat(['stats', id, '--bucket', 'day', '--since', '2d', '--json']);
+      const { data } = JSON.parse(days.stdout) as { data: { delivered: number }[] };
+      assert.equal(data.at(-1)?.delivered, 1);
+      assert.ok(!days.stdout.includes('"published"'));
+    },
+  );
 
   test('leat events types: lists predefined types, and those of the log', async (t) => {
     const shell = await openLoggedInShell(t, leat);

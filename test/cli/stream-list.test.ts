@@ -26,78 +26,92 @@ describe('leat streams list', { concurrency: 2 }, () => {
     assert.deepEqual([none.code, none.stderr], [0, 'No event stream matches.\n']);
   });
 
-  test('leat streams list: shows state and reason, and selects and orders by them', async (t) => {
-    const shell = await openLoggedInShell(t, leat);
-    const endpoint = await startEndpoint(text(410, 'gone'));
-    t.after(() => endpoint.close());
-    const type = freshType();
-    const stream = await createStream(leat, endpoint.url, { types: [type] });
-    const name = `a name that is never cut ${type}`;
-    await shell.leat(['streams', 'update', stream.id, '--name', name]);
-    await publishAll(leat, eventsOf(type, 3));
-    const search = ['streams', 'list', '--search', type];
-    await waitFor('the failures', async () =>
-      (await shell.leat(search)).stdout.includes('3 of 500 in a row, 3 open'),
-    );
-    const failing = await shell.leat([...search, '--status', 'failing', '--sort', 'open_failures']);
-    assert.match(
-      failing.stdout,
-      new RegExp(`\n${stream.id}  ${name}  failing  3 of 500 in a row, 3 open `),
-    );
-    assert.equal(
-      failing.stderr,
-      '1 stream: 1 failing\nMore about one: leat streams health <stream>\n',
-    );
-    await shell.leat(['streams', 'pause', stream.id, '--reason', 'upgrade\u202E']);
-    await waitFor('the pause', async () =>
-      / paused +upgrade\\u\{202e\} \d{4}-/.test((await shell.leat(search)).stdout),
-    );
-    await shell.leat(['streams', 'disable', stream.id]);
-    await waitFor('the disabling', async () =>
-      / disabled +by hand [-0-9]{10} [:0-9]{8}Z, last http_410, 0 wait/.test(
-        (await shell.leat(search)).stdout,
-      ),
-    );
-  });
+  test(
+    'leat streams list: shows state and reason, and selects and orders by them',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openLoggedInShell(t, leat);
+      const endpoint = await startEndpoint(text(410, 'gone'));
+      t.after(() => endpoint.close());
+      const type = freshType();
+      const stream = await createStream(leat, endpoint.url, { types: [type] });
+      const name = `a name that is never cut ${type}`;
+      await shell.leat(['streams', 'update', stream.id, '--name', name]);
+      await publishAll(leat, eventsOf(type, 3));
+      const search = ['streams', 'list', '--search', type];
+      await waitFor('the failures', async () =>
+        (await shell.leat(search)).stdout.includes('3 of 500 in a row, 3 open'),
+      );
+      const failing = await shell.leat([
+        ...search,
+        '--status',
+        'failing',
+        '--sort',
+        'open_failures',
+      ]);
+      assert.match(
+        failing.stdout,
+        new RegExp(`\n${stream.id}  ${name}  failing  3 of 500 in a row, 3 open `),
+      );
+      assert.equal(
+        failing.stderr,
+        '1 stream: 1 failing\nMore about one: leat streams health <stream>\n',
+      );
+      await shell.leat(['streams', 'pause', stream.id, '--reason', 'upgrade\u202E']);
+      await waitFor('the pause', async () =>
+        / paused +upgrade\\u\{202e\} \d{4}-/.test((await shell.leat(search)).stdout),
+      );
+      await shell.leat(['streams', 'disable', stream.id]);
+      await waitFor('the disabling', async () =>
+        / disabled +by hand [-0-9]{10} [:0-9]{8}Z, last http_410, 0 wait/.test(
+          (await shell.leat(search)).stdout,
+        ),
+      );
+    },
+  );
 
-  test('leat streams list: reads all pages; --json has the streams as the API lists them, with their health', async (t) => {
-    const shell = await openLoggedInShell(t, leat);
-    const part = `page-${freshType()}`;
-    for (let number = 0; number < 120; number++) {
-      const body = {
-        name: `${part}-${String(number).padStart(3, '0')}`,
-        destination: {
-          type: 'webhook',
-          configuration: {
-            webhook_endpoint: 'https://example.com/',
-            webhook_authorization: { method: 'bearer', token: 'a-token' },
+  test(
+    'leat streams list: reads all pages; --json has the streams as the API lists them, with their health',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openLoggedInShell(t, leat);
+      const part = `page-${freshType()}`;
+      for (let number = 0; number < 120; number++) {
+        const body = {
+          name: `${part}-${String(number).padStart(3, '0')}`,
+          destination: {
+            type: 'webhook',
+            configuration: {
+              webhook_endpoint: 'https://example.com/',
+              webhook_authorization: { method: 'bearer', token: 'a-token' },
+            },
           },
-        },
-      };
-      assert.equal((await leat.send('POST', '/api/v2/event-streams', body)).status, 201);
-    }
-    const words = ['streams', 'list', '--search', part, '--json'];
-    interface Listed {
-      readonly id: string;
-      readonly name: string;
-      readonly health: StreamHealthShown;
-    }
-    const read = async (...more: string[]): Promise<Listed[]> =>
-      JSON.parse((await shell.leat([...words, ...more])).stdout) as Listed[];
-    await waitFor('every stream', async () => (await read()).length === 120);
-    const listed = await read();
-    assert.deepEqual(
-      listed.map(({ name }) => name),
-      listed.map(({ name }) => name).toSorted(),
-    );
-    assert.equal(new Set(listed.map(({ id }) => id)).size, 120);
-    for (const { id, health, ...stream } of listed.slice(0, 2)) {
-      const response = await leat.send('GET', `/api/v2/event-streams/${id}`);
-      assert.deepEqual({ id, ...stream }, await response.json());
-      assert.equal(health.event_stream_id, id);
-    }
-    assert.equal((await read('--limit', '101')).length, 101);
-  });
+        };
+        assert.equal((await leat.send('POST', '/api/v2/event-streams', body)).status, 201);
+      }
+      const words = ['streams', 'list', '--search', part, '--json'];
+      interface Listed {
+        readonly id: string;
+        readonly name: string;
+        readonly health: StreamHealthShown;
+      }
+      const read = async (...more: string[]): Promise<Listed[]> =>
+        JSON.parse((await shell.leat([...words, ...more])).stdout) as Listed[];
+      await waitFor('every stream', async () => (await read()).length === 120);
+      const listed = await read();
+      assert.deepEqual(
+        listed.map(({ name }) => name),
+        listed.map(({ name }) => name).toSorted(),
+      );
+      assert.equal(new Set(listed.map(({ id }) => id)).size, 120);
+      for (const { id, health, ...stream } of listed.slice(0, 2)) {
+        const response = await leat.send('GET', `/api/v2/event-streams/${id}`);
+        assert.deepEqual({ id, ...stream }, await response.json());
+        assert.equal(health.event_stream_id, id);
+      }
+      assert.equal((await read('--limit', '101')).length, 101);
+    },
+  );
 
   test('leat streams list: lists the streams of a server without health, but does not filter there', async (t) => {
     const stream = {

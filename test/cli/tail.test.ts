@@ -147,15 +147,19 @@ describe('a tail that ends', { concurrency: 2 }, () => {
     assert.deepEqual(idsOf(await shell.leat([...tail, '--no-follow'])), [first, second]);
   });
 
-  test('leat events tail --until: follows until a time in the future', async (t) => {
-    const shell = await openLoggedInShell(t, leat);
-    const type = freshType();
-    const until = new Date(Date.now() + 5000).toISOString();
-    const words = ['events', 'tail', '--json', '--type', type, '--since', '1h', '--until', until];
-    const tail = shell.start(words);
-    const event = await publish(leat, type);
-    assert.deepEqual(idsOf(await tail.ended()), [event]);
-  });
+  test(
+    'leat events tail --until: follows until a time in the future',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openLoggedInShell(t, leat);
+      const type = freshType();
+      const until = new Date(Date.now() + 5000).toISOString();
+      const words = ['events', 'tail', '--json', '--type', type, '--since', '1h', '--until', until];
+      const tail = shell.start(words);
+      const event = await publish(leat, type);
+      assert.deepEqual(idsOf(await tail.ended()), [event]);
+    },
+  );
 });
 
 describe('a tail whose connection breaks', { concurrency: 2 }, () => {

@@ -110,31 +110,37 @@ describe('leat why', { concurrency: 2 }, () => {
     assert.match(deleted.stderr, /The requested stream does not exist/);
   });
 
-  test('why: counts attempts as requests, and says where only the newest entries are listed', async (t) => {
-    const shell = await openLoggedInShell(t, leat);
-    const failing = await startEndpoint();
-    t.after(() => failing.close());
-    failing.respondWith(410);
-    const type = freshType();
-    const stream = await createStream(leat, failing.url, { types: [type] });
-    const event = await publish(leat, type);
-    const attempts = async (): Promise<string> => {
-      const { stdout } = await shell.leat(['why', event]);
-      const row = stdout.split('\n').find((line) => line.startsWith(stream.name));
-      return /^\S+ +failed +(?<count>\S+)/.exec(row ?? '')?.groups?.['count'] ?? '';
-    };
-    await waitFor('the failure', async () => (await attempts()) === '1');
-    const path = `/api/v2/event-streams/${stream.id}`;
-    for (let cycle = 2; cycle <= 12; cycle++) {
-      await leat.send('POST', `${path}/redeliver/${event}`);
-      await waitFor('the attempt', async () => {
-        const failure = await leat.send('GET', `${path}/deliveries/${event}`);
-        const { attempts: entries } = (await failure.json()) as { attempts: { status: string }[] };
-        return entries.filter(({ status }) => status === 'failed').length === cycle;
-      });
-    }
-    assert.equal(await attempts(), '10+');
-  });
+  test(
+    'why: counts attempts as requests, and says where only the newest entries are listed',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openLoggedInShell(t, leat);
+      const failing = await startEndpoint();
+      t.after(() => failing.close());
+      failing.respondWith(410);
+      const type = freshType();
+      const stream = await createStream(leat, failing.url, { types: [type] });
+      const event = await publish(leat, type);
+      const attempts = async (): Promise<string> => {
+        const { stdout } = await shell.leat(['why', event]);
+        const row = stdout.split('\n').find((line) => line.startsWith(stream.name));
+        return /^\S+ +failed +(?<count>\S+)/.exec(row ?? '')?.groups?.['count'] ?? '';
+      };
+      await waitFor('the failure', async () => (await attempts()) === '1');
+      const path = `/api/v2/event-streams/${stream.id}`;
+      for (let cycle = 2; cycle <= 12; cycle++) {
+        await leat.send('POST', `${path}/redeliver/${event}`);
+        await waitFor('the attempt', async () => {
+          const failure = await leat.send('GET', `${path}/deliveries/${event}`);
+          const { attempts: entries } = (await failure.json()) as {
+            attempts: { status: string }[];
+          };
+          return entries.filter(({ status }) => status === 'failed').length === cycle;
+        });
+      }
+      assert.equal(await attempts(), '10+');
+    },
+  );
 
   test('why: the attempts of a redelivery are told from those before it', async (t) => {
     const shell = await openLoggedInShell(t, leat);

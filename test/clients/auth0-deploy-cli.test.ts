@@ -107,7 +107,7 @@ async function deleteStreams(): Promise<void> {
 }
 
 describe('event streams as code', () => {
-  test('an export holds more streams than one page', async () => {
+  test('an export holds more streams than one page', { tags: ['long'] }, async () => {
     await deleteStreams();
     const names = Array.from({ length: 51 }, (_, number) => `stream-${number + 10}`);
     for (const name of names) {
@@ -231,92 +231,100 @@ eventStreams:
     return imported(file, included);
   }
 
-  test('imports create what a definition says, change nothing the second time, and apply what an export was changed to', async (t) => {
-    await deleteStreams();
-    const endpoint = await endpointOf(t);
-    const type = freshType();
-    const kept = await createStream(fixture, endpoint.url, { name: 'kept', types: [type] });
-    const changed = await createStream(fixture, 'https://hooks.example.net/old', {
-      name: 'changed',
-      types: [type],
-      authorization: { method: 'basic', username: 'ada', password: 'first' },
-    });
-    const gone = await createStream(fixture, 'https://hooks.example.net/gone', { name: 'gone' });
+  test(
+    'imports create what a definition says, change nothing the second time, and apply what an export was changed to',
+    { tags: ['long'] },
+    async (t) => {
+      await deleteStreams();
+      const endpoint = await endpointOf(t);
+      const type = freshType();
+      const kept = await createStream(fixture, endpoint.url, { name: 'kept', types: [type] });
+      const changed = await createStream(fixture, 'https://hooks.example.net/old', {
+        name: 'changed',
+        types: [type],
+        authorization: { method: 'basic', username: 'ada', password: 'first' },
+      });
+      const gone = await createStream(fixture, 'https://hooks.example.net/gone', { name: 'gone' });
 
-    await importDefinition();
-    const first = await state();
-    const clients = first['clients'] as { name: string; app_type?: string; callbacks?: string[] }[];
-    const shop = clients.find(({ name }) => name === 'shop');
-    assert.deepEqual(
-      [shop?.app_type, shop?.callbacks],
-      ['regular_web', ['https://shop.example.com/callback']],
-    );
-    const text = JSON.stringify(first);
-    for (const each of ['"signing_alg":"RS256"', '"organization_usage":"deny"', 'read:orders']) {
-      assert.ok(text.includes(each), each);
-    }
-
-    const options = (await streamNamed('shop-events'))?.delivery;
-    assert.deepEqual(options, {
-      retry: { delays_seconds: [60, 3600] },
-      per_second: 20,
-      headers: { 'X-Environment': 'test' },
-      concurrency: 2,
-      timeout_ms: 5000,
-      signature: 'v1 v1a',
-      filter: {
-        type: 'user.created',
-        'data.object.email_verified': true,
-        'data.object.plan': { $in: ['pro', 'team'] },
-        $or: [
-          { 'data.object.email': { $endsWith: '@example.com' } },
-          { 'data.object.logins': { $gte: 5 } },
-        ],
-      },
-    });
-    const { destination: mutual } = (await streamNamed('shop-mutual')) ?? {};
-    assert.equal(mutual?.configuration.client_certificate?.certificate, trusted.cert);
-
-    assert.doesNotMatch(await importDefinition(), /Created \[|Deleted \[/);
-    assert.deepEqual(await state(), first);
-
-    const file = join(await exported('yaml', included), 'tenant.yaml');
-    await writeFile(file, editedStreams(await readFile(file, 'utf8'), endpoint.url));
-    const settings = { ...included, AUTH0_ALLOW_DELETE: 'true', MADE_TOKEN: 'of the new one' };
-    const printed = await imported(file, settings);
-    assert.match(printed, /Import Successful/);
-    const streams = 'event-streams';
-    assert.deepEqual({ ...(await state()), [streams]: first[streams] }, first);
-
-    const response = await fixture.send('GET', `/api/v2/event-streams/${gone.id}`);
-    assert.equal(response.status, 404);
-    const { status, delivery } = (await streamNamed('shop-events')) ?? {};
-    assert.deepEqual([status, delivery], ['disabled', options]);
-    const original = (first[streams] as { eventStreams: StreamBody[] }).eventStreams;
-    for (const name of ['shop-tokens', 'shop-mutual']) {
+      await importDefinition();
+      const first = await state();
+      const clients = first['clients'] as {
+        name: string;
+        app_type?: string;
+        callbacks?: string[];
+      }[];
+      const shop = clients.find(({ name }) => name === 'shop');
       assert.deepEqual(
-        (await streamNamed(name))?.destination,
-        original.find((stream) => stream.name === name)?.destination,
-        'the export without the secret changed nothing',
+        [shop?.app_type, shop?.callbacks],
+        ['regular_web', ['https://shop.example.com/callback']],
       );
-    }
-    const { updated_at } = await readStream(fixture, kept.id);
-    assert.deepEqual(await readStream(fixture, kept.id), { ...kept, updated_at });
-    const { destination, subscriptions } = await readStream(fixture, changed.id);
-    assert.equal(destination.configuration.webhook_endpoint, endpoint.url);
-    assert.deepEqual(subscriptions, changed.subscriptions);
+      const text = JSON.stringify(first);
+      for (const each of ['"signing_alg":"RS256"', '"organization_usage":"deny"', 'read:orders']) {
+        assert.ok(text.includes(each), each);
+      }
 
-    const id = await publish(fixture, type);
-    await endpoint.arrival(3);
-    assert.deepEqual(
-      new Set(endpoint.of(id).map(({ headers }) => headers.authorization)),
-      new Set([
-        `Bearer ${token}`,
-        `Basic ${Buffer.from('ada:second').toString('base64')}`,
-        'Bearer of the new one',
-      ]),
-    );
-  });
+      const options = (await streamNamed('shop-events'))?.delivery;
+      assert.deepEqual(options, {
+        retry: { delays_seconds: [60, 3600] },
+        per_second: 20,
+        headers: { 'X-Environment': 'test' },
+        concurrency: 2,
+        timeout_ms: 5000,
+        signature: 'v1 v1a',
+        filter: {
+          type: 'user.created',
+          'data.object.email_verified': true,
+          'data.object.plan': { $in: ['pro', 'team'] },
+          $or: [
+            { 'data.object.email': { $endsWith: '@example.com' } },
+            { 'data.object.logins': { $gte: 5 } },
+          ],
+        },
+      });
+      const { destination: mutual } = (await streamNamed('shop-mutual')) ?? {};
+      assert.equal(mutual?.configuration.client_certificate?.certificate, trusted.cert);
+
+      assert.doesNotMatch(await importDefinition(), /Created \[|Deleted \[/);
+      assert.deepEqual(await state(), first);
+
+      const file = join(await exported('yaml', included), 'tenant.yaml');
+      await writeFile(file, editedStreams(await readFile(file, 'utf8'), endpoint.url));
+      const settings = { ...included, AUTH0_ALLOW_DELETE: 'true', MADE_TOKEN: 'of the new one' };
+      const printed = await imported(file, settings);
+      assert.match(printed, /Import Successful/);
+      const streams = 'event-streams';
+      assert.deepEqual({ ...(await state()), [streams]: first[streams] }, first);
+
+      const response = await fixture.send('GET', `/api/v2/event-streams/${gone.id}`);
+      assert.equal(response.status, 404);
+      const { status, delivery } = (await streamNamed('shop-events')) ?? {};
+      assert.deepEqual([status, delivery], ['disabled', options]);
+      const original = (first[streams] as { eventStreams: StreamBody[] }).eventStreams;
+      for (const name of ['shop-tokens', 'shop-mutual']) {
+        assert.deepEqual(
+          (await streamNamed(name))?.destination,
+          original.find((stream) => stream.name === name)?.destination,
+          'the export without the secret changed nothing',
+        );
+      }
+      const { updated_at } = await readStream(fixture, kept.id);
+      assert.deepEqual(await readStream(fixture, kept.id), { ...kept, updated_at });
+      const { destination, subscriptions } = await readStream(fixture, changed.id);
+      assert.equal(destination.configuration.webhook_endpoint, endpoint.url);
+      assert.deepEqual(subscriptions, changed.subscriptions);
+
+      const id = await publish(fixture, type);
+      await endpoint.arrival(3);
+      assert.deepEqual(
+        new Set(endpoint.of(id).map(({ headers }) => headers.authorization)),
+        new Set([
+          `Bearer ${token}`,
+          `Basic ${Buffer.from('ada:second').toString('base64')}`,
+          'Bearer of the new one',
+        ]),
+      );
+    },
+  );
 
   /** Returns the export without `gone`, with `changed` and `shop-events` changed, and with `made`. */
   function editedStreams(written: string, url: string): string {
@@ -344,52 +352,67 @@ eventStreams:
 });
 
 describe('an error', () => {
-  test('an import of a directory that changes a destination without its secret names the missing field, and deletes nothing', async () => {
-    await deleteStreams();
-    await createStream(fixture, 'https://hooks.example.net/a', { name: 'crm' });
-    await createStream(fixture, 'https://hooks.example.net/b', { name: 'absent' });
-    const streams = join(await exported('directory'), 'event-streams');
-    assert.deepEqual((await readdir(streams)).toSorted(), ['absent.json', 'crm.json']);
-    await unlink(join(streams, 'absent.json'));
-    const file = join(streams, 'crm.json');
-    const text = await readFile(file, 'utf8');
-    await writeFile(file, text.replace('https://hooks.example.net/a', 'https://evil.example.net/'));
-    const { code, stdout, stderr } = await deploy(
-      ['import', '--input_file', dirname(streams)],
-      {},
-      quick,
-    );
-    assert.equal(code, 1, stdout);
-    assert.match(
-      stdout + stderr,
-      /Missing required property: token \(required because the destination changes\)/,
-    );
-    const { destination } = (await streamNamed('crm')) ?? {};
-    assert.equal(destination?.configuration.webhook_endpoint, 'https://hooks.example.net/a');
-    assert.equal((await streamNamed('absent'))?.status, 'enabled');
-  });
+  test(
+    'an import of a directory that changes a destination without its secret names the missing field, and deletes nothing',
+    { tags: ['long'] },
+    async () => {
+      await deleteStreams();
+      await createStream(fixture, 'https://hooks.example.net/a', { name: 'crm' });
+      await createStream(fixture, 'https://hooks.example.net/b', { name: 'absent' });
+      const streams = join(await exported('directory'), 'event-streams');
+      assert.deepEqual((await readdir(streams)).toSorted(), ['absent.json', 'crm.json']);
+      await unlink(join(streams, 'absent.json'));
+      const file = join(streams, 'crm.json');
+      const text = await readFile(file, 'utf8');
+      await writeFile(
+        file,
+        text.replace('https://hooks.example.net/a', 'https://evil.example.net/'),
+      );
+      const { code, stdout, stderr } = await deploy(
+        ['import', '--input_file', dirname(streams)],
+        {},
+        quick,
+      );
+      assert.equal(code, 1, stdout);
+      assert.match(
+        stdout + stderr,
+        /Missing required property: token \(required because the destination changes\)/,
+      );
+      const { destination } = (await streamNamed('crm')) ?? {};
+      assert.equal(destination?.configuration.webhook_endpoint, 'https://hooks.example.net/a');
+      assert.equal((await streamNamed('absent'))?.status, 'enabled');
+    },
+  );
 
-  test('an error of a client without the scope is printed without the scopes', async () => {
-    const made = await expectBody<{ client_id: string; client_secret: string }>(
-      201,
-      fixture.send('POST', '/api/v2/clients', { name: freshName(), global: true }),
-    );
-    const { client_id, client_secret } = made;
-    const audience = `https://${fixture.domain}/api/v2/`;
-    await expectBody(
-      201,
-      fixture.send('POST', '/api/v2/client-grants', { client_id, audience, scope: ['read:users'] }),
-    );
-    const folder = join(fixture.tempStore.folder, freshName());
-    const { stdout, stderr } = await deploy(exporting('yaml', folder), {
-      AUTH0_CLIENT_ID: client_id,
-      AUTH0_CLIENT_SECRET: client_secret,
-    });
-    // The tool treats the part of the message after a comma as scopes: docs/http-api.md#client-compatibility.
-    assert.match(stdout + stderr, /Cannot retrieve eventStreams due to missing scopes: *\n/);
-  });
+  test(
+    'an error of a client without the scope is printed without the scopes',
+    { tags: ['long'] },
+    async () => {
+      const made = await expectBody<{ client_id: string; client_secret: string }>(
+        201,
+        fixture.send('POST', '/api/v2/clients', { name: freshName(), global: true }),
+      );
+      const { client_id, client_secret } = made;
+      const audience = `https://${fixture.domain}/api/v2/`;
+      await expectBody(
+        201,
+        fixture.send('POST', '/api/v2/client-grants', {
+          client_id,
+          audience,
+          scope: ['read:users'],
+        }),
+      );
+      const folder = join(fixture.tempStore.folder, freshName());
+      const { stdout, stderr } = await deploy(exporting('yaml', folder), {
+        AUTH0_CLIENT_ID: client_id,
+        AUTH0_CLIENT_SECRET: client_secret,
+      });
+      // The tool treats the part of the message after a comma as scopes: docs/http-api.md#client-compatibility.
+      assert.match(stdout + stderr, /Cannot retrieve eventStreams due to missing scopes: *\n/);
+    },
+  );
 
-  test('an untrusted certificate ends the tool', async () => {
+  test('an untrusted certificate ends the tool', { tags: ['long'] }, async () => {
     const folder = join(fixture.tempStore.folder, freshName());
     const { code, stdout, stderr } = await deploy(exporting('yaml', folder), {
       NODE_EXTRA_CA_CERTS: '',

@@ -102,7 +102,7 @@ async function all<T>(pages: AsyncIterable<T>): Promise<T[]> {
 }
 
 describe('event streams', () => {
-  test('event streams are created, read, changed and deleted', async () => {
+  test('event streams are created, read, changed and deleted', { tags: ['long'] }, async () => {
     const created = await createStream('https://hooks.example.net/leat', { name: 'crm' });
     assert.match(created.id, /^est_[1-9A-HJ-NP-Za-km-z]{22}$/);
     assert.equal(created.name, 'crm');
@@ -127,93 +127,101 @@ describe('event streams', () => {
     assert.equal(await client.eventStreams.delete(created.id), undefined);
   });
 
-  test('delivery options that the package does not know reach Leat, and are returned, changed and removed', async () => {
-    const delivery = {
-      retry: { delays_seconds: [5, 60], retry_4xx: [408, 429] },
-      filter: {
-        type: 'user.created',
-        'data.object.app_metadata.plan': { $in: ['pro', 'team'] },
-        $or: [{ 'data.object.logins': { $gte: 5 } }, { 'data.object.email': null }],
-      },
-      per_second: 0.5,
-      headers: { 'X-Environment': 'test', 'x-lower_case': '1' },
-      concurrency: 2,
-      timeout_ms: 5000,
-      signature: 'v1 v1a',
-    };
-    const request = streamRequest('https://hooks.example.net/');
-    const created = await client.eventStreams.create(withFields(request, { delivery }));
-    const { id = '' } = created;
-    assert.deepEqual(deliveryOf(created), delivery);
-    assert.deepEqual(await client.eventStreams.get(id), created);
-    const listed = await all(await client.eventStreams.list({ take: 100 }));
-    assert.deepEqual(
-      listed.find((stream) => stream.id === id),
-      created,
-    );
+  test(
+    'delivery options that the package does not know reach Leat, and are returned, changed and removed',
+    { tags: ['long'] },
+    async () => {
+      const delivery = {
+        retry: { delays_seconds: [5, 60], retry_4xx: [408, 429] },
+        filter: {
+          type: 'user.created',
+          'data.object.app_metadata.plan': { $in: ['pro', 'team'] },
+          $or: [{ 'data.object.logins': { $gte: 5 } }, { 'data.object.email': null }],
+        },
+        per_second: 0.5,
+        headers: { 'X-Environment': 'test', 'x-lower_case': '1' },
+        concurrency: 2,
+        timeout_ms: 5000,
+        signature: 'v1 v1a',
+      };
+      const request = streamRequest('https://hooks.example.net/');
+      const created = await client.eventStreams.create(withFields(request, { delivery }));
+      const { id = '' } = created;
+      assert.deepEqual(deliveryOf(created), delivery);
+      assert.deepEqual(await client.eventStreams.get(id), created);
+      const listed = await all(await client.eventStreams.list({ take: 100 }));
+      assert.deepEqual(
+        listed.find((stream) => stream.id === id),
+        created,
+      );
 
-    const renamed = await client.eventStreams.update(id, { name: freshName() });
-    assert.deepEqual(deliveryOf(renamed), delivery);
-    const other = { retry: 'days', concurrency: 1 };
-    const changed = await client.eventStreams.update(id, withFields({}, { delivery: other }));
-    assert.deepEqual(deliveryOf(changed), other);
-    const removed = await client.eventStreams.update(id, withFields({}, { delivery: null }));
-    assert.ok(!('delivery' in removed));
-    assert.ok(!('delivery' in (await client.eventStreams.get(id))));
-    await assert.rejects(
-      async () => client.eventStreams.update(id, withFields({}, { delivery: { unknown: 1 } })),
-      (error) => isRefusal(error, Management.BadRequestError, 400, 'invalid_body'),
-    );
-    await client.eventStreams.delete(id);
-    await assert.rejects(
-      async () => client.eventStreams.get(id),
-      (error) => error instanceof Management.NotFoundError,
-    );
-  });
+      const renamed = await client.eventStreams.update(id, { name: freshName() });
+      assert.deepEqual(deliveryOf(renamed), delivery);
+      const other = { retry: 'days', concurrency: 1 };
+      const changed = await client.eventStreams.update(id, withFields({}, { delivery: other }));
+      assert.deepEqual(deliveryOf(changed), other);
+      const removed = await client.eventStreams.update(id, withFields({}, { delivery: null }));
+      assert.ok(!('delivery' in removed));
+      assert.ok(!('delivery' in (await client.eventStreams.get(id))));
+      await assert.rejects(
+        async () => client.eventStreams.update(id, withFields({}, { delivery: { unknown: 1 } })),
+        (error) => isRefusal(error, Management.BadRequestError, 400, 'invalid_body'),
+      );
+      await client.eventStreams.delete(id);
+      await assert.rejects(
+        async () => client.eventStreams.get(id),
+        (error) => error instanceof Management.NotFoundError,
+      );
+    },
+  );
 
-  test('client credentials and a client certificate reach Leat, and are returned without their secrets', async () => {
-    const webhook_endpoint = 'https://hooks.example.net/';
-    const authorization = {
-      method: 'oauth2_client_credentials',
-      token_endpoint: 'https://login.example.net/token',
-      client_id: 'leat',
-      scope: 'hooks',
-      audience: 'urn:hooks',
-    };
-    const certificate = { certificate: trusted.cert, private_key: trusted.key };
-    const destinationWith = (secret: object, client_certificate: object | null) => ({
-      type: 'webhook',
-      configuration: {
-        webhook_endpoint,
-        webhook_authorization: { ...authorization, ...secret },
-        client_certificate,
-      },
-    });
-    const destination = destinationWith({ client_secret: 'planted-secret' }, certificate);
-    const request = streamRequest(webhook_endpoint);
-    const created = await client.eventStreams.create(withFields(request, { destination }));
-    const { id = '' } = created;
-    assert.deepEqual(
-      created.destination,
-      destinationWith({}, { certificate: trusted.cert, expires_at: trustedExpiresAt }),
-    );
-    assert.doesNotMatch(JSON.stringify(created), /planted-secret|PRIVATE KEY/);
-    assert.deepEqual(await client.eventStreams.get(id), created);
+  test(
+    'client credentials and a client certificate reach Leat, and are returned without their secrets',
+    { tags: ['long'] },
+    async () => {
+      const webhook_endpoint = 'https://hooks.example.net/';
+      const authorization = {
+        method: 'oauth2_client_credentials',
+        token_endpoint: 'https://login.example.net/token',
+        client_id: 'leat',
+        scope: 'hooks',
+        audience: 'urn:hooks',
+      };
+      const certificate = { certificate: trusted.cert, private_key: trusted.key };
+      const destinationWith = (secret: object, client_certificate: object | null) => ({
+        type: 'webhook',
+        configuration: {
+          webhook_endpoint,
+          webhook_authorization: { ...authorization, ...secret },
+          client_certificate,
+        },
+      });
+      const destination = destinationWith({ client_secret: 'planted-secret' }, certificate);
+      const request = streamRequest(webhook_endpoint);
+      const created = await client.eventStreams.create(withFields(request, { destination }));
+      const { id = '' } = created;
+      assert.deepEqual(
+        created.destination,
+        destinationWith({}, { certificate: trusted.cert, expires_at: trustedExpiresAt }),
+      );
+      assert.doesNotMatch(JSON.stringify(created), /planted-secret|PRIVATE KEY/);
+      assert.deepEqual(await client.eventStreams.get(id), created);
 
-    // What was read can be sent back: the secrets stay.
-    const sentBack = withFields({}, { destination: created.destination });
-    const same = await client.eventStreams.update(id, sentBack);
-    assert.deepEqual(same, created);
-    const without = withFields({}, { destination: destinationWith({}, null) });
-    const changed = await client.eventStreams.update(id, without);
-    assert.deepEqual(changed.destination, {
-      type: 'webhook',
-      configuration: { webhook_endpoint, webhook_authorization: authorization },
-    });
-    await client.eventStreams.delete(id);
-  });
+      // What was read can be sent back: the secrets stay.
+      const sentBack = withFields({}, { destination: created.destination });
+      const same = await client.eventStreams.update(id, sentBack);
+      assert.deepEqual(same, created);
+      const without = withFields({}, { destination: destinationWith({}, null) });
+      const changed = await client.eventStreams.update(id, without);
+      assert.deepEqual(changed.destination, {
+        type: 'webhook',
+        configuration: { webhook_endpoint, webhook_authorization: authorization },
+      });
+      await client.eventStreams.delete(id);
+    },
+  );
 
-  test('event streams are listed over several pages', async () => {
+  test('event streams are listed over several pages', { tags: ['long'] }, async () => {
     const names: (string | undefined)[] = [];
     for (let number = 0; number < 7; number++) {
       names.push((await createStream('https://hooks.example.net/')).name);
@@ -230,68 +238,76 @@ describe('event streams', () => {
 });
 
 describe('deliveries', () => {
-  test('deliveries that failed are listed, read, and redelivered one by one', async (t) => {
-    const endpoint = await endpointOf(t);
-    endpoint.respondWith(text(503, 'busy'));
-    const { id } = await createStream(endpoint.url);
-    const user = await createUser();
-    const [failure] = await waitForFailures(fixture, id, 1);
-    assert.ok(failure !== undefined);
-
-    const listed = await all(await client.eventStreams.deliveries.list(id));
-    assert.deepEqual(listed, [failure]);
-    const read = await client.eventStreams.deliveries.getHistory(id, failure.id);
-    assert.deepEqual(read, failure);
-    assert.equal(read.attempts.length, 4);
-    assert.equal(read.attempts[0]?.error_message, '503 - busy');
-    assert.deepEqual(read.event?.data?.['object'], user);
-
-    endpoint.respondWith(204);
-    await client.eventStreams.redeliveries.createById(id, failure.id);
-    await waitForFailures(fixture, id, 0);
-    await assert.rejects(
-      async () => client.eventStreams.redeliveries.createById(id, failure.id),
-      (error) => isRefusal(error, Management.ConflictError, 409, 'not_redeliverable'),
-    );
-  });
-
-  test('deliveries are listed over pages and by filters, and redelivered all at once', async (t) => {
-    const endpoint = await endpointOf(t);
-    endpoint.respondWith(400);
-    const { id } = await createStream(endpoint.url, { types: ['user.created', 'user.deleted'] });
-    for (let number = 0; number < 4; number++) {
+  test(
+    'deliveries that failed are listed, read, and redelivered one by one',
+    { tags: ['long'] },
+    async (t) => {
+      const endpoint = await endpointOf(t);
+      endpoint.respondWith(text(503, 'busy'));
+      const { id } = await createStream(endpoint.url);
       const user = await createUser();
-      await client.users.delete(user.user_id);
-    }
-    await waitForFailures(fixture, id, 8);
-    const { deliveries } = client.eventStreams;
-    assert.equal((await all(await deliveries.list(id, { take: 3 }))).length, 8);
-    const some = await all(
-      await deliveries.list(id, {
-        take: 3,
-        event_types: 'user.deleted',
-        statuses: 'failed',
-        date_from: '2020-01-01T00:00:00Z',
-      }),
-    );
-    assert.deepEqual(
-      some.map((one) => one.event_type),
-      Array.from({ length: 4 }, () => 'user.deleted'),
-    );
+      const [failure] = await waitForFailures(fixture, id, 1);
+      assert.ok(failure !== undefined);
 
-    endpoint.respondWith(204);
-    const filter = { event_types: ['user.deleted' as const] };
-    const { data, rawResponse } = await client.eventStreams.redeliveries
-      .create(id, filter)
-      .withRawResponse();
-    assert.deepEqual([rawResponse.status, data], [202, filter]);
-    await waitForFailures(fixture, id, 4);
-    assert.deepEqual(await client.eventStreams.redeliveries.create(id), {});
-    await waitForFailures(fixture, id, 0);
-    await waitForStats(fixture, id, { delivered: 8 });
-  });
+      const listed = await all(await client.eventStreams.deliveries.list(id));
+      assert.deepEqual(listed, [failure]);
+      const read = await client.eventStreams.deliveries.getHistory(id, failure.id);
+      assert.deepEqual(read, failure);
+      assert.equal(read.attempts.length, 4);
+      assert.equal(read.attempts[0]?.error_message, '503 - busy');
+      assert.deepEqual(read.event?.data?.['object'], user);
 
-  test('deliveries of a test event are marked', async (t) => {
+      endpoint.respondWith(204);
+      await client.eventStreams.redeliveries.createById(id, failure.id);
+      await waitForFailures(fixture, id, 0);
+      await assert.rejects(
+        async () => client.eventStreams.redeliveries.createById(id, failure.id),
+        (error) => isRefusal(error, Management.ConflictError, 409, 'not_redeliverable'),
+      );
+    },
+  );
+
+  test(
+    'deliveries are listed over pages and by filters, and redelivered all at once',
+    { tags: ['long'] },
+    async (t) => {
+      const endpoint = await endpointOf(t);
+      endpoint.respondWith(400);
+      const { id } = await createStream(endpoint.url, { types: ['user.created', 'user.deleted'] });
+      for (let number = 0; number < 4; number++) {
+        const user = await createUser();
+        await client.users.delete(user.user_id);
+      }
+      await waitForFailures(fixture, id, 8);
+      const { deliveries } = client.eventStreams;
+      assert.equal((await all(await deliveries.list(id, { take: 3 }))).length, 8);
+      const some = await all(
+        await deliveries.list(id, {
+          take: 3,
+          event_types: 'user.deleted',
+          statuses: 'failed',
+          date_from: '2020-01-01T00:00:00Z',
+        }),
+      );
+      assert.deepEqual(
+        some.map((one) => one.event_type),
+        Array.from({ length: 4 }, () => 'user.deleted'),
+      );
+
+      endpoint.respondWith(204);
+      const filter = { event_types: ['user.deleted' as const] };
+      const { data, rawResponse } = await client.eventStreams.redeliveries
+        .create(id, filter)
+        .withRawResponse();
+      assert.deepEqual([rawResponse.status, data], [202, filter]);
+      await waitForFailures(fixture, id, 4);
+      assert.deepEqual(await client.eventStreams.redeliveries.create(id), {});
+      await waitForFailures(fixture, id, 0);
+      await waitForStats(fixture, id, { delivered: 8 });
+    },
+  );
+
+  test('deliveries of a test event are marked', { tags: ['long'] }, async (t) => {
     const endpoint = await endpointOf(t);
     const { id } = await createStream(endpoint.url);
     const sent = await client.eventStreams.test(id, { event_type: 'organization.member.added' });
@@ -307,27 +323,34 @@ describe('deliveries', () => {
 });
 
 describe('users', () => {
-  test('users are created, read, found by their e-mail, changed and deleted', async () => {
-    const created = await createUser({ given_name: 'Ada', user_metadata: { plan: 'free' } });
-    const { user_id: id, email = '' } = created;
-    assert.deepEqual(await client.users.get(id), created);
-    assert.deepEqual(await client.users.listUsersByEmail({ email: email.toUpperCase() }), [
-      created,
-    ]);
+  test(
+    'users are created, read, found by their e-mail, changed and deleted',
+    { tags: ['long'] },
+    async () => {
+      const created = await createUser({ given_name: 'Ada', user_metadata: { plan: 'free' } });
+      const { user_id: id, email = '' } = created;
+      assert.deepEqual(await client.users.get(id), created);
+      assert.deepEqual(await client.users.listUsersByEmail({ email: email.toUpperCase() }), [
+        created,
+      ]);
 
-    const changed = await client.users.update(id, { name: 'Ada', user_metadata: { lang: 'en' } });
-    assert.deepEqual([changed.name, changed.user_metadata], ['Ada', { plan: 'free', lang: 'en' }]);
-    assert.deepEqual(await client.users.get(id, { fields: 'name' }), { name: 'Ada' });
+      const changed = await client.users.update(id, { name: 'Ada', user_metadata: { lang: 'en' } });
+      assert.deepEqual(
+        [changed.name, changed.user_metadata],
+        ['Ada', { plan: 'free', lang: 'en' }],
+      );
+      assert.deepEqual(await client.users.get(id, { fields: 'name' }), { name: 'Ada' });
 
-    assert.equal(await client.users.delete(id), undefined);
-    await assert.rejects(
-      async () => client.users.get(id),
-      (error) => isRefusal(error, Management.NotFoundError, 404, 'inexistent_user'),
-    );
-    assert.deepEqual(await client.users.listUsersByEmail({ email }), []);
-  });
+      assert.equal(await client.users.delete(id), undefined);
+      await assert.rejects(
+        async () => client.users.get(id),
+        (error) => isRefusal(error, Management.NotFoundError, 404, 'inexistent_user'),
+      );
+      assert.deepEqual(await client.users.listUsersByEmail({ email }), []);
+    },
+  );
 
-  test('users are listed until a page is empty', async () => {
+  test('users are listed until a page is empty', { tags: ['long'] }, async () => {
     const created = new Set<string>();
     for (let number = 0; number < 5; number++) created.add((await createUser()).user_id);
     for (const per_page of [2, 5, 100]) {
@@ -340,158 +363,182 @@ describe('users', () => {
 });
 
 describe('access', () => {
-  test('clients are created, read, listed, changed, get a new secret and are deleted', async () => {
-    const name = freshName();
-    const created = await client.clients.create({ name });
-    const { client_id: id = '', client_secret: secret = '' } = created;
-    assert.ok(id !== '' && secret !== '');
-    assert.equal((await client.clients.get(id)).name, name);
-    const listed = await all(await client.clients.list({ per_page: 1 }));
-    assert.ok(listed.some((one) => one.client_id === id));
-    const [selected] = await all(await client.clients.list({ fields: 'name', is_global: true }));
-    assert.deepEqual(Object.keys(selected ?? {}), ['name']);
-    const others = await client.clients.list({ is_global: false });
-    assert.ok(others.data.some((one) => one.client_id === id));
-    assert.equal(others.response.total, others.data.length);
-    assert.deepEqual(await client.clients.get(id, { fields: 'name' }), { name });
-    await assert.rejects(
-      async () => client.clients.list({ q: 'x' }),
-      (error) => isRefusal(error, Management.BadRequestError, 400, 'invalid_query_string'),
-    );
-    assert.equal((await client.clients.update(id, { name: 'Other' })).name, 'Other');
-    const rotated = await client.clients.rotateSecret(id);
-    assert.ok(rotated.client_secret !== undefined && rotated.client_secret !== secret);
-    assert.equal(await client.clients.delete(id), undefined);
-    await assert.rejects(
-      async () => client.clients.get(id),
-      (error) => isRefusal(error, Management.NotFoundError, 404, 'inexistent_client'),
-    );
-  });
+  test(
+    'clients are created, read, listed, changed, get a new secret and are deleted',
+    { tags: ['long'] },
+    async () => {
+      const name = freshName();
+      const created = await client.clients.create({ name });
+      const { client_id: id = '', client_secret: secret = '' } = created;
+      assert.ok(id !== '' && secret !== '');
+      assert.equal((await client.clients.get(id)).name, name);
+      const listed = await all(await client.clients.list({ per_page: 1 }));
+      assert.ok(listed.some((one) => one.client_id === id));
+      const [selected] = await all(await client.clients.list({ fields: 'name', is_global: true }));
+      assert.deepEqual(Object.keys(selected ?? {}), ['name']);
+      const others = await client.clients.list({ is_global: false });
+      assert.ok(others.data.some((one) => one.client_id === id));
+      assert.equal(others.response.total, others.data.length);
+      assert.deepEqual(await client.clients.get(id, { fields: 'name' }), { name });
+      await assert.rejects(
+        async () => client.clients.list({ q: 'x' }),
+        (error) => isRefusal(error, Management.BadRequestError, 400, 'invalid_query_string'),
+      );
+      assert.equal((await client.clients.update(id, { name: 'Other' })).name, 'Other');
+      const rotated = await client.clients.rotateSecret(id);
+      assert.ok(rotated.client_secret !== undefined && rotated.client_secret !== secret);
+      assert.equal(await client.clients.delete(id), undefined);
+      await assert.rejects(
+        async () => client.clients.get(id),
+        (error) => isRefusal(error, Management.NotFoundError, 404, 'inexistent_client'),
+      );
+    },
+  );
 
-  test('fields without a meaning here are returned as they were sent, and removed with null', async () => {
-    const callbacks = ['https://shop.example.com/callback'];
-    const refresh_token = { rotation_type: 'rotating', expiration_type: 'expiring' } as const;
-    const created = await client.clients.create({ name: freshName(), callbacks, refresh_token });
-    const { client_id: id = '' } = created;
-    assert.deepEqual([created.callbacks, created.refresh_token], [callbacks, refresh_token]);
-    const changed = await client.clients.update(id, { refresh_token: null, app_type: 'spa' });
-    assert.deepEqual(
-      [changed.callbacks, changed.refresh_token, changed.app_type],
-      [callbacks, undefined, 'spa'],
-    );
-    const identifier = `urn:${freshName()}`;
-    const api = await client.resourceServers.create({ identifier, signing_alg: 'RS256' });
-    assert.equal(api.signing_alg, 'RS256');
-    await client.clients.delete(id);
-  });
+  test(
+    'fields without a meaning here are returned as they were sent, and removed with null',
+    { tags: ['long'] },
+    async () => {
+      const callbacks = ['https://shop.example.com/callback'];
+      const refresh_token = { rotation_type: 'rotating', expiration_type: 'expiring' } as const;
+      const created = await client.clients.create({ name: freshName(), callbacks, refresh_token });
+      const { client_id: id = '' } = created;
+      assert.deepEqual([created.callbacks, created.refresh_token], [callbacks, refresh_token]);
+      const changed = await client.clients.update(id, { refresh_token: null, app_type: 'spa' });
+      assert.deepEqual(
+        [changed.callbacks, changed.refresh_token, changed.app_type],
+        [callbacks, undefined, 'spa'],
+      );
+      const identifier = `urn:${freshName()}`;
+      const api = await client.resourceServers.create({ identifier, signing_alg: 'RS256' });
+      assert.equal(api.signing_alg, 'RS256');
+      await client.clients.delete(id);
+    },
+  );
 
-  test('APIs are created, read by id and identifier, listed, changed and deleted', async () => {
-    const identifier = `https://${freshName()}.example.com/api`;
-    const created = await client.resourceServers.create({
-      identifier,
-      name: 'Orders',
-      scopes: [{ value: 'read:orders', description: 'Read orders' }],
-    });
-    const { id = '' } = created;
-    assert.deepEqual(created.scopes, [{ value: 'read:orders', description: 'Read orders' }]);
-    assert.deepEqual(await client.resourceServers.get(id), created);
-    assert.deepEqual(await client.resourceServers.get(identifier), created);
-    const listed = await all(await client.resourceServers.list({ per_page: 1 }));
-    assert.ok(listed.some((one) => one.identifier === identifier));
-    assert.ok(listed.some((one) => one.is_system));
-    const identifiers = [identifier, 'urn:none'];
-    const found = await client.resourceServers.list({ identifiers, include_fields: true });
-    assert.deepEqual(
-      found.data.map((one) => one.identifier),
-      [identifier],
-    );
-    const changed = await client.resourceServers.update(id, {
-      enforce_policies: true,
-      token_dialect: 'access_token_authz',
-      token_lifetime: 3600,
-    });
-    assert.deepEqual(
-      [changed.enforce_policies, changed.token_dialect, changed.token_lifetime],
-      [true, 'access_token_authz', 3600],
-    );
-    assert.equal(await client.resourceServers.delete(id), undefined);
-    await assert.rejects(
-      async () => client.resourceServers.get(id),
-      (error) => isRefusal(error, Management.NotFoundError, 404, 'inexistent_resource_server'),
-    );
-  });
+  test(
+    'APIs are created, read by id and identifier, listed, changed and deleted',
+    { tags: ['long'] },
+    async () => {
+      const identifier = `https://${freshName()}.example.com/api`;
+      const created = await client.resourceServers.create({
+        identifier,
+        name: 'Orders',
+        scopes: [{ value: 'read:orders', description: 'Read orders' }],
+      });
+      const { id = '' } = created;
+      assert.deepEqual(created.scopes, [{ value: 'read:orders', description: 'Read orders' }]);
+      assert.deepEqual(await client.resourceServers.get(id), created);
+      assert.deepEqual(await client.resourceServers.get(identifier), created);
+      const listed = await all(await client.resourceServers.list({ per_page: 1 }));
+      assert.ok(listed.some((one) => one.identifier === identifier));
+      assert.ok(listed.some((one) => one.is_system));
+      const identifiers = [identifier, 'urn:none'];
+      const found = await client.resourceServers.list({ identifiers, include_fields: true });
+      assert.deepEqual(
+        found.data.map((one) => one.identifier),
+        [identifier],
+      );
+      const changed = await client.resourceServers.update(id, {
+        enforce_policies: true,
+        token_dialect: 'access_token_authz',
+        token_lifetime: 3600,
+      });
+      assert.deepEqual(
+        [changed.enforce_policies, changed.token_dialect, changed.token_lifetime],
+        [true, 'access_token_authz', 3600],
+      );
+      assert.equal(await client.resourceServers.delete(id), undefined);
+      await assert.rejects(
+        async () => client.resourceServers.get(id),
+        (error) => isRefusal(error, Management.NotFoundError, 404, 'inexistent_resource_server'),
+      );
+    },
+  );
 
-  test('client grants are created, listed over pages, changed and deleted', async () => {
-    const { client_id = '' } = await client.clients.create({ name: freshName() });
-    const created: string[] = [];
-    for (let number = 0; number < 3; number++) {
-      const audience = `https://${freshName()}.example.com`;
-      await client.resourceServers.create({ identifier: audience, scopes: [{ value: 'read' }] });
-      const grant = await client.clientGrants.create({ client_id, audience, scope: ['read'] });
-      created.push(grant.id ?? '');
-    }
-    for (const take of [1, 50]) {
-      const listed = await all(await client.clientGrants.list({ client_id, take }));
-      assert.equal(listed.length, 3);
-      assert.deepEqual(new Set(listed.map(({ id }) => id)), new Set(created));
-    }
-    const byClient = await client.clientGrants.list({ client_id, subject_type: 'client', take: 2 });
-    assert.equal(byClient.data.length, 2);
-    const [id = ''] = created;
-    assert.deepEqual((await client.clientGrants.update(id, { scope: [] })).scope, []);
-    assert.deepEqual((await client.clientGrants.get(id)).scope, []);
-    assert.equal(await client.clientGrants.delete(id), undefined);
-    await assert.rejects(
-      async () => client.clientGrants.get(id),
-      (error) => isRefusal(error, Management.NotFoundError, 404, 'inexistent_client_grant'),
-    );
-    assert.equal((await all(await client.clientGrants.list({ client_id }))).length, 2);
-  });
+  test(
+    'client grants are created, listed over pages, changed and deleted',
+    { tags: ['long'] },
+    async () => {
+      const { client_id = '' } = await client.clients.create({ name: freshName() });
+      const created: string[] = [];
+      for (let number = 0; number < 3; number++) {
+        const audience = `https://${freshName()}.example.com`;
+        await client.resourceServers.create({ identifier: audience, scopes: [{ value: 'read' }] });
+        const grant = await client.clientGrants.create({ client_id, audience, scope: ['read'] });
+        created.push(grant.id ?? '');
+      }
+      for (const take of [1, 50]) {
+        const listed = await all(await client.clientGrants.list({ client_id, take }));
+        assert.equal(listed.length, 3);
+        assert.deepEqual(new Set(listed.map(({ id }) => id)), new Set(created));
+      }
+      const byClient = await client.clientGrants.list({
+        client_id,
+        subject_type: 'client',
+        take: 2,
+      });
+      assert.equal(byClient.data.length, 2);
+      const [id = ''] = created;
+      assert.deepEqual((await client.clientGrants.update(id, { scope: [] })).scope, []);
+      assert.deepEqual((await client.clientGrants.get(id)).scope, []);
+      assert.equal(await client.clientGrants.delete(id), undefined);
+      await assert.rejects(
+        async () => client.clientGrants.get(id),
+        (error) => isRefusal(error, Management.NotFoundError, 404, 'inexistent_client_grant'),
+      );
+      assert.equal((await all(await client.clientGrants.list({ client_id }))).length, 2);
+    },
+  );
 
-  test('roles are created, read, listed, changed, get permissions and members, and are deleted', async () => {
-    const resource_server_identifier = `https://${freshName()}.example.com`;
-    await client.resourceServers.create({
-      identifier: resource_server_identifier,
-      scopes: [{ value: 'read:orders' }, { value: 'write:orders' }],
-    });
-    const name = freshName();
-    const { id = '' } = await client.roles.create({ name, description: 'Sees orders' });
-    assert.deepEqual(await client.roles.get(id), { id, name, description: 'Sees orders' });
-    const listed = await all(await client.roles.list({ per_page: 1 }));
-    assert.ok(listed.some((role) => role.id === id));
-    const found = await client.roles.list({ name_filter: name.toUpperCase(), type: 'tenant' });
-    assert.deepEqual(
-      found.data.map((role) => role.id),
-      [id],
-    );
-    assert.equal((await client.roles.update(id, { description: 'All' })).description, 'All');
+  test(
+    'roles are created, read, listed, changed, get permissions and members, and are deleted',
+    { tags: ['long'] },
+    async () => {
+      const resource_server_identifier = `https://${freshName()}.example.com`;
+      await client.resourceServers.create({
+        identifier: resource_server_identifier,
+        scopes: [{ value: 'read:orders' }, { value: 'write:orders' }],
+      });
+      const name = freshName();
+      const { id = '' } = await client.roles.create({ name, description: 'Sees orders' });
+      assert.deepEqual(await client.roles.get(id), { id, name, description: 'Sees orders' });
+      const listed = await all(await client.roles.list({ per_page: 1 }));
+      assert.ok(listed.some((role) => role.id === id));
+      const found = await client.roles.list({ name_filter: name.toUpperCase(), type: 'tenant' });
+      assert.deepEqual(
+        found.data.map((role) => role.id),
+        [id],
+      );
+      assert.equal((await client.roles.update(id, { description: 'All' })).description, 'All');
 
-    const permissions = ['read:orders', 'write:orders'].map((permission_name) => ({
-      resource_server_identifier,
-      permission_name,
-    }));
-    await client.roles.permissions.add(id, { permissions });
-    const held = await all(await client.roles.permissions.list(id, { per_page: 1 }));
-    assert.deepEqual(
-      new Set(held.map((one) => one.permission_name)),
-      new Set(['read:orders', 'write:orders']),
-    );
-    await client.roles.permissions.delete(id, { permissions: permissions.slice(1) });
-    assert.equal((await all(await client.roles.permissions.list(id))).length, 1);
+      const permissions = ['read:orders', 'write:orders'].map((permission_name) => ({
+        resource_server_identifier,
+        permission_name,
+      }));
+      await client.roles.permissions.add(id, { permissions });
+      const held = await all(await client.roles.permissions.list(id, { per_page: 1 }));
+      assert.deepEqual(
+        new Set(held.map((one) => one.permission_name)),
+        new Set(['read:orders', 'write:orders']),
+      );
+      await client.roles.permissions.delete(id, { permissions: permissions.slice(1) });
+      assert.equal((await all(await client.roles.permissions.list(id))).length, 1);
 
-    const users = [(await createUser()).user_id, (await createUser()).user_id];
-    await client.roles.users.assign(id, { users });
-    const members = await all(await client.roles.users.list(id, { take: 1 }));
-    assert.deepEqual(new Set(members.map((member) => member.user_id)), new Set(users));
+      const users = [(await createUser()).user_id, (await createUser()).user_id];
+      await client.roles.users.assign(id, { users });
+      const members = await all(await client.roles.users.list(id, { take: 1 }));
+      assert.deepEqual(new Set(members.map((member) => member.user_id)), new Set(users));
 
-    assert.equal(await client.roles.delete(id), undefined);
-    await assert.rejects(
-      async () => client.roles.get(id),
-      (error) => isRefusal(error, Management.NotFoundError, 404, 'inexistent_role'),
-    );
-  });
+      assert.equal(await client.roles.delete(id), undefined);
+      await assert.rejects(
+        async () => client.roles.get(id),
+        (error) => isRefusal(error, Management.NotFoundError, 404, 'inexistent_role'),
+      );
+    },
+  );
 
-  test('there are no actions', async () => {
+  test('there are no actions', { tags: ['long'] }, async () => {
     const { response, data } = await client.actions.list();
     assert.deepEqual(data, []);
     assert.deepEqual(response, { actions: [], total: 0, page: 0, per_page: 100 });
@@ -499,50 +546,58 @@ describe('access', () => {
 });
 
 describe('the audit log', () => {
-  test('entries of changes are listed over pages, filtered and read', async () => {
-    const { id } = await createStream('https://hooks.example.net/');
-    await client.eventStreams.update(id, { name: freshName() });
-    await client.eventStreams.delete(id);
-    const about = { queryParams: { target: id, types: 'sapi' } };
-    const page = await client.logs.list({ per_page: 2 }, about);
-    const [newest] = page.data;
-    const descriptions: (string | undefined)[] = [];
-    for await (const { description } of page) descriptions.push(description ?? undefined);
-    assert.deepEqual(descriptions, [
-      'Delete an event stream',
-      'Update an event stream',
-      'Create an event stream',
-    ]);
-    assert.ok(newest?.log_id);
-    const entry = await client.logs.get(newest.log_id);
-    assert.deepEqual(entry, newest);
-    assert.equal(entry.client_id, bootstrapClient.id);
-    assert.equal(entry.type, 'sapi');
-    assert.deepEqual(entry.details, {
-      method: 'DELETE',
-      path: `/api/v2/event-streams/${id}`,
-      targets: [id],
-    });
-  });
+  test(
+    'entries of changes are listed over pages, filtered and read',
+    { tags: ['long'] },
+    async () => {
+      const { id } = await createStream('https://hooks.example.net/');
+      await client.eventStreams.update(id, { name: freshName() });
+      await client.eventStreams.delete(id);
+      const about = { queryParams: { target: id, types: 'sapi' } };
+      const page = await client.logs.list({ per_page: 2 }, about);
+      const [newest] = page.data;
+      const descriptions: (string | undefined)[] = [];
+      for await (const { description } of page) descriptions.push(description ?? undefined);
+      assert.deepEqual(descriptions, [
+        'Delete an event stream',
+        'Update an event stream',
+        'Create an event stream',
+      ]);
+      assert.ok(newest?.log_id);
+      const entry = await client.logs.get(newest.log_id);
+      assert.deepEqual(entry, newest);
+      assert.equal(entry.client_id, bootstrapClient.id);
+      assert.equal(entry.type, 'sapi');
+      assert.deepEqual(entry.details, {
+        method: 'DELETE',
+        path: `/api/v2/event-streams/${id}`,
+        targets: [id],
+      });
+    },
+  );
 
-  test('entries of a bare list, with the fields that are asked for, and from a checkpoint', async () => {
-    const { id } = await createStream('https://hooks.example.net/');
-    await client.eventStreams.delete(id);
-    const request = { include_totals: false, fields: 'log_id,type', include_fields: true };
-    const bare = await client.logs.list(request, { queryParams: { target: id } });
-    assert.equal((bare.response as unknown as object[]).length, 2);
-    const take = { queryParams: { target: id, take: 1 } };
-    const first = (await client.logs.list({ sort: 'date:-1' }, take)).response;
-    const { next } = first as unknown as { next: string };
-    const from = { queryParams: { target: id, from: next } };
-    const { data } = await client.logs.list({}, from);
-    assert.deepEqual(
-      data.map(({ description }) => description),
-      ['Create an event stream'],
-    );
-  });
+  test(
+    'entries of a bare list, with the fields that are asked for, and from a checkpoint',
+    { tags: ['long'] },
+    async () => {
+      const { id } = await createStream('https://hooks.example.net/');
+      await client.eventStreams.delete(id);
+      const request = { include_totals: false, fields: 'log_id,type', include_fields: true };
+      const bare = await client.logs.list(request, { queryParams: { target: id } });
+      assert.equal((bare.response as unknown as object[]).length, 2);
+      const take = { queryParams: { target: id, take: 1 } };
+      const first = (await client.logs.list({ sort: 'date:-1' }, take)).response;
+      const { next } = first as unknown as { next: string };
+      const from = { queryParams: { target: id, from: next } };
+      const { data } = await client.logs.list({}, from);
+      assert.deepEqual(
+        data.map(({ description }) => description),
+        ['Create an event stream'],
+      );
+    },
+  );
 
-  test('an unknown entry and a search are refused', async () => {
+  test('an unknown entry and a search are refused', { tags: ['long'] }, async () => {
     await assert.rejects(
       async () => client.logs.get('log_nothing'),
       (error) => isRefusal(error, Management.NotFoundError, 404, 'inexistent_log'),
@@ -579,7 +634,7 @@ describe('the events of the tenant', () => {
     };
   }
 
-  test('the events of the tenant are read as they happen', async () => {
+  test('the events of the tenant are read as they happen', { tags: ['long'] }, async () => {
     const stream = await client.events.subscribe({ event_type: 'user.created' });
     const user = await createUser();
     for await (const message of stream) {
@@ -590,61 +645,76 @@ describe('the events of the tenant', () => {
     }
   });
 
-  test('the events of the tenant are read from a time and from an offset, of the requested types', async () => {
-    const from_timestamp = new Date().toISOString();
-    const created = await createUser();
-    await client.users.update(created.user_id, { name: 'Ada' });
-    await client.users.delete(created.user_id);
-    const types = ['user.created', 'user.updated', 'user.deleted'] as const;
-    const seen = await read(created.user_id, 3, { from_timestamp, event_type: [...types] });
-    assert.deepEqual(
-      seen.map(({ type, event }) => [type, event?.type]),
-      types.map((type) => [type, type]),
-    );
-    const [first] = seen;
-    assert.deepEqual(await read(created.user_id, 2, { from: first?.offset ?? '' }), seen.slice(1));
-    const [, , last] = seen;
-    assert.deepEqual(
-      await read(created.user_id, 1, { from_timestamp, event_type: 'user.deleted' }),
-      [last],
-    );
-  });
+  test(
+    'the events of the tenant are read from a time and from an offset, of the requested types',
+    { tags: ['long'] },
+    async () => {
+      const from_timestamp = new Date().toISOString();
+      const created = await createUser();
+      await client.users.update(created.user_id, { name: 'Ada' });
+      await client.users.delete(created.user_id);
+      const types = ['user.created', 'user.updated', 'user.deleted'] as const;
+      const seen = await read(created.user_id, 3, { from_timestamp, event_type: [...types] });
+      assert.deepEqual(
+        seen.map(({ type, event }) => [type, event?.type]),
+        types.map((type) => [type, type]),
+      );
+      const [first] = seen;
+      assert.deepEqual(
+        await read(created.user_id, 2, { from: first?.offset ?? '' }),
+        seen.slice(1),
+      );
+      const [, , last] = seen;
+      assert.deepEqual(
+        await read(created.user_id, 1, { from_timestamp, event_type: 'user.deleted' }),
+        [last],
+      );
+    },
+  );
 
-  test('the events of the tenant: an invalid offset is refused', async () => {
+  test('the events of the tenant: an invalid offset is refused', { tags: ['long'] }, async () => {
     await assert.rejects(
       async () => client.events.subscribe({ from: 'no-offset' }),
       (error) => isRefusal(error, Management.BadRequestError, 400, 'invalid_query_string'),
     );
   });
 
-  test('the events of the tenant: an offset older than the log is refused', async (t) => {
-    const former = await openFixture();
-    t.after(() => former.close());
-    const { offset } = await expectBody<{ offset: string }>(
-      202,
-      former.send('POST', '/api/v2/events', { type: 'order.paid', data: {} }),
-    );
-    await publish(former, 'order.paid');
-    const later = await reopenLater(former);
-    t.after(() => later.close());
-    await assert.rejects(
-      async () => clientOf(later).events.subscribe({ from: offset }),
-      (error) => isRefusal(error, Management.GoneError, 410, 'cursor_expired'),
-    );
-  });
+  test(
+    'the events of the tenant: an offset older than the log is refused',
+    { tags: ['long'] },
+    async (t) => {
+      const former = await openFixture();
+      t.after(() => former.close());
+      const { offset } = await expectBody<{ offset: string }>(
+        202,
+        former.send('POST', '/api/v2/events', { type: 'order.paid', data: {} }),
+      );
+      await publish(former, 'order.paid');
+      const later = await reopenLater(former);
+      t.after(() => later.close());
+      await assert.rejects(
+        async () => clientOf(later).events.subscribe({ from: offset }),
+        (error) => isRefusal(error, Management.GoneError, 410, 'cursor_expired'),
+      );
+    },
+  );
 
-  test('the events of the tenant: too many concurrent readers are refused', async (t) => {
-    const narrow = await openFixture({ LEAT_SSE_MAX_CONNECTIONS: '2' });
-    t.after(() => narrow.close());
-    const limited = clientOf(narrow);
-    const { signal, abort } = hangUp();
-    t.after(abort);
-    await limited.events.subscribe({}, { abortSignal: signal });
-    await assert.rejects(
-      async () => limited.events.subscribe(),
-      (error) => isRefusal(error, Management.ForbiddenError, 403, 'too_many_connections'),
-    );
-  });
+  test(
+    'the events of the tenant: too many concurrent readers are refused',
+    { tags: ['long'] },
+    async (t) => {
+      const narrow = await openFixture({ LEAT_SSE_MAX_CONNECTIONS: '2' });
+      t.after(() => narrow.close());
+      const limited = clientOf(narrow);
+      const { signal, abort } = hangUp();
+      t.after(abort);
+      await limited.events.subscribe({}, { abortSignal: signal });
+      await assert.rejects(
+        async () => limited.events.subscribe(),
+        (error) => isRefusal(error, Management.ForbiddenError, 403, 'too_many_connections'),
+      );
+    },
+  );
 
   function hangUp(): { signal: AbortSignal; abort: () => void } {
     const controller = new AbortController();
@@ -666,7 +736,7 @@ function isRefusal(error: unknown, kind: Refusal, statusCode: number, errorCode?
 }
 
 describe('an error', () => {
-  test('an error of a bad request', async () => {
+  test('an error of a bad request', { tags: ['long'] }, async () => {
     await assert.rejects(
       async () => client.eventStreams.get('est_short'),
       (error) => {
@@ -687,14 +757,14 @@ describe('an error', () => {
     );
   });
 
-  test('an error of a page after the thousandth user', async () => {
+  test('an error of a page after the thousandth user', { tags: ['long'] }, async () => {
     await assert.rejects(
       async () => client.users.list({ page: 10, per_page: 100 }),
       (error) => isRefusal(error, Management.BadRequestError, 400, 'invalid_paging'),
     );
   });
 
-  test('an error of a body that is too large', async () => {
+  test('an error of a body that is too large', { tags: ['long'] }, async () => {
     const user_metadata = { text: 'x'.repeat(5 * 1024 * 1024) };
     await assert.rejects(
       () => createUser({ user_metadata }),
@@ -702,7 +772,7 @@ describe('an error', () => {
     );
   });
 
-  test('an error of an invalid token', async () => {
+  test('an error of an invalid token', { tags: ['long'] }, async () => {
     const stranger = new ManagementClient({ domain: fixture.domain, token: 'no-token' });
     await assert.rejects(
       async () => stranger.eventStreams.list(),
@@ -710,7 +780,7 @@ describe('an error', () => {
     );
   });
 
-  test('an error of a missing scope', async () => {
+  test('an error of a missing scope', { tags: ['long'] }, async () => {
     const token = await narrowToken(fixture, 'read:event_streams');
     const reader = new ManagementClient({ domain: fixture.domain, token });
     assert.ok((await reader.eventStreams.list()).data.length >= 0);
@@ -720,7 +790,7 @@ describe('an error', () => {
     );
   });
 
-  test('an error of a name that is taken', async () => {
+  test('an error of a name that is taken', { tags: ['long'] }, async () => {
     const name = freshName();
     await createStream('https://hooks.example.net/', { name });
     await assert.rejects(
@@ -729,7 +799,7 @@ describe('an error', () => {
     );
   });
 
-  test('an error of a wrong secret', async () => {
+  test('an error of a wrong secret', { tags: ['long'] }, async () => {
     const { domain } = fixture;
     const wrong = { domain, clientId: bootstrapClient.id, clientSecret: 'wrong' };
     await assert.rejects(
@@ -748,18 +818,22 @@ describe('an error', () => {
 });
 
 describe('a rate limit', () => {
-  test('after a 429 the package waits for Retry-After and repeats the request', async (t) => {
-    const narrow = await openFixture({
-      LEAT_RATE_LIMIT_BURST: '3',
-      LEAT_RATE_LIMIT_PER_SECOND: '2',
-    });
-    t.after(() => narrow.close());
-    const limited = clientOf(narrow);
-    for (let number = 0; number < 5; number++) await limited.eventStreams.list();
-    assert.ok(requests.responsesTo(narrow, 429) >= 1);
-  });
+  test(
+    'after a 429 the package waits for Retry-After and repeats the request',
+    { tags: ['long'] },
+    async (t) => {
+      const narrow = await openFixture({
+        LEAT_RATE_LIMIT_BURST: '3',
+        LEAT_RATE_LIMIT_PER_SECOND: '2',
+      });
+      t.after(() => narrow.close());
+      const limited = clientOf(narrow);
+      for (let number = 0; number < 5; number++) await limited.eventStreams.list();
+      assert.ok(requests.responsesTo(narrow, 429) >= 1);
+    },
+  );
 
-  test('a 429 without retries is an error class of its own', async (t) => {
+  test('a 429 without retries is an error class of its own', { tags: ['long'] }, async (t) => {
     const narrow = await openFixture({
       LEAT_RATE_LIMIT_BURST: '2',
       LEAT_RATE_LIMIT_PER_SECOND: '1',
@@ -780,28 +854,34 @@ describe('a rate limit', () => {
 });
 
 describe('an unavailable store', () => {
-  test('after a 503 the package waits for Retry-After and repeats the request', async (t) => {
-    const server = await startPostgres();
-    t.after(() => server.close());
-    const proxy = await startTcpProxy(server.port);
-    t.after(() => proxy.close());
-    const onPostgres = await openFixture({
-      LEAT_STORE: throughPort(await server.createDatabase(), proxy.port),
-    });
-    t.after(() => onPostgres.close());
-    const patient = clientOf(onPostgres);
-    const created = await patient.eventStreams.create(streamRequest('https://hooks.example.net/'));
+  test(
+    'after a 503 the package waits for Retry-After and repeats the request',
+    { tags: ['long'] },
+    async (t) => {
+      const server = await startPostgres();
+      t.after(() => server.close());
+      const proxy = await startTcpProxy(server.port);
+      t.after(() => proxy.close());
+      const onPostgres = await openFixture({
+        LEAT_STORE: throughPort(await server.createDatabase(), proxy.port),
+      });
+      t.after(() => onPostgres.close());
+      const patient = clientOf(onPostgres);
+      const created = await patient.eventStreams.create(
+        streamRequest('https://hooks.example.net/'),
+      );
 
-    proxy.refuse();
-    const listed = patient.eventStreams.list({}, { maxRetries: 30 });
-    await waitFor('a refusal', () => requests.responsesTo(onPostgres, 503) >= 1);
-    proxy.restore();
-    assert.deepEqual((await listed).data, [created]);
-  });
+      proxy.refuse();
+      const listed = patient.eventStreams.list({}, { maxRetries: 30 });
+      await waitFor('a refusal', () => requests.responsesTo(onPostgres, 503) >= 1);
+      proxy.restore();
+      assert.deepEqual((await listed).data, [created]);
+    },
+  );
 });
 
 describe('a token', () => {
-  test('a token is issued for a signed assertion as well', async () => {
+  test('a token is issued for a signed assertion as well', { tags: ['long'] }, async () => {
     const { privateKey, jwk } = await makeSigningKey();
     const body = { name: freshName(), global: true, jwks: { keys: [jwk] } };
     const { client_id = '' } = await client.clients.create(body);
@@ -834,43 +914,51 @@ async function makeSigningKey(): Promise<{ privateKey: string; jwk: object }> {
 }
 
 describe('a program of a user', () => {
-  test('a separate program trusts the certificate by NODE_EXTRA_CA_CERTS alone', async () => {
-    const program = new URL('process/auth0.ts', import.meta.url).pathname;
-    const env = {
-      AUTH0_DOMAIN: fixture.domain,
-      AUTH0_CLIENT_ID: bootstrapClient.id,
-      AUTH0_CLIENT_SECRET: bootstrapClient.secret,
-    };
-    const trusting = await runProgram(process.execPath, [program], {
-      ...env,
-      NODE_EXTRA_CA_CERTS: fixture.caFile,
-    });
-    assert.equal(trusting.code, 0, trusting.stderr);
-    assert.match(trusting.stdout, /^\[.*\]\n$/s);
+  test(
+    'a separate program trusts the certificate by NODE_EXTRA_CA_CERTS alone',
+    { tags: ['long'] },
+    async () => {
+      const program = new URL('process/auth0.ts', import.meta.url).pathname;
+      const env = {
+        AUTH0_DOMAIN: fixture.domain,
+        AUTH0_CLIENT_ID: bootstrapClient.id,
+        AUTH0_CLIENT_SECRET: bootstrapClient.secret,
+      };
+      const trusting = await runProgram(process.execPath, [program], {
+        ...env,
+        NODE_EXTRA_CA_CERTS: fixture.caFile,
+      });
+      assert.equal(trusting.code, 0, trusting.stderr);
+      assert.match(trusting.stdout, /^\[.*\]\n$/s);
 
-    const distrusting = await runProgram(process.execPath, [program], env);
-    assert.notEqual(distrusting.code, 0);
-    assert.match(distrusting.stderr, /UNABLE_TO_VERIFY_LEAF_SIGNATURE|self-signed/i);
-  });
+      const distrusting = await runProgram(process.execPath, [program], env);
+      assert.notEqual(distrusting.code, 0);
+      assert.match(distrusting.stderr, /UNABLE_TO_VERIFY_LEAF_SIGNATURE|self-signed/i);
+    },
+  );
 
-  test('the package works over plain HTTP with a fetch that changes the protocol', async (t) => {
-    const tempStore = fixture.tempStore.folder;
-    const plain = await startLeat({ ...fixture.tempStore, file: `${tempStore}/plain.db` });
-    t.after(() => plain.kill());
-    const { id: clientId, secret: clientSecret } = bootstrapClient;
-    const local = new ManagementClient({
-      domain: `localhost:${plain.port}`,
-      clientId,
-      clientSecret,
-      fetch: (input, init) => {
-        const url = input instanceof Request ? input.url : String(input);
-        return fetch(url.replace(/^https:/, 'http:'), init);
-      },
-    });
-    const created = await local.eventStreams.create(streamRequest('https://hooks.example.net/'));
-    const listed = await all(await local.eventStreams.list({ take: 1 }));
-    assert.deepEqual(listed, [created]);
-  });
+  test(
+    'the package works over plain HTTP with a fetch that changes the protocol',
+    { tags: ['long'] },
+    async (t) => {
+      const tempStore = fixture.tempStore.folder;
+      const plain = await startLeat({ ...fixture.tempStore, file: `${tempStore}/plain.db` });
+      t.after(() => plain.kill());
+      const { id: clientId, secret: clientSecret } = bootstrapClient;
+      const local = new ManagementClient({
+        domain: `localhost:${plain.port}`,
+        clientId,
+        clientSecret,
+        fetch: (input, init) => {
+          const url = input instanceof Request ? input.url : String(input);
+          return fetch(url.replace(/^https:/, 'http:'), init);
+        },
+      });
+      const created = await local.eventStreams.create(streamRequest('https://hooks.example.net/'));
+      const listed = await all(await local.eventStreams.list({ take: 1 }));
+      assert.deepEqual(listed, [created]);
+    },
+  );
 });
 
 interface Recorded {

@@ -82,7 +82,7 @@ describe('EventSource', () => {
     assert.deepEqual(new Set(reader.errors), new Set([undefined]));
   });
 
-  test('EventSource moves past events of other types', async (t) => {
+  test('EventSource moves past events of other types', { tags: ['long'] }, async (t) => {
     const type = freshType();
     const reader = await open(t, `?event_type=${type}`, [type, 'offset-only']);
     const stored = await expectBody<{ offset: string }>(
@@ -97,22 +97,26 @@ describe('EventSource', () => {
     assert.ok(progress.lastEventId >= stored.offset);
   });
 
-  test('EventSource is disconnected when its client is deleted, and refused afterwards', async (t) => {
-    const created = await expectBody<{ client_id: string; client_secret: string }>(
-      201,
-      fixture.send('POST', '/api/v2/clients', { name: freshName(), global: true }),
-    );
-    const { client_id: id, client_secret: secret } = created;
-    const audience = `https://${fixture.domain}/api/v2/`;
-    const grant = { client_id: id, audience, scope: ['read:events'] };
-    await expectBody(201, fixture.send('POST', '/api/v2/client-grants', grant));
-    const token = await fetchToken(fixture.url, { id, secret });
-    const reader = await open(t, '', [], token);
+  test(
+    'EventSource is disconnected when its client is deleted, and refused afterwards',
+    { tags: ['long'] },
+    async (t) => {
+      const created = await expectBody<{ client_id: string; client_secret: string }>(
+        201,
+        fixture.send('POST', '/api/v2/clients', { name: freshName(), global: true }),
+      );
+      const { client_id: id, client_secret: secret } = created;
+      const audience = `https://${fixture.domain}/api/v2/`;
+      const grant = { client_id: id, audience, scope: ['read:events'] };
+      await expectBody(201, fixture.send('POST', '/api/v2/client-grants', grant));
+      const token = await fetchToken(fixture.url, { id, secret });
+      const reader = await open(t, '', [], token);
 
-    await expectBody(204, fixture.send('DELETE', `/api/v2/clients/${id}`));
-    await waitFor('its end', () => reader.source.readyState === EventSource.CLOSED);
-    assert.deepEqual(reader.errors, [undefined, 401]);
-  });
+      await expectBody(204, fixture.send('DELETE', `/api/v2/clients/${id}`));
+      await waitFor('its end', () => reader.source.readyState === EventSource.CLOSED);
+      assert.deepEqual(reader.errors, [undefined, 401]);
+    },
+  );
 
   test('EventSource is refused without a token', async (t) => {
     const source = new EventSource(`${fixture.url}/api/v2/events`);

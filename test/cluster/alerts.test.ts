@@ -48,59 +48,68 @@ async function afterTwoChecks(leat: Running, chat: AlertReceiver, url: string): 
 }
 
 describe('several nodes on one PostgreSQL', () => {
-  test('each failure is reported and logged once, also when the clocks of the nodes differ', async (t) => {
-    const { chat, endpoint, cluster, settings } = await openFixture(t);
-    const start = (aheadMs: number) =>
-      cluster.start({ ...settings, ...createShiftedClock(t, aheadMs).settings });
-    const nodes = await Promise.all([0, 50_000, -50_000].map(start));
-    const [first] = nodes;
-    assert.ok(first);
-    const { type, ids } = await streamsOf(first, endpoint.url, 8);
-    for (let round = 1; round <= 3; round++) {
-      await publishAll(first, eventsOf(type, 5));
-      await waitFor('all failures to be reported', () =>
-        sums(chat, ids).every((n) => n >= 5 * round),
+  test(
+    'each failure is reported and logged once, also when the clocks of the nodes differ',
+    { tags: ['long'] },
+    async (t) => {
+      const { chat, endpoint, cluster, settings } = await openFixture(t);
+      const start = (aheadMs: number) =>
+        cluster.start({ ...settings, ...createShiftedClock(t, aheadMs).settings });
+      const nodes = await Promise.all([0, 50_000, -50_000].map(start));
+      const [first] = nodes;
+      assert.ok(first);
+      const { type, ids } = await streamsOf(first, endpoint.url, 8);
+      for (let round = 1; round <= 3; round++) {
+        await publishAll(first, eventsOf(type, 5));
+        await waitFor('all failures to be reported', () =>
+          sums(chat, ids).every((n) => n >= 5 * round),
+        );
+      }
+      await afterTwoChecks(first, chat, endpoint.url);
+      assert.deepEqual(sums(chat, ids), Array(8).fill(15));
+      const entries = nodes.flatMap((node) =>
+        node
+          .output()
+          .split('\n')
+          .filter((line) => line.includes('"open failure"')),
       );
-    }
-    await afterTwoChecks(first, chat, endpoint.url);
-    assert.deepEqual(sums(chat, ids), Array(8).fill(15));
-    const entries = nodes.flatMap((node) =>
-      node
-        .output()
-        .split('\n')
-        .filter((line) => line.includes('"open failure"')),
-    );
-    const logged = entries.map((line) => JSON.parse(line) as { stream: string; eventId: string });
-    const keys = logged
-      .filter(({ stream }) => ids.includes(stream))
-      .map((one) => one.stream + one.eventId);
-    assert.deepEqual([keys.length, new Set(keys).size], [120, 120]);
-  });
+      const logged = entries.map((line) => JSON.parse(line) as { stream: string; eventId: string });
+      const keys = logged
+        .filter(({ stream }) => ids.includes(stream))
+        .map((one) => one.stream + one.eventId);
+      assert.deepEqual([keys.length, new Set(keys).size], [120, 120]);
+    },
+  );
 
-  test('another node takes over when a node crashes while it sends', async (t) => {
-    const { chat, endpoint, cluster, settings } = await openFixture(t);
-    const crashing = await cluster.start(settings);
-    chat.respondWith(() => undefined);
-    const { type, ids } = await streamsOf(crashing, endpoint.url, 3);
-    await publishAll(crashing, eventsOf(type, 2));
-    await waitFor('an alert in flight', () => chat.arrivals.length > 0);
-    await crashing.kill();
-    chat.respondWith((response, { body }) => {
-      received.push(JSON.parse(body) as StreamAlertBody);
-      response.writeHead(200).end();
-    });
-    const received: StreamAlertBody[] = [];
-    const other = await cluster.start(settings);
-    const sumOf = (id: string): number => newOf(received.filter(({ stream }) => stream.id === id));
-    await waitFor('the rest to be reported', () => ids.every((id) => sumOf(id) >= 2));
-    const { type: later, ids: others } = await streamsOf(other, endpoint.url, 1);
-    await publishAll(other, eventsOf(later, 1));
-    await waitFor('a marker', () => others.every((id) => sumOf(id) === 1));
-    assert.deepEqual(ids.map(sumOf), [2, 2, 2]);
-  });
+  test(
+    'another node takes over when a node crashes while it sends',
+    { tags: ['long'] },
+    async (t) => {
+      const { chat, endpoint, cluster, settings } = await openFixture(t);
+      const crashing = await cluster.start(settings);
+      chat.respondWith(() => undefined);
+      const { type, ids } = await streamsOf(crashing, endpoint.url, 3);
+      await publishAll(crashing, eventsOf(type, 2));
+      await waitFor('an alert in flight', () => chat.arrivals.length > 0);
+      await crashing.kill();
+      chat.respondWith((response, { body }) => {
+        received.push(JSON.parse(body) as StreamAlertBody);
+        response.writeHead(200).end();
+      });
+      const received: StreamAlertBody[] = [];
+      const other = await cluster.start(settings);
+      const sumOf = (id: string): number =>
+        newOf(received.filter(({ stream }) => stream.id === id));
+      await waitFor('the rest to be reported', () => ids.every((id) => sumOf(id) >= 2));
+      const { type: later, ids: others } = await streamsOf(other, endpoint.url, 1);
+      await publishAll(other, eventsOf(later, 1));
+      await waitFor('a marker', () => others.every((id) => sumOf(id) === 1));
+      assert.deepEqual(ids.map(sumOf), [2, 2, 2]);
+    },
+  );
 });
 
-test('the saved state does not grow with the number of checks', async (t) => {
+test('the saved state does not grow with the number of checks', { tags: ['long'] }, async (t) => {
   const { chat, endpoint, cluster, settings } = await openFixture(t);
   const node = await cluster.start(settings);
   const { type, ids } = await streamsOf(node, endpoint.url, 1);

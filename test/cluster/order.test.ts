@@ -75,44 +75,48 @@ async function createOrdered(node: Running, url: string, type: string): Promise<
 }
 
 describe('a stream that sends in order, in a cluster', () => {
-  test('kill -9 of its owners: no key is swapped, at most its newest event is repeated, everything arrives', async (t) => {
-    const cluster = await startCluster(t);
-    const watch = await startWatch(t);
-    const type = freshType();
-    let owner = await cluster.start();
-    await createOrdered(owner, watch.url, type);
-    let published = 0;
-    /** Publishes the next events of every user, in one request after the other. */
-    const publish = async (): Promise<void> => {
-      const first = published / users.length + 1;
-      for (let number = first; number < first + eventsPerRound; number += 1) {
-        const events = users.map((user) => ({ type, data: { object: { user, number } } }));
-        await expectBody(202, owner.send('POST', '/api/v2/events', events));
-        published += events.length;
-      }
-    };
-    const arrived = (what: string, count: number): Promise<boolean> =>
-      waitFor(what, () => watch.accepted >= count, { progress: () => watch.accepted });
+  test(
+    'kill -9 of its owners: no key is swapped, at most its newest event is repeated, everything arrives',
+    { tags: ['long'] },
+    async (t) => {
+      const cluster = await startCluster(t);
+      const watch = await startWatch(t);
+      const type = freshType();
+      let owner = await cluster.start();
+      await createOrdered(owner, watch.url, type);
+      let published = 0;
+      /** Publishes the next events of every user, in one request after the other. */
+      const publish = async (): Promise<void> => {
+        const first = published / users.length + 1;
+        for (let number = first; number < first + eventsPerRound; number += 1) {
+          const events = users.map((user) => ({ type, data: { object: { user, number } } }));
+          await expectBody(202, owner.send('POST', '/api/v2/events', events));
+          published += events.length;
+        }
+      };
+      const arrived = (what: string, count: number): Promise<boolean> =>
+        waitFor(what, () => watch.accepted >= count, { progress: () => watch.accepted });
 
-    const kills = rounds({ few: 2, all: 6 });
-    for (let round = 0; round < kills; round += 1) {
-      // One stream is within the share of each of two nodes, so its owner keeps it.
-      const next = await cluster.start();
-      const before = published;
+      const kills = rounds({ few: 2, all: 6 });
+      for (let round = 0; round < kills; round += 1) {
+        // One stream is within the share of each of two nodes, so its owner keeps it.
+        const next = await cluster.start();
+        const before = published;
+        await publish();
+        await arrived('a part of the events', before + users.length * (eventsPerRound / 3));
+        await owner.kill();
+        // What it sent arrives before the next owner counts.
+        await sleep(50);
+        watch.crashes += 1;
+        owner = next;
+      }
       await publish();
-      await arrived('a part of the events', before + users.length * (eventsPerRound / 3));
-      await owner.kill();
-      // What it sent arrives before the next owner counts.
-      await sleep(50);
-      watch.crashes += 1;
-      owner = next;
-    }
-    await publish();
-    await arrived('every event', published);
-    assert.deepEqual(watch.violations, []);
-    assert.equal(watch.accepted, published);
-    const atMost = users.length * kills;
-    assert.ok(watch.repeated <= atMost, `${watch.repeated} accepted events were repeated`);
-    t.diagnostic(`${published} events, ${kills} crashes, ${watch.repeated} repeated`);
-  });
+      await arrived('every event', published);
+      assert.deepEqual(watch.violations, []);
+      assert.equal(watch.accepted, published);
+      const atMost = users.length * kills;
+      assert.ok(watch.repeated <= atMost, `${watch.repeated} accepted events were repeated`);
+      t.diagnostic(`${published} events, ${kills} crashes, ${watch.repeated} repeated`);
+    },
+  );
 });

@@ -66,44 +66,52 @@ describe('an unavailable store', { concurrency: 2 }, () => {
   };
   const played = rounds({ few: 2, all: Object.keys(outages).length });
   for (const [what, outage] of Object.entries(outages).slice(0, played)) {
-    test(`${what}: nothing is lost, and it recovers automatically`, async (t) => {
-      const traffic = await startClusterTraffic(t, 2);
-      const { cluster, nodes } = traffic;
-      for (const node of nodes) traffic.publishAt(node);
-      // The rest is published during the outage and after it.
-      traffic.permit(1500);
-      await traffic.acknowledgedMore(500);
-      const connections = cluster.proxy.accepted;
-      await outage.begin(cluster);
-      for (const node of nodes) await refuses(node);
-      // Once longer than a lease; always long enough to notice a busy loop.
-      await pause(outage.lastsMs ?? 2000);
-      const tried = cluster.proxy.accepted - connections;
-      await outage.end(cluster);
-      for (const node of nodes) await accepts(node);
-      await traffic.end();
-      assert.ok(tried < 4000, `${tried} connections were tried`);
-      for (const node of nodes) {
-        const memory = residentMegabytes(node.child.pid);
-        assert.ok(memory === undefined || memory < 500, `${memory} MB`);
-        const lines = node.output().split('\n').length;
-        assert.ok(lines < 40, `${lines} lines were logged:\n${node.output().slice(0, 4000)}`);
-      }
-    });
+    test(
+      `${what}: nothing is lost, and it recovers automatically`,
+      { tags: ['long'] },
+      async (t) => {
+        const traffic = await startClusterTraffic(t, 2);
+        const { cluster, nodes } = traffic;
+        for (const node of nodes) traffic.publishAt(node);
+        // The rest is published during the outage and after it.
+        traffic.permit(1500);
+        await traffic.acknowledgedMore(500);
+        const connections = cluster.proxy.accepted;
+        await outage.begin(cluster);
+        for (const node of nodes) await refuses(node);
+        // Once longer than a lease; always long enough to notice a busy loop.
+        await pause(outage.lastsMs ?? 2000);
+        const tried = cluster.proxy.accepted - connections;
+        await outage.end(cluster);
+        for (const node of nodes) await accepts(node);
+        await traffic.end();
+        assert.ok(tried < 4000, `${tried} connections were tried`);
+        for (const node of nodes) {
+          const memory = residentMegabytes(node.child.pid);
+          assert.ok(memory === undefined || memory < 500, `${memory} MB`);
+          const lines = node.output().split('\n').length;
+          assert.ok(lines < 40, `${lines} lines were logged:\n${node.output().slice(0, 4000)}`);
+        }
+      },
+    );
   }
 
-  test('connections that are cut during transactions lose nothing', async (t) => {
-    const traffic = await startClusterTraffic(t, 2);
-    for (const node of traffic.nodes) traffic.publishAt(node);
-    for (let cuts = 0; cuts < rounds({ few: 8, all: 60 }); cuts++) {
-      traffic.permit(40);
-      await traffic.acknowledgedMore(Math.random() * 30);
-      traffic.cluster.proxy.cut();
-    }
-    await traffic.end();
-  });
+  test(
+    'connections that are cut during transactions lose nothing',
+    { tags: ['long'] },
+    async (t) => {
+      const traffic = await startClusterTraffic(t, 2);
+      for (const node of traffic.nodes) traffic.publishAt(node);
+      for (let cuts = 0; cuts < rounds({ few: 8, all: 60 }); cuts++) {
+        traffic.permit(40);
+        await traffic.acknowledgedMore(Math.random() * 30);
+        traffic.cluster.proxy.cut();
+      }
+      await traffic.end();
+    },
+  );
 
-  test('a commit whose result is lost is not repeated', async (t) => {
+  test('a commit whose result is lost is not repeated', { tags: ['long'] }, async (t) => {
     const traffic = await startClusterTraffic(t, 1);
     const { cluster, nodes } = traffic;
     const [node] = nodes;
@@ -134,30 +142,34 @@ describe('an unavailable store', { concurrency: 2 }, () => {
     assert.deepEqual(await recorded(), expected);
   });
 
-  test('a result that PostgreSQL refuses is recorded without its text', async (t) => {
-    const traffic = await startClusterTraffic(t, 1);
-    const { cluster, nodes } = traffic;
-    const [node] = nodes;
-    assert.ok(node);
-    await cluster.query(`
+  test(
+    'a result that PostgreSQL refuses is recorded without its text',
+    { tags: ['long'] },
+    async (t) => {
+      const traffic = await startClusterTraffic(t, 1);
+      const { cluster, nodes } = traffic;
+      const [node] = nodes;
+      assert.ok(node);
+      await cluster.query(`
       create function refuse_bytes() returns trigger language plpgsql as $$
         begin raise exception 'invalid byte sequence' using errcode = '22021'; end $$;
       create trigger refuse_bytes before insert on attempts
         for each row when (new.error like '%ECONNREFUSED%')
         execute function refuse_bytes()`);
-    const bad = await createStream(node, `http://127.0.0.1:${await freePort()}`, 'nobody');
-    for (let batch = 0; batch < 4; batch++) {
-      for (const id of await publish(node, 40)) traffic.acknowledged.add(id);
-    }
-    await traffic.end();
-    const texts = await waitFor('the history of the refused', async () => {
-      const rows = await cluster.query<{ error: string | null }>(`
+      const bad = await createStream(node, `http://127.0.0.1:${await freePort()}`, 'nobody');
+      for (let batch = 0; batch < 4; batch++) {
+        for (const id of await publish(node, 40)) traffic.acknowledged.add(id);
+      }
+      await traffic.end();
+      const texts = await waitFor('the history of the refused', async () => {
+        const rows = await cluster.query<{ error: string | null }>(`
         select distinct a.error from attempts a join runs r on r.key = a.stream_key
         where r.stream = '${bad}'`);
-      return rows.length > 0 ? rows : undefined;
-    });
-    assert.deepEqual(texts, [{ error: 'refused' }]);
-  });
+        return rows.length > 0 ? rows : undefined;
+      });
+      assert.deepEqual(texts, [{ error: 'refused' }]);
+    },
+  );
 });
 
 /** Where the system has it in a file. */

@@ -16,7 +16,7 @@ describe('GET /readyz', () => {
       return response.status === 503 && message === reason;
     });
 
-  test('GET /readyz: 503 while the database is read-only', async (t) => {
+  test('GET /readyz: 503 while the database is read-only', { tags: ['long'] }, async (t) => {
     const { server, start } = await startCluster(t);
     const node = await start();
     const setReadOnly = async (value: 'on' | 'off'): Promise<void> => {
@@ -33,7 +33,7 @@ describe('GET /readyz', () => {
     assert.equal((await publish(node, 1)).length, 1);
   });
 
-  test('GET /readyz: 503 while the disk of the database is full', async (t) => {
+  test('GET /readyz: 503 while the disk of the database is full', { tags: ['long'] }, async (t) => {
     const cluster = await startCluster(t);
     const node = await cluster.start();
     await cluster.query(`
@@ -48,7 +48,7 @@ describe('GET /readyz', () => {
     await ready(node);
   });
 
-  test('GET /readyz: 503 while the node cannot renew its lease', async (t) => {
+  test('GET /readyz: 503 while the node cannot renew its lease', { tags: ['long'] }, async (t) => {
     const { url, start } = await startCluster(t);
     const node = await start();
     const locking = new pg.Client({ connectionString: url });

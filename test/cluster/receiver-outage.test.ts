@@ -49,50 +49,54 @@ const saysDown = (node: Running): boolean =>
   /receiver of an event stream is down/.test(node.output());
 
 describe('a receiver that is down, in a cluster', () => {
-  test('an outage survives kill -9 of the owner: one node tries at a time, fresh events wait, and all arrive afterwards', async (t) => {
-    const { cluster, endpoint, nodes } = await startNodes(t);
-    const sentBy = (isWanted: (name: Name | undefined) => boolean) =>
-      endpoint.arrivals.filter((arrival) => isWanted(senderOf(arrival)));
-    const attempts = (isWanted: (name: Name | undefined) => boolean) =>
-      waitFor('attempts', () => sentBy(isWanted).length >= 2 * consecutive, {
-        progress: () => endpoint.arrivals.length,
+  test(
+    'an outage survives kill -9 of the owner: one node tries at a time, fresh events wait, and all arrive afterwards',
+    { tags: ['long'] },
+    async (t) => {
+      const { cluster, endpoint, nodes } = await startNodes(t);
+      const sentBy = (isWanted: (name: Name | undefined) => boolean) =>
+        endpoint.arrivals.filter((arrival) => isWanted(senderOf(arrival)));
+      const attempts = (isWanted: (name: Name | undefined) => boolean) =>
+        waitFor('attempts', () => sentBy(isWanted).length >= 2 * consecutive, {
+          progress: () => endpoint.arrivals.length,
+        });
+      const type = freshType();
+      const stream = await createStream(nodes.one, endpoint.url, { types: [type], delivery });
+      const ids = await publishAll(nodes.two, eventsOf(type, eventCount));
+      await attempts(() => true);
+      const [owner] = sendersOf(endpoint.arrivals);
+      assert.ok(owner === 'one' || owner === 'two');
+      await waitFor('the log line', () => saysDown(nodes[owner]));
+      const tried = idsOf(endpoint.arrivals).size;
+      assert.ok(tried >= consecutive && tried < consecutive + slots, `${tried} events were tried`);
+      assert.deepEqual(sendersOf(endpoint.arrivals), [owner]);
+
+      await nodes[owner].kill();
+      const survivor = nodes[owner === 'one' ? 'two' : 'one'];
+      const joined = await cluster.start(settingsOf('three'));
+      await attempts((name) => name !== owner);
+      await waitFor('the log line of the new owner', () => saysDown(survivor) || saysDown(joined));
+      const successors = sendersOf(sentBy((name) => name !== owner));
+      assert.equal(successors.length, 1, `${successors.join(' and ')} took over`);
+      t.diagnostic(`${owner} died, ${successors.join()} took over`);
+      // The new owner takes fresh events until one more begins to wait.
+      const triedByBoth = idsOf(endpoint.arrivals).size;
+      assert.ok(triedByBoth <= tried + slots, `${triedByBoth} events were tried`);
+      assert.equal((await readStream(survivor, stream.id)).status, 'enabled');
+
+      const back = endpoint.arrivals.length;
+      endpoint.respondWith(204);
+      const arrived = () => idsOf(endpoint.arrivals.slice(back));
+      await waitFor('all events', () => arrived().size === ids.length, {
+        progress: () => arrived().size,
       });
-    const type = freshType();
-    const stream = await createStream(nodes.one, endpoint.url, { types: [type], delivery });
-    const ids = await publishAll(nodes.two, eventsOf(type, eventCount));
-    await attempts(() => true);
-    const [owner] = sendersOf(endpoint.arrivals);
-    assert.ok(owner === 'one' || owner === 'two');
-    await waitFor('the log line', () => saysDown(nodes[owner]));
-    const tried = idsOf(endpoint.arrivals).size;
-    assert.ok(tried >= consecutive && tried < consecutive + slots, `${tried} events were tried`);
-    assert.deepEqual(sendersOf(endpoint.arrivals), [owner]);
-
-    await nodes[owner].kill();
-    const survivor = nodes[owner === 'one' ? 'two' : 'one'];
-    const joined = await cluster.start(settingsOf('three'));
-    await attempts((name) => name !== owner);
-    await waitFor('the log line of the new owner', () => saysDown(survivor) || saysDown(joined));
-    const successors = sendersOf(sentBy((name) => name !== owner));
-    assert.equal(successors.length, 1, `${successors.join(' and ')} took over`);
-    t.diagnostic(`${owner} died, ${successors.join()} took over`);
-    // The new owner takes fresh events until one more begins to wait.
-    const triedByBoth = idsOf(endpoint.arrivals).size;
-    assert.ok(triedByBoth <= tried + slots, `${triedByBoth} events were tried`);
-    assert.equal((await readStream(survivor, stream.id)).status, 'enabled');
-
-    const back = endpoint.arrivals.length;
-    endpoint.respondWith(204);
-    const arrived = () => idsOf(endpoint.arrivals.slice(back));
-    await waitFor('all events', () => arrived().size === ids.length, {
-      progress: () => arrived().size,
-    });
-    assert.deepEqual(arrived(), new Set(ids));
-    assert.deepEqual(sendersOf(endpoint.arrivals.slice(back)), successors);
-    const [state] = await cluster.query<{ status: string; failures: number }>(
-      `select (select status from streams where id = '${stream.id}') as status,
+      assert.deepEqual(arrived(), new Set(ids));
+      assert.deepEqual(sendersOf(endpoint.arrivals.slice(back)), successors);
+      const [state] = await cluster.query<{ status: string; failures: number }>(
+        `select (select status from streams where id = '${stream.id}') as status,
         (select count(*)::int from deliveries where state = 'failed') as failures`,
-    );
-    assert.deepEqual(state, { status: 'enabled', failures: 0 });
-  });
+      );
+      assert.deepEqual(state, { status: 'enabled', failures: 0 });
+    },
+  );
 });

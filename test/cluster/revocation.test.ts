@@ -57,7 +57,7 @@ async function statusOf(
 for (const pooled of [false, true]) {
   const how = pooled ? ' without LISTEN between them' : '';
 
-  test(`two nodes${how}: a revocation at one holds at the other`, async (t) => {
+  test(`two nodes${how}: a revocation at one holds at the other`, { tags: ['long'] }, async (t) => {
     const cluster = await startCluster(t, { pooled });
     const nodes = [cluster.start(), cluster.start()] as const;
     const [one, other] = await Promise.all(nodes);

@@ -19,96 +19,108 @@ import { createStream, publish, publishOn, startCountingReceiver } from '../help
 const [one, two] = [testKey(1), testKey(2)];
 
 describe('nodes and a change of LEAT_SECRET_KEY', () => {
-  test('two nodes under load: no request fails, the command survives kill -9, and the former key goes', async (t) => {
-    const cluster = await startCluster(t);
-    const receiver = await startCountingReceiver(t);
-    receiver.startRound();
-    const first = [startWith(cluster, one), startWith(cluster, one)] as const;
-    const former = await Promise.all(first);
-    const names = ['first', 'second', 'third'];
-    for (const name of names) await createStream(former[0], receiver.url, name);
-    await withStore(cluster.url, [one], (store) => addSealedStreams(store, 300));
+  test(
+    'two nodes under load: no request fails, the command survives kill -9, and the former key goes',
+    { tags: ['long'] },
+    async (t) => {
+      const cluster = await startCluster(t);
+      const receiver = await startCountingReceiver(t);
+      receiver.startRound();
+      const first = [startWith(cluster, one), startWith(cluster, one)] as const;
+      const former = await Promise.all(first);
+      const names = ['first', 'second', 'third'];
+      for (const name of names) await createStream(former[0], receiver.url, name);
+      await withStore(cluster.url, [one], (store) => addSealedStreams(store, 300));
 
-    const refused = await rotate(cluster, two, one);
-    assert.equal(refused.code, 1);
-    assert.match(
-      refused.output,
-      new RegExp(`^Nothing was changed\\. These nodes lack key ${two.id}:`),
-    );
-    assert.equal(refused.output.split(`  has ${one.id}\n`).length - 1, 2, refused.output);
+      const refused = await rotate(cluster, two, one);
+      assert.equal(refused.code, 1);
+      assert.match(
+        refused.output,
+        new RegExp(`^Nothing was changed\\. These nodes lack key ${two.id}:`),
+      );
+      assert.equal(refused.output.split(`  has ${one.id}\n`).length - 1, 2, refused.output);
 
-    // One node has its keys in the other order.
-    const nodes = await replaced(cluster, former, [
-      [two, one],
-      [one, two],
-    ]);
-    const acknowledged = new Set<string>();
-    const refusals: unknown[] = [];
-    const ending = new AbortController();
-    const quota = createQuota();
-    const publishing = nodes.map((node) =>
-      publishOn(noting(node, refusals), acknowledged, { quota, until: ending.signal }),
-    );
-    const changing = changeStreams(nodes, receiver.url, ending.signal);
-    await killedCommands(cluster, () => quota.add(1000));
-    quota.add(1000);
-    const ended = await rotate(cluster, two, one);
-    assert.equal(ended.code, 0, ended.output);
-    assert.match(ended.output, new RegExp(`Key ${one.id} seals nothing any more\\.\nRemove key`));
-    quota.add(100);
-    await waitFor('all events to be published', () => acknowledged.size === 3100, {
-      progress: () => acknowledged.size,
-    });
-    ending.abort();
-    await Promise.all(publishing);
-    assert.deepEqual(refusals, []);
-    names.push(...(await changing));
+      // One node has its keys in the other order.
+      const nodes = await replaced(cluster, former, [
+        [two, one],
+        [one, two],
+      ]);
+      const acknowledged = new Set<string>();
+      const refusals: unknown[] = [];
+      const ending = new AbortController();
+      const quota = createQuota();
+      const publishing = nodes.map((node) =>
+        publishOn(noting(node, refusals), acknowledged, { quota, until: ending.signal }),
+      );
+      const changing = changeStreams(nodes, receiver.url, ending.signal);
+      await killedCommands(cluster, () => quota.add(1000));
+      quota.add(1000);
+      const ended = await rotate(cluster, two, one);
+      assert.equal(ended.code, 0, ended.output);
+      assert.match(ended.output, new RegExp(`Key ${one.id} seals nothing any more\\.\nRemove key`));
+      quota.add(100);
+      await waitFor('all events to be published', () => acknowledged.size === 3100, {
+        progress: () => acknowledged.size,
+      });
+      ending.abort();
+      await Promise.all(publishing);
+      assert.deepEqual(refusals, []);
+      names.push(...(await changing));
 
-    const last = await startWith(cluster, two);
-    for (const node of nodes) assert.equal(await node.stop(), 0);
-    for (const id of await publish(last, 3)) acknowledged.add(id);
-    await receiver.waitForAll('every event', names.slice(0, 3), acknowledged);
-    assert.equal(await last.stop(), 0);
-    assert.equal(await openAll(cluster.url, [two]), 300 + names.length);
-    await assert.rejects(openAll(cluster.url, [one]), /which key \w{12} seals/);
-  });
+      const last = await startWith(cluster, two);
+      for (const node of nodes) assert.equal(await node.stop(), 0);
+      for (const id of await publish(last, 3)) acknowledged.add(id);
+      await receiver.waitForAll('every event', names.slice(0, 3), acknowledged);
+      assert.equal(await last.stop(), 0);
+      assert.equal(await openAll(cluster.url, [two]), 300 + names.length);
+      await assert.rejects(openAll(cluster.url, [one]), /which key \w{12} seals/);
+    },
+  );
 
-  test('a database that can only be read in the middle: the command ends with one line and resumes', async (t) => {
-    const cluster = await startCluster(t);
-    const node = await startWith(cluster, two, one);
-    await withStore(cluster.url, [one, two], (store) => addSealedStreams(store, 250));
-    await beginRotation(cluster.url, [one, two]);
-    await readOnly(cluster, true);
-    const refused = await rotate(cluster, one, two);
-    assert.equal(refused.code, 1);
-    assert.equal(refused.output.trim().split('\n').length, 1, refused.output);
-    await readOnly(cluster, false);
-    const ended = await rotate(cluster, one, two);
-    assert.equal(ended.code, 0, ended.output);
-    assert.equal(await node.stop(), 0);
-    assert.equal(await openAll(cluster.url, [one]), 250);
-  });
+  test(
+    'a database that can only be read in the middle: the command ends with one line and resumes',
+    { tags: ['long'] },
+    async (t) => {
+      const cluster = await startCluster(t);
+      const node = await startWith(cluster, two, one);
+      await withStore(cluster.url, [one, two], (store) => addSealedStreams(store, 250));
+      await beginRotation(cluster.url, [one, two]);
+      await readOnly(cluster, true);
+      const refused = await rotate(cluster, one, two);
+      assert.equal(refused.code, 1);
+      assert.equal(refused.output.trim().split('\n').length, 1, refused.output);
+      await readOnly(cluster, false);
+      const ended = await rotate(cluster, one, two);
+      assert.equal(ended.code, 0, ended.output);
+      assert.equal(await node.stop(), 0);
+      assert.equal(await openAll(cluster.url, [one]), 250);
+    },
+  );
 
-  test('a node that was frozen while the key changed stops using the store when it wakes', async (t) => {
-    const cluster = await startCluster(t);
-    const frozen = await startWith(cluster, one);
-    frozen.child.kill('SIGSTOP');
-    // As if time had passed.
-    await cluster.query('update nodes set lease_until = clock_timestamp()');
-    const changed = await rotate(cluster, two, one);
-    assert.equal(changed.code, 0, changed.output);
-    frozen.child.kill('SIGCONT');
-    await waitFor('a node that is not ready', async () => {
-      const response = await fetch(`${frozen.url}/readyz`).catch(() => undefined);
-      await response?.arrayBuffer();
-      return response?.status === 503;
-    });
-    const response = await frozen.send('POST', '/api/v2/events', { type: 'a.b', data: {} });
-    assert.equal(response.status, 503, await response.text());
-    await waitFor('the log to say so', () =>
-      /does not fit the secrets in the store/.test(frozen.output()),
-    );
-  });
+  test(
+    'a node that was frozen while the key changed stops using the store when it wakes',
+    { tags: ['long'] },
+    async (t) => {
+      const cluster = await startCluster(t);
+      const frozen = await startWith(cluster, one);
+      frozen.child.kill('SIGSTOP');
+      // As if time had passed.
+      await cluster.query('update nodes set lease_until = clock_timestamp()');
+      const changed = await rotate(cluster, two, one);
+      assert.equal(changed.code, 0, changed.output);
+      frozen.child.kill('SIGCONT');
+      await waitFor('a node that is not ready', async () => {
+        const response = await fetch(`${frozen.url}/readyz`).catch(() => undefined);
+        await response?.arrayBuffer();
+        return response?.status === 503;
+      });
+      const response = await frozen.send('POST', '/api/v2/events', { type: 'a.b', data: {} });
+      assert.equal(response.status, 503, await response.text());
+      await waitFor('the log to say so', () =>
+        /does not fit the secrets in the store/.test(frozen.output()),
+      );
+    },
+  );
 });
 
 function startWith(cluster: Cluster, ...keys: TestKey[]): Promise<Running> {

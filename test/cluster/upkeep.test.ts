@@ -23,74 +23,80 @@ const twoRoundsMs = 240_000;
 /** Attempts in the history that no failure needs. */
 const historyCount = 50_000;
 
-test('while a database is dumped, upkeep blocks no request; old days are removed after the dump', async (t) => {
-  const cluster = await startCluster(t);
-  const { query, url } = cluster;
-  const endpoint = await startEndpoint(503);
-  t.after(() => endpoint.close());
-  const receiver = await startCountingReceiver(t);
-  receiver.startRound();
-  const first = await cluster.start({ LEAT_RETRY_DELAYS_MS: '0' });
-  await createStream(first, receiver.url, 'healthy');
-  const broken = await createStream(first, endpoint.url, 'broken');
-  await receiver.waitForAll('old events', ['healthy'], await publish(first, failureCount));
-  const failures = await waitForFailures(first, broken, failureCount);
-  await patchStream(first, broken, { status: 'disabled' });
-  // Age is measured from the newest event: without an event of today nothing would be old.
-  const acknowledged = new Set(await publish(first, 1));
-  await receiver.waitForAll('an event of today', ['healthy'], acknowledged);
-  await first.stop();
-  await age(cluster);
-  const old = await oldDays(cluster);
+test(
+  'while a database is dumped, upkeep blocks no request; old days are removed after the dump',
+  { tags: ['long'] },
+  async (t) => {
+    const cluster = await startCluster(t);
+    const { query, url } = cluster;
+    const endpoint = await startEndpoint(503);
+    t.after(() => endpoint.close());
+    const receiver = await startCountingReceiver(t);
+    receiver.startRound();
+    const first = await cluster.start({ LEAT_RETRY_DELAYS_MS: '0' });
+    await createStream(first, receiver.url, 'healthy');
+    const broken = await createStream(first, endpoint.url, 'broken');
+    await receiver.waitForAll('old events', ['healthy'], await publish(first, failureCount));
+    const failures = await waitForFailures(first, broken, failureCount);
+    await patchStream(first, broken, { status: 'disabled' });
+    // Age is measured from the newest event: without an event of today nothing would be old.
+    const acknowledged = new Set(await publish(first, 1));
+    await receiver.waitForAll('an event of today', ['healthy'], acknowledged);
+    await first.stop();
+    await age(cluster);
+    const old = await oldDays(cluster);
 
-  const dump = await startDump(url);
-  await beginToDetach(url, old);
-  const locks = await watchLocks(url);
-  // A node that starts does a round of upkeep at once, if no other node leads.
-  const settings = { LEAT_LOG_LEVEL: 'info' };
-  const nodes = await Promise.all([cluster.start(settings), cluster.start(settings)]);
-  const assertNoLock = (found: readonly string[]): void =>
-    assert.deepEqual(found, [], 'no lock that publishing or delivering waits for');
-  const publishAtEach = async (size: number): Promise<void> => {
-    for (const node of nodes) {
-      const ids = await publish(node, size);
-      assert.equal(ids.length, size, 'every event is accepted');
-      for (const id of ids) acknowledged.add(id);
-    }
-  };
-  const isKept = async (): Promise<boolean> => {
-    assertNoLock(locks.found());
-    await publishAtEach(1);
-    const [row] = await query<{ count: number }>('select count(*)::int as count from kept_events');
-    return row?.count === failureCount;
-  };
-  await waitFor('upkeep to keep the bodies of open failures', isKept, { stallMs: twoRoundsMs });
-  await waitFor('the round of upkeep to end', async () => {
-    assertNoLock(locks.found());
-    await publishAtEach(1);
-    const lines = nodes.flatMap((node) => node.output().split('\n'));
-    return ['history', 'days of events'].every((what) =>
-      lines.some((line) => line.includes('"upkeep"') && line.includes(`"${what}"`)),
-    );
-  });
-  await publishAtEach(100);
-  await receiver.waitForAll('every event, during the dump', ['healthy'], acknowledged);
-  assertNoLock(await locks.end());
-  assert.deepEqual(await oldDays(cluster), old);
+    const dump = await startDump(url);
+    await beginToDetach(url, old);
+    const locks = await watchLocks(url);
+    // A node that starts does a round of upkeep at once, if no other node leads.
+    const settings = { LEAT_LOG_LEVEL: 'info' };
+    const nodes = await Promise.all([cluster.start(settings), cluster.start(settings)]);
+    const assertNoLock = (found: readonly string[]): void =>
+      assert.deepEqual(found, [], 'no lock that publishing or delivering waits for');
+    const publishAtEach = async (size: number): Promise<void> => {
+      for (const node of nodes) {
+        const ids = await publish(node, size);
+        assert.equal(ids.length, size, 'every event is accepted');
+        for (const id of ids) acknowledged.add(id);
+      }
+    };
+    const isKept = async (): Promise<boolean> => {
+      assertNoLock(locks.found());
+      await publishAtEach(1);
+      const [row] = await query<{ count: number }>(
+        'select count(*)::int as count from kept_events',
+      );
+      return row?.count === failureCount;
+    };
+    await waitFor('upkeep to keep the bodies of open failures', isKept, { stallMs: twoRoundsMs });
+    await waitFor('the round of upkeep to end', async () => {
+      assertNoLock(locks.found());
+      await publishAtEach(1);
+      const lines = nodes.flatMap((node) => node.output().split('\n'));
+      return ['history', 'days of events'].every((what) =>
+        lines.some((line) => line.includes('"upkeep"') && line.includes(`"${what}"`)),
+      );
+    });
+    await publishAtEach(100);
+    await receiver.waitForAll('every event, during the dump', ['healthy'], acknowledged);
+    assertNoLock(await locks.end());
+    assert.deepEqual(await oldDays(cluster), old);
 
-  await dump.end();
-  await Promise.all(nodes.map((node) => node.stop()));
-  const last = await cluster.start({ LEAT_RETRY_DELAYS_MS: '0' });
-  await waitFor('the old days to go', async () => (await oldDays(cluster)).length === 0);
-  const left = await failuresOf(last, broken, '?per_page=100');
-  assert.deepEqual(left.map(attemptsOf).toSorted(), failures.map(attemptsOf).toSorted());
-  endpoint.respondWith(204);
-  const [failure] = left;
-  assert.ok(failure);
-  await expectBody(202, redeliver(last, broken, failure.id));
-  await waitFor('a failure of an old day again', () => endpoint.of(failure.id).length > 2);
-  assert.deepEqual(endpoint.of(failure.id).at(-1)?.event, endpoint.of(failure.id)[0]?.event);
-});
+    await dump.end();
+    await Promise.all(nodes.map((node) => node.stop()));
+    const last = await cluster.start({ LEAT_RETRY_DELAYS_MS: '0' });
+    await waitFor('the old days to go', async () => (await oldDays(cluster)).length === 0);
+    const left = await failuresOf(last, broken, '?per_page=100');
+    assert.deepEqual(left.map(attemptsOf).toSorted(), failures.map(attemptsOf).toSorted());
+    endpoint.respondWith(204);
+    const [failure] = left;
+    assert.ok(failure);
+    await expectBody(202, redeliver(last, broken, failure.id));
+    await waitFor('a failure of an old day again', () => endpoint.of(failure.id).length > 2);
+    assert.deepEqual(endpoint.of(failure.id).at(-1)?.event, endpoint.of(failure.id)[0]?.event);
+  },
+);
 
 const attemptsOf = ({ id, attempts }: { id: string; attempts: readonly unknown[] }): string =>
   `${id} ${attempts.length}`;

@@ -20,56 +20,66 @@ const newer = (oldest: string, change = ''): string => `
   commit`;
 
 describe('nodes and the version of the schema', () => {
-  test('a schema that older programs may use: nodes continue, and start', async (t) => {
-    const cluster = await startCluster(t);
-    const one = await cluster.start();
-    await cluster.query(newer('oldest_that_may_run'));
-    const two = await cluster.start();
-    await settled(two, [0, 0]);
-    for (const node of [one, two]) assert.equal((await publish(node, 1)).length, 1);
-  });
+  test(
+    'a schema that older programs may use: nodes continue, and start',
+    { tags: ['long'] },
+    async (t) => {
+      const cluster = await startCluster(t);
+      const one = await cluster.start();
+      await cluster.query(newer('oldest_that_may_run'));
+      const two = await cluster.start();
+      await settled(two, [0, 0]);
+      for (const node of [one, two]) assert.equal((await publish(node, 1)).length, 1);
+    },
+  );
 
-  test('a schema that is too new for a node: 503, no work, one line, and no start', async (t) => {
-    const cluster = await startCluster(t);
-    const receiver = await startCountingReceiver(t);
-    receiver.startRound();
-    const node = await cluster.start();
-    await createStream(node, receiver.url, 'all');
-    await receiver.waitForAll('an event', ['all'], await publish(node, 1));
+  test(
+    'a schema that is too new for a node: 503, no work, one line, and no start',
+    { tags: ['long'] },
+    async (t) => {
+      const cluster = await startCluster(t);
+      const receiver = await startCountingReceiver(t);
+      receiver.startRound();
+      const node = await cluster.start();
+      await createStream(node, receiver.url, 'all');
+      await receiver.waitForAll('an event', ['all'], await publish(node, 1));
 
-    // The first effect on a node: a function that it needs is gone.
-    await cluster.query(newer('version + 1', 'alter function leat_append rename to leat_append_2'));
-    const event = { type: 'a.b', data: {} };
-    for (let count = 0; count < 20; count += 1) {
-      const response = await node.send('POST', '/api/v2/events', event);
-      assert.equal(response.status, 503, await response.text());
-      assert.equal(response.headers.get('retry-after'), '1');
-    }
-    const reason = 'A newer version of Leat changed the store so that this one may not use it.';
-    await waitFor('a node that is not ready', async () => {
-      const response = await fetch(`${node.url}/readyz`);
-      return (
-        response.status === 503 &&
-        ((await response.json()) as { message: string }).message === reason
+      // The first effect on a node: a function that it needs is gone.
+      await cluster.query(
+        newer('version + 1', 'alter function leat_append rename to leat_append_2'),
       );
-    });
-    assert.equal((await fetch(`${node.url}/healthz`)).status, 200);
-    await waitFor('the log to say so', () => outdatedLines(node).length > 0);
-    assert.match(outdatedLines(node)[0] ?? '', /stop this process and start the newer version/);
-    await assert.rejects(
-      cluster.start(),
-      /LEAT_STORE: .* was changed by a newer version of Leat \(\d{4}_future\): run that version, or restore a backup from before it/,
-    );
+      const event = { type: 'a.b', data: {} };
+      for (let count = 0; count < 20; count += 1) {
+        const response = await node.send('POST', '/api/v2/events', event);
+        assert.equal(response.status, 503, await response.text());
+        assert.equal(response.headers.get('retry-after'), '1');
+      }
+      const reason = 'A newer version of Leat changed the store so that this one may not use it.';
+      await waitFor('a node that is not ready', async () => {
+        const response = await fetch(`${node.url}/readyz`);
+        return (
+          response.status === 503 &&
+          ((await response.json()) as { message: string }).message === reason
+        );
+      });
+      assert.equal((await fetch(`${node.url}/healthz`)).status, 200);
+      await waitFor('the log to say so', () => outdatedLines(node).length > 0);
+      assert.match(outdatedLines(node)[0] ?? '', /stop this process and start the newer version/);
+      await assert.rejects(
+        cluster.start(),
+        /LEAT_STORE: .* was changed by a newer version of Leat \(\d{4}_future\): run that version, or restore a backup from before it/,
+      );
 
-    await cluster.query(`
+      await cluster.query(`
       begin;
       alter function leat_append_2 rename to leat_append;
       delete from leat_migrations where name like '%_future';
       update leat_schema set version = version - 1, oldest_that_may_run = version - 1;
       commit`);
-    await waitFor('a node that works again', async () => (await publish(node, 1)).length === 1);
-    assert.equal(outdatedLines(node).length, 1, node.output());
-  });
+      await waitFor('a node that works again', async () => (await publish(node, 1)).length === 1);
+      assert.equal(outdatedLines(node).length, 1, node.output());
+    },
+  );
 
   const outdatedLines = (node: Running): string[] =>
     node
@@ -79,49 +89,57 @@ describe('nodes and the version of the schema', () => {
 });
 
 describe('the version before, on the same store', () => {
-  test('PostgreSQL: both versions accept and deliver events, and no request is a 500', async (t) => {
-    const program = programBefore(t);
-    const cluster = await startCluster(t);
-    const receiver = await startCountingReceiver(t);
-    receiver.startRound();
-    const old = await cluster.start({}, program);
-    await createStream(old, receiver.url, 'all');
-    const acknowledged = new Set(await publishAt([old]));
-    const present = await cluster.start();
-    for (const id of await publishAt([old, present])) acknowledged.add(id);
-    // Its secrets must open at the version before.
-    await createStream(present, receiver.url, 'later');
-    await lists(old, present);
-    await restartOld(cluster, old, program);
-    await old.stop();
-    for (const id of await publishAt([present])) acknowledged.add(id);
-    await receiver.waitForAll('every event of both versions', ['all'], acknowledged);
-  });
+  test(
+    'PostgreSQL: both versions accept and deliver events, and no request is a 500',
+    { tags: ['long'] },
+    async (t) => {
+      const program = programBefore(t);
+      const cluster = await startCluster(t);
+      const receiver = await startCountingReceiver(t);
+      receiver.startRound();
+      const old = await cluster.start({}, program);
+      await createStream(old, receiver.url, 'all');
+      const acknowledged = new Set(await publishAt([old]));
+      const present = await cluster.start();
+      for (const id of await publishAt([old, present])) acknowledged.add(id);
+      // Its secrets must open at the version before.
+      await createStream(present, receiver.url, 'later');
+      await lists(old, present);
+      await restartOld(cluster, old, program);
+      await old.stop();
+      for (const id of await publishAt([present])) acknowledged.add(id);
+      await receiver.waitForAll('every event of both versions', ['all'], acknowledged);
+    },
+  );
 
-  test('SQLite: an upgrade delivers what waits, and so does going back', async (t) => {
-    const program = programBefore(t);
-    const tempStore = await createTempStore();
-    t.after(() => tempStore.remove());
-    const receiver = await startCountingReceiver(t);
-    receiver.startRound();
-    const acknowledged = new Set<string>();
-    const runPaused = async (node: Running): Promise<void> => {
-      t.after(() => node.kill());
-      for (const id of await publishAt([node])) acknowledged.add(id);
-      await lists(node);
-      assert.equal(await node.stop(), 0);
-    };
-    const first = await startLeat(tempStore, {}, program);
-    const id = await createStream(first, receiver.url, 'all');
-    const stream = `/api/v2/event-streams/${id}`;
-    assert.equal((await first.send('POST', `${stream}/pause`)).status, 200);
-    await runPaused(first);
-    await runPaused(await startLeat(tempStore));
-    const last = await startLeat(tempStore, {}, program);
-    assert.equal((await last.send('POST', `${stream}/resume`)).status, 200);
-    await receiver.waitForAll('every event of both versions', ['all'], acknowledged);
-    await runPaused(last);
-  });
+  test(
+    'SQLite: an upgrade delivers what waits, and so does going back',
+    { tags: ['long'] },
+    async (t) => {
+      const program = programBefore(t);
+      const tempStore = await createTempStore();
+      t.after(() => tempStore.remove());
+      const receiver = await startCountingReceiver(t);
+      receiver.startRound();
+      const acknowledged = new Set<string>();
+      const runPaused = async (node: Running): Promise<void> => {
+        t.after(() => node.kill());
+        for (const id of await publishAt([node])) acknowledged.add(id);
+        await lists(node);
+        assert.equal(await node.stop(), 0);
+      };
+      const first = await startLeat(tempStore, {}, program);
+      const id = await createStream(first, receiver.url, 'all');
+      const stream = `/api/v2/event-streams/${id}`;
+      assert.equal((await first.send('POST', `${stream}/pause`)).status, 200);
+      await runPaused(first);
+      await runPaused(await startLeat(tempStore));
+      const last = await startLeat(tempStore, {}, program);
+      assert.equal((await last.send('POST', `${stream}/resume`)).status, 200);
+      await receiver.waitForAll('every event of both versions', ['all'], acknowledged);
+      await runPaused(last);
+    },
+  );
 
   /** Publishes at both in turn; a refusal ends the test. */
   const publishAt = async (nodes: readonly Running[]): Promise<string[]> => {

@@ -110,7 +110,7 @@ describe('parseAddress', () => {
     );
   });
 
-  test('parseAddress: never throws', () => {
+  test('parseAddress: never throws', { tags: ['long'] }, () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         assert.equal(isPublicAddress(text) && parseAddress(text) === undefined, false);

@@ -32,7 +32,7 @@ describe('frames of a pull', () => {
     }
   });
 
-  test('an event frame is one block for any data', () => {
+  test('an event frame is one block for any data', { tags: ['long'] }, () => {
     const text = fc.oneof(
       fc.string({ unit: 'binary' }),
       fc.constantFrom('\n', '\r', '\r\n\r\n', 'id: 9', '\n\nevent: error\ndata: {}\n\n', '\uFEFF'),

@@ -149,60 +149,64 @@ describe('kill -9 during requests about many failures', { concurrency: 2 }, () =
     ['SQLite', onSqlite],
     ['PostgreSQL with two nodes', onPostgres],
   ] as const) {
-    test(`${engine}: redeliveries finish and add up, a cancelled one sends nothing more, and so does a dismissal`, async (t) => {
-      const endpoint = await startEndpoint();
-      t.after(() => endpoint.close());
-      const nodes = await open(t);
-      await failing(nodes, endpoint);
+    test(
+      `${engine}: redeliveries finish and add up, a cancelled one sends nothing more, and so does a dismissal`,
+      { tags: ['long'] },
+      async (t) => {
+        const endpoint = await startEndpoint();
+        t.after(() => endpoint.close());
+        const nodes = await open(t);
+        await failing(nodes, endpoint);
 
-      // Every second event is delivered.
-      endpoint.respondWith((response, { event }) => {
-        const { object } = event.data as { object: { number: number } };
-        response.writeHead(object.number % 2 === 0 ? 204 : 410).end();
-      });
-      const before = endpoint.arrivals.length;
-      const accepted = await start(nodes, 'redeliveries');
-      assert.equal(accepted.total, failures);
-      await nodes.crashAgain();
-      const path = `redeliveries/${accepted.id}`;
-      let sent = 0;
-      await waitFor(
-        'some attempts',
-        async () => {
-          const { delivered = 0, failed = 0 } = await read(nodes, path);
-          sent = delivered + failed;
-          return sent > failures / 10;
-        },
-        { progress: () => sent, stallMs },
-      );
-      await nodes.crash();
-      const { delivered, failed, skipped, total } = await over(nodes, path, 'done');
-      assert.deepEqual(
-        [delivered, failed, skipped, total],
-        [failures / 2, failures / 2, 0, failures],
-      );
-      assert.equal(arrivedAfter(endpoint, before), failures);
-      assert.deepEqual(await openFailures(nodes), [failures / 2, failures / 2]);
+        // Every second event is delivered.
+        endpoint.respondWith((response, { event }) => {
+          const { object } = event.data as { object: { number: number } };
+          response.writeHead(object.number % 2 === 0 ? 204 : 410).end();
+        });
+        const before = endpoint.arrivals.length;
+        const accepted = await start(nodes, 'redeliveries');
+        assert.equal(accepted.total, failures);
+        await nodes.crashAgain();
+        const path = `redeliveries/${accepted.id}`;
+        let sent = 0;
+        await waitFor(
+          'some attempts',
+          async () => {
+            const { delivered = 0, failed = 0 } = await read(nodes, path);
+            sent = delivered + failed;
+            return sent > failures / 10;
+          },
+          { progress: () => sent, stallMs },
+        );
+        await nodes.crash();
+        const { delivered, failed, skipped, total } = await over(nodes, path, 'done');
+        assert.deepEqual(
+          [delivered, failed, skipped, total],
+          [failures / 2, failures / 2, 0, failures],
+        );
+        assert.equal(arrivedAfter(endpoint, before), failures);
+        assert.deepEqual(await openFailures(nodes), [failures / 2, failures / 2]);
 
-      const beforeCancelled = endpoint.arrivals.length;
-      const other = await start(nodes, 'redeliveries');
-      assert.equal(other.total, failures / 2);
-      const cancelled = `redeliveries/${other.id}`;
-      const response = await nodes.leat().send('DELETE', `/api/v2/${cancelled}`);
-      assert.equal(response.status, 204);
-      await nodes.crashAgain();
-      const left = await over(nodes, cancelled, 'cancelled');
-      assert.ok(arrivedAfter(endpoint, beforeCancelled) <= left.total - left.skipped);
-      assert.deepEqual(await openFailures(nodes), [failures / 2, failures / 2]);
+        const beforeCancelled = endpoint.arrivals.length;
+        const other = await start(nodes, 'redeliveries');
+        assert.equal(other.total, failures / 2);
+        const cancelled = `redeliveries/${other.id}`;
+        const response = await nodes.leat().send('DELETE', `/api/v2/${cancelled}`);
+        assert.equal(response.status, 204);
+        await nodes.crashAgain();
+        const left = await over(nodes, cancelled, 'cancelled');
+        assert.ok(arrivedAfter(endpoint, beforeCancelled) <= left.total - left.skipped);
+        assert.deepEqual(await openFailures(nodes), [failures / 2, failures / 2]);
 
-      const beforeDismissed = endpoint.arrivals.length;
-      const dismissal = await start(nodes, 'dismissals');
-      assert.equal(dismissal.total, failures / 2);
-      await nodes.crashAgain();
-      const done = await over(nodes, `dismissals/${dismissal.id}`, 'done');
-      assert.deepEqual([done.dismissed, done.skipped], [failures / 2, 0]);
-      assert.deepEqual(await openFailures(nodes), [0, 0]);
-      assert.equal(arrivedAfter(endpoint, beforeDismissed), 0);
-    });
+        const beforeDismissed = endpoint.arrivals.length;
+        const dismissal = await start(nodes, 'dismissals');
+        assert.equal(dismissal.total, failures / 2);
+        await nodes.crashAgain();
+        const done = await over(nodes, `dismissals/${dismissal.id}`, 'done');
+        assert.deepEqual([done.dismissed, done.skipped], [failures / 2, 0]);
+        assert.deepEqual(await openFailures(nodes), [0, 0]);
+        assert.equal(arrivedAfter(endpoint, beforeDismissed), 0);
+      },
+    );
   }
 });

@@ -132,34 +132,38 @@ describe('a stream with a filter', () => {
     );
   });
 
-  test('filters of much work are evaluated over several turns, and every stream gets its event', async (t) => {
-    const timers: number[] = [];
-    const fixture = await createDeliveryFixture(t, {
-      respond: () => ok,
-      settings: { concurrency: 100 },
-      clock: (clock) => ({
-        ...clock,
-        after: (delayMs, action) => {
-          if (delayMs === 0) timers.push(delayMs);
-          return clock.after(delayMs, action);
-        },
-      }),
-    });
-    const row = (last: number): number[] => [...Array.from({ length: 80 }, () => 1), last];
-    const parts = Array.from({ length: 20 }, () => ({ 'data.object.rows': row(3) }));
-    const filter = JSON.stringify({ $or: [...parts, { 'data.object.n': 1 }] });
-    for (let count = 0; count < 20; count += 1) await fixture.addStream({ filter });
-    await fixture.start();
-    const rows = Array.from({ length: 1000 }, () => row(2));
-    timers.length = 0;
-    const [first] = await append(fixture, [withData({ rows, n: 1 }), withData({ rows, n: 2 })]);
-    await fixture.clock.advance(5000);
-    assert.deepEqual(
-      fixture.sent(),
-      Array.from({ length: 20 }, () => first),
-    );
-    assert.ok(timers.length > 50, `${timers.length} turns`);
-  });
+  test(
+    'filters of much work are evaluated over several turns, and every stream gets its event',
+    { tags: ['long'] },
+    async (t) => {
+      const timers: number[] = [];
+      const fixture = await createDeliveryFixture(t, {
+        respond: () => ok,
+        settings: { concurrency: 100 },
+        clock: (clock) => ({
+          ...clock,
+          after: (delayMs, action) => {
+            if (delayMs === 0) timers.push(delayMs);
+            return clock.after(delayMs, action);
+          },
+        }),
+      });
+      const row = (last: number): number[] => [...Array.from({ length: 80 }, () => 1), last];
+      const parts = Array.from({ length: 20 }, () => ({ 'data.object.rows': row(3) }));
+      const filter = JSON.stringify({ $or: [...parts, { 'data.object.n': 1 }] });
+      for (let count = 0; count < 20; count += 1) await fixture.addStream({ filter });
+      await fixture.start();
+      const rows = Array.from({ length: 1000 }, () => row(2));
+      timers.length = 0;
+      const [first] = await append(fixture, [withData({ rows, n: 1 }), withData({ rows, n: 2 })]);
+      await fixture.clock.advance(5000);
+      assert.deepEqual(
+        fixture.sent(),
+        Array.from({ length: 20 }, () => first),
+      );
+      assert.ok(timers.length > 50, `${timers.length} turns`);
+    },
+  );
 
   test('a replay sends the events of its range that match the filter of now', async (t) => {
     const fixture = await createDeliveryFixture(t, { respond: () => ok });

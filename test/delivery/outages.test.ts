@@ -442,48 +442,58 @@ describe('events that always fail', () => {
 });
 
 describe('a day with an outage of eight hours', () => {
-  test('nothing is lost and nothing disabled; other streams notice nothing', async (t) => {
-    const outage = await outageOf(t, {
-      disable: settings.disable,
-      delivery: { retry: 'days' },
-    });
-    outage.isDown = false;
-    const other = await outage.addStream({ types: ['other.made'] });
-    const { tenant, stream, clock, store, transport } = outage;
-    const others: string[] = [];
-    const { respond } = transport;
-    transport.respond = (post) => {
-      if (!post.request.body.includes('other.made')) return respond(post);
-      others.push(post.eventId);
-      return respondedWith(204);
-    };
-    const published: string[] = [];
-    const rounds = 100;
-    for (let round = 0; round < rounds; round += 1) {
-      // Away from the second hour to the tenth.
-      outage.isDown = round >= 8 && round < 42;
-      const fails = newId('evt');
-      if (round % 2 === 0) outage.poison.add(fails);
-      const before = outage.arrived.length;
-      const made = await store.log.append(tenant, [newEvent({ id: fails, time: clock.now() })]);
-      assert.equal(made.length, 1);
-      published.push(fails, ...(await outage.publishMany(99)));
-      await outage.publish('other.made');
-      assert.equal(others.length, round + 1, 'at once');
-      if (round < 8 || round > 43) assert.ok(outage.arrived.length >= before + 99, 'at once');
-      if (round % 10 === 5) {
-        const replay = { tenant, stream: stream.id, id: newId('rpl'), from: round, to: round + 50 };
-        await store.replays.create({ ...replay, types: undefined });
+  test(
+    'nothing is lost and nothing disabled; other streams notice nothing',
+    { tags: ['long'] },
+    async (t) => {
+      const outage = await outageOf(t, {
+        disable: settings.disable,
+        delivery: { retry: 'days' },
+      });
+      outage.isDown = false;
+      const other = await outage.addStream({ types: ['other.made'] });
+      const { tenant, stream, clock, store, transport } = outage;
+      const others: string[] = [];
+      const { respond } = transport;
+      transport.respond = (post) => {
+        if (!post.request.body.includes('other.made')) return respond(post);
+        others.push(post.eventId);
+        return respondedWith(204);
+      };
+      const published: string[] = [];
+      const rounds = 100;
+      for (let round = 0; round < rounds; round += 1) {
+        // Away from the second hour to the tenth.
+        outage.isDown = round >= 8 && round < 42;
+        const fails = newId('evt');
+        if (round % 2 === 0) outage.poison.add(fails);
+        const before = outage.arrived.length;
+        const made = await store.log.append(tenant, [newEvent({ id: fails, time: clock.now() })]);
+        assert.equal(made.length, 1);
+        published.push(fails, ...(await outage.publishMany(99)));
+        await outage.publish('other.made');
+        assert.equal(others.length, round + 1, 'at once');
+        if (round < 8 || round > 43) assert.ok(outage.arrived.length >= before + 99, 'at once');
+        if (round % 10 === 5) {
+          const replay = {
+            tenant,
+            stream: stream.id,
+            id: newId('rpl'),
+            from: round,
+            to: round + 50,
+          };
+          await store.replays.create({ ...replay, types: undefined });
+        }
+        await clock.advance((24 * hourMs) / rounds);
       }
-      await clock.advance((24 * hourMs) / rounds);
-    }
-    assert.equal(await statusOf(outage), 'enabled');
-    assert.equal((await store.streams.get(tenant, other.id))?.status, 'enabled');
-    const arrived = unique(outage.arrived);
-    assert.deepEqual(
-      published.filter((id) => !arrived.has(id)),
-      [...outage.poison],
-    );
-    assert.deepEqual(await healthOf(outage), { consecutive: 0, total: 0 }, 'all wait');
-  });
+      assert.equal(await statusOf(outage), 'enabled');
+      assert.equal((await store.streams.get(tenant, other.id))?.status, 'enabled');
+      const arrived = unique(outage.arrived);
+      assert.deepEqual(
+        published.filter((id) => !arrived.has(id)),
+        [...outage.poison],
+      );
+      assert.deepEqual(await healthOf(outage), { consecutive: 0, total: 0 }, 'all wait');
+    },
+  );
 });

@@ -165,7 +165,7 @@ describe('a paused stream', () => {
     assert.ok(!sent.includes(waiting ?? ''));
   });
 
-  test('a replay waits, and goes on once the stream is resumed', async (t) => {
+  test('a replay waits, and goes on once the stream is resumed', { tags: ['long'] }, async (t) => {
     const fixture = await createDeliveryFixture(t);
     await fixture.start();
     const stream = await fixture.addStream();

@@ -37,7 +37,7 @@ const name = 'leat_standby';
 
 test(
   'two nodes on the databases of the compose file deliver, wait for the standby and survive a fail-over',
-  { skip: skipWithout('psql', '--version') },
+  { tags: ['long'], skip: skipWithout('psql', '--version') },
   async (t) => {
     const primary = await startPostgres({ settings });
     t.after(() => primary.close());

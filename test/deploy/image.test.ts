@@ -125,7 +125,7 @@ describe('the health check of the image', () => {
     assert.deepEqual(wordsOf(instructions, 'HEALTHCHECK'), ['node', target]);
   });
 
-  test('a running service is healthy and ready', async (t) => {
+  test('a running service is healthy and ready', { tags: ['long'] }, async (t) => {
     const leat = await startFreshLeat(t);
     const settings = { LEAT_PORT: String(leat.port) };
     assert.deepEqual(check(settings), { code: 0, output: '/healthz: 200\n' });
@@ -143,15 +143,19 @@ describe('the health check of the image', () => {
     assert.equal(check({ LEAT_PORT: String(leat.port), LEAT_TLS: 'local' }).code, 0);
   });
 
-  test('settings of .env in the working directory count, and those of the environment unless they are empty', async (t) => {
-    const leat = await startFreshLeat(t, { LEAT_TLS: 'local' });
-    const folder = await mkdtemp(join(tmpdir(), 'leat-health-'));
-    t.after(() => rm(folder, { recursive: true }));
-    await writeFile(join(folder, '.env'), `LEAT_TLS=local\nLEAT_PORT=${leat.port}\n`);
-    const settings = { LEAT_HOST: '127.0.0.1', LEAT_TLS: '' };
-    assert.deepEqual(checkIn(folder, settings), { code: 0, output: '/healthz: 200\n' });
-    assert.equal(checkIn(folder, { LEAT_PORT: String(await freePort()) }).code, 1);
-  });
+  test(
+    'settings of .env in the working directory count, and those of the environment unless they are empty',
+    { tags: ['long'] },
+    async (t) => {
+      const leat = await startFreshLeat(t, { LEAT_TLS: 'local' });
+      const folder = await mkdtemp(join(tmpdir(), 'leat-health-'));
+      t.after(() => rm(folder, { recursive: true }));
+      await writeFile(join(folder, '.env'), `LEAT_TLS=local\nLEAT_PORT=${leat.port}\n`);
+      const settings = { LEAT_HOST: '127.0.0.1', LEAT_TLS: '' };
+      assert.deepEqual(checkIn(folder, settings), { code: 0, output: '/healthz: 200\n' });
+      assert.equal(checkIn(folder, { LEAT_PORT: String(await freePort()) }).code, 1);
+    },
+  );
 
   test('another status is unhealthy', async (t) => {
     const leat = await startFreshLeat(t);

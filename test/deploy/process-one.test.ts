@@ -46,7 +46,7 @@ function skipReason(): string | false {
 
 test(
   'process 1 without rights on a read-only root delivers, and records the attempt in progress after SIGTERM',
-  { skip: skipReason() },
+  { tags: ['long'], skip: skipReason() },
   async (t) => {
     const tempStore = await createTempStore();
     t.after(() => tempStore.remove());

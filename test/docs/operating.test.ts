@@ -31,26 +31,30 @@ const page = readFileSync(path, 'utf8');
 const isWriting = process.env['LEAT_WRITE_DOCS'] === '1';
 const hasCurl = spawnSync('curl', ['--version']).status === 0;
 
-test('docs/operating.md: every command prints what the page shows', async (t) => {
-  const { run, steps } = await openInstallation(t);
-  const outputs = new Map<Block, string>();
-  for (const block of blocksOf(page)) {
-    const isCall = block.language === 'sh';
-    const [first = ''] = block.commands;
-    const title = isCall ? 'call' : first;
-    const skip = isCall && !hasCurl ? 'there is no curl on this machine' : false;
-    await t.test(`${block.heading} ${title}`, { skip }, async () => {
-      await steps.get(block.heading)?.();
-      steps.delete(block.heading);
-      const output = await run(block);
-      if (isCall) assert.doesNotThrow(() => JSON.parse(output), output);
-      else if (isWriting) outputs.set(block, output);
-      else assert.equal(normalized(output), normalized(block.output));
-    });
-  }
-  assert.deepEqual([...steps.keys()], [], 'headings that the page does not have');
-  if (isWriting) writeFileSync(path, withOutputs(page, outputs));
-});
+test(
+  'docs/operating.md: every command prints what the page shows',
+  { tags: ['long'] },
+  async (t) => {
+    const { run, steps } = await openInstallation(t);
+    const outputs = new Map<Block, string>();
+    for (const block of blocksOf(page)) {
+      const isCall = block.language === 'sh';
+      const [first = ''] = block.commands;
+      const title = isCall ? 'call' : first;
+      const skip = isCall && !hasCurl ? 'there is no curl on this machine' : false;
+      await t.test(`${block.heading} ${title}`, { skip }, async () => {
+        await steps.get(block.heading)?.();
+        steps.delete(block.heading);
+        const output = await run(block);
+        if (isCall) assert.doesNotThrow(() => JSON.parse(output), output);
+        else if (isWriting) outputs.set(block, output);
+        else assert.equal(normalized(output), normalized(block.output));
+      });
+    }
+    assert.deepEqual([...steps.keys()], [], 'headings that the page does not have');
+    if (isWriting) writeFileSync(path, withOutputs(page, outputs));
+  },
+);
 
 type Step = () => Promise<unknown>;
 

@@ -20,7 +20,7 @@ function commandsIn(text: string): string[][] {
     );
 }
 
-test('README: every command exists, with its options', async () => {
+test('README: every command exists, with its options', { tags: ['long'] }, async () => {
   const commands = commandsIn(readme);
   assert.ok(commands.length >= 15, `${commands.length} commands`);
   for (const words of commands) {

@@ -98,91 +98,103 @@ const hostileNames = [
 ];
 
 describe('the guidance of an alert', () => {
-  test('hostile names of streams: the next command names the stream and runs nothing else', async (t) => {
-    const mails = await startMailServer();
-    t.after(() => mails.close());
-    const fixture = await openFixture(t, {
-      LEAT_ALERT_EMAIL: 'ops@example.com',
-      LEAT_SMTP_URL: `smtp://127.0.0.1:${mails.port}`,
-    });
-    const { leat, chat, endpoint } = fixture;
-    for (const [index, name] of hostileNames.entries()) {
+  test(
+    'hostile names of streams: the next command names the stream and runs nothing else',
+    { tags: ['long'] },
+    async (t) => {
+      const mails = await startMailServer();
+      t.after(() => mails.close());
+      const fixture = await openFixture(t, {
+        LEAT_ALERT_EMAIL: 'ops@example.com',
+        LEAT_SMTP_URL: `smtp://127.0.0.1:${mails.port}`,
+      });
+      const { leat, chat, endpoint } = fixture;
+      for (const [index, name] of hostileNames.entries()) {
+        const type = freshType();
+        const { id } = await createStream(leat, endpoint.url, { types: [type], name });
+        await publishAll(leat, eventsOf(type, 1));
+        const [alert] = await chat.waitFor(id, 1);
+        assert.equal(alert?.next_command, `leat failures --stream ${id}`);
+        const { code, output } = await fixture.type(alert.next_command);
+        assert.equal(code, 0, output);
+        assert.match(output, /http_503 +1 /);
+        const mail = await mails.mail(index + 1);
+        assert.deepEqual([mail.to, mail.parsed.bcc ?? []], [['ops@example.com'], []]);
+        const lines = (mail.parsed.text ?? '').split('\n');
+        assert.ok(
+          lines.includes(
+            'Cause         1 http_503 (503). The receiver is overloaded or unavailable.',
+          ),
+          mail.source,
+        );
+        assert.ok(lines.includes(`Link          ${alert.link}`));
+        assert.ok(lines.includes(`Next command  ${alert.next_command}`));
+        assert.ok(!mail.source.includes('text-of-the-receiver'));
+      }
+      assert.deepEqual(await fixture.files(), []);
+    },
+  );
+
+  test(
+    'a disabled stream: the next command of its alert enables it and sends what waits',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await openFixture(t, { LEAT_DISABLE_CONSECUTIVE: '2' });
+      const { leat, chat, endpoint } = fixture;
       const type = freshType();
-      const { id } = await createStream(leat, endpoint.url, { types: [type], name });
-      await publishAll(leat, eventsOf(type, 1));
-      const [alert] = await chat.waitFor(id, 1);
-      assert.equal(alert?.next_command, `leat failures --stream ${id}`);
-      const { code, output } = await fixture.type(alert.next_command);
-      assert.equal(code, 0, output);
-      assert.match(output, /http_503 +1 /);
-      const mail = await mails.mail(index + 1);
-      assert.deepEqual([mail.to, mail.parsed.bcc ?? []], [['ops@example.com'], []]);
-      const lines = (mail.parsed.text ?? '').split('\n');
-      assert.ok(
-        lines.includes(
-          'Cause         1 http_503 (503). The receiver is overloaded or unavailable.',
-        ),
-        mail.source,
+      const stream = await createStream(leat, endpoint.url, { types: [type] });
+      await publishAll(leat, eventsOf(type, 2));
+      const disabled = await waitFor('the alert', () =>
+        chat.alerts(stream.id).find(({ alert }) => alert === 'stream_disabled'),
       );
-      assert.ok(lines.includes(`Link          ${alert.link}`));
-      assert.ok(lines.includes(`Next command  ${alert.next_command}`));
-      assert.ok(!mail.source.includes('text-of-the-receiver'));
-    }
-    assert.deepEqual(await fixture.files(), []);
-  });
+      assert.deepEqual(disabled.cause, {
+        meaning: 'The receiver is overloaded or unavailable.',
+        codes: [{ code: 'http_503', count: 2, sample: '503' }],
+      });
+      await publishAll(leat, eventsOf(type, 1));
+      endpoint.respondWith(204);
+      const before = endpoint.arrivals.length;
+      const { code, output } = await fixture.type(disabled.next_command);
+      assert.equal(code, 0, output);
+      assert.equal((await readStream(leat, stream.id)).status, 'enabled');
+      await endpoint.arrival(before);
+    },
+  );
 
-  test('a disabled stream: the next command of its alert enables it and sends what waits', async (t) => {
-    const fixture = await openFixture(t, { LEAT_DISABLE_CONSECUTIVE: '2' });
-    const { leat, chat, endpoint } = fixture;
-    const type = freshType();
-    const stream = await createStream(leat, endpoint.url, { types: [type] });
-    await publishAll(leat, eventsOf(type, 2));
-    const disabled = await waitFor('the alert', () =>
-      chat.alerts(stream.id).find(({ alert }) => alert === 'stream_disabled'),
-    );
-    assert.deepEqual(disabled.cause, {
-      meaning: 'The receiver is overloaded or unavailable.',
-      codes: [{ code: 'http_503', count: 2, sample: '503' }],
-    });
-    await publishAll(leat, eventsOf(type, 1));
-    endpoint.respondWith(204);
-    const before = endpoint.arrivals.length;
-    const { code, output } = await fixture.type(disabled.next_command);
-    assert.equal(code, 0, output);
-    assert.equal((await readStream(leat, stream.id)).status, 'enabled');
-    await endpoint.arrival(before);
-  });
-
-  test('every kind of alert: its link is a page of the console and its next command succeeds', async (t) => {
-    const fixture = await openFixture(t);
-    const { leat, endpoint } = fixture;
-    const type = freshType();
-    const stream = await createStream(leat, endpoint.url, { types: [type], name: 'crm' });
-    await publishAll(leat, eventsOf(type, 1));
-    await waitForFailures(leat, stream.id, 1);
-    /** What each command prints. */
-    const printed: Readonly<Record<AlertKind, RegExp>> = {
-      delivery_failures: /crm +http_503 +1 /,
-      threshold_near: /0 failures would be sent again/,
-      stream_disabled: /Status +enabled/,
-      lag_near: /crm/,
-      lag_disabled: /Status +enabled/,
-      certificate_near: /Name +crm/,
-      certificate_expired: /Name +crm/,
-      clock_skew: /clock .*agrees with the store/,
-      clock_step: /clock .*agrees with the store/,
-      store_went_back: /store/,
-      test: /alerts/,
-    };
-    for (const [kind, { alert }] of Object.entries(alertExamples(stream))) {
-      const { link, next_command: command } = guidanceOf(alert, `http://localhost:${leat.port}/`);
-      // What the page shows: test/browser/console-alerts.test.ts.
-      assert.match(link, /^http:\/\/localhost:\d+\/console\/\w+/);
-      assert.equal((await fetch(link)).status, 200, link);
-      const { code, output } = await fixture.type(command);
-      assert.match(output, printed[kind as AlertKind], command);
-      // The exit code of leat doctor is about everything it checks.
-      if (command !== 'leat doctor') assert.equal(code, 0, output);
-    }
-  });
+  test(
+    'every kind of alert: its link is a page of the console and its next command succeeds',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await openFixture(t);
+      const { leat, endpoint } = fixture;
+      const type = freshType();
+      const stream = await createStream(leat, endpoint.url, { types: [type], name: 'crm' });
+      await publishAll(leat, eventsOf(type, 1));
+      await waitForFailures(leat, stream.id, 1);
+      /** What each command prints. */
+      const printed: Readonly<Record<AlertKind, RegExp>> = {
+        delivery_failures: /crm +http_503 +1 /,
+        threshold_near: /0 failures would be sent again/,
+        stream_disabled: /Status +enabled/,
+        lag_near: /crm/,
+        lag_disabled: /Status +enabled/,
+        certificate_near: /Name +crm/,
+        certificate_expired: /Name +crm/,
+        clock_skew: /clock .*agrees with the store/,
+        clock_step: /clock .*agrees with the store/,
+        store_went_back: /store/,
+        test: /alerts/,
+      };
+      for (const [kind, { alert }] of Object.entries(alertExamples(stream))) {
+        const { link, next_command: command } = guidanceOf(alert, `http://localhost:${leat.port}/`);
+        // What the page shows: test/browser/console-alerts.test.ts.
+        assert.match(link, /^http:\/\/localhost:\d+\/console\/\w+/);
+        assert.equal((await fetch(link)).status, 200, link);
+        const { code, output } = await fixture.type(command);
+        assert.match(output, printed[kind as AlertKind], command);
+        // The exit code of leat doctor is about everything it checks.
+        if (command !== 'leat doctor') assert.equal(code, 0, output);
+      }
+    },
+  );
 });

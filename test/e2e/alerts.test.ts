@@ -99,89 +99,97 @@ function brief({
 }
 
 describe('new failures', () => {
-  test('new failures: one alert for each stream, with the fields of docs/monitoring.md#alerts', async (t) => {
-    const fixture = await openFixture(t);
-    const one = await streamAt(fixture, fixture.endpoint);
-    const other = await streamAt(fixture, fixture.endpoint);
-    const healthy = await startEndpoint();
-    t.after(() => healthy.close());
-    const fine = await streamAt(fixture, healthy);
-    await Promise.all([fail(fixture, one, 3), fail(fixture, other, 2), fail(fixture, fine, 2)]);
-    for (const [stream, total] of [
-      [one, 3],
-      [other, 2],
-    ] as const) {
-      await waitFor('all alerts', () => newOf(fixture.chat.alerts(stream.id)) === total);
-      const last = fixture.chat.alerts(stream.id).at(-1);
-      const { time = '', ...rest } = last ?? {};
-      assert.match(time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-      const newFailures = last?.new_failures ?? 0;
-      const failures = newFailures === 1 ? 'failure' : 'failures';
-      const sentence = `${stream.name}: ${newFailures} new delivery ${failures} (${total} open, ${total} in a row), last: 410`;
-      const link = `http://localhost:${fixture.leat.port}/console/failures?stream=${stream.id}`;
-      const command = `leat failures --stream ${stream.name}`;
-      assert.deepEqual(rest, {
-        text: [
-          sentence,
-          `${newFailures} http_410 (410). The receiver has removed the endpoint.`,
-          `Next: \`${command}\``,
+  test(
+    'new failures: one alert for each stream, with the fields of docs/monitoring.md#alerts',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await openFixture(t);
+      const one = await streamAt(fixture, fixture.endpoint);
+      const other = await streamAt(fixture, fixture.endpoint);
+      const healthy = await startEndpoint();
+      t.after(() => healthy.close());
+      const fine = await streamAt(fixture, healthy);
+      await Promise.all([fail(fixture, one, 3), fail(fixture, other, 2), fail(fixture, fine, 2)]);
+      for (const [stream, total] of [
+        [one, 3],
+        [other, 2],
+      ] as const) {
+        await waitFor('all alerts', () => newOf(fixture.chat.alerts(stream.id)) === total);
+        const last = fixture.chat.alerts(stream.id).at(-1);
+        const { time = '', ...rest } = last ?? {};
+        assert.match(time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+        const newFailures = last?.new_failures ?? 0;
+        const failures = newFailures === 1 ? 'failure' : 'failures';
+        const sentence = `${stream.name}: ${newFailures} new delivery ${failures} (${total} open, ${total} in a row), last: 410`;
+        const link = `http://localhost:${fixture.leat.port}/console/failures?stream=${stream.id}`;
+        const command = `leat failures --stream ${stream.name}`;
+        assert.deepEqual(rest, {
+          text: [
+            sentence,
+            `${newFailures} http_410 (410). The receiver has removed the endpoint.`,
+            `Next: \`${command}\``,
+            link,
+          ].join('\n'),
+          alert: 'delivery_failures',
+          tenant: 'main',
+          stream: { id: stream.id, name: stream.name },
+          new_failures: newFailures,
+          total_failures: total,
+          consecutive_failures: total,
+          last_error: '410',
+          cause: {
+            meaning: 'The receiver has removed the endpoint.',
+            codes: [{ code: 'http_410', count: newFailures, sample: '410' }],
+          },
           link,
-        ].join('\n'),
-        alert: 'delivery_failures',
-        tenant: 'main',
-        stream: { id: stream.id, name: stream.name },
-        new_failures: newFailures,
-        total_failures: total,
-        consecutive_failures: total,
-        last_error: '410',
-        cause: {
-          meaning: 'The receiver has removed the endpoint.',
-          codes: [{ code: 'http_410', count: newFailures, sample: '410' }],
-        },
-        link,
-        next_command: command,
-      });
-    }
-    await afterTwoChecks(fixture);
-    assert.equal(newOf(fixture.chat.alerts(one.id)), 3);
-    assert.deepEqual(fixture.chat.alerts(fine.id), []);
-    const { path, headers } = fixture.chat.arrivals[0] ?? {};
-    assert.equal(path, secretPath);
-    assert.match(headers?.['user-agent'] ?? '', /^Leat\/\d/);
-  });
+          next_command: command,
+        });
+      }
+      await afterTwoChecks(fixture);
+      assert.equal(newOf(fixture.chat.alerts(one.id)), 3);
+      assert.deepEqual(fixture.chat.alerts(fine.id), []);
+      const { path, headers } = fixture.chat.arrivals[0] ?? {};
+      assert.equal(path, secretPath);
+      assert.match(headers?.['user-agent'] ?? '', /^Leat\/\d/);
+    },
+  );
 
-  test('new failures: one log entry each, without text of the receiver and event data', async (t) => {
-    const fixture = await openFixture(t);
-    const stream = await streamAt(fixture, fixture.endpoint);
-    const events = [{ type: stream.type, data: { object: { iban: 'secret-of-the-event' } } }];
-    const [id = ''] = await publishAll(fixture.leat, events);
-    await fixture.chat.waitFor(stream.id, 1);
-    const lines = fixture.leat.output().split('\n');
-    const entries = lines.filter((line) => line.includes('"open failure"'));
-    assert.equal(entries.length, 1);
-    const { level, tenant, ...entry } = JSON.parse(entries[0] ?? '') as Record<string, unknown>;
-    assert.deepEqual([level, tenant, typeof entry['time']], [30, 1, 'number']);
-    delete entry['time'];
-    assert.deepEqual(entry, {
-      stream: stream.id,
-      eventId: id,
-      eventType: stream.type,
-      attempts: 1,
-      error: '410',
-      tenantName: 'main',
-      msg: 'open failure',
-    });
-    await afterTwoChecks(fixture);
-    const output = fixture.leat.output() + JSON.stringify(fixture.chat.alerts());
-    for (const secret of [secretWord, 'secret-of-the-event', 'secret-of-the-channel']) {
-      assert.ok(!output.includes(secret), secret);
-    }
-    assert.equal(
-      fixture.leat.output().split(id).length,
-      3,
-      'logged when it failed and by one check',
-    );
-  });
+  test(
+    'new failures: one log entry each, without text of the receiver and event data',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await openFixture(t);
+      const stream = await streamAt(fixture, fixture.endpoint);
+      const events = [{ type: stream.type, data: { object: { iban: 'secret-of-the-event' } } }];
+      const [id = ''] = await publishAll(fixture.leat, events);
+      await fixture.chat.waitFor(stream.id, 1);
+      const lines = fixture.leat.output().split('\n');
+      const entries = lines.filter((line) => line.includes('"open failure"'));
+      assert.equal(entries.length, 1);
+      const { level, tenant, ...entry } = JSON.parse(entries[0] ?? '') as Record<string, unknown>;
+      assert.deepEqual([level, tenant, typeof entry['time']], [30, 1, 'number']);
+      delete entry['time'];
+      assert.deepEqual(entry, {
+        stream: stream.id,
+        eventId: id,
+        eventType: stream.type,
+        attempts: 1,
+        error: '410',
+        tenantName: 'main',
+        msg: 'open failure',
+      });
+      await afterTwoChecks(fixture);
+      const output = fixture.leat.output() + JSON.stringify(fixture.chat.alerts());
+      for (const secret of [secretWord, 'secret-of-the-event', 'secret-of-the-channel']) {
+        assert.ok(!output.includes(secret), secret);
+      }
+      assert.equal(
+        fixture.leat.output().split(id).length,
+        3,
+        'logged when it failed and by one check',
+      );
+    },
+  );
 
   test('without a channel an alert is a log entry of level error', async (t) => {
     const fixture = await openFixture(t, { LEAT_ALERT_WEBHOOK_URL: '', LEAT_LOG_LEVEL: 'error' });
@@ -199,7 +207,7 @@ describe('new failures', () => {
     assert.equal((alert as StreamAlertBody).alert, 'delivery_failures');
   });
 
-  test('with a mail channel: one mail for each alert', async (t) => {
+  test('with a mail channel: one mail for each alert', { tags: ['long'] }, async (t) => {
     const mails = await startMailServer({ login: { user: 'leat', pass: 'mail-secret' } });
     t.after(() => mails.close());
     const fixture = await openFixture(t, {
@@ -224,62 +232,70 @@ describe('new failures', () => {
 });
 
 describe('a stream near its limit', () => {
-  test('a stream is reported at 50, 70 and 90 percent, and when it is disabled', async (t) => {
-    const fixture = await openFixture(t, {
-      LEAT_DISABLE_TOTAL: '10',
-      LEAT_DISABLE_CONSECUTIVE: '1000',
-    });
-    const stream = await streamAt(fixture, fixture.endpoint);
-    const steps: [count: number, expected: string[]][] = [
-      [4, []],
-      [1, ['threshold_near 50']],
-      [1, ['threshold_near 50']],
-      [1, ['threshold_near 50', 'threshold_near 70']],
-      [2, ['threshold_near 50', 'threshold_near 70', 'threshold_near 90']],
-      [1, ['threshold_near 50', 'threshold_near 70', 'threshold_near 90', 'stream_disabled']],
-    ];
-    const others = (): string[] =>
-      fixture.chat
-        .alerts(stream.id)
-        .filter(({ alert }) => alert !== 'delivery_failures')
-        .map(({ alert, percent }) =>
-          [alert, ...(percent === undefined ? [] : [percent])].join(' '),
-        );
-    let total = 0;
-    for (const [count, expected] of steps) {
-      total += count;
-      await failTogether(fixture, stream, count);
-      await waitFor('the failures', () => newOf(fixture.chat.alerts(stream.id)) === total);
-      await waitFor(expected.join() || 'nothing', () => others().length >= expected.length);
-      assert.deepEqual(others(), expected);
-    }
-    await afterTwoChecks(fixture);
-    assert.deepEqual([newOf(fixture.chat.alerts(stream.id)), others()], [10, steps.at(-1)?.[1]]);
-    const disabled = fixture.chat.alerts(stream.id).at(-1);
-    assert.equal(
-      disabled?.text.split('\n')[0],
-      `${stream.name}: the event stream was disabled by its delivery failures (10 open, 10 in a row), last: 410`,
-    );
-    assert.deepEqual(disabled?.cause.codes, [{ code: 'http_410', count: 10, sample: '410' }]);
-  });
+  test(
+    'a stream is reported at 50, 70 and 90 percent, and when it is disabled',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await openFixture(t, {
+        LEAT_DISABLE_TOTAL: '10',
+        LEAT_DISABLE_CONSECUTIVE: '1000',
+      });
+      const stream = await streamAt(fixture, fixture.endpoint);
+      const steps: [count: number, expected: string[]][] = [
+        [4, []],
+        [1, ['threshold_near 50']],
+        [1, ['threshold_near 50']],
+        [1, ['threshold_near 50', 'threshold_near 70']],
+        [2, ['threshold_near 50', 'threshold_near 70', 'threshold_near 90']],
+        [1, ['threshold_near 50', 'threshold_near 70', 'threshold_near 90', 'stream_disabled']],
+      ];
+      const others = (): string[] =>
+        fixture.chat
+          .alerts(stream.id)
+          .filter(({ alert }) => alert !== 'delivery_failures')
+          .map(({ alert, percent }) =>
+            [alert, ...(percent === undefined ? [] : [percent])].join(' '),
+          );
+      let total = 0;
+      for (const [count, expected] of steps) {
+        total += count;
+        await failTogether(fixture, stream, count);
+        await waitFor('the failures', () => newOf(fixture.chat.alerts(stream.id)) === total);
+        await waitFor(expected.join() || 'nothing', () => others().length >= expected.length);
+        assert.deepEqual(others(), expected);
+      }
+      await afterTwoChecks(fixture);
+      assert.deepEqual([newOf(fixture.chat.alerts(stream.id)), others()], [10, steps.at(-1)?.[1]]);
+      const disabled = fixture.chat.alerts(stream.id).at(-1);
+      assert.equal(
+        disabled?.text.split('\n')[0],
+        `${stream.name}: the event stream was disabled by its delivery failures (10 open, 10 in a row), last: 410`,
+      );
+      assert.deepEqual(disabled?.cause.codes, [{ code: 'http_410', count: 10, sample: '410' }]);
+    },
+  );
 
-  test('a stream that is disabled again is reported again, also when it is enabled at once', async (t) => {
-    const fixture = await openFixture(t, { LEAT_DISABLE_CONSECUTIVE: '2' });
-    const stream = await streamAt(fixture, fixture.endpoint);
-    await failTogether(fixture, stream, 2);
-    await waitFor('the first disabling', () => disablings(fixture, stream) === 1);
-    await patchStream(fixture.leat, stream.id, { status: 'enabled' });
-    await failTogether(fixture, stream, 2);
-    await waitFor('the second one', async () => {
-      return (await readStream(fixture.leat, stream.id)).status === 'disabled';
-    });
-    await patchStream(fixture.leat, stream.id, { status: 'enabled' });
-    await waitFor('the second alert', () => disablings(fixture, stream) === 2);
-    await afterTwoChecks(fixture);
-    assert.equal(disablings(fixture, stream), 2);
-  });
+  test(
+    'a stream that is disabled again is reported again, also when it is enabled at once',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await openFixture(t, { LEAT_DISABLE_CONSECUTIVE: '2' });
+      const stream = await streamAt(fixture, fixture.endpoint);
+      await failTogether(fixture, stream, 2);
+      await waitFor('the first disabling', () => disablings(fixture, stream) === 1);
+      await patchStream(fixture.leat, stream.id, { status: 'enabled' });
+      await failTogether(fixture, stream, 2);
+      await waitFor('the second one', async () => {
+        return (await readStream(fixture.leat, stream.id)).status === 'disabled';
+      });
+      await patchStream(fixture.leat, stream.id, { status: 'enabled' });
+      await waitFor('the second alert', () => disablings(fixture, stream) === 2);
+      await afterTwoChecks(fixture);
+      assert.equal(disablings(fixture, stream), 2);
+    },
+  );
 
-  test('a stream that is disabled by hand is not reported', async (t) => {
+  test('a stream that is disabled by hand is not reported', { tags: ['long'] }, async (t) => {
     const fixture = await openFixture(t);
     const stream = await streamAt(fixture, fixture.endpoint);
     await fail(fixture, stream, 1);
@@ -291,7 +307,7 @@ describe('a stream near its limit', () => {
 });
 
 describe('an outage of the chat tool', () => {
-  test('after the outage there is one alert for each stream', async (t) => {
+  test('after the outage there is one alert for each stream', { tags: ['long'] }, async (t) => {
     const fixture = await openFixture(t);
     fixture.chat.respondWith(503);
     const one = await streamAt(fixture, fixture.endpoint);
@@ -316,7 +332,7 @@ describe('an outage of the chat tool', () => {
     assert.ok(!fixture.leat.output().includes('secret-of-the-channel'));
   });
 
-  test('an unresponsive chat tool does not block shutdown', async (t) => {
+  test('an unresponsive chat tool does not block shutdown', { tags: ['long'] }, async (t) => {
     const fixture = await openFixture(t);
     fixture.chat.respondWith(() => undefined);
     const stream = await streamAt(fixture, fixture.endpoint);
@@ -328,45 +344,53 @@ describe('an outage of the chat tool', () => {
 });
 
 describe('a restart', () => {
-  test('after a restart every failure is reported once, also those from before', async (t) => {
-    const fixture = await openFixture(t);
-    const stream = await streamAt(fixture, fixture.endpoint);
-    await failTogether(fixture, stream, 2);
-    await fixture.chat.waitFor(stream.id, 1);
-    for (const ended of ['stop', 'kill'] as const) {
-      const before = newOf(fixture.chat.alerts(stream.id));
-      await fixture.leat.stop();
-      // Its checks are so rare that the next process reports these failures.
-      const between = await startLeat(fixture.tempStore, {
-        ...fixture.settings,
-        LEAT_MONITOR_INTERVAL_SECONDS: '3600',
-      });
-      await failTogether({ ...fixture, leat: between }, stream, 3);
-      assert.equal(newOf(fixture.chat.alerts(stream.id)), before);
-      await between[ended]();
+  test(
+    'after a restart every failure is reported once, also those from before',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await openFixture(t);
+      const stream = await streamAt(fixture, fixture.endpoint);
+      await failTogether(fixture, stream, 2);
+      await fixture.chat.waitFor(stream.id, 1);
+      for (const ended of ['stop', 'kill'] as const) {
+        const before = newOf(fixture.chat.alerts(stream.id));
+        await fixture.leat.stop();
+        // Its checks are so rare that the next process reports these failures.
+        const between = await startLeat(fixture.tempStore, {
+          ...fixture.settings,
+          LEAT_MONITOR_INTERVAL_SECONDS: '3600',
+        });
+        await failTogether({ ...fixture, leat: between }, stream, 3);
+        assert.equal(newOf(fixture.chat.alerts(stream.id)), before);
+        await between[ended]();
+        const again = await startLeat(fixture.tempStore, fixture.settings);
+        t.after(() => again.kill());
+        await waitFor('the rest', () => newOf(fixture.chat.alerts(stream.id)) === before + 3);
+        await afterTwoChecks({ ...fixture, leat: again });
+        assert.equal(newOf(fixture.chat.alerts(stream.id)), before + 3);
+        await again.stop();
+      }
+    },
+  );
+
+  test(
+    'after a restart alerts that could not be sent are sent once',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await openFixture(t);
+      fixture.chat.respondWith(503);
+      const stream = await streamAt(fixture, fixture.endpoint);
+      await failTogether(fixture, stream, 2);
+      await waitFor('a rejection', () => fixture.chat.arrivals.length >= 1);
+      await fixture.leat.kill();
+      fixture.chat.respondWith(200);
       const again = await startLeat(fixture.tempStore, fixture.settings);
       t.after(() => again.kill());
-      await waitFor('the rest', () => newOf(fixture.chat.alerts(stream.id)) === before + 3);
+      await fixture.chat.waitFor(stream.id, 1);
       await afterTwoChecks({ ...fixture, leat: again });
-      assert.equal(newOf(fixture.chat.alerts(stream.id)), before + 3);
-      await again.stop();
-    }
-  });
-
-  test('after a restart alerts that could not be sent are sent once', async (t) => {
-    const fixture = await openFixture(t);
-    fixture.chat.respondWith(503);
-    const stream = await streamAt(fixture, fixture.endpoint);
-    await failTogether(fixture, stream, 2);
-    await waitFor('a rejection', () => fixture.chat.arrivals.length >= 1);
-    await fixture.leat.kill();
-    fixture.chat.respondWith(200);
-    const again = await startLeat(fixture.tempStore, fixture.settings);
-    t.after(() => again.kill());
-    await fixture.chat.waitFor(stream.id, 1);
-    await afterTwoChecks({ ...fixture, leat: again });
-    assert.equal(newOf(fixture.chat.alerts(stream.id)), 2);
-  });
+      assert.equal(newOf(fixture.chat.alerts(stream.id)), 2);
+    },
+  );
 });
 
 function newOf(alerts: readonly StreamAlertBody[]): number {

@@ -194,69 +194,77 @@ describe('concurrent requests', () => {
 });
 
 describe('changes while events are delivered', () => {
-  test('changes of every kind while events are delivered lose and duplicate nothing', async (t) => {
-    const [first, second] = [await endpointOf(t), await endpointOf(t)];
-    const type = freshType();
-    const stream = await createStream(leat, first.url, { types: [type] });
-    const ids: string[] = [];
-    const publishing = (async () => {
-      for (let batch = 0; batch < 30; batch++) {
-        ids.push(...(await publishAll(leat, eventsOf(type, 50))));
-      }
-    })();
-    const ending = new AbortController();
-    const changing = (async () => {
-      for (let round = 0; !ending.signal.aborted; round++) {
-        const { url } = round % 2 === 0 ? second : first;
-        await patchStream(leat, stream.id, { destination: destination(url) });
-        await patchStream(leat, stream.id, { name: freshName() });
-        const subscriptions = [{ event_type: type }, { event_type: `${type}.more` }];
-        await patchStream(leat, stream.id, {
-          subscriptions: subscriptions.slice(0, 1 + (round % 2)),
-        });
-        await expectBody(
-          200,
-          leat.send('POST', `/api/v2/event-streams/${stream.id}/signing-secret/rotate`, {
-            force: true,
-          }),
-        );
-      }
-    })();
-    await publishing;
-    await waitForStats(leat, stream.id, { delivered: ids.length });
-    ending.abort();
-    await changing;
-    assert.deepEqual(await failuresOf(leat, stream.id), []);
-    const got = [...first.arrivals, ...second.arrivals].map(({ event }) => event.id);
-    assert.equal(new Set(got).size, ids.length);
-    assert.deepEqual(got.toSorted(), ids.toSorted());
-    assert.deepEqual(await statsOf(leat, stream.id), { delivered: ids.length, failed: 0 });
-  });
+  test(
+    'changes of every kind while events are delivered lose and duplicate nothing',
+    { tags: ['long'] },
+    async (t) => {
+      const [first, second] = [await endpointOf(t), await endpointOf(t)];
+      const type = freshType();
+      const stream = await createStream(leat, first.url, { types: [type] });
+      const ids: string[] = [];
+      const publishing = (async () => {
+        for (let batch = 0; batch < 30; batch++) {
+          ids.push(...(await publishAll(leat, eventsOf(type, 50))));
+        }
+      })();
+      const ending = new AbortController();
+      const changing = (async () => {
+        for (let round = 0; !ending.signal.aborted; round++) {
+          const { url } = round % 2 === 0 ? second : first;
+          await patchStream(leat, stream.id, { destination: destination(url) });
+          await patchStream(leat, stream.id, { name: freshName() });
+          const subscriptions = [{ event_type: type }, { event_type: `${type}.more` }];
+          await patchStream(leat, stream.id, {
+            subscriptions: subscriptions.slice(0, 1 + (round % 2)),
+          });
+          await expectBody(
+            200,
+            leat.send('POST', `/api/v2/event-streams/${stream.id}/signing-secret/rotate`, {
+              force: true,
+            }),
+          );
+        }
+      })();
+      await publishing;
+      await waitForStats(leat, stream.id, { delivered: ids.length });
+      ending.abort();
+      await changing;
+      assert.deepEqual(await failuresOf(leat, stream.id), []);
+      const got = [...first.arrivals, ...second.arrivals].map(({ event }) => event.id);
+      assert.equal(new Set(got).size, ids.length);
+      assert.deepEqual(got.toSorted(), ids.toSorted());
+      assert.deepEqual(await statsOf(leat, stream.id), { delivered: ids.length, failed: 0 });
+    },
+  );
 
-  test('changes while an endpoint sometimes fails: every delivery ends once', async (t) => {
-    let number = 0;
-    const endpoint = await endpointOf(t, (response) => {
-      number++;
-      response.writeHead(number % 3 === 0 ? 503 : number % 7 === 0 ? 400 : 204).end();
-    });
-    const type = freshType();
-    const stream = await createStream(leat, endpoint.url, { types: [type] });
-    const path = `/api/v2/event-streams/${stream.id}`;
-    const ids = await publishAll(leat, eventsOf(type, 1500));
-    await waitFor('every event to have ended once', async () => {
-      await leat.send('POST', `${path}/redeliver`);
-      const { delivered } = await statsOf(leat, stream.id);
-      return delivered >= ids.length;
-    });
-    assert.equal((await statsOf(leat, stream.id)).delivered, ids.length);
-    assert.deepEqual(await failuresOf(leat, stream.id), []);
-    assert.deepEqual(
-      [...new Set(endpoint.arrivals.map(({ event }) => event.id))].toSorted(),
-      ids.toSorted(),
-    );
-  });
+  test(
+    'changes while an endpoint sometimes fails: every delivery ends once',
+    { tags: ['long'] },
+    async (t) => {
+      let number = 0;
+      const endpoint = await endpointOf(t, (response) => {
+        number++;
+        response.writeHead(number % 3 === 0 ? 503 : number % 7 === 0 ? 400 : 204).end();
+      });
+      const type = freshType();
+      const stream = await createStream(leat, endpoint.url, { types: [type] });
+      const path = `/api/v2/event-streams/${stream.id}`;
+      const ids = await publishAll(leat, eventsOf(type, 1500));
+      await waitFor('every event to have ended once', async () => {
+        await leat.send('POST', `${path}/redeliver`);
+        const { delivered } = await statsOf(leat, stream.id);
+        return delivered >= ids.length;
+      });
+      assert.equal((await statsOf(leat, stream.id)).delivered, ids.length);
+      assert.deepEqual(await failuresOf(leat, stream.id), []);
+      assert.deepEqual(
+        [...new Set(endpoint.arrivals.map(({ event }) => event.id))].toSorted(),
+        ids.toSorted(),
+      );
+    },
+  );
 
-  test('disabling and resuming with held loses no event', async (t) => {
+  test('disabling and resuming with held loses no event', { tags: ['long'] }, async (t) => {
     const endpoint = await endpointOf(t);
     const type = freshType();
     const stream = await createStream(leat, endpoint.url, { types: [type] });
@@ -312,25 +320,29 @@ describe('changes while events are delivered', () => {
 });
 
 describe('concurrent streams', () => {
-  test('streams are served while another one hangs and one fails', async (t) => {
-    const hanging = await endpointOf(t, () => undefined);
-    const failing = await endpointOf(t, 503);
-    const healthy = await endpointOf(t);
-    const type = freshType();
-    const created: StreamBody[] = [];
-    for (const { url } of [hanging, failing, healthy]) {
-      created.push(await createStream(leat, url, { types: [type] }));
-    }
-    const ids = await publishAll(leat, eventsOf(type, 400));
-    await waitForStats(leat, created[2]?.id ?? '', { delivered: 400 });
-    assert.equal(new Set(healthy.arrivals.map(({ event }) => event.id)).size, ids.length);
-    await waitForStats(leat, created[1]?.id ?? '', { failed: 400 });
-    assert.equal(failing.arrivals.length, 1600);
-    assert.ok(hanging.arrivals.length <= 64, `${hanging.arrivals.length} at once`);
-    for (const { id } of created) {
-      await expectBody(204, leat.send('DELETE', `/api/v2/event-streams/${id}`));
-    }
-  });
+  test(
+    'streams are served while another one hangs and one fails',
+    { tags: ['long'] },
+    async (t) => {
+      const hanging = await endpointOf(t, () => undefined);
+      const failing = await endpointOf(t, 503);
+      const healthy = await endpointOf(t);
+      const type = freshType();
+      const created: StreamBody[] = [];
+      for (const { url } of [hanging, failing, healthy]) {
+        created.push(await createStream(leat, url, { types: [type] }));
+      }
+      const ids = await publishAll(leat, eventsOf(type, 400));
+      await waitForStats(leat, created[2]?.id ?? '', { delivered: 400 });
+      assert.equal(new Set(healthy.arrivals.map(({ event }) => event.id)).size, ids.length);
+      await waitForStats(leat, created[1]?.id ?? '', { failed: 400 });
+      assert.equal(failing.arrivals.length, 1600);
+      assert.ok(hanging.arrivals.length <= 64, `${hanging.arrivals.length} at once`);
+      for (const { id } of created) {
+        await expectBody(204, leat.send('DELETE', `/api/v2/event-streams/${id}`));
+      }
+    },
+  );
 });
 
 async function endpointOf(t: TestContext, first: Reply = 204): Promise<Endpoint> {

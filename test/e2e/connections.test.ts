@@ -135,37 +135,45 @@ describe('a peer that does not finish', () => {
   const line = 'POST /api/messages/public HTTP/1.1\r\nHost: localhost\r\n';
   const late = /^HTTP\/1\.1 408 Request Timeout\r\n/;
 
-  test('a peer that does not finish its handshake, headers or body holds no connection of either API', async (t) => {
-    const peers: Record<string, Peer> = {};
-    const begin = (name: string, text: string | undefined, drips: boolean): void => {
-      const [port, tls] = name.startsWith('TLS')
-        ? [ports.management, !name.includes('handshake')]
-        : [ports.messages, false];
-      const peer = open(t, port, { from: '127.0.0.88', tls });
-      peers[name] = peer;
-      if (drips) drip(t, peer, text ?? '');
-      else if (text !== undefined) peer.socket.write(text);
-    };
-    begin('TLS, no handshake', undefined, false);
-    begin('TLS, half a handshake', '\u0016\u0003\u0001', false);
-    begin('TLS, silent', undefined, false);
-    begin('TLS, half a request line', 'GET /heal', false);
-    begin('TLS, dripped headers', `${line}A: `, true);
-    begin('TLS, dripped body', `${tokenRequest}{`, true);
-    begin('silent', undefined, false);
-    begin('half a request line', 'GET /api', false);
-    begin('dripped request line', 'GET /', true);
-    begin('dripped headers', `${line}A: `, true);
-    begin('dripped body', `${line}Content-Length: 4000\r\n\r\n`, true);
-    const names = (): string[] => Object.keys(peers).filter((name) => !peers[name]?.isClosed());
-    await waitFor('every connection to end', () => names().length === 0, { progress: names });
-    for (const name of ['TLS, half a request line', 'TLS, dripped headers', 'TLS, dripped body']) {
-      assert.match(peers[name]?.received() ?? '', late, name);
-    }
-    for (const name of ['half a request line', 'dripped headers']) {
-      assert.match(peers[name]?.received() ?? '', late, name);
-    }
-  });
+  test(
+    'a peer that does not finish its handshake, headers or body holds no connection of either API',
+    { tags: ['long'] },
+    async (t) => {
+      const peers: Record<string, Peer> = {};
+      const begin = (name: string, text: string | undefined, drips: boolean): void => {
+        const [port, tls] = name.startsWith('TLS')
+          ? [ports.management, !name.includes('handshake')]
+          : [ports.messages, false];
+        const peer = open(t, port, { from: '127.0.0.88', tls });
+        peers[name] = peer;
+        if (drips) drip(t, peer, text ?? '');
+        else if (text !== undefined) peer.socket.write(text);
+      };
+      begin('TLS, no handshake', undefined, false);
+      begin('TLS, half a handshake', '\u0016\u0003\u0001', false);
+      begin('TLS, silent', undefined, false);
+      begin('TLS, half a request line', 'GET /heal', false);
+      begin('TLS, dripped headers', `${line}A: `, true);
+      begin('TLS, dripped body', `${tokenRequest}{`, true);
+      begin('silent', undefined, false);
+      begin('half a request line', 'GET /api', false);
+      begin('dripped request line', 'GET /', true);
+      begin('dripped headers', `${line}A: `, true);
+      begin('dripped body', `${line}Content-Length: 4000\r\n\r\n`, true);
+      const names = (): string[] => Object.keys(peers).filter((name) => !peers[name]?.isClosed());
+      await waitFor('every connection to end', () => names().length === 0, { progress: names });
+      for (const name of [
+        'TLS, half a request line',
+        'TLS, dripped headers',
+        'TLS, dripped body',
+      ]) {
+        assert.match(peers[name]?.received() ?? '', late, name);
+      }
+      for (const name of ['half a request line', 'dripped headers']) {
+        assert.match(peers[name]?.received() ?? '', late, name);
+      }
+    },
+  );
 
   const tokenRequest = [
     'POST /oauth/token HTTP/1.1',

@@ -176,19 +176,23 @@ describe('an Express app behind express-oauth2-jwt-bearer', () => {
     assert.match(challenge ?? '', /signature verification failed/);
   });
 
-  test('an Express app behind express-oauth2-jwt-bearer accepts the tokens of the old key and of the new one after a rotation', async () => {
-    const former = await fetchToken(leat.url, admin, audience);
-    await leat.stop();
-    const rotated = await runLeat(['keys', 'rotate', '--now'], storeEnvironment(tempStore));
-    assert.equal(rotated.code, 0, rotated.output);
-    leat = await startBehindProxy();
-    const latter = await fetchToken(leat.url, admin, audience);
-    assert.notEqual(decodeProtectedHeader(latter).kid, decodeProtectedHeader(former).kid);
+  test(
+    'an Express app behind express-oauth2-jwt-bearer accepts the tokens of the old key and of the new one after a rotation',
+    { tags: ['long'] },
+    async () => {
+      const former = await fetchToken(leat.url, admin, audience);
+      await leat.stop();
+      const rotated = await runLeat(['keys', 'rotate', '--now'], storeEnvironment(tempStore));
+      assert.equal(rotated.code, 0, rotated.output);
+      leat = await startBehindProxy();
+      const latter = await fetchToken(leat.url, admin, audience);
+      assert.notEqual(decodeProtectedHeader(latter).kid, decodeProtectedHeader(former).kid);
 
-    // Restarted: the middleware fetches keys for an unknown kid at most every 30 s.
-    await api.close();
-    api = await startGuardedApi();
-    assert.deepEqual(await statuses(former), [200, 200, 200]);
-    assert.deepEqual(await statuses(latter), [200, 200, 200]);
-  });
+      // Restarted: the middleware fetches keys for an unknown kid at most every 30 s.
+      await api.close();
+      api = await startGuardedApi();
+      assert.deepEqual(await statuses(former), [200, 200, 200]);
+      assert.deepEqual(await statuses(latter), [200, 200, 200]);
+    },
+  );
 });

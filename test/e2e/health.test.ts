@@ -126,53 +126,57 @@ describe('a stream that was disabled by its failures', () => {
     );
   });
 
-  test('a stream that was disabled at 5000 open failures cannot be enabled until a redelivery leaves 4999', async (t) => {
-    const { stream, type, endpoint } = await streamOf(t);
-    // A success after every tenth failure resets the failures in a row.
-    const mixed = Array.from({ length: 499 }, () => [...failing(type, 10), passing(type)]).flat();
-    const ids = await publishAll(leat, [...mixed, ...failing(type, 9)]);
-    await waitForStats(leat, stream.id, { delivered: 499, failed: 4999 });
-    assert.equal((await readStream(leat, stream.id)).status, 'enabled');
-    await publishAll(leat, failing(type, 1));
-    await waitForDisabled(stream);
-    assert.equal((await statsOf(leat, stream.id)).failed, 5000);
+  test(
+    'a stream that was disabled at 5000 open failures cannot be enabled until a redelivery leaves 4999',
+    { tags: ['long'] },
+    async (t) => {
+      const { stream, type, endpoint } = await streamOf(t);
+      // A success after every tenth failure resets the failures in a row.
+      const mixed = Array.from({ length: 499 }, () => [...failing(type, 10), passing(type)]).flat();
+      const ids = await publishAll(leat, [...mixed, ...failing(type, 9)]);
+      await waitForStats(leat, stream.id, { delivered: 499, failed: 4999 });
+      assert.equal((await readStream(leat, stream.id)).status, 'enabled');
+      await publishAll(leat, failing(type, 1));
+      await waitForDisabled(stream);
+      assert.equal((await statsOf(leat, stream.id)).failed, 5000);
 
-    const path = `/api/v2/event-streams/${stream.id}`;
-    const another = { status: 'enabled', name: 'not-applied', subscriptions: [] };
-    assert.deepEqual(await expectBody<ProblemBody>(409, leat.send('PATCH', path, another)), {
-      statusCode: 409,
-      error: 'Conflict',
-      message:
-        'The event stream has 5000 failed deliveries. ' +
-        'Redeliver failed events until fewer than 5000 remain, then enable it again.',
-      errorCode: 'too_many_failures',
-    });
-    const unchanged = await readStream(leat, stream.id);
-    assert.equal(unchanged.name, stream.name);
-    assert.deepEqual(unchanged.subscriptions, stream.subscriptions);
+      const path = `/api/v2/event-streams/${stream.id}`;
+      const another = { status: 'enabled', name: 'not-applied', subscriptions: [] };
+      assert.deepEqual(await expectBody<ProblemBody>(409, leat.send('PATCH', path, another)), {
+        statusCode: 409,
+        error: 'Conflict',
+        message:
+          'The event stream has 5000 failed deliveries. ' +
+          'Redeliver failed events until fewer than 5000 remain, then enable it again.',
+        errorCode: 'too_many_failures',
+      });
+      const unchanged = await readStream(leat, stream.id);
+      assert.equal(unchanged.name, stream.name);
+      assert.deepEqual(unchanged.subscriptions, stream.subscriptions);
 
-    // A redelivery that fails leaves the total where it is.
-    await expectBody(202, redeliver(leat, stream.id, ids[0] ?? ''));
-    await waitForStats(leat, stream.id, { failed: 5001 });
-    const refused = leat.send('PATCH', path, { status: 'enabled' });
-    assert.equal((await expectBody<ProblemBody>(409, refused)).errorCode, 'too_many_failures');
+      // A redelivery that fails leaves the total where it is.
+      await expectBody(202, redeliver(leat, stream.id, ids[0] ?? ''));
+      await waitForStats(leat, stream.id, { failed: 5001 });
+      const refused = leat.send('PATCH', path, { status: 'enabled' });
+      assert.equal((await expectBody<ProblemBody>(409, refused)).errorCode, 'too_many_failures');
 
-    endpoint.respondWith(204);
-    await expectBody(202, redeliver(leat, stream.id, ids[0] ?? ''));
-    await waitForStats(leat, stream.id, { delivered: 500 });
-    assert.equal((await patchStream(leat, stream.id, { status: 'enabled' })).status, 'enabled');
+      endpoint.respondWith(204);
+      await expectBody(202, redeliver(leat, stream.id, ids[0] ?? ''));
+      await waitForStats(leat, stream.id, { delivered: 500 });
+      assert.equal((await patchStream(leat, stream.id, { status: 'enabled' })).status, 'enabled');
 
-    // 4999 are still open: the next failure is the 5000th again.
-    endpoint.respondWith(400);
-    await publish(leat, type);
-    await waitForDisabled(stream);
-    endpoint.respondWith(204);
-    await expectBody(202, leat.send('POST', `${path}/redeliver`));
-    await waitForFailures(leat, stream.id, 0);
-    assert.equal((await patchStream(leat, stream.id, { status: 'enabled' })).status, 'enabled');
-    const marker = await publish(leat, type);
-    await waitFor('the stream to work again', () => endpoint.of(marker).length === 1);
-  });
+      // 4999 are still open: the next failure is the 5000th again.
+      endpoint.respondWith(400);
+      await publish(leat, type);
+      await waitForDisabled(stream);
+      endpoint.respondWith(204);
+      await expectBody(202, leat.send('POST', `${path}/redeliver`));
+      await waitForFailures(leat, stream.id, 0);
+      assert.equal((await patchStream(leat, stream.id, { status: 'enabled' })).status, 'enabled');
+      const marker = await publish(leat, type);
+      await waitFor('the stream to work again', () => endpoint.of(marker).length === 1);
+    },
+  );
 });
 
 /** A stream whose endpoint refuses the events of {@link failing} without a retry. */

@@ -136,16 +136,20 @@ for (const [engine, start] of [
       assert.deepEqual(dns.questions, []);
     });
 
-    test('the inspector of a stream receives many events slowly and loses none', async () => {
-      const type = freshType();
-      const { id } = await createStream(leat, newInspector, { types: [type] });
-      await publishAll(leat, eventsOf(type, 80));
-      await waitForStats(leat, id, { delivered: 80 });
-      assert.deepEqual(await statsOf(leat, id), { delivered: 80, failed: 0 });
-      const { received } = await receivedOf(leat, id);
-      assert.equal(received.length, 50);
-      assert.equal(new Set(received.map(({ headers }) => headers['webhook-id'])).size, 50);
-    });
+    test(
+      'the inspector of a stream receives many events slowly and loses none',
+      { tags: ['long'] },
+      async () => {
+        const type = freshType();
+        const { id } = await createStream(leat, newInspector, { types: [type] });
+        await publishAll(leat, eventsOf(type, 80));
+        await waitForStats(leat, id, { delivered: 80 });
+        assert.deepEqual(await statsOf(leat, id), { delivered: 80, failed: 0 });
+        const { received } = await receivedOf(leat, id);
+        assert.equal(received.length, 50);
+        assert.equal(new Set(received.map(({ headers }) => headers['webhook-id'])).size, 50);
+      },
+    );
 
     test('the inspector of a stream: an attempt that is answered late ends with the timeout', async (t) => {
       const hurried = await start(t, {
@@ -178,46 +182,50 @@ for (const [engine, start] of [
 }
 
 describe('nodes and the inspector of a stream', () => {
-  test('the inspector of a stream is read at its owner, which the other nodes name', async (t) => {
-    const cluster = await startCluster(t);
-    const nodes = [await cluster.start(), await cluster.start()] as const;
-    const type = freshType();
-    const { id } = await createStream(nodes[0], newInspector, { types: [type] });
-    const event = await publish(nodes[1], type);
-    const path = `/api/v2/event-streams/${id}/received`;
-    const [owner] = await waitFor('the owner to have received the event', async () => {
-      const bodies = await Promise.all(
-        nodes.map(async (node) => {
-          const response = await node.send('GET', path);
-          const body = (await response.json()) as Partial<Received & ProblemBody>;
-          return { node, response, body };
-        }),
+  test(
+    'the inspector of a stream is read at its owner, which the other nodes name',
+    { tags: ['long'] },
+    async (t) => {
+      const cluster = await startCluster(t);
+      const nodes = [await cluster.start(), await cluster.start()] as const;
+      const type = freshType();
+      const { id } = await createStream(nodes[0], newInspector, { types: [type] });
+      const event = await publish(nodes[1], type);
+      const path = `/api/v2/event-streams/${id}/received`;
+      const [owner] = await waitFor('the owner to have received the event', async () => {
+        const bodies = await Promise.all(
+          nodes.map(async (node) => {
+            const response = await node.send('GET', path);
+            const body = (await response.json()) as Partial<Received & ProblemBody>;
+            return { node, response, body };
+          }),
+        );
+        return bodies.some(({ body }) => body.received?.[0]?.status === 204)
+          ? bodies.toSorted((one, two) => one.response.status - two.response.status)
+          : undefined;
+      });
+      assert.equal(owner?.body.received?.[0]?.headers['webhook-id'], event);
+      const other = nodes.find((node) => node !== owner.node);
+      assert.ok(other);
+      const refused = await other.send('GET', path);
+      assert.equal(refused.headers.get('retry-after'), '1');
+      const problem = await expectBody<ProblemBody>(503, refused);
+      const [row] = await cluster.query<{ owner: string }>('select owner from runs');
+      assert.equal(
+        problem.message,
+        `The node ${row?.owner} sends for this event stream and has its requests in memory: send this request to that node.`,
       );
-      return bodies.some(({ body }) => body.received?.[0]?.status === 204)
-        ? bodies.toSorted((one, two) => one.response.status - two.response.status)
-        : undefined;
-    });
-    assert.equal(owner?.body.received?.[0]?.headers['webhook-id'], event);
-    const other = nodes.find((node) => node !== owner.node);
-    assert.ok(other);
-    const refused = await other.send('GET', path);
-    assert.equal(refused.headers.get('retry-after'), '1');
-    const problem = await expectBody<ProblemBody>(503, refused);
-    const [row] = await cluster.query<{ owner: string }>('select owner from runs');
-    assert.equal(
-      problem.message,
-      `The node ${row?.owner} sends for this event stream and has its requests in memory: send this request to that node.`,
-    );
-    assert.equal(problem.errorCode, 'received_elsewhere');
-    await expectBody(503, other.send('PUT', `${path}/answer`, { status: 500 }));
+      assert.equal(problem.errorCode, 'received_elsewhere');
+      await expectBody(503, other.send('PUT', `${path}/answer`, { status: 500 }));
 
-    await owner.node.kill();
-    const taken = await waitFor('the other node to take the stream over', async () => {
-      const response = await other.send('GET', path);
-      return response.status === 200 ? ((await response.json()) as Received) : undefined;
-    });
-    assert.deepEqual(taken.received, []);
-  });
+      await owner.node.kill();
+      const taken = await waitFor('the other node to take the stream over', async () => {
+        const response = await other.send('GET', path);
+        return response.status === 200 ? ((await response.json()) as Received) : undefined;
+      });
+      assert.deepEqual(taken.received, []);
+    },
+  );
 });
 
 test('the inspector verifies each version of signature with the secrets and keys of now', async (t) => {

@@ -140,75 +140,90 @@ test(
 );
 
 describe('leat start without settings', () => {
-  test('leat start without settings runs both APIs, and the sample client reads all three messages', async (t) => {
-    const leat = await start(t);
-    const token = await sampleToken(leat);
-    assert.deepEqual(await statuses(leat.messages, token), [200, 200, 200]);
-    assert.deepEqual(await statuses(leat.messages), [200, 401, 401]);
-    assert.ok(leat.output().includes(`${leat.messages}/api/messages/public`));
+  test(
+    'leat start without settings runs both APIs, and the sample client reads all three messages',
+    { tags: ['long'] },
+    async (t) => {
+      const leat = await start(t);
+      const token = await sampleToken(leat);
+      assert.deepEqual(await statuses(leat.messages, token), [200, 200, 200]);
+      assert.deepEqual(await statuses(leat.messages), [200, 401, 401]);
+      assert.ok(leat.output().includes(`${leat.messages}/api/messages/public`));
 
-    const page = await fetch(`${leat.messages}/api/messages/public`);
-    assert.equal(page.headers.get('access-control-allow-origin'), 'http://localhost:4040');
+      const page = await fetch(`${leat.messages}/api/messages/public`);
+      assert.equal(page.headers.get('access-control-allow-origin'), 'http://localhost:4040');
 
-    const text = await readFile(join(leat.folder, 'leat', 'bootstrap.json'), 'utf8');
-    const { client_id: id = '', client_secret: secret = '' } = JSON.parse(text) as Record<
-      string,
-      string
-    >;
-    const management = await fetchToken(leat.url, { id, secret });
-    assert.deepEqual(await statuses(leat.messages, management), [200, 401, 401]);
-  });
+      const text = await readFile(join(leat.folder, 'leat', 'bootstrap.json'), 'utf8');
+      const { client_id: id = '', client_secret: secret = '' } = JSON.parse(text) as Record<
+        string,
+        string
+      >;
+      const management = await fetchToken(leat.url, { id, secret });
+      assert.deepEqual(await statuses(leat.messages, management), [200, 401, 401]);
+    },
+  );
 
-  test('leat start without settings: a client without the role reads the protected message only', async (t) => {
-    const leat = await start(t);
-    const text = await readFile(join(leat.folder, 'leat', 'bootstrap.json'), 'utf8');
-    const created = JSON.parse(text) as { client_id: string; client_secret: string };
-    const manager = await fetchToken(leat.url, {
-      id: created.client_id,
-      secret: created.client_secret,
-    });
-    const post = async (path: string, body: object): Promise<Record<string, string>> => {
-      const response = await fetch(`${leat.url}/api/v2${path}`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${manager}`, 'content-type': 'application/json' },
-        body: JSON.stringify(body),
+  test(
+    'leat start without settings: a client without the role reads the protected message only',
+    { tags: ['long'] },
+    async (t) => {
+      const leat = await start(t);
+      const text = await readFile(join(leat.folder, 'leat', 'bootstrap.json'), 'utf8');
+      const created = JSON.parse(text) as { client_id: string; client_secret: string };
+      const manager = await fetchToken(leat.url, {
+        id: created.client_id,
+        secret: created.client_secret,
       });
-      assert.equal(response.status, 201, path);
-      return (await response.json()) as Record<string, string>;
-    };
-    const { client_id: id = '', client_secret: secret = '' } = await post('/clients', {
-      name: 'x',
-    });
-    await post('/client-grants', { client_id: id, audience, scope: [] });
-    const token = await fetchToken(leat.url, { id, secret }, audience);
-    assert.deepEqual(await statuses(leat.messages, token), [200, 200, 403]);
-  });
+      const post = async (path: string, body: object): Promise<Record<string, string>> => {
+        const response = await fetch(`${leat.url}/api/v2${path}`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${manager}`, 'content-type': 'application/json' },
+          body: JSON.stringify(body),
+        });
+        assert.equal(response.status, 201, path);
+        return (await response.json()) as Record<string, string>;
+      };
+      const { client_id: id = '', client_secret: secret = '' } = await post('/clients', {
+        name: 'x',
+      });
+      await post('/client-grants', { client_id: id, audience, scope: [] });
+      const token = await fetchToken(leat.url, { id, secret }, audience);
+      assert.deepEqual(await statuses(leat.messages, token), [200, 200, 403]);
+    },
+  );
 
-  test('leat start with several tenants uses the keys of the first one', async (t) => {
-    const folder = await freshFolder(t);
-    const domain = { LEAT_TENANT_DOMAIN: 'leat.example.com', LEAT_TRUST_PROXY: '127.0.0.1' };
-    const first = await start(t, domain, folder);
-    const ended = once(first.child, 'close');
-    first.child.kill('SIGINT');
-    await ended;
-    const created = await runLeat(['tenants', 'create', 'other', 'other.example.com'], domain, {
-      cwd: folder,
-    });
-    assert.equal(created.code, 0, created.output);
+  test(
+    'leat start with several tenants uses the keys of the first one',
+    { tags: ['long'] },
+    async (t) => {
+      const folder = await freshFolder(t);
+      const domain = { LEAT_TENANT_DOMAIN: 'leat.example.com', LEAT_TRUST_PROXY: '127.0.0.1' };
+      const first = await start(t, domain, folder);
+      const ended = once(first.child, 'close');
+      first.child.kill('SIGINT');
+      await ended;
+      const created = await runLeat(['tenants', 'create', 'other', 'other.example.com'], domain, {
+        cwd: folder,
+      });
+      assert.equal(created.code, 0, created.output);
 
-    const leat = await start(t, domain, folder);
-    const text = await readFile(join(folder, 'leat', 'bootstrap.json'), 'utf8');
-    const { messages_sample: sample } = JSON.parse(text) as Record<string, Record<string, string>>;
-    const body = JSON.stringify({ grant_type: 'client_credentials', audience, ...sample });
-    const headers = ['Content-Type: application/json', `Content-Length: ${body.length}`];
-    const request = requestText('POST /oauth/token', headers, body);
-    const response = await exchange(
-      Number(new URL(leat.url).port),
-      request.replace('Host: 127.0.0.1', 'Host: leat.example.com'),
-    );
-    const { access_token: token } = JSON.parse(response.body) as { access_token: string };
-    assert.deepEqual(await statuses(leat.messages, token), [200, 200, 200]);
-  });
+      const leat = await start(t, domain, folder);
+      const text = await readFile(join(folder, 'leat', 'bootstrap.json'), 'utf8');
+      const { messages_sample: sample } = JSON.parse(text) as Record<
+        string,
+        Record<string, string>
+      >;
+      const body = JSON.stringify({ grant_type: 'client_credentials', audience, ...sample });
+      const headers = ['Content-Type: application/json', `Content-Length: ${body.length}`];
+      const request = requestText('POST /oauth/token', headers, body);
+      const response = await exchange(
+        Number(new URL(leat.url).port),
+        request.replace('Host: 127.0.0.1', 'Host: leat.example.com'),
+      );
+      const { access_token: token } = JSON.parse(response.body) as { access_token: string };
+      assert.deepEqual(await statuses(leat.messages, token), [200, 200, 200]);
+    },
+  );
 
   test('leat start accepts tokens of another authorization server when it is configured', async (t) => {
     const { port } = await take(t);
@@ -264,7 +279,7 @@ function secondOf({ child }: Started): number {
 }
 
 describe('the two processes of leat start', () => {
-  test('both processes end on a signal, with exit code 0', async (t) => {
+  test('both processes end on a signal, with exit code 0', { tags: ['long'] }, async (t) => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) {
       const leat = await start(t);
       const ended = once(leat.child, 'close');
@@ -290,13 +305,17 @@ describe('the two processes of leat start', () => {
     await isGone(`${leat.messages}/api/messages/public`);
   });
 
-  test('the first process ends with one line when the second has ended', onLinux, async (t) => {
-    const leat = await start(t);
-    const ended = once(leat.child, 'close');
-    process.kill(secondOf(leat), 'SIGKILL');
-    assert.deepEqual(await ended, [1, null]);
-    assert.match(leat.output(), /the message API has ended unexpectedly: SIGKILL/);
-  });
+  test(
+    'the first process ends with one line when the second has ended',
+    { ...onLinux, tags: ['long'] },
+    async (t) => {
+      const leat = await start(t);
+      const ended = once(leat.child, 'close');
+      process.kill(secondOf(leat), 'SIGKILL');
+      assert.deepEqual(await ended, [1, null]);
+      assert.match(leat.output(), /the message API has ended unexpectedly: SIGKILL/);
+    },
+  );
 });
 
 describe('leat messages', () => {

@@ -193,49 +193,60 @@ describe('the metrics of a running service', () => {
 });
 
 describe('a start with LEAT_METRICS_PORT', () => {
-  test('a start with LEAT_METRICS_PORT prints the URL of the metrics, with the name of the service', async (t) => {
-    const own = await createTempStore();
-    const port = await freePort();
-    const [main, messages] = [await freePort(), await freePort()];
-    const { child, output } = spawnLeat(['start'], {
-      LEAT_STORE: `sqlite:${own.file}`,
-      LEAT_PORT: String(main),
-      PORT: String(messages),
-      LEAT_METRICS_PORT: String(port),
-      LEAT_SERVICE_NAME: 'my-events',
-    });
-    t.after(async () => {
-      const ended = once(child, 'close');
-      child.kill('SIGKILL');
-      await ended;
-      await own.remove();
-    });
-    await waitFor('the last line of the welcome', () => output().includes('Ctrl-C ends it'));
-    assert.match(output(), new RegExp(`^ +metrics +http://127\\.0\\.0\\.1:${port}/metrics$`, 'm'));
-    assert.ok((await scrape(port)).families.has('my_events_attempts_total'));
-  });
+  test(
+    'a start with LEAT_METRICS_PORT prints the URL of the metrics, with the name of the service',
+    { tags: ['long'] },
+    async (t) => {
+      const own = await createTempStore();
+      const port = await freePort();
+      const [main, messages] = [await freePort(), await freePort()];
+      const { child, output } = spawnLeat(['start'], {
+        LEAT_STORE: `sqlite:${own.file}`,
+        LEAT_PORT: String(main),
+        PORT: String(messages),
+        LEAT_METRICS_PORT: String(port),
+        LEAT_SERVICE_NAME: 'my-events',
+      });
+      t.after(async () => {
+        const ended = once(child, 'close');
+        child.kill('SIGKILL');
+        await ended;
+        await own.remove();
+      });
+      await waitFor('the last line of the welcome', () => output().includes('Ctrl-C ends it'));
+      assert.match(
+        output(),
+        new RegExp(`^ +metrics +http://127\\.0\\.0\\.1:${port}/metrics$`, 'm'),
+      );
+      assert.ok((await scrape(port)).families.has('my_events_attempts_total'));
+    },
+  );
 
-  test('a start with LEAT_METRICS_PORT fails when the port is taken, and creates nothing', async (t) => {
-    const taken = createServer().listen(0, '127.0.0.1');
-    t.after(() => taken.close());
-    await once(taken, 'listening');
-    const { port } = taken.address() as { port: number };
-    const own = await createTempStore();
-    t.after(() => own.remove());
-    const env = {
-      LEAT_STORE: `sqlite:${own.file}`,
-      LEAT_PORT: String(await freePort()),
-      LEAT_METRICS_PORT: String(port),
-    };
-    assert.deepEqual(await runLeat(['serve'], env), {
-      code: 1,
-      output:
-        `LEAT_METRICS_PORT: ${port} on 127.0.0.1 is in use, ` +
-        `choose another, for example LEAT_METRICS_PORT=${port + 1}\n`,
-    });
-    const next = await runLeat(['tenants', 'list'], env);
-    assert.doesNotMatch(next.output, /main/, 'no tenant was created');
-  });
+  test(
+    'a start with LEAT_METRICS_PORT fails when the port is taken, and creates nothing',
+    { tags: ['long'] },
+    async (t) => {
+      const taken = createServer().listen(0, '127.0.0.1');
+      t.after(() => taken.close());
+      await once(taken, 'listening');
+      const { port } = taken.address() as { port: number };
+      const own = await createTempStore();
+      t.after(() => own.remove());
+      const env = {
+        LEAT_STORE: `sqlite:${own.file}`,
+        LEAT_PORT: String(await freePort()),
+        LEAT_METRICS_PORT: String(port),
+      };
+      assert.deepEqual(await runLeat(['serve'], env), {
+        code: 1,
+        output:
+          `LEAT_METRICS_PORT: ${port} on 127.0.0.1 is in use, ` +
+          `choose another, for example LEAT_METRICS_PORT=${port + 1}\n`,
+      });
+      const next = await runLeat(['tenants', 'list'], env);
+      assert.doesNotMatch(next.output, /main/, 'no tenant was created');
+    },
+  );
 
   test('a start with LEAT_METRICS_PORT fails when the host is not an address of this machine', async (t) => {
     const own = await createTempStore();

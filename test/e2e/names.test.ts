@@ -30,43 +30,47 @@ const zone: Zone = (name, count) => {
   return name.startsWith('failing') ? 'failure' : ['127.0.0.1'];
 };
 
-test('hostile name servers delay no other stream, tenant or request', async (t) => {
-  const { main, two, questions } = await startWithTwoTenants(t);
-  const receiver = await startEndpoint((response) => {
-    // Every request needs a connection, and every connection a name.
-    response.writeHead(204, { connection: 'close' }).end();
-  });
-  t.after(() => receiver.close());
+test(
+  'hostile name servers delay no other stream, tenant or request',
+  { tags: ['long'] },
+  async (t) => {
+    const { main, two, questions } = await startWithTwoTenants(t);
+    const receiver = await startEndpoint((response) => {
+      // Every request needs a connection, and every connection a name.
+      response.writeHead(204, { connection: 'close' }).end();
+    });
+    t.after(() => receiver.close());
 
-  const hostileType = freshType();
-  for (const host of hostile) {
-    await createStream(main, `http://${host}/hook`, { types: [hostileType] });
-  }
-  const healthy = await Promise.all(
-    [main, two].map(async (leat, n) => {
-      const type = freshType();
-      const url = `http://healthy-${n}.test:${receiver.port}/hook`;
-      return { leat, type, stream: await createStream(leat, url, { types: [type] }) };
-    }),
-  );
-  const refusals = issuers.map((issuer) => statusWith(main, tokenOf(issuer)));
-  const ids: string[] = [];
-  for (let n = 0; n < eventsEach; n += 1) {
-    await publish(main, hostileType);
-    for (const { leat, type } of healthy) ids.push(await publish(leat, type));
-    // Hashes a secret in the threads that getaddrinfo would occupy.
-    await fetchToken(main.url, bootstrapClient);
-    await receiver.arrival(ids.length);
-  }
-  for (const id of ids) assert.equal(receiver.of(id).length, 1, `${id} was sent more than once`);
-  for (const { leat, stream } of healthy) {
-    assert.deepEqual(await failuresOf(leat, stream.id), []);
-  }
-  for (const status of await Promise.all(refusals)) assert.ok(status >= 400, `${status}`);
-  for (const name of [...hostile, ...issuers.map((issuer) => new URL(issuer).hostname)]) {
-    assert.ok(questions.includes(`${name} A`), `${name} was looked up`);
-  }
-});
+    const hostileType = freshType();
+    for (const host of hostile) {
+      await createStream(main, `http://${host}/hook`, { types: [hostileType] });
+    }
+    const healthy = await Promise.all(
+      [main, two].map(async (leat, n) => {
+        const type = freshType();
+        const url = `http://healthy-${n}.test:${receiver.port}/hook`;
+        return { leat, type, stream: await createStream(leat, url, { types: [type] }) };
+      }),
+    );
+    const refusals = issuers.map((issuer) => statusWith(main, tokenOf(issuer)));
+    const ids: string[] = [];
+    for (let n = 0; n < eventsEach; n += 1) {
+      await publish(main, hostileType);
+      for (const { leat, type } of healthy) ids.push(await publish(leat, type));
+      // Hashes a secret in the threads that getaddrinfo would occupy.
+      await fetchToken(main.url, bootstrapClient);
+      await receiver.arrival(ids.length);
+    }
+    for (const id of ids) assert.equal(receiver.of(id).length, 1, `${id} was sent more than once`);
+    for (const { leat, stream } of healthy) {
+      assert.deepEqual(await failuresOf(leat, stream.id), []);
+    }
+    for (const status of await Promise.all(refusals)) assert.ok(status >= 400, `${status}`);
+    for (const name of [...hostile, ...issuers.map((issuer) => new URL(issuer).hostname)]) {
+      assert.ok(questions.includes(`${name} A`), `${name} was looked up`);
+    }
+  },
+);
 
 /** Returns a token whose signature can be verified only with the keys of its issuer. */
 function tokenOf(issuer: string): string {

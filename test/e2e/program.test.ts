@@ -173,21 +173,25 @@ describe('a start with a wrong value', { concurrency: 2 }, () => {
 });
 
 describe('a second process on the same file', () => {
-  test('a second process on the same file fails with one line, and the first continues', async (t) => {
-    const { tempStore, leat } = await running(t);
-    const env = {
-      LEAT_STORE: `sqlite:${tempStore.file}`,
-      LEAT_PORT: String(await freePort()),
-      ...key,
-      ...client,
-    };
-    const { code, output } = await runLeat(['serve'], env);
-    assert.equal(code, 1, output);
-    assert.match(output, /^LEAT_STORE: [^\n]+\n$/);
-    await createStream(leat, 'https://example.com/');
-    assert.equal(await leat.stop(), 0);
-    assert.equal((await runLeat(['tenants', 'list'], env)).code, 0);
-  });
+  test(
+    'a second process on the same file fails with one line, and the first continues',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore, leat } = await running(t);
+      const env = {
+        LEAT_STORE: `sqlite:${tempStore.file}`,
+        LEAT_PORT: String(await freePort()),
+        ...key,
+        ...client,
+      };
+      const { code, output } = await runLeat(['serve'], env);
+      assert.equal(code, 1, output);
+      assert.match(output, /^LEAT_STORE: [^\n]+\n$/);
+      await createStream(leat, 'https://example.com/');
+      assert.equal(await leat.stop(), 0);
+      assert.equal((await runLeat(['tenants', 'list'], env)).code, 0);
+    },
+  );
 
   test('a second process on the same file starts at once after the first was killed', async (t) => {
     const { tempStore, leat } = await running(t);
@@ -224,24 +228,28 @@ describe('Ctrl-C', () => {
     assert.equal(endpoint.of(marker).length, 1);
   });
 
-  test('Ctrl-C keeps a retry that was waiting for the next start', async (t) => {
-    const endpoint = await endpointOf(t, 503);
-    const { tempStore, leat } = await running(t, { LEAT_RETRY_DELAYS_MS: '100,100,100' });
-    const type = freshType();
-    const stream = await createStream(leat, endpoint.url, { types: [type] });
-    const ids = await publishAll(leat, eventsOf(type, 20));
-    await endpoint.arrival(20);
-    assert.equal(await leat.stop(), 0);
-    endpoint.respondWith(204);
-    const again = await startLeat(tempStore, {
-      LEAT_PORT: String(leat.port),
-      LEAT_RETRY_DELAYS_MS: '100,100,100',
-    });
-    t.after(() => again.kill());
-    await waitForStats(again, stream.id, { delivered: 20 });
-    assert.deepEqual(await failuresOf(again, stream.id), []);
-    assert.ok(ids.every((id) => endpoint.of(id).length >= 2));
-  });
+  test(
+    'Ctrl-C keeps a retry that was waiting for the next start',
+    { tags: ['long'] },
+    async (t) => {
+      const endpoint = await endpointOf(t, 503);
+      const { tempStore, leat } = await running(t, { LEAT_RETRY_DELAYS_MS: '100,100,100' });
+      const type = freshType();
+      const stream = await createStream(leat, endpoint.url, { types: [type] });
+      const ids = await publishAll(leat, eventsOf(type, 20));
+      await endpoint.arrival(20);
+      assert.equal(await leat.stop(), 0);
+      endpoint.respondWith(204);
+      const again = await startLeat(tempStore, {
+        LEAT_PORT: String(leat.port),
+        LEAT_RETRY_DELAYS_MS: '100,100,100',
+      });
+      t.after(() => again.kill());
+      await waitForStats(again, stream.id, { delivered: 20 });
+      assert.deepEqual(await failuresOf(again, stream.id), []);
+      assert.ok(ids.every((id) => endpoint.of(id).length >= 2));
+    },
+  );
 
   test('Ctrl-C ends a connection with the response to the request in progress', async (t) => {
     const { leat } = await running(t);
@@ -273,66 +281,75 @@ describe('Ctrl-C', () => {
     assert.equal(leat.child.exitCode, 0);
   });
 
-  test('a second Ctrl-C ends the program at once, and the event is sent again later', async (t) => {
-    const endpoint = await endpointOf(t);
-    const { tempStore, leat } = await running(t);
-    const type = freshType();
-    const stream = await createStream(leat, endpoint.url, { types: [type] });
-    hold(endpoint);
-    const id = await publish(leat, type);
-    await endpoint.arrival(1);
-    leat.child.kill('SIGINT');
-    await waitForRefusal(leat);
-    // One that follows at once counts as the first: npm repeats it.
-    await waitFor('the end', () => {
+  test(
+    'a second Ctrl-C ends the program at once, and the event is sent again later',
+    { tags: ['long'] },
+    async (t) => {
+      const endpoint = await endpointOf(t);
+      const { tempStore, leat } = await running(t);
+      const type = freshType();
+      const stream = await createStream(leat, endpoint.url, { types: [type] });
+      hold(endpoint);
+      const id = await publish(leat, type);
+      await endpoint.arrival(1);
       leat.child.kill('SIGINT');
-      return leat.child.exitCode !== null;
-    });
-    assert.equal(leat.child.exitCode, 130);
+      await waitForRefusal(leat);
+      // One that follows at once counts as the first: npm repeats it.
+      await waitFor('the end', () => {
+        leat.child.kill('SIGINT');
+        return leat.child.exitCode !== null;
+      });
+      assert.equal(leat.child.exitCode, 130);
 
-    endpoint.respondWith(204);
-    const again = await startLeat(tempStore, { LEAT_PORT: String(leat.port) });
-    t.after(() => again.kill());
-    await waitForStats(again, stream.id, { delivered: 1 });
-    assert.equal(endpoint.of(id).length, 2);
-  });
+      endpoint.respondWith(204);
+      const again = await startLeat(tempStore, { LEAT_PORT: String(leat.port) });
+      t.after(() => again.kill());
+      await waitForStats(again, stream.id, { delivered: 1 });
+      assert.equal(endpoint.of(id).length, 2);
+    },
+  );
 
-  test('Ctrl-C while events are published loses no acknowledged event', async (t) => {
-    const endpoint = await endpointOf(t);
-    const { tempStore, leat } = await running(t);
-    const type = freshType();
-    await createStream(leat, endpoint.url, { types: [type] });
-    const acknowledged: string[] = [];
-    const refusals: number[] = [];
-    const publisher = async (): Promise<void> => {
-      for (;;) {
-        try {
-          const response = await leat.send('POST', '/api/v2/events', eventsOf(type, 5));
-          if (response.status !== 202) {
-            refusals.push(response.status);
+  test(
+    'Ctrl-C while events are published loses no acknowledged event',
+    { tags: ['long'] },
+    async (t) => {
+      const endpoint = await endpointOf(t);
+      const { tempStore, leat } = await running(t);
+      const type = freshType();
+      await createStream(leat, endpoint.url, { types: [type] });
+      const acknowledged: string[] = [];
+      const refusals: number[] = [];
+      const publisher = async (): Promise<void> => {
+        for (;;) {
+          try {
+            const response = await leat.send('POST', '/api/v2/events', eventsOf(type, 5));
+            if (response.status !== 202) {
+              refusals.push(response.status);
+              return;
+            }
+            const stored = (await response.json()) as { id: string }[];
+            acknowledged.push(...stored.map(({ id }) => id));
+          } catch {
             return;
           }
-          const stored = (await response.json()) as { id: string }[];
-          acknowledged.push(...stored.map(({ id }) => id));
-        } catch {
-          return;
         }
-      }
-    };
-    const publishers = [publisher(), publisher(), publisher(), publisher()];
-    await endpoint.arrival(50);
-    assert.equal(await leat.stop(), 0);
-    await Promise.all(publishers);
-    assert.ok(refusals.every((status) => status === 503));
-    const again = await startLeat(tempStore, { LEAT_PORT: String(leat.port) });
-    t.after(() => again.kill());
-    await waitFor('every acknowledged event', () => {
-      const got = new Set(endpoint.arrivals.map(({ event }) => event.id));
-      return acknowledged.every((id) => got.has(id));
-    });
-    const twice = endpoint.arrivals.length - new Set(endpoint.arrivals.map((a) => a.event.id)).size;
-    assert.equal(twice, 0, 'a clean stop settles what was delivered');
-  });
+      };
+      const publishers = [publisher(), publisher(), publisher(), publisher()];
+      await endpoint.arrival(50);
+      assert.equal(await leat.stop(), 0);
+      await Promise.all(publishers);
+      assert.ok(refusals.every((status) => status === 503));
+      const again = await startLeat(tempStore, { LEAT_PORT: String(leat.port) });
+      t.after(() => again.kill());
+      await waitFor('every acknowledged event', () => {
+        const got = new Set(endpoint.arrivals.map(({ event }) => event.id));
+        return acknowledged.every((id) => got.has(id));
+      });
+      const twice =
+        endpoint.arrivals.length - new Set(endpoint.arrivals.map((a) => a.event.id)).size;
+      assert.equal(twice, 0, 'a clean stop settles what was delivered');
+    },
+  );
 });
 
 describe('the first start without a terminal', () => {
@@ -389,94 +406,98 @@ describe('the first start without a terminal', () => {
 });
 
 describe('tenants', () => {
-  test('tenants are created on the command line, chosen by Host, and isolated from each other', async (t) => {
-    const { tempStore, leat: alone } = await running(t);
-    const type = freshType();
-    await alone.stop();
-    const port = String(alone.port);
-    const env = { LEAT_STORE: `sqlite:${tempStore.file}`, LEAT_PORT: port, ...key };
-    const second = await runLeat(['tenants', 'create', 'second', `second.test:${port}`], env);
-    assert.equal(second.code, 0, second.output);
-    const [id = '', secret = ''] = credentialsIn(second.output);
-    for (const words of [
-      ['tenants', 'create', 'second', 'third.test'],
-      ['tenants', 'create', 'third', `SECOND.test:${port}`],
-      ['tenants', 'create', 'No', 'third.test'],
-      ['tenants', 'create', 'third', 'https://third.test/'],
-      ['tenants', 'bootstrap', 'nobody'],
-    ]) {
-      const refused = await runLeat(words, env);
-      assert.equal(refused.code, 1, words.join(' '));
-      assert.match(refused.output, /^[^\n]+\n$/);
-    }
-    const listed = await runLeat(['tenants', 'list'], env);
-    assert.match(listed.output, /^main\s+localhost:\d+$/m);
-    assert.match(listed.output, /^second\s+second\.test:\d+$/m);
+  test(
+    'tenants are created on the command line, chosen by Host, and isolated from each other',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore, leat: alone } = await running(t);
+      const type = freshType();
+      await alone.stop();
+      const port = String(alone.port);
+      const env = { LEAT_STORE: `sqlite:${tempStore.file}`, LEAT_PORT: port, ...key };
+      const second = await runLeat(['tenants', 'create', 'second', `second.test:${port}`], env);
+      assert.equal(second.code, 0, second.output);
+      const [id = '', secret = ''] = credentialsIn(second.output);
+      for (const words of [
+        ['tenants', 'create', 'second', 'third.test'],
+        ['tenants', 'create', 'third', `SECOND.test:${port}`],
+        ['tenants', 'create', 'No', 'third.test'],
+        ['tenants', 'create', 'third', 'https://third.test/'],
+        ['tenants', 'bootstrap', 'nobody'],
+      ]) {
+        const refused = await runLeat(words, env);
+        assert.equal(refused.code, 1, words.join(' '));
+        assert.match(refused.output, /^[^\n]+\n$/);
+      }
+      const listed = await runLeat(['tenants', 'list'], env);
+      assert.match(listed.output, /^main\s+localhost:\d+$/m);
+      assert.match(listed.output, /^second\s+second\.test:\d+$/m);
 
-    // From now on the first tenant needs its own Host, which fetch cannot send.
-    const leat = spawnLeat(['serve'], {
-      ...env,
-      ...client,
-      LEAT_ALLOW_HTTP_ENDPOINTS: 'true',
-      LEAT_EGRESS_ALLOW: '127.0.0.0/8',
-    });
-    t.after(() => leat.child.kill('SIGKILL'));
-    await waitFor('the start', () => isReady(alone.url));
-    const endpoint = await endpointOf(t);
-    const first = visitor(alone.port, `localhost:${port}`);
-    const other = visitor(alone.port, `second.test:${port}`);
-    const firstToken = await first.token(bootstrapClient.id, bootstrapClient.secret);
-    const otherToken = await other.token(id, secret);
+      // From now on the first tenant needs its own Host, which fetch cannot send.
+      const leat = spawnLeat(['serve'], {
+        ...env,
+        ...client,
+        LEAT_ALLOW_HTTP_ENDPOINTS: 'true',
+        LEAT_EGRESS_ALLOW: '127.0.0.0/8',
+      });
+      t.after(() => leat.child.kill('SIGKILL'));
+      await waitFor('the start', () => isReady(alone.url));
+      const endpoint = await endpointOf(t);
+      const first = visitor(alone.port, `localhost:${port}`);
+      const other = visitor(alone.port, `second.test:${port}`);
+      const firstToken = await first.token(bootstrapClient.id, bootstrapClient.secret);
+      const otherToken = await other.token(id, secret);
 
-    assert.equal((await first.request('GET', '/api/v2/event-streams', otherToken)).status, 401);
-    assert.equal((await other.request('GET', '/api/v2/event-streams', firstToken)).status, 401);
-    await assert.rejects(other.token(bootstrapClient.id, bootstrapClient.secret));
-    const unknown = visitor(alone.port, 'nobody.test');
-    for (const path of ['/api/v2/event-streams', '/.well-known/jwks.json']) {
-      assert.equal((await unknown.request('GET', path, firstToken)).status, 404, path);
-    }
-    assert.equal((await unknown.request('GET', '/healthz', '')).status, 200);
-    const shouted = visitor(alone.port, `SECOND.TEST:${port}`);
-    assert.equal((await shouted.request('GET', '/api/v2/event-streams', otherToken)).status, 200);
+      assert.equal((await first.request('GET', '/api/v2/event-streams', otherToken)).status, 401);
+      assert.equal((await other.request('GET', '/api/v2/event-streams', firstToken)).status, 401);
+      await assert.rejects(other.token(bootstrapClient.id, bootstrapClient.secret));
+      const unknown = visitor(alone.port, 'nobody.test');
+      for (const path of ['/api/v2/event-streams', '/.well-known/jwks.json']) {
+        assert.equal((await unknown.request('GET', path, firstToken)).status, 404, path);
+      }
+      assert.equal((await unknown.request('GET', '/healthz', '')).status, 200);
+      const shouted = visitor(alone.port, `SECOND.TEST:${port}`);
+      assert.equal((await shouted.request('GET', '/api/v2/event-streams', otherToken)).status, 200);
 
-    const body = {
-      name: 'same name',
-      subscriptions: [{ event_type: type }],
-      destination: {
-        type: 'webhook',
-        configuration: {
-          webhook_endpoint: endpoint.url,
-          webhook_authorization: { method: 'bearer', token: 't' },
+      const body = {
+        name: 'same name',
+        subscriptions: [{ event_type: type }],
+        destination: {
+          type: 'webhook',
+          configuration: {
+            webhook_endpoint: endpoint.url,
+            webhook_authorization: { method: 'bearer', token: 't' },
+          },
         },
-      },
-    };
-    const created = await first.request('POST', '/api/v2/event-streams', firstToken, body);
-    assert.equal(created.status, 201, created.body);
-    const { id: stream } = JSON.parse(created.body) as { id: string };
-    const twin = await other.request('POST', '/api/v2/event-streams', otherToken, body);
-    assert.equal(twin.status, 201, twin.body);
-    const stolen = await other.request('GET', `/api/v2/event-streams/${stream}`, otherToken);
-    assert.equal(stolen.status, 404);
-    await other.request('DELETE', `/api/v2/event-streams/${stream}`, otherToken);
-    const found = await first.request('GET', `/api/v2/event-streams/${stream}`, firstToken);
-    assert.equal(found.status, 200);
-    await other.request('POST', '/api/v2/events', otherToken, { type, data: {} });
-    await first.request('POST', '/api/v2/events', firstToken, { type, data: {} });
-    await endpoint.arrival(2);
-    const tenants = endpoint.arrivals.map(({ event }) => String(event['svctenant']));
-    assert.deepEqual(tenants.toSorted(), ['main', 'second']);
-    await stopped(leat.child);
+      };
+      const created = await first.request('POST', '/api/v2/event-streams', firstToken, body);
+      assert.equal(created.status, 201, created.body);
+      const { id: stream } = JSON.parse(created.body) as { id: string };
+      const twin = await other.request('POST', '/api/v2/event-streams', otherToken, body);
+      assert.equal(twin.status, 201, twin.body);
+      const stolen = await other.request('GET', `/api/v2/event-streams/${stream}`, otherToken);
+      assert.equal(stolen.status, 404);
+      await other.request('DELETE', `/api/v2/event-streams/${stream}`, otherToken);
+      const found = await first.request('GET', `/api/v2/event-streams/${stream}`, firstToken);
+      assert.equal(found.status, 200);
+      await other.request('POST', '/api/v2/events', otherToken, { type, data: {} });
+      await first.request('POST', '/api/v2/events', firstToken, { type, data: {} });
+      await endpoint.arrival(2);
+      const tenants = endpoint.arrivals.map(({ event }) => String(event['svctenant']));
+      assert.deepEqual(tenants.toSorted(), ['main', 'second']);
+      await stopped(leat.child);
 
-    const renewed = await runLeat(['tenants', 'bootstrap', 'second'], env);
-    const [newId = '', newSecret = ''] = credentialsIn(renewed.output);
-    const again = spawnLeat(['serve'], { ...env, ...client });
-    t.after(() => again.child.kill('SIGKILL'));
-    await waitFor('the start', () => isReady(alone.url));
-    await assert.rejects(other.token(id, secret));
-    assert.ok(await other.token(newId, newSecret));
-    assert.ok(await first.token(bootstrapClient.id, bootstrapClient.secret));
-    await stopped(again.child);
-  });
+      const renewed = await runLeat(['tenants', 'bootstrap', 'second'], env);
+      const [newId = '', newSecret = ''] = credentialsIn(renewed.output);
+      const again = spawnLeat(['serve'], { ...env, ...client });
+      t.after(() => again.child.kill('SIGKILL'));
+      await waitFor('the start', () => isReady(alone.url));
+      await assert.rejects(other.token(id, secret));
+      assert.ok(await other.token(newId, newSecret));
+      assert.ok(await first.token(bootstrapClient.id, bootstrapClient.secret));
+      await stopped(again.child);
+    },
+  );
 
   test('tenants that move to another domain have their former tokens refused', async (t) => {
     const { tempStore, leat } = await running(t);
@@ -495,56 +516,64 @@ describe('tenants', () => {
 });
 
 describe('a restart', () => {
-  test('a restart keeps streams, failures, counters, secrets, tokens and idempotency', async (t) => {
-    const endpoint = await endpointOf(t, 400);
-    const { tempStore, leat } = await running(t);
-    const type = freshType();
-    const stream = await createStream(leat, endpoint.url, { types: [type] });
-    const id = await publish(leat, type);
-    const keyed = { type, id: 'a key', data: {} };
-    const first = await expectBody(202, leat.send('POST', '/api/v2/events', keyed));
-    const failures = await waitForFailures(leat, stream.id, 2);
-    const secretPath = `/api/v2/event-streams/${stream.id}/signing-secret`;
-    const rotated = await expectBody(200, leat.send('POST', `${secretPath}/rotate`));
-    const paused = await createStream(leat, endpoint.url, { status: 'disabled' });
-    assert.equal(await leat.stop(), 0);
+  test(
+    'a restart keeps streams, failures, counters, secrets, tokens and idempotency',
+    { tags: ['long'] },
+    async (t) => {
+      const endpoint = await endpointOf(t, 400);
+      const { tempStore, leat } = await running(t);
+      const type = freshType();
+      const stream = await createStream(leat, endpoint.url, { types: [type] });
+      const id = await publish(leat, type);
+      const keyed = { type, id: 'a key', data: {} };
+      const first = await expectBody(202, leat.send('POST', '/api/v2/events', keyed));
+      const failures = await waitForFailures(leat, stream.id, 2);
+      const secretPath = `/api/v2/event-streams/${stream.id}/signing-secret`;
+      const rotated = await expectBody(200, leat.send('POST', `${secretPath}/rotate`));
+      const paused = await createStream(leat, endpoint.url, { status: 'disabled' });
+      assert.equal(await leat.stop(), 0);
 
-    const again = await startLeat(tempStore, { LEAT_PORT: String(leat.port) });
-    t.after(() => again.kill());
-    const former = again.send('GET', '/api/v2/event-streams', undefined, bearer(leat.token));
-    await expectBody(200, former);
-    assert.deepEqual(await readStream(again, stream.id), stream);
-    assert.deepEqual(await readStream(again, paused.id), paused);
-    assert.deepEqual(await failuresOf(again, stream.id), failures);
-    assert.deepEqual(await statsOf(again, stream.id), { delivered: 0, failed: 2 });
-    assert.deepEqual(await expectBody(200, again.send('GET', secretPath)), rotated);
-    assert.deepEqual(await expectBody(202, again.send('POST', '/api/v2/events', keyed)), first);
-    endpoint.respondWith(204);
-    await expectBody(202, redeliver(again, stream.id, id));
-    await waitForFailures(again, stream.id, 1);
-    assert.equal(
-      endpoint.arrivals.at(-1)?.headers['authorization'],
-      'Bearer token-of-the-receiver',
-    );
-    await patchStream(again, paused.id, { status: 'enabled' });
-    assert.equal(await again.stop(), 0);
-  });
+      const again = await startLeat(tempStore, { LEAT_PORT: String(leat.port) });
+      t.after(() => again.kill());
+      const former = again.send('GET', '/api/v2/event-streams', undefined, bearer(leat.token));
+      await expectBody(200, former);
+      assert.deepEqual(await readStream(again, stream.id), stream);
+      assert.deepEqual(await readStream(again, paused.id), paused);
+      assert.deepEqual(await failuresOf(again, stream.id), failures);
+      assert.deepEqual(await statsOf(again, stream.id), { delivered: 0, failed: 2 });
+      assert.deepEqual(await expectBody(200, again.send('GET', secretPath)), rotated);
+      assert.deepEqual(await expectBody(202, again.send('POST', '/api/v2/events', keyed)), first);
+      endpoint.respondWith(204);
+      await expectBody(202, redeliver(again, stream.id, id));
+      await waitForFailures(again, stream.id, 1);
+      assert.equal(
+        endpoint.arrivals.at(-1)?.headers['authorization'],
+        'Bearer token-of-the-receiver',
+      );
+      await patchStream(again, paused.id, { status: 'enabled' });
+      assert.equal(await again.stop(), 0);
+    },
+  );
 
-  test('a restart with a store in memory loses everything, as it warns', async (t) => {
-    const tempStore = await tempStoreOf(t);
-    const memory = { LEAT_STORE: 'sqlite::memory:' };
-    const first = await startLeat(tempStore, memory);
-    t.after(() => first.kill());
-    await createStream(first, 'https://example.com/');
-    assert.equal(await first.stop(), 0);
-    const second = await startLeat(tempStore, { ...memory, LEAT_PORT: String(first.port) });
-    t.after(() => second.kill());
-    const list = await expectBody<{ eventStreams: object[] }>(
-      200,
-      second.send('GET', '/api/v2/event-streams'),
-    );
-    assert.deepEqual(list.eventStreams, []);
-  });
+  test(
+    'a restart with a store in memory loses everything, as it warns',
+    { tags: ['long'] },
+    async (t) => {
+      const tempStore = await tempStoreOf(t);
+      const memory = { LEAT_STORE: 'sqlite::memory:' };
+      const first = await startLeat(tempStore, memory);
+      t.after(() => first.kill());
+      await createStream(first, 'https://example.com/');
+      assert.equal(await first.stop(), 0);
+      const second = await startLeat(tempStore, { ...memory, LEAT_PORT: String(first.port) });
+      t.after(() => second.kill());
+      const list = await expectBody<{ eventStreams: object[] }>(
+        200,
+        second.send('GET', '/api/v2/event-streams'),
+      );
+      assert.deepEqual(list.eventStreams, []);
+    },
+  );
 });
 
 describe('the command line', { concurrency: 2 }, () => {

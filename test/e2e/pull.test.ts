@@ -13,27 +13,34 @@ const message = 'a pull was closed because its client did not read';
 describe('clients of the program that do not read', { concurrency: true }, () => {
   for (const tls of [false, true]) {
     const how = tls ? ', over TLS' : '';
-    test(`clients of the program that do not read are disconnected and named in the log, while others are served${how}`, async (t) => {
-      const tempStore = await createTempStore();
-      const leat = await startLeat(tempStore, tls ? { LEAT_TLS: 'local' } : {});
-      t.after(async () => {
-        await leat.kill();
-        await tempStore.remove();
-      });
-      const live = await openDeaf(leat, tls, '');
-      await publish(leat);
-      const behind = await openDeaf(leat, tls, `?from=${formatOffset(0)}`);
-      const warned = (): number => leat.output().split(message).length - 1;
-      await waitFor('two warnings', async () => warned() === 2);
-      assert.ok(leat.output().includes('"client":"operator"'));
-      assert.ok(!leat.output().includes('xxxx'), 'nothing of an event is logged');
-      await Promise.all([live, behind].map(ended));
-      if (tls) return;
-      // A client that reconnects is served.
-      const pull = await openPull(`${leat.url}/api/v2/events?from=${formatOffset(0)}`, leat.token);
-      await pull.events(300);
-      pull.close();
-    });
+    test(
+      `clients of the program that do not read are disconnected and named in the log, while others are served${how}`,
+      { tags: ['long'] },
+      async (t) => {
+        const tempStore = await createTempStore();
+        const leat = await startLeat(tempStore, tls ? { LEAT_TLS: 'local' } : {});
+        t.after(async () => {
+          await leat.kill();
+          await tempStore.remove();
+        });
+        const live = await openDeaf(leat, tls, '');
+        await publish(leat);
+        const behind = await openDeaf(leat, tls, `?from=${formatOffset(0)}`);
+        const warned = (): number => leat.output().split(message).length - 1;
+        await waitFor('two warnings', async () => warned() === 2);
+        assert.ok(leat.output().includes('"client":"operator"'));
+        assert.ok(!leat.output().includes('xxxx'), 'nothing of an event is logged');
+        await Promise.all([live, behind].map(ended));
+        if (tls) return;
+        // A client that reconnects is served.
+        const pull = await openPull(
+          `${leat.url}/api/v2/events?from=${formatOffset(0)}`,
+          leat.token,
+        );
+        await pull.events(300);
+        pull.close();
+      },
+    );
   }
 });
 

@@ -210,7 +210,7 @@ const hasPython = spawnSync('python3', ['--version']).status === 0;
 
 for (const { file, source } of receivers) {
   const skip = file.endsWith('.py') && !hasPython ? 'there is no python3 here' : false;
-  test(`${file} of the guide repeats failed work`, { skip }, async (t) => {
+  test(`${file} of the guide repeats failed work`, { tags: ['long'], skip }, async (t) => {
     const [line = ''] = /^.*(?:console\.log|print)\(event.*$/m.exec(source) ?? [];
     const indent = ' '.repeat(line.length - line.trimStart().length);
     const failure = file.endsWith('.py')
@@ -343,30 +343,36 @@ for (const { file, source } of receivers) {
       await settle(fixture);
     });
 
-    test(`${file} of the guide works through a rotation of the secret and a restart, and remembers events`, async () => {
-      const former = await publish(leat, fixture.type);
-      await waitFor('the work', () => fixture.handled(former) === 1);
-      const path = `/api/v2/event-streams/${fixture.stream}/signing-secret/rotate`;
-      fixture.secret = (await expectBody<{ secret: string }>(200, leat.send('POST', path))).secret;
+    test(
+      `${file} of the guide works through a rotation of the secret and a restart, and remembers events`,
+      { tags: ['long'] },
+      async () => {
+        const former = await publish(leat, fixture.type);
+        await waitFor('the work', () => fixture.handled(former) === 1);
+        const path = `/api/v2/event-streams/${fixture.stream}/signing-secret/rotate`;
+        fixture.secret = (
+          await expectBody<{ secret: string }>(200, leat.send('POST', path))
+        ).secret;
 
-      const during = await publish(leat, fixture.type);
-      await waitFor('the work with the former secret', () => fixture.handled(during) === 1);
-      const [arrival] = fixture.front.of(during);
-      assert.equal(String(arrival?.headers['webhook-signature']).split(' ').length, 2);
+        const during = await publish(leat, fixture.type);
+        await waitFor('the work with the former secret', () => fixture.handled(during) === 1);
+        const [arrival] = fixture.front.of(during);
+        assert.equal(String(arrival?.headers['webhook-signature']).split(' ').length, 2);
 
-      await settle(fixture);
-      await fixture.restart(fixture.secret);
-      const later = await publish(leat, fixture.type);
-      await waitFor('the work with the new secret', () => fixture.handled(later) === 1);
+        await settle(fixture);
+        await fixture.restart(fixture.secret);
+        const later = await publish(leat, fixture.type);
+        await waitFor('the work with the new secret', () => fixture.handled(later) === 1);
 
-      for (const id of [former, during]) {
-        const again = signed(fixture, { id });
-        assert.equal(await post(fixture.port, again.headers, again.body), 204);
-      }
-      await settle(fixture);
-      assert.deepEqual([former, during, later].map(fixture.handled), [1, 1, 1]);
-      assert.deepEqual(await failuresOf(leat, fixture.stream), []);
-    });
+        for (const id of [former, during]) {
+          const again = signed(fixture, { id });
+          assert.equal(await post(fixture.port, again.headers, again.body), 204);
+        }
+        await settle(fixture);
+        assert.deepEqual([former, during, later].map(fixture.handled), [1, 1, 1]);
+        assert.deepEqual(await failuresOf(leat, fixture.stream), []);
+      },
+    );
   });
 }
 

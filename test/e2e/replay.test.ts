@@ -212,49 +212,55 @@ describe('a replay while its stream changes', () => {
 });
 
 describe('kill -9 during a replay', () => {
-  test('kill -9 during a replay loses none of its events, and the final counts are right', async (t) => {
-    const own = await createTempStore();
-    const endpoint = await startEndpoint();
-    let node: Running | undefined = await startLeat(own);
-    t.after(async () => {
-      await node?.kill();
-      await endpoint.close();
-      await own.remove();
-    });
-    const type = freshType();
-    const stream = await createStream(node, endpoint.url, { types: [type] });
-    const from = await headOf(node);
-    const ids = await publishAll(node, eventsOf(type, 2000));
-    await waitFor(
-      'the events for the first time',
-      () => new Set(idsFrom(endpoint, 0)).size === 2000,
-    );
-    const firstTime = endpoint.arrivals.length;
-    // Slow enough that each kill falls into the replay.
-    endpoint.respondWith((response) => setTimeout(() => response.writeHead(204).end(), 10));
-    const replay = await begin(node, stream, { from });
-    const fresh: string[] = [];
-    for (const share of [0.2, 0.4, 0.6]) {
-      const wanted = firstTime + 2000 * share;
-      await waitFor(`${share} of the replay`, () => endpoint.arrivals.length > wanted);
-      fresh.push(...(await publishAll(node, eventsOf(type, 3))));
-      assert.equal((await read(node, stream, replay)).status, 'running');
-      await node.kill();
-      node = undefined;
-      node = await startLeat(own);
-    }
-    const over = await waitUntilOver(node, stream, replay);
-    const { status, matched, sent, failed } = over;
-    assert.deepEqual([status, matched, sent, failed], ['done', 2000, 2000, 0]);
-    await waitFor('the fresh events', () => fresh.every((id) => endpoint.of(id).length > 0));
-    const arrived = new Set(idsFrom(endpoint, firstTime));
-    assert.deepEqual(
-      ids.filter((id) => !arrived.has(id)),
-      [],
-    );
-    await waitForFailures(node, stream.id, 0);
-    t.diagnostic(`${endpoint.arrivals.length - firstTime - 2003} requests came again after a kill`);
-  });
+  test(
+    'kill -9 during a replay loses none of its events, and the final counts are right',
+    { tags: ['long'] },
+    async (t) => {
+      const own = await createTempStore();
+      const endpoint = await startEndpoint();
+      let node: Running | undefined = await startLeat(own);
+      t.after(async () => {
+        await node?.kill();
+        await endpoint.close();
+        await own.remove();
+      });
+      const type = freshType();
+      const stream = await createStream(node, endpoint.url, { types: [type] });
+      const from = await headOf(node);
+      const ids = await publishAll(node, eventsOf(type, 2000));
+      await waitFor(
+        'the events for the first time',
+        () => new Set(idsFrom(endpoint, 0)).size === 2000,
+      );
+      const firstTime = endpoint.arrivals.length;
+      // Slow enough that each kill falls into the replay.
+      endpoint.respondWith((response) => setTimeout(() => response.writeHead(204).end(), 10));
+      const replay = await begin(node, stream, { from });
+      const fresh: string[] = [];
+      for (const share of [0.2, 0.4, 0.6]) {
+        const wanted = firstTime + 2000 * share;
+        await waitFor(`${share} of the replay`, () => endpoint.arrivals.length > wanted);
+        fresh.push(...(await publishAll(node, eventsOf(type, 3))));
+        assert.equal((await read(node, stream, replay)).status, 'running');
+        await node.kill();
+        node = undefined;
+        node = await startLeat(own);
+      }
+      const over = await waitUntilOver(node, stream, replay);
+      const { status, matched, sent, failed } = over;
+      assert.deepEqual([status, matched, sent, failed], ['done', 2000, 2000, 0]);
+      await waitFor('the fresh events', () => fresh.every((id) => endpoint.of(id).length > 0));
+      const arrived = new Set(idsFrom(endpoint, firstTime));
+      assert.deepEqual(
+        ids.filter((id) => !arrived.has(id)),
+        [],
+      );
+      await waitForFailures(node, stream.id, 0);
+      t.diagnostic(
+        `${endpoint.arrivals.length - firstTime - 2003} requests came again after a kill`,
+      );
+    },
+  );
 });
 
 describe('start_from of a new stream', () => {

@@ -153,61 +153,65 @@ describe('a client', () => {
 });
 
 describe('signing keys', () => {
-  test('rotating signing keys keeps valid tokens; revoking a key ends its tokens', async (t) => {
-    const own = await createTempStore();
-    t.after(() => own.remove());
-    const port = { LEAT_PORT: String(await freePort()) };
-    const env = { ...port, ...storeEnvironment(own) };
-    let running = await startLeat(own, port);
-    t.after(() => running.kill());
-    const old = running.token;
-    const besideServer = await runLeat(['keys', 'list'], env);
-    assert.equal(besideServer.code, 0, besideServer.output);
-    assert.ok(besideServer.output.includes(kidOf(old)), besideServer.output);
-    await running.stop();
+  test(
+    'rotating signing keys keeps valid tokens; revoking a key ends its tokens',
+    { tags: ['long'] },
+    async (t) => {
+      const own = await createTempStore();
+      t.after(() => own.remove());
+      const port = { LEAT_PORT: String(await freePort()) };
+      const env = { ...port, ...storeEnvironment(own) };
+      let running = await startLeat(own, port);
+      t.after(() => running.kill());
+      const old = running.token;
+      const besideServer = await runLeat(['keys', 'list'], env);
+      assert.equal(besideServer.code, 0, besideServer.output);
+      assert.ok(besideServer.output.includes(kidOf(old)), besideServer.output);
+      await running.stop();
 
-    const rotated = await runLeat(['keys', 'rotate', '--now'], env);
-    assert.equal(rotated.code, 0, rotated.output);
-    running = await startLeat(own, port);
-    const fresh = running.token;
-    assert.notEqual(kidOf(fresh), kidOf(old));
-    const list = (token: string): Promise<Response> =>
-      running.send('GET', '/api/v2/event-streams', undefined, bearer(token));
-    await expectBody(200, list(old));
-    await expectBody(200, list(fresh));
-    const published = await expectBody<{ keys: JWK[] }>(
-      200,
-      fetch(`${running.url}/.well-known/jwks.json`),
-    );
-    assert.deepEqual(
-      published.keys.map(({ kid }) => kid),
-      [kidOf(fresh), kidOf(old)],
-    );
-    await running.stop();
+      const rotated = await runLeat(['keys', 'rotate', '--now'], env);
+      assert.equal(rotated.code, 0, rotated.output);
+      running = await startLeat(own, port);
+      const fresh = running.token;
+      assert.notEqual(kidOf(fresh), kidOf(old));
+      const list = (token: string): Promise<Response> =>
+        running.send('GET', '/api/v2/event-streams', undefined, bearer(token));
+      await expectBody(200, list(old));
+      await expectBody(200, list(fresh));
+      const published = await expectBody<{ keys: JWK[] }>(
+        200,
+        fetch(`${running.url}/.well-known/jwks.json`),
+      );
+      assert.deepEqual(
+        published.keys.map(({ kid }) => kid),
+        [kidOf(fresh), kidOf(old)],
+      );
+      await running.stop();
 
-    const listed = await runLeat(['keys', 'list'], env);
-    assert.ok(listed.output.includes(kidOf(old)) && listed.output.includes(kidOf(fresh)));
-    assert.equal((await runLeat(['keys', 'revoke', kidOf(old)], env)).code, 0);
-    assert.equal((await runLeat(['keys', 'revoke', kidOf(old)], env)).code, 1);
-    running = await startLeat(own, port);
-    const refused = await expectBody<ProblemBody>(401, list(old));
-    assert.equal(refused.message, badSignature);
-    await expectBody(200, list(fresh));
-    await running.stop();
+      const listed = await runLeat(['keys', 'list'], env);
+      assert.ok(listed.output.includes(kidOf(old)) && listed.output.includes(kidOf(fresh)));
+      assert.equal((await runLeat(['keys', 'revoke', kidOf(old)], env)).code, 0);
+      assert.equal((await runLeat(['keys', 'revoke', kidOf(old)], env)).code, 1);
+      running = await startLeat(own, port);
+      const refused = await expectBody<ProblemBody>(401, list(old));
+      assert.equal(refused.message, badSignature);
+      await expectBody(200, list(fresh));
+      await running.stop();
 
-    const dashed = await runLeat(['keys', 'revoke', '-abc'], env);
-    assert.match(dashed.output, /No key is called "-abc"/);
+      const dashed = await runLeat(['keys', 'revoke', '-abc'], env);
+      assert.match(dashed.output, /No key is called "-abc"/);
 
-    // The last key is revoked: a new one signs at once, and the tokens of the old one end.
-    const last = await runLeat(['keys', 'revoke', kidOf(fresh)], env);
-    assert.equal(last.code, 0, last.output);
-    running = await startLeat(own, port);
-    assert.equal((await expectBody<ProblemBody>(401, list(fresh))).message, badSignature);
-    await expectBody(200, list(running.token));
-    assert.equal(await running.stop(), 0);
-  });
+      // The last key is revoked: a new one signs at once, and the tokens of the old one end.
+      const last = await runLeat(['keys', 'revoke', kidOf(fresh)], env);
+      assert.equal(last.code, 0, last.output);
+      running = await startLeat(own, port);
+      assert.equal((await expectBody<ProblemBody>(401, list(fresh))).message, badSignature);
+      await expectBody(200, list(running.token));
+      assert.equal(await running.stop(), 0);
+    },
+  );
 
-  test('a signing key is published before it signs', async (t) => {
+  test('a signing key is published before it signs', { tags: ['long'] }, async (t) => {
     const own = await createTempStore();
     t.after(() => own.remove());
     const port = { LEAT_PORT: String(await freePort()) };

@@ -250,22 +250,29 @@ describe('verifying programs', () => {
           assert.equal(code, 1);
         };
 
-        test(`${language}, ${scheme}: accepts a delivery of Leat`, async () => {
+        test(`${language}, ${scheme}: accepts a delivery of Leat`, { tags: ['long'] }, async () => {
           assert.match(delivered.signature, /^v1,\S{44} v1a,\S{88}$/);
           // As docs/receivers.md runs it.
           await accepts(delivered, program.command);
           await accepts(signedAgo(240));
         });
 
-        test(`${language}, ${scheme}: refuses a changed body and other signatures`, async () => {
-          await refuses({ ...delivered, body: delivered.body.replace('Ada', 'Eve') });
-          const texts = delivered.signature.split(' ').toReversed();
-          // Each signature under the name of the other scheme.
-          const swapped = ['v1', 'v1a'].map((name, at) => `${name},${texts[at]?.split(',')[1]}`);
-          await refuses({ ...delivered, signature: `${swapped.join(' ')} v1 v1, v1a,? v1a,QUJD` });
-        });
+        test(
+          `${language}, ${scheme}: refuses a changed body and other signatures`,
+          { tags: ['long'] },
+          async () => {
+            await refuses({ ...delivered, body: delivered.body.replace('Ada', 'Eve') });
+            const texts = delivered.signature.split(' ').toReversed();
+            // Each signature under the name of the other scheme.
+            const swapped = ['v1', 'v1a'].map((name, at) => `${name},${texts[at]?.split(',')[1]}`);
+            await refuses({
+              ...delivered,
+              signature: `${swapped.join(' ')} v1 v1, v1a,? v1a,QUJD`,
+            });
+          },
+        );
 
-        test(`${language}, ${scheme}: refuses a wrong key`, async () => {
+        test(`${language}, ${scheme}: refuses a wrong key`, { tags: ['long'] }, async () => {
           const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
           await refuses({ ...delivered, secret, keysUrl: forged.url });
         });

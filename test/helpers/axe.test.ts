@@ -29,22 +29,30 @@ describe('axeFindings', () => {
     return page;
   }
 
-  test('axeFindings names the rule, the element and the problem, under a strict policy', async (t) => {
-    const page = await open(t, '<main><input id="name"><font color="#ccc">pale</font></main>');
-    const found = await axeFindings(page);
-    assert.deepEqual(
-      found.map(({ rule, element }) => `${rule} ${element}`),
-      ['color-contrast font', 'label #name'],
-    );
-    assert.match(found[0]?.problem ?? '', /insufficient color contrast of 1\.6/);
-  });
+  test(
+    'axeFindings names the rule, the element and the problem, under a strict policy',
+    { tags: ['long'] },
+    async (t) => {
+      const page = await open(t, '<main><input id="name"><font color="#ccc">pale</font></main>');
+      const found = await axeFindings(page);
+      assert.deepEqual(
+        found.map(({ rule, element }) => `${rule} ${element}`),
+        ['color-contrast font', 'label #name'],
+      );
+      assert.match(found[0]?.problem ?? '', /insufficient color contrast of 1\.6/);
+    },
+  );
 
-  test('axeFindings checks a page again after a change, a part of it, or without a rule', async (t) => {
-    const page = await open(t, '<main>dark</main><div><font color="#ccc">pale</font></div>');
-    assert.equal((await axeFindings(page)).length, 1);
-    assert.deepEqual(await axeFindings(page, { within: 'main' }), []);
-    assert.deepEqual(await axeFindings(page, { exceptRules: ['color-contrast'] }), []);
-    await page.evaluate(`document.querySelector('div').remove()`);
-    assert.deepEqual(await axeFindings(page), []);
-  });
+  test(
+    'axeFindings checks a page again after a change, a part of it, or without a rule',
+    { tags: ['long'] },
+    async (t) => {
+      const page = await open(t, '<main>dark</main><div><font color="#ccc">pale</font></div>');
+      assert.equal((await axeFindings(page)).length, 1);
+      assert.deepEqual(await axeFindings(page, { within: 'main' }), []);
+      assert.deepEqual(await axeFindings(page, { exceptRules: ['color-contrast'] }), []);
+      await page.evaluate(`document.querySelector('div').remove()`);
+      assert.deepEqual(await axeFindings(page), []);
+    },
+  );
 });

@@ -32,7 +32,7 @@ async function runTestThat(t: TestContext, goesOn: string): Promise<Run> {
     import { test } from 'node:test';
     import { createTempStore, startLeat } from ${helper('leat.ts')};
     import { query, startPostgres } from ${helper('postgres.ts')};
-    test('fails', async () => {
+    test('fails', { tags: ['long'] }, async () => {
       const tempStore = await createTempStore();
       const leat = await startLeat(tempStore);
       const postgres = await startPostgres();
@@ -79,23 +79,31 @@ async function allGone({ file, server, postgres }: Run): Promise<void> {
 }
 
 describe('a test file', { concurrency: true }, () => {
-  test('a test file ends with all that its failed test left running', async (t) => {
-    const run = await runTestThat(t, "throw new Error('on purpose');");
-    const { code, output } = await run.ended;
-    assert.equal(code, 1);
-    assert.match(output, /on purpose/);
-    await allGone(run);
-  });
+  test(
+    'a test file ends with all that its failed test left running',
+    { tags: ['long'] },
+    async (t) => {
+      const run = await runTestThat(t, "throw new Error('on purpose');");
+      const { code, output } = await run.ended;
+      assert.equal(code, 1);
+      assert.match(output, /on purpose/);
+      await allGone(run);
+    },
+  );
 
-  test('a test file that passes and leaves a program running fails', async (t) => {
-    const run = await runTestThat(t, '');
-    const { code, output } = await run.ended;
-    assert.equal(code, 1);
-    assert.match(output, /This test left process \d+ running: .*main\.[jt]s serve/);
-    await allGone(run);
-  });
+  test(
+    'a test file that passes and leaves a program running fails',
+    { tags: ['long'] },
+    async (t) => {
+      const run = await runTestThat(t, '');
+      const { code, output } = await run.ended;
+      assert.equal(code, 1);
+      assert.match(output, /This test left process \d+ running: .*main\.[jt]s serve/);
+      await allGone(run);
+    },
+  );
 
-  test('a test file that is killed leaves nothing running', async (t) => {
+  test('a test file that is killed leaves nothing running', { tags: ['long'] }, async (t) => {
     const run = await runTestThat(t, 'await new Promise((resolve) => setTimeout(resolve, 1e9));');
     process.kill(run.file, 'SIGKILL');
     assert.equal((await run.ended).code, 1);

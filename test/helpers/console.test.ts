@@ -11,7 +11,7 @@ describe('the console of an empty service', () => {
   });
   after(() => close?.());
 
-  test('a tab has a session with the role of its link', async (t) => {
+  test('a tab has a session with the role of its link', { tags: ['long'] }, async (t) => {
     for (const role of ['viewer', 'support', 'operator'] as const) {
       const { page } = await openConsole(t, { installation, role });
       const session = await page.evaluate<{ role: string }>(
@@ -21,7 +21,7 @@ describe('the console of an empty service', () => {
     }
   });
 
-  test('presses are counted over pages, those of keys are not', async (t) => {
+  test('presses are counted over pages, those of keys are not', { tags: ['long'] }, async (t) => {
     const { page, goto, ready, clicks, errors } = await openConsole(t, { installation });
     await goto('/streams');
     assert.equal(await clicks(), 0);
@@ -37,7 +37,7 @@ describe('the console of an empty service', () => {
   });
 });
 
-test('a tab that is signed out shows the ways in', async (t) => {
+test('a tab that is signed out shows the ways in', { tags: ['long'] }, async (t) => {
   const { page, goto } = await openConsole(t, { content: 'empty', role: 'signed out' });
   await goto('/streams');
   assert.match(await page.locator('main').innerText(), /leat console/);

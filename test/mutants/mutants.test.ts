@@ -52,7 +52,7 @@ describe('mutants', () => {
     'a lease judged by the wall clock',
     'events that are found by polling only',
   ]) {
-    test(`the simulation finds ${fault}`, async () => {
+    test(`the simulation finds ${fault}`, { tags: ['long'] }, async () => {
       const { violation } = await search({ from: 0, to: 2000, threads: 2, fault });
       assert.ok(violation);
     });

@@ -30,18 +30,22 @@ after(async () => {
 });
 
 describe('the single executable', () => {
-  test('the executable has the version, and leat config shows its data folder', async () => {
-    assert.equal((await run(home, command, ['--version'])).stdout, `${manifest.version}\n`);
-    const { code, stdout } = await run(home, command, ['config']);
-    assert.equal(code, 0);
-    assert.ok(stdout.includes(home.data), stdout);
-  });
+  test(
+    'the executable has the version, and leat config shows its data folder',
+    { tags: ['long'] },
+    async () => {
+      assert.equal((await run(home, command, ['--version'])).stdout, `${manifest.version}\n`);
+      const { code, stdout } = await run(home, command, ['config']);
+      assert.equal(code, 0);
+      assert.ok(stdout.includes(home.data), stdout);
+    },
+  );
 
-  test('the executable names no path of the machine that built it', () => {
+  test('the executable names no path of the machine that built it', { tags: ['long'] }, () => {
     for (const path of [root, `${folder}/`]) assert.ok(!hasText(command, path), path);
   });
 
-  test('the licences of the executable include that of Node', () => {
+  test('the licences of the executable include that of Node', { tags: ['long'] }, () => {
     const text = readFileSync(licenses, 'utf8');
     assert.match(text, /^Node\.js \d+\.\d+\.\d+ \(MIT\)$/m);
     assert.match(text, /^fastify .*\(MIT\)$/m);
@@ -50,18 +54,22 @@ describe('the single executable', () => {
 
 describeJourney('the executable', () => ({ home, command }));
 
-test('the executable delivers what was published before it was moved', async (t) => {
-  const own = await createHome({ PATH: join(folder, 'nothing') });
-  t.after(own.remove);
-  const moved = join(folder, 'leat');
-  const shipped = { home: own, command };
-  await deliversAfter(shipped, async () => {
-    await rename(command, moved);
-    command = moved;
-    shipped.command = moved;
-  });
-  assert.ok(!existsSync(join(own.data, 'compiled')), 'no compiled modules are kept');
-});
+test(
+  'the executable delivers what was published before it was moved',
+  { tags: ['long'] },
+  async (t) => {
+    const own = await createHome({ PATH: join(folder, 'nothing') });
+    t.after(own.remove);
+    const moved = join(folder, 'leat');
+    const shipped = { home: own, command };
+    await deliversAfter(shipped, async () => {
+      await rename(command, moved);
+      command = moved;
+      shipped.command = moved;
+    });
+    assert.ok(!existsSync(join(own.data, 'compiled')), 'no compiled modules are kept');
+  },
+);
 
 /** Returns whether a large file contains a text. */
 function hasText(path: string, text: string): boolean {

@@ -32,39 +32,46 @@ import {
 const consoleHeaders = { 'sec-fetch-site': 'same-origin', 'leat-console': '1' } as const;
 
 describe('leat backup with a running server', () => {
-  test('every event acknowledged before the backup began is delivered after a restore', async (t) => {
-    const receiver = await startCountingReceiver(t);
-    const tempStore = await tempStoreOf(t);
-    const leat = await startLeat(tempStore, slotSettings);
-    t.after(() => leat.kill());
-    const stream = await createStream(leat, receiver.url, 'orders');
-    // The receiver responds to nothing until the backup is complete, so that every event is unsent then.
-    receiver.holding = true;
-    const acknowledged = new Set<string>();
-    const quota = createQuota(3000);
-    const ending = new AbortController();
-    const publishing = publishOn(leat, acknowledged, { quota, until: ending.signal });
-    await waitFor('some events', () => acknowledged.size > 500);
+  test(
+    'every event acknowledged before the backup began is delivered after a restore',
+    { tags: ['long'] },
+    async (t) => {
+      const receiver = await startCountingReceiver(t);
+      const tempStore = await tempStoreOf(t);
+      const leat = await startLeat(tempStore, slotSettings);
+      t.after(() => leat.kill());
+      const stream = await createStream(leat, receiver.url, 'orders');
+      // The receiver responds to nothing until the backup is complete, so that every event is unsent then.
+      receiver.holding = true;
+      const acknowledged = new Set<string>();
+      const quota = createQuota(3000);
+      const ending = new AbortController();
+      const publishing = publishOn(leat, acknowledged, { quota, until: ending.signal });
+      await waitFor('some events', () => acknowledged.size > 500);
 
-    const before = [...acknowledged];
-    const file = join(tempStore.folder, 'backup.db');
-    const backup = await runLeat(['backup', file], storeEnvironment(tempStore));
-    assert.equal(backup.code, 0, backup.output);
-    assert.match(backup.output, /Wrote \S+backup\.db: .+, checked\.\nKeep LEAT_SECRET_KEY as well/);
-    assert.equal(statSync(file).mode & 0o777, 0o600);
-    ending.abort();
-    await publishing;
-    await leat.kill();
+      const before = [...acknowledged];
+      const file = join(tempStore.folder, 'backup.db');
+      const backup = await runLeat(['backup', file], storeEnvironment(tempStore));
+      assert.equal(backup.code, 0, backup.output);
+      assert.match(
+        backup.output,
+        /Wrote \S+backup\.db: .+, checked\.\nKeep LEAT_SECRET_KEY as well/,
+      );
+      assert.equal(statSync(file).mode & 0o777, 0o600);
+      ending.abort();
+      await publishing;
+      await leat.kill();
 
-    const unsent = /\nmain +orders +\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ +\d/;
-    const restored = await restoredStore(t, file, unsent);
-    const newReceiver = await startCountingReceiver(t);
-    // The former receiver still responds to nothing that is sent before the change.
-    const again = await startLeat(restored, { ...slotSettings, LEAT_ATTEMPT_TIMEOUT_MS: '500' });
-    t.after(() => again.kill());
-    await redirect(again, stream, newReceiver.url);
-    await newReceiver.waitForAll('every event from before the backup', ['orders'], before);
-  });
+      const unsent = /\nmain +orders +\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ +\d/;
+      const restored = await restoredStore(t, file, unsent);
+      const newReceiver = await startCountingReceiver(t);
+      // The former receiver still responds to nothing that is sent before the change.
+      const again = await startLeat(restored, { ...slotSettings, LEAT_ATTEMPT_TIMEOUT_MS: '500' });
+      t.after(() => again.kill());
+      await redirect(again, stream, newReceiver.url);
+      await newReceiver.waitForAll('every event from before the backup', ['orders'], before);
+    },
+  );
 
   test('the output of restore lists the streams whose events are sent again', async (t) => {
     const receiver = await startCountingReceiver(t);
@@ -91,56 +98,64 @@ describe('leat backup with a running server', () => {
   });
 
   const skip = process.getuid?.() === 0 ? false : 'only root can give files to another user';
-  test('a store that root restores belongs to the owner of its folder', { skip }, async (t) => {
-    const tempStore = await tempStoreOf(t);
-    const leat = await startLeat(tempStore);
-    t.after(() => leat.kill());
-    const file = join(tempStore.folder, 'backup.db');
-    assert.equal((await runLeat(['backup', file], storeEnvironment(tempStore))).code, 0);
-    const target = await tempStoreOf(t);
-    await chown(target.folder, 54_321, 54_322);
-    const { code, output } = await runLeat(['restore', file], storeEnvironment(target));
-    assert.equal(code, 0, output);
-    const { uid, gid, mode } = statSync(target.file);
-    assert.deepEqual([uid, gid, mode & 0o777], [54_321, 54_322, 0o600]);
-  });
+  test(
+    'a store that root restores belongs to the owner of its folder',
+    { tags: ['long'], skip },
+    async (t) => {
+      const tempStore = await tempStoreOf(t);
+      const leat = await startLeat(tempStore);
+      t.after(() => leat.kill());
+      const file = join(tempStore.folder, 'backup.db');
+      assert.equal((await runLeat(['backup', file], storeEnvironment(tempStore))).code, 0);
+      const target = await tempStoreOf(t);
+      await chown(target.folder, 54_321, 54_322);
+      const { code, output } = await runLeat(['restore', file], storeEnvironment(target));
+      assert.equal(code, 0, output);
+      const { uid, gid, mode } = statSync(target.file);
+      assert.deepEqual([uid, gid, mode & 0o777], [54_321, 54_322, 0o600]);
+    },
+  );
 
-  test('a restore brings back neither a session of the console nor a one-time link', async (t) => {
-    const tempStore = await tempStoreOf(t);
-    const leat = await startLeat(tempStore);
-    t.after(() => leat.kill());
-    const codeOf = async (): Promise<string> => {
-      const link = await oneTimeLink('operator', storeEnvironment(tempStore), tempStore);
-      return link.slice(link.indexOf('#code=') + '#code='.length);
-    };
-    const signIn = (at: Running, code: string): Promise<Response> =>
-      fetch(`${at.url}/console/session`, {
-        method: 'POST',
-        headers: { ...consoleHeaders, 'content-type': 'application/json' },
-        body: JSON.stringify({ code }),
-      });
-    const signedIn = await signIn(leat, await codeOf());
-    assert.equal(signedIn.status, 201);
-    const [cookie = ''] = signedIn.headers.getSetCookie()[0]?.split(';') ?? [];
-    const session = async (at: Running, method: string): Promise<number> => {
-      const headers = { ...consoleHeaders, cookie };
-      return (await fetch(`${at.url}/console/session`, { method, headers })).status;
-    };
-    const unused = await codeOf();
-    const file = join(tempStore.folder, 'backup.db');
-    const backup = await runLeat(['backup', file], storeEnvironment(tempStore));
-    assert.equal(backup.code, 0, backup.output);
-    assert.equal(await session(leat, 'DELETE'), 204);
-    assert.equal((await signIn(leat, unused)).status, 201);
-    await leat.kill();
+  test(
+    'a restore brings back neither a session of the console nor a one-time link',
+    { tags: ['long'] },
+    async (t) => {
+      const tempStore = await tempStoreOf(t);
+      const leat = await startLeat(tempStore);
+      t.after(() => leat.kill());
+      const codeOf = async (): Promise<string> => {
+        const link = await oneTimeLink('operator', storeEnvironment(tempStore), tempStore);
+        return link.slice(link.indexOf('#code=') + '#code='.length);
+      };
+      const signIn = (at: Running, code: string): Promise<Response> =>
+        fetch(`${at.url}/console/session`, {
+          method: 'POST',
+          headers: { ...consoleHeaders, 'content-type': 'application/json' },
+          body: JSON.stringify({ code }),
+        });
+      const signedIn = await signIn(leat, await codeOf());
+      assert.equal(signedIn.status, 201);
+      const [cookie = ''] = signedIn.headers.getSetCookie()[0]?.split(';') ?? [];
+      const session = async (at: Running, method: string): Promise<number> => {
+        const headers = { ...consoleHeaders, cookie };
+        return (await fetch(`${at.url}/console/session`, { method, headers })).status;
+      };
+      const unused = await codeOf();
+      const file = join(tempStore.folder, 'backup.db');
+      const backup = await runLeat(['backup', file], storeEnvironment(tempStore));
+      assert.equal(backup.code, 0, backup.output);
+      assert.equal(await session(leat, 'DELETE'), 204);
+      assert.equal((await signIn(leat, unused)).status, 201);
+      await leat.kill();
 
-    const again = await startLeat(await restoredStore(t, file));
-    t.after(() => again.kill());
-    assert.equal(await session(again, 'GET'), 401);
-    assert.equal((await signIn(again, unused)).status, 401);
-  });
+      const again = await startLeat(await restoredStore(t, file));
+      t.after(() => again.kill());
+      assert.equal(await session(again, 'GET'), 401);
+      assert.equal((await signIn(again, unused)).status, 401);
+    },
+  );
 
-  test('an interrupted backup removes its files', async (t) => {
+  test('an interrupted backup removes its files', { tags: ['long'] }, async (t) => {
     const { tempStore, file } = await filled(t);
     const { child } = spawnLeat(['backup', file], storeEnvironment(tempStore));
     const ended = once(child, 'close') as Promise<[number | null]>;
@@ -156,19 +171,23 @@ describe('leat backup with a running server', () => {
     );
   });
 
-  test('a killed server ends the command, and the next start removes its files', async (t) => {
-    const { tempStore, leat, file } = await filled(t);
-    const { child, output } = spawnLeat(['backup', file], storeEnvironment(tempStore));
-    const ended = once(child, 'close') as Promise<[number | null]>;
-    await waitFor('the copy to begin', async () => (await drafts(tempStore)).length > 0);
-    await leat.kill();
-    const [code] = await ended;
-    assert.equal(existsSync(file), code === 0, output());
-    assert.deepEqual(await parts(tempStore), []);
-    const again = await startLeat(tempStore);
-    t.after(() => again.kill());
-    assert.deepEqual(await drafts(tempStore), []);
-  });
+  test(
+    'a killed server ends the command, and the next start removes its files',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore, leat, file } = await filled(t);
+      const { child, output } = spawnLeat(['backup', file], storeEnvironment(tempStore));
+      const ended = once(child, 'close') as Promise<[number | null]>;
+      await waitFor('the copy to begin', async () => (await drafts(tempStore)).length > 0);
+      await leat.kill();
+      const [code] = await ended;
+      assert.equal(existsSync(file), code === 0, output());
+      assert.deepEqual(await parts(tempStore), []);
+      const again = await startLeat(tempStore);
+      t.after(() => again.kill());
+      assert.deepEqual(await drafts(tempStore), []);
+    },
+  );
 
   test('leat backup does not overwrite a file', async (t) => {
     const { tempStore } = await running(t);
@@ -246,40 +265,48 @@ describe('leat restore', () => {
     assert.deepEqual(await readdir(target.folder), []);
   });
 
-  test('leat restore: one that is rejected leaves no folder that was not there', async (t) => {
-    const { file } = await backedUp(t);
-    const { folder } = await tempStoreOf(t);
-    const LEAT_STORE = `sqlite:${join(folder, 'one', 'two', 'leat.db')}`;
-    const wrongKey = { LEAT_SECRET_KEY: Buffer.alloc(32, 9).toString('base64') };
-    for (const key of [{}, wrongKey]) {
-      const { code, output } = await runLeat(['restore', file], { LEAT_STORE, ...key });
-      assert.equal(code, 1);
-      assert.match(output, /LEAT_SECRET_KEY/);
-      assert.deepEqual(await readdir(folder), []);
-    }
-  });
+  test(
+    'leat restore: one that is rejected leaves no folder that was not there',
+    { tags: ['long'] },
+    async (t) => {
+      const { file } = await backedUp(t);
+      const { folder } = await tempStoreOf(t);
+      const LEAT_STORE = `sqlite:${join(folder, 'one', 'two', 'leat.db')}`;
+      const wrongKey = { LEAT_SECRET_KEY: Buffer.alloc(32, 9).toString('base64') };
+      for (const key of [{}, wrongKey]) {
+        const { code, output } = await runLeat(['restore', file], { LEAT_STORE, ...key });
+        assert.equal(code, 1);
+        assert.match(output, /LEAT_SECRET_KEY/);
+        assert.deepEqual(await readdir(folder), []);
+      }
+    },
+  );
 
-  test('leat restore rejects damaged, truncated and foreign files', async (t) => {
-    const { file } = await backedUp(t);
-    const target = await tempStoreOf(t);
-    const bytes = await readFile(file);
-    const damaged = Buffer.from(bytes);
-    damaged.fill(0xff, 3 * 4096, 4 * 4096);
-    const wrong: Record<string, Uint8Array> = {
-      damaged,
-      cut: bytes.subarray(0, bytes.length - 4096),
-      short: bytes.subarray(0, 100),
-      text: Buffer.from('x'.repeat(5000)),
-    };
-    for (const [name, content] of Object.entries(wrong)) {
-      const source = join(target.folder, name);
-      await writeFile(source, content);
-      const { code, output } = await runLeat(['restore', source], storeEnvironment(target));
-      assert.equal(code, 1, `${name}: ${output}`);
-      assert.match(output, new RegExp(`${name} `), name);
-      assert.ok(!existsSync(target.file), name);
-    }
-  });
+  test(
+    'leat restore rejects damaged, truncated and foreign files',
+    { tags: ['long'] },
+    async (t) => {
+      const { file } = await backedUp(t);
+      const target = await tempStoreOf(t);
+      const bytes = await readFile(file);
+      const damaged = Buffer.from(bytes);
+      damaged.fill(0xff, 3 * 4096, 4 * 4096);
+      const wrong: Record<string, Uint8Array> = {
+        damaged,
+        cut: bytes.subarray(0, bytes.length - 4096),
+        short: bytes.subarray(0, 100),
+        text: Buffer.from('x'.repeat(5000)),
+      };
+      for (const [name, content] of Object.entries(wrong)) {
+        const source = join(target.folder, name);
+        await writeFile(source, content);
+        const { code, output } = await runLeat(['restore', source], storeEnvironment(target));
+        assert.equal(code, 1, `${name}: ${output}`);
+        assert.match(output, new RegExp(`${name} `), name);
+        assert.ok(!existsSync(target.file), name);
+      }
+    },
+  );
 
   test('leat restore rejects a store with a write-ahead log, which has its last events', async (t) => {
     const { tempStore } = await running(t);

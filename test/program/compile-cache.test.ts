@@ -7,16 +7,20 @@ import { createTempStore, startLeat } from '../helpers/leat.ts';
 
 const { version } = packageJson;
 
-test('compiled modules are kept in the data folder, for its owner only and for this version only', async (t) => {
-  const { folder, start } = await fixture(t);
-  await mkdir(join(folder, 'compiled', '0.0.1'), { recursive: true, mode: 0o700 });
-  await start();
-  assert.deepEqual(await readdir(join(folder, 'compiled')), [version]);
-  assert.equal((await stat(join(folder, 'compiled', version))).mode & 0o777, 0o700);
-  assert.notEqual(await countFiles(join(folder, 'compiled')), 0);
-  // The second start reads them.
-  await start();
-});
+test(
+  'compiled modules are kept in the data folder, for its owner only and for this version only',
+  { tags: ['long'] },
+  async (t) => {
+    const { folder, start } = await fixture(t);
+    await mkdir(join(folder, 'compiled', '0.0.1'), { recursive: true, mode: 0o700 });
+    await start();
+    assert.deepEqual(await readdir(join(folder, 'compiled')), [version]);
+    assert.equal((await stat(join(folder, 'compiled', version))).mode & 0o777, 0o700);
+    assert.notEqual(await countFiles(join(folder, 'compiled')), 0);
+    // The second start reads them.
+    await start();
+  },
+);
 
 test('compiled modules are not kept in a folder that others can write to', async (t) => {
   const { folder, start } = await fixture(t);

@@ -108,22 +108,26 @@ for (const [engine, locate] of [
 }
 
 describe('leat console with a running server', () => {
-  test('console: prints a link of the tenant, whose code is in no output of the server', async (t) => {
-    const { leat, run } = await running(t);
-    const main = await run(['console']);
-    assert.equal(link.exec(main)?.groups?.['base'], `http://localhost:${leat.port}/console/`);
-    await run(['tenants', 'create', 'acme', 'acme.example.com']);
-    const other = await run(['console', '--role', 'viewer', '--tenant', 'acme']);
-    assert.equal(link.exec(other)?.groups?.['base'], 'https://acme.example.com/console/');
-    assert.match(other, /with the role viewer\.\n$/);
-    for (const tenant of ['main', 'acme']) {
-      const none = `No session of ${tenant} is open.\n`;
-      assert.equal(await run(['console', 'sessions', '--tenant', tenant]), none);
-      const ended = await run(['console', 'end', '--all', '--tenant', tenant]);
-      assert.equal(ended, `Ended 0 sessions of ${tenant}.\n`);
-    }
-    for (const text of [main, other]) assert.ok(!leat.output().includes(codeOf(text)));
-  });
+  test(
+    'console: prints a link of the tenant, whose code is in no output of the server',
+    { tags: ['long'] },
+    async (t) => {
+      const { leat, run } = await running(t);
+      const main = await run(['console']);
+      assert.equal(link.exec(main)?.groups?.['base'], `http://localhost:${leat.port}/console/`);
+      await run(['tenants', 'create', 'acme', 'acme.example.com']);
+      const other = await run(['console', '--role', 'viewer', '--tenant', 'acme']);
+      assert.equal(link.exec(other)?.groups?.['base'], 'https://acme.example.com/console/');
+      assert.match(other, /with the role viewer\.\n$/);
+      for (const tenant of ['main', 'acme']) {
+        const none = `No session of ${tenant} is open.\n`;
+        assert.equal(await run(['console', 'sessions', '--tenant', tenant]), none);
+        const ended = await run(['console', 'end', '--all', '--tenant', tenant]);
+        assert.equal(ended, `Ended 0 sessions of ${tenant}.\n`);
+      }
+      for (const text of [main, other]) assert.ok(!leat.output().includes(codeOf(text)));
+    },
+  );
 
   test('console end: a session that began with a link is listed, and ends in the running server', async (t) => {
     const { leat, run } = await running(t);

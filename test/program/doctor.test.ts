@@ -71,14 +71,18 @@ describe('leat doctor', () => {
     assert.equal(pathsIn(text, undefined), text);
   });
 
-  test('an enabled stream to the receiver inside Leat does not send to the network', async (t) => {
-    const { tempStore, leat } = await running(t);
-    await createStream(leat, 'https://new.inspector.invalid/', 'inside');
-    const before = await doctor(tempStore);
-    assert.deepEqual(textsOf(before.findings, 'receivers'), [
-      'ok: no enabled stream sends to the network',
-    ]);
-  });
+  test(
+    'an enabled stream to the receiver inside Leat does not send to the network',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore, leat } = await running(t);
+      await createStream(leat, 'https://new.inspector.invalid/', 'inside');
+      const before = await doctor(tempStore);
+      assert.deepEqual(textsOf(before.findings, 'receivers'), [
+        'ok: no enabled stream sends to the network',
+      ]);
+    },
+  );
 
   test('each fault has a line with its fix, and the exit code is 1', async (t) => {
     const { tempStore, leat } = await running(t);
@@ -128,90 +132,106 @@ describe('leat doctor', () => {
     assert.ok(findings.some(({ check, level }) => check === 'fsync' && level === 'ok'));
   });
 
-  test('a stream whose secrets do not open is a finding, and it can be deleted', async (t) => {
-    const { tempStore, leat } = await running(t);
-    const id = await createStream(leat, 'http://127.0.0.1:9', 'damaged');
-    await leat.stop();
-    const db = new DatabaseSync(tempStore.file);
-    db.exec(`update streams set signing_secrets = x'020102'`);
-    db.close();
-    const again = await startLeat(tempStore);
-    t.after(() => again.kill());
-    const { code, findings } = await doctor(tempStore);
-    assert.equal(code, 1);
-    assert.deepEqual(
-      findings.filter(isBroken).map(({ said }) => said),
-      [`those of stream ${id} do not open, so it is not delivered`],
-    );
-    assert.ok(findings.some(({ check }) => check === 'nodes'));
-    assert.equal((await again.send('DELETE', `/api/v2/event-streams/${id}`)).status, 204);
-    assert.equal((await doctor(tempStore)).findings.filter(isBroken).length, 0);
-  });
+  test(
+    'a stream whose secrets do not open is a finding, and it can be deleted',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore, leat } = await running(t);
+      const id = await createStream(leat, 'http://127.0.0.1:9', 'damaged');
+      await leat.stop();
+      const db = new DatabaseSync(tempStore.file);
+      db.exec(`update streams set signing_secrets = x'020102'`);
+      db.close();
+      const again = await startLeat(tempStore);
+      t.after(() => again.kill());
+      const { code, findings } = await doctor(tempStore);
+      assert.equal(code, 1);
+      assert.deepEqual(
+        findings.filter(isBroken).map(({ said }) => said),
+        [`those of stream ${id} do not open, so it is not delivered`],
+      );
+      assert.ok(findings.some(({ check }) => check === 'nodes'));
+      assert.equal((await again.send('DELETE', `/api/v2/event-streams/${id}`)).status, 204);
+      assert.equal((await doctor(tempStore)).findings.filter(isBroken).length, 0);
+    },
+  );
 
-  test('a client certificate that has expired is an alert, and a finding until it is replaced', async (t) => {
-    const { tempStore, leat } = await running(t);
-    const id = await createStream(leat, 'https://127.0.0.1:9', 'mutual');
-    await leat.stop();
-    const setExpiry = (expiresAt: number): Promise<void> =>
-      withStore(`sqlite:${tempStore.file}`, [testKey(7)], async ({ streams, tenants }) => {
-        const [tenant] = await tenants.list();
-        const clientCertificate = { certificate: trusted.cert, privateKey: trusted.key, expiresAt };
-        const result = await streams.update(tenant?.id ?? 0, id, (before) => ({
-          after: { ...before, destination: { ...before.destination, clientCertificate } },
-        }));
-        assert.ok('updated' in result);
+  test(
+    'a client certificate that has expired is an alert, and a finding until it is replaced',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore, leat } = await running(t);
+      const id = await createStream(leat, 'https://127.0.0.1:9', 'mutual');
+      await leat.stop();
+      const setExpiry = (expiresAt: number): Promise<void> =>
+        withStore(`sqlite:${tempStore.file}`, [testKey(7)], async ({ streams, tenants }) => {
+          const [tenant] = await tenants.list();
+          const clientCertificate = {
+            certificate: trusted.cert,
+            privateKey: trusted.key,
+            expiresAt,
+          };
+          const result = await streams.update(tenant?.id ?? 0, id, (before) => ({
+            after: { ...before, destination: { ...before.destination, clientCertificate } },
+          }));
+          assert.ok('updated' in result);
+        });
+      const found = async (): Promise<string[]> => {
+        const { findings } = await doctor(tempStore);
+        return findings
+          .filter(({ check }) => check === 'client certificates')
+          .map(({ level, said, next }) => `${level} ${said}: ${next}`);
+      };
+      await setExpiry(Date.parse('2026-01-02T03:04:05Z'));
+      assert.deepEqual(await found(), [
+        `warn that of stream ${id} expired at 2026-01-02T03:04:05.000Z: ` +
+          `leat streams update ${id} --certificate-file <file> --certificate-key-file <file>`,
+      ]);
+      const again = await startLeat(tempStore);
+      t.after(() => again.kill());
+      const text = 'mutual: its client certificate expired at 2026-01-02T03:04:05.000Z';
+      await waitFor('the alert', () => again.output().includes(text));
+      assert.match(again.output(), /"alert":"certificate_expired"/);
+      await again.stop();
+      await setExpiry(Date.parse('2126-01-02T03:04:05Z'));
+      assert.deepEqual(await found(), []);
+    },
+  );
+
+  test(
+    '--test-alert sends a test alert and reports a failure to send it',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore } = await running(t);
+      const endpoint = await startEndpoint();
+      t.after(() => endpoint.close());
+      const settings = { LEAT_ALERT_WEBHOOK_URL: endpoint.url };
+      const quiet = await doctor(tempStore, settings);
+      assert.match(alertOf(quiet.findings).said, /--test-alert sends a test alert/);
+      assert.equal(endpoint.arrivals.length, 0);
+      const sent = await doctor(tempStore, settings, '--test-alert');
+      assert.deepEqual(alertOf(sent.findings), {
+        level: 'ok',
+        check: 'alerts',
+        said: 'webhook accepted a test alert',
       });
-    const found = async (): Promise<string[]> => {
-      const { findings } = await doctor(tempStore);
-      return findings
-        .filter(({ check }) => check === 'client certificates')
-        .map(({ level, said, next }) => `${level} ${said}: ${next}`);
-    };
-    await setExpiry(Date.parse('2026-01-02T03:04:05Z'));
-    assert.deepEqual(await found(), [
-      `warn that of stream ${id} expired at 2026-01-02T03:04:05.000Z: ` +
-        `leat streams update ${id} --certificate-file <file> --certificate-key-file <file>`,
-    ]);
-    const again = await startLeat(tempStore);
-    t.after(() => again.kill());
-    const text = 'mutual: its client certificate expired at 2026-01-02T03:04:05.000Z';
-    await waitFor('the alert', () => again.output().includes(text));
-    assert.match(again.output(), /"alert":"certificate_expired"/);
-    await again.stop();
-    await setExpiry(Date.parse('2126-01-02T03:04:05Z'));
-    assert.deepEqual(await found(), []);
-  });
+      assert.match(endpoint.arrivals[0]?.body ?? '', /this is a test alert/);
+      const none = await doctor(tempStore, {}, '--test-alert');
+      assert.equal(none.code, 1);
+      assert.deepEqual(alertOf(none.findings), {
+        level: 'bad',
+        check: 'alerts',
+        said: 'they are written to the log only, so no test alert was sent',
+        next: 'set LEAT_ALERT_WEBHOOK_URL, or LEAT_ALERT_EMAIL with LEAT_SMTP_URL',
+      });
+      endpoint.respondWith(500);
+      const refused = await doctor(tempStore, settings, '--test-alert');
+      assert.equal(refused.code, 1);
+      assert.equal(alertOf(refused.findings).level, 'bad');
+    },
+  );
 
-  test('--test-alert sends a test alert and reports a failure to send it', async (t) => {
-    const { tempStore } = await running(t);
-    const endpoint = await startEndpoint();
-    t.after(() => endpoint.close());
-    const settings = { LEAT_ALERT_WEBHOOK_URL: endpoint.url };
-    const quiet = await doctor(tempStore, settings);
-    assert.match(alertOf(quiet.findings).said, /--test-alert sends a test alert/);
-    assert.equal(endpoint.arrivals.length, 0);
-    const sent = await doctor(tempStore, settings, '--test-alert');
-    assert.deepEqual(alertOf(sent.findings), {
-      level: 'ok',
-      check: 'alerts',
-      said: 'webhook accepted a test alert',
-    });
-    assert.match(endpoint.arrivals[0]?.body ?? '', /this is a test alert/);
-    const none = await doctor(tempStore, {}, '--test-alert');
-    assert.equal(none.code, 1);
-    assert.deepEqual(alertOf(none.findings), {
-      level: 'bad',
-      check: 'alerts',
-      said: 'they are written to the log only, so no test alert was sent',
-      next: 'set LEAT_ALERT_WEBHOOK_URL, or LEAT_ALERT_EMAIL with LEAT_SMTP_URL',
-    });
-    endpoint.respondWith(500);
-    const refused = await doctor(tempStore, settings, '--test-alert');
-    assert.equal(refused.code, 1);
-    assert.equal(alertOf(refused.findings).level, 'bad');
-  });
-
-  test('--vacuum shrinks a file of an earlier version', async (t) => {
+  test('--vacuum shrinks a file of an earlier version', { tags: ['long'] }, async (t) => {
     const { tempStore, leat } = await running(t);
     await publish(leat, 40);
     assert.equal(await leat.stop(), 0);
@@ -236,22 +256,26 @@ describe('leat doctor', () => {
     assert.equal((await leat.send('GET', '/readyz')).status, 200);
   });
 
-  test('on PostgreSQL a restore of data without sequences is a fault', async (t) => {
-    const server = await sharedPostgres();
-    const store = await server.createDatabase();
-    t.after(() => server.dropDatabase(store));
-    const tempStore = await createTempStore();
-    t.after(() => tempStore.remove());
-    const leat = await startLeat(tempStore, { LEAT_STORE: store });
-    t.after(() => leat.kill());
-    const contents = async (): Promise<string[]> =>
-      textsOf((await doctor(tempStore, { LEAT_STORE: store })).findings, 'contents');
-    assert.deepEqual(await contents(), []);
-    await query(store, 'alter sequence tenants_id_seq restart');
-    assert.deepEqual(await contents(), [
-      'bad: the next number for the table tenants is taken already',
-    ]);
-  });
+  test(
+    'on PostgreSQL a restore of data without sequences is a fault',
+    { tags: ['long'] },
+    async (t) => {
+      const server = await sharedPostgres();
+      const store = await server.createDatabase();
+      t.after(() => server.dropDatabase(store));
+      const tempStore = await createTempStore();
+      t.after(() => tempStore.remove());
+      const leat = await startLeat(tempStore, { LEAT_STORE: store });
+      t.after(() => leat.kill());
+      const contents = async (): Promise<string[]> =>
+        textsOf((await doctor(tempStore, { LEAT_STORE: store })).findings, 'contents');
+      assert.deepEqual(await contents(), []);
+      await query(store, 'alter sequence tenants_id_seq restart');
+      assert.deepEqual(await contents(), [
+        'bad: the next number for the table tenants is taken already',
+      ]);
+    },
+  );
 });
 
 /** Converts a file to one without auto_vacuum, as earlier versions created, with free pages. */

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { createTempStore, startLeat } from '../helpers/leat.ts';
 
 describe('a public URL for an existing first tenant', () => {
-  test('one warning names the old and the new issuer', async (t) => {
+  test('one warning names the old and the new issuer', { tags: ['long'] }, async (t) => {
     const tempStore = await createTempStore();
     t.after(() => tempStore.remove());
     const first = await startLeat(tempStore);

@@ -44,19 +44,23 @@ describe('the log of the service', { concurrency: 2 }, () => {
     );
   });
 
-  test('LEAT_LOG_FORMAT=text: the log is text with one line for the failures of a second', async (t) => {
-    const leat = await failing(t, { LEAT_LOG_FORMAT: 'text' });
-    await leat.stop();
-    assert.match(
-      leat.output(),
-      /^\d\d:\d\d:\d\dZ {2}warn {3}(?:delivery failed {2}tenant=main|\d+ deliveries failed {2}main) /m,
-    );
-    assert.ok(
-      leat
-        .output()
-        .split('\n')
-        .filter((line) => line.includes(' failed ')).length < 20,
-    );
-    assert.doesNotMatch(leat.output(), /^\{|body-of-the-receiver/m);
-  });
+  test(
+    'LEAT_LOG_FORMAT=text: the log is text with one line for the failures of a second',
+    { tags: ['long'] },
+    async (t) => {
+      const leat = await failing(t, { LEAT_LOG_FORMAT: 'text' });
+      await leat.stop();
+      assert.match(
+        leat.output(),
+        /^\d\d:\d\d:\d\dZ {2}warn {3}(?:delivery failed {2}tenant=main|\d+ deliveries failed {2}main) /m,
+      );
+      assert.ok(
+        leat
+          .output()
+          .split('\n')
+          .filter((line) => line.includes(' failed ')).length < 20,
+      );
+      assert.doesNotMatch(leat.output(), /^\{|body-of-the-receiver/m);
+    },
+  );
 });

@@ -24,7 +24,7 @@ import {
 /** The operator's commands with a running server on SQLite. */
 
 describe("the operator's commands with a running server", () => {
-  test('commands run in the server through its socket', async (t) => {
+  test('commands run in the server through its socket', { tags: ['long'] }, async (t) => {
     const { tempStore, leat, run } = await running(t);
     assert.match(
       await run('nodes'),
@@ -59,30 +59,34 @@ describe("the operator's commands with a running server", () => {
     );
   });
 
-  test('keys rotate --webhooks: adds a key of webhooks, which the running server publishes', async (t) => {
-    const { leat, run } = await running(t);
-    const publishedKids = async (): Promise<string[]> => {
-      const response = await leat.send('GET', '/.well-known/webhook-keys.json');
-      return ((await response.json()) as { keys: { kid: string }[] }).keys.map(({ kid }) => kid);
-    };
-    const kidOf = (text: string): string => /^Key (\S+) is published/.exec(text)?.[1] ?? text;
-    const first = await run('keys', 'rotate', '--webhooks');
-    assert.match(first, /signs webhooks from now\.\n$/);
-    const second = await run('keys', 'rotate', '--webhooks');
-    assert.match(
-      second,
-      /from 10 minutes from now\. The former key stays published for 7 days after/,
-    );
-    assert.deepEqual(await publishedKids(), [second, first].map(kidOf));
-    const lines = (await run('keys', 'list')).trim().split('\n');
-    assert.equal(lines.length, 3);
-    assert.match(lines[0] ?? '', / signs tokens from \S+$/);
-    assert.match(lines[1] ?? '', / signs webhooks from \S+$/);
-    assert.match(lines[2] ?? '', / signs webhooks from \S+, published until \S+$/);
-    const gone = await run('keys', 'revoke', kidOf(second));
-    assert.match(gone, /is gone; webhooks signed with it are rejected from now on\.\n$/);
-    assert.deepEqual(await publishedKids(), [kidOf(first)]);
-  });
+  test(
+    'keys rotate --webhooks: adds a key of webhooks, which the running server publishes',
+    { tags: ['long'] },
+    async (t) => {
+      const { leat, run } = await running(t);
+      const publishedKids = async (): Promise<string[]> => {
+        const response = await leat.send('GET', '/.well-known/webhook-keys.json');
+        return ((await response.json()) as { keys: { kid: string }[] }).keys.map(({ kid }) => kid);
+      };
+      const kidOf = (text: string): string => /^Key (\S+) is published/.exec(text)?.[1] ?? text;
+      const first = await run('keys', 'rotate', '--webhooks');
+      assert.match(first, /signs webhooks from now\.\n$/);
+      const second = await run('keys', 'rotate', '--webhooks');
+      assert.match(
+        second,
+        /from 10 minutes from now\. The former key stays published for 7 days after/,
+      );
+      assert.deepEqual(await publishedKids(), [second, first].map(kidOf));
+      const lines = (await run('keys', 'list')).trim().split('\n');
+      assert.equal(lines.length, 3);
+      assert.match(lines[0] ?? '', / signs tokens from \S+$/);
+      assert.match(lines[1] ?? '', / signs webhooks from \S+$/);
+      assert.match(lines[2] ?? '', / signs webhooks from \S+, published until \S+$/);
+      const gone = await run('keys', 'revoke', kidOf(second));
+      assert.match(gone, /is gone; webhooks signed with it are rejected from now on\.\n$/);
+      assert.deepEqual(await publishedKids(), [kidOf(first)]);
+    },
+  );
 
   test('status fits into 80 columns, and prints JSON with --json', async (t) => {
     const { run } = await running(t);
@@ -177,7 +181,7 @@ describe("the operator's commands with a running server", () => {
     assert.match(await run('nodes'), /^NODE/);
   });
 
-  test('concurrent commands all succeed', async (t) => {
+  test('concurrent commands all succeed', { tags: ['long'] }, async (t) => {
     const { run } = await running(t);
     const texts = await Promise.all(
       ['one', 'two', 'three'].map((name) => run('tenants', 'create', name, `${name}.test`)),
@@ -193,20 +197,24 @@ describe('the operator socket', () => {
     assert.equal(lstatSync(socketOf(tempStore)).mode & 0o777, 0o600);
   });
 
-  test('a socket path that is too long is replaced by one in a private folder', async (t) => {
-    const tempStore = await deepTempStore(t);
-    const leat = await startLeat(tempStore);
-    t.after(() => leat.kill());
-    const { isTooLong, pointer } = socketLocationOf(tempStore.file);
-    assert.ok(isTooLong);
-    assert.equal(lstatSync(pointer).mode & 0o777, 0o600);
-    const listed = await runLeat(['tenants', 'list'], storeEnvironment(tempStore));
-    assert.match(listed.output, /^main/);
-    await leat.kill();
-    const again = await startLeat(tempStore);
-    assert.equal(await again.stop(), 0);
-    assert.ok(!existsSync(pointer));
-  });
+  test(
+    'a socket path that is too long is replaced by one in a private folder',
+    { tags: ['long'] },
+    async (t) => {
+      const tempStore = await deepTempStore(t);
+      const leat = await startLeat(tempStore);
+      t.after(() => leat.kill());
+      const { isTooLong, pointer } = socketLocationOf(tempStore.file);
+      assert.ok(isTooLong);
+      assert.equal(lstatSync(pointer).mode & 0o777, 0o600);
+      const listed = await runLeat(['tenants', 'list'], storeEnvironment(tempStore));
+      assert.match(listed.output, /^main/);
+      await leat.kill();
+      const again = await startLeat(tempStore);
+      assert.equal(await again.stop(), 0);
+      assert.ok(!existsSync(pointer));
+    },
+  );
 
   for (const kind of ['file', 'symbolic link'] as const) {
     test(`a ${kind} at the path of the socket is not touched, and the server runs without a socket`, async (t) => {

@@ -18,70 +18,82 @@ import { createStream, publish, startCountingReceiver } from '../helpers/traffic
 
 for (const engine of ['SQLite', 'PostgreSQL'] as const) {
   describe(`leat tenants delete with a server on ${engine}`, () => {
-    test('the tenant is removed, and delivery of other tenants continues', async (t) => {
-      const fixture = await start(t, engine);
-      const { leat, run, two } = fixture;
-      const receiver = await startCountingReceiver(t);
-      await createStream(leat, receiver.url, 'main');
-      assert.equal((await two.send('POST', '/api/v2/events', manyEvents)).status, 202);
-      const deleting = run('tenants', 'delete', 'two', '--yes', 'two');
-      const ids: string[] = [];
-      for (let count = 0; count < 20; count += 1) ids.push(...(await publish(leat, 1)));
-      const { code, output } = await deleting;
-      assert.equal(code, 0, output);
-      assert.match(output, /Deleted two: \d[\d,]* rows were removed\.\n$/);
-      assert.equal(ids.length, 20);
-      await receiver.waitForAll('events published during the deletion', ['main'], ids);
-      // The one remaining tenant responds under any host name; it does not know the token.
-      const refused = await two.send('POST', '/api/v2/events', manyEvents);
-      assert.ok([401, 404].includes(refused.status), `${refused.status}: ${refused.text}`);
-      assert.doesNotMatch((await run('tenants', 'list')).output, /two/);
-    });
-
-    test('a deletion interrupted by kill -9 resumes at the next start', async (t) => {
-      const fixture = await start(t, engine);
-      const { leat, run, two, spawn, isBeingDeleted } = fixture;
-      for (let count = 0; count < 20; count += 1) {
+    test(
+      'the tenant is removed, and delivery of other tenants continues',
+      { tags: ['long'] },
+      async (t) => {
+        const fixture = await start(t, engine);
+        const { leat, run, two } = fixture;
+        const receiver = await startCountingReceiver(t);
+        await createStream(leat, receiver.url, 'main');
         assert.equal((await two.send('POST', '/api/v2/events', manyEvents)).status, 202);
-      }
-      const { child } = spawn('tenants', 'delete', 'two', '--yes', 'two');
-      const ended = once(child, 'close');
-      await waitFor('the deletion to begin', async () => {
+        const deleting = run('tenants', 'delete', 'two', '--yes', 'two');
+        const ids: string[] = [];
+        for (let count = 0; count < 20; count += 1) ids.push(...(await publish(leat, 1)));
+        const { code, output } = await deleting;
+        assert.equal(code, 0, output);
+        assert.match(output, /Deleted two: \d[\d,]* rows were removed\.\n$/);
+        assert.equal(ids.length, 20);
+        await receiver.waitForAll('events published during the deletion', ['main'], ids);
+        // The one remaining tenant responds under any host name; it does not know the token.
         const refused = await two.send('POST', '/api/v2/events', manyEvents);
-        return refused.status !== 202;
-      });
-      await leat.kill();
-      child.kill('SIGKILL');
-      await ended;
-      if (!(await isBeingDeleted()))
-        return t.diagnostic('the machine was too fast: the deletion was complete');
-      const again = await fixture.restart();
-      await waitFor(
-        'the next start to complete the deletion',
-        async () => !(await isBeingDeleted()),
-      );
-      assert.equal((await again.send('GET', '/readyz')).status, 200);
-      const gone = await run('tenants', 'delete', 'two', '--yes', 'two');
-      assert.equal(gone.code, 1);
-      assert.match(gone.output, /^No tenant is called "two": leat tenants list shows them\.\n$/);
-    });
+        assert.ok([401, 404].includes(refused.status), `${refused.status}: ${refused.text}`);
+        assert.doesNotMatch((await run('tenants', 'list')).output, /two/);
+      },
+    );
+
+    test(
+      'a deletion interrupted by kill -9 resumes at the next start',
+      { tags: ['long'] },
+      async (t) => {
+        const fixture = await start(t, engine);
+        const { leat, run, two, spawn, isBeingDeleted } = fixture;
+        for (let count = 0; count < 20; count += 1) {
+          assert.equal((await two.send('POST', '/api/v2/events', manyEvents)).status, 202);
+        }
+        const { child } = spawn('tenants', 'delete', 'two', '--yes', 'two');
+        const ended = once(child, 'close');
+        await waitFor('the deletion to begin', async () => {
+          const refused = await two.send('POST', '/api/v2/events', manyEvents);
+          return refused.status !== 202;
+        });
+        await leat.kill();
+        child.kill('SIGKILL');
+        await ended;
+        if (!(await isBeingDeleted()))
+          return t.diagnostic('the machine was too fast: the deletion was complete');
+        const again = await fixture.restart();
+        await waitFor(
+          'the next start to complete the deletion',
+          async () => !(await isBeingDeleted()),
+        );
+        assert.equal((await again.send('GET', '/readyz')).status, 200);
+        const gone = await run('tenants', 'delete', 'two', '--yes', 'two');
+        assert.equal(gone.code, 1);
+        assert.match(gone.output, /^No tenant is called "two": leat tenants list shows them\.\n$/);
+      },
+    );
   });
 }
 
-test('leat tenants delete: the name must be confirmed, and the first tenant cannot be deleted', async (t) => {
-  const { run } = await start(t, 'SQLite');
-  for (const [words, code, text] of [
-    [['two'], 2, /^This is no terminal to confirm on: leat tenants delete two --yes two/],
-    [['two', '--yes', 'main'], 2, /^That is not two: nothing was deleted\.\n$/],
-    [['main', '--yes', 'main'], 1, /^"main" is the first tenant/],
-    [['three', '--yes', 'three'], 1, /^No tenant is called "three"/],
-  ] as const) {
-    const result = await run('tenants', 'delete', ...words);
-    assert.equal(result.code, code, result.output);
-    assert.match(result.output, text);
-  }
-  assert.match((await run('tenants', 'list')).output, /main.*\ntwo/);
-});
+test(
+  'leat tenants delete: the name must be confirmed, and the first tenant cannot be deleted',
+  { tags: ['long'] },
+  async (t) => {
+    const { run } = await start(t, 'SQLite');
+    for (const [words, code, text] of [
+      [['two'], 2, /^This is no terminal to confirm on: leat tenants delete two --yes two/],
+      [['two', '--yes', 'main'], 2, /^That is not two: nothing was deleted\.\n$/],
+      [['main', '--yes', 'main'], 1, /^"main" is the first tenant/],
+      [['three', '--yes', 'three'], 1, /^No tenant is called "three"/],
+    ] as const) {
+      const result = await run('tenants', 'delete', ...words);
+      assert.equal(result.code, code, result.output);
+      assert.match(result.output, text);
+    }
+    assert.match((await run('tenants', 'list')).output, /main.*\ntwo/);
+  },
+);
 
 const manyEvents = Array.from({ length: 100 }, () => ({
   type: 'order.paid',

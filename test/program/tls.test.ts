@@ -182,35 +182,39 @@ test('a service with LEAT_TLS=local on 0.0.0.0 has a URL that its certificate na
 });
 
 describe('the files of LEAT_TLS=local', () => {
-  test('the files of LEAT_TLS=local are reused; another domain has another authority, which is logged', async (t) => {
-    const tempStore = await createTempStore();
-    t.after(() => tempStore.remove());
-    const port = await freePort();
-    await stop(await startProgram(tempStore, 'serve', { port }));
-    const first = await filesOf(tempStore);
-    const again = await startProgram(tempStore, 'serve', { port });
-    assert.deepEqual(await filesOf(tempStore), first);
-    assert.doesNotMatch(again.output(), /replaced/);
-    await stop(again);
+  test(
+    'the files of LEAT_TLS=local are reused; another domain has another authority, which is logged',
+    { tags: ['long'] },
+    async (t) => {
+      const tempStore = await createTempStore();
+      t.after(() => tempStore.remove());
+      const port = await freePort();
+      await stop(await startProgram(tempStore, 'serve', { port }));
+      const first = await filesOf(tempStore);
+      const again = await startProgram(tempStore, 'serve', { port });
+      assert.deepEqual(await filesOf(tempStore), first);
+      assert.doesNotMatch(again.output(), /replaced/);
+      await stop(again);
 
-    const domain = 'leat.example.com';
-    const moved = await startProgram(tempStore, 'serve', { port, LEAT_TENANT_DOMAIN: domain });
-    t.after(() => stop(moved));
-    const second = await filesOf(tempStore);
-    assert.notEqual(second.ca, first.ca);
-    assert.ok(
-      moved
-        .output()
-        .includes(
-          `the local certificate authority is replaced because it may not sign for ${domain}: clients must trust ${authorityFile(tempStore)} again`,
-        ),
-      moved.output(),
-    );
-    const health = await ask({ port, ca: second.ca, path: '/healthz', servername: domain });
-    assert.equal(health.status, 200);
-    const code = 'UNABLE_TO_VERIFY_LEAF_SIGNATURE';
-    await assert.rejects(ask({ port, ca: first.ca, path: '/healthz' }), { code });
-  });
+      const domain = 'leat.example.com';
+      const moved = await startProgram(tempStore, 'serve', { port, LEAT_TENANT_DOMAIN: domain });
+      t.after(() => stop(moved));
+      const second = await filesOf(tempStore);
+      assert.notEqual(second.ca, first.ca);
+      assert.ok(
+        moved
+          .output()
+          .includes(
+            `the local certificate authority is replaced because it may not sign for ${domain}: clients must trust ${authorityFile(tempStore)} again`,
+          ),
+        moved.output(),
+      );
+      const health = await ask({ port, ca: second.ca, path: '/healthz', servername: domain });
+      assert.equal(health.status, 200);
+      const code = 'UNABLE_TO_VERIFY_LEAF_SIGNATURE';
+      await assert.rejects(ask({ port, ca: first.ca, path: '/healthz' }), { code });
+    },
+  );
 
   test('LEAT_TLS=local: a tenant with another domain is served within a minute, the first one too', async (t) => {
     const tempStore = await createTempStore();
@@ -344,13 +348,17 @@ describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {
     await waitFor('the renewed certificate', async () => (await subject()) === '127.0.0.1');
   });
 
-  test('LEAT_TLS_CERT: a stop does not wait for a connection without a handshake', async (t) => {
-    const { service, port } = await startWith(t, trusted);
-    const client = connect(port, '127.0.0.1');
-    client.on('error', () => {});
-    await once(client, 'connect');
-    await service.stop();
-  });
+  test(
+    'LEAT_TLS_CERT: a stop does not wait for a connection without a handshake',
+    { tags: ['long'] },
+    async (t) => {
+      const { service, port } = await startWith(t, trusted);
+      const client = connect(port, '127.0.0.1');
+      client.on('error', () => {});
+      await once(client, 'connect');
+      await service.stop();
+    },
+  );
 
   test('the message API trusts the certificate of the service for any host name', async (t) => {
     const { port, config, paths } = await startWith(t, ofAnotherHost);

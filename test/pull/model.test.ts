@@ -101,20 +101,24 @@ interface ModelReader {
 }
 
 describe('pulls with random steps of log, hints and readers', () => {
-  test('each reader receives every matching event once and in order, or an error', async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(anyStep, { minLength: 5, maxLength: 60 }), async (steps) => {
-        const model = await openModel();
-        try {
-          for (const each of steps) await model.take(each);
-          await model.finish();
-        } finally {
-          await model.fixture.close();
-        }
-      }),
-      { numRuns: 200, seed: 20_261_121 },
-    );
-  });
+  test(
+    'each reader receives every matching event once and in order, or an error',
+    { tags: ['long'] },
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(anyStep, { minLength: 5, maxLength: 60 }), async (steps) => {
+          const model = await openModel();
+          try {
+            for (const each of steps) await model.take(each);
+            await model.finish();
+          } finally {
+            await model.fixture.close();
+          }
+        }),
+        { numRuns: 200, seed: 20_261_121 },
+      );
+    },
+  );
 });
 
 interface Model {

@@ -17,22 +17,26 @@ async function historyText(plan: Plan): Promise<string> {
 }
 
 describe('the engine under simulation', () => {
-  const count = rounds({ few: 100, all: 2000 });
-  test(`${count} histories keep every guarantee`, async () => {
-    const { histories, attempts, violation } = await search({ from: 0, to: count, threads: 2 });
-    if (violation !== undefined) {
-      const plan = planOf(violation.seed);
-      const shrunk = await shrink(plan, async (candidate) => {
-        const outcome = await play(candidate);
-        return outcome.violation?.guarantee === violation.guarantee;
-      });
-      assert.fail(
-        `${await historyText(shrunk)}\nAll of it: npm run simulate -- --seed ${violation.seed}`,
-      );
-    }
-    assert.equal(histories, count);
-    assert.ok(attempts > count, 'something happens in them');
-  });
+  const count = rounds({ few: 50, all: 2000 });
+  test(
+    `${count} histories keep every guarantee`,
+    { tags: rounds({ few: [], all: ['long'] }) },
+    async () => {
+      const { histories, attempts, violation } = await search({ from: 0, to: count, threads: 2 });
+      if (violation !== undefined) {
+        const plan = planOf(violation.seed);
+        const shrunk = await shrink(plan, async (candidate) => {
+          const outcome = await play(candidate);
+          return outcome.violation?.guarantee === violation.guarantee;
+        });
+        assert.fail(
+          `${await historyText(shrunk)}\nAll of it: npm run simulate -- --seed ${violation.seed}`,
+        );
+      }
+      assert.equal(histories, count);
+      assert.ok(attempts > count, 'something happens in them');
+    },
+  );
 
   for (const { fault, plan } of regressions) {
     test(`the shortened history of a fixed fault violates nothing: ${fault}`, async () => {
@@ -61,7 +65,7 @@ test('a timer that is cancelled while its process is frozen does not run once th
 });
 
 describe('a history', () => {
-  test('a history is the same each time it is played', async () => {
+  test('a history is the same each time it is played', { tags: ['long'] }, async () => {
     for (const seed of [1, 17, 99, 496, 646]) {
       const first = await play(planOf(seed), { record: true });
       const second = await play(planOf(seed), { record: true });

@@ -55,21 +55,25 @@ const keptEntry = newEntry(1, { description: 'kept' });
 const hardTexts = ['null', '', '{"a":"\\"b\\\\"}', "o'clock, {x,y}", 'Zoë 🦊\n\t', '\\x00', '"'];
 
 describe('a migration to PostgreSQL', { concurrency: 2 }, () => {
-  test('migrate-store: copies every table, and the store works on PostgreSQL', async (t) => {
-    const databases = await filledDatabases(t);
-    const moved = await run(databases);
-    assert.equal(moved.wasComplete, false);
-    for (const table of migratedTables) {
-      const rows = moved.tables.find(({ name }) => name === table.name)?.rows ?? 0;
-      assert.ok(rows > 0, `${table.name} has rows to carry`);
-      assert.equal(await countOf(databases.url, table.name), rows, table.name);
-    }
-    assert.equal(await countOf(databases.url, 'log_days'), 5, 'the days of the log are listed');
-    const before = await withSource(databases, seenOf);
-    const store = await openTarget(t, databases);
-    assert.deepEqual(await seenOf(store), before);
-    await assertWorks(store);
-  });
+  test(
+    'migrate-store: copies every table, and the store works on PostgreSQL',
+    { tags: ['long'] },
+    async (t) => {
+      const databases = await filledDatabases(t);
+      const moved = await run(databases);
+      assert.equal(moved.wasComplete, false);
+      for (const table of migratedTables) {
+        const rows = moved.tables.find(({ name }) => name === table.name)?.rows ?? 0;
+        assert.ok(rows > 0, `${table.name} has rows to carry`);
+        assert.equal(await countOf(databases.url, table.name), rows, table.name);
+      }
+      assert.equal(await countOf(databases.url, 'log_days'), 5, 'the days of the log are listed');
+      const before = await withSource(databases, seenOf);
+      const store = await openTarget(t, databases);
+      assert.deepEqual(await seenOf(store), before);
+      await assertWorks(store);
+    },
+  );
 
   test('migrate-store: an unfinished replay continues where it was', async (t) => {
     const databases = await filledDatabases(t);
@@ -233,24 +237,28 @@ describe('a migration to PostgreSQL', { concurrency: 2 }, () => {
     assert.equal(next?.offset, head + 1);
   });
 
-  test('migrate-store: continues where it was interrupted, after any batch', async (t) => {
-    const databases = await filledDatabases(t);
-    const steps: string[] = [];
-    let carried = 0;
-    while (!steps.includes('comparing')) {
-      const show: MigrateProgressView['show'] = ({ step, done }) => {
-        steps.push(step);
-        assert.ok(step === 'comparing' || done > carried, 'no row is carried again');
-        carried = done;
-        throw new Error('cut off');
-      };
-      await assert.rejects(run(databases, { show, end: () => {} }), /cut off/);
-    }
-    assert.ok(steps.length > migratedTables.length);
-    const moved = await run(databases);
-    assert.equal(moved.copied, 0);
-    assert.equal((await run(databases)).wasComplete, true);
-  });
+  test(
+    'migrate-store: continues where it was interrupted, after any batch',
+    { tags: ['long'] },
+    async (t) => {
+      const databases = await filledDatabases(t);
+      const steps: string[] = [];
+      let carried = 0;
+      while (!steps.includes('comparing')) {
+        const show: MigrateProgressView['show'] = ({ step, done }) => {
+          steps.push(step);
+          assert.ok(step === 'comparing' || done > carried, 'no row is carried again');
+          carried = done;
+          throw new Error('cut off');
+        };
+        await assert.rejects(run(databases, { show, end: () => {} }), /cut off/);
+      }
+      assert.ok(steps.length > migratedTables.length);
+      const moved = await run(databases);
+      assert.equal(moved.copied, 0);
+      assert.equal((await run(databases)).wasComplete, true);
+    },
+  );
 
   test('migrate-store: no server starts until it is complete', async (t) => {
     const databases = await filledDatabases(t);
@@ -276,7 +284,7 @@ describe('a migration to PostgreSQL', { concurrency: 2 }, () => {
       profile, created_at, updated_at from users limit 1`,
     ],
   ] as const) {
-    test(`migrate-store: detects a difference in ${table}`, async (t) => {
+    test(`migrate-store: detects a difference in ${table}`, { tags: ['long'] }, async (t) => {
       const databases = await filledDatabases(t);
       await cutAtComparison(databases);
       await query(databases.url, inserted);
@@ -488,55 +496,59 @@ describe('a refused migration', { concurrency: 2 }, () => {
 });
 
 describe('leat migrate-store', () => {
-  test('leat migrate-store: moves the data of a server, after kill -9 too, and the next server serves it', async (t) => {
-    const files = await createTempStore();
-    t.after(() => files.remove());
-    const url = await databaseFor(t);
-    const words = ['migrate-store', '--from', `sqlite:${files.file}`, '--to', url];
-    const env = { LEAT_SECRET_KEY: programKey.toString('base64') };
+  test(
+    'leat migrate-store: moves the data of a server, after kill -9 too, and the next server serves it',
+    { tags: ['long'] },
+    async (t) => {
+      const files = await createTempStore();
+      t.after(() => files.remove());
+      const url = await databaseFor(t);
+      const words = ['migrate-store', '--from', `sqlite:${files.file}`, '--to', url];
+      const env = { LEAT_SECRET_KEY: programKey.toString('base64') };
 
-    const first = await startLeat(files);
-    const made = await first.send('POST', '/api/v2/users', {
-      email: 'ada@example.com',
-      password: 'correct-horse-battery',
-      connection: 'Username-Password-Authentication',
-    });
-    assert.equal(made.status, 201);
-    const refused = await runLeat(words, env);
-    assert.equal(refused.code, 1);
-    assert.match(refused.output, /^--from: \S+ is in use by another process, stop that one/);
-    assert.equal(await first.stop(), 0);
+      const first = await startLeat(files);
+      const made = await first.send('POST', '/api/v2/users', {
+        email: 'ada@example.com',
+        password: 'correct-horse-battery',
+        connection: 'Username-Password-Authentication',
+      });
+      assert.equal(made.status, 201);
+      const refused = await runLeat(words, env);
+      assert.equal(refused.code, 1);
+      assert.match(refused.output, /^--from: \S+ is in use by another process, stop that one/);
+      assert.equal(await first.stop(), 0);
 
-    fillLog(files.file, 30_000);
-    const before = checksumOf(files.file);
-    const { child, output } = spawnLeat(words, env);
-    while (!/copying events/.test(output())) {
-      await Promise.race([once(child.stderr ?? child, 'data'), once(child, 'close')]);
-    }
-    child.kill('SIGKILL');
-    await once(child, 'close');
+      fillLog(files.file, 30_000);
+      const before = checksumOf(files.file);
+      const { child, output } = spawnLeat(words, env);
+      while (!/copying events/.test(output())) {
+        await Promise.race([once(child.stderr ?? child, 'data'), once(child, 'close')]);
+      }
+      child.kill('SIGKILL');
+      await once(child, 'close');
 
-    const settings = { LEAT_STORE: url };
-    const { code, output: text } = await runLeat(words, env);
-    assert.equal(code, 0, text);
-    assert.match(text, /copying events: [\d,]+ of [\d,]+ rows, \d+ s left/);
-    assert.match(text, /events +30,00\d  [0-9a-f]{16}/);
-    assert.match(text, /Next: set LEAT_STORE to the database, then leat start\./);
-    assert.equal(checksumOf(files.file), before);
-    const again = await runLeat(words, env);
-    assert.equal(again.code, 0);
-    assert.match(
-      again.output,
-      /^Nothing was done: this store came to \S+ before\. What the source took in since then is not there; it takes a move to another, empty database\.$/m,
-    );
-    assert.doesNotMatch(again.output, /Next:/);
+      const settings = { LEAT_STORE: url };
+      const { code, output: text } = await runLeat(words, env);
+      assert.equal(code, 0, text);
+      assert.match(text, /copying events: [\d,]+ of [\d,]+ rows, \d+ s left/);
+      assert.match(text, /events +30,00\d  [0-9a-f]{16}/);
+      assert.match(text, /Next: set LEAT_STORE to the database, then leat start\./);
+      assert.equal(checksumOf(files.file), before);
+      const again = await runLeat(words, env);
+      assert.equal(again.code, 0);
+      assert.match(
+        again.output,
+        /^Nothing was done: this store came to \S+ before\. What the source took in since then is not there; it takes a move to another, empty database\.$/m,
+      );
+      assert.doesNotMatch(again.output, /Next:/);
 
-    const second = await startLeat(files, settings);
-    const found = await second.send('GET', '/api/v2/users-by-email?email=ada@example.com');
-    assert.equal(found.status, 200);
-    assert.equal(((await found.json()) as unknown[]).length, 1);
-    assert.equal(await second.stop(), 0);
-  });
+      const second = await startLeat(files, settings);
+      const found = await second.send('GET', '/api/v2/users-by-email?email=ada@example.com');
+      assert.equal(found.status, 200);
+      assert.equal(((await found.json()) as unknown[]).length, 1);
+      assert.equal(await second.stop(), 0);
+    },
+  );
 
   test('leat migrate-store: finds the key next to the source, and creates none', async (t) => {
     const files = await createTempStore();

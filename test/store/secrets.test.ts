@@ -273,27 +273,31 @@ for (const [engine, fixtureFor] of [
       ['with the same key', [one]],
       ['to another key', [two, one]],
     ] as const) {
-      test(`older store: a rotation ${what} seals everything again, and unbound values are refused afterwards`, async (t) => {
-        const fixture = await fixtureFor(t);
-        const { here, there } = await filledBefore(fixture, one);
-        const [unboundValue] = await fixture.sql('select destination as value from streams');
-        const store = await fixture.open(...keys);
-        const { rows, values, broken } = await rotate(store.secrets);
-        assert.deepEqual({ rows, values, broken }, { rows: 9, values: 12, broken: [] });
-        await store.close();
-        for (const form of await sealedValues(fixture)) assert.equal(form[0], 2);
+      test(
+        `older store: a rotation ${what} seals everything again, and unbound values are refused afterwards`,
+        { tags: ['long'] },
+        async (t) => {
+          const fixture = await fixtureFor(t);
+          const { here, there } = await filledBefore(fixture, one);
+          const [unboundValue] = await fixture.sql('select destination as value from streams');
+          const store = await fixture.open(...keys);
+          const { rows, values, broken } = await rotate(store.secrets);
+          assert.deepEqual({ rows, values, broken }, { rows: 9, values: 12, broken: [] });
+          await store.close();
+          for (const form of await sealedValues(fixture)) assert.equal(form[0], 2);
 
-        const after = await fixture.open(keys[0]);
-        for (const { tenant } of [here, there]) await readAll(after, tenant);
-        await after.close();
-        await fixture.sql('update streams set destination = ?', unboundValue?.['value']);
-        const attacked = await fixture.open(...keys);
-        await assert.rejects(readAll(attacked, here.tenant), {
-          name: 'SealBroken',
-          message: 'A stored secret does not open. It is not bound to its place.',
-        });
-        await attacked.close();
-      });
+          const after = await fixture.open(keys[0]);
+          for (const { tenant } of [here, there]) await readAll(after, tenant);
+          await after.close();
+          await fixture.sql('update streams set destination = ?', unboundValue?.['value']);
+          const attacked = await fixture.open(...keys);
+          await assert.rejects(readAll(attacked, here.tenant), {
+            name: 'SealBroken',
+            message: 'A stored secret does not open. It is not bound to its place.',
+          });
+          await attacked.close();
+        },
+      );
     }
 
     test('older store: the key check of before does not bring unbound values back under a new key', async (t) => {
@@ -346,39 +350,43 @@ for (const [engine, fixtureFor] of [
       await after.close();
     });
 
-    test('rotation: continues after an interruption at any step, while streams and keys change', async (t) => {
-      const fixture = await fixtureFor(t);
-      const { here } = await filled(fixture, one);
-      await addStreams(fixture, here.tenant, 250);
-      let steps = 0;
-      let isDone = false;
-      // Each round is a process that ends one step later than the one before.
-      for (let round = 0; !isDone; round += 1) {
-        const store = await fixture.open(two, one);
-        const rotation = await begun(store.secrets, twoId);
-        let after: SealedRow | undefined;
-        for (let step = 0; step < round; step += 1) {
-          const done = await store.secrets.step(rotation, after);
-          assert.ok(done);
-          steps += 1;
-          after = done.next;
-          if (after !== undefined) continue;
-          isDone = await store.secrets.finish(rotation);
-          break;
+    test(
+      'rotation: continues after an interruption at any step, while streams and keys change',
+      { tags: ['long'] },
+      async (t) => {
+        const fixture = await fixtureFor(t);
+        const { here } = await filled(fixture, one);
+        await addStreams(fixture, here.tenant, 250);
+        let steps = 0;
+        let isDone = false;
+        // Each round is a process that ends one step later than the one before.
+        for (let round = 0; !isDone; round += 1) {
+          const store = await fixture.open(two, one);
+          const rotation = await begun(store.secrets, twoId);
+          let after: SealedRow | undefined;
+          for (let step = 0; step < round; step += 1) {
+            const done = await store.secrets.step(rotation, after);
+            assert.ok(done);
+            steps += 1;
+            after = done.next;
+            if (after !== undefined) continue;
+            isDone = await store.secrets.finish(rotation);
+            break;
+          }
+          await store.streams.create(newStream(here.tenant, start), { streamsMax: 1000 });
+          const changed = await store.streams.update(here.tenant, here.row, (stream) => ({
+            after: { ...stream, name: `round ${round}` },
+          }));
+          assert.ok('updated' in changed);
+          await store.keys.add({ ...newKey(here.tenant), kid: `round ${round}` }, start);
+          await store.close();
         }
-        await store.streams.create(newStream(here.tenant, start), { streamsMax: 1000 });
-        const changed = await store.streams.update(here.tenant, here.row, (stream) => ({
-          after: { ...stream, name: `round ${round}` },
-        }));
-        assert.ok('updated' in changed);
-        await store.keys.add({ ...newKey(here.tenant), kid: `round ${round}` }, start);
-        await store.close();
-      }
-      assert.ok(steps > 5, `${steps} steps`);
-      const after = await fixture.open(two);
-      assert.ok((await readAll(after, here.tenant)).length > 254);
-      await after.close();
-    });
+        assert.ok(steps > 5, `${steps} steps`);
+        const after = await fixture.open(two);
+        assert.ok((await readAll(after, here.tenant)).length > 254);
+        await after.close();
+      },
+    );
 
     test('rotation: a change to a third key is refused until the first one is complete', async (t) => {
       const fixture = await fixtureFor(t);
@@ -572,26 +580,30 @@ describe('PostgreSQL: nodes and the secret key', () => {
     assert.equal((await readAll(after, here.tenant)).length, 6);
   });
 
-  test('nodes: rotations of two processes to two keys end with one of them, and everything opens', async (t) => {
-    const fixture = await postgres(t);
-    const { here } = await filled(fixture, one);
-    await addStreams(fixture, here.tenant, 300);
-    const stores = [await fixture.open(two, one), await fixture.open(one, two)];
-    const ends = await Promise.all(
-      stores.flatMap(({ secrets }) =>
-        [1, 2, 3].map((round) => tryRotate(secrets, round % 2 === 0 ? oneId : twoId)),
-      ),
-    );
-    assert.equal(ends.length, 6);
-    for (const store of stores) await store.close();
-    const last = await fixture.open(one, two);
-    const { key } = await last.secrets.state();
-    await rotate(last.secrets, key);
-    await last.close();
-    const after = await fixture.open(key === oneId ? one : two);
-    assert.equal((await readAll(after, here.tenant)).length, 306);
-    await after.close();
-  });
+  test(
+    'nodes: rotations of two processes to two keys end with one of them, and everything opens',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await postgres(t);
+      const { here } = await filled(fixture, one);
+      await addStreams(fixture, here.tenant, 300);
+      const stores = [await fixture.open(two, one), await fixture.open(one, two)];
+      const ends = await Promise.all(
+        stores.flatMap(({ secrets }) =>
+          [1, 2, 3].map((round) => tryRotate(secrets, round % 2 === 0 ? oneId : twoId)),
+        ),
+      );
+      assert.equal(ends.length, 6);
+      for (const store of stores) await store.close();
+      const last = await fixture.open(one, two);
+      const { key } = await last.secrets.state();
+      await rotate(last.secrets, key);
+      await last.close();
+      const after = await fixture.open(key === oneId ? one : two);
+      assert.equal((await readAll(after, here.tenant)).length, 306);
+      await after.close();
+    },
+  );
 });
 
 const bound = { isBound: true, former: undefined, hasUnbound: false };

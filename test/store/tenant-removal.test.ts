@@ -43,24 +43,28 @@ for (const [engine, open] of [
   ['PostgreSQL', openPostgres],
 ] as const) {
   describe(`${engine}: the removal of a tenant`, () => {
-    test('removal: leaves no row of the tenant, and every row of the others', async (t) => {
-      const { store, counts } = await open(t);
-      const [one, two] = [await addTenant(store, 'one'), await addTenant(store, 'two')];
-      for (const { id } of [one, two]) await fill(store, id);
-      const kept = await counts(one.id);
-      for (const [table, count] of await counts(two.id)) {
-        assert.ok(count > 0 || aside.includes(table), `the test gives ${table} no row`);
-      }
-      await store.tenants.leave(two.id);
-      await remove(store, two.id);
-      for (const [table, count] of await counts(two.id)) assert.equal(count, 0, table);
-      assert.deepEqual(await counts(one.id), kept);
-      assert.deepEqual(await store.tenants.leaving(), []);
-      const again = await store.tenants.create({ name: 'two', domain: two.domain }, start);
-      assert.ok('created' in again && again.created.id !== two.id);
-    });
+    test(
+      'removal: leaves no row of the tenant, and every row of the others',
+      { tags: ['long'] },
+      async (t) => {
+        const { store, counts } = await open(t);
+        const [one, two] = [await addTenant(store, 'one'), await addTenant(store, 'two')];
+        for (const { id } of [one, two]) await fill(store, id);
+        const kept = await counts(one.id);
+        for (const [table, count] of await counts(two.id)) {
+          assert.ok(count > 0 || aside.includes(table), `the test gives ${table} no row`);
+        }
+        await store.tenants.leave(two.id);
+        await remove(store, two.id);
+        for (const [table, count] of await counts(two.id)) assert.equal(count, 0, table);
+        assert.deepEqual(await counts(one.id), kept);
+        assert.deepEqual(await store.tenants.leaving(), []);
+        const again = await store.tenants.create({ name: 'two', domain: two.domain }, start);
+        assert.ok('created' in again && again.created.id !== two.id);
+      },
+    );
 
-    test('removal: continues after an interruption at any step', async (t) => {
+    test('removal: continues after an interruption at any step', { tags: ['long'] }, async (t) => {
       const { store, counts } = await open(t);
       await addTenant(store, 'one');
       const two = await addTenant(store, 'two');

@@ -101,7 +101,7 @@ describe('memory of request bodies', () => {
     });
   }
 
-  test('a disconnected client releases the memory of its body', async (t) => {
+  test('a disconnected client releases the memory of its body', { tags: ['long'] }, async (t) => {
     const fixture = await open(t);
     const slow = `{"type":"a.b","data":{"x":[${Array(30_000).fill('1.0').join(',')}]}}`;
     for (let i = 0; i < 20; i += 1) hang(t, fixture, '/events', slow, 0).end();
@@ -111,27 +111,31 @@ describe('memory of request bodies', () => {
     );
   });
 
-  test('a body in chunks of one byte takes the memory of its bytes', async (t) => {
-    const fixture = await open(t);
-    const before = memoryInUse().heapUsed;
-    const chunks = 60_000;
-    const sockets: Socket[] = [];
-    for (let i = 0; i < 5; i += 1) {
-      const socket = connect(fixture.port, '127.0.0.1').on('error', () => {});
-      sockets.push(socket);
-      const accepted = once(fixture.app.server, 'connection') as Promise<[Socket]>;
-      socket.write(
-        'POST /oauth/token HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n' +
-          'transfer-encoding: chunked\r\n\r\n',
-      );
-      socket.write('1\r\n \r\n'.repeat(chunks));
-      const [peer] = await accepted;
-      await waitFor('all to be read', () => peer.bytesRead > 6 * chunks);
-    }
-    const bytes = memoryInUse().heapUsed - before;
-    for (const socket of sockets) socket.destroy();
-    assert.ok(bytes < 20_000_000, `${bytes} bytes`);
-  });
+  test(
+    'a body in chunks of one byte takes the memory of its bytes',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await open(t);
+      const before = memoryInUse().heapUsed;
+      const chunks = 60_000;
+      const sockets: Socket[] = [];
+      for (let i = 0; i < 5; i += 1) {
+        const socket = connect(fixture.port, '127.0.0.1').on('error', () => {});
+        sockets.push(socket);
+        const accepted = once(fixture.app.server, 'connection') as Promise<[Socket]>;
+        socket.write(
+          'POST /oauth/token HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n' +
+            'transfer-encoding: chunked\r\n\r\n',
+        );
+        socket.write('1\r\n \r\n'.repeat(chunks));
+        const [peer] = await accepted;
+        await waitFor('all to be read', () => peer.bytesRead > 6 * chunks);
+      }
+      const bytes = memoryInUse().heapUsed - before;
+      for (const socket of sockets) socket.destroy();
+      assert.ok(bytes < 20_000_000, `${bytes} bytes`);
+    },
+  );
 
   test('a connection whose body was too long does not hold what was read of it', async (t) => {
     const fixture = await openApiFixture();

@@ -147,7 +147,7 @@ describe('connections', () => {
     assert.equal(receiver.connections, 2);
   });
 
-  test('closed connections of 2,000 routes leave nothing behind', async (t) => {
+  test('closed connections of 2,000 routes leave nothing behind', { tags: ['long'] }, async (t) => {
     const receiver = await receiverOf(t, { host: '0.0.0.0' });
     const { send, transport } = createSender(t, { idleConnectionsMax: 50 });
     const originOf = (n: number): string =>

@@ -37,30 +37,34 @@ describe('streams that are behind', () => {
     assert.ok(fixture.sent().every((id, index) => id === ids[index]));
   });
 
-  test('any number of streams that are behind has a bounded part of the log in memory', async (t) => {
-    const pageBytes = 20_000;
-    const fixture = await createDeliveryFixture(t, {
-      settings: { pageBytes, pageEvents: 1000, tailBytesMax: 50_000 },
-      respond: () => undefined,
-    });
-    for (let count = 0; count < 100; count += 1) await fixture.addStream();
-    await publishBig(fixture, 100, 1000);
-    await fixture.start();
-    // Quick so far, so that it has a slot.
-    await fixture.publish('idle.made');
-    await publishBig(fixture, 100, 1000);
-    const { queuedBytes } = fixture.dispatcher.state();
-    // Sixteen full pages, and a small one for each further stream.
-    const most = 16 * pageBytes + 100 * 16_384;
-    assert.ok(queuedBytes > 0 && queuedBytes <= most, `${queuedBytes} characters`);
+  test(
+    'any number of streams that are behind has a bounded part of the log in memory',
+    { tags: ['long'] },
+    async (t) => {
+      const pageBytes = 20_000;
+      const fixture = await createDeliveryFixture(t, {
+        settings: { pageBytes, pageEvents: 1000, tailBytesMax: 50_000 },
+        respond: () => undefined,
+      });
+      for (let count = 0; count < 100; count += 1) await fixture.addStream();
+      await publishBig(fixture, 100, 1000);
+      await fixture.start();
+      // Quick so far, so that it has a slot.
+      await fixture.publish('idle.made');
+      await publishBig(fixture, 100, 1000);
+      const { queuedBytes } = fixture.dispatcher.state();
+      // Sixteen full pages, and a small one for each further stream.
+      const most = 16 * pageBytes + 100 * 16_384;
+      assert.ok(queuedBytes > 0 && queuedBytes <= most, `${queuedBytes} characters`);
 
-    fixture.transport.respond = () => ok;
-    for (const post of fixture.transport.open) post.end(ok);
-    await fixture.clock.advance(20_000);
-    assert.equal(fixture.transport.posts.length, 100 * 200);
-    assert.equal(fixture.dispatcher.state().queuedBytes, 0);
-    assert.equal(fixture.dispatcher.state().behind, 0);
-  });
+      fixture.transport.respond = () => ok;
+      for (const post of fixture.transport.open) post.end(ok);
+      await fixture.clock.advance(20_000);
+      assert.equal(fixture.transport.posts.length, 100 * 200);
+      assert.equal(fixture.dispatcher.state().queuedBytes, 0);
+      assert.equal(fixture.dispatcher.state().behind, 0);
+    },
+  );
 
   test('an idle stream is sent its next event although others use all queue memory', async (t) => {
     const pageBytes = 2000;

@@ -31,25 +31,29 @@ import {
 /** Runs random commands on the store and on the model. */
 export function modelContract(engine: Engine, runs: number): void {
   describe(`${engine.name}: random commands`, () => {
-    test('random commands: the store ends in the same state as the model', async () => {
-      const scripts = fc.array(command, { minLength: 20, maxLength: 60, size: 'max' });
-      const property = fc.asyncProperty(scripts, async (script) => {
-        const opened = await engine.open();
-        try {
-          const modelRun = await createModelRun(opened);
-          for (const [index, one] of script.entries()) {
-            await one.run(modelRun);
-            await compare(modelRun);
-            if (index % standingsEvery === 0) await compareStandings(modelRun);
+    test(
+      'random commands: the store ends in the same state as the model',
+      { tags: ['long'] },
+      async () => {
+        const scripts = fc.array(command, { minLength: 20, maxLength: 60, size: 'max' });
+        const property = fc.asyncProperty(scripts, async (script) => {
+          const opened = await engine.open();
+          try {
+            const modelRun = await createModelRun(opened);
+            for (const [index, one] of script.entries()) {
+              await one.run(modelRun);
+              await compare(modelRun);
+              if (index % standingsEvery === 0) await compareStandings(modelRun);
+            }
+          } finally {
+            await opened.close();
           }
-        } finally {
-          await opened.close();
-        }
-      });
-      // Each attempt to shrink a script takes a database: the seed and the path show how to repeat
-      // it.
-      await fc.assert(property, { numRuns: runs, endOnFailure: true });
-    });
+        });
+        // Each attempt to shrink a script takes a database: the seed and the path show how to repeat
+        // it.
+        await fc.assert(property, { numRuns: runs, endOnFailure: true });
+      },
+    );
   });
 }
 

@@ -342,27 +342,31 @@ function sessionsContract(engine: Engine): void {
 }
 
 function boundsContract(engine: Engine): void {
-  test('begin: of more than 1,000 open sessions of a tenant the oldest end', async (t) => {
-    const fixture = await createFixture(engine, t);
-    const { store, tenant } = fixture;
-    const { consoleSessions } = store;
-    const other = await addTenant(store, 'other');
-    await consoleSessions.begin(newSession(other.id, 'foreign'));
-    await consoleSessions.begin(newSession(tenant, 'first'));
-    fixture.now += 1;
-    for (let number = 1; number < consoleLimits.sessionsMax; number += 1) {
-      const id = `ses_${String(number).padStart(4, '0')}.`;
-      await consoleSessions.begin({ ...newSession(tenant, id), user: `user ${number}` });
-    }
-    assert.equal((await sessionOf(fixture, true, 'first'))?.id, 'first');
-    fixture.now += 1;
-    await consoleSessions.addCode({ tenant, codeHash: hashOf('code'), role: 'viewer' });
-    await consoleSessions.redeem(tenant, hashOf('code'), redeemedAs('last'));
-    const ids = await idsOf(store, tenant);
-    assert.deepEqual([ids.length, ids[0]], [consoleLimits.sessionsMax, 'last']);
-    assert.equal(await sessionOf(fixture, true, 'first'), undefined);
-    assert.deepEqual(await idsOf(store, other.id), ['foreign']);
-  });
+  test(
+    'begin: of more than 1,000 open sessions of a tenant the oldest end',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await createFixture(engine, t);
+      const { store, tenant } = fixture;
+      const { consoleSessions } = store;
+      const other = await addTenant(store, 'other');
+      await consoleSessions.begin(newSession(other.id, 'foreign'));
+      await consoleSessions.begin(newSession(tenant, 'first'));
+      fixture.now += 1;
+      for (let number = 1; number < consoleLimits.sessionsMax; number += 1) {
+        const id = `ses_${String(number).padStart(4, '0')}.`;
+        await consoleSessions.begin({ ...newSession(tenant, id), user: `user ${number}` });
+      }
+      assert.equal((await sessionOf(fixture, true, 'first'))?.id, 'first');
+      fixture.now += 1;
+      await consoleSessions.addCode({ tenant, codeHash: hashOf('code'), role: 'viewer' });
+      await consoleSessions.redeem(tenant, hashOf('code'), redeemedAs('last'));
+      const ids = await idsOf(store, tenant);
+      assert.deepEqual([ids.length, ids[0]], [consoleLimits.sessionsMax, 'last']);
+      assert.equal(await sessionOf(fixture, true, 'first'), undefined);
+      assert.deepEqual(await idsOf(store, other.id), ['foreign']);
+    },
+  );
 
   test('begin: one person has at most 20 open sessions, and ends those of nobody else', async (t) => {
     const fixture = await createFixture(engine, t);

@@ -195,16 +195,20 @@ function sumContract(engine: Engine): void {
     assert.deepEqual(await left(), [0, 0, 0]);
   });
 
-  test('removal: a tenant that leaves takes its statistics along', async (t) => {
-    const { store } = await createFixture(engine, t);
-    const other = await addTenant(store, 'other');
-    await store.deliveryStats.record('one', [counted(other.id, undefined, start)]);
-    await store.tenants.leave(other.id);
-    await store.deliveryStats.record('one', [counted(other.id, undefined, start + minute)]);
-    const end = new AbortController();
-    await removeTenant({ store, clock: systemClock }, other.id, () => {}, end.signal);
-    assert.deepEqual(await totalsOf(store).read(other.id, undefined, 'minute'), []);
-  });
+  test(
+    'removal: a tenant that leaves takes its statistics along',
+    { tags: ['long'] },
+    async (t) => {
+      const { store } = await createFixture(engine, t);
+      const other = await addTenant(store, 'other');
+      await store.deliveryStats.record('one', [counted(other.id, undefined, start)]);
+      await store.tenants.leave(other.id);
+      await store.deliveryStats.record('one', [counted(other.id, undefined, start + minute)]);
+      const end = new AbortController();
+      await removeTenant({ store, clock: systemClock }, other.id, () => {}, end.signal);
+      assert.deepEqual(await totalsOf(store).read(other.id, undefined, 'minute'), []);
+    },
+  );
 }
 
 async function latenciesOf(

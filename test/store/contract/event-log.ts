@@ -316,23 +316,27 @@ function selectionsContract(engine: Engine): void {
       Array.from({ length: 50 }, (_, n) => `one.of.many.types${n}`),
     ],
   ] as const) {
-    test(`deliveries: streams of any of more than a thousand ${title} are listed`, async (t) => {
-      const fixture = await createFixture(engine, t);
-      const streams: Stream[] = [];
-      for (let index = 0; index < 13; index += 1) {
-        streams.push(await fixture.addStream({ status: 'disabled' }));
-      }
-      const [event] = await fixture.publish(created);
-      assert.ok(event);
-      for (let index = 0; index < 90; index += 1) {
-        const types = [...more, `other.type${index}`];
-        await Promise.all(streams.map((stream) => select(fixture, stream, { types })));
-        await fixture.publish(created);
-      }
-      for (const stream of streams) await setStatus(fixture, stream, 'enabled', 'latest');
-      const states = streams.map(({ id }) => [id, 'skipped']);
-      assert.deepEqual(await statesOf(fixture, event.id), Object.fromEntries(states));
-    });
+    test(
+      `deliveries: streams of any of more than a thousand ${title} are listed`,
+      { tags: ['long'] },
+      async (t) => {
+        const fixture = await createFixture(engine, t);
+        const streams: Stream[] = [];
+        for (let index = 0; index < 13; index += 1) {
+          streams.push(await fixture.addStream({ status: 'disabled' }));
+        }
+        const [event] = await fixture.publish(created);
+        assert.ok(event);
+        for (let index = 0; index < 90; index += 1) {
+          const types = [...more, `other.type${index}`];
+          await Promise.all(streams.map((stream) => select(fixture, stream, { types })));
+          await fixture.publish(created);
+        }
+        for (const stream of streams) await setStatus(fixture, stream, 'enabled', 'latest');
+        const states = streams.map(({ id }) => [id, 'skipped']);
+        assert.deepEqual(await statesOf(fixture, event.id), Object.fromEntries(states));
+      },
+    );
   }
 
   test('update: a selection too many is refused while the log has events of all of them', async (t) => {

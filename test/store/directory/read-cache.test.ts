@@ -202,28 +202,32 @@ test('deliveries: a selection that a server lost when it ended is not shown as t
   assert.deepEqual(await state(), ['filtered']);
 });
 
-test('deliveries: of subscriptions with megabytes, few are in memory at a time', async (t) => {
-  const { reads, connection, fixture } = await setupEvent(t);
-  for (let count = 0; count < 50; count += 1) await fixture.addStream();
-  const types = Array.from({ length: 20_000 }, (_, n) => `user.created_${n}`.padEnd(50, '_'));
-  const [present, past] = [types.slice(10_000), types.slice(0, 10_000)].map((half) =>
-    JSON.stringify([...half, 'user.created']),
-  );
-  connection
-    .prepare('update streams set subscriptions = ?')
-    .run(`[{"after":-1,"types":${present}}]`);
-  connection
-    .prepare(
-      `insert into past_selections (tenant, stream, after_offset, to_offset, types, filter)
+test(
+  'deliveries: of subscriptions with megabytes, few are in memory at a time',
+  { tags: ['long'] },
+  async (t) => {
+    const { reads, connection, fixture } = await setupEvent(t);
+    for (let count = 0; count < 50; count += 1) await fixture.addStream();
+    const types = Array.from({ length: 20_000 }, (_, n) => `user.created_${n}`.padEnd(50, '_'));
+    const [present, past] = [types.slice(10_000), types.slice(0, 10_000)].map((half) =>
+      JSON.stringify([...half, 'user.created']),
+    );
+    connection
+      .prepare('update streams set subscriptions = ?')
+      .run(`[{"after":-1,"types":${present}}]`);
+    connection
+      .prepare(
+        `insert into past_selections (tenant, stream, after_offset, to_offset, types, filter)
       select tenant, id, -1, 1000, ?, null from streams`,
-    )
-    .run(past ?? '');
-  const used: number[] = [];
-  await reads(async () => {
-    used.push(heapUsed());
-  });
-  assert.ok(Math.max(...used) - (used[0] ?? 0) < 25e6, `${used.join()} bytes`);
-});
+      )
+      .run(past ?? '');
+    const used: number[] = [];
+    await reads(async () => {
+      used.push(heapUsed());
+    });
+    assert.ok(Math.max(...used) - (used[0] ?? 0) < 25e6, `${used.join()} bytes`);
+  },
+);
 
 test('deliveries: streams with long subscriptions are searched in pieces, between which other work runs', async (t) => {
   const { reads, connection, fixture } = await setupEvent(t);
@@ -246,29 +250,33 @@ test('deliveries: streams with long subscriptions are searched in pieces, betwee
   assert.ok(end - begin >= 20, `${end - begin} turns`);
 });
 
-test('readSubscriptions: those of many streams take no more memory than long ones', async (t) => {
-  const { connection, commands, fixture } = await setup(t);
-  await fixture.addStream();
-  const columns = Object.keys(connection.prepare('select * from streams').get() ?? {});
-  const copied = columns.map((name) =>
-    ['id', 'name'].includes(name) ? `'${name} of one of many streams, ' || value` : name,
-  );
-  connection.exec(`
+test(
+  'readSubscriptions: those of many streams take no more memory than long ones',
+  { tags: ['long'] },
+  async (t) => {
+    const { connection, commands, fixture } = await setup(t);
+    await fixture.addStream();
+    const columns = Object.keys(connection.prepare('select * from streams').get() ?? {});
+    const copied = columns.map((name) =>
+      ['id', 'name'].includes(name) ? `'${name} of one of many streams, ' || value` : name,
+    );
+    connection.exec(`
     insert into streams (${columns.join()})
     with recursive numbers (value) as (
       select 100001 union all select value + 1 from numbers where value < 250000)
     select ${copied.join()} from numbers, (select * from streams limit 1)`);
-  const streams = connection
-    .prepare('select id, version, 1 as key, 0 as first_offset from streams order by id')
-    .all() as unknown as Parameters<typeof readSubscriptions>[2];
-  const { present: kept } = createReadCache(() => undefined);
-  const before = heapUsed();
-  let count = 0;
-  for await (const some of readSubscriptions({ commands, kept }, fixture.tenant, streams)) {
-    count += some.length;
-  }
-  assert.equal(count, streams.length);
-  const bytes = heapUsed() - before;
-  assert.ok(bytes < 32e6, `${bytes} bytes`);
-  assert.ok(kept.subscriptions.size > 1000);
-});
+    const streams = connection
+      .prepare('select id, version, 1 as key, 0 as first_offset from streams order by id')
+      .all() as unknown as Parameters<typeof readSubscriptions>[2];
+    const { present: kept } = createReadCache(() => undefined);
+    const before = heapUsed();
+    let count = 0;
+    for await (const some of readSubscriptions({ commands, kept }, fixture.tenant, streams)) {
+      count += some.length;
+    }
+    assert.equal(count, streams.length);
+    const bytes = heapUsed() - before;
+    assert.ok(bytes < 32e6, `${bytes} bytes`);
+    assert.ok(kept.subscriptions.size > 1000);
+  },
+);

@@ -7,7 +7,7 @@ import { openUrl } from '../engines.ts';
 /** PostgreSQL writes a relaxed commit to the disk only after this time: the crash is earlier. */
 const settings = { wal_writer_delay: '10s', fsync: 'on' };
 
-test('PostgreSQL: settlements survive a crash of the server', async (t) => {
+test('PostgreSQL: settlements survive a crash of the server', { tags: ['long'] }, async (t) => {
   const server = await startPostgres({ settings });
   t.after(() => server.close());
   const url = await server.createDatabase();

@@ -145,27 +145,31 @@ describe('what became of an event, read while it changes', () => {
   for (const [title, before, during] of changes) {
     for (const isKnown of [false, true]) {
       const name = isKnown ? `${title}, of a stream that is known,` : title;
-      test(`${name} during the read: what was before it, or all of what is after it`, async (t) => {
-        const { create, commands } = await openCases(t);
-        for (let gap = 1; gap <= gaps; gap += 1) {
-          const one = await create();
-          await before(one);
-          const readCache = emptyCache();
-          const former = await readWith(commands, one, readCache);
-          let isDone = false;
-          const act = async () => {
-            isDone = true;
-            await during(one);
-          };
-          const cache = isKnown ? readCache : emptyCache();
-          const read = await readWith(interrupted(commands, gap, act), one, cache);
-          if (!isDone) await act();
-          const later = await readWith(commands, one);
-          const isWhole = isDeepStrictEqual(read, former) || isDeepStrictEqual(read, later);
-          assert.ok(isWhole, `before read ${gap}: ${JSON.stringify(read)}`);
-          assert.deepEqual(await readWith(commands, one, cache), later);
-        }
-      });
+      test(
+        `${name} during the read: what was before it, or all of what is after it`,
+        { tags: ['long'] },
+        async (t) => {
+          const { create, commands } = await openCases(t);
+          for (let gap = 1; gap <= gaps; gap += 1) {
+            const one = await create();
+            await before(one);
+            const readCache = emptyCache();
+            const former = await readWith(commands, one, readCache);
+            let isDone = false;
+            const act = async () => {
+              isDone = true;
+              await during(one);
+            };
+            const cache = isKnown ? readCache : emptyCache();
+            const read = await readWith(interrupted(commands, gap, act), one, cache);
+            if (!isDone) await act();
+            const later = await readWith(commands, one);
+            const isWhole = isDeepStrictEqual(read, former) || isDeepStrictEqual(read, later);
+            assert.ok(isWhole, `before read ${gap}: ${JSON.stringify(read)}`);
+            assert.deepEqual(await readWith(commands, one, cache), later);
+          }
+        },
+      );
     }
   }
 });

@@ -402,25 +402,29 @@ describe('PostgreSQL: the history of a delivery, for any day of its event', () =
     ['by its owner', { limits: { consecutive: 1, total: 1 }, isDisabled: false }],
     ['by a change', { limits: undefined, isDisabled: true }],
   ] as const) {
-    test(`a failure shows that its stream was disabled ${how}, on a day before its attempts`, async (t) => {
-      const fixture = await openFixture(t);
-      const { storeFixture, stream, owned, attempts } = await openStream(fixture);
-      await fixture.setDay(8);
-      await storeFixture.settle(owned, { outcomes: [retry(await eventAt(fixture, head))] });
-      await fixture.setDay(2);
-      storeFixture.limits = disable.limits ?? storeFixture.limits;
-      const other = await eventAt(fixture, 1);
-      if (!disable.isDisabled) await storeFixture.settle(owned, { outcomes: [failed(other)] });
-      else {
-        await storeFixture.store.streams.update(storeFixture.tenant, stream.id, (before) => ({
-          after: { ...before, status: 'disabled' },
-        }));
-      }
-      assert.deepEqual(await attempts(head), [
-        ['failed', 8],
-        ['failed', 2],
-      ]);
-    });
+    test(
+      `a failure shows that its stream was disabled ${how}, on a day before its attempts`,
+      { tags: ['long'] },
+      async (t) => {
+        const fixture = await openFixture(t);
+        const { storeFixture, stream, owned, attempts } = await openStream(fixture);
+        await fixture.setDay(8);
+        await storeFixture.settle(owned, { outcomes: [retry(await eventAt(fixture, head))] });
+        await fixture.setDay(2);
+        storeFixture.limits = disable.limits ?? storeFixture.limits;
+        const other = await eventAt(fixture, 1);
+        if (!disable.isDisabled) await storeFixture.settle(owned, { outcomes: [failed(other)] });
+        else {
+          await storeFixture.store.streams.update(storeFixture.tenant, stream.id, (before) => ({
+            after: { ...before, status: 'disabled' },
+          }));
+        }
+        assert.deepEqual(await attempts(head), [
+          ['failed', 8],
+          ['failed', 2],
+        ]);
+      },
+    );
   }
 
   test('a failure of a replay shows earlier attempts of any day', async (t) => {

@@ -107,33 +107,37 @@ describe('PostgreSQL: many processes on one database', () => {
     }
   });
 
-  test('a reader at the head sees every event of many publishers, in order', async (t) => {
-    const { first: reader, others: publishers, tenant } = await openShared(t, 4);
-    const published = new Set<string>();
-    const traffic = { isOver: false };
-    const work = publishers.map(async (store) => {
-      for (let round = 0; round < 60; round++) {
-        const events = Array.from({ length: 1 + (round % 5) }, () => newEvent());
-        for (const { id } of await store.log.append(tenant, events)) published.add(id);
-      }
-    });
-    const read: LogEvent[] = [];
-    const reading = (async () => {
-      for (let after = 0; !traffic.isOver || after < (await reader.log.head(tenant));) {
-        const page = await reader.log.page(tenant, { after, take: 50, bytesMax: Infinity });
-        read.push(...page.events);
-        after = page.scannedTo;
-      }
-    })();
-    await Promise.all(work);
-    traffic.isOver = true;
-    await reading;
-    assert.deepEqual(
-      read.map(({ offset }) => offset),
-      Array.from({ length: published.size }, (_, index) => index + 1),
-    );
-    assert.deepEqual(new Set(read.map(({ id }) => id)), published);
-  });
+  test(
+    'a reader at the head sees every event of many publishers, in order',
+    { tags: ['long'] },
+    async (t) => {
+      const { first: reader, others: publishers, tenant } = await openShared(t, 4);
+      const published = new Set<string>();
+      const traffic = { isOver: false };
+      const work = publishers.map(async (store) => {
+        for (let round = 0; round < 60; round++) {
+          const events = Array.from({ length: 1 + (round % 5) }, () => newEvent());
+          for (const { id } of await store.log.append(tenant, events)) published.add(id);
+        }
+      });
+      const read: LogEvent[] = [];
+      const reading = (async () => {
+        for (let after = 0; !traffic.isOver || after < (await reader.log.head(tenant));) {
+          const page = await reader.log.page(tenant, { after, take: 50, bytesMax: Infinity });
+          read.push(...page.events);
+          after = page.scannedTo;
+        }
+      })();
+      await Promise.all(work);
+      traffic.isOver = true;
+      await reading;
+      assert.deepEqual(
+        read.map(({ offset }) => offset),
+        Array.from({ length: published.size }, (_, index) => index + 1),
+      );
+      assert.deepEqual(new Set(read.map(({ id }) => id)), published);
+    },
+  );
 
   test('one of several concurrent publications of a chosen id is the first', async (t) => {
     const { stores, tenant } = await openShared(t, 4);
@@ -146,21 +150,25 @@ describe('PostgreSQL: many processes on one database', () => {
     }
   });
 
-  test('a free stream is claimed by one of several concurrent claims', async (t) => {
-    const { stores, first, tenant } = await openShared(t, 4);
-    for (let made = 0; made < 40; made++) {
-      await first.streams.create(newStream(tenant, start), { streamsMax: 100 });
-    }
-    const claimed = await Promise.all(
-      stores.map(async (store, index) => {
-        const node = await store.ownership.join(`node-${index}`, 60_000);
-        return store.ownership.claim(node, { claim: 1, take: 100, ...waitRule });
-      }),
-    );
-    const ids = claimed.flat().map(({ stream }) => stream.id);
-    assert.equal(ids.length, 40);
-    assert.equal(new Set(ids).size, 40);
-  });
+  test(
+    'a free stream is claimed by one of several concurrent claims',
+    { tags: ['long'] },
+    async (t) => {
+      const { stores, first, tenant } = await openShared(t, 4);
+      for (let made = 0; made < 40; made++) {
+        await first.streams.create(newStream(tenant, start), { streamsMax: 100 });
+      }
+      const claimed = await Promise.all(
+        stores.map(async (store, index) => {
+          const node = await store.ownership.join(`node-${index}`, 60_000);
+          return store.ownership.claim(node, { claim: 1, take: 100, ...waitRule });
+        }),
+      );
+      const ids = claimed.flat().map(({ stream }) => stream.id);
+      assert.equal(ids.length, 40);
+      assert.equal(new Set(ids).size, 40);
+    },
+  );
 
   test('a filter waits until no node of an older version runs, and keeps such nodes off then', async (t) => {
     const { first: store, tenant, connect } = await openShared(t, 1);
@@ -451,7 +459,7 @@ describe('PostgreSQL: partitions', () => {
     assert.equal(appended?.offset, 2, 'the day is made again when it is needed');
   });
 
-  test('days are created ahead', async (t) => {
+  test('days are created ahead', { tags: ['long'] }, async (t) => {
     // Not a copy of a database with existing partitions.
     const empty = await (await sharedPostgres()).createDatabase();
     const { connect } = await openShared(t, 1, empty);

@@ -16,60 +16,65 @@ import { newFolder, storeDeps } from './file.ts';
 const typeOf = (random: number): string => `order.n${Math.floor(60 * random ** 3)}`;
 
 describe('the types in memory', () => {
-  test('give the same events as the log, whatever is appended, pruned and removed', async (t) => {
-    const { store } = await openOn(t);
-    const below = createRandom(7);
-    const random = (): number => below(1_000_000) / 1_000_000;
-    const tenants: number[] = [];
-    let pruned = 0;
-    let added = 0;
-    const addOne = async (): Promise<void> => {
-      tenants.push((await addTenant(store, `t${(added += 1)}`)).id);
-    };
-    const eventsOf = (count: number) =>
-      Array.from({ length: count }, () => {
-        const type = typeOf(random());
-        // Some were published before.
-        return random() < 0.1
-          ? newEvent({ id: `evt_${below(500)}`, chosen: true, type })
-          : newEvent({ type });
-      });
-    await addOne();
-    await addOne();
-    for (const tenant of tenants) await store.log.append(tenant, eventsOf(12_000));
-    for (let turn = 0; turn < 160; turn += 1) {
-      const tenant = tenants[below(tenants.length)] ?? 0;
-      if (turn % 10 === 0) {
-        // Not awaited: it is not on the disk when the page is read.
-        const appended = store.log.append(tenant, eventsOf(below(turn % 50 === 0 ? 3000 : 300)));
+  test(
+    'give the same events as the log, whatever is appended, pruned and removed',
+    { tags: ['long'] },
+    async (t) => {
+      const { store } = await openOn(t);
+      const below = createRandom(7);
+      const random = (): number => below(1_000_000) / 1_000_000;
+      const tenants: number[] = [];
+      let pruned = 0;
+      let added = 0;
+      const addOne = async (): Promise<void> => {
+        tenants.push((await addTenant(store, `t${(added += 1)}`)).id);
+      };
+      const eventsOf = (count: number) =>
+        Array.from({ length: count }, () => {
+          const type = typeOf(random());
+          // Some were published before.
+          return random() < 0.1
+            ? newEvent({ id: `evt_${below(500)}`, chosen: true, type })
+            : newEvent({ type });
+        });
+      await addOne();
+      await addOne();
+      for (const tenant of tenants) await store.log.append(tenant, eventsOf(12_000));
+      for (let turn = 0; turn < 160; turn += 1) {
+        const tenant = tenants[below(tenants.length)] ?? 0;
+        if (turn % 10 === 0) {
+          // Not awaited: it is not on the disk when the page is read.
+          const appended = store.log.append(tenant, eventsOf(below(turn % 50 === 0 ? 3000 : 300)));
+          await comparePage();
+          await appended;
+        }
+        if (turn % 45 === 0)
+          pruned += await store.log.prune(tenant, { olderThanMs: -1, take: 1000 });
+        if (turn === 110) {
+          await store.tenants.leave(tenants.shift() ?? 0);
+          await addOne();
+          await store.log.append(tenants.at(-1) ?? 0, eventsOf(9000));
+        }
         await comparePage();
-        await appended;
-      }
-      if (turn % 45 === 0) pruned += await store.log.prune(tenant, { olderThanMs: -1, take: 1000 });
-      if (turn === 110) {
-        await store.tenants.leave(tenants.shift() ?? 0);
-        await addOne();
-        await store.log.append(tenants.at(-1) ?? 0, eventsOf(9000));
-      }
-      await comparePage();
 
-      async function comparePage(): Promise<void> {
-        const head = await store.log.head(tenant);
-        const types = Array.from({ length: 1 + below(4) }, () => typeOf(random()));
-        const query: LogQuery = {
-          after: below(random() < 0.5 ? 100 : head + 5),
-          upTo: random() < 0.3 ? below(head + 5) : undefined,
-          types: random() < 0.1 ? ['order.none'] : types,
-          take: 1 + below(random() < 0.2 ? 5000 : 50),
-          bytesMax: random() < 0.2 ? 500 : 1_000_000,
-        };
-        const page = await store.log.page(tenant, query);
-        const log = await logOf(store, tenant, { after: query.after, upTo: page.scannedTo });
-        requireSame(query, page, { log, head });
+        async function comparePage(): Promise<void> {
+          const head = await store.log.head(tenant);
+          const types = Array.from({ length: 1 + below(4) }, () => typeOf(random()));
+          const query: LogQuery = {
+            after: below(random() < 0.5 ? 100 : head + 5),
+            upTo: random() < 0.3 ? below(head + 5) : undefined,
+            types: random() < 0.1 ? ['order.none'] : types,
+            take: 1 + below(random() < 0.2 ? 5000 : 50),
+            bytesMax: random() < 0.2 ? 500 : 1_000_000,
+          };
+          const page = await store.log.page(tenant, query);
+          const log = await logOf(store, tenant, { after: query.after, upTo: page.scannedTo });
+          requireSame(query, page, { log, head });
+        }
       }
-    }
-    assert.ok(pruned > 0);
-  });
+      assert.ok(pruned > 0);
+    },
+  );
 
   test('are not looked through for more events than a page can hold', async (t) => {
     const { store, file } = await openOn(t);
