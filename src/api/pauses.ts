@@ -11,7 +11,7 @@ import { waitForOwner } from './wait-for-owner.ts';
 
 export interface PauseDeps extends HealthDeps {
   readonly store: HealthDeps['store'] & Pick<Store, 'ownership' | 'recording'>;
-  readonly clock: Pick<Clock, 'after'>;
+  readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
 }
 
 const shared = {

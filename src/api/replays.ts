@@ -31,7 +31,7 @@ export interface ReplayDeps {
     'streams' | 'log' | 'eventLog' | 'replays' | 'ownership' | 'recording'
   >;
   readonly settings: Pick<ApiSettings, 'limits'>;
-  readonly clock: Pick<Clock, 'after'>;
+  readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
   readonly random: RandomBytes;
 }
 
@@ -136,7 +136,7 @@ function cancelReplay(deps: ReplayDeps): Operation {
       const recording = store.recording(entry(id, replayId));
       const found = await recording.replays.cancel(tenant.id, id, replayId);
       if (!found) throw noReplay();
-      await waitForOwner(deps, { tenant: tenant.id, stream: params.id });
+      await waitForOwner(deps, { tenant: tenant.id, stream: id }, 'The replay is cancelled.');
       return {};
     },
   });

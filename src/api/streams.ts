@@ -44,7 +44,7 @@ import { noStream, streamOf } from './not-found.ts';
 
 export interface StreamDeps {
   readonly store: Pick<Store, 'streams' | 'ownership' | 'log' | 'recording' | 'webhookKeys'>;
-  readonly clock: Pick<Clock, 'after'>;
+  readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
   readonly random: RandomBytes;
   readonly log: Pick<Log, 'warn'>;
   readonly settings: Pick<

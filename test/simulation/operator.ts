@@ -1,4 +1,5 @@
 import { StoreUnavailable } from '../../src/core/errors.ts';
+import { Problem } from '../../src/api/http/problem.ts';
 import { removeStream, waitForOwner } from '../../src/api/wait-for-owner.ts';
 import { applyPatch, type StreamPatch } from '../../src/core/streams.ts';
 import type { DeliveryOptions, NewEvent } from '../../src/core/types.ts';
@@ -97,7 +98,9 @@ export function createOperator(
     if (process === undefined) return;
     simulation.note(process.name, what);
     work(process).catch((error: unknown) => {
-      if (!(error instanceof StoreUnavailable)) oracle.violate('unexpected', String(error));
+      // Both are a 503.
+      const isTold = error instanceof StoreUnavailable || error instanceof Problem;
+      if (!isTold) oracle.violate('unexpected', String(error));
     });
   };
 

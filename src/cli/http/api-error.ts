@@ -130,6 +130,7 @@ const hintsByCode = (leat: LeatCommand): Readonly<Record<string, string>> => ({
   too_many_streams: `Delete one that is not needed: ${leat`streams delete <stream>`}`,
   rotation_pending: `Wait until then, or end the previous secret now: ${leat`streams secret <stream> --rotate --force`}`,
   received_elsewhere: 'Run it again until it gets to that node, or log in to that node.',
+  owner_unconfirmed: 'Run it again: it waits until that node has read the change.',
   replay_running: `See how far it is: ${leat`replay show <stream>`}`,
   payload_too_large: 'One event takes up to 256 KiB of JSON.',
   cursor_expired: `Begin at the oldest retained event: ${leat`events tail --since 1970-01-01`}`,

@@ -129,7 +129,7 @@ async function beginBatch(
 ): Promise<Begun> {
   const { node, batch, settlements } = request;
   const [first, ...runs] = await tx.all<BatchRow & LockedRow>`
-    select * from leat_begin_batch(${known.generation}, ${known.identity}, ${known.flushed},
+    select * from leat_begin_settlement(${known.generation}, ${known.identity}, ${known.flushed},
       ${node.id}, ${node.incarnation}, ${batch},
       ${numbers(settlements.map(({ tenant }) => tenant))}::int[],
       ${settlements.map(({ stream }) => stream)}::text[])`;
