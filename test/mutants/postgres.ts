@@ -6,8 +6,39 @@ const shared = (title: string): KillingTest => ({
   title,
 });
 
+const heldLocks = (title: string): KillingTest => ({
+  file: 'test/store/postgres/held-locks.test.ts',
+  title,
+});
+
 /** Mutants of the PostgreSQL store. */
 export const postgresMutants: readonly Mutant[] = [
+  {
+    name: 'PostgreSQL: a claim that holds the heartbeat of its node',
+    file: 'store/postgres/claims.ts',
+    before: 'and incarnation = ${node.incarnation} for key share`;',
+    after: 'and incarnation = ${node.incarnation} for no key update`;',
+    killedBy: heldLocks('a claim holds neither the heartbeat nor a settlement of its node'),
+  },
+  {
+    name: 'PostgreSQL: a node that is freed during its claim',
+    file: 'store/postgres/claims.ts',
+    before: 'order by id for update skip locked)',
+    after: 'order by id for no key update skip locked)',
+    killedBy: heldLocks(
+      'a claim whose lease has ended meanwhile keeps the streams that it takes, until they are freed',
+    ),
+  },
+  {
+    name: 'PostgreSQL: a list whose statements have time one after the other',
+    file: 'store/postgres/bounds.ts',
+    before: 'ends.run(ends.getStore() ?? clock',
+    after: 'ends.run(clock',
+    killedBy: {
+      file: 'test/store/postgres/bounds.test.ts',
+      title: 'all statements of a command end within the sum of its bounds',
+    },
+  },
   {
     name: 'PostgreSQL: a settlement without a check of the epoch',
     file: 'store/postgres/settle.ts',
@@ -33,7 +64,7 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: a claim that does not lock the streams it takes',
-    file: 'store/postgres/ownership.ts',
+    file: 'store/postgres/claims.ts',
     before: `or r.cursor < (select head from tenants where id = r.tenant))
         and (s.status = 'enabled' or exists (
           select 1 from deliveries d
@@ -64,7 +95,7 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: a lease judged by the clock of events',
-    file: 'store/postgres/ownership.ts',
+    file: 'store/postgres/claims.ts',
     before: 'select id from nodes where not freed and lease_until <= clock_timestamp()',
     after:
       'select id from nodes where not freed and lease_until <= to_timestamp(leat_now() / 1000.0)',
@@ -166,9 +197,9 @@ export const postgresMutants: readonly Mutant[] = [
   },
   {
     name: 'PostgreSQL: a repeated claim that takes more streams',
-    file: 'store/postgres/ownership.ts',
-    before: 'if (request.claim <= self.last_claim) {',
-    after: 'if (request.claim < self.last_claim) {',
+    file: 'store/postgres/claims.ts',
+    before: 'if (!(await beginsClaim(tx, node, request))) {',
+    after: "if (!(await beginsClaim(tx, node, request)) && node.id === '') {",
     killedBy: contract('claim: a repeat takes nothing new and returns what the first took'),
   },
   {
