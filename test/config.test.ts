@@ -375,6 +375,7 @@ const variables: Record<
   LEAT_MAX_STREAMS: number('maxStreams', 10_000, 1, 1_000_000),
   LEAT_SSE_MAX_CONNECTIONS: number('sseMaxConnections', 100, 1, 100_000),
   LEAT_MAX_CONNECTIONS_PER_ADDRESS: number('maxConnectionsPerAddress', 1000, 1, 1_000_000),
+  LEAT_KEEP_ALIVE_SECONDS: number('keepAliveSeconds', 650, 1, 86_400),
   LEAT_MANAGEMENT_TOKEN_SECONDS: number('managementTokenSeconds', 3600, 60, 2_592_000),
   LEAT_RATE_LIMIT_BURST: number('rateLimitBurst', 100, 1, 10_000_000),
   LEAT_RATE_LIMIT_PER_SECOND: number('rateLimitPerSecond', 50, 1, 10_000_000),

@@ -96,6 +96,8 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const { store, settings, clock, log } = deps;
   const limiter = createRateLimiter({ clock, settings });
   const app = Fastify(serverOptions({ ...deps, limiter }));
+  // Here and not in the options: Fastify does not set it on a custom server.
+  app.server.keepAliveTimeout = settings.keepAliveSeconds * 1000;
   serveExpectations(app.server);
   const tenants = createTenantDirectory({
     tenants: store.tenants,

@@ -58,6 +58,7 @@ export function servePublishesFast(app: FastifyInstance, deps: FastPublishDeps):
       firstMs: () => server.headersTimeout,
       // As Node's server.
       idleMs: () => server.keepAliveTimeout + server.keepAliveTimeoutBuffer,
+      stalledMs: () => server.timeout,
       onLate: (socket) => void server.emit('clientError', new LateRequest(), socket),
     },
     clock,

@@ -10,6 +10,8 @@ export interface ApiSettings {
   readonly trustProxy: readonly string[];
   /** LEAT_MAX_CONNECTIONS_PER_ADDRESS; behind trusted proxies, concurrent requests of one client. */
   readonly maxConnectionsPerAddress: number;
+  /** LEAT_KEEP_ALIVE_SECONDS: how long idle connections stay open. */
+  readonly keepAliveSeconds: number;
   /** LEAT_MANAGEMENT_TOKEN_SECONDS: lifetime of tokens for the management API. */
   readonly managementTokenSeconds: number;
   /** LEAT_TRUSTED_ISSUERS. */

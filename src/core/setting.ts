@@ -149,6 +149,17 @@ export const watchdogSeconds = {
   doc: 'ends a process whose event loop has been busy and stood still for so long; 0: never',
 } as const satisfies Setting<number>;
 
+/**
+ * How long each API keeps idle connections. A proxy must close them first, or it sends a request on a
+ * connection that is closed meanwhile; those that one meets keep them for 60 to 600 s.
+ */
+export const keepAlive = {
+  variable: 'LEAT_KEEP_ALIVE_SECONDS',
+  parse: wholeNumber(1, 86_400),
+  fallback: '650',
+  doc: 'after this time without a request each API closes a connection; longer than any proxy in front keeps it',
+} as const satisfies Setting<number>;
+
 /** The maximum number of connections of one address to each API. */
 export const connectionsPerAddress = {
   variable: 'LEAT_MAX_CONNECTIONS_PER_ADDRESS',

@@ -28,7 +28,7 @@ import { createTexts } from './text.ts';
 /** Time for requests under way to finish on shutdown. */
 const CLOSING_MS = 5_000;
 
-/** Options of Node's server; the fast path closes idle connections sooner. */
+/** Options of Node's server. */
 const serverOptions: ServerOptions = {
   // Node's own check would respond without the headers of every response.
   requireHostHeader: false,
@@ -39,10 +39,10 @@ const serverOptions: ServerOptions = {
   /** Both timeouts take effect at most this much later. */
   connectionsCheckingInterval: 2_000,
 };
-/** Timeout of a connection on the fast path that does nothing. */
-const FAST_IDLE_MS = 5_000;
-/** Timeout of a connection without traffic, for example because the responses are not read. */
-const IDLE_MS = 30_000;
+/** Timeout of a connection that sends nothing. */
+const FIRST_MS = 5_000;
+/** Timeout of a connection without traffic while a response is not read. */
+const STALLED_MS = 30_000;
 
 /** The message API on a port of its own. */
 export interface MessageServer {
@@ -60,6 +60,8 @@ export interface MessageServerDeps {
   /** Receives the cause of each 500 `Internal Server Error`. */
   readonly report: (error: unknown) => void;
   readonly connections: ConnectionRule;
+  /** How long idle connections stay open. */
+  readonly keepAliveSeconds: number;
   /** Receives a line about refused connections, once a minute at most. */
   readonly log: ConnectionGuardDeps['log'];
 }
@@ -77,8 +79,12 @@ export function createMessageServer(deps: MessageServerDeps): MessageServer {
     createMessages({ responses, verifier, trust, now: () => clock.now() }),
     failed,
   );
-  const textOf = createTexts(clock);
   const server = createHttpServer(respond, responses);
+  server.keepAliveTimeout = deps.keepAliveSeconds * 1000;
+  const textOf = createTexts(clock, {
+    keepAliveSeconds: deps.keepAliveSeconds,
+    isClosing: () => !server.listening,
+  });
   server.on(
     'clientError',
     createBrokenRequestListener((status) => textOf(responses[rejections[status]]), deps),
@@ -92,8 +98,10 @@ export function createMessageServer(deps: MessageServerDeps): MessageServer {
     },
     isOpen: () => true,
     timeouts: {
-      firstMs: () => FAST_IDLE_MS,
-      idleMs: () => FAST_IDLE_MS,
+      firstMs: () => FIRST_MS,
+      // As Node's server.
+      idleMs: () => server.keepAliveTimeout + server.keepAliveTimeoutBuffer,
+      stalledMs: () => STALLED_MS,
       onLate: (socket) => socket.destroy(),
     },
     clock,
@@ -151,7 +159,7 @@ function createHttpServer(respond: Respond, responses: MessageResponses): Server
     else send(response);
   };
   const server = createServer(serverOptions, listener);
-  server.setTimeout(IDLE_MS);
+  server.setTimeout(STALLED_MS);
   // Without a listener Node would respond 417 itself.
   server.on('checkExpectation', (...args) => server.emit('request', ...args));
   return server;

@@ -1,6 +1,7 @@
 import {
   badValue,
   connectionsPerAddress,
+  keepAlive,
   listeningHost,
   problemLine,
   type Setting,
@@ -26,6 +27,8 @@ export interface MessageSettings {
   readonly issuerDomain: string | undefined;
   /** LEAT_MAX_CONNECTIONS_PER_ADDRESS and LEAT_TRUST_PROXY. */
   readonly maxConnectionsPerAddress: number;
+  /** LEAT_KEEP_ALIVE_SECONDS. */
+  readonly keepAliveSeconds: number;
   readonly trustProxy: readonly string[];
   /** LEAT_WATCHDOG_SECONDS. */
   readonly watchdogSeconds: number;
@@ -59,6 +62,7 @@ export function readMessageSettings(
   const portSetting = portSettingOf(texts);
   const host = read(listeningHost, false);
   const maxConnectionsPerAddress = read(connectionsPerAddress, false);
+  const keepAliveSeconds = read(keepAlive, false);
   const trustProxy = read(trustedProxies, false);
   const watchdogSeconds = read(watchdogSetting, false);
   const port = read(portSetting);
@@ -68,10 +72,11 @@ export function readMessageSettings(
   if (host === undefined || port === undefined) return { problems };
   if (origin === undefined || audience === undefined) return { problems };
   if (maxConnectionsPerAddress === undefined || trustProxy === undefined) return { problems };
-  if (watchdogSeconds === undefined || problems.length > 0) return { problems };
+  if (keepAliveSeconds === undefined || watchdogSeconds === undefined) return { problems };
+  if (problems.length > 0) return { problems };
   const { variable: portVariable } = portSetting;
   const api = { portVariable, origin, audience, issuerDomain };
-  const shared = { maxConnectionsPerAddress, trustProxy, watchdogSeconds };
+  const shared = { maxConnectionsPerAddress, keepAliveSeconds, trustProxy, watchdogSeconds };
   return { settings: { host, port, ...api, ...shared } };
 }
 

@@ -60,6 +60,7 @@ export async function startMessageService(deps: MessageServiceDeps): Promise<Mes
     clock,
     report: (error) => log.error({ err: error }, 'a request failed'),
     connections: settings,
+    keepAliveSeconds: settings.keepAliveSeconds,
     log,
   });
   try {

@@ -1,4 +1,4 @@
-import { connectionsPerAddress, type Setting } from '../core/setting.ts';
+import { connectionsPerAddress, keepAlive, type Setting } from '../core/setting.ts';
 import { wholeNumber } from '../core/value.ts';
 import { KIB, MIB } from '../core/units.ts';
 
@@ -17,6 +17,7 @@ export const quotaSettings = {
     doc: 'open pulls, and as many connections for changes, per tenant on each node; one client has half of them',
   },
   maxConnectionsPerAddress: connectionsPerAddress,
+  keepAliveSeconds: keepAlive,
   rateLimitBurst: {
     variable: 'LEAT_RATE_LIMIT_BURST',
     parse: wholeNumber(1, 10_000_000),

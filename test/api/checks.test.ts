@@ -548,7 +548,7 @@ describe('the listener', () => {
     const { server } = fixture.app;
     assert.equal(server.headersTimeout, 16_000);
     assert.equal(server.requestTimeout, 30_000);
-    assert.equal(server.keepAliveTimeout, 72_000);
+    assert.equal(server.keepAliveTimeout, 650_000);
     assert.equal(server.timeout, 120_000);
   });
 });

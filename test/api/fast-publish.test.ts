@@ -197,7 +197,7 @@ describe('publishing on the fast path', () => {
       const [fast, slow] = await bothWays(text);
       assert.equal(fast, slow, name);
       assert.equal(fast.slice(9, 12), name.slice(0, 3));
-      assert.match(fast, /\r\nConnection: keep-alive\r\nKeep-Alive: timeout=72\r\n/);
+      assert.match(fast, /\r\nConnection: keep-alive\r\nKeep-Alive: timeout=650\r\n/);
     }
   });
 

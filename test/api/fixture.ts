@@ -90,6 +90,7 @@ const generous: ApiSettings = {
   trustProxy: [],
   managementTokenSeconds: 3600,
   maxConnectionsPerAddress: 1000,
+  keepAliveSeconds: 650,
   trustedIssuers: [],
   allowHttpEndpoints: false,
   blockedLiteral: (hostname) => (hostname === '127.0.0.1' ? hostname : undefined),

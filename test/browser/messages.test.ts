@@ -24,7 +24,7 @@ before(async () => {
   const port = await listen(pages);
   allowed = `http://localhost:${port}`;
   other = `http://127.0.0.1:${port}`;
-  api = await openMessageApi(undefined, allowed);
+  api = await openMessageApi(undefined, { pageOrigin: allowed });
   wire = await openWire(api.port);
   token = await api.token();
 });

@@ -41,6 +41,7 @@ before(async () => {
     origin: 'http://localhost:4040',
     trust: { issuer, audience, keys },
     connections,
+    keepAliveSeconds: 650,
     log: { warn: (fields) => assert.fail(JSON.stringify(fields)) },
     clock: createManualClock(),
     report: (error) => reported.push(error),

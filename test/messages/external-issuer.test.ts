@@ -274,6 +274,7 @@ describe('age of an external key set', () => {
       origin,
       trust: { issuer: issuer.issuer, audience, keys },
       connections,
+      keepAliveSeconds: 650,
       log: { warn: (fields) => assert.fail(JSON.stringify(fields)) },
       clock,
       report: (error) => assert.fail(String(error)),

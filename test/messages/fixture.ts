@@ -38,7 +38,7 @@ const keys = [generateKey(), generateKey()];
 
 export async function openMessageApi(
   clock: Clock = systemClock,
-  pageOrigin = origin,
+  { pageOrigin = origin, keepAliveSeconds = 650 } = {},
 ): Promise<MessageApi> {
   let current = 0;
   let fetched = 0;
@@ -71,6 +71,7 @@ export async function openMessageApi(
     clock,
     report: (error) => reported.push(error),
     connections,
+    keepAliveSeconds,
     log: { warn: (fields) => reported.push(fields) },
   });
   const port = await server.listen({ host: '127.0.0.1', port: 0 });

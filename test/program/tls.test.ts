@@ -723,6 +723,7 @@ async function startMessages(
     origin: 'https://app.example.com',
     audience: `${issuer.issuer}api/v2/`,
     maxConnectionsPerAddress: 1000,
+    keepAliveSeconds: 650,
     trustProxy: [],
   };
   const log = pino({ level: 'silent' });

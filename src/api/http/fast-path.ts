@@ -26,6 +26,8 @@ export interface FastPathTimeouts {
   readonly firstMs: () => number;
   /** Without traffic after a response. */
   readonly idleMs: () => number;
+  /** Without traffic while the client does not read a response. */
+  readonly stalledMs: () => number;
   /** Ends a connection that has not sent anything. */
   readonly onLate: (socket: Socket) => void;
 }
@@ -152,8 +154,15 @@ class Connection<R> {
     const isFlushed = socket.write(text, 'latin1');
     if (this.#isEnded || this.#path.isLast()) socket.destroySoon();
     // Serve no more requests of a client that does not read its responses.
-    else if (!isFlushed) socket.pause().once('drain', this.#proceed);
-    else if (this.#next !== undefined) this.#proceed();
+    else if (!isFlushed) {
+      socket.setTimeout(this.#path.timeouts.stalledMs());
+      socket.pause().once('drain', this.#onDrain);
+    } else if (this.#next !== undefined) this.#proceed();
+  };
+
+  readonly #onDrain = (): void => {
+    this.socket.setTimeout(this.#path.timeouts.idleMs());
+    this.#proceed();
   };
 
   readonly #proceed = (): void => {

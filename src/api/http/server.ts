@@ -20,9 +20,8 @@ export const serverLimits = {
    * From the first byte of a request to the last byte of its body; the response does not count.
    */
   requestTimeout: 30_000,
-  /** Timeout of a connection without traffic. */
+  /** Timeout of a connection without traffic, unless it is idle: LEAT_KEEP_ALIVE_SECONDS. */
   connectionTimeout: 120_000,
-  keepAliveTimeout: 72_000,
   routerOptions: {
     maxParamLength: headerBytesMax,
     // Operations take the query from the URL, see `queryOf`.

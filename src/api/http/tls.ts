@@ -26,7 +26,6 @@ export function createTlsServer(identity: ServerIdentity): TlsServer {
   const server = createServer(options);
   // Fastify does not set these on a custom server.
   server.requestTimeout = serverLimits.requestTimeout;
-  server.keepAliveTimeout = serverLimits.keepAliveTimeout;
   server.setTimeout(serverLimits.connectionTimeout);
   return {
     factory: (handler) => server.on('request', handler),
