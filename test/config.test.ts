@@ -195,6 +195,15 @@ const variables: Record<
     ],
     bad: ['ab', 'x'.repeat(64), 'Main', 'ma_in', 'ma in', 'main\n', 'mäin'],
   },
+  LEAT_UNKNOWN_HOST: {
+    name: 'unknownHost',
+    fallback: 'first',
+    good: [
+      ['first', 'first'],
+      ['refuse', 'refuse'],
+    ],
+    bad: ['First', 'none', '404'],
+  },
   LEAT_TENANT_DOMAIN: {
     name: 'tenantDomain',
     good: [

@@ -7,6 +7,7 @@ import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { ConsoleRole } from '../core/console-session.ts';
 import type { InspectorMemory } from '../core/inspector.ts';
 import type { Log } from '../core/log.ts';
+import type { UnknownHosts } from '../core/unknown-hosts.ts';
 import type { Watchers } from '../changes/watchers.ts';
 import type { Pulls } from '../pull/pulls.ts';
 import type { Store } from '../store/port/store.ts';
@@ -62,6 +63,8 @@ export interface AppDeps {
   readonly keyring: Pick<Keyring, 'jwks'>;
   readonly webhookKeyring: Pick<Keyring<Ed25519Jwk>, 'jwks'>;
   readonly settings: ApiSettings;
+  /** Filled with the hosts of requests that are the domain of no tenant. */
+  readonly unknownHosts: UnknownHosts;
   /** What the inspectors of streams received on this node. */
   readonly inspector: InspectorMemory;
   /** The name of this node; absent where no other node can have the store. */
@@ -103,6 +106,8 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     tenants: store.tenants,
     watch: store.watch.bind(store),
     clock,
+    settings,
+    unknownHosts: deps.unknownHosts,
   });
   const clientAddressOf = createClientAddressReader(settings.trustProxy);
   const closing = closingOf(app);

@@ -9,7 +9,6 @@ import type { ClientAddress } from './http/client-address.ts';
 import {
   ForbiddenScope,
   missingAuthentication,
-  notFound,
   Problem,
   unauthorized,
   unavailable,
@@ -32,7 +31,7 @@ export interface AuthContext {
 export type RequestAuthentication = Authentication | SessionAuthentication;
 
 export interface AuthenticatorDeps {
-  readonly tenants: Pick<TenantDirectory, 'of'>;
+  readonly tenants: Pick<TenantDirectory, 'of' | 'ofBrowser' | 'accepted' | 'refusal'>;
   readonly verifier: Pick<Verifier, 'verify'>;
   readonly sessions: Pick<SessionReader, 'read'>;
   readonly limiter: RateLimiter;
@@ -87,14 +86,19 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
     authenticate: (request, reply, operation) => {
       const now = deps.clock.now();
       const client = deps.clientAddressOf(request.raw);
-      const tenant = deps.tenants.of(client.host);
       const authorization = headerOf(request.raw, 'authorization');
+      // Without a token it may be a browser, whose cookie counts under the domain of its tenant alone.
+      const tenant =
+        authorization === undefined
+          ? deps.tenants.ofBrowser(client.host)
+          : deps.tenants.of(client.host);
       const admit = (found: RequestAuthentication | Failed): AuthContext => {
         const rate = takeFor(deps.limiter, tenant, found, client, operation);
         admitByRate(reply, rate, now);
         if (!deps.open()) throw unavailable();
-        if (tenant === undefined) throw notFound('Not Found');
+        if (tenant === undefined) throw deps.tenants.refusal(client.host, now);
         if ('failed' in found) throw found.failed;
+        if (acceptedCaller(found) !== undefined) deps.tenants.accepted(client.host, now);
         return { tenant, authentication: found, address: client.address, now };
       };
       const found =

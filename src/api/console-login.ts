@@ -26,7 +26,7 @@ import {
   type ConsoleSessionDeps,
   noteRefusedSignIn,
 } from './console-session.ts';
-import { notFound, unavailable } from './http/problem.ts';
+import { unavailable } from './http/problem.ts';
 import { admitByRate } from './http/rate.ts';
 import { send } from './http/respond.ts';
 import type { ApiSettings } from './settings.ts';
@@ -93,8 +93,8 @@ function serve(app: FastifyInstance, deps: ConsoleLoginDeps, path: string, handl
       const { address, host } = deps.clientAddressOf(request.raw);
       admitByRate(reply, deps.limiter.takeOfAddress(address), deps.clock.now());
       if (!deps.open()) throw unavailable();
-      const tenant = deps.tenants.of(host);
-      if (tenant === undefined) throw notFound('Not Found');
+      const tenant = deps.tenants.ofBrowser(host);
+      if (tenant === undefined) throw deps.tenants.refusal(host, deps.clock.now());
       return handler(request, reply, tenant);
     },
   });

@@ -42,7 +42,7 @@ export interface ConsoleSessionDeps {
   readonly sessions: Pick<SessionReader, 'drop'>;
   readonly authenticator: Pick<Authenticator, 'authenticate'>;
   readonly audit: Pick<AuditRecorder, 'note'>;
-  readonly tenants: Pick<TenantDirectory, 'of' | 'isFirst'>;
+  readonly tenants: Pick<TenantDirectory, 'ofBrowser' | 'refusal' | 'isFirst'>;
   readonly limiter: Pick<RateLimiter, 'takeOfAddress'>;
   readonly clientAddressOf: (request: IncomingMessage) => ClientAddress;
   /** Whether a request came over TLS, to Leat or to a trusted proxy. */
@@ -143,8 +143,9 @@ async function signIn(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const tenant = deps.tenants.of(deps.clientAddressOf(request.raw).host);
-  if (tenant === undefined) throw notFound('Not Found');
+  const { host } = deps.clientAddressOf(request.raw);
+  const tenant = deps.tenants.ofBrowser(host);
+  if (tenant === undefined) throw deps.tenants.refusal(host, deps.clock.now());
   const { code } = await readCode(request, reply);
   const { id, secret, hash } = newSession(deps);
   const codeHash = secretHash(code);

@@ -20,7 +20,7 @@ import { tokenRequest } from './audit-entry.ts';
 import type { AuditRecorder } from './audit-recorder.ts';
 import { ClientGone, readBody } from './http/body.ts';
 import type { ClientAddress } from './http/client-address.ts';
-import { notFound, Problem, problemOf, unavailable } from './http/problem.ts';
+import { Problem, problemOf, unavailable } from './http/problem.ts';
 import { admitByRate, type RateLimiter } from './http/rate.ts';
 import { send } from './http/respond.ts';
 import type { BodyRule } from './operation.ts';
@@ -32,7 +32,7 @@ export interface OauthDeps {
   readonly keyring: Pick<Keyring, 'jwks'>;
   readonly webhookKeyring: Pick<Keyring<Ed25519Jwk>, 'jwks'>;
   readonly audit: Pick<AuditRecorder, 'note'>;
-  readonly tenants: Pick<TenantDirectory, 'of'>;
+  readonly tenants: Pick<TenantDirectory, 'of' | 'refusal'>;
   readonly limiter: Pick<RateLimiter, 'takeOfAddress' | 'takeOfVerifier'>;
   readonly clientAddressOf: (request: FastifyRequest['raw']) => ClientAddress;
   readonly settings: Pick<ApiSettings, 'plainHttp'> & {
@@ -147,9 +147,10 @@ const bodyRule: BodyRule = {
   mediaTypes: { 'application/x-www-form-urlencoded': {} },
 };
 
-function tenantOf({ tenants, clientAddressOf }: OauthDeps, request: FastifyRequest): Tenant {
-  const tenant = tenants.of(clientAddressOf(request.raw).host);
-  if (tenant === undefined) throw notFound('Not Found');
+function tenantOf({ tenants, clientAddressOf, clock }: OauthDeps, request: FastifyRequest): Tenant {
+  const { host } = clientAddressOf(request.raw);
+  const tenant = tenants.of(host);
+  if (tenant === undefined) throw tenants.refusal(host, clock.now());
   return tenant;
 }
 

@@ -12,6 +12,8 @@ export interface ApiSettings {
   readonly maxConnectionsPerAddress: number;
   /** LEAT_KEEP_ALIVE_SECONDS: how long idle connections stay open. */
   readonly keepAliveSeconds: number;
+  /** LEAT_UNKNOWN_HOST: what becomes of requests for a host that is the domain of no tenant. */
+  readonly unknownHost: 'first' | 'refuse';
   /** LEAT_MANAGEMENT_TOKEN_SECONDS: lifetime of tokens for the management API. */
   readonly managementTokenSeconds: number;
   /** LEAT_TRUSTED_ISSUERS. */

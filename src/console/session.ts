@@ -71,7 +71,8 @@ function stateAfter(thrown: unknown, error: string | undefined): SessionState {
   if (!(thrown instanceof RequestFailed) || thrown.status === 0 || thrown.status >= 500) {
     return { kind: 'unreachable', error: thrown };
   }
-  return { kind: 'signed-out', login: loginOf(thrown), error };
+  const reason = thrown.code === 'unknown_host' ? thrown.code : error;
+  return { kind: 'signed-out', login: loginOf(thrown), error: reason };
 }
 
 function loginOf({ body: { login } }: RequestFailed): string | undefined {

@@ -80,6 +80,8 @@ const errors: Readonly<Record<string, string>> = {
     'You are known to the identity provider, but no role here belongs to you. An operator gives one with LEAT_CONSOLE_ROLES.',
   provider_unavailable:
     'The identity provider does not respond. Try again, or use a one-time link.',
+  unknown_host:
+    'No tenant of this Leat has the host in the address of this page. A one-time link leads to the right one.',
   expired: 'The sign-in took too long. Begin again.',
   failed: 'The sign-in failed. The log of Leat says why.',
 };

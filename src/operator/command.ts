@@ -1,6 +1,7 @@
 import type { Config } from '../config.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { StartRefused } from '../core/errors.ts';
+import type { UnknownHosts } from '../core/unknown-hosts.ts';
 import type { Store } from '../store/port/store.ts';
 
 /** The dependencies of an operator's command. */
@@ -11,6 +12,8 @@ export interface CommandDeps {
   readonly random: RandomBytes;
   /** Version of the server that runs the command; absent where the command line runs it. */
   readonly serverVersion?: string;
+  /** What the server that runs the command has seen; absent where the command line runs it. */
+  readonly unknownHosts?: Pick<UnknownHosts, 'seen'> | undefined;
 }
 
 /**

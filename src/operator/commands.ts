@@ -19,6 +19,7 @@ import { rotateSecrets } from './rotate-secrets.ts';
 import { nodes, status } from './status.ts';
 import { storeFindings } from './store-findings.ts';
 import { noTenant, tenantNamed } from './tenant-named.ts';
+import { unknownHostsWarning } from './unknown-hosts.ts';
 
 /** The operator's commands on the store, by name. */
 const commands: Readonly<Record<string, Command>> = {
@@ -57,7 +58,8 @@ async function create(deps: CommandDeps, args: Args): Promise<string> {
     names,
   );
   if ('refused' in created) throw new StartRefused(takenLine(created.refused, names));
-  return `Created ${names.name} at ${names.domain}. Its bootstrap client, shown once:\n${clientLines(created)}`;
+  const warning = unknownHostsWarning(deps, await store.tenants.list());
+  return `Created ${names.name} at ${names.domain}. Its bootstrap client, shown once:\n${clientLines(created)}${warning}`;
 }
 
 async function renew(deps: CommandDeps, args: Args): Promise<string> {

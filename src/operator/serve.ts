@@ -15,9 +15,9 @@ export async function openOperator(
     readonly watchdog?: { during<T>(command: string, work: Promise<T>): Promise<T> };
   },
 ): Promise<OperatorServer | undefined> {
-  const { config, clock, random, log, version: serverVersion, watchdog } = deps;
+  const { config, clock, random, log, version: serverVersion, watchdog, unknownHosts } = deps;
   if (config.store.engine !== 'sqlite' || config.store.file === undefined) return undefined;
-  const commandDeps = { store, config, clock, random, serverVersion };
+  const commandDeps = { store, config, clock, random, serverVersion, unknownHosts };
   try {
     return await openOperatorServer({
       location: socketLocationOf(config.store.file),

@@ -11,6 +11,7 @@ import { databaseFindings } from './database-findings.ts';
 import { bad, type Finding, ok, warn } from './finding.ts';
 import { processFacts, processFindings } from './process-findings.ts';
 import { bytesText, countText, durationText } from './table.ts';
+import { unknownHostFindings } from './unknown-hosts.ts';
 
 /** The part of `leat doctor` that needs the store. */
 export interface StoreReport {
@@ -44,6 +45,7 @@ export async function storeFindings(deps: CommandDeps, _args: Args, call: Call):
       ...brokenFindings(broken),
       ...certificateFindings(expiries, deps.clock.now()),
       ...(await domainFindings(deps)),
+      ...unknownHostFindings(deps, await store.tenants.list()),
       await nodesFinding(store),
       spaceFinding(size),
       ...(await leavingFindings(store)),

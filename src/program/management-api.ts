@@ -15,6 +15,7 @@ import { type Config, limits, usesPlainHttp } from '../config.ts';
 import { literalAddress } from '../core/address.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { createRoleOfMapping } from '../core/console-mapping.ts';
+import type { UnknownHosts } from '../core/unknown-hosts.ts';
 import { createPulls, type Pulls } from '../pull/pulls.ts';
 import { dayMs } from '../core/units.ts';
 import type { Store } from '../store/port/store.ts';
@@ -35,6 +36,7 @@ export interface ManagementApiDeps {
   readonly watchers: Watchers;
   readonly metrics: ServiceMetrics | undefined;
   readonly tls: TlsServer | undefined;
+  readonly unknownHosts: UnknownHosts;
   /** Aborted when the service stops: it is not ready any more, and connections are closed. */
   readonly ending: AbortSignal;
   /** Returns why the service is not healthy; `undefined` when it is. */
@@ -65,6 +67,7 @@ export async function createManagementApi(
     watchers: deps.watchers,
     inspector: deps.network.inspector,
     nodeId: deps.nodeId,
+    unknownHosts: deps.unknownHosts,
     node: deps.node,
     version: deps.version,
     settings: {

@@ -4,6 +4,7 @@ import type { Bootstrapped } from '../auth/bootstrap.ts';
 import type { Watchers } from '../changes/watchers.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { sleep } from '../core/sleep.ts';
+import { createUnknownHosts, type UnknownHosts } from '../core/unknown-hosts.ts';
 import { addConsoleLink, consoleUrl } from '../operator/console.ts';
 import { openOperator } from '../operator/serve.ts';
 import type { Store } from '../store/port/store.ts';
@@ -74,7 +75,7 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
   let metrics: ServiceMetrics | undefined;
   try {
     metrics = await openMetrics(store, deps);
-    return await startOn(store, metrics, deps);
+    return await startOn(store, metrics, { ...deps, unknownHosts: createUnknownHosts() });
   } catch (error) {
     await metrics?.close();
     await store.close();
@@ -85,7 +86,7 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
 async function startOn(
   store: Store,
   metrics: ServiceMetrics | undefined,
-  deps: ServiceDeps,
+  deps: ServiceDeps & { readonly unknownHosts: UnknownHosts },
 ): Promise<Service> {
   const { config } = deps;
   await refuseTakenAddress(listenAddressOf(config));

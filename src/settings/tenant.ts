@@ -3,6 +3,7 @@ import {
   domain,
   issuerUrl,
   list,
+  oneOf,
   pattern,
   plainText,
   tenantName,
@@ -22,6 +23,12 @@ export const tenantSettings = {
     parse: domain,
     example: 'leat.example.com',
     doc: 'domain of the first tenant; by default that of LEAT_PUBLIC_URL, else localhost:<LEAT_PORT>',
+  },
+  unknownHost: {
+    variable: 'LEAT_UNKNOWN_HOST',
+    parse: oneOf('first', 'refuse'),
+    fallback: 'first',
+    doc: 'requests for a host that is the domain of no tenant: first serves them for the first tenant; refuse is 404 once there are several',
   },
   bootstrapClientId: {
     variable: 'LEAT_BOOTSTRAP_CLIENT_ID',

@@ -11,6 +11,7 @@ import type { ChangesSettings } from '../../src/changes/settings.ts';
 import { createWatchers, type Watchers } from '../../src/changes/watchers.ts';
 import { limits as programLimits } from '../../src/config.ts';
 import { systemClock } from '../../src/clock.ts';
+import { createUnknownHosts, type UnknownHosts } from '../../src/core/unknown-hosts.ts';
 import { createInspector, type Inspector } from '../../src/delivery/http/inspector.ts';
 import { createPulls } from '../../src/pull/pulls.ts';
 import type { PullSettings } from '../../src/pull/settings.ts';
@@ -22,6 +23,7 @@ export interface ApiFixture {
   readonly app: FastifyInstance;
   readonly inspector: Inspector;
   readonly watchers: Watchers;
+  readonly unknownHosts: UnknownHosts;
   readonly port: number;
   /** A token with every scope. */
   readonly token: string;
@@ -88,6 +90,7 @@ const generous: ApiSettings = {
   attributePrefix: 'svc',
   plainHttp,
   trustProxy: [],
+  unknownHost: 'first',
   managementTokenSeconds: 3600,
   maxConnectionsPerAddress: 1000,
   keepAliveSeconds: 650,
@@ -152,8 +155,10 @@ export async function openApiFixture(
     settings: { ...pullSettings, ...programLimits.changes, ...options.pull, ...options.changes },
   });
   const inspector = createInspector({ clock: auth.clock, settings: programLimits.inspector });
+  const unknownHosts = createUnknownHosts();
   const app = buildApp({
     ...auth,
+    unknownHosts,
     pulls,
     watchers,
     inspector,
@@ -186,6 +191,7 @@ export async function openApiFixture(
     app,
     inspector,
     watchers,
+    unknownHosts,
     port,
     token,
     logged,

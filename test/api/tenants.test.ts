@@ -28,7 +28,7 @@ describe('the tenant', () => {
   });
 
   test('several tenants are chosen by Host, ignoring case and a default port', async (t) => {
-    const fixture = await openApiFixture();
+    const fixture = await openApiFixture({ unknownHost: 'refuse' });
     t.after(() => fixture.close());
     const other = await secondTenant(fixture.auth);
     fixture.auth.clock.move(10_000);
@@ -48,7 +48,7 @@ describe('the tenant', () => {
   });
 
   test('a trusted proxy chooses the tenant by X-Forwarded-Host', async (t) => {
-    const trusting = await openApiFixture({ trustProxy: ['127.0.0.1'] });
+    const trusting = await openApiFixture({ trustProxy: ['127.0.0.1'], unknownHost: 'refuse' });
     t.after(() => trusting.close());
     await secondTenant(trusting.auth);
     trusting.auth.clock.move(10_000);

@@ -6,7 +6,7 @@ import fastify, { type FastifyInstance } from 'fastify';
 import { createRemoteJWKSet, exportJWK, jwtVerify, SignJWT } from 'jose';
 import * as oauth from 'oauth4webapi';
 import { handleErrors, leaveBodiesUnread } from '../../src/api/app.ts';
-import { createErrorReader } from '../../src/api/http/problem.ts';
+import { createErrorReader, notFound } from '../../src/api/http/problem.ts';
 import { registerOauth } from '../../src/api/oauth.ts';
 import { createRateLimiter } from '../../src/api/http/rate.ts';
 import { createClientAddressReader } from '../../src/api/http/client-address.ts';
@@ -69,7 +69,7 @@ async function openOauthServer(): Promise<OauthServer> {
     keyring: fixture.keyring,
     webhookKeyring: fixture.webhookKeyring,
     audit: { note: () => undefined },
-    tenants: { of: () => tenant() },
+    tenants: { of: () => tenant(), refusal: () => notFound('Not Found') },
     limiter: createRateLimiter({ clock: fixture.clock, settings }),
     clientAddressOf: createClientAddressReader([]),
     settings,

@@ -282,7 +282,7 @@ describe('two tenants of one server', () => {
       'two.test/',
       'two.test, x.test',
     ]) {
-      assert.equal(await statusOf({ authorization, 'x-forwarded-host': host }), 404, host);
+      assert.equal(await statusOf({ authorization, 'x-forwarded-host': host }), 401, host);
     }
   });
 

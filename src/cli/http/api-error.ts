@@ -102,6 +102,10 @@ function hintOf(
   if (message.startsWith('Client is not authorized to access ')) {
     return `It has no scope there. Let a client that has them grant some: ${leat`clients grant ${clientId} --scope <scopes>`}`;
   }
+  // Also of the token endpoint, whose errors have other codes.
+  if (message.startsWith('Not Found: no tenant has the host ')) {
+    return `Use the domain of a tenant, which leat tenants list shows where Leat runs: ${leat`login https://<domain>`}`;
+  }
   if (status === 401) return `Log in again: ${login}`;
   if (errorCode === 'insufficient_scope') return scopeHint(message, clientId, leat);
   const format = /validation for format (?<name>[a-z-]+)/.exec(message)?.groups?.['name'];
