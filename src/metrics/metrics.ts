@@ -62,6 +62,8 @@ export interface MetricsDeps {
   /** Streams with series of their own, at most. */
   readonly streamsMax: number;
   readonly names: StreamNames;
+  /** Sessions of the database server that another client had altered, so far. */
+  readonly foreignSessions?: (() => number) | undefined;
 }
 
 export function createMetrics(deps: MetricsDeps): Metrics {
@@ -80,6 +82,7 @@ export function createMetrics(deps: MetricsDeps): Metrics {
   const pullsOpen = factory.gauge('pulls_open', 'Open pulls of events.');
   const waiting = factory.gauge('name_lookups_waiting', 'Name lookups that wait for a slot.');
   const underWay = factory.gauge('name_lookups_under_way', 'Name lookups in progress.');
+  const countForeign = createForeignSessions(factory, deps.foreignSessions);
   const connectionsRefused = factory.counter(
     'connections_refused_total',
     'Connections to the management API closed: too many, of one address or in total, or 64 requests without a response on one.',
@@ -98,6 +101,7 @@ export function createMetrics(deps: MetricsDeps): Metrics {
       }
       series.collect();
       setClocks();
+      countForeign();
       pullsOpen.set(pulls.open);
       waiting.set(lookups?.count().waiting ?? 0);
       underWay.set(lookups?.count().underWay ?? 0);
@@ -150,6 +154,21 @@ function createClocks(factory: MetricFactory, time: StoreTime): () => void {
     skew.set(time.skewMs() / 1000);
     skews.inc(time.skews - counted);
     counted = time.skews;
+  };
+}
+
+// Sessions of the database server
+
+function createForeignSessions(factory: MetricFactory, count = (): number => 0): () => void {
+  const sessions = factory.counter(
+    'store_foreign_sessions_total',
+    'Sessions of the database server that another client of the pooler had altered.',
+  );
+  let counted = 0;
+  return () => {
+    const now = count();
+    sessions.inc(now - counted);
+    counted = now;
   };
 }
 

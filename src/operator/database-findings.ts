@@ -21,6 +21,7 @@ export function databaseFindings(
     replicationFinding(server, servers),
     connectionsFinding(server.connectionsMax, live, storeConnections),
     ...roleFindings(server),
+    ...poolerFindings(server),
     note(
       'database disk',
       'leat doctor cannot see how much is free',
@@ -137,6 +138,18 @@ function connectionsFinding(max: number, live: number, each: number): Finding {
   if (nodes * each > max) return bad('connections', text, next);
   if ((nodes + 1) * each <= max) return ok('connections', text);
   return warn('connections', `${text}, which leaves too few for one more during an upgrade`, next);
+}
+
+function poolerFindings({ isPooled, foreignSettings }: ServerState): Finding[] {
+  if (!isPooled) return [];
+  if (foreignSettings.length === 0) return [ok('pooler', 'no other client alters its sessions')];
+  return [
+    warn(
+      'pooler',
+      `another client left ${foreignSettings.join(', ')} in its sessions`,
+      'give Leat a user of its own, whose pool nothing else uses: docs/postgres.md#poolers',
+    ),
+  ];
 }
 
 function roleFindings({ isSuperuser }: ServerState): Finding[] {

@@ -27,7 +27,7 @@ export interface ServiceMetricsDeps {
  * is counted and the library is not loaded. Throws `StartRefused` when it cannot listen.
  */
 export async function openMetrics(
-  store: Pick<Store, 'watch' | 'time' | 'tenants' | 'streams'>,
+  store: Pick<Store, 'watch' | 'time' | 'tenants' | 'streams' | 'foreignSessions'>,
   { config, log, version, clock }: ServiceMetricsDeps,
 ): Promise<ServiceMetrics | undefined> {
   const { metricsHost: host, metricsPort: port, serviceName } = config;
@@ -38,6 +38,7 @@ export async function openMetrics(
     version,
     time: store.time,
     names: store,
+    foreignSessions: store.foreignSessions,
     clock,
     ...limits.metrics,
   });

@@ -9,6 +9,8 @@ export interface Cluster {
   readonly proxy: TcpProxy;
   /** The URL of the database itself, without the proxy. */
   readonly url: string;
+  /** The URL that nodes have. */
+  readonly proxiedUrl: string;
   /** Starts a node. `program`: the `main.ts` of another version. */
   start(settings?: Readonly<Record<string, string>>, program?: string): Promise<Running>;
   /** Queries the database itself. */
@@ -27,6 +29,9 @@ export interface Scope {
   after(end: () => Promise<void>): void;
 }
 
+/** Sessions of the server behind the pooler of a cluster. */
+export const pooledSessions = 5;
+
 /**
  * Starts a cluster that ends with the test. `pooled`: nodes reach the server through a pooler
  * that shares connections between transactions and refuses LISTEN.
@@ -38,7 +43,11 @@ export async function startCluster(
   const server = await startPostgres();
   const tempStore = await createTempStore();
   const pooler = pooled
-    ? await startPooler({ port: server.port, serverConnections: 5, refuseListen: true })
+    ? await startPooler({
+        port: server.port,
+        serverConnections: pooledSessions,
+        refuseListen: true,
+      })
     : undefined;
   const proxy = await startTcpProxy(pooler?.port ?? server.port);
   const url = await server.createDatabase();
@@ -59,6 +68,7 @@ export async function startCluster(
     server,
     proxy,
     url,
+    proxiedUrl: proxied,
     start: (settings = {}, program) => {
       const cluster = { LEAT_STORE: proxied, LEAT_TENANT_DOMAIN: 'localhost:4444' };
       const starting = startLeat(tempStore, { ...cluster, ...settings }, program);

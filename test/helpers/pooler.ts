@@ -21,6 +21,11 @@ export interface PoolerOptions {
   readonly serverConnections: number;
   /** Refuses `LISTEN` with an error, as some poolers do; otherwise notifications are lost. */
   readonly refuseListen?: boolean;
+  /**
+   * Passes the keys of the server on, in which clients otherwise see that their sessions are not
+   * their own.
+   */
+  readonly passesKeys?: boolean;
 }
 
 export async function startPooler(options: PoolerOptions): Promise<Pooler> {
@@ -38,6 +43,7 @@ export async function startPooler(options: PoolerOptions): Promise<Pooler> {
     serve(socket, {
       poolOf,
       refuseListen: options.refuseListen ?? false,
+      passesKeys: options.passesKeys ?? false,
       assigned: () => void (state.assignments += 1),
     });
   }).listen(0, '127.0.0.1');
@@ -65,6 +71,7 @@ interface ClientDeps {
   /** Returns `undefined` for another user or database. */
   poolOf(login: Login): Pool | undefined;
   readonly refuseListen: boolean;
+  readonly passesKeys: boolean;
   assigned(): void;
 }
 
@@ -89,8 +96,8 @@ function serve(socket: Socket, deps: ClientDeps): void {
       return;
     }
     try {
-      const statuses = await pool.statuses();
-      const key = messageOf('K', randomBytes(8));
+      const { statuses, key: serverKey } = await pool.greeting();
+      const key = deps.passesKeys ? serverKey : messageOf('K', randomBytes(8));
       socket.write(Buffer.concat([messageOf('R', Buffer.alloc(4)), ...statuses, key, ready('I')]));
       session = createSession(socket, pool, deps);
       read();
@@ -209,11 +216,17 @@ function createSession(socket: Socket, pool: Pool, deps: ClientDeps): Session {
 
 /** A connection to the server that has logged in. */
 interface Backend {
-  readonly statuses: readonly Buffer[];
+  readonly greeting: Greeting;
   send(message: Buffer): void;
   /** Sets the receiver of its messages; without one they are discarded. */
   assign(owner: Owner | undefined): void;
   destroy(): void;
+}
+
+/** What the server sends at login. */
+interface Greeting {
+  readonly statuses: readonly Buffer[];
+  readonly key: Buffer;
 }
 
 interface Owner {
@@ -223,8 +236,8 @@ interface Owner {
 
 interface Pool {
   readonly login: Login;
-  /** Returns the parameters that the server sends at login, once the pool is full. */
-  statuses(): Promise<readonly Buffer[]>;
+  /** Resolves once the pool is full. */
+  greeting(): Promise<Greeting>;
   /** Returns the connection that was idle for the longest time. */
   acquire(): Promise<Backend>;
   release(backend: Backend): void;
@@ -239,7 +252,7 @@ function createPool({ port, serverConnections }: PoolerOptions, login: Login): P
   const waiting: PromiseWithResolvers<Backend>[] = [];
   const openings = new Set<Promise<void>>();
   let failure: unknown;
-  let known: readonly Buffer[] | undefined;
+  let known: Greeting | undefined;
   let isClosed = false;
 
   const offer = (backend: Backend): void => {
@@ -289,10 +302,10 @@ function createPool({ port, serverConnections }: PoolerOptions, login: Login): P
     login,
     acquire,
     release,
-    statuses: async () => {
+    greeting: async () => {
       fill();
       if (known === undefined) await Promise.all(openings);
-      known ??= [...all][0]?.statuses;
+      known ??= [...all][0]?.greeting;
       if (known === undefined) throw failure;
       return known;
     },
@@ -320,10 +333,11 @@ function openBackend(
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
   const frames = createFrames();
   const statuses: Buffer[] = [];
+  const greeting: { readonly statuses: Buffer[]; key: Buffer } = { statuses, key: Buffer.alloc(0) };
   let isReady = false;
   let owner: Owner | undefined;
   const backend: Backend = {
-    statuses,
+    greeting,
     send: (message) => void socket.write(message),
     assign: (next) => {
       owner = next;
@@ -333,6 +347,7 @@ function openBackend(
   const logIn = (message: Buffer): void => {
     const type = typeOf(message);
     if (type === 'S') statuses.push(message);
+    if (type === 'K') greeting.key = message;
     if (type === 'R' && message.readInt32BE(5) !== 0)
       reject(new Error('the server requires a password'));
     if (type === 'E')

@@ -39,6 +39,10 @@ export interface ServerState {
   /** Connections that the user may open to the database, all processes together. */
   readonly connectionsMax: number;
   readonly isSuperuser: boolean;
+  /** The connections end at a pooler, which gives its sessions to any client. */
+  readonly isPooled: boolean;
+  /** Settings that other clients of the pooler have left in its sessions. */
+  readonly foreignSettings: readonly string[];
 }
 
 export interface StoreFault {

@@ -72,6 +72,11 @@ export interface Store {
   readonly overview: OverviewStore;
   /** Copies the store while it is in use; absent where the engine has tools for that. */
   readonly copy?: StoreCopy | undefined;
+  /**
+   * Returns how often this process met a session of the database server that another client of the
+   * same pooler had altered; absent where there is no server.
+   */
+  readonly foreignSessions?: (() => number) | undefined;
   readonly time: StoreTime;
   /** Returns the change commands, which record this entry in the transaction of the change. */
   recording(entry: AuditEntry): RecordingStore;

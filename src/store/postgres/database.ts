@@ -14,7 +14,8 @@ import type { SchemaGuard } from './schema-guard.ts';
 /**
  * Statements written as tagged templates next to their one use: `db.get<Row>`select name from
  * tenants where id = ${id}``. Values are bound, never pasted. No statement has a name and no
- * session state is used, so that any pooler works.
+ * session state is used, so that any pooler works; what other clients of a pooler leave in its
+ * sessions is undone, see {@link Sessions}.
  *
  * Rejects with `StoreUnavailable` when PostgreSQL cannot be reached or cannot write now, with
  * `StoreContentRefused` when it refuses a value.
@@ -130,43 +131,47 @@ export function createDatabase(options: DatabaseOptions): Database {
     if (tries >= triesMax) return false;
     return deadlocks.has(stateOf(error)) || ((await options.repair?.(error)) ?? false);
   };
-  const again = async <T>(work: () => Promise<T>): Promise<T> => {
+  const { sessions } = hosts;
+  const again = async <T>(work: Work<T>): Promise<T> => {
+    let isSuspect = false;
     for (let tries = 1; ; tries += 1) {
       options.guard?.refuse();
+      const isShared: boolean = isSuspect || sessions.areShared();
+      const beginning = isShared ? sessions.cleaned : unchanged;
+      const attempt = (): Promise<T> =>
+        withClient(pool, (client) => work({ client, isShared, beginning }), time);
       try {
-        return await work();
+        const result = await (time === undefined ? attempt() : time.run(attempt));
+        if (isSuspect) sessions.distrust();
+        return result;
       } catch (error) {
+        isSuspect = !isShared && ofAlteredSessions.has(stateOf(error));
+        if (isSuspect) continue;
         if (stateOf(error).startsWith(namesNothing)) await options.guard?.check();
         if (!(await repair(error, tries))) throw error;
       }
     }
   };
-  const single = (strings: TemplateStringsArray, values: Bindable[]): Promise<pg.QueryResult> =>
-    again(() =>
-      time === undefined
-        ? withClient(pool, (client) => query(client, strings, values, refuseCommit))
-        : time.run(() =>
-            withClient(
-              pool,
-              (client) => boundedQuery(client, time.statementMs(), strings, values),
-              time,
-            ),
-          ),
-    );
+  const single = (send: Send): Promise<pg.QueryResult> =>
+    again(({ client, isShared, beginning }) => {
+      if (time !== undefined) return inOne(client, beginning(beginBounded(time)), send, refuse);
+      if (isShared) return inOne(client, beginning(begin.durable), send, refuseCommit);
+      return send(client, refuseCommit);
+    });
 
   return {
-    ...queriesOf(single, (strings, rows) =>
-      again(() => withClient(pool, (client) => copy(client, strings, rows, refuseCommit))),
-    ),
+    ...queriesOf(single),
     transact: (durability, work) => {
       if (time !== undefined) throw new Error('These connections only read, within bounds.');
-      return again(() => withClient(pool, (client) => inTransaction(client, durability, work)));
+      return again(({ client, beginning }) =>
+        inTransaction(client, beginning(begin[durability]), { durability, work }),
+      );
     },
     bounded: (command) => (time === undefined ? command() : time.run(command)),
     script: (sql) =>
-      withClient(pool, async (client) => {
+      again(async ({ client, beginning }) => {
         try {
-          await client.query(endless(sql));
+          await client.query(endless(sql.replace(/^\s*begin(?=;)/, beginning)));
         } catch (error) {
           // It may have begun a transaction.
           await client.query('rollback').catch(() => undefined);
@@ -185,18 +190,40 @@ function endless(text: string): pg.QueryConfig & { query_timeout: number } {
   return { text, query_timeout: 0x7fffffff };
 }
 
+type Work<T> = (given: {
+  readonly client: pg.PoolClient;
+  /** Other clients may have altered the session. */
+  readonly isShared: boolean;
+  /** Returns the text that begins a transaction, made from one for a session of our own. */
+  readonly beginning: (text: string) => string;
+}) => Promise<T>;
+
+const unchanged = (text: string): string => text;
+
+/**
+ * Errors that the schema rules out, and so of sessions that another client has altered:
+ * invalid_schema_name, insufficient_privilege, undefined_table, undefined_function,
+ * undefined_object, undefined_column, invalid_text_representation. A read-only transaction is more
+ * often that of a server that follows another one by now.
+ */
+const ofAlteredSessions = new Set(['3F000', '42501', '42P01', '42883', '42704', '42703', '22P02']);
+
 /** Class 42: a missing table, column or function, and also errors of syntax and rights. */
 const namesNothing = '42';
 const triesMax = 5;
 /** serialization_failure, deadlock_detected */
 const deadlocks = new Set(['40001', '40P01']);
 
-function queriesOf(
-  send: (strings: TemplateStringsArray, values: Bindable[]) => Promise<pg.QueryResult>,
-  sendRows: (strings: TemplateStringsArray, rows: readonly CopyRow[]) => Promise<pg.QueryResult>,
-): Queries {
+/** Sends one statement; `refused` throws what its error is for the caller. */
+type Send = (client: pg.PoolClient, refused: typeof refuse) => Promise<pg.QueryResult>;
+
+function queriesOf(run: (send: Send) => Promise<pg.QueryResult>): Queries {
+  const send = (strings: TemplateStringsArray, values: Bindable[]): Promise<pg.QueryResult> =>
+    run((client, refused) => query(client, strings, values, refused));
   return {
-    copy: (strings) => async (rows) => void (await sendRows(strings, rows)),
+    copy: (strings) => async (rows) => {
+      await run((client, refused) => copy(client, strings, rows, refused));
+    },
     all: async <Row>(strings: TemplateStringsArray, ...values: Bindable[]) =>
       (await send(strings, values)).rows as Row[],
     get: async <Row>(strings: TemplateStringsArray, ...values: Bindable[]) =>
@@ -228,7 +255,7 @@ async function withClient<T>(
     if (unconfirmed.has(client)) throw new StoreUnavailable(unconfirmedText, { mayBeStored: true });
     return result;
   } catch (error) {
-    isSound = !(error instanceof StoreUnavailable);
+    isSound = !(error instanceof StoreUnavailable) && !ofAlteredSessions.has(stateOf(error));
     hosts.note(client, causeOf(error));
     throw error;
   } finally {
@@ -271,8 +298,11 @@ export function withCommit(sent: Promise<unknown>): void {
 
 async function inTransaction<T>(
   client: pg.PoolClient,
-  durability: Durability,
-  work: (tx: Queries) => Promise<T>,
+  beginning: string,
+  {
+    durability,
+    work,
+  }: { readonly durability: Durability; readonly work: (tx: Queries) => Promise<T> },
 ): Promise<T> {
   let isOver = false;
   let isLate = false;
@@ -285,7 +315,7 @@ async function inTransaction<T>(
     });
   gather(client);
   // Not awaited: the statements after it are pipelined, and fail when it does.
-  const begun = noted(client.query(begin[durability]).catch(refuse));
+  const begun = noted(client.query(beginning).catch(refuse));
   begun.catch(() => undefined);
   try {
     const open = async (send: () => Promise<pg.QueryResult>): Promise<pg.QueryResult> => {
@@ -294,10 +324,7 @@ async function inTransaction<T>(
       if (isOver) throw new Error('The transaction is over.');
       return noted(send());
     };
-    const queries = queriesOf(
-      (strings, values) => open(() => query(client, strings, values, refuse)),
-      (strings, rows) => open(() => copy(client, strings, rows, refuse)),
-    );
+    const queries = queriesOf((send) => open(() => send(client, refuse)));
     const result = await work(queries);
     await begun;
     const word = durability === 'confirmed' ? client.query(confirm) : undefined;
@@ -353,21 +380,27 @@ function gather(client: pg.PoolClient): void {
   process.nextTick(() => stream.uncork());
 }
 
+function beginBounded({ statementMs }: CommandTime): string {
+  return `begin read only; set local statement_timeout = ${statementMs()}`;
+}
+
 /** Runs one statement in a transaction of its own, pipelined. */
-async function boundedQuery(
+async function inOne(
   client: pg.PoolClient,
-  statementMs: number,
-  strings: TemplateStringsArray,
-  values: Bindable[],
+  beginning: string,
+  send: Send,
+  refused: typeof refuse,
 ): Promise<pg.QueryResult> {
+  gather(client);
+  // The commit is sent along, so a lost connection leaves it open whether it was executed.
   const parts = [
-    client.query(`begin read only; set local statement_timeout = ${statementMs}`),
-    client.query(textOf(strings), values),
-    client.query('commit'),
+    client.query(beginning).catch(refused),
+    send(client, refused),
+    client.query('commit').catch(refused),
   ] as const;
   const [begun, result, ended] = await Promise.allSettled(parts);
   // The first failure is the reason for the others.
-  for (const part of [begun, result, ended]) if (part.status === 'rejected') refuse(part.reason);
+  for (const part of [begun, result, ended]) if (part.status === 'rejected') throw part.reason;
   return (result as PromiseFulfilledResult<pg.QueryResult>).value;
 }
 

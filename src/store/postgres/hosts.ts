@@ -1,10 +1,12 @@
 import pg from 'pg';
 import { type PostgresServer, postgresServers } from '../../core/postgres-url.ts';
+import { createSessions, type Sessions, type SessionState } from './session.ts';
 
 /** Connections to the server in use, one of those that the URL of the store names. */
 export interface Hosts {
   /** The class of a pool's connections: each one connects to the server that is tried next. */
   readonly Client: typeof pg.Client;
+  readonly sessions: Sessions;
   /** True where the URL names several servers. */
   readonly areSeveral: boolean;
   /**
@@ -68,7 +70,9 @@ const leaving = new Set(['25006', '57P01', '57P02', '57P03']);
 export function createHosts(url: string, applicationName: string): Hosts {
   const { servers, session } = serversOf(url);
   const areSeveral = servers.length > 1;
+  const connectionMs = areSeveral ? connectMs.ofSeveral : connectMs.one;
   const choice = createChoice(servers);
+  const sessions = createSessions();
   const connected = new Map<pg.ClientBase, number>();
   const stale = new WeakSet<pg.ClientBase>();
 
@@ -91,12 +95,13 @@ export function createHosts(url: string, applicationName: string): Hosts {
     next: choice.next,
     settings: {
       application_name: applicationName,
-      connectionTimeoutMillis: areSeveral ? connectMs.ofSeveral : connectMs.one,
+      connectionTimeoutMillis: connectionMs,
       keepAlive: true,
       types: { getTypeParser },
     },
     check: async (client) => {
-      if (session !== 'any') await requireWritable(client, session);
+      const state = await sessions.prepare(client, connectionMs);
+      if (session !== 'any') requireWritable(state, session);
     },
     accepted: accept,
     refused: choice.leave,
@@ -105,6 +110,7 @@ export function createHosts(url: string, applicationName: string): Hosts {
 
   return {
     Client,
+    sessions,
     areSeveral,
     tryEach: (connect) => (areSeveral ? choice.tryEach(connect) : connect()),
     note,
@@ -209,18 +215,12 @@ function serversOf(url: string) {
 }
 
 /** Throws `ReadOnlyServer` unless the server may be used for writes. */
-async function requireWritable(
-  client: pg.Client,
+function requireWritable(
+  { follows, isReadOnly }: SessionState,
   session: 'read-write' | 'primary',
-): Promise<void> {
-  const query: pg.QueryConfig & { query_timeout: number } = {
-    text: `select pg_is_in_recovery() as follows,
-      current_setting('transaction_read_only') = 'on' as "isReadOnly"`,
-    query_timeout: connectMs.ofSeveral,
-  };
-  const { rows } = await client.query<{ follows: boolean; isReadOnly: boolean }>(query);
-  if (rows[0]?.follows === true) throw new ReadOnlyServer('it follows another server');
-  if (session === 'read-write' && rows[0]?.isReadOnly === true) {
+): void {
+  if (follows) throw new ReadOnlyServer('it follows another server');
+  if (session === 'read-write' && isReadOnly) {
     throw new ReadOnlyServer('its transactions are read-only');
   }
 }

@@ -1,9 +1,10 @@
 import type { OverviewDeps } from '../directory/overview.ts';
 import type { ServerState, StoreFault } from '../port/overview.ts';
 import type { Queries } from './database.ts';
+import type { Hosts } from './hosts.ts';
 
 /** Returns what only this engine knows of itself. */
-export function engineOverview(db: Queries): OverviewDeps['engine'] {
+export function engineOverview(db: Queries, hosts: Hosts): OverviewDeps['engine'] {
   return {
     engine: async () => {
       const row = await db.get<{ version: string; now: number }>`
@@ -11,7 +12,7 @@ export function engineOverview(db: Queries): OverviewDeps['engine'] {
           (extract(epoch from clock_timestamp()) * 1000)::bigint as now`;
       return { name: `PostgreSQL ${row?.version ?? ''}`, now: row?.now };
     },
-    server: () => serverState(db),
+    server: () => serverState(db, hosts),
     faults: async () => [...(await pastTheEnd(db)), ...(await numbersGivenTwice(db))],
     size: async () => {
       const row = await db.get<{ bytes: number }>`
@@ -21,9 +22,33 @@ export function engineOverview(db: Queries): OverviewDeps['engine'] {
   };
 }
 
-async function serverState(db: Queries): Promise<ServerState | undefined> {
+async function serverState(db: Queries, hosts: Hosts): Promise<ServerState | undefined> {
+  await sampleSessions(hosts);
+  const row = await serverRow(db);
+  if (row === undefined) return undefined;
+  const { sessions } = hosts;
+  return {
+    ...row,
+    isPooled: sessions.areShared(),
+    foreignSettings: [...sessions.foreign].toSorted(),
+  };
+}
+
+const sampledSessions = 8;
+
+/** Opens several connections at the same time, because a pooler gives each of them another session. */
+async function sampleSessions({ Client, sessions }: Hosts): Promise<void> {
+  if (!sessions.areShared()) return;
+  const clients = Array.from({ length: sampledSessions }, () => new Client());
+  await Promise.allSettled(clients.map((client) => client.connect()));
+  await Promise.allSettled(clients.map((client) => client.end()));
+}
+
+async function serverRow(
+  db: Queries,
+): Promise<Omit<ServerState, 'isPooled' | 'foreignSettings'> | undefined> {
   // A limit of -1 is none. reserved_connections is a setting of PostgreSQL 16 and later.
-  return db.get<ServerState>`
+  return db.get`
     select current_setting('server_version_num')::integer / 10000 as "majorVersion",
       current_setting('fsync')::boolean as fsync,
       current_setting('full_page_writes')::boolean as "fullPageWrites",

@@ -41,8 +41,10 @@ export async function makeDays(
   days: readonly number[],
 ): Promise<void> {
   await db.script(`
+    begin;
     select pg_advisory_xact_lock(${schemaLock});
-    do $$ begin ${days.map((day) => makeDay(table, String(day))).join('')} end $$`);
+    do $$ begin ${days.map((day) => makeDay(table, String(day))).join('')} end $$;
+    commit`);
 }
 
 /** Returns one statement of PL/pgSQL; `day` is a number or the name of a variable. */

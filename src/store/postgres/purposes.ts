@@ -5,7 +5,15 @@ import type { Pools, Purpose } from './pools.ts';
 /** The nouns of the port. What else a store has is created in `store.ts`. */
 export type Nouns = Omit<
   Store,
-  'copy' | 'time' | 'recording' | 'guarded' | 'watch' | 'share' | 'ping' | 'close'
+  | 'copy'
+  | 'foreignSessions'
+  | 'time'
+  | 'recording'
+  | 'guarded'
+  | 'watch'
+  | 'share'
+  | 'ping'
+  | 'close'
 >;
 
 /** A page of rows runs nowhere but on the connections of lists, whose bounds end it. */

@@ -27,7 +27,7 @@ const folder = assetFolder('store/postgres/migrations/');
  */
 export async function prepareSchema(db: Database, name: string, seal: Seal): Promise<void> {
   try {
-    await requireWarnings(db, name);
+    await requireEncoding(db, name);
     await migrate(
       {
         database: `LEAT_STORE: ${name}`,
@@ -45,17 +45,14 @@ export async function prepareSchema(db: Database, name: string, seal: Seal): Pro
   }
 }
 
-/**
- * Throws `StartRefused` where the database sends errors only: an unconfirmed commit on a
- * synchronous standby is a warning.
- */
-async function requireWarnings(db: Queries, name: string): Promise<void> {
-  const row = await db.get<{ least: string }>`
-    select current_setting('client_min_messages') as least`;
-  if (row?.least !== 'error') return;
+/** Throws `StartRefused` where the database cannot hold every text, or does not know what it holds. */
+async function requireEncoding(db: Queries, name: string): Promise<void> {
+  const row = await db.get<{ encoding: string }>`
+    select current_setting('server_encoding') as encoding`;
+  if (row === undefined || row.encoding === 'UTF8') return;
   throw new StartRefused(
-    `LEAT_STORE: ${name}: client_min_messages is error, which hides that a standby did not ` +
-      'confirm a commit: set it to warning or lower for this database and its user',
+    `LEAT_STORE: ${name}: its encoding is ${row.encoding}, which cannot hold every text: make a new ` +
+      'database with createdb -E UTF8 -T template0, and copy the tables of an older one by pg_dump and pg_restore',
   );
 }
 

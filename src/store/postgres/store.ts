@@ -18,7 +18,7 @@ import type { Database, Queries } from './database.ts';
 import { makeMissingDay } from './partitions.ts';
 import { createDeliveryStore } from './deliveries.ts';
 import { createFailureReader } from './failures.ts';
-import { createHosts } from './hosts.ts';
+import { createHosts, type Hosts } from './hosts.ts';
 import { adoptAtOpen, createStoreIdentity, type StoreIdentity } from './identity.ts';
 import { createLogStore } from './log.ts';
 import { refuseHalfMigrated } from './migrate-store.ts';
@@ -104,6 +104,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     tryWrite: () => tryWrite(pools.publishing),
   });
   const { appender, ...parts } = partsOf(pools, {
+    hosts,
     identity,
     seal,
     hint,
@@ -121,6 +122,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
       ...parts.log,
       append: (tenant, events) => writes.observe(parts.log.append(tenant, events)),
     },
+    foreignSessions: () => hosts.sessions.altered,
     watch,
     share: listenNotify.publish,
     ping: writes.check,
@@ -157,6 +159,7 @@ interface Parts extends Omit<Store, 'watch' | 'share' | 'ping' | 'close'> {
 }
 
 interface PartDeps {
+  readonly hosts: Hosts;
   readonly report: (error: unknown) => void;
   readonly identity: StoreIdentity;
   readonly seal: Seal;
@@ -236,7 +239,7 @@ async function bindSeals(db: Database, seal: Seal): Promise<void> {
 
 function directoryDepsOf(
   db: Database,
-  { identity, seal, hint, defer, readCache, report }: PartDeps,
+  { hosts, identity, seal, hint, defer, readCache, report }: PartDeps,
 ): DirectoryDeps {
   return {
     commands: createCommands(db),
@@ -244,7 +247,7 @@ function directoryDepsOf(
     hint,
     report,
     removals,
-    engine: engineOverview(db),
+    engine: engineOverview(db, hosts),
     runs: runSteps,
     failures: createFailureReader(db),
     defer,
