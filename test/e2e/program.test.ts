@@ -433,7 +433,6 @@ describe('tenants', () => {
       assert.match(listed.output, /^main\s+localhost:\d+$/m);
       assert.match(listed.output, /^second\s+second\.test:\d+$/m);
 
-      // From now on the first tenant needs its own Host, which fetch cannot send.
       const leat = spawnLeat(['serve'], {
         ...env,
         ...client,
@@ -453,8 +452,10 @@ describe('tenants', () => {
       await assert.rejects(other.token(bootstrapClient.id, bootstrapClient.secret));
       const unknown = visitor(alone.port, 'nobody.test');
       for (const path of ['/api/v2/event-streams', '/.well-known/jwks.json']) {
-        assert.equal((await unknown.request('GET', path, firstToken)).status, 404, path);
+        assert.equal((await unknown.request('GET', path, firstToken)).status, 200, path);
       }
+      const listAtUnknown = await unknown.request('GET', '/api/v2/event-streams', otherToken);
+      assert.equal(listAtUnknown.status, 401, 'an unknown host is for the first tenant alone');
       assert.equal((await unknown.request('GET', '/healthz', '')).status, 200);
       const shouted = visitor(alone.port, `SECOND.TEST:${port}`);
       assert.equal((await shouted.request('GET', '/api/v2/event-streams', otherToken)).status, 200);
