@@ -249,12 +249,17 @@ export class Attempts {
     stream.begun.set(key, [...before, takeovers]);
   }
 
+  /** The most ordered streams so far: a node that was frozen has not dropped those that are deleted. */
+  #orderedMax = 0;
+
   /** Checks that the memory of a node does not grow with a backlog or with failures. */
   checkMemory(process: string, state: DispatcherState): void {
     const { settings } = this.#core.deps;
     const { concurrency, settleMax, pageEvents, tailEventsMax, tailBytesMax } = settings;
+    const ordered = this.#core.existing().filter(isOrdered).length;
+    this.#orderedMax = Math.max(this.#orderedMax, ordered);
     // Events that wait behind their keys.
-    const held = this.#core.existing().filter(isOrdered).length * heldBackMax;
+    const held = this.#orderedMax * heldBackMax;
     const bounds = {
       inFlight: concurrency,
       // An attempt that is parked has two results.

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import { rounds } from '../helpers/rounds.ts';
 import { planOf, type Plan } from './plan.ts';
 import { createMonotonicClock, holdingTimers } from './clocks.ts';
+import { falseAlarms } from './false-alarms.ts';
 import { play } from './play.ts';
 import { regressions } from './regressions.ts';
 import { playWithFault, search } from './search.ts';
@@ -37,6 +38,13 @@ describe('the engine under simulation', () => {
       assert.ok(attempts > count, 'something happens in them');
     },
   );
+
+  for (const { mistake, plan } of falseAlarms) {
+    test(`the shortened history of a mistake of the oracle violates nothing: ${mistake}`, async () => {
+      const outcome = await play(plan);
+      assert.equal(outcome.violation, undefined, await historyText(plan));
+    });
+  }
 
   for (const { fault, plan } of regressions) {
     test(`the shortened history of a fixed fault violates nothing: ${fault}`, async () => {
