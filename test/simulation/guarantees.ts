@@ -26,6 +26,7 @@ export const guarantees = {
   explained: 'every row that is left is explained by its history',
   time: 'stored instants use the clock of the store, which never goes back and follows no wrong step',
   log: 'the log has no gaps, and a repeated id changes nothing',
+  ends: 'every step of a node ends',
   unexpected: 'nothing happens that the program calls unexpected',
 } as const;
 

@@ -94,7 +94,10 @@ async function playMany(): Promise<void> {
   print(summary(counts, systemClock.elapsedMs() - startedMs));
   if (counts.violation === undefined) return print('Every guarantee held.');
   process.exitCode = 1;
-  await showShrunk(counts.violation.seed);
+  const { seed, guarantee } = counts.violation;
+  // It would not end here either.
+  if (guarantee === 'ends') return print(`Seed ${seed} is stuck in one step of a node.`);
+  await showShrunk(seed);
 }
 
 async function showShrunk(seed: number): Promise<void> {

@@ -508,4 +508,12 @@ export const simulationMutants: readonly Mutant[] = [
     before: 'for (const { tenant, id } of unfinished) await requests.step(tenant, id);',
     after: '',
   },
+  {
+    name: 'a loop over waiting streams that a lost one keeps going',
+    file: 'delivery/prefetch/filtered-pages.ts',
+    before:
+      'while (!this.#isClosed && this.#underWay < pagesMax && this.#waiting.offerNext(this.#offer));',
+    after: `while (!this.#isClosed && this.#underWay < pagesMax && this.#waiting.length > 0)
+      this.#waiting.offerNext((runner) => (runner.state === 'active' ? this.#offer(runner) : 'refused'));`,
+  },
 ];

@@ -137,6 +137,14 @@ export function createOperator(
         });
       },
     );
+  const remove = (stream: SimulatedStream): void => {
+    const left = oracle.existing().filter(({ isBeingDeleted }) => !isBeingDeleted);
+    if (left.length < 2 || stream.isBeingDeleted) return;
+    stream.isBeingDeleted = true;
+    request(`receives a request to delete ${stream.label}`, (process) =>
+      removeStream(process, { tenant: stream.log.tenant, stream: stream.id }, process.store),
+    );
+  };
   const setPaused = (stream: SimulatedStream, isPaused: boolean): void =>
     request(`receives a request to ${isPaused ? 'pause' : 'resume'} ${stream.label}`, (process) => {
       const paused = isPaused ? { at: process.clock.now() } : undefined;
@@ -176,7 +184,7 @@ export function createOperator(
       if (former !== undefined) events.push(former);
       publish(log.tenant, events, 1);
     },
-    create: ({ types, tenant, start }) => create(types, tenant, undefined, start),
+    create: ({ types, tenant, start, filter }) => create(types, tenant, undefined, start, filter),
     subscribe: ({ stream: number, types }) => {
       const stream = streamOf(number);
       if (stream !== undefined) patch(stream, { types });
@@ -222,11 +230,10 @@ export function createOperator(
     },
     delete: ({ stream: number }) => {
       const stream = streamOf(number);
-      if (stream === undefined || oracle.existing().length < 2) return;
-      stream.isBeingDeleted = true;
-      request(`receives a request to delete ${stream.label}`, (process) =>
-        removeStream(process, { tenant: stream.log.tenant, stream: stream.id }, process.store),
-      );
+      if (stream !== undefined) remove(stream);
+    },
+    deleteAll: ({ tenant }) => {
+      for (const stream of oracle.existing()) if (stream.log === logOf(tenant)) remove(stream);
     },
     redeliver: ({ stream: number, pick }) => {
       const stream = streamOf(number);
@@ -392,6 +399,7 @@ export function createOperator(
     number = 0,
     delivery?: DeliveryOptions,
     start?: number,
+    filter?: readonly string[],
   ): void => {
     const log = logOf(number);
     const streamId = id('est');
@@ -400,6 +408,7 @@ export function createOperator(
     const options = newStream(log.tenant, 0, {
       id: streamId,
       types: [...types],
+      ...(filter && { filter: filterFor(filter) }),
       signingSecrets,
       delivery,
       destination: {

@@ -74,7 +74,11 @@ export type Step = { readonly at: number } & (
       readonly tenant?: number;
       /** The number of the event after which it begins, modulo their count; the head of the log when absent. */
       readonly start?: number;
+      /** With a filter for events of these types. */
+      readonly filter?: readonly string[];
     }
+  /** Deletes all streams of a tenant at once, as its removal does; one of all tenants is left. */
+  | { readonly do: 'deleteAll'; readonly tenant?: number }
   | { readonly do: 'subscribe'; readonly stream: number; readonly types: readonly string[] }
   /** Sets a filter for events of these types; absent: removes it. */
   | {
@@ -258,6 +262,7 @@ const actions = {
   leave: 2,
   jumpClock: 5,
   // These have generators of their own.
+  deleteAll: 0,
   pause: 0,
   resume: 0,
   dismiss: 0,
@@ -309,6 +314,7 @@ const generators: { [Name in Step['do']]: (prng: Prng) => Omit<StepOf<Name>, 'at
   changeDestination: (prng) => ({ stream: number(prng) }),
   disable: (prng) => ({ stream: number(prng) }),
   delete: (prng) => ({ stream: number(prng) }),
+  deleteAll: () => ({}),
   enable: (prng) => ({ stream: number(prng), resume: prng.pick(['latest', 'held']) }),
   pause: (prng) => ({ stream: number(prng) }),
   resume: (prng) => ({ stream: number(prng) }),
@@ -408,7 +414,7 @@ export function planOf(seed: number): Plan {
     steps: steps.toSorted((one, other) => one.at - other.at),
   };
   const withRates = withDelivery(withFewBodies(withTenants(withFaultPause(plan, lengthMs))));
-  return withOrder(withRetry(withRates, lengthMs));
+  return withCrowd(withOrder(withRetry(withRates, lengthMs)), lengthMs);
 }
 
 /** In a quarter of the histories fewer bodies may be under way than there are slots. */
@@ -492,6 +498,40 @@ function withOrder(plan: Plan): Plan {
     return { ...options, orderBy, onFailure: prng.pick([undefined, 'block']) };
   });
   return { ...plan, delivery };
+}
+
+/**
+ * In a sixth of the histories a crowd of streams with filters begins at earlier events of one log. Its pages
+ * are slow, so most of the crowd wait for theirs while some are deleted, disabled and moved to other nodes.
+ */
+function withCrowd(plan: Plan, lengthMs: number): Plan {
+  const prng = createPrng(plan.seed, 'crowd');
+  if (!prng.chance(1 / 6)) return plan;
+  const tenant = prng.between(0, 2);
+  const at = prng.between(0, lengthMs);
+  const crowd = Array.from({ length: prng.between(6, 9) }, (): Step => {
+    const filter = prng.pick([[types[0]], [types[1]], [types[0], types[2]]]);
+    return { at, do: 'create', types: [...types], tenant, start: number(prng), filter };
+  });
+  const losses = ['delete', 'delete', 'disable', 'disable', 'leave', 'crash', 'deleteAll'] as const;
+  const lost = Array.from({ length: prng.between(2, 5) }, (): Step => {
+    const action = prng.pick(losses);
+    const afterMs = prng.between(0, prng.pick([20, 200, 2000]));
+    const about = action === 'deleteAll' ? { tenant } : generators[action](prng);
+    return { at: at + afterMs, do: action, ...about } as Step;
+  });
+  const published = Array.from({ length: 3 }, (): Step => ({
+    at: Math.max(0, at - 1),
+    do: 'publish',
+    tenant,
+    ...generators.publish(prng),
+  }));
+  const steps = [...plan.steps, ...published, ...crowd, ...lost];
+  return {
+    ...plan,
+    faultRates: { ...plan.faultRates, slowPages: 0.6 },
+    steps: steps.toSorted((one, other) => one.at - other.at),
+  };
 }
 
 /** Returns what a stream of a plan sets of its schedule. */

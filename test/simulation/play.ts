@@ -28,13 +28,16 @@ export interface Outcome {
   readonly virtualMs: number;
 }
 
-/** Plays one history from its plan; the same plan gives the same history. */
+/**
+ * Plays one history from its plan; the same plan gives the same history. `stepped` is called before each
+ * step: what calls it no more is stuck in one.
+ */
 export async function play(
   plan: Plan,
-  options: { readonly record?: boolean } = {},
+  options: { readonly record?: boolean; readonly stepped?: () => void } = {},
 ): Promise<Outcome> {
   const history: Entry[] = [];
-  const timeline = createTimeline();
+  const timeline = createTimeline(options.stepped);
   const diskPrng = createPrng(plan.seed, 'disk');
   const statesPrng = createPrng(plan.seed, 'states');
   const disk = createDisk({

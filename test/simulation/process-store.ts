@@ -4,6 +4,8 @@ import type { FailureWorkStore } from '../../src/store/port/failure-work.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import type { WorkKind } from './failure-works.ts';
 import type { Joined } from './process.ts';
+import { selectedTypes } from './simulated-stream.ts';
+import { selectionNow } from '../../src/core/subscription.ts';
 import { unstorableMark } from './receivers.ts';
 import { type Exclusive, upkeepStore } from './upkeep.ts';
 import type { Simulation } from './simulation.ts';
@@ -109,8 +111,10 @@ export function storeOf(
     },
     streams: {
       ...streams,
-      create: exclusive('create', streams.create, (result, { types, cursor }) => {
-        if ('created' in result) oracle.created(result.created, types, cursor);
+      create: exclusive('create', streams.create, (result, { cursor }) => {
+        if (!('created' in result)) return;
+        const types = selectedTypes(selectionNow(result.created.subscriptions));
+        oracle.created(result.created, types, cursor);
       }),
       update,
       delete: exclusive('delete', streams.delete, (isDeleted, _, id) => {

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import type { Plan } from './plan.ts';
 import type { GuaranteeName } from './guarantees.ts';
@@ -18,6 +17,8 @@ export interface WorkerTask {
   readonly seeds: { readonly from: number; readonly to: number; readonly step: number } | Plan;
   /** A mutant to apply first, see mutations.ts. */
   readonly fault?: string | undefined;
+  /** Shared: the seed that is being played, and how many steps have begun. */
+  readonly seen: Int32Array;
 }
 
 export interface SearchOptions {
@@ -32,10 +33,10 @@ export interface SearchOptions {
 
 /** Plays one plan in a thread of its own, with a fault in the engine. */
 export async function playWithFault(plan: Plan, fault: string): Promise<Counts> {
-  const task: WorkerTask = { seeds: plan, fault };
-  const worker = new Worker(new URL('worker.ts', import.meta.url), { workerData: task });
-  const [counts] = (await once(worker, 'message')) as [Counts];
-  await worker.terminate();
+  const found = Promise.withResolvers<Counts>();
+  const end = watch({ seeds: plan, fault }, found.resolve);
+  const counts = await found.promise;
+  await end();
   return counts;
 }
 
@@ -47,26 +48,58 @@ export async function search({
   fault,
   progress,
 }: SearchOptions): Promise<Counts> {
-  let sum: Counts = { histories: 0, events: 0, attempts: 0, virtualMs: 0 };
-  const workers = Array.from({ length: threads }, (_, index) => {
-    const task: WorkerTask = { seeds: { from: from + index, to, step: threads }, fault };
-    return new Worker(new URL('worker.ts', import.meta.url), { workerData: task });
-  });
-  const stopOthers = (): void => {
-    for (const worker of workers) void worker.terminate();
-  };
-  await Promise.all(
-    workers.map(async (worker) => {
-      worker.on('message', (counts: Counts) => {
+  let sum = nothing;
+  const ended = Array.from({ length: threads }, () => Promise.withResolvers<void>());
+  const ends = ended.map(({ resolve }, index) =>
+    watch(
+      { seeds: { from: from + index, to, step: threads }, fault },
+      (counts) => {
         if (sum.violation !== undefined) return;
         sum = added(sum, counts);
         progress?.(sum);
-        if (counts.violation !== undefined) stopOthers();
-      });
-      await once(worker, 'exit');
-    }),
+        if (counts.violation !== undefined) for (const end of ends) void end();
+      },
+      resolve,
+    ),
   );
+  await Promise.all(ended.map(({ promise }) => promise));
   return sum;
+}
+
+const nothing: Counts = { histories: 0, events: 0, attempts: 0, virtualMs: 0 };
+
+/** How often the steps of a thread are looked at; a step takes milliseconds. */
+const lookMs = 1000;
+/** So many times without another step mean that the present one never ends. */
+const stuckLooks = 60;
+
+/**
+ * Starts a thread for a task, and tells of a history that is stuck in one step, which a thread cannot do
+ * itself. Looks are counted and not time: the machine may be suspended. Returns how to end the thread.
+ */
+function watch(
+  task: Omit<WorkerTask, 'seen'>,
+  report: (counts: Counts) => void,
+  ended?: () => void,
+): () => Promise<void> {
+  const seen = new Int32Array(new SharedArrayBuffer(8));
+  const workerData: WorkerTask = { ...task, seen };
+  const worker = new Worker(new URL('worker.ts', import.meta.url), { workerData });
+  let [steps, looks] = [0, 0];
+  const timer = setInterval(() => {
+    const present = Atomics.load(seen, 1);
+    looks = present === steps ? looks + 1 : 0;
+    steps = present;
+    if (looks < stuckLooks) return;
+    report({ ...nothing, violation: { seed: seen[0] ?? 0, guarantee: 'ends' } });
+    void worker.terminate();
+  }, lookMs);
+  worker.on('message', report);
+  worker.on('exit', () => {
+    clearInterval(timer);
+    ended?.();
+  });
+  return async () => void (await worker.terminate());
 }
 
 function added(one: Counts, other: Counts): Counts {

@@ -18,7 +18,8 @@ interface ScheduledItem {
   action: (() => void) | undefined;
 }
 
-export function createTimeline(): Timeline {
+/** `stepped` is called before each action. */
+export function createTimeline(stepped?: () => void): Timeline {
   let nowMs = 0;
   let planned = 0;
   const heap: ScheduledItem[] = [];
@@ -43,6 +44,7 @@ export function createTimeline(): Timeline {
         shift(heap);
         if (next.action === undefined) continue;
         nowMs = next.atMs;
+        stepped?.();
         next.action();
         await turn();
       }

@@ -4,7 +4,7 @@ import type { Plan } from './plan.ts';
 import type { Counts, WorkerTask } from './search.ts';
 
 /** A thread that plays the histories of many seeds, until one violates a guarantee. */
-const { seeds, fault } = workerData as WorkerTask;
+const { seeds, fault, seen } = workerData as WorkerTask;
 if (fault !== undefined) plant(fault);
 const { play } = await import('./play.ts');
 const { planOf } = await import('./plan.ts');
@@ -22,7 +22,9 @@ const emit = (violation?: Counts['violation']): void => {
 };
 /** Returns false when a guarantee was violated. */
 const playOne = async (plan: Plan): Promise<boolean> => {
-  const { violation, events, attempts, virtualMs } = await play(plan);
+  seen[0] = plan.seed;
+  const stepped = (): void => void Atomics.add(seen, 1, 1);
+  const { violation, events, attempts, virtualMs } = await play(plan, { stepped });
   counts.histories += 1;
   counts.events += events;
   counts.attempts += attempts;
