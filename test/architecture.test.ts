@@ -22,6 +22,19 @@ describe('src', () => {
   }
 });
 
+describe('migrations', () => {
+  for (const engine of ['sqlite', 'postgres']) {
+    test(`the migrations of ${engine} are numbered without a gap, each number once`, () => {
+      const names = globSync('*.sql', { cwd: new URL(`store/${engine}/migrations/`, src) });
+      const numbers = names.map((name) => Number(name.slice(0, 4))).toSorted((a, b) => a - b);
+      assert.deepEqual(
+        numbers,
+        numbers.map((_, index) => index + 1),
+      );
+    });
+  }
+});
+
 describe('the dependency rule', () => {
   const forbidden: [path: string, source: string][] = [
     ['core/retry.ts', "import { readFile } from 'node:fs/promises';"],

@@ -12,6 +12,7 @@ export type SystemAlertKind =
   | 'clock_step'
   | 'lag_near'
   | 'lag_disabled'
+  | 'results_refused'
   | 'store_went_back'
   | 'test';
 

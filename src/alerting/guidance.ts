@@ -59,6 +59,7 @@ const systemMeanings: Readonly<Record<SystemAlertKind, string>> = {
   certificate_expired: certificateMeaning,
   clock_skew: 'The time service of a machine does not work.',
   clock_step: 'The clock of the machine was set by hand or by its time service.',
+  results_refused: 'The database has settings that Leat does not expect, or refuses a value.',
   store_went_back: 'The database that took over lacks the last commits of the one before.',
   test: 'Somebody has sent it to see whether alerts arrive.',
 };
@@ -80,6 +81,7 @@ const paths: Readonly<Record<AlertKind, (id: string) => string>> = {
   lag_disabled: stream,
   certificate_near: stream,
   certificate_expired: stream,
+  results_refused: stream,
   clock_skew: nodes,
   clock_step: nodes,
   store_went_back: () => 'console/events',
@@ -110,6 +112,7 @@ const systemCommands: Readonly<Record<SystemAlertKind, (name: string) => string>
   lag_disabled: enableHeld,
   certificate_near: (name) => `leat streams show ${name}`,
   certificate_expired: (name) => `leat streams show ${name}`,
+  results_refused: (name) => `leat streams health ${name}`,
   clock_skew: doctor,
   clock_step: doctor,
   store_went_back: doctor,

@@ -16,3 +16,25 @@ export function storeAlerts({ generation, heads }: Replacement): readonly Raised
       fields: { head_before: before, head_now: now },
     }));
 }
+
+/** Returns the alert for a stream whose results the store refuses to record. */
+export function refusedAlert({
+  tenant,
+  stream: id,
+  name,
+  code,
+}: {
+  readonly tenant: number;
+  readonly stream: string;
+  readonly name: string;
+  readonly code: string;
+}): RaisedAlert {
+  return {
+    tenant,
+    kind: 'results_refused',
+    key: `results_refused ${id}`,
+    stream: { id, name },
+    sentence: `the store refuses to record a result of an event stream (error ${code}): its events wait, and are sent again until it does`,
+    fields: { error_code: code },
+  };
+}

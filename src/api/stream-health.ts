@@ -100,6 +100,7 @@ function showHealth({
       status: stream.status,
       isPaused: stream.paused !== undefined,
       consecutive: health.consecutive,
+      isRefused: facts.refused !== undefined,
       lagMs,
     }),
     status: stream.status,
@@ -119,6 +120,9 @@ function showHealth({
     next_attempt_at: timeOrNull(facts.nextDueAt),
     last_delivered_at: timeOrNull(facts.lastDeliveredAt),
     last_failed_at: timeOrNull(facts.lastFailedAt),
+    results_refused: facts.refused
+      ? { since: formatTime(facts.refused.since), code: facts.refused.code }
+      : null,
     signing_secrets: stream.signingSecrets
       .filter((secret) => isValidAt(secret, facts.now))
       .map(({ createdAt, expiresAt }) => ({

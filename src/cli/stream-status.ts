@@ -205,7 +205,7 @@ function showHealth(
 }
 
 function healthLines(health: StreamHealthShown, paint: Paint): string[] {
-  const { paused, disabled, failures, lag } = health;
+  const { paused, disabled, failures, lag, results_refused: refused } = health;
   const lines = pairLines(
     [
       ['Id', health.event_stream_id],
@@ -222,6 +222,10 @@ function healthLines(health: StreamHealthShown, paint: Paint): string[] {
       ['Retrying', String(health.retrying)],
       ['Next attempt', timeOf(health.next_attempt_at)],
       ['Failures', `${failures.open} open, ${failures.consecutive} consecutive`],
+      [
+        'Not recorded',
+        refused === null ? undefined : `since ${shortTime(refused.since)}: error ${refused.code}`,
+      ],
       ['Last success', timeOf(health.last_delivered_at)],
       ['Last failure', timeOf(health.last_failed_at)],
     ],

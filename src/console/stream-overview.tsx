@@ -67,7 +67,7 @@ function Figures(health: StreamHealthShown) {
 }
 
 function Now(health: StreamHealthShown) {
-  const { failures } = health;
+  const { failures, results_refused: refused } = health;
   return (
     <dl class="facts">
       <dt>Retrying</dt>
@@ -89,6 +89,14 @@ function Now(health: StreamHealthShown) {
       <dd>
         {count(failures.open)}, disabled at {count(failures.limit_open)}
       </dd>
+      {refused !== null && (
+        <>
+          <dt>Results not recorded</dt>
+          <dd>
+            <Time at={refused.since} none="" />, error {refused.code} of the store
+          </dd>
+        </>
+      )}
       <dt>Last delivery</dt>
       <dd>
         <Time at={health.last_delivered_at} none="not known" />

@@ -15,15 +15,18 @@ export interface StateSources {
   readonly isPaused: boolean;
   /** Failed deliveries since the last success. */
   readonly consecutive: number;
+  /** Whether the store refuses to record its results. */
+  readonly isRefused: boolean;
   /** Age of the oldest event that waits. */
   readonly lagMs: number;
 }
 
 /** Returns the state of a stream. */
-export function streamStateOf({ status, isPaused, consecutive, lagMs }: StateSources): StreamState {
+export function streamStateOf(sources: StateSources): StreamState {
+  const { status, isPaused, consecutive, isRefused, lagMs } = sources;
   if (status === 'disabled') return 'disabled';
   if (isPaused) return 'paused';
-  if (consecutive > 0) return 'failing';
+  if (consecutive > 0 || isRefused) return 'failing';
   return lagMs >= laggingMs ? 'lagging' : 'ok';
 }
 

@@ -129,7 +129,7 @@ export class Incarnation {
       ...shared,
       settled: (runner, settlement, settled) => this.#settled(runner, settlement, settled),
       batchSettled: () => this.#scheduler.dispatch(),
-      abandon: (runner) => this.#ownership.drop(runner),
+      abandon: (runner, code) => this.#ownership.abandon(runner, code),
     });
     const passed = (runner: Runner): void => this.#pausePassed(runner);
     this.#backoffs = createBackoffs({ ...shared, passed });
@@ -364,6 +364,7 @@ export class Incarnation {
     if (reason !== undefined) {
       this.#deps.report({ kind: 'stream_disabled', tenant, stream, health, reason });
     }
+    if (settled.result === 'recorded') this.#ownership.recorded(runner);
     if (settled.result === 'recorded' && runner.order !== undefined) {
       runner.order.settled(settlement);
       this.#prefetch.fill(runner);

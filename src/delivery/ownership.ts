@@ -4,9 +4,10 @@ import { Counts } from '../core/counts.ts';
 import { sleep } from '../core/sleep.ts';
 import { streamKeyOf } from '../core/stream-key.ts';
 import type { LogStore } from '../store/port/log.ts';
-import type { OwnedStream, OwnershipStore } from '../store/port/ownership.ts';
+import type { CursorRaise, OwnedStream, OwnershipStore } from '../store/port/ownership.ts';
 import type { Node, StreamRef } from '../core/types.ts';
 import type { SerialQueue } from '../core/serial-queue.ts';
+import { AbandonedStreams } from './abandoned-streams.ts';
 import type { Backoffs } from './backoffs.ts';
 import { ClaimSweep } from './prefetch/claim-sweep.ts';
 import type { Outages } from './outages.ts';
@@ -52,6 +53,10 @@ export interface Ownership {
   refresh(runner: Runner): void;
   /** Removes a runner whose stream this node does not own any more; cuts off its attempts. */
   drop(runner: Runner): void;
+  /** Does the same for a while: the store refuses results of the stream, with this code. */
+  abandon(runner: Runner, code: string): void;
+  /** Notes that a result of the runner was recorded. */
+  recorded(runner: Runner): void;
   /**
    * Releases a disabled stream once it has nothing left to send. Rows that are parked with an
    * attempt of a former owner become failures when the stream is claimed again.
@@ -117,9 +122,11 @@ class StreamOwnership implements Ownership {
   #lastClaim = 0;
   #refreshIsPlanned = false;
   #isClosed = false;
+  readonly #abandoned: AbandonedStreams;
 
   constructor(deps: OwnershipDeps) {
     this.#deps = deps;
+    this.#abandoned = new AbandonedStreams(deps.clock, (cursor) => this.#takeUp(cursor));
   }
 
   get isShared(): boolean {
@@ -149,6 +156,7 @@ class StreamOwnership implements Ownership {
     const key = streamKeyOf({ tenant, stream });
     const runner = this.runners.get(key);
     if (runner !== undefined) return this.refresh(runner);
+    this.#abandoned.takeUp(key);
     this.#announced.add(key);
     this.claimNext(tenant);
     this.claim();
@@ -156,7 +164,9 @@ class StreamOwnership implements Ownership {
 
   refreshMissed(refs: readonly StreamRef[]): void {
     for (const ref of refs) {
-      const runner = this.runners.get(streamKeyOf(ref));
+      const key = streamKeyOf(ref);
+      const runner = this.runners.get(key);
+      if (runner === undefined) this.#abandoned.takeUp(key);
       // A stale one is being read; another announcement would make the result out of date.
       if (runner?.state === 'active') this.refresh(runner);
     }
@@ -174,6 +184,20 @@ class StreamOwnership implements Ownership {
   drop(runner: Runner): void {
     this.#forget(runner);
     this.#deps.sender.cutOff(runner);
+  }
+
+  abandon(runner: Runner, code: string): void {
+    // What waits is sent again from the cursor of the store.
+    const cursor = { ...runner.cursorUpdate(), cursor: runner.window.durable };
+    this.drop(runner);
+    this.#noteRefusal(cursor, code);
+    this.#abandoned.add(cursor);
+  }
+
+  recorded(runner: Runner): void {
+    if (!runner.isRefused) return;
+    runner.isRefused = false;
+    this.#noteRefusal(runner.cursorUpdate(), undefined);
   }
 
   releaseIfIdle(runner: Runner): void {
@@ -215,7 +239,8 @@ class StreamOwnership implements Ownership {
       const all = [...this.runners.values()];
       for (const runner of all) this.#forget(runner);
       for (let index = 0; index < all.length; index += batchSize) {
-        await this.#release(all.slice(index, index + batchSize));
+        const some = all.slice(index, index + batchSize);
+        await this.#release(some.map((runner) => runner.cursorUpdate()));
       }
       const { ownership, node, storeRetry } = this.#deps;
       await storeRetry.run(() => ownership.leave(node));
@@ -224,6 +249,19 @@ class StreamOwnership implements Ownership {
 
   close(): void {
     this.#isClosed = true;
+    this.#abandoned.close();
+  }
+
+  #noteRefusal(cursor: CursorRaise, code: string | undefined): void {
+    const { ownership, node, storeRetry } = this.#deps;
+    void this.#enqueue(() => storeRetry.run(() => ownership.noteRefusal(node, cursor, code)));
+  }
+
+  #takeUp(cursor: CursorRaise): void {
+    void this.#enqueue(async () => {
+      await this.#release([cursor]);
+      this.claim();
+    });
   }
 
   /** Runs a command in the serial queue. */
@@ -383,14 +421,13 @@ class StreamOwnership implements Ownership {
   async #releaseOne(runner: Runner): Promise<void> {
     if (!isDone(runner)) return;
     this.#forget(runner);
-    await this.#release([runner]);
+    await this.#release([runner.cursorUpdate()]);
     // A redelivery may have been requested just before.
     this.claim();
   }
 
-  async #release(runners: readonly Runner[]): Promise<void> {
+  async #release(cursors: readonly CursorRaise[]): Promise<void> {
     const { ownership, node, storeRetry } = this.#deps;
-    const cursors = runners.map((runner) => runner.cursorUpdate());
     await storeRetry.run(() => ownership.release(node, cursors));
   }
 }

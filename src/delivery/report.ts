@@ -39,12 +39,16 @@ export type DeliveryReport =
       readonly error: unknown;
     })
   /**
-   * The store refused an outcome even without its text. Its stream is dropped until the next start,
-   * which sends from its cursor again: no event is lost, and other streams are not affected.
+   * The store refused an outcome even without its text. Its stream is abandoned for a while, and then sent
+   * from its cursor again: no event is lost, and other streams are not affected.
    */
   | (StreamReport & {
       readonly kind: 'settle_stuck';
       readonly eventId: string;
+      /** Of the stream. */
+      readonly name: string;
+      /** Of the error: a SQLSTATE, or one of SQLite. */
+      readonly code: string;
       readonly error: unknown;
     })
   /** The store failed; commands are retried until they succeed. Reported once per outage. */

@@ -156,6 +156,8 @@ export class Runner {
   /** Whether its receiver is down; absent without a schedule of its own. */
   outage: Outage | undefined;
   readonly counters: FailureCounters;
+  /** Results of it were refused by the store, and none was recorded since. */
+  isRefused: boolean;
   /** Its attempts of the last second reach the limit of the stream. */
   isRateLimited = false;
   freshInFlight = 0;
@@ -183,6 +185,7 @@ export class Runner {
     this.rows = owned.waiting;
     this.replayRows = owned.waitingReplays;
     this.counters = new FailureCounters(owned.health);
+    this.isRefused = owned.isRefused;
     this.#updateOutage(owned);
     this.#takenAbove = setOf(owned.takenAbove);
     this.replay = owned.replay;

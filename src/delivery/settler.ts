@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../core/clock.ts';
-import { StoreContentRefused } from '../core/errors.ts';
+import { codeOf, StoreContentRefused } from '../core/errors.ts';
 import type { Offset, Node } from '../core/types.ts';
 import type { SerialQueue } from '../core/serial-queue.ts';
 import type { DeliveryStore } from '../store/port/deliveries.ts';
@@ -38,8 +38,8 @@ export interface SettlerDeps {
   readonly settled: (runner: Runner, settlement: Settlement, settled: SettledStream) => void;
   /** All of a batch is in the store. */
   readonly batchSettled: () => void;
-  /** The store refuses an outcome even without its text: the stream must be dropped. */
-  readonly abandon: (runner: Runner) => void;
+  /** The store refuses an outcome even without its text, with this code. */
+  readonly abandon: (runner: Runner, code: string) => void;
 }
 
 /** An outcome that is not in the store yet. */
@@ -146,7 +146,7 @@ class BatchSettler implements Settler {
     const parts = partsOf(present);
     let settlements: Settlement[] = [];
     try {
-      const settled = await storeRetry.run(() => {
+      const settled = await storeRetry.runRefusable(() => {
         const nowMs = clock.elapsedMs();
         settlements = parts.map(([runner, part]) => settlementOf(runner, part, nowMs));
         return deliveries.settle(node, number, settlements, settings.disable);
@@ -179,9 +179,10 @@ class BatchSettler implements Settler {
     const about = { tenant: runner.tenant, stream: runner.id, eventId: outcome.event.id, error };
     const plain = withoutText(outcome);
     if (plain === undefined) {
-      this.#deps.report({ kind: 'settle_stuck', ...about });
+      const code = codeOf(error.cause) ?? 'unknown';
+      this.#deps.report({ kind: 'settle_stuck', ...about, name: runner.stream.name, code });
       this.#unsettled -= 1;
-      this.#deps.abandon(runner);
+      this.#deps.abandon(runner, code);
       return;
     }
     this.#deps.report({ kind: 'settle_culprit', ...about });

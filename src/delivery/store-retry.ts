@@ -8,10 +8,12 @@ const backoff = { firstMs: 50, maxMs: 2000 };
 /** Runs commands to a store that may be unavailable for a while. */
 export interface StoreRetry {
   /**
-   * Runs a command until it succeeds, with growing waits after failures. Rejects with
-   * `StoreContentRefused` only, as repeating cannot help then.
+   * Runs a command until it succeeds, with growing waits after failures, also one that the store refuses
+   * for its content: a session with other settings does so. Never rejects.
    */
   run<T>(command: () => Promise<T>): Promise<T>;
+  /** Does the same, but rejects with `StoreContentRefused` for a command whose content can be changed. */
+  runRefusable<T>(command: () => Promise<T>): Promise<T>;
   /** Whether some command has failed and has not succeeded since. */
   readonly isRetrying: boolean;
   /** Abandons all pending commands, which never settle. */
@@ -53,34 +55,37 @@ export function createStoreRetry(deps: StoreRetryDeps): StoreRetry {
     timers.clear();
   };
 
-  return {
-    run: async (command) => {
-      const begunIn = term;
-      for (let failures = 0; ; failures += 1) {
-        if (closed) await never();
-        try {
-          const result = await command();
-          if (term !== begunIn) return await never();
-          outage.succeeded(failures);
-          return result;
-        } catch (error) {
-          if (error instanceof StoreReplaced) {
-            if (term === begunIn) deps.replaced();
-            // Still the same term when there was nothing to reset: the command is from an earlier
-            // incarnation, and the store responds.
-            if (term === begunIn) outage.succeeded(failures);
-            return never();
-          }
-          if (term !== begunIn) return never();
-          if (error instanceof StoreContentRefused) {
-            outage.succeeded(failures);
-            throw error;
-          }
-          outage.failed(error, failures);
-          await wait(backoffMs(failures + 1, backoff));
+  const run = async <T>(command: () => Promise<T>, isRefusable: boolean): Promise<T> => {
+    const begunIn = term;
+    for (let failures = 0; ; failures += 1) {
+      if (closed) await never();
+      try {
+        const result = await command();
+        if (term !== begunIn) return await never();
+        outage.succeeded(failures);
+        return result;
+      } catch (error) {
+        if (error instanceof StoreReplaced) {
+          if (term === begunIn) deps.replaced();
+          // Still the same term when there was nothing to reset: the command is from an earlier
+          // incarnation, and the store responds.
+          if (term === begunIn) outage.succeeded(failures);
+          return never();
         }
+        if (term !== begunIn) return never();
+        if (isRefusable && error instanceof StoreContentRefused) {
+          outage.succeeded(failures);
+          throw error;
+        }
+        outage.failed(error, failures);
+        await wait(backoffMs(failures + 1, backoff));
       }
-    },
+    }
+  };
+
+  return {
+    run: (command) => run(command, false),
+    runRefusable: (command) => run(command, true),
     get isRetrying() {
       return outage.isRetrying;
     },

@@ -47,11 +47,19 @@ export function logReport(log: Log, report: DeliveryReport): void {
       for (const fields of lost) log.error(fields, `${text}, and a log ends earlier than before`);
       return;
     }
-    case 'settle_culprit':
+    case 'settle_culprit': {
+      const { tenant, stream, eventId, error } = report;
+      const fields = { tenant, stream, eventId, err: error };
+      log.error(fields, 'the store refused a result; it was recorded without its text');
+      return;
+    }
     case 'settle_stuck': {
-      const { kind, error, ...fields } = report;
-      const how = kind === 'settle_culprit' ? 'recorded without its text' : 'not recorded';
-      log.error({ ...fields, err: error }, `the store refused a result; it was ${how}`);
+      const { tenant, stream, eventId, error } = report;
+      const fields = { tenant, stream, eventId, err: error };
+      log.error(
+        fields,
+        'the store refused a result; its event stream is tried again after a while',
+      );
       return;
     }
     case 'unexpected':

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { storeAlerts } from '../alerting/store-alerts.ts';
+import { refusedAlert, storeAlerts } from '../alerting/store-alerts.ts';
 import { createWebhookKeys, type WebhookKeyDeps } from '../auth/webhook-keys.ts';
 import type { SystemAlerts } from '../alerting/system-alerts.ts';
 import { type Config, limits } from '../config.ts';
@@ -60,6 +60,7 @@ export function createServiceDispatcher(
       if (report.kind === 'store_replaced') {
         for (const alert of storeAlerts(report)) system.raise(alert);
       }
+      if (report.kind === 'settle_stuck') system.raise(refusedAlert(report));
     },
   });
   metrics?.observeDispatcher(dispatcher);

@@ -95,6 +95,13 @@ export const streamHealth = component('EventStreamHealth', 'How an event stream 
   next_attempt_at: orNull(time, 'When the next of the waiting deliveries is due; null without any'),
   last_delivered_at: orNull(time, 'When its last success was recorded; null when not known'),
   last_failed_at: orNull(time, 'When its last failed attempt was recorded; null when not known'),
+  results_refused: orNull(
+    closed({
+      since: time,
+      code: Type.String({ description: 'Error of the store: a SQLSTATE, or a code of SQLite' }),
+    }),
+    'Set while the store refuses to record results of the event stream, whose events wait and are sent again',
+  ),
   signing_secrets: Type.Array(
     closed({ created_at: time, expires_at: orNull(time, 'Null for the present one') }),
     { description: 'Newest first, without the secrets' },

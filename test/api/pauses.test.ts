@@ -139,6 +139,7 @@ describe('the health of an event stream', () => {
       retrying: 0,
       in_flight: 0,
       next_attempt_at: null,
+      results_refused: null,
       last_delivered_at: null,
       last_failed_at: null,
       signing_secrets: [{ created_at: createdAt, expires_at: null }],

@@ -21,6 +21,7 @@ function ownedOf(options: Partial<OwnedStream> = {}): OwnedStream {
     replay: undefined,
     takenAbove: [],
     keys: [],
+    isRefused: false,
     ...options,
   };
 }

@@ -69,11 +69,24 @@ describe('StoreRetry', () => {
     assert.deepEqual(kinds(), ['unexpected']);
   });
 
-  test('a command that is refused for its content is not repeated', async () => {
+  test('runRefusable: a command that is refused for its content is not repeated', async () => {
     const { storeRetry, kinds } = createRetryFixture();
-    const work = storeRetry.run(() => Promise.reject(new StoreContentRefused('a text')));
+    const work = storeRetry.runRefusable(() => Promise.reject(new StoreContentRefused('a text')));
     await assert.rejects(work, StoreContentRefused);
     assert.deepEqual(kinds(), []);
+  });
+
+  test('run: a command that is refused for its content is repeated until it succeeds', async () => {
+    const { clock, storeRetry, kinds } = createRetryFixture();
+    let asked = 0;
+    const work = storeRetry.run(() => {
+      asked += 1;
+      if (asked < 3) return Promise.reject(new StoreContentRefused('a list'));
+      return Promise.resolve('done');
+    });
+    await clock.advance(5000);
+    assert.equal(await work, 'done');
+    assert.deepEqual([asked, kinds()], [3, ['unexpected', 'unexpected']]);
   });
 
   test('no command is issued after close, and no timer is left', async () => {

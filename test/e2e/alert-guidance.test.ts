@@ -180,6 +180,7 @@ describe('the guidance of an alert', () => {
         lag_disabled: /Status +enabled/,
         certificate_near: /Name +crm/,
         certificate_expired: /Name +crm/,
+        results_refused: /crm/,
         clock_skew: /clock .*agrees with the store/,
         clock_step: /clock .*agrees with the store/,
         store_went_back: /store/,

@@ -85,6 +85,11 @@ export function alertExamples(
       path: `console/streams/${id}`,
       command: `leat streams show ${name}`,
     },
+    results_refused: {
+      alert: ofSystem('results_refused', stream),
+      path: `console/streams/${id}`,
+      command: `leat streams health ${name}`,
+    },
     clock_skew: { alert: ofSystem('clock_skew'), path: 'console/nodes', command: 'leat doctor' },
     clock_step: { alert: ofSystem('clock_step'), path: 'console/nodes', command: 'leat doctor' },
     store_went_back: {

@@ -158,7 +158,8 @@ describe('the dispatcher', () => {
     metrics.report({ kind: 'store_recovered' });
     metrics.report({ kind: 'store_replaced', generation: 2, heads: [] });
     metrics.report({ kind: 'settle_culprit', ...ids, eventId: 'evt_1', error });
-    metrics.report({ kind: 'settle_stuck', ...ids, eventId: 'evt_1', error });
+    const stuck = { ...ids, eventId: 'evt_1', name: 'crm', code: '22P02', error };
+    metrics.report({ kind: 'settle_stuck', ...stuck });
     metrics.report({ kind: 'unexpected', error });
     metrics.report({ kind: 'stream_owned', ...ids, cursor: 1 });
     metrics.report({ kind: 'stream_lost', ...ids });

@@ -402,4 +402,14 @@ export const deliveryMutants: readonly Mutant[] = [
       title: 'an offer may offer the next item: every item is taken once',
     },
   },
+  {
+    name: 'a stream whose results were refused that waits for the next start',
+    file: 'delivery/abandoned-streams.ts',
+    before: 'const wait = this.#clock.after(backoffMs(times, waits), () => this.takeUp(key));',
+    after: 'const wait = this.#clock.after(Infinity, () => this.takeUp(key));',
+    killedBy: {
+      file: 'test/delivery/refused-results.test.ts',
+      title: 'is failing with the reason, and is sent again soon after the store records results',
+    },
+  },
 ];

@@ -221,6 +221,7 @@ export function storeOf(
         simulation.note(name, `releases ${names.join(', ')}`);
         sharedStore.emit({ kind: 'free' });
       }),
+      noteRefusal: exclusive('noteRefusal', ownership.noteRefusal),
       leave: exclusive('leave', ownership.leave, (_, node) => {
         oracle.leases.left(node);
         sharedStore.emit({ kind: 'free' });

@@ -183,7 +183,8 @@ function* candidateRows(
 
 /** Returns the state of a stream as if nothing failed and nothing waited, as the list of streams has it. */
 function standingOf({ status, paused_at: pausedAt }: CandidateRow): StreamState {
-  return streamStateOf({ status, isPaused: pausedAt !== null, consecutive: 0, lagMs: 0 });
+  const nothing = { consecutive: 0, isRefused: false, lagMs: 0 };
+  return streamStateOf({ status, isPaused: pausedAt !== null, ...nothing });
 }
 
 function placeOf(

@@ -61,8 +61,10 @@ function* overview(tenant: number, runs: Runs): Command<TenantOverview | undefin
         ${larger}(coalesce(s.cursor, log.head), log.pruned_to) as passed
       from ${logs} as log, (
         select
-          count(*) filter (where s.status = 'enabled' and r.consecutive_failures = 0) as enabled,
-          count(*) filter (where s.status = 'enabled' and r.consecutive_failures > 0) as failing,
+          count(*) filter (where s.status = 'enabled' and r.consecutive_failures = 0
+            and r.refused_at is null) as enabled,
+          count(*) filter (where s.status = 'enabled' and (r.consecutive_failures > 0
+            or r.refused_at is not null)) as failing,
           count(*) filter (where s.status = 'disabled') as disabled,
           coalesce(sum(r.total_failures), 0) as failures,
           min(r.cursor) filter (where s.status = 'enabled') as cursor

@@ -58,6 +58,8 @@ interface FactsRow {
   readonly total: number;
   readonly last_delivered_at: Millis | null;
   readonly last_failed_at: Millis | null;
+  readonly refused_at: Millis | null;
+  readonly refused_code: string | null;
   readonly now: Millis;
   readonly replay: string | null;
 }
@@ -96,7 +98,8 @@ function* readFacts(tenant: number, ids: readonly string[]): Command<ReadStream[
     sql.all<FactsRow>`
       select s.id, s.status, s.paused_at, s.disabled_reason, s.disabled_since,
         s.disabled_code, r.cursor, r.consecutive_failures as consecutive,
-        r.total_failures as total, r.last_delivered_at, r.last_failed_at, leat_now() as now, (
+        r.total_failures as total, r.last_delivered_at, r.last_failed_at,
+        r.refused_at, r.refused_code, leat_now() as now, (
           select p.id from replays p
           where p.tenant = s.tenant and p.stream = s.id and p.status = 'running') as replay
       from streams s
@@ -136,6 +139,10 @@ function factsOfRow(row: FactsRow, counts: RowCounts | undefined): ReadStream['f
     nextDueAt: counts?.next_due_at ?? undefined,
     lastDeliveredAt: row.last_delivered_at ?? undefined,
     lastFailedAt: row.last_failed_at ?? undefined,
+    refused:
+      row.refused_at === null
+        ? undefined
+        : { since: row.refused_at, code: row.refused_code ?? 'unknown' },
     replay: row.replay ?? undefined,
   };
 }

@@ -84,7 +84,8 @@ interface Behind extends Positioned {
 
 function failing(stream: StreamStanding, run: RunRead): StreamStanding {
   const { openFailures, failedAt: lastFailedAt } = run;
-  const state = firstOf(stream.state, run.consecutive > 0 ? 'failing' : 'ok');
+  const isFailing = run.consecutive > 0 || run.isRefused;
+  const state = firstOf(stream.state, isFailing ? 'failing' : 'ok');
   return { ...stream, state, openFailures, lastFailedAt };
 }
 
@@ -134,10 +135,11 @@ interface RunRead {
   readonly consecutive: number;
   readonly openFailures: number;
   readonly failedAt: Millis | undefined;
+  readonly isRefused: boolean;
 }
 
 type Columns = Readonly<
-  Record<'ids' | 'cursors' | 'consecutive' | 'total' | 'failed_at', string | null>
+  Record<'ids' | 'cursors' | 'consecutive' | 'total' | 'failed_at' | 'refused_at', string | null>
 >;
 
 /** Reads those with failures, or that have not passed all old events, in one row of lists. */
@@ -146,18 +148,21 @@ function* runsOf(tenant: number, [after, upTo]: IdRange, young: Offset): Command
     select string_agg(stream, ',') as ids, cast(${jsonList}(cursor) as text) as cursors,
       cast(${jsonList}(consecutive_failures) as text) as consecutive,
       cast(${jsonList}(total_failures) as text) as total,
-      cast(${jsonList}(last_failed_at) as text) as failed_at
+      cast(${jsonList}(last_failed_at) as text) as failed_at,
+      cast(${jsonList}(refused_at) as text) as refused_at
     from runs where tenant = ${tenant} and stream > ${after} and stream <= ${upTo}
       and (cursor + 1 < ${young} or consecutive_failures > 0 or total_failures > 0
-        or last_failed_at is not null)`;
+        or last_failed_at is not null or refused_at is not null)`;
   const [cursors, consecutive] = [listOf<Offset>(row?.cursors), listOf<number>(row?.consecutive)];
   const [total, failedAt] = [listOf<number>(row?.total), listOf<Millis | null>(row?.failed_at)];
+  const refusedAt = listOf<Millis | null>(row?.refused_at);
   return (row?.ids?.split(',') ?? []).map((id, index) => ({
     id,
     cursor: cursors[index] ?? 0,
     consecutive: consecutive[index] ?? 0,
     openFailures: total[index] ?? 0,
     failedAt: failedAt[index] ?? undefined,
+    isRefused: (refusedAt[index] ?? null) !== null,
   }));
 }
 

@@ -75,6 +75,8 @@ export const migratedTables: readonly Table[] = [
       integer('last_delivered_at'),
       integer('last_failed_at'),
       text('last_error_code'),
+      integer('refused_at'),
+      text('refused_code'),
       text('settled_above'),
       integer('first_offset'),
     ],

@@ -49,6 +49,15 @@ export interface OwnershipStore {
   raiseCursors(cursors: readonly CursorRaise[]): Promise<Offset[]>;
   /** Releases streams after raising their cursors. */
   release(node: Node, cursors: readonly CursorRaise[]): Promise<void>;
+  /**
+   * Notes that the store refuses results of a stream that the node owns, with the code of the error, or
+   * without one that it has recorded a result again. The first refusal of several sets since when.
+   */
+  noteRefusal(
+    node: Node,
+    stream: StreamRef & Pick<CursorRaise, 'epoch'>,
+    code: string | undefined,
+  ): Promise<void>;
   /** Ends the node's lease; the streams that it still owns are free. */
   leave(node: Node): Promise<void>;
   /**
@@ -151,6 +160,8 @@ export interface OwnedStream {
   readonly takenAbove: readonly Offset[];
   /** The keys that have rows; failures only where they block their key. */
   readonly keys: readonly KeyRows[];
+  /** Whether results of it were refused, and none was recorded since. */
+  readonly isRefused: boolean;
 }
 
 /** The rows of first deliveries with one key, see `order-key.ts`. */

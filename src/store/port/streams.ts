@@ -134,6 +134,8 @@ export interface StreamFacts {
   readonly nextDueAt: Millis | undefined;
   readonly lastDeliveredAt: Millis | undefined;
   readonly lastFailedAt: Millis | undefined;
+  /** Since when the store refuses to record its results, and the code of the error; absent while it does not. */
+  readonly refused: { readonly since: Millis; readonly code: string } | undefined;
   /** Id of the replay that is running or paused. */
   readonly replay: string | undefined;
 }

@@ -33,6 +33,7 @@ interface OwnedRow extends StreamRow {
   readonly settled_above: string | null;
   readonly keys: readonly KeyRow[] | null;
   readonly replay: string | null;
+  readonly refused: boolean;
 }
 
 /** Returns the current state of those streams that the node owns, in the order of the request. */
@@ -46,7 +47,7 @@ export async function ownedStreams(
     select s.tenant, s.id, s.name, s.status, s.subscriptions, s.destination, s.delivery,
       s.signing_secrets, s.paused_at, s.pause_reason, s.version, s.created_at, s.updated_at, t.name as tenant_name, r.epoch, r.run, r.cursor,
       r.consecutive_failures, r.total_failures, d.waiting, d.replays, d.next_due_at, d.last_due_at, leat_now() as now, d.above,
-      r.settled_above, k.keys, (
+      r.settled_above, r.refused_at is not null as refused, k.keys, (
         select id from replays p
         where p.tenant = r.tenant and p.stream = r.stream and p.status = 'running') as replay
     from unnest(${numbers(refs.map(({ tenant }) => tenant))}::int[],
@@ -99,6 +100,7 @@ export async function ownedStreams(
       replay: row.replay ?? undefined,
       takenAbove: takenAbove(row),
       keys: keyRowsOf(stream, row.keys ?? []),
+      isRefused: row.refused,
     };
   });
 }

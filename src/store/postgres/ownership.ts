@@ -1,5 +1,6 @@
 import type { Clock, Millis } from '../../core/clock.ts';
 import type { Node, StreamRef } from '../../core/types.ts';
+import { noteRefusal } from '../directory/refused-results.ts';
 import { currentKeyCheck, type KeyCheckRow } from '../key-check.ts';
 import type { Hint } from '../port/hints.ts';
 import type { CursorRaise, Heartbeat, OwnedStream, OwnershipStore } from '../port/ownership.ts';
@@ -7,6 +8,7 @@ import { isSkewed, skewMaxMs } from '../port/time.ts';
 import { openedStream } from '../rows/streams.ts';
 import type { Seal } from '../seal.ts';
 import { claim } from './claims.ts';
+import { run as runCommand } from './commands.ts';
 import { numbers, type Database, type Queries, withCommit } from './database.ts';
 import type { KnownStore, StoreIdentity } from './identity.ts';
 import { nodes } from './nodes.ts';
@@ -84,6 +86,8 @@ export function createOwnershipStore(deps: {
       await identity.transact(db, 'durable', (tx) => release(tx, node, cursors));
       hint({ kind: 'free' });
     },
+    noteRefusal: (node, ref, code) =>
+      identity.transact(db, 'relaxed', (tx) => runCommand(tx, noteRefusal(node, ref, code))),
     leave: async (node) => {
       await identity.transact(db, 'durable', (tx) => leave(tx, node));
       hint({ kind: 'free' });

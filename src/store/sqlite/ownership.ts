@@ -5,6 +5,7 @@ import { type KeyRow, keyRowsOf } from '../rules/order.ts';
 import { type StoreTime, type WaitRule, waitRuleOf } from '../port/time.ts';
 import type { Seal } from '../seal.ts';
 import { failWaiting } from '../directory/disabling.ts';
+import { noteRefusal } from '../directory/refused-results.ts';
 import { readStream } from '../directory/streams.ts';
 import type {
   ClaimRequest,
@@ -58,6 +59,8 @@ export function createOwnershipStore(deps: {
       db.transact('relaxed', () => {
         if (isPresent(db, node)) cursors.forEach((cursor) => release(db, node, cursor));
       }),
+    noteRefusal: async (node, ref, code) =>
+      db.transact('relaxed', () => runCommand(db, noteRefusal(node, ref, code))),
     leave: async (node) =>
       db.transact('relaxed', () => {
         if (isPresent(db, node)) freeStreamsOf(db, node.id);
@@ -283,6 +286,7 @@ function ownedStream({ db, time }: Deps, run: Run, stream: Stream, rule: WaitRul
   const replay = db.get<{ id: string }>`
     select id from replays
     where tenant = ${tenant} and stream = ${run.stream} and status = 'running'`;
+  const refused = db.get`select 1 from runs where key = ${run.key} and refused_at is not null`;
   return {
     stream,
     tenantName: name?.name ?? '',
@@ -300,6 +304,7 @@ function ownedStream({ db, time }: Deps, run: Run, stream: Stream, rule: WaitRul
     replay: replay?.id,
     takenAbove: above.map((row) => row.offset),
     keys: keyRowsOf(stream, keys),
+    isRefused: refused !== undefined,
   };
 }
 

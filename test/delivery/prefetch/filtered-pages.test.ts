@@ -68,6 +68,7 @@ function createFixture(): Fixture {
           replay: undefined,
           takenAbove: [],
           keys: [],
+          isRefused: false,
         },
         new Tail<Runner>({ tailEventsMax: 0, tailBytesMax: 0 }, 100),
       );

@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import { StoreContentRefused } from '../../src/core/errors.ts';
+import type { Stream } from '../../src/core/types.ts';
+import type { Store } from '../../src/store/port/store.ts';
+import { ok } from '../helpers/transport.ts';
+import { createDeliveryFixture, type DeliveryFixture } from './fixture.ts';
+
+const cause = Object.assign(new Error('invalid input syntax'), { code: '22P02' });
+const refuse = (): Promise<never> =>
+  Promise.reject(new StoreContentRefused('invalid input syntax', { cause }));
+
+interface Refusing {
+  readonly fixture: DeliveryFixture;
+  /** Streams whose results the store refuses. */
+  readonly refused: Set<string>;
+  /** Returns the state of a stream, and why its results are refused. */
+  standing(stream: Stream): Promise<readonly [state: string | undefined, refused: unknown]>;
+}
+
+async function createRefusing(t: TestContext): Promise<Refusing> {
+  const refused = new Set<string>();
+  const through = (store: Store): Store => ({
+    ...store,
+    deliveries: {
+      ...store.deliveries,
+      settle: (...args) =>
+        args[2].some(({ stream }) => refused.has(stream))
+          ? refuse()
+          : store.deliveries.settle(...args),
+    },
+  });
+  const fixture = await createDeliveryFixture(t, { respond: () => ok, through });
+  const { store, tenant } = fixture;
+  return {
+    fixture,
+    refused,
+    standing: async ({ id }) => {
+      const { streams } = await store.streams.states(tenant, { lagsOf: 'none' });
+      const facts = await store.streams.facts(tenant, id);
+      return [streams.find((one) => one.id === id)?.state, facts?.refused];
+    },
+  };
+}
+
+describe('a stream whose results the store refuses', () => {
+  test('is failing with the reason, and is sent again soon after the store records results', async (t) => {
+    const { fixture, refused, standing } = await createRefusing(t);
+    const { clock } = fixture;
+    const stream = await fixture.addStream();
+    await fixture.start();
+    refused.add(stream.id);
+    const ids = await fixture.publishMany(5);
+    await clock.advance(100);
+    const [state, reason] = await standing(stream);
+    assert.deepEqual([state, reason], ['failing', { since: clock.now() - 90, code: '22P02' }]);
+    refused.delete(stream.id);
+    await clock.advance(1000);
+    assert.equal(await fixture.cursor(stream), 5);
+    assert.deepEqual(new Set(fixture.sent()), new Set(ids));
+    assert.deepEqual(await standing(stream), ['ok', undefined]);
+  });
+
+  test('a change of it is seen although the stream waits', async (t) => {
+    const { fixture, refused } = await createRefusing(t);
+    const { clock, store, tenant } = fixture;
+    const stream = await fixture.addStream();
+    await fixture.start();
+    refused.add(stream.id);
+    await fixture.publishMany(5);
+    // Its waits are long by now.
+    await clock.advance(300_000);
+    const before = fixture.sent().length;
+    await fixture.update(stream, { paused: { at: clock.now() } });
+    assert.equal(await store.ownership.hasSeen({ tenant, stream: stream.id }), true);
+    await clock.advance(300_000);
+    assert.equal(fixture.sent().length, before, 'it is paused');
+  });
+
+  test('waits grow to a minute while the store refuses, and other streams are not affected', async (t) => {
+    const { fixture, refused, standing } = await createRefusing(t);
+    const { clock } = fixture;
+    const stream = await fixture.addStream({ types: ['a.made'] });
+    const other = await fixture.addStream({ types: ['b.made'] });
+    await fixture.start();
+    refused.add(stream.id);
+    await fixture.publish('a.made', 'b.made');
+    const tries: number[] = [];
+    for (let minute = 0; minute < 6; minute += 1) {
+      const before = fixture.reported('settle_stuck').length;
+      await clock.advance(60_000);
+      tries.push(fixture.reported('settle_stuck').length - before);
+    }
+    // After 0, 1, 3, 7, 15 and 31 s, and then once a minute.
+    assert.deepEqual(tries, [6, 1, 1, 1, 1, 1]);
+    assert.equal(await fixture.cursor(other), 2);
+    assert.deepEqual((await standing(other))[0], 'ok');
+    assert.equal(fixture.dispatcher.state().unsettled, 0);
+  });
+});
+
+test('a claim that the store refuses for its values is repeated', async (t) => {
+  let refusals = 3;
+  const fixture = await createDeliveryFixture(t, {
+    respond: () => ok,
+    through: (store) => ({
+      ...store,
+      ownership: {
+        ...store.ownership,
+        claim: (...args) => {
+          refusals -= 1;
+          return refusals >= 0 ? refuse() : store.ownership.claim(...args);
+        },
+      },
+    }),
+  });
+  const stream = await fixture.addStream();
+  await fixture.start();
+  await fixture.publishMany(3);
+  await fixture.clock.advance(5000);
+  assert.equal(fixture.reported('unexpected').length, 3);
+  assert.equal(await fixture.cursor(stream), 3);
+});
