@@ -129,6 +129,7 @@ export const purposes: Purposes = {
     owner: commands,
     raiseCursors: 'delivering',
     release: 'delivering',
+    noteRefusal: 'delivering',
     leave: 'lease',
     nodes: commands,
   },
