@@ -27,6 +27,7 @@ export function ownershipContract(engine: Engine): void {
   describe(`${engine.name}: ownership.claim`, () => claimContract(engine));
   describe(`${engine.name}: ownership.heartbeat`, () => leaseContract(engine));
   describe(`${engine.name}: ownership.owned`, () => ownedContract(engine));
+  describe(`${engine.name}: ownership.noteRefusal`, () => refusalContract(engine));
   describe(`${engine.name}: cursors without a match`, () => cursorsContract(engine));
   describe(`${engine.name}: a change that the owner has not seen`, () =>
     unseenChangeContract(engine));
@@ -91,6 +92,7 @@ function claimContract(engine: Engine): void {
       replay: undefined,
       takenAbove: [],
       keys: [],
+      isRefused: false,
     });
     assert.deepEqual(await claim(fixture, await fixture.node()), []);
     const other = await fixture.store.ownership.join('node-b', leaseMs);
@@ -439,6 +441,35 @@ function ownedContract(engine: Engine): void {
     const former = await fixture.node();
     await fixture.store.ownership.join('node-a', leaseMs);
     assert.deepEqual(await fixture.store.ownership.owned(former, [refOf(owned)], waitRule), []);
+  });
+}
+
+function refusalContract(engine: Engine): void {
+  test('noteRefusal: the owner notes since when results are refused, until one is recorded', async (t) => {
+    const fixture = await createFixture(engine, t);
+    const { store, tenant } = fixture;
+    const { id } = await fixture.addStream();
+    const node = await fixture.node();
+    const [owned] = await claim(fixture, node);
+    assert.ok(owned);
+    const ref = { ...refOf(owned), epoch: owned.epoch };
+    const refused = async () => (await store.streams.facts(tenant, id))?.refused;
+    const state = async () =>
+      (await store.streams.states(tenant, { lagsOf: 'none' })).streams.find(
+        (stream) => stream.id === id,
+      )?.state;
+    await store.ownership.noteRefusal(node, { ...ref, epoch: ref.epoch + 1 }, '22P02');
+    assert.deepEqual([await refused(), await state()], [undefined, 'ok']);
+    await store.ownership.noteRefusal(node, ref, '22P02');
+    const first = await refused();
+    assert.equal(first?.code, '22P02');
+    await store.ownership.noteRefusal(node, ref, '22003');
+    assert.deepEqual(await refused(), { ...first, code: '22003' });
+    assert.equal(await state(), 'failing');
+    assert.equal((await nowOwned(fixture, owned))?.isRefused, true);
+    await store.ownership.noteRefusal(node, ref, undefined);
+    assert.deepEqual([await refused(), await state()], [undefined, 'ok']);
+    assert.equal((await nowOwned(fixture, owned))?.isRefused, false);
   });
 }
 

@@ -280,6 +280,7 @@ function factsContract(engine: Engine): void {
       nextDueAt: undefined,
       lastDeliveredAt: undefined,
       lastFailedAt: undefined,
+      refused: undefined,
       replay: undefined,
     });
   });
