@@ -81,6 +81,30 @@ export function withSelection(
   return [...effective, { after: head, ...parts(selection) }];
 }
 
+/**
+ * Returns the present subscriptions as they apply when those that `known` lacks apply only after an
+ * offset: `known` ones apply up to there.
+ */
+export function changedAfter(
+  present: readonly Subscription[],
+  { subscriptions: known, upTo }: { readonly subscriptions: readonly Subscription[]; upTo: Offset },
+): Subscription[] {
+  const first = present.find(
+    (one) => !known.some((other) => other.after === one.after && sameSelection(other, one)),
+  );
+  if (first === undefined || first.after >= upTo) return [...present];
+  const before = present.filter(({ after }) => after < first.after);
+  // The present ones may lack it: it had been passed when they were changed.
+  const former = { after: first.after, ...parts(spanAt(known, first.after + 1)) };
+  return [
+    ...before,
+    ...(sameSelection(selectionNow(before), former) ? [] : [former]),
+    ...known.filter(({ after }) => after > first.after && after < upTo),
+    { after: upTo, ...parts(spanAt(present, upTo + 1)) },
+    ...present.filter(({ after }) => after > upTo),
+  ];
+}
+
 /** Drops the subscriptions that apply to no event after `cursor`. */
 export function withoutPassed(
   subscriptions: readonly Subscription[],

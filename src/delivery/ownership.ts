@@ -4,7 +4,12 @@ import { Counts } from '../core/counts.ts';
 import { sleep } from '../core/sleep.ts';
 import { streamKeyOf } from '../core/stream-key.ts';
 import type { LogStore } from '../store/port/log.ts';
-import type { CursorRaise, OwnedStream, OwnershipStore } from '../store/port/ownership.ts';
+import type {
+  CursorRaise,
+  KnownStream,
+  OwnedStream,
+  OwnershipStore,
+} from '../store/port/ownership.ts';
 import type { Node, StreamRef } from '../core/types.ts';
 import type { SerialQueue } from '../core/serial-queue.ts';
 import { AbandonedStreams } from './abandoned-streams.ts';
@@ -240,7 +245,7 @@ class StreamOwnership implements Ownership {
       for (const runner of all) this.#forget(runner);
       for (let index = 0; index < all.length; index += batchSize) {
         const some = all.slice(index, index + batchSize);
-        await this.#release(some.map((runner) => runner.cursorUpdate()));
+        await this.#release(some.map((runner) => runner.lastUpdate()));
       }
       const { ownership, node, storeRetry } = this.#deps;
       await storeRetry.run(() => ownership.leave(node));
@@ -362,7 +367,7 @@ class StreamOwnership implements Ownership {
     const some = this.#stale.values().take(batchSize).toArray();
     const changes = some.map((runner) => runner.changes);
     for (const runner of some) this.#stale.delete(runner);
-    const refs = some.map(({ tenant, id }) => ({ tenant, stream: id }));
+    const refs = some.map((runner) => runner.known());
     const owned = await storeRetry.run(() => ownership.owned(node, refs, rule));
     const byKey = new Map(owned.map((one) => [keyOfOwned(one), one]));
     some.forEach((runner, index) => {
@@ -386,17 +391,12 @@ class StreamOwnership implements Ownership {
       this.#deps.prefetch.empty(runner);
       // The change may be a new endpoint.
       this.#deps.backoffs.end(runner);
-      if (runner.scannedWithStaleFilter(owned)) return this.#restart(runner, owned);
+      // More was taken since the store was told: that counts as well.
+      if (runner.tookOthers(owned)) return this.refresh(runner);
     }
     this.#deps.prefetch.dropped(runner, runner.update(owned));
     this.#wake(runner, owned);
     this.releaseIfIdle(runner);
-  }
-
-  /** Reads again from the cursor, which the store has not raised over the change. */
-  #restart(runner: Runner, owned: OwnedStream): void {
-    this.drop(runner);
-    this.#adopt(owned, this.#deps.lease.term);
   }
 
   // Releasing
@@ -421,12 +421,12 @@ class StreamOwnership implements Ownership {
   async #releaseOne(runner: Runner): Promise<void> {
     if (!isDone(runner)) return;
     this.#forget(runner);
-    await this.#release([runner.cursorUpdate()]);
+    await this.#release([runner.lastUpdate()]);
     // A redelivery may have been requested just before.
     this.claim();
   }
 
-  async #release(cursors: readonly CursorRaise[]): Promise<void> {
+  async #release(cursors: readonly (CursorRaise & KnownStream)[]): Promise<void> {
     const { ownership, node, storeRetry } = this.#deps;
     await storeRetry.run(() => ownership.release(node, cursors));
   }

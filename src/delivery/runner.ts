@@ -10,7 +10,7 @@ import type {
   Offset,
   Stream,
 } from '../core/types.ts';
-import type { CursorRaise, OwnedStream } from '../store/port/ownership.ts';
+import type { CursorRaise, KnownStream, OwnedStream } from '../store/port/ownership.ts';
 import type { PendingRequest } from './http/transport.ts';
 import { type HeldBack, KeyOrder } from './key-order.ts';
 import { Deque } from '../log/deque.ts';
@@ -391,6 +391,19 @@ export class Runner {
     return { tenant, stream, epoch, run, version: this.stream.version, cursor };
   }
 
+  /** Returns the cursor with which it is released once nothing is under way. */
+  lastUpdate(): CursorRaise & KnownStream {
+    return { ...this.cursorUpdate(), ...this.known() };
+  }
+
+  /** Returns the stream as it knows it, with the events that it has taken. */
+  known(): KnownStream {
+    const { tenant, id: stream, epoch } = this;
+    const { version, subscriptions } = this.stream;
+    const upTo = this.window.taken;
+    return { tenant, stream, taken: { epoch, version, subscriptions, upTo } };
+  }
+
   /** Returns a filter of its subscriptions, given as text; it is parsed once while it stays. */
   filterOf(text: string | undefined): Filter | undefined {
     if (text === undefined) return undefined;
@@ -406,15 +419,20 @@ export class Runner {
     this.tail.leave(this);
   }
 
-  /** Returns whether it has filtered events by subscriptions that differ from the present ones. */
-  scannedWithStaleFilter({ stream, cursor }: OwnedStream): boolean {
-    const scanned = { after: cursor, upTo: this.position };
-    return differWithin(this.stream.subscriptions, stream.subscriptions, scanned);
+  /** Returns whether it has taken events by subscriptions that differ from the present ones. */
+  tookOthers(owned: OwnedStream): boolean {
+    return this.#filteredOtherwise(owned, this.window.taken);
+  }
+
+  #filteredOtherwise({ stream, cursor }: OwnedStream, upTo: Offset): boolean {
+    const range = { after: cursor, upTo };
+    return differWithin(this.stream.subscriptions, stream.subscriptions, range);
   }
 
   /**
    * Takes over the present stream. A new destination applies from the next attempt on. A new run
-   * begins at its own cursor; attempts above it continue, and their events are not taken again.
+   * begins at its own cursor; attempts above it continue, and their events are not taken again. Events
+   * that other subscriptions passed over are filtered again.
    * Returns the events that were held back and are dropped, as the new run begins after them.
    */
   update(owned: OwnedStream): readonly HeldBackEvent[] {
@@ -423,6 +441,7 @@ export class Runner {
     if (perSecond !== this.stream.delivery?.perSecond) this.isRateLimited = false;
     this.counters.update(owned.health);
     this.#updateOutage(owned);
+    if (this.#filteredOtherwise(owned, this.position)) this.scannedTo = this.window.rewind();
     this.stream = owned.stream;
     this.tenantName = owned.tenantName;
     this.rows = owned.waiting;

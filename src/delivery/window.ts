@@ -23,12 +23,14 @@ export class Window<E extends WindowEntry> {
   /** Everything up to here was taken or did not match. */
   #passed: Offset;
   #durable: Offset;
+  #taken: Offset;
 
   /** `cursor` is that of the run in the store. */
   constructor(cursor: Offset) {
     this.#start = cursor;
     this.#passed = cursor;
     this.#durable = cursor;
+    this.#taken = cursor;
   }
 
   /** Every matching event up to here is settled. */
@@ -40,6 +42,11 @@ export class Window<E extends WindowEntry> {
   /** The cursor that the store has. */
   get durable(): Offset {
     return this.#durable;
+  }
+
+  /** The last event that was taken, or the cursor in the store if that is later. */
+  get taken(): Offset {
+    return Math.max(this.#taken, this.#durable);
   }
 
   /** Settled events that a new owner would send again: the cursor in the store is below them. */
@@ -71,12 +78,19 @@ export class Window<E extends WindowEntry> {
   take(entry: E): void {
     assert(entry.offset > this.#passed, 'events are taken in the order of the log');
     this.#passed = entry.offset;
+    this.#taken = entry.offset;
     this.#entries.push(entry);
   }
 
   /** Notes that no matching event lies between those taken and `offset`. */
   pass(offset: Offset): void {
     if (offset > this.#passed) this.#passed = offset;
+  }
+
+  /** Notes that events after {@link taken} are filtered again; returns that offset. */
+  rewind(): Offset {
+    this.#passed = this.taken;
+    return this.#passed;
   }
 
   /** Marks an event that has ended or has a row. Idempotent; ignores events of a former run. */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import {
+  changedAfter,
   differWithin,
   firstChangeFrom,
   firstSubscription,
@@ -84,6 +85,42 @@ describe('firstChangeFrom', () => {
     const first = firstSubscription({ types: ['a.a'] });
     assert.equal(firstChangeFrom(first, 0), undefined);
     assert.equal(firstChangeFrom(withSelection(first, { types: ['b.b'] }, 0), 0), 0);
+  });
+});
+
+describe('changedAfter', () => {
+  const selections = fc.constantFrom(['a.a'], ['b.b'], ['a.a', 'b.b']);
+  const history = fc.array(fc.record({ types: selections, events: fc.nat(3) }), { maxLength: 8 });
+
+  test('known subscriptions apply up to the offset, and the present ones after it', () => {
+    fc.assert(
+      fc.property(history, fc.nat(8), fc.nat(20), fc.nat(9), (made, knownCount, upTo, cursor) => {
+        let head = 0;
+        let present = firstSubscription({ types: ['a.a'] });
+        let known = present;
+        for (const [index, { types, events }] of made.entries()) {
+          head += events;
+          present = withSelection(present, { types }, head);
+          if (index < knownCount) known = present;
+        }
+        // Each change drops what the cursor has passed.
+        present = withoutPassed(present, cursor);
+        const after = changedAfter(present, { subscriptions: known, upTo });
+        for (let offset = cursor + 1; offset <= head + 3; offset += 1) {
+          const expected = spanAt(offset <= upTo ? known : present, offset);
+          assert.ok(sameSelection(spanAt(after, offset), expected), `at ${offset}`);
+        }
+        const offsets = after.map((one) => one.after);
+        assert.deepEqual(
+          offsets,
+          [...new Set(offsets)].toSorted((one, other) => one - other),
+        );
+      }),
+    );
+  });
+
+  test('subscriptions that are all known stay the same', () => {
+    assert.deepEqual(changedAfter(changes, { subscriptions: changes, upTo: 30 }), changes);
   });
 });
 

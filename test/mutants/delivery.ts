@@ -13,6 +13,36 @@ const outages = (title: string): KillingTest => ({
 /** Mutants of the rules of delivery, of the queues of a node, and of what SQLite records. */
 export const deliveryMutants: readonly Mutant[] = [
   {
+    name: 'subscriptions that apply to events which their owner took before it read them',
+    file: 'store/directory/taken-events.ts',
+    before: 'if (version === taken.version) return false;',
+    after: 'if (version >= taken.version) return false;',
+    killedBy: {
+      file: 'test/store/sqlite.test.ts',
+      title: 'owned: the change applies after the events that the owner has taken',
+    },
+  },
+  {
+    name: 'a former owner that moves a change of subscriptions',
+    file: 'store/directory/taken-events.ts',
+    before: 'if (run?.epoch !== taken.epoch || row === undefined) return taken.version;',
+    after: 'if (run === undefined || row === undefined) return taken.version;',
+    killedBy: {
+      file: 'test/store/sqlite.test.ts',
+      title: 'owned: a former owner moves no change',
+    },
+  },
+  {
+    name: 'a stream that is released without what its owner has taken',
+    file: 'store/sqlite/ownership.ts',
+    before: 'taken === undefined\n      ? last',
+    after: 'taken !== undefined\n      ? last',
+    killedBy: {
+      file: 'test/store/sqlite.test.ts',
+      title: 'release: the next owner goes on after the events that this one has taken',
+    },
+  },
+  {
     name: 'a stream that begins at the head with any start_from',
     file: 'api/streams.ts',
     before: `if (text === undefined || text === 'now') return undefined;`,

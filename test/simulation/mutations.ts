@@ -202,12 +202,6 @@ export const simulationMutants: readonly Mutant[] = [
     after: '',
   },
   {
-    name: 'a node that does not read again after a change whose hint was late',
-    file: 'delivery/ownership.ts',
-    before: 'if (runner.scannedWithStaleFilter(owned)) return this.#restart(runner, owned);',
-    after: '',
-  },
-  {
     name: 'hints that are assumed never to be lost',
     file: 'delivery/prefetch/poll.ts',
     before: 'await heads.checkChanged();',

@@ -1,5 +1,6 @@
-import type { Appended, LogEvent, Stream } from '../../src/core/types.ts';
+import type { Appended, LogEvent, Stream, Subscription } from '../../src/core/types.ts';
 import { selectionNow } from '../../src/core/subscription.ts';
+import type { KnownStream } from '../../src/store/port/ownership.ts';
 import * as model from '../store/contract/model.ts';
 import { OracleCore } from './oracle-core.ts';
 import { Attempts } from './attempts.ts';
@@ -212,6 +213,34 @@ export class Oracle extends OracleCore {
     stream.endpoint = after.destination.endpoint;
     stream.tokens.add(tokenOf(after));
     this.tables.check(stream);
+  }
+
+  /**
+   * Notes changes of subscriptions that apply later, because their owner had taken events before it read
+   * them: never one that was in force.
+   */
+  delayed(known: readonly KnownStream[]): void {
+    for (const { tenant, stream: id, taken } of known) {
+      const stream = this.streams.get(id);
+      const row = this.deps.sharedStore.db.get<{ version: number; subscriptions: string }>`
+        select version, subscriptions from streams where tenant = ${tenant} and id = ${id}`;
+      if (stream === undefined || row === undefined || taken === undefined) continue;
+      const { counts, spans } = stream;
+      if (row.version === counts.version) continue;
+      if (counts.version <= stream.knownVersion) {
+        this.violate('destination', `a change of ${stream.label} that was in force applies later`);
+      }
+      counts.version = row.version;
+      const present = JSON.parse(row.subscriptions) as readonly Subscription[];
+      const from = Math.max(spans[0]?.after ?? 0, present[0]?.after ?? 0);
+      const kept = spans.filter(({ after }) => after < from);
+      const later = present.map((one) => ({
+        after: Math.max(from, one.after),
+        types: selectedTypes(one),
+      }));
+      spans.splice(0, spans.length, ...kept, ...later);
+      this.tables.check(stream);
+    }
   }
 
   #enable(stream: SimulatedStream, isHeld: boolean): void {

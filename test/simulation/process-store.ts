@@ -207,13 +207,14 @@ export function storeOf(
         );
         if (names.length > 0) simulation.note(name, `owns ${names.join(', ')}`);
       }),
-      owned: exclusive('owned', ownership.owned),
+      owned: exclusive('owned', ownership.owned, (_, __, known) => oracle.delayed(known)),
       hasSeen: exclusive('hasSeen', ownership.hasSeen),
       owner: exclusive('owner', ownership.owner),
       raiseCursors: exclusive('raiseCursors', ownership.raiseCursors, (_, cursors) => {
         if (joined.node !== undefined) oracle.leases.raised(joined.node, cursors);
       }),
       release: exclusive('release', ownership.release, (_, node, cursors) => {
+        oracle.delayed(cursors);
         oracle.leases.released(node, cursors);
         const names = cursors.map(
           ({ stream, cursor }) => `${simulation.label(stream)} at ${cursor}`,

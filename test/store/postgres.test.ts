@@ -17,6 +17,7 @@ import { redeliveriesContract } from './contract/redeliveries.ts';
 import { skippedContract } from './contract/skipped.ts';
 import { streamStatesContract } from './contract/stream-states.ts';
 import { streamsContract } from './contract/streams.ts';
+import { takenEventsContract } from './contract/taken-events.ts';
 import { postgres } from './engines.ts';
 
 logContract(postgres);
@@ -27,6 +28,7 @@ deliveryStatsContract(postgres);
 eventTypesContract(postgres);
 dismissalsContract(postgres);
 ownershipContract(postgres);
+takenEventsContract(postgres);
 settleContract(postgres);
 pausesContract(postgres);
 skippedContract(postgres);

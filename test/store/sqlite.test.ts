@@ -17,6 +17,7 @@ import { redeliveriesContract } from './contract/redeliveries.ts';
 import { skippedContract } from './contract/skipped.ts';
 import { streamStatesContract } from './contract/stream-states.ts';
 import { streamsContract } from './contract/streams.ts';
+import { takenEventsContract } from './contract/taken-events.ts';
 import { sqliteFile, sqliteMemory } from './engines.ts';
 
 for (const engine of [sqliteMemory, sqliteFile]) {
@@ -28,6 +29,7 @@ for (const engine of [sqliteMemory, sqliteFile]) {
   eventTypesContract(engine);
   dismissalsContract(engine);
   ownershipContract(engine);
+  takenEventsContract(engine);
   settleContract(engine);
   alertStateContract(engine);
   certificatesContract(engine);

@@ -1,4 +1,4 @@
-import type { Health, Node, Offset, Stream, StreamRef } from '../../core/types.ts';
+import type { Health, Node, Offset, Stream, StreamRef, Subscription } from '../../core/types.ts';
 import type { WaitRule } from './time.ts';
 
 /**
@@ -31,9 +31,10 @@ export interface OwnershipStore {
   /**
    * Returns the current state of those streams that the node owns; a missing one has another owner
    * or was deleted. From the call until its result the node must start no work for them that is
-   * based on an earlier state: from now on they count as seen.
+   * based on an earlier state: from now on they count as seen. Subscriptions that the node did not know
+   * when it took events apply to later ones only: it goes on from what it has taken.
    */
-  owned(node: Node, streams: readonly StreamRef[], rule: WaitRule): Promise<OwnedStream[]>;
+  owned(node: Node, streams: readonly KnownStream[], rule: WaitRule): Promise<OwnedStream[]>;
   /**
    * Returns whether no node still works with the stream as it was before its last change: its owner
    * has read it since, has no lease any more, or there is none.
@@ -47,8 +48,6 @@ export interface OwnershipStore {
    * order; 0 for a stream that has another owner or another run.
    */
   raiseCursors(cursors: readonly CursorRaise[]): Promise<Offset[]>;
-  /** Releases streams after raising their cursors. */
-  release(node: Node, cursors: readonly CursorRaise[]): Promise<void>;
   /**
    * Notes that the store refuses results of a stream that the node owns, with the code of the error, or
    * without one that it has recorded a result again. The first refusal of several sets since when.
@@ -58,6 +57,8 @@ export interface OwnershipStore {
     stream: StreamRef & Pick<CursorRaise, 'epoch'>,
     code: string | undefined,
   ): Promise<void>;
+  /** Releases streams after raising their cursors, and as {@link owned} those with taken events. */
+  release(node: Node, cursors: readonly (CursorRaise & KnownStream)[]): Promise<void>;
   /** Ends the node's lease; the streams that it still owns are free. */
   leave(node: Node): Promise<void>;
   /**
@@ -130,6 +131,20 @@ export type ClaimFilter =
    * after their cursor.
    */
   | { readonly after: StreamRef | undefined; readonly behind: boolean };
+
+/** A stream as its owner knows it; `taken` is absent when it has taken no event. */
+export interface KnownStream extends StreamRef {
+  readonly taken?: TakenEvents | undefined;
+}
+
+/** The events that an owner has taken from the log to send them, by a version of the stream. */
+export interface TakenEvents {
+  readonly epoch: number;
+  readonly version: number;
+  readonly subscriptions: readonly Subscription[];
+  /** The last of them. */
+  readonly upTo: Offset;
+}
 
 export interface CursorRaise extends StreamRef {
   readonly epoch: number;

@@ -178,11 +178,12 @@ export function createDatabase(options: DatabaseOptions): Database {
           refuse(error);
         }
       }),
-    close: async () => {
-      const { connections } = pool;
-      if (!connections.ended && !connections.ending) await connections.end();
-    },
+    close: () => close(pool),
   };
+}
+
+async function close({ connections }: Pool): Promise<void> {
+  if (!connections.ended && !connections.ending) await connections.end();
 }
 
 /** A statement that may take long; the type definitions lack the field. */

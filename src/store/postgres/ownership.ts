@@ -3,12 +3,21 @@ import type { Node, StreamRef } from '../../core/types.ts';
 import { noteRefusal } from '../directory/refused-results.ts';
 import { currentKeyCheck, type KeyCheckRow } from '../key-check.ts';
 import type { Hint } from '../port/hints.ts';
-import type { CursorRaise, Heartbeat, OwnedStream, OwnershipStore } from '../port/ownership.ts';
+import { streamKeyOf } from '../../core/stream-key.ts';
+import { keepTaken, takenByOthers, yieldedRaise } from '../directory/taken-events.ts';
+import type {
+  CursorRaise,
+  Heartbeat,
+  KnownStream,
+  OwnedStream,
+  OwnershipStore,
+} from '../port/ownership.ts';
 import { isSkewed, skewMaxMs } from '../port/time.ts';
 import { openedStream } from '../rows/streams.ts';
 import type { Seal } from '../seal.ts';
 import { claim } from './claims.ts';
-import { run as runCommand } from './commands.ts';
+import { run } from './commands.ts';
+import { runSteps } from './run-steps.ts';
 import { numbers, type Database, type Queries, withCommit } from './database.ts';
 import type { KnownStore, StoreIdentity } from './identity.ts';
 import { nodes } from './nodes.ts';
@@ -87,7 +96,7 @@ export function createOwnershipStore(deps: {
       hint({ kind: 'free' });
     },
     noteRefusal: (node, ref, code) =>
-      identity.transact(db, 'relaxed', (tx) => runCommand(tx, noteRefusal(node, ref, code))),
+      identity.transact(db, 'relaxed', (tx) => run(tx, noteRefusal(node, ref, code))),
     leave: async (node) => {
       await identity.transact(db, 'durable', (tx) => leave(tx, node));
       hint({ kind: 'free' });
@@ -183,7 +192,11 @@ async function lockNode(tx: Queries, id: string): Promise<void> {
  * Marks first and then reads: a change that commits between the two is read, and still counts as
  * unseen.
  */
-async function owned(tx: Queries, open: OpenStream, request: OwnedAsk): Promise<OwnedStream[]> {
+async function owned(
+  tx: Queries,
+  open: OpenStream,
+  request: OwnedAsk & { readonly refs: readonly KnownStream[] },
+): Promise<OwnedStream[]> {
   const { node, refs } = request;
   if (!(await isPresent(tx, node))) return [];
   await tx.run`
@@ -191,6 +204,10 @@ async function owned(tx: Queries, open: OpenStream, request: OwnedAsk): Promise<
     where unseen and owner = ${node.id} and (tenant, stream) in (select * from unnest(
       ${numbers(refs.map(({ tenant }) => tenant))}::int[],
       ${refs.map(({ stream }) => stream)}::text[]))`;
+  const found = await ownedStreams(tx, open, request);
+  const others = takenByOthers(found, refs);
+  if (others.length === 0) return found;
+  for (const one of others) await run(tx, keepTaken(runSteps, one, one.taken));
   return ownedStreams(tx, open, request);
 }
 
@@ -202,10 +219,21 @@ async function hasSeen(db: Queries, { tenant, stream }: StreamRef): Promise<bool
   return unseen === undefined;
 }
 
-async function release(tx: Queries, node: Node, last: readonly CursorRaise[]): Promise<void> {
+async function release(
+  tx: Queries,
+  node: Node,
+  last: readonly (CursorRaise & KnownStream)[],
+): Promise<void> {
   if (!(await isPresent(tx, node))) return;
-  const runs = await lockRuns(tx, last);
-  await raiseCursors(tx, runs, last);
+  const before = await lockRuns(tx, last);
+  const wasRead = ({ version, ...ref }: CursorRaise): boolean =>
+    before.get(streamKeyOf(ref))?.version === version;
+  const raises: CursorRaise[] = [];
+  for (const { taken, ...raise } of last) {
+    if (taken === undefined || wasRead(raise)) raises.push(raise);
+    else raises.push(yieldedRaise(raise, taken, await run(tx, keepTaken(runSteps, raise, taken))));
+  }
+  await raiseCursors(tx, last.every(wasRead) ? before : await lockRuns(tx, last), raises);
   await tx.run`
     update runs r set owner = null
     from unnest(${numbers(last.map(({ tenant }) => tenant))}::int[],

@@ -98,11 +98,7 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     emit(message);
     listenNotify.publish(message);
   };
-  const writes = createWriteCheck({
-    clock,
-    read: () => readWritable(pools.publishing),
-    tryWrite: () => tryWrite(pools.publishing),
-  });
+  const writes = writeCheckOf(pools.publishing, clock);
   const { appender, ...parts } = partsOf(pools, {
     hosts,
     identity,
@@ -132,6 +128,10 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
       await pools.close();
     },
   };
+}
+
+function writeCheckOf(db: Database, clock: Clock): ReturnType<typeof createWriteCheck> {
+  return createWriteCheck({ clock, read: () => readWritable(db), tryWrite: () => tryWrite(db) });
 }
 
 /** A server that has become read-only reports that at once in an open session. */

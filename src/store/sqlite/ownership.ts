@@ -7,8 +7,10 @@ import type { Seal } from '../seal.ts';
 import { failWaiting } from '../directory/disabling.ts';
 import { noteRefusal } from '../directory/refused-results.ts';
 import { readStream } from '../directory/streams.ts';
+import { keepTaken, takenByOthers, yieldedRaise } from '../directory/taken-events.ts';
 import type {
   ClaimRequest,
+  KnownStream,
   CursorRaise,
   Heartbeat,
   NodeState,
@@ -20,7 +22,7 @@ import type { Run } from '../rows/runs.ts';
 import { openedStream, type StreamRow } from '../rows/streams.ts';
 import { run as runCommand } from './commands.ts';
 import type { Database } from './database.ts';
-import { historySteps } from './run-steps.ts';
+import { createRunSteps, historySteps } from './run-steps.ts';
 import { isPresent, raiseCursor, readRun, writeRun } from './runs.ts';
 
 /**
@@ -39,6 +41,7 @@ export function createOwnershipStore(deps: {
   readonly bindSeals: () => void;
 }): OwnershipStore {
   const { db } = deps;
+  const runs = createRunSteps(deps.time);
   return {
     join: async (nodeId, leaseMs) => db.transact('relaxed', () => join(deps, nodeId, leaseMs)),
     heartbeat: async (node, leaseMs) =>
@@ -47,9 +50,16 @@ export function createOwnershipStore(deps: {
       db.transact('relaxed', () => claim(deps, node, request, deps.time.now())),
     owned: async (node, streams, rule) => {
       if (!isPresent(db, node)) return [];
-      const found = streams.flatMap((ref) => ownedNow(deps, node, ref, rule) ?? []);
+      const read = (): OwnedStream[] =>
+        streams.flatMap((ref) => ownedNow(deps, node, ref, rule) ?? []);
+      const found = read();
       see(db, node, found);
-      return found;
+      const others = takenByOthers(found, streams);
+      if (others.length === 0) return found;
+      db.transact('relaxed', () => {
+        for (const one of others) runCommand(db, keepTaken(runs, one, one.taken));
+      });
+      return read();
     },
     hasSeen: async (ref) => hasSeen(deps, ref),
     owner: async (ref) => owner(deps, ref),
@@ -57,7 +67,7 @@ export function createOwnershipStore(deps: {
       db.transact('relaxed', () => cursors.map((cursor) => raiseCursor(db, cursor))),
     release: async (node, cursors) =>
       db.transact('relaxed', () => {
-        if (isPresent(db, node)) cursors.forEach((cursor) => release(db, node, cursor));
+        if (isPresent(db, node)) cursors.forEach((cursor) => release(deps, node, cursor));
       }),
     noteRefusal: async (node, ref, code) =>
       db.transact('relaxed', () => runCommand(db, noteRefusal(node, ref, code))),
@@ -308,8 +318,16 @@ function ownedStream({ db, time }: Deps, run: Run, stream: Stream, rule: WaitRul
   };
 }
 
-function release(db: Database, node: Node, last: CursorRaise): void {
-  raiseCursor(db, last);
+function release(
+  { db, time }: Deps,
+  node: Node,
+  { taken, ...last }: CursorRaise & KnownStream,
+): void {
+  const raise =
+    taken === undefined
+      ? last
+      : yieldedRaise(last, taken, runCommand(db, keepTaken(createRunSteps(time), last, taken)));
+  raiseCursor(db, raise);
   db.run`
     update runs set owner = null
     where tenant = ${last.tenant} and stream = ${last.stream} and owner = ${node.id}

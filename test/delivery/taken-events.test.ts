@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import type { Hint } from '../../src/store/port/hints.ts';
+import { createDeliveryFixture } from './fixture.ts';
+import { ok } from '../helpers/transport.ts';
+
+describe('a change that its owner learns of late', () => {
+  test('what was taken before is neither cut off nor sent again, in whatever state it is', async (t) => {
+    const { fixture, release } = await withLateHints(t);
+    const stream = await fixture.addStream({ types: ['a.made'] });
+    await fixture.start();
+    const [underWay] = await fixture.publish('a.made');
+    await fixture.update(stream, { types: ['a.made', 'b.made'] });
+    const [recorded, gathered, passed, last] = await fixture.publish(
+      'a.made',
+      'a.made',
+      'b.made',
+      'a.made',
+    );
+    // Recorded, about to be recorded, and two under way.
+    fixture.transport.open.find(({ eventId }) => eventId === recorded)?.end(ok);
+    await fixture.clock.advance(100);
+    fixture.transport.open.find(({ eventId }) => eventId === gathered)?.end(ok);
+    await release();
+    const [wanted] = await fixture.publish('b.made');
+    for (const post of fixture.transport.open) post.end(ok);
+    await fixture.clock.advance(1000);
+    assert.deepEqual(fixture.sent(), [underWay, recorded, gathered, last, wanted]);
+    assert.ok(!fixture.sent().includes(passed ?? ''));
+  });
+
+  test('an event that waits in memory for a slot is sent once', async (t) => {
+    const { fixture, release } = await withLateHints(t);
+    const stream = await fixture.addStream({ types: ['a.made'] });
+    await fixture.start();
+    await fixture.update(stream, { types: ['a.made', 'b.made'] });
+    const events = await fixture.publish(...Array.from({ length: 20 }, () => 'a.made'));
+    await release();
+    for (let rounds = 0; rounds < 40; rounds += 1) {
+      for (const post of fixture.transport.open) post.end(ok);
+      await fixture.clock.advance(100);
+    }
+    assert.deepEqual(fixture.sent(), events);
+  });
+});
+
+/** Returns a fixture in which hints of changed streams wait to be released; nothing responds. */
+async function withLateHints(t: TestContext) {
+  const late: (() => void)[] = [];
+  const fixture = await createDeliveryFixture(t, {
+    respond: () => undefined,
+    through: (store) => ({
+      ...store,
+      watch: (listener) =>
+        store.watch((hint: Hint) => {
+          if (hint.kind === 'stream') late.push(() => listener(hint));
+          else listener(hint);
+        }),
+    }),
+  });
+  const release = async (): Promise<void> => {
+    for (const act of late.splice(0)) act();
+    await fixture.clock.advance(0);
+  };
+  return { fixture, release };
+}
