@@ -1,11 +1,15 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../core/clock.ts';
 import type { Store } from '../store/port/store.ts';
+import type { RemovalPlace } from '../store/port/tenants.ts';
 import { sleep } from '../core/sleep.ts';
 
-/** Target time of a step: publishing and delivering wait for it. */
+/**
+ * Target time of a step, of the server where there is one: publishing and delivering wait for it, and
+ * not for the way to the server.
+ */
 const stepMs = 5;
-const takeMin = 10;
+const takeMin = 100;
 const takeMax = 2000;
 /** Pause between steps, so that the service has at least half of the time. */
 const pauseMs = 5;
@@ -24,11 +28,13 @@ export async function removeTenant(
 ): Promise<number> {
   let removed = 0;
   let take = takeMin;
+  let from: RemovalPlace | undefined;
   for (;;) {
     signal.throwIfAborted();
     const startedMs = clock.elapsedMs();
-    const step = await store.tenants.removeStep(tenant, take);
-    take = nextTake(take, clock.elapsedMs() - startedMs);
+    const step = await store.tenants.removeStep(tenant, { take, from });
+    take = nextTake(take, step.tookMs ?? clock.elapsedMs() - startedMs);
+    from = step.next;
     removed += step.removed;
     progress(removed);
     if (step.isDone) return removed;

@@ -116,7 +116,7 @@ describe('streams that are lost while they wait for a page of the log', () => {
     const { id: other } = await addTenant(store, 'other');
     await fixture.addStream({ tenant: other, filter: anyNumber(0) });
     await store.tenants.leave(tenant);
-    await store.tenants.removeStep(tenant, 100);
+    await store.tenants.removeStep(tenant, { take: 100 });
     await clock.advance(100);
     fixture.respond();
     await store.log.append(other, Array.from({ length: events }, numbered));

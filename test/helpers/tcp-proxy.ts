@@ -6,6 +6,8 @@ export interface TcpProxy {
   readonly port: number;
   /** Connections accepted so far. */
   readonly accepted: number;
+  /** How long bytes take to the server, and back. */
+  delayMs: number;
   /** Destroys every open connection. */
   cut(): void;
   /** Stops forwarding in both directions without closing connections, also for new ones. */
@@ -26,6 +28,7 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
   let mode: 'forward' | 'blackhole' | 'refuse' = 'forward';
   let accepted = 0;
+  let delayMs = 0;
   let trap: { readonly bytes: string; readonly triggered: () => void } | undefined;
 
   const forward = (client: Socket): void => {
@@ -38,11 +41,15 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
       pairs.delete(pair);
     };
     for (const socket of pair) socket.on('error', destroy).on('close', destroy);
-    target.on('data', (data) => void (mode === 'forward' && client.write(data)));
+    const write = (socket: Socket, data: string | Buffer): void => {
+      if (delayMs === 0) socket.write(data);
+      else setTimeout(() => socket.write(data), delayMs);
+    };
+    target.on('data', (data) => void (mode === 'forward' && write(client, data)));
     client.on('data', (data) => {
       if (mode !== 'forward') return;
       const isTrapped = trap !== undefined && data.includes(trap.bytes);
-      target.write(data);
+      write(target, data);
       if (!isTrapped) return;
       // The response of the server is discarded, and must not keep the test from ending.
       target.removeAllListeners('data').resume().unref();
@@ -71,6 +78,12 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
     port: address.port,
     get accepted() {
       return accepted;
+    },
+    get delayMs() {
+      return delayMs;
+    },
+    set delayMs(value) {
+      delayMs = value;
     },
     cut,
     blackhole: () => {

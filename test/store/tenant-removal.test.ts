@@ -74,7 +74,7 @@ for (const [engine, open] of [
       // Each round is a process of its own that ends after one step.
       for (let rounds = 0; !isDone; rounds += 1) {
         assert.ok(rounds < 10_000);
-        const step = await store.tenants.removeStep(two.id, 1);
+        const step = await store.tenants.removeStep(two.id, { take: 1 });
         if (step.removed === 0 && !step.isDone) break;
         ({ isDone } = step);
       }

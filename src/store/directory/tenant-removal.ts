@@ -1,5 +1,6 @@
-import { type Command, sql } from './command.ts';
-import { oneOf, postgresOnly, verbatim } from './dialect.ts';
+import type { RemovalPlace, RemovalQuery } from '../port/tenants.ts';
+import { type Command, sql, type Statement } from './command.ts';
+import { oneOf, perDialect, postgresOnly, verbatim } from './dialect.ts';
 
 /** The result of a step of removing a tenant. */
 interface RemovalStep {
@@ -7,34 +8,67 @@ interface RemovalStep {
   readonly isDone: boolean;
   /** Streams that were removed. */
   readonly streams: readonly string[];
+  readonly tookMs?: number | undefined;
+  readonly next?: RemovalPlace | undefined;
 }
 
 /** What an engine removes in its own way. */
 export interface Removals {
   /** Called before the runs of these streams are deleted. */
   readonly beforeRuns: (tenant: number, streams: readonly string[]) => Command<unknown>;
+  /** Runs a statement that deletes rows. */
+  readonly timed: (statement: Statement<number>) => Command<Removed>;
   /** The tables whose rows are found in another way than those of {@link tables}. */
   readonly others: readonly Remove[];
 }
 
-/** Removes at most `take` rows of a tenant from one table, and returns how many. */
-export type Remove = (tenant: number, take: number) => Command<number>;
+export interface Removed {
+  readonly removed: number;
+  /** How long the server worked on it; absent where the caller measures the same. */
+  readonly tookMs?: number | undefined;
+  /** Where the next call goes on in the same table. */
+  readonly after?: readonly number[] | undefined;
+  readonly streams?: readonly string[] | undefined;
+}
 
-/** Removes at most `take` rows of a tenant that is being removed. */
+/** Removes at most `take` rows of a tenant from one table. */
+export type Remove = (tenant: number, take: number, after: readonly number[]) => Command<Removed>;
+
+const start: RemovalPlace = { table: 0, after: [] };
+
+/**
+ * Removes at most `take` rows of a tenant that is being removed. It goes on where the last step ended: each
+ * look at an empty table is a round trip. The removal is done once one step has found all tables empty.
+ */
 export function* removeStep(
   tenant: number,
-  take: number,
-  { beforeRuns, others }: Removals,
+  { take, from = start }: RemovalQuery,
+  { beforeRuns, timed, others }: Removals,
 ): Command<RemovalStep> {
   if (!(yield* isLeaving(tenant))) return { removed: 0, isDone: true, streams: [] };
-  const streams = yield* removeStreams(tenant, take, beforeRuns);
-  if (streams.length > 0) return { removed: 2 * streams.length, isDone: false, streams };
-  for (const remove of [...removals, ...others]) {
-    const removed = yield* remove(tenant, take);
-    if (removed > 0) return { removed, isDone: false, streams };
+  const removes: readonly Remove[] = [
+    (...given) => removeStreams(...given, beforeRuns),
+    ...statements.map(
+      (statement): Remove =>
+        (...[of, rows]) =>
+          timed(statement(of, rows)),
+    ),
+    ...others,
+  ];
+  const isWhole = from.table === 0 && from.after.length === 0;
+  const rest = removes.map((_, table) => table).slice(from.table);
+  for (const [index, table] of [...rest, ...(isWhole ? [] : removes.keys())].entries()) {
+    const remove = removes[table] as Remove;
+    const {
+      removed,
+      tookMs,
+      after = [],
+      streams = [],
+    } = yield* remove(tenant, take, index === 0 ? from.after : []);
+    if (removed > 0) return { removed, isDone: false, streams, tookMs, next: { table, after } };
   }
   const removed = yield* sql.run`delete from leaving_tenants where id = ${tenant} ${whenKnown}`;
-  return { removed, isDone: !(yield* isLeaving(tenant)), streams };
+  return { removed, isDone: !(yield* isLeaving(tenant)), streams: [] };
 }
 
 function* isLeaving(tenant: number): Command<boolean> {
@@ -52,19 +86,24 @@ const whenKnown = postgresOnly`and begun_at < clock_timestamp() - interval '7 s'
 function* removeStreams(
   tenant: number,
   take: number,
+  _after: readonly number[],
   beforeRuns: Removals['beforeRuns'],
-): Command<string[]> {
+): Command<Removed> {
   const rows = yield* sql.all<{ id: string }>`
     select id from streams where tenant = ${tenant} order by id limit ${take}`;
   const ids = rows.map(({ id }) => id);
-  if (ids.length === 0) return ids;
+  if (ids.length === 0) return { removed: 0 };
   yield* beforeRuns(tenant, ids);
   yield* sql.run`delete from runs where tenant = ${tenant} and stream ${oneOf(ids)}`;
   yield* sql.run`delete from streams where tenant = ${tenant} and id ${oneOf(ids)}`;
-  return ids;
+  return { removed: 2 * ids.length, streams: ids };
 }
 
-/** Tables by the columns that identify a row of one tenant, those first that grant access. */
+/**
+ * Tables by the columns that identify a row of one tenant, those first that grant access. With the tenant
+ * before them they are an index of PostgreSQL, where a scan of the table would pass over all that the steps
+ * before have removed.
+ */
 const tables: Readonly<Record<string, string>> = {
   signing_keys: 'number',
   webhook_keys: 'number',
@@ -79,7 +118,7 @@ const tables: Readonly<Record<string, string>> = {
   role_permissions: 'role, api, name',
   roles: 'id',
   users: 'id',
-  deliveries: 'stream, event_id',
+  deliveries: 'event_id, stream',
   replays: 'stream, id',
   dismissal_streams: 'id, stream',
   dismissals: 'id',
@@ -97,11 +136,19 @@ const tables: Readonly<Record<string, string>> = {
   audit_log: 'id',
 };
 
-const removals = Object.entries(tables).map(([name, key]): Remove => {
-  const [table, columns] = [verbatim(name), verbatim(key)];
-  return function* remove(tenant, take) {
-    return yield* sql.run`
-      delete from ${table} where tenant = ${tenant} and (${columns}) in
-        (select ${columns} from ${table} where tenant = ${tenant} limit ${take})`;
-  };
+const found = (columns: string) => ({
+  row: perDialect({
+    sqlite: `(${columns}) in (select ${columns}`,
+    postgres: 'ctid = any(array(select ctid',
+  }),
+  order: perDialect({ sqlite: '', postgres: `order by ${columns}` }),
+  end: perDialect({ sqlite: ')', postgres: '))' }),
+});
+
+const statements = Object.entries(tables).map(([name, columns]) => {
+  const table = verbatim(name);
+  const { row, order, end } = found(columns);
+  return (tenant: number, take: number): Statement<number> => sql.run`
+    delete from ${table} where tenant = ${tenant} and ${row} from ${table}
+      where tenant = ${tenant} ${order} limit ${take}${end}`;
 });

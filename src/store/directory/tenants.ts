@@ -33,11 +33,10 @@ export function createTenantStore({ commands, hint, removals }: TenantDeps): Ten
       return isFound;
     },
     leaving: () => read(leaving()),
-    removeStep: async (id, take) => {
-      const step = await transact('relaxed', () => removeStep(id, take, removals));
-      const { removed, isDone, streams } = step;
+    removeStep: async (id, query) => {
+      const { streams, ...step } = await transact('relaxed', () => removeStep(id, query, removals));
       for (const stream of streams) hint({ kind: 'stream', tenant: id, stream });
-      return { removed, isDone };
+      return step;
     },
   };
 }

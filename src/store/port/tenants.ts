@@ -1,6 +1,17 @@
 import type { Millis } from '../../core/clock.ts';
 import type { Tenant } from '../../core/types.ts';
 
+export interface RemovalQuery {
+  readonly take: number;
+  readonly from?: RemovalPlace | undefined;
+}
+
+/** Where a removal is: a table, and the last row that was removed from it. */
+export interface RemovalPlace {
+  readonly table: number;
+  readonly after: readonly number[];
+}
+
 /** The part of the store port for tenants. */
 export interface TenantStore {
   /** Returns tenants in the order of creation. Returns the same array while nothing has changed. */
@@ -24,7 +35,17 @@ export interface TenantStore {
   /**
    * Removes at most `take` rows of a tenant that is being removed; its streams go first, and their
    * owners stop. `isDone` once nothing of it is left, even if no removal was in progress. 0 rows
-   * without `isDone` mean that the step should be repeated a moment later.
+   * without `isDone` mean that the step should be repeated a moment later. `next` is where the next step
+   * goes on; without a place a step searches all tables from the first one. `tookMs` is how long the
+   * server worked on it, without the way to it; absent where there is no server.
    */
-  removeStep(id: number, take: number): Promise<{ removed: number; isDone: boolean }>;
+  removeStep(
+    id: number,
+    query: RemovalQuery,
+  ): Promise<{
+    removed: number;
+    isDone: boolean;
+    next?: RemovalPlace | undefined;
+    tookMs?: number | undefined;
+  }>;
 }

@@ -133,8 +133,8 @@ export function tenantsContract(engine: Engine): void {
       const [first, second] = [await fixture.addStream(), await fixture.addStream()];
       await fixture.own(first);
       await store.tenants.leave(other.id);
-      const step = await store.tenants.removeStep(other.id, 1);
-      assert.deepEqual(step, { removed: 2, isDone: false });
+      const step = await store.tenants.removeStep(other.id, { take: 1 });
+      assert.deepEqual([step.removed, step.isDone], [2, false]);
       assert.deepEqual(fixture.hints.at(-1), {
         kind: 'stream',
         tenant: other.id,
@@ -148,8 +148,14 @@ export function tenantsContract(engine: Engine): void {
     test('removeStep: removes nothing of a tenant that is not being removed', async (t) => {
       const { store, tenant } = await createFixture(engine, t);
       await store.log.append(tenant, [newEvent()]);
-      assert.deepEqual(await store.tenants.removeStep(tenant, 100), { removed: 0, isDone: true });
-      assert.deepEqual(await store.tenants.removeStep(99, 100), { removed: 0, isDone: true });
+      assert.deepEqual(await store.tenants.removeStep(tenant, { take: 100 }), {
+        removed: 0,
+        isDone: true,
+      });
+      assert.deepEqual(await store.tenants.removeStep(99, { take: 100 }), {
+        removed: 0,
+        isDone: true,
+      });
       assert.equal(await store.log.head(tenant), 1);
       const page = await store.log.page(tenant, { after: 0, take: 10, bytesMax: 10_000 });
       assert.equal(page.events.length, 1);

@@ -239,7 +239,7 @@ describe('an append on SQLite', () => {
       }
       await waitFor('the sync of that part', () => disk.held.length > 0);
       await store.tenants.leave(tenant);
-      while (!(await store.tenants.removeStep(tenant, 100)).isDone);
+      while (!(await store.tenants.removeStep(tenant, { take: 100 })).isDone);
       disk.release();
       await assert.rejects(result, StoreContentRefused);
       assert.equal(read('select count(*) as count from events'), 0);
