@@ -35,7 +35,9 @@ export function createAgeWatch<Item>(deps: {
   const plan = (): void => {
     const first = oldest();
     if (timer !== undefined || first === undefined) return;
-    timer = clock.after(Math.max(0, beganMs(first) + ageMs - clock.elapsedMs()), check);
+    // Rounded up: a fraction of a millisecond may not move the clock.
+    const leftMs = Math.ceil(beganMs(first) + ageMs - clock.elapsedMs());
+    timer = clock.after(Math.max(0, leftMs), check);
   };
   const check = (): void => {
     timer = undefined;
