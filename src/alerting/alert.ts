@@ -13,6 +13,7 @@ export type SystemAlertKind =
   | 'lag_near'
   | 'lag_disabled'
   | 'results_refused'
+  | 'node_shortage'
   | 'store_went_back'
   | 'test';
 

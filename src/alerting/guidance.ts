@@ -60,6 +60,8 @@ const systemMeanings: Readonly<Record<SystemAlertKind, string>> = {
   clock_skew: 'The time service of a machine does not work.',
   clock_step: 'The clock of the machine was set by hand or by its time service.',
   results_refused: 'The database has settings that Leat does not expect, or refuses a value.',
+  node_shortage:
+    'The machine or its limits are too small for the load, or its name servers are away; no receiver is at fault.',
   store_went_back: 'The database that took over lacks the last commits of the one before.',
   test: 'Somebody has sent it to see whether alerts arrive.',
 };
@@ -84,6 +86,7 @@ const paths: Readonly<Record<AlertKind, (id: string) => string>> = {
   results_refused: stream,
   clock_skew: nodes,
   clock_step: nodes,
+  node_shortage: nodes,
   store_went_back: () => 'console/events',
   test: () => 'console/settings',
 };
@@ -115,6 +118,7 @@ const systemCommands: Readonly<Record<SystemAlertKind, (name: string) => string>
   results_refused: (name) => `leat streams health ${name}`,
   clock_skew: doctor,
   clock_step: doctor,
+  node_shortage: doctor,
   store_went_back: doctor,
   test: doctor,
 };

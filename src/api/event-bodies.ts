@@ -6,9 +6,10 @@ import {
   type MessagePort,
 } from 'node:worker_threads';
 import { thread } from '../core/asset.ts';
+import { codeOf } from '../core/errors.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
 import { createTurnQueue } from './http/turn-queue.ts';
-import { Problem } from './http/problem.ts';
+import { Problem, unavailable } from './http/problem.ts';
 import {
   type BodyToRead,
   createEventReader,
@@ -132,7 +133,10 @@ function readEvents(
     };
     const onEnd = (cause: unknown): void => {
       end();
-      reject(new Error('The thread that reads bodies has ended.', { cause }));
+      const isShort = codeOf(cause) === 'ERR_WORKER_INIT_FAILED';
+      reject(
+        isShort ? noThread() : new Error('The thread that reads bodies has ended.', { cause }),
+      );
     };
     const end = (): void =>
       void worker.off('message', onMessage).off('error', onEnd).off('exit', onEnd);
@@ -141,6 +145,12 @@ function readEvents(
     const sent: BodySent = { bytes: transferable, form, events };
     worker.postMessage(sent, [transferable.buffer, events]);
   });
+}
+
+/** The system has no file descriptors or memory for a thread: nothing was stored. */
+function noThread(): Problem {
+  const message = 'The server is short of file descriptors or memory. Try again later.';
+  return unavailable(message);
 }
 
 /** Receives events and yields after each part: deserializing 4 MiB takes some 10 ms. */

@@ -20,6 +20,18 @@ export type AttemptResult =
       readonly detail: string | undefined;
     };
 
+/**
+ * The request was not made for want of something of this node, such as file descriptors: no attempt of the
+ * receiver, whatever became of it. `code` is that of the system, or one of ours.
+ */
+export interface Shortage {
+  readonly kind: 'shortage';
+  readonly code: string;
+}
+
+/** What became of a request. No rule about receivers takes a shortage. */
+export type SendResult = AttemptResult | Shortage;
+
 /** The result of an attempt that the dispatcher cut off, or that was never sent. */
 export const cancelled: AttemptResult = { kind: 'error', cause: 'cancelled', detail: undefined };
 

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../core/clock.ts';
-import { type AttemptResult, cancelled } from '../core/retry.ts';
+import { cancelled, type SendResult, type Shortage } from '../core/retry.ts';
 import type { AccessTokens, TokenOwner, TokenResult } from './http/access-tokens.ts';
 import type { PendingRequest } from './http/transport.ts';
 import type { SigningTransport, UnsignedRequest } from './signing-transport.ts';
@@ -51,12 +51,12 @@ export function createAuthorizedTransport(deps: AuthorizedTransportDeps): Signin
 const tokenWaitMaxMs = 2000;
 
 class AuthorizedRequest implements PendingRequest {
-  readonly ended: Promise<AttemptResult>;
+  readonly ended: Promise<SendResult>;
   readonly #deps: AuthorizedTransportDeps;
   readonly #request: UnsignedRequest;
   readonly #owner: TokenOwner;
   readonly #startedMs: number;
-  #resolve: (result: AttemptResult) => void = ignore;
+  #resolve: (result: SendResult) => void = ignore;
   #inner: PendingRequest | undefined;
   readonly #sent: string[] = [];
   #formerWaitedMs = 0;
@@ -91,7 +91,7 @@ class AuthorizedRequest implements PendingRequest {
   async #start(): Promise<void> {
     const found = this.#deps.tokens.find(this.#owner);
     const first = found instanceof Promise ? await this.#within(tokenWaitMaxMs, found) : found;
-    if (first.kind === 'failed') return this.#fail(first.detail);
+    if (first.kind === 'failed') return this.#fail(first);
     const result = await this.#post(first.token);
     if (result.kind !== 'response' || result.status !== 401) return this.#end(result);
     const other = this.#deps.tokens.replace(this.#owner, first.token);
@@ -99,12 +99,12 @@ class AuthorizedRequest implements PendingRequest {
     this.#formerWaitedMs = this.waitedMs;
     this.#inner = undefined;
     const second = other instanceof Promise ? await this.#within(this.#leftMs(), other) : other;
-    if (second.kind === 'failed') return this.#fail(second.detail);
+    if (second.kind === 'failed') return this.#fail(second);
     this.#bound();
     this.#end(await this.#post(second.token));
   }
 
-  #post(token: string): Promise<AttemptResult> {
+  #post(token: string): Promise<SendResult> {
     if (this.#isOver) return Promise.resolve(cancelled);
     this.#sent.push(token);
     this.#inner = this.#deps.transport.post({ ...this.#request, accessToken: token });
@@ -138,11 +138,11 @@ class AuthorizedRequest implements PendingRequest {
     return timeoutMs + this.waitedMs - (clock.elapsedMs() - this.#startedMs);
   }
 
-  #fail(detail: string): void {
-    this.#end({ kind: 'error', cause: 'authorization', detail });
+  #fail({ detail, shortage }: { readonly detail: string; readonly shortage?: Shortage }): void {
+    this.#end(shortage ?? { kind: 'error', cause: 'authorization', detail });
   }
 
-  #end(result: AttemptResult): void {
+  #end(result: SendResult): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#timer?.cancel();

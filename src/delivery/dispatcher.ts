@@ -1,5 +1,6 @@
 import type { Timer } from '../core/clock.ts';
 import type { Backlog } from './backlog.ts';
+import { createShortages, type Shortages } from './http/shortages.ts';
 import { createStoreRetry, type StoreRetry } from './store-retry.ts';
 import { type DispatcherDeps, type DispatcherState, Incarnation } from './incarnation.ts';
 
@@ -46,7 +47,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
  * node, the present one ends as in a crash and the next one joins.
  */
 class NodeDispatcher implements Dispatcher {
-  readonly #deps: DispatcherDeps;
+  readonly #deps: DispatcherDeps & { readonly shortages: Shortages };
   readonly #storeRetry: StoreRetry;
   readonly #killed = Promise.withResolvers<void>();
   /** Absent while the node joins. */
@@ -57,7 +58,9 @@ class NodeDispatcher implements Dispatcher {
   #replaced = Promise.withResolvers<void>();
 
   constructor(deps: DispatcherDeps) {
-    this.#deps = deps;
+    const { shortages = createShortages(deps) } = deps;
+    this.#deps = { ...deps, shortages };
+    shortages.watch((change) => deps.report({ kind: 'shortage', ...change }));
     this.#storeRetry = createStoreRetry({
       clock: deps.clock,
       report: deps.report,

@@ -21,6 +21,7 @@ import { createReplays, type Replays } from './replays.ts';
 import type { DeliveryReport } from './report.ts';
 import type { Runner } from './runner.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
+import type { Shortages } from './http/shortages.ts';
 import { createSender, type Sender } from './sender.ts';
 import type { DeliverySettings } from './settings.ts';
 import { createSettler, type Settler } from './settler.ts';
@@ -38,6 +39,8 @@ export interface DispatcherDeps {
   readonly clock: Clock;
   readonly settings: DeliverySettings;
   readonly report: (event: DeliveryReport) => void;
+  /** Shared with the transport; absent where nothing else needs it. */
+  readonly shortages?: Shortages;
   /**
    * Unique among the processes that share the store; a process that joins under it replaces this
    * one.
@@ -71,6 +74,7 @@ export interface DispatcherState {
 export interface IncarnationDeps extends DispatcherDeps {
   readonly node: Node;
   readonly storeRetry: StoreRetry;
+  readonly shortages: Shortages;
   /** Ends this incarnation, which the store has forgotten; the next one joins. */
   readonly rejoin: () => void;
 }
@@ -157,6 +161,7 @@ export class Incarnation {
       time: store.time,
       transport,
       webhookKeys,
+      shortages: deps.shortages,
       taken: (runner, bodyBytes) => this.#prefetch.taken(runner, bodyBytes),
     });
     this.#dueClaims = createDueClaims({
@@ -360,6 +365,9 @@ export class Incarnation {
       if (outcome.kind === 'replay') runner.replayPending -= 1;
       if (endsReplayed(outcome)) runner.replayRows = Math.max(0, runner.replayRows - 1);
       if (outcome.result === 'retry') this.#dueTimer.note(runner, outcome.delayMs);
+      if (outcome.result === 'parked' && outcome.hasEnded) {
+        this.#dueTimer.note(runner, outcome.leaseMs);
+      }
     }
     if (reason !== undefined) {
       this.#deps.report({ kind: 'stream_disabled', tenant, stream, health, reason });

@@ -212,12 +212,14 @@ export class KeyOrder<Attempt extends Pick<WindowEntry, 'settled'>> {
     this.#unnoted = [];
   }
 
-  #settle({ orderKey: key = '', kind, result }: Outcome): void {
+  #settle(outcome: Outcome): void {
+    const { orderKey: key = '', kind, result } = outcome;
     if (kind === 'redelivery') {
       if (result === 'delivered') this.#repaired(key);
     } else if (result === 'blocked') this.#becameRow(key);
     else if (result === 'retry') this.#retries(key);
     else if (result !== 'parked') this.#ended(key, result);
+    else if (outcome.hasEnded) this.#retries(key);
   }
 
   /** Notes that the row of an event is in the store. */

@@ -50,6 +50,11 @@ export class Pace {
     }
   }
 
+  /** Counts an attempt that ended without a part of the receiver. */
+  withdrawn(wasSlow: boolean): void {
+    if (wasSlow) this.#slowNow -= 1;
+  }
+
   /** Whether no attempt has ended or become slow so far. */
   get isUnknown(): boolean {
     return this.#latencyMs === undefined && this.#unanswered === 0;

@@ -1,4 +1,5 @@
 import type { DeliveryKind, Health, Offset } from '../core/types.ts';
+import type { ShortageChange } from './http/shortages.ts';
 import type { Replacement } from '../store/port/ownership.ts';
 
 /**
@@ -58,6 +59,8 @@ export type DeliveryReport =
    * The store failed over or was restored; the node has dropped its memory of it and joined again.
    */
   | (Replacement & { readonly kind: 'store_replaced' })
+  /** This node is short of something that deliveries need, or no longer is. */
+  | (ShortageChange & { readonly kind: 'shortage' })
   /** An error that is no outage of the store; a command that failed is retried all the same. */
   | { readonly kind: 'unexpected'; readonly error: unknown };
 

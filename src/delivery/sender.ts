@@ -1,12 +1,19 @@
 import assert from 'node:assert/strict';
 import type { Clock, Millis } from '../core/clock.ts';
-import { type AttemptResult, hasStoredText, withoutResponseText } from '../core/retry.ts';
+import {
+  type AttemptResult,
+  hasStoredText,
+  type SendResult,
+  type Shortage,
+  withoutResponseText,
+} from '../core/retry.ts';
 import type { WebhookKeys } from '../core/sign.ts';
 import type { Delivery } from '../core/types.ts';
 import type { StoreTime } from '../store/port/time.ts';
 import type { Backoffs } from './backoffs.ts';
 import { type AgeWatch, createAgeWatch } from './age-watch.ts';
 import { aged, keyOf, outcomeOf } from './outcome.ts';
+import type { Shortages } from './http/shortages.ts';
 import type { Outages } from './outages.ts';
 import type { ResponseKind } from './pace.ts';
 import type { DeliveryReport } from './report.ts';
@@ -55,6 +62,7 @@ export interface SenderDeps {
   readonly scheduler: Pick<Scheduler, 'resize' | 'markSlow' | 'release' | 'enqueue' | 'dispatch'>;
   readonly backoffs: Pick<Backoffs, 'begin' | 'end'>;
   readonly outages: Pick<Outages, 'ended'>;
+  readonly shortages: Pick<Shortages, 'noted'>;
   /** The runner's queue has become shorter. */
   readonly taken: (runner: Runner, bodyBytes: number) => void;
   readonly report: (event: DeliveryReport) => void;
@@ -199,7 +207,7 @@ class WebhookSender implements Sender {
     return attempt;
   }
 
-  #post(attempt: InFlightAttempt): Promise<AttemptResult> {
+  #post(attempt: InFlightAttempt): Promise<SendResult> {
     const { runner, event, at } = attempt;
     const { settings, transport, report } = this.#deps;
     try {
@@ -259,11 +267,12 @@ class WebhookSender implements Sender {
   }
 
   /** Ends the attempt; one with a text that is stored keeps its slot until the text has its turn. */
-  #ended(attempt: InFlightAttempt, result: AttemptResult): void {
+  #ended(attempt: InFlightAttempt, result: SendResult): void {
     const { clock } = this.#deps;
     this.#underWay.delete(attempt);
     attempt.ended = true;
     attempt.startedMs += attempt.request?.waitedMs ?? 0;
+    if (result.kind === 'shortage') return this.#withdraw(attempt, result);
     const ended = { now: clock.now(), elapsedMs: clock.elapsedMs() };
     if (!hasStoredText(result)) return this.#end(attempt, result, ended);
     this.#textTurns.run(attempt.runner.tenant, (waitedMs) => {
@@ -272,14 +281,47 @@ class WebhookSender implements Sender {
   }
 
   #end(attempt: InFlightAttempt, result: AttemptResult, ended: Ended): void {
-    const { scheduler } = this.#deps;
     const { runner } = attempt;
     this.#pace(attempt, responseKindOf(result), ended);
-    if (attempt.fresh) runner.freshInFlight -= 1;
-    else runner.dueInFlight -= 1;
+    uncount(attempt);
     if (runner.state === 'gone') attempt.settled = true;
     else this.#settle(attempt, result, ended);
-    scheduler.release(attempt.slot);
+    this.#free(attempt);
+  }
+
+  /**
+   * Ends an attempt that this node could not make, as if it had not begun: no rule about the receiver, its
+   * stream or the schedule hears of it. The event waits as a row that is due when it may be tried again.
+   */
+  #withdraw(attempt: InFlightAttempt, shortage: Shortage): void {
+    const { clock, settler, shortages } = this.#deps;
+    const { runner, event, kind, hasRow, trialDueMs, publishedAt } = attempt;
+    const waitMs = shortages.noted(shortage);
+    runner.pace.withdrawn(attempt.isSlow);
+    uncount(attempt);
+    if (runner.state === 'gone') attempt.settled = true;
+    else {
+      if (attempt.fresh && !attempt.settled) settleInWindow(attempt);
+      if (publishedAt !== undefined) notePublished(runner, event.id, publishedAt);
+      settler.add(runner, {
+        result: 'parked',
+        event,
+        kind,
+        attempt: attempt.attempt,
+        hasRow,
+        ...keyOf(attempt),
+        // A trial comes before the time of its delivery, which waits on.
+        leaseMs: Math.max(waitMs, (trialDueMs ?? 0) - clock.elapsedMs()),
+        hasEnded: true,
+      });
+      if (attempt.fresh) this.#slowAttempts.settled(attempt);
+    }
+    this.#free(attempt);
+  }
+
+  #free({ runner, slot }: InFlightAttempt): void {
+    const { scheduler } = this.#deps;
+    scheduler.release(slot);
     scheduler.enqueue(runner);
     scheduler.dispatch();
   }
@@ -305,7 +347,7 @@ class WebhookSender implements Sender {
     }
     const { publishedAt, event } = attempt;
     if (outcome.result === 'retry' && publishedAt !== undefined) {
-      (runner.retriesPublishedAt ??= new Map()).set(event.id, publishedAt);
+      notePublished(runner, event.id, publishedAt);
     }
     settler.add(runner, aged(outcome, clock.elapsedMs() - ended.elapsedMs));
     outages.ended(runner, outcome, attempt.trialDueMs !== undefined);
@@ -327,6 +369,16 @@ type Begun = Pick<
   | 'heldBack'
   | 'slot'
 >;
+
+/** The attempt is not under way any more: those who hear of its outcome count the others. */
+function uncount({ runner, fresh }: InFlightAttempt): void {
+  if (fresh) runner.freshInFlight -= 1;
+  else runner.dueInFlight -= 1;
+}
+
+function notePublished(runner: Runner, eventId: string, publishedAt: Millis): void {
+  (runner.retriesPublishedAt ??= new Map()).set(eventId, publishedAt);
+}
 
 function settleInWindow(attempt: InFlightAttempt): void {
   attempt.runner.window.settle(attempt.heldBack ?? attempt);

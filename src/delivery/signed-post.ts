@@ -1,4 +1,4 @@
-import { type AttemptResult, cancelled } from '../core/retry.ts';
+import { type AttemptResult, cancelled, type SendResult } from '../core/retry.ts';
 import type { PendingRequest, Transport, WebhookRequest } from './http/transport.ts';
 
 /**
@@ -13,7 +13,7 @@ export function postSigned(
 ): PendingRequest {
   let isCancelled = false;
   let request: PendingRequest | undefined;
-  const post = async (): Promise<AttemptResult> => {
+  const post = async (): Promise<SendResult> => {
     try {
       const signed = await signing;
       if (isCancelled) return cancelled;

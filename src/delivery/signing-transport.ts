@@ -1,5 +1,5 @@
 import type { Millis } from '../core/clock.ts';
-import type { AttemptResult } from '../core/retry.ts';
+import type { AttemptResult, SendResult } from '../core/retry.ts';
 import type { WebhookKey } from '../core/sign.ts';
 import type { PendingRequest, Transport, WebhookRequest } from './http/transport.ts';
 import { prepareRequest, type RequestTemplate, type SentEvent, signRequest } from './request.ts';
@@ -62,7 +62,7 @@ export function createSigningTransport(
 export const noRequest: AttemptResult = { kind: 'error', cause: 'protocol', detail: 'no request' };
 
 /** Returns a request that has ended. */
-export function endedWith(result: AttemptResult): PendingRequest {
+export function endedWith(result: SendResult): PendingRequest {
   return { ended: Promise.resolve(result), waitedMs: 0, cancel: () => undefined };
 }
 

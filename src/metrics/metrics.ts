@@ -4,6 +4,7 @@ import type { DeliveryKind } from '../core/types.ts';
 import type { Backlog } from '../delivery/backlog.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import type { AttemptReport, DeliveryReport } from '../delivery/report.ts';
+import { resources } from '../core/shortage.ts';
 import type { StoreTime } from '../store/port/time.ts';
 import type { Hint } from '../store/port/hints.ts';
 import { summarizeLags } from './lag-summary.ts';
@@ -204,6 +205,12 @@ function createReporting(factory: MetricFactory): (report: DeliveryReport) => vo
     ['result'],
   );
   for (const result of ['without_texts', 'stuck']) refused.inc({ result }, 0);
+  const shortages = factory.gauge(
+    'shortage',
+    '1 while this node is short of something that deliveries need, else 0.',
+    ['resource'],
+  );
+  for (const resource of resources) shortages.set({ resource }, 0);
   const unexpected = factory.counter(
     'unexpected_errors_total',
     'Unexpected errors in delivery: bugs.',
@@ -225,6 +232,8 @@ function createReporting(factory: MetricFactory): (report: DeliveryReport) => vo
         return refused.inc({ result: 'without_texts' });
       case 'settle_stuck':
         return refused.inc({ result: 'stuck' });
+      case 'shortage':
+        return shortages.set({ resource: report.resource }, report.isOver ? 0 : 1);
       case 'unexpected':
         return unexpected.inc();
       case 'store_recovered':

@@ -51,6 +51,12 @@ export function processFindings(facts: ProcessFacts, settings: Settings): Findin
   ];
 }
 
+/** Returns what to warn of at a start; `undefined` when the limit of open files suffices. */
+export async function openFilesWarning(settings: Settings): Promise<string | undefined> {
+  const { level, said, next } = openFilesFinding(await processFacts(), settings);
+  return level === 'warn' ? `open files: ${said}; ${next}` : undefined;
+}
+
 /** Modules, the store, its connections, listeners and threads. */
 const ownFiles = 256;
 

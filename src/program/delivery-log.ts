@@ -1,5 +1,6 @@
 import { causeOf } from '../alerting/alert.ts';
 import type { Log } from '../core/log.ts';
+import type { ShortageChange } from '../delivery/http/shortages.ts';
 import type { DeliveryReport } from '../delivery/report.ts';
 import { failureMessage } from './log-text.ts';
 
@@ -40,6 +41,9 @@ export function logReport(log: Log, report: DeliveryReport): void {
     case 'store_recovered':
       log.info({}, 'the store is available again');
       return;
+    case 'shortage':
+      logShortage(log, report);
+      return;
     case 'store_replaced': {
       const lost = report.heads.filter(({ before, now }) => now < before);
       const text = 'the store failed over or was restored; this node has joined it again';
@@ -55,11 +59,8 @@ export function logReport(log: Log, report: DeliveryReport): void {
     }
     case 'settle_stuck': {
       const { tenant, stream, eventId, error } = report;
-      const fields = { tenant, stream, eventId, err: error };
-      log.error(
-        fields,
-        'the store refused a result; its event stream is tried again after a while',
-      );
+      const text = 'the store refused a result; its event stream is tried again after a while';
+      log.error({ tenant, stream, eventId, err: error }, text);
       return;
     }
     case 'unexpected':
@@ -76,4 +77,11 @@ export function logReport(log: Log, report: DeliveryReport): void {
       log.debug(fields, kind);
     }
   }
+}
+
+function logShortage(log: Log, { resource, code, isOver }: ShortageChange): void {
+  if (isOver) return log.info({ resource }, 'this node is not short of it any more');
+  const text =
+    'this node is short of something that deliveries need; they wait, and no receiver is blamed';
+  log.error({ resource, code }, text);
 }

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { shortageAlert } from '../alerting/shortage-alert.ts';
 import { refusedAlert, storeAlerts } from '../alerting/store-alerts.ts';
 import { createWebhookKeys, type WebhookKeyDeps } from '../auth/webhook-keys.ts';
 import type { SystemAlerts } from '../alerting/system-alerts.ts';
@@ -6,6 +7,7 @@ import { type Config, limits } from '../config.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Watchers } from '../changes/watchers.ts';
 import { createDispatcher } from '../delivery/dispatcher.ts';
+import type { Shortages } from '../delivery/http/shortages.ts';
 import type { SigningTransport } from '../delivery/signing-transport.ts';
 import type { Store } from '../store/port/store.ts';
 import { logReport } from './delivery-log.ts';
@@ -19,6 +21,7 @@ export interface ServiceDispatcherDeps {
   readonly version: string;
   readonly nodeId: string;
   readonly transport: SigningTransport;
+  readonly shortages: Shortages;
   readonly webhookKeyring: WebhookKeyDeps['keyring'];
   /** Receive the reports of the dispatcher. */
   readonly metrics: ServiceMetrics | undefined;
@@ -32,12 +35,14 @@ export function createServiceDispatcher(
   store: Store,
   deps: ServiceDispatcherDeps,
 ): ReturnType<typeof createDispatcher> {
-  const { config, clock, log, version, nodeId, transport, metrics, stats, watchers, system } = deps;
+  const { config, clock, log, version, nodeId, metrics, stats, watchers, system } = deps;
+  const { transport, shortages } = deps;
   const keyring = deps.webhookKeyring;
   const dispatcher = createDispatcher({
     nodeId: config.store.engine === 'postgres' ? nodeId : undefined,
     store,
     transport,
+    shortages,
     webhookKeys: createWebhookKeys({ keyring, keys: store.webhookKeys, clock }),
     clock,
     settings: {
@@ -61,6 +66,7 @@ export function createServiceDispatcher(
         for (const alert of storeAlerts(report)) system.raise(alert);
       }
       if (report.kind === 'settle_stuck') system.raise(refusedAlert(report));
+      if (report.kind === 'shortage' && !report.isOver) system.raise(shortageAlert(report, nodeId));
     },
   });
   metrics?.observeDispatcher(dispatcher);

@@ -11,6 +11,7 @@ import { createInspector, type Inspector } from '../delivery/http/inspector.ts';
 import { lookupFunction } from '../delivery/http/lookup-function.ts';
 import { createNameLookups, type NameLookups } from '../delivery/http/name-lookups.ts';
 import { createResolver } from '../delivery/http/resolver.ts';
+import { createShortages, type Shortages } from '../delivery/http/shortages.ts';
 import { createTokenEndpoints } from '../delivery/http/token-endpoint.ts';
 import { createLaterTransport } from '../delivery/later-transport.ts';
 import { createSigningTransport, type SigningTransport } from '../delivery/signing-transport.ts';
@@ -29,6 +30,8 @@ export interface Network {
   /** Resolves names for the same, with the signature of `dns.lookup`. */
   readonly lookup: LookupFunction;
   readonly names: Pick<NameLookups, 'count'>;
+  /** What this node is short of; holds back what needs it. */
+  readonly shortages: Shortages;
   /** Resolves a name once, outside the queue; for commands of the operator. */
   addressesOf(this: void, name: string): Promise<readonly string[]>;
   /** Loads the client that sends webhooks, which otherwise the first of them does. */
@@ -50,7 +53,8 @@ export function openNetwork({
 }): Network {
   const resolver = createResolver({ clock, servers: config.dnsServers, ...limits.resolver });
   const { resolve } = resolver;
-  const names = createNameLookups({ clock, resolve, limits: limits.names });
+  const shortages = createShortages({ clock });
+  const names = createNameLookups({ clock, resolve, limits: limits.names, shortages });
   const networks = { allow: config.egressAllow, deny: config.egressDeny };
   const egress = createEgressRule(networks);
   const timeoutMs = config.attemptTimeoutMs;
@@ -65,7 +69,8 @@ export function openNetwork({
   const here = createLaterTransport({
     open: async () => {
       const { createTransport } = await import('../delivery/http/transport.ts');
-      const deps = { clock, egress, names, inspector, idleConnectionsMax, ...bounds };
+      const shortage = shortages.connections;
+      const deps = { clock, egress, names, inspector, shortage, idleConnectionsMax, ...bounds };
       return createSigningTransport(createTransport(deps), unexpected);
     },
     clock,
@@ -79,6 +84,7 @@ export function openNetwork({
       here,
       names,
       clock,
+      shortages,
       unexpected,
     }),
     tokens: createAccessTokens({ clock, endpoints, limits: limits.tokens }),
@@ -94,12 +100,14 @@ export function openNetwork({
     fetch: own.fetch,
     lookup,
     names,
+    shortages,
     addressesOf: (name) => resolve(name, limits.names.timeoutMs),
     load: here.load,
     close: async () => {
       await transport.close();
       inspector.close();
       resolver.close();
+      shortages.close();
       await own.close();
     },
   };

@@ -47,6 +47,9 @@ export async function startManagement(
     clock,
     log,
   });
+  const { openFilesWarning } = await import('../operator/process-findings.ts');
+  const filesWarning = await openFilesWarning(config);
+  if (filesWarning !== undefined) log.warn(filesWarning);
   const delivery = credentialDelivery(config, context);
   const { startService } = await import('./service.ts');
   const service = await startService({

@@ -202,12 +202,19 @@ function createBackground(
     readonly channels: readonly AlertChannel[];
   },
 ): Background {
-  const { transport } = deps.network;
+  const { transport, shortages } = deps.network;
   const { nodeId } = deps;
   const system = createSystemAlerts();
   const leader = newNodeId(deps.random);
   const stats = createServiceStats(store, { ...deps, writer: leader });
-  const dispatcher = createServiceDispatcher(store, { ...deps, transport, nodeId, stats, system });
+  const dispatcher = createServiceDispatcher(store, {
+    ...deps,
+    transport,
+    shortages,
+    nodeId,
+    stats,
+    system,
+  });
   const unwatch = store.watch((hint) => stats.hint(hint));
   const clock = storeClockOf(store, deps.clock);
   const upkeep = createServiceUpkeep(store, { ...deps, clock, leader, alerts: system });

@@ -4,7 +4,13 @@ import { StoreContentRefused, StoreUnavailable } from '../../src/core/errors.ts'
 import type { DeliveryOptions, Stream } from '../../src/core/types.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import { createPrng, type Prng } from '../simulation/prng.ts';
-import { ok, respondedWith, type ScriptedPost, timedOut } from '../helpers/transport.ts';
+import {
+  noDescriptor,
+  ok,
+  respondedWith,
+  type ScriptedPost,
+  timedOut,
+} from '../helpers/transport.ts';
 import { newEvent } from '../store/contract/fixture.ts';
 import { createDeliveryFixture, type DeliveryFixture } from './fixture.ts';
 
@@ -113,7 +119,8 @@ async function step(history: History): Promise<void> {
   } else if (kind <= 75) {
     const post = transport.open[prng.between(0, 7)];
     const text = prng.chance(0.1) ? refusedText : '';
-    post?.end(prng.chance(0.6) ? ok : respondedWith(prng.chance(0.5) ? 503 : 400, text));
+    if (prng.chance(0.1)) post?.end(noDescriptor);
+    else post?.end(prng.chance(0.6) ? ok : respondedWith(prng.chance(0.5) ? 503 : 400, text));
   } else if (kind <= 90) {
     await clock.advance(prng.pick([5, 30, 400, 1100, 2500]));
   } else if (kind <= 92) {

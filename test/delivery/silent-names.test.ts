@@ -5,6 +5,7 @@ import { createEgressRule } from '../../src/delivery/http/egress.ts';
 import { createInspector } from '../../src/delivery/http/inspector.ts';
 import { createNameLookups, timedOut } from '../../src/delivery/http/name-lookups.ts';
 import { createTransport, type Transport } from '../../src/delivery/http/transport.ts';
+import { attempted } from '../helpers/sender.ts';
 import { newEvent } from '../store/contract/fixture.ts';
 import { createDeliveryFixture } from './fixture.ts';
 
@@ -50,7 +51,7 @@ for (const claimMs of [50, 1100]) {
         if (before > 0) twice += 1;
         open.set(key, before + 1);
         const send = async (transport: Transport): Promise<void> => {
-          const result = await transport.post(post.request).ended;
+          const result = attempted(await transport.post(post.request).ended);
           longestMs = Math.max(longestMs, clock.elapsedMs() - startedMs);
           open.set(key, (open.get(key) ?? 1) - 1);
           post.end(result);

@@ -183,6 +183,7 @@ describe('the guidance of an alert', () => {
         results_refused: /crm/,
         clock_skew: /clock .*agrees with the store/,
         clock_step: /clock .*agrees with the store/,
+        node_shortage: /alerts/,
         store_went_back: /store/,
         test: /alerts/,
       };

@@ -104,7 +104,7 @@ describe('docs/metrics.md', () => {
     const alerts = (await read('alerts.yml')).matchAll(/^ +- alert: (\w+)$/gm);
     const named = (await read('metrics.md')).matchAll(/^\| `(Leat\w+)` /gm);
     const rules = [...alerts].map(([, name]) => name);
-    assert.equal(rules.length, 8);
+    assert.equal(rules.length, 9);
     assert.deepEqual(
       [...named].map(([, name]) => name),
       rules,

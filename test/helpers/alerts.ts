@@ -92,6 +92,11 @@ export function alertExamples(
     },
     clock_skew: { alert: ofSystem('clock_skew'), path: 'console/nodes', command: 'leat doctor' },
     clock_step: { alert: ofSystem('clock_step'), path: 'console/nodes', command: 'leat doctor' },
+    node_shortage: {
+      alert: ofSystem('node_shortage'),
+      path: 'console/nodes',
+      command: 'leat doctor',
+    },
     store_went_back: {
       alert: ofSystem('store_went_back'),
       path: 'console/events',

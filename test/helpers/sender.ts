@@ -1,6 +1,7 @@
+import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { limits } from '../../src/config.ts';
-import type { AttemptResult } from '../../src/core/retry.ts';
+import type { AttemptResult, SendResult } from '../../src/core/retry.ts';
 import { createEgressRule } from '../../src/delivery/http/egress.ts';
 import { createInspector, type Inspector } from '../../src/delivery/http/inspector.ts';
 import { createNameLookups, type NameLookups } from '../../src/delivery/http/name-lookups.ts';
@@ -95,6 +96,15 @@ export function createSender(
     names,
     clock,
     post,
-    send: (origin, request) => post(origin, request).ended,
+    send: async (origin, request) => attempted(await post(origin, request).ended),
   };
+}
+
+/** Returns the result of an attempt that this machine could make. */
+export function attempted(result: SendResult): AttemptResult {
+  assert.ok(
+    result.kind !== 'shortage',
+    `this machine is short of something: ${JSON.stringify(result)}`,
+  );
+  return result;
 }

@@ -1,4 +1,4 @@
-import type { AttemptResult } from '../../src/core/retry.ts';
+import type { AttemptResult, SendResult } from '../../src/core/retry.ts';
 import type { WebhookKeys } from '../../src/core/sign.ts';
 import type { Transport, WebhookRequest } from '../../src/delivery/http/transport.ts';
 
@@ -9,7 +9,7 @@ export interface ScriptedTransport extends Transport {
   /** Posts that have not ended. */
   readonly open: readonly ScriptedPost[];
   /** Returns how a post ends; with `undefined` it stays open. */
-  respond: (post: ScriptedPost) => AttemptResult | undefined;
+  respond: (post: ScriptedPost) => SendResult | undefined;
   /** As {@link Transport.prepare}; at once unless a test replaces it. */
   prepare: Transport['prepare'];
   /** As {@link Transport.isReady}; true unless a test replaces it. */
@@ -25,7 +25,7 @@ export interface ScriptedPost {
   /** The `webhook-id` header. */
   readonly eventId: string;
   readonly cancelled: boolean;
-  end(result: AttemptResult): void;
+  end(result: SendResult): void;
 }
 
 export const respondedWith = (status: number, text = '', retryAfter?: string): AttemptResult => ({
@@ -42,6 +42,8 @@ export const noKeys: WebhookKeys = {
 };
 
 export const ok = respondedWith(204);
+/** This node has no file descriptor left. */
+export const noDescriptor: SendResult = { kind: 'shortage', code: 'EMFILE' };
 export const timedOut: AttemptResult = { kind: 'error', cause: 'timeout', detail: undefined };
 
 export function headerOf(request: WebhookRequest, name: string): string | undefined {
@@ -68,7 +70,7 @@ export function createScriptedTransport(
     prepare: () => true,
     isReady: () => true,
     post: (request) => {
-      const { promise, resolve } = Promise.withResolvers<AttemptResult>();
+      const { promise, resolve } = Promise.withResolvers<SendResult>();
       let cancelled = false;
       const post: ScriptedPost = {
         request,

@@ -43,6 +43,26 @@ export const deliveryMutants: readonly Mutant[] = [
     },
   },
   {
+    name: 'a lack of file descriptors that is charged to the receiver',
+    file: 'delivery/http/exchange.ts',
+    before: 'this.#end(shortageOf(error) ?? classifyTransportError(error, phase), false);',
+    after: 'this.#end(classifyTransportError(error, phase), false);',
+    killedBy: {
+      file: 'test/delivery/http/egress.test.ts',
+      title: 'a name server of this machine that cannot be reached is no error of the receiver',
+    },
+  },
+  {
+    name: 'an event of a key that is sent before one for which the node was short',
+    file: 'delivery/key-order.ts',
+    before: 'else if (outcome.hasEnded) this.#retries(key);',
+    after: `else if (outcome.hasEnded) this.#ended(key, 'delivered');`,
+    killedBy: {
+      file: 'test/delivery/shortages.test.ts',
+      title: 'a stream in order: minutes of it fail nothing, and everything is sent afterwards',
+    },
+  },
+  {
     name: 'a stream that begins at the head with any start_from',
     file: 'api/streams.ts',
     before: `if (text === undefined || text === 'now') return undefined;`,

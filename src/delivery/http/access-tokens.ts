@@ -2,7 +2,7 @@ import type { Clock } from '../../core/clock.ts';
 import type { ClientCredentials } from '../../core/types.ts';
 import { type FetchLimits, FetchTurns } from './fetch-turns.ts';
 import type { TokenEndpoints } from './token-endpoint.ts';
-import type { TokenResponse } from './token-response.ts';
+import type { TokenFailure, TokenResponse } from './token-response.ts';
 
 /** The credentials of a stream. Streams with the same key share their tokens. */
 export interface TokenOwner {
@@ -27,9 +27,7 @@ export function tokenOwnerOf(tenant: number, credentials: ClientCredentials): To
 }
 
 /** A token, or why there is none: a text of ours. */
-export type TokenResult =
-  | { readonly kind: 'token'; readonly token: string }
-  | { readonly kind: 'failed'; readonly detail: string };
+export type TokenResult = { readonly kind: 'token'; readonly token: string } | TokenFailure;
 
 /** The access tokens of a node: fetched one at a time per owner, kept until they expire. */
 export interface AccessTokens {
@@ -84,7 +82,7 @@ interface Entry {
   present:
     | { readonly token: string; readonly refreshMs: number; readonly endsMs: number }
     | undefined;
-  failed: { readonly detail: string; readonly endsMs: number } | undefined;
+  failed: { readonly failure: TokenFailure; readonly endsMs: number } | undefined;
   /** Newest first. */
   tokens: readonly string[];
   fetching: Promise<TokenResult> | undefined;
@@ -185,7 +183,7 @@ class SharedTokens implements AccessTokens {
     const { clock, limits } = this.#deps;
     const nowMs = clock.elapsedMs();
     if (response.kind === 'failed') {
-      entry.failed = { detail: response.detail, endsMs: nowMs + limits.failureKeptMs };
+      entry.failed = { failure: response, endsMs: nowMs + limits.failureKeptMs };
       return response;
     }
     const { token, lifetimeMs } = response;
@@ -231,8 +229,7 @@ function resultOf(entry: Entry, nowMs: number): TokenResult | undefined {
   if (present !== undefined && nowMs < present.endsMs) {
     return { kind: 'token', token: present.token };
   }
-  if (failed === undefined || !hasFailed(entry, nowMs)) return undefined;
-  return { kind: 'failed', detail: failed.detail };
+  return hasFailed(entry, nowMs) ? failed?.failure : undefined;
 }
 
 function ignore(): void {}

@@ -1,6 +1,11 @@
 import { StringDecoder } from 'node:string_decoder';
-import type { AttemptResult } from '../../core/retry.ts';
-import { InvalidResponse, classifyTransportError, type Phase } from './transport-error.ts';
+import type { SendResult } from '../../core/retry.ts';
+import {
+  InvalidResponse,
+  classifyTransportError,
+  type Phase,
+  shortageOf,
+} from './transport-error.ts';
 import type { Deadlines } from './deadlines.ts';
 
 /** The connection of an exchange. */
@@ -29,12 +34,12 @@ export interface ExchangeDeps {
  * caller waits for. A class, and one object for both, because one is created for every attempt.
  */
 export class Exchange {
-  readonly ended: Promise<AttemptResult>;
+  readonly ended: Promise<SendResult>;
   /** Set once it has one. */
   connection: ExchangeConnection | undefined;
   waitedMs = 0;
   readonly #deps: ExchangeDeps;
-  #resolve: (result: AttemptResult) => void = ignore;
+  #resolve: (result: SendResult) => void = ignore;
   #isOver = false;
   #status = 0;
   #retryAfter: string | undefined;
@@ -120,8 +125,9 @@ export class Exchange {
   }
 
   onResponseError(_controller: unknown, error: unknown): void {
-    if (!this.#isOver)
-      this.#end(classifyTransportError(error, this.connection?.phase ?? 'sent'), false);
+    if (this.#isOver) return;
+    const phase = this.connection?.phase ?? 'sent';
+    this.#end(shortageOf(error) ?? classifyTransportError(error, phase), false);
   }
 
   #respond(isComplete: boolean): void {
@@ -141,7 +147,7 @@ export class Exchange {
     return { text: text.includes('\0') ? text.replaceAll('\0', '') : text, cut };
   }
 
-  #end(result: AttemptResult, isReusable: boolean): void {
+  #end(result: SendResult, isReusable: boolean): void {
     if (this.#isOver) return;
     this.#isOver = true;
     const { connection } = this;

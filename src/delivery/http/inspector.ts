@@ -164,7 +164,10 @@ class MemoryInspector implements Inspector {
   #receive(request: InspectorRequest, exchange: InspectedExchange): void {
     const { tenant, stream } = request;
     const received = new ReceivedRequest(request, this.#clock.now());
-    void exchange.ended.then((result) => (received.result = result));
+    // It takes no connection, so the node is not short of anything for it.
+    void exchange.ended.then(
+      (result) => (received.result = result.kind === 'shortage' ? undefined : result),
+    );
     const rings = this.#fresh({ tenant, stream });
     const { status, delayMs } = rings.takeAnswer({ tenant, stream }) ?? usualAnswer;
     rings.add({ tenant, stream }, received, this.#clock.elapsedMs());

@@ -1,5 +1,6 @@
 import type { Clock } from '../../core/clock.ts';
 import { Deque } from '../../log/deque.ts';
+import { noNameServer, type Shortages } from './shortages.ts';
 
 /** The owner that a lookup is charged to: a tenant's id, or the service itself. */
 export type LookupOwner = number | 'system';
@@ -65,6 +66,8 @@ export interface NameLookupsDeps {
    */
   readonly resolve: (name: string, timeoutMs: number) => Promise<readonly string[]>;
   readonly limits: NameLimits;
+  /** Holds back lookups while no name server of this machine is available. */
+  readonly shortages?: Pick<Shortages, 'names' | 'noted'>;
 }
 
 export interface NameLimits {
@@ -205,9 +208,12 @@ class FairLookups implements NameLookups {
     if (this.isReady(text)) {
       // Called for each attempt, so it does not join a refresh under way.
       const isValid = this.#resultOf(text, keptMs, failureKeptMs) !== undefined;
-      if (!isValid && !this.#active.has(text)) this.find(owner, text, { ended: ignore });
+      if (!isValid && !this.#active.has(text) && this.#isOpen)
+        this.find(owner, text, { ended: ignore });
       return true;
     }
+    const { shortages } = this.#deps;
+    if (shortages?.names.isOpen === false) return shortages.names.wait();
     const { promise, resolve } = Promise.withResolvers<void>();
     this.find(owner, text, { ended: () => resolve() });
     return promise;
@@ -231,6 +237,10 @@ class FairLookups implements NameLookups {
       underWay: sumOf(this.#underWay),
       names: this.#cached.size,
     };
+  }
+
+  get #isOpen(): boolean {
+    return this.#deps.shortages?.names.isOpen !== false;
   }
 
   #resultOf(text: string, foundMs: number, failedMs: number): NameResult | undefined {
@@ -331,6 +341,7 @@ class FairLookups implements NameLookups {
     name.owners.clear();
     name.isUnderWay = true;
     this.#starts += 1;
+    this.#deps.shortages?.names.began();
     this.#waiting -= 1;
     this.#count(owner, name.class, 1);
     for (const { begun } of name.requests) begun?.();
@@ -377,9 +388,12 @@ class FairLookups implements NameLookups {
   }
 
   #cache(name: Name, result: NameResult): void {
-    const { namesMax } = this.#deps.limits;
+    const { shortages, limits } = this.#deps;
+    const isShortage = result.kind === 'failed' && result.code === noNameServer;
+    if (isShortage) shortages?.noted(result);
     const dated: Dated = { result, atMs: this.#deps.clock.elapsedMs() };
-    name.failed = result.kind === 'failed' ? dated : undefined;
+    // A failure for want of a name server says nothing about the name.
+    name.failed = result.kind === 'failed' && !isShortage ? dated : undefined;
     if (result.kind === 'found') name.found = dated;
     // A name server that does not respond does not invalidate the former addresses.
     else if (isDefinite(result.code)) name.found = undefined;
@@ -388,7 +402,7 @@ class FairLookups implements NameLookups {
     this.#active.delete(name.name);
     this.#cached.set(name.name, name);
     for (const oldest of this.#cached.keys()) {
-      if (this.#cached.size <= namesMax) break;
+      if (this.#cached.size <= limits.namesMax) break;
       this.#cached.delete(oldest);
     }
   }

@@ -2,6 +2,7 @@ import { Resolver as Channel } from 'node:dns';
 import { isIP } from 'node:net';
 import type { Clock, Timer } from '../../core/clock.ts';
 import { isDefinite, timedOut } from './name-lookups.ts';
+import { noNameServer } from './shortages.ts';
 import { candidatesOf, parseHosts, parseSearchRules } from './name-files.ts';
 import { watchFile } from './watched-file.ts';
 
@@ -19,7 +20,10 @@ export interface Resolver {
 /** A name has no address, or no name server returned one in time. */
 export class ResolveFailed extends Error {
   override readonly name = 'ResolveFailed';
-  /** The code of `node:dns`: `ENOTFOUND`, `ENODATA`, `ESERVFAIL`, `ETIMEOUT`, … */
+  /**
+   * The code of `node:dns`: `ENOTFOUND`, `ENODATA`, `ESERVFAIL`, `ETIMEOUT`, …; {@link noNameServer} where
+   * the name servers of this machine are away.
+   */
   readonly code: string;
 
   constructor(code: string) {
@@ -57,6 +61,37 @@ export function createResolver(deps: ResolverDeps): Resolver {
   const hosts = watchFile({ ...watched, path: hostsFile, parse: parseHosts });
   const rules = watchFile({ ...watched, path: resolvConf, parse: parseSearchRules });
   const underWay = new Set<Lookup>();
+  let answeredMs = -Infinity;
+  const answered = (): void => void (answeredMs = clock.elapsedMs());
+  const lookUp = async (
+    names: readonly string[],
+    timeoutMs: number,
+  ): Promise<readonly string[]> => {
+    const present = servers.length > 0 ? servers : new Channel().getServers();
+    const lookup = new Lookup({ ...deps, answered }, present, timeoutMs);
+    underWay.add(lookup);
+    try {
+      return await lookup.addressesOf(names);
+    } finally {
+      lookup.end(cancelledCode);
+      underWay.delete(lookup);
+    }
+  };
+  const probes = new Map<string, Promise<boolean>>();
+  const probe = async (name: string): Promise<boolean> => {
+    const beganMs = clock.elapsedMs();
+    const last = answeredMs;
+    // Whatever the answer is, there is one.
+    await lookUp([name], probeMs).catch(() => undefined);
+    probes.delete(name);
+    return answeredMs > last || answeredMs >= beganMs;
+  };
+  const areAvailable = (name: string): Promise<boolean> => {
+    const about = parentOf(name);
+    const present = probes.get(about) ?? probe(about);
+    probes.set(about, present);
+    return present;
+  };
   return {
     resolve: async (text, timeoutMs) => {
       if (isIP(text) !== 0) return [text];
@@ -64,20 +99,38 @@ export function createResolver(deps: ResolverDeps): Resolver {
       const bare = name.replace(/\.$/, '');
       const local = hosts().get(bare) ?? (isLocalhost(bare) ? loopback : undefined);
       if (local !== undefined) return local;
-      const present = servers.length > 0 ? servers : new Channel().getServers();
-      const lookup = new Lookup(deps, present, timeoutMs);
-      underWay.add(lookup);
+      const beganMs = clock.elapsedMs();
       try {
-        return await lookup.addressesOf(candidatesOf(name, rules()));
-      } finally {
-        lookup.end('ECANCELLED');
-        underWay.delete(lookup);
+        return await lookUp(candidatesOf(name, rules()), timeoutMs);
+      } catch (error) {
+        if (!(error instanceof ResolveFailed) || isAboutName(error)) throw error;
+        // A name server that has answered about another name is available.
+        if (answeredMs > beganMs || (await areAvailable(bare))) throw error;
+        throw new ResolveFailed(noNameServer);
       }
     },
     close: () => {
-      for (const lookup of underWay) lookup.end('ECANCELLED');
+      for (const lookup of underWay) lookup.end(cancelledCode);
     },
   };
+}
+
+const cancelledCode = 'ECANCELLED';
+
+function isAboutName({ code }: ResolveFailed): boolean {
+  return isDefinite(code) || code === cancelledCode;
+}
+
+/** The longest wait for an answer that shows that a name server is available. */
+const probeMs = 2000;
+
+/**
+ * Returns a name above this one, which is not the business of whoever has this one: its top-level domain,
+ * about which every resolver knows something.
+ */
+function parentOf(name: string): string {
+  const dot = name.lastIndexOf('.');
+  return dot < 0 ? 'localhost' : name.slice(dot + 1);
 }
 
 const hostsFileOfSystem =
@@ -107,16 +160,21 @@ const serversMax = 3;
 type Family = 4 | 6;
 type Reply = { readonly addresses: readonly string[] } | { readonly code: string };
 
+interface LookupDeps extends Pick<ResolverDeps, 'clock' | 'addressesMax'> {
+  /** A name server has answered, if only that there is no such name. */
+  readonly answered: () => void;
+}
+
 /** All queries for one name. */
 class Lookup {
-  readonly #deps: ResolverDeps;
+  readonly #deps: LookupDeps;
   readonly #servers: readonly string[];
   readonly #timers = new Set<Timer>();
   readonly #channels = new Set<Channel>();
   readonly #ended = Promise.withResolvers<Reply>();
   #isOver = false;
 
-  constructor(deps: ResolverDeps, servers: readonly string[], timeoutMs: number) {
+  constructor(deps: LookupDeps, servers: readonly string[], timeoutMs: number) {
     this.#deps = deps;
     this.#servers = servers.slice(0, serversMax);
     this.#after(timeoutMs, () => this.end(timedOut));
@@ -184,12 +242,13 @@ class Lookup {
   }
 
   #query(server: string, name: string, family: Family, ended: (reply: Reply) => void): void {
-    const { addressesMax } = this.#deps;
+    const { addressesMax, answered } = this.#deps;
     const channel = new Channel(neverEnding);
     channel.setServers([server]);
     this.#channels.add(channel);
     const report = (error: NodeJS.ErrnoException | null, addresses: readonly string[]): void => {
       this.#channels.delete(channel);
+      if (error === null || isDefinite(codeOf(error))) answered();
       if (error !== null) ended({ code: codeOf(error) });
       // Aliases without an address.
       else if (addresses.length === 0) ended({ code: 'ENODATA' });

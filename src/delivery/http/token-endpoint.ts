@@ -9,7 +9,7 @@ import { acceptInterimResponses } from './interim-responses.ts';
 import { lookupFunction } from './lookup-function.ts';
 import type { NameLookups } from './name-lookups.ts';
 import { readTokenResponse, type TokenResponse } from './token-response.ts';
-import { classifyTransportError, type Phase } from './transport-error.ts';
+import { classifyTransportError, type Phase, shortageOf } from './transport-error.ts';
 
 /** Fetches access tokens for tenants, from endpoints that are not trusted. */
 export interface TokenEndpoints {
@@ -121,6 +121,10 @@ class Fetch {
       return text === undefined ? tooLong : readTokenResponse(statusCode, text);
     } catch (error) {
       if (this.#cut.signal.aborted) return timedOut;
+      const shortage = shortageOf(error);
+      if (shortage !== undefined) {
+        return { kind: 'failed', detail: `token endpoint: ${shortage.code}`, shortage };
+      }
       const { cause, detail } = classifyTransportError(error, this.#phase);
       const reason = detail === undefined ? cause : `${cause}: ${detail}`;
       return { kind: 'failed', detail: `token endpoint: ${reason}` };

@@ -1,3 +1,5 @@
+import type { Shortage } from '../../core/retry.ts';
+
 /** What became of a request for an access token. */
 export type TokenResponse =
   | {
@@ -6,8 +8,15 @@ export type TokenResponse =
       /** How long it is used. */
       readonly lifetimeMs: number;
     }
-  /** `detail` follows `authorization: ` in an error message: a text of ours. */
-  | { readonly kind: 'failed'; readonly detail: string };
+  | TokenFailure;
+
+export interface TokenFailure {
+  readonly kind: 'failed';
+  /** Follows `authorization: ` in an error message: a text of ours. */
+  readonly detail: string;
+  /** The endpoint has no part in it. */
+  readonly shortage?: Shortage;
+}
 
 /** Reads the response of a token endpoint (RFC 6749 section 5). */
 export function readTokenResponse(status: number, text: string): TokenResponse {

@@ -1,4 +1,6 @@
-import type { TransportErrorKind, AttemptResult } from '../../core/retry.ts';
+import { isIPv6 } from 'node:net';
+import type { TransportErrorKind, AttemptResult, Shortage } from '../../core/retry.ts';
+import { noNameServer } from './shortages.ts';
 import { BlockedAddress, LookupFailed } from './egress.ts';
 
 /** The phases of an attempt: TCP, TLS, request written, response head read. */
@@ -16,6 +18,38 @@ export class InvalidResponse extends Error {
 /** The client certificate of a stream has expired; nothing is sent then. */
 export class CertificateExpired extends Error {
   override readonly name = 'CertificateExpired';
+}
+
+/** Returns the shortage of this node that an error is about; `undefined` for all other errors. */
+export function shortageOf(error: unknown): Shortage | undefined {
+  if (error instanceof AggregateError) return shortageOfAll(error.errors);
+  const code = codeOf(error);
+  // Where a machine has no IPv6, connecting to an address of it has this code.
+  const isOtherFamily = code === 'EADDRNOTAVAIL' && isIPv6(addressOf(error));
+  return ownCodes.has(code) && !isOtherFamily ? { kind: 'shortage', code } : undefined;
+}
+
+/** One for each address of a name: one that has refused, or was too slow, is about the receiver. */
+function shortageOfAll(errors: readonly unknown[]): Shortage | undefined {
+  if (errors.some((error) => ofReceiver.has(codeOf(error)))) return undefined;
+  return errors.map(shortageOf).find((shortage) => shortage !== undefined);
+}
+
+/** File descriptors, ports, memory, and name servers of this machine. */
+const ownCodes = new Set([
+  'EMFILE',
+  'ENFILE',
+  'EADDRNOTAVAIL',
+  'ENOBUFS',
+  'ENOMEM',
+  'EAGAIN',
+  noNameServer,
+]);
+const ofReceiver = new Set(['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT']);
+
+function addressOf(error: unknown): string {
+  const { address } = (error ?? {}) as { readonly address?: unknown };
+  return typeof address === 'string' ? address : '';
 }
 
 /**

@@ -2,7 +2,8 @@ import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { Client } from 'undici';
 import type { Clock } from '../../core/clock.ts';
 import { isInspectorOrigin } from '../../core/inspector.ts';
-import type { AttemptResult } from '../../core/retry.ts';
+import type { SendResult } from '../../core/retry.ts';
+import type { ShortageGate } from './shortages.ts';
 import { createConnect, type Connect, type Connected, type ConnectTarget } from './connect.ts';
 import { Timeouts } from './deadlines.ts';
 import type { EgressRule } from './egress.ts';
@@ -36,7 +37,7 @@ export interface WebhookRequest extends RequestNeeds {
 /** An attempt under way. */
 export interface PendingRequest {
   /** Never rejects. */
-  readonly ended: Promise<AttemptResult>;
+  readonly ended: Promise<SendResult>;
   /**
    * How long it waited for the start of its name lookup. The time and the duration of the attempt
    * count from then on. Mostly 0, see {@link Transport.prepare}.
@@ -55,7 +56,8 @@ export interface Transport {
    * access token: a connection is idle, the host is an address, or the last result of the lookup is
    * usable (also a failure while it is valid: the attempt ends with it then); the same for the token.
    * Otherwise looks the name up, or fetches the token, charged to the tenant, and resolves when that
-   * has ended; never rejects. Cheap, as it is called per attempt.
+   * has ended; never rejects. Where this node is short of something that a new connection needs, it
+   * resolves after a while, without a lookup. Cheap, as it is called per attempt.
    */
   prepare(tenant: number, origin: string, needs?: RequestNeeds): true | Promise<void>;
   /**
@@ -86,6 +88,8 @@ export interface TransportDeps {
   readonly names: Pick<NameLookups, 'isReady' | 'last' | 'find' | 'prepare'>;
   /** Receives the requests whose origin is an inspector, before anything else is done with them. */
   readonly inspector: Pick<Inspector, 'post'>;
+  /** Holds back attempts that need a new connection; absent where they are held back elsewhere. */
+  readonly shortage?: ShortageGate | undefined;
   /** For one attempt, from the start of a name lookup to the end of the response's body. */
   readonly timeoutMs: number;
   /**
@@ -114,7 +118,7 @@ export interface TransportDeps {
  * and need a fifth more processor time per request.
  */
 export function createTransport(deps: TransportDeps): HttpTransport {
-  const { clock, names, inspector, bodyBytesMax, textBytesMax } = deps;
+  const { clock, names, inspector, bodyBytesMax, textBytesMax, shortage } = deps;
   const connect = createConnect(deps);
   const timeouts = new Timeouts<Exchange>(clock, (exchange) => exchange.cutOff('timeout'));
   const lookup: Lookup = (tenant, name, exchange, ended) => {
@@ -149,13 +153,14 @@ export function createTransport(deps: TransportDeps): HttpTransport {
   return {
     prepare: (tenant, origin, needs) => {
       if (connections.idle(routeOf(origin, needs)) > 0 || isInspectorOrigin(origin)) return true;
+      if (shortage?.isOpen === false) return shortage.wait();
       const name = hostOf(origin);
       return isIP(name) === 0 ? names.prepare(tenant, name) : true;
     },
     isReady: (origin, needs) => {
       if (connections.idle(routeOf(origin, needs)) > 0 || isInspectorOrigin(origin)) return true;
       const name = hostOf(origin);
-      return isIP(name) !== 0 || names.isReady(name);
+      return shortage?.isOpen !== false && (isIP(name) !== 0 || names.isReady(name));
     },
     post: (request) => {
       const timeoutMs = request.timeoutMs ?? deps.timeoutMs;
@@ -166,7 +171,7 @@ export function createTransport(deps: TransportDeps): HttpTransport {
       else if (hasExpired(request, clock)) {
         exchange.onResponseError(undefined, new CertificateExpired());
       } else if (isInspectorOrigin(request.origin)) inspector.post(request, exchange, timeoutMs);
-      else send(request, exchange, connections);
+      else send(request, exchange, { connections, shortage });
       return exchange;
     },
     close: async () => {
@@ -225,12 +230,19 @@ const headerBytesMax = 16_384;
 function send(
   request: WebhookRequest,
   exchange: Exchange,
-  connections: ConnectionPool<HttpConnection, WebhookRequest>,
+  {
+    connections,
+    shortage,
+  }: {
+    readonly connections: ConnectionPool<HttpConnection, WebhookRequest>;
+    readonly shortage: ShortageGate | undefined;
+  },
 ): void {
   try {
     const connection = connections.take(routeOf(request.origin, request), request);
     connection.exchange = exchange;
     connection.tenant = request.tenant;
+    if (!connection.isReused) shortage?.began();
     exchange.connection = connection;
     // A receiver may have closed an idle connection right after its last response. One turn of the
     // event loop shows that before any of the request is written.

@@ -1,5 +1,5 @@
 import type { Millis } from '../../core/clock.ts';
-import type { AttemptResult, TransportErrorKind } from '../../core/retry.ts';
+import type { SendResult, TransportErrorKind } from '../../core/retry.ts';
 import type { NameResult } from '../http/name-lookups.ts';
 
 /**
@@ -57,7 +57,7 @@ export const requestLength = 9;
 export type ResultItems = [
   request: number,
   waitedMs: number,
-  statusOrCause: number | TransportErrorKind,
+  statusOrCause: number | TransportErrorKind | 'shortage',
   textOrDetail: string | undefined,
   retryAfter: string | undefined,
   cut: boolean,
@@ -70,19 +70,22 @@ export function pushResult(
   results: unknown[],
   request: number,
   waitedMs: number,
-  result: AttemptResult,
+  result: SendResult,
 ): void {
   if (result.kind === 'response') {
     const { status, text, retryAfter, cut } = result;
     results.push(request, waitedMs, status, text, retryAfter, cut === true);
+  } else if (result.kind === 'shortage') {
+    results.push(request, waitedMs, result.kind, result.code, undefined, false);
   } else {
     results.push(request, waitedMs, result.cause, result.detail, undefined, false);
   }
 }
 
 /** Returns the result that {@link pushResult} has appended. */
-export function resultOf(items: ResultItems): AttemptResult {
+export function resultOf(items: ResultItems): SendResult {
   const [, , statusOrCause, textOrDetail, retryAfter, cut] = items;
+  if (statusOrCause === 'shortage') return { kind: 'shortage', code: textOrDetail ?? '' };
   if (typeof statusOrCause !== 'number') {
     return { kind: 'error', cause: statusOrCause, detail: textOrDetail };
   }

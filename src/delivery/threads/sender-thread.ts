@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { KeyObject } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { systemClock } from '../../clock.ts';
-import type { AttemptResult } from '../../core/retry.ts';
+import type { SendResult } from '../../core/retry.ts';
 import { createEgressRule, type EgressOptions } from '../http/egress.ts';
 import type { LookupRequest } from '../http/name-lookups.ts';
 import { createTransport, type PendingRequest, type TransportDeps } from '../http/transport.ts';
@@ -97,7 +97,7 @@ function post([request, template, id, body, trace, at, accessToken, key, kid]: R
   void pending.ended.then((result) => ended(request, pending.waitedMs, result));
 }
 
-function ended(request: number, waitedMs: number, result: AttemptResult): void {
+function ended(request: number, waitedMs: number, result: SendResult): void {
   underWay.delete(request);
   pushResult(outgoing().results, request, waitedMs, result);
 }

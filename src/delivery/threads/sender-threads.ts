@@ -2,8 +2,10 @@ import { Worker } from 'node:worker_threads';
 import { thread } from '../../core/asset.ts';
 import type { Clock } from '../../core/clock.ts';
 import { isInspectorOrigin } from '../../core/inspector.ts';
-import { type AttemptResult, cancelled } from '../../core/retry.ts';
+import { cancelled, type SendResult, type Shortage } from '../../core/retry.ts';
 import type { NameLookups, NameResult } from '../http/name-lookups.ts';
+import { noThread, type Shortages } from '../http/shortages.ts';
+import { shortageOf } from '../http/transport-error.ts';
 import { routeOf } from '../http/route.ts';
 import type { PendingRequest } from '../http/transport.ts';
 import type { RequestTemplate } from '../request.ts';
@@ -33,14 +35,15 @@ export interface SenderThreadsDeps {
   readonly here: SigningTransport;
   readonly names: Pick<NameLookups, 'last' | 'find'>;
   readonly clock: Pick<Clock, 'elapsedMs'>;
+  readonly shortages: Pick<Shortages, 'connections' | 'noted'>;
   /** A thread has failed, or could not build a request. */
   readonly unexpected: (error: unknown) => void;
 }
 
 /**
  * Creates a transport that signs and sends on other threads. This thread decides whether an attempt
- * can begin, and looks names up for all. When a thread ends, its attempts end as `cancelled`, so they
- * are retried, and it is started again.
+ * can begin, and looks names up for all. When a thread ends, its attempts end as a shortage, so they
+ * are made again, and it is started again.
  */
 export function createSenderThreads(deps: SenderThreadsDeps): SigningTransport {
   const { count, here } = deps;
@@ -88,6 +91,21 @@ function choose(threads: readonly SenderThread[], route: string): SenderThread |
   const isBusy = best === undefined || best.underWay >= busyFrom;
   if (isBusy && !threads.some((each) => each.isStarting)) threads.find((each) => each.start());
   return best;
+}
+
+/** It cannot be known whether the receiver has got the request: it is made again, as after a crash. */
+const threadEnded: Shortage = { kind: 'shortage', code: noThread };
+
+/** Returns what a thread lacked that could not start, or has reached the limit of its memory. */
+function shortageOfThread(error: unknown): Shortage | undefined {
+  const { code, message } = Object(error) as {
+    readonly code?: unknown;
+    readonly message?: unknown;
+  };
+  if (code === 'ERR_WORKER_OUT_OF_MEMORY') return threadEnded;
+  if (code !== 'ERR_WORKER_INIT_FAILED') return shortageOf(error);
+  // The message ends with the code of the system: "Worker initialization failure: EMFILE".
+  return shortageOf({ code: /E[A-Z]+$/.exec(String(message))?.[0] }) ?? threadEnded;
 }
 
 /** Streams whose templates a thread knows; it receives those of others again. */
@@ -148,7 +166,7 @@ class SenderThread {
       this.#worker = this.#newWorker();
     } catch (error) {
       // The system has no room for another thread, or Node is not permitted to start any.
-      this.#deps.unexpected(error);
+      this.#failed(error);
     }
     return true;
   }
@@ -156,6 +174,7 @@ class SenderThread {
   post({ template, event, at, accessToken, key }: UnsignedRequest, route: string): PendingRequest {
     const idle = this.idle(route);
     if (idle > 0) this.#idle.set(route, idle - 1);
+    else this.#deps.shortages.connections.began();
     this.#lastRequest += 1;
     const number = this.#lastRequest;
     const request = new ThreadRequest(() => this.#cancel(number));
@@ -190,7 +209,7 @@ class SenderThread {
     worker.on('message', (message: FromSender) => {
       if (this.#worker === worker) this.#receive(message, worker);
     });
-    worker.on('error', this.#deps.unexpected);
+    worker.on('error', (error) => this.#failed(error));
     // Results in a message that cannot be read would be missing for ever.
     worker.on('messageerror', (error) => {
       this.#deps.unexpected(error);
@@ -204,6 +223,12 @@ class SenderThread {
     return worker;
   }
 
+  #failed(error: unknown): void {
+    const shortage = shortageOfThread(error);
+    if (shortage === undefined) this.#deps.unexpected(error);
+    else this.#deps.shortages.noted(shortage);
+  }
+
   #ended(): void {
     this.#worker = undefined;
     this.#isReady = false;
@@ -212,7 +237,8 @@ class SenderThread {
     this.#idle.clear();
     const underWay = [...this.#underWay.values()];
     this.#underWay.clear();
-    for (const request of underWay) request.end(cancelled, 0);
+    const result = this.#isClosed ? cancelled : threadEnded;
+    for (const request of underWay) request.end(result, 0);
   }
 
   #cancel(number: number): void {
@@ -290,10 +316,10 @@ class SenderThread {
 
 /** A request that a thread sends. */
 class ThreadRequest implements PendingRequest {
-  readonly ended: Promise<AttemptResult>;
+  readonly ended: Promise<SendResult>;
   readonly cancel: () => void;
   waitedMs = 0;
-  #resolve: (result: AttemptResult) => void = ignore;
+  #resolve: (result: SendResult) => void = ignore;
 
   constructor(cancel: () => void) {
     this.cancel = cancel;
@@ -302,7 +328,7 @@ class ThreadRequest implements PendingRequest {
     });
   }
 
-  end(result: AttemptResult, waitedMs: number): void {
+  end(result: SendResult, waitedMs: number): void {
     this.waitedMs = waitedMs;
     this.#resolve(result);
   }

@@ -40,6 +40,8 @@ export type Outcome = {
       readonly result: 'parked';
       /** The row is due after this time unless it is settled before. */
       readonly leaseMs: number;
+      /** No attempt is under way: this node could not make it. */
+      readonly hasEnded?: true;
     }
   | (Decision & {
       /** A retry begins at most so long after the cycle, except for pauses; else without a bound. */

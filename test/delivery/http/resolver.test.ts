@@ -174,8 +174,26 @@ describe('name servers', () => {
     const failure = fixture.failure('a.test');
     await queriesReach(fixture, 2);
     await fixture.clock.advance(timeoutMs);
-    assert.equal(await failure, 'ETIMEOUT');
+    await queriesReach(fixture, 10);
+    // Then it asks about the domain above.
+    await fixture.clock.advance(2000);
+    assert.equal(await failure, 'ENAMESERVER');
     assert.equal(fixture.clock.pending, 0);
+  });
+
+  test('a name server that is silent about one name alone is available', async (t) => {
+    for (const above of [[], 'no such name'] as const) {
+      const fixture = await createFixture(t, (name) => (name === 'test' ? above : 'silence'));
+      const failure = fixture.failure('a.test');
+      await queriesReach(fixture, 2);
+      await fixture.clock.advance(timeoutMs);
+      assert.equal(await failure, 'ETIMEOUT');
+    }
+  });
+
+  test('a name server that fails for one name alone is available', async (t) => {
+    const { failure } = await createFixture(t, (name) => (name === 'test' ? [] : 'failure'));
+    assert.equal(await failure('a.test'), 'ESERVFAIL');
   });
 
   test('name servers that are silent for one family do not delay the other one', async (t) => {
@@ -227,7 +245,7 @@ describe('name servers', () => {
   test('a lookup ends at once when all name servers fail', async (t) => {
     const failing = await addressOf(t, () => 'failure');
     const { failure } = await createFixture(t, () => 'failure', { after: [failing] });
-    assert.equal(await failure('a.test'), 'ESERVFAIL');
+    assert.equal(await failure('a.test'), 'ENAMESERVER');
   });
 
   test('a response to another question is ignored', async (t) => {
@@ -242,7 +260,7 @@ describe('name servers', () => {
 
   test('a response with noise or a loop of aliases has no address', async (t) => {
     const { failure, ...fixture } = await createFixture(t, (name) =>
-      name === 'loop.test' ? 'alias loop' : 'noise',
+      name === 'loop.test' ? 'alias loop' : name === 'test' ? [] : 'noise',
     );
     assert.equal(await failure('loop.test'), 'ENODATA');
     const noise = failure('noise.test');

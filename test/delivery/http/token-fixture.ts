@@ -22,7 +22,7 @@ import {
 } from '../../../src/delivery/signing-transport.ts';
 import { requestTemplateOf } from '../../../src/delivery/request.ts';
 import type { ManualClock } from '../../helpers/clock.ts';
-import { createSender, timeoutMs } from '../../helpers/sender.ts';
+import { attempted, createSender, timeoutMs } from '../../helpers/sender.ts';
 import { newEvent, newStream } from '../../store/contract/fixture.ts';
 import { settings } from '../fixture.ts';
 
@@ -66,7 +66,8 @@ export function createTokenFixture(
       event: newEvent(),
       at: 0,
     });
-  const send: TokenFixture['send'] = (origin, token) => post(origin, token).ended;
+  const send: TokenFixture['send'] = async (origin, token) =>
+    attempted(await post(origin, token).ended);
   return { clock, endpoints, tokens, transport, post, send };
 }
 

@@ -16,7 +16,7 @@ import {
   reply,
   type Reply,
 } from '../../helpers/receiver.ts';
-import { createSender, timeoutMs } from '../../helpers/sender.ts';
+import { attempted, createSender, timeoutMs } from '../../helpers/sender.ts';
 
 /** Describes a result in short: `answered 200 text` or `cause: detail`. */
 function inWords(result: AttemptResult): string {
@@ -211,7 +211,7 @@ describe('a response without end', () => {
       await clock.advance(timeoutMs - 1);
       assert.equal(isOver, false);
       await clock.advance(1);
-      assert.equal(inWords(await slow.ended), 'timeout');
+      assert.equal(inWords(attempted(await slow.ended)), 'timeout');
       await waitFor('the connection to be closed', () => receiver.open === 0);
       receiver.respond = reply(204);
       assert.equal(inWords(await send(receiver.origin)), 'answered 204');
@@ -374,7 +374,7 @@ describe('a receiver that sends unsolicited data', () => {
     const { post, clock } = createSender(t);
     const asked = post(receiver.origin);
     let result: AttemptResult | undefined;
-    void asked.ended.then((ended) => (result = ended));
+    void asked.ended.then((ended) => (result = attempted(ended)));
     await waitFor('an end', async () => {
       await clock.advance(0);
       return result !== undefined;

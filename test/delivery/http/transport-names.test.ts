@@ -144,8 +144,9 @@ describe('an attempt that waits for the lookups of others', () => {
 
   test('an attempt fails at once with a lookup failure that was valid when it was prepared', async (t) => {
     const { transport, post, clock, questions } = await createFixture(t, zone);
-    void transport.prepare(1, 'http://silent.test');
+    const prepared = transport.prepare(1, 'http://silent.test');
     await clock.advance(silentLookupMs);
+    await prepared;
     assert.equal(transport.prepare(1, 'http://silent.test'), true);
     await clock.advance(usableMs - 1);
     const before = questions.length;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { AttemptResult } from '../../../src/core/retry.ts';
+import type { AttemptResult, SendResult } from '../../../src/core/retry.ts';
 import { waitFor } from '../../helpers/leat.ts';
 import { hang, inTurn, rawThenEnd, receiverOf, reply } from '../../helpers/receiver.ts';
 import { createSender, timeoutMs } from '../../helpers/sender.ts';
@@ -169,7 +169,7 @@ describe('the time of an attempt', () => {
   test('an attempt ends at the timeout and not before', async (t) => {
     const receiver = await receiverOf(t, { respond: hang });
     const { post, clock } = createSender(t);
-    let result: AttemptResult | undefined;
+    let result: SendResult | undefined;
     void post(receiver.origin).ended.then((ended) => (result = ended));
     await waitFor('the request', () => receiver.requests.length === 1);
     await clock.advance(timeoutMs - 1);

@@ -7,11 +7,12 @@ import type { Worker } from 'node:worker_threads';
 import { Webhook } from 'standardwebhooks';
 import { systemClock } from '../../../src/clock.ts';
 import { limits } from '../../../src/config.ts';
-import type { AttemptResult } from '../../../src/core/retry.ts';
+import type { AttemptResult, SendResult } from '../../../src/core/retry.ts';
 import type { Stream } from '../../../src/core/types.ts';
 import { createEgressRule } from '../../../src/delivery/http/egress.ts';
 import { createInspector } from '../../../src/delivery/http/inspector.ts';
 import { createNameLookups } from '../../../src/delivery/http/name-lookups.ts';
+import { createShortages } from '../../../src/delivery/http/shortages.ts';
 import { createTransport, type PendingRequest } from '../../../src/delivery/http/transport.ts';
 import { requestTemplateOf } from '../../../src/delivery/request.ts';
 import {
@@ -29,6 +30,7 @@ import { secret, settings } from '../fixture.ts';
 const sources = new URL('../../../src/', import.meta.url);
 const delivered: AttemptResult = { kind: 'response', status: 204, text: '', retryAfter: undefined };
 const cancelled: AttemptResult = { kind: 'error', cause: 'cancelled', detail: undefined };
+const threadEnded: SendResult = { kind: 'shortage', code: 'ENOTHREAD' };
 
 interface Fixture {
   readonly transport: SigningTransport;
@@ -45,7 +47,7 @@ interface Fixture {
     origin: string,
     options?: Partial<UnsignedRequest> & { stream?: Partial<Stream> },
   ): PendingRequest;
-  send(...args: Parameters<Fixture['post']>): Promise<AttemptResult>;
+  send(...args: Parameters<Fixture['post']>): Promise<SendResult>;
 }
 
 async function createFixture(
@@ -82,6 +84,7 @@ async function createFixture(
   const egress = createEgressRule({ allow });
   const http = createTransport({ ...data, clock: systemClock, egress, names, inspector });
   const unexpected: unknown[] = [];
+  const shortages = createShortages({ clock: systemClock });
   const signing = createSigningTransport(http, (error) => unexpected.push(error));
   const here: UnsignedRequest[] = [];
   const transport = createSenderThreads({
@@ -102,9 +105,13 @@ async function createFixture(
       },
     },
     clock: systemClock,
+    shortages,
     unexpected: (error) => unexpected.push(error),
   });
-  t.after(() => transport.close());
+  t.after(async () => {
+    await transport.close();
+    shortages.close();
+  });
   const post: Fixture['post'] = (origin, { stream, ...request } = {}) => {
     const signingSecrets = [{ secret, createdAt: 0, expiresAt: undefined }];
     const fresh = newStream(7, 0, { signingSecrets, ...stream });
@@ -286,7 +293,7 @@ describe('sender threads', () => {
     assert.equal(workers.length, 1);
     post(busy.origin);
     await ready(2);
-    const results: AttemptResult[] = [];
+    const results: SendResult[] = [];
     for (let n = 0; n < 4; n += 1) {
       void post(receiver.origin).ended.then((result) => results.push(result));
     }
@@ -294,7 +301,7 @@ describe('sender threads', () => {
     const [, other] = workers;
     await other?.terminate();
     await waitFor('the end of its attempts', () => results.length > 0);
-    assert.deepEqual(results, [cancelled, cancelled, cancelled, cancelled]);
+    assert.deepEqual(results, [threadEnded, threadEnded, threadEnded, threadEnded]);
   });
 
   test('receive no secret that only this thread needs', async (t) => {
@@ -393,7 +400,7 @@ describe('sender threads', () => {
 });
 
 describe('a sender thread that dies', () => {
-  test('costs its attempts under way a retry, and is started again', async (t) => {
+  test('costs its attempts under way no retry, and is started again', async (t) => {
     const receiver = await receiverOf(t, { respond: hang });
     const healthy = await receiverOf(t);
     const { ready, post, send, workers, here } = await createFixture(t);
@@ -402,7 +409,7 @@ describe('a sender thread that dies', () => {
     await waitFor('the requests', () => receiver.requests.length === 5);
     const [worker] = workers;
     await worker?.terminate();
-    for (const { ended } of underWay) assert.deepEqual(await ended, cancelled);
+    for (const { ended } of underWay) assert.deepEqual(await ended, threadEnded);
     const before = here.length;
     assert.deepEqual(await send(healthy.origin), delivered);
     assert.equal(here.length, before + 1);
@@ -433,7 +440,7 @@ describe('a sender thread that dies', () => {
     await waitFor('the lookup', () => lookups.length === 1);
     const [worker] = workers;
     await worker?.terminate();
-    assert.deepEqual(await first.ended, cancelled);
+    assert.deepEqual(await first.ended, threadEnded);
     await ready(2);
     const second = post(`http://two.test:${receiver.port}`);
     await waitFor('the other lookup', () => lookups.length === 2);
