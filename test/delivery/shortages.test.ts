@@ -81,6 +81,26 @@ describe('a shortage of the node', () => {
     });
   }
 
+  test('a stream in order: the next event of a key waits for one that the node could not send', async (t) => {
+    const { fixture } = await createFixture(t, { orderBy: '/data/user' });
+    const received: string[] = [];
+    let tries = 0;
+    fixture.transport.respond = (post) => {
+      tries += 1;
+      if (tries === 1) return noDescriptor;
+      received.push(post.eventId);
+      return ok;
+    };
+    const body = JSON.stringify({ data: { user: 'u' } });
+    const events = Array.from({ length: 5 }, () => newEvent({ time: fixture.clock.now(), body }));
+    await fixture.store.log.append(fixture.tenant, events);
+    await fixture.clock.advance(10_000);
+    assert.deepEqual(
+      received,
+      events.map(({ id }) => id),
+    );
+  });
+
   test('a retry keeps the number of its attempt', async (t) => {
     const { fixture, stream } = await createFixture(t);
     fixture.transport.respond = () => respondedWith(503);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { readdir } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import { test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
 import { startAlertReceiver, type AlertReceiver } from '../helpers/alerts.ts';
@@ -113,16 +113,11 @@ async function lacksDescriptors(t: TestContext, events: number, threads: string)
 }
 
 for (const threads of ['0', '1']) {
-  for (const [events, tags] of [
-    [200, []],
-    [10_000, ['long']],
-  ] as const) {
-    test(
-      `too few file descriptors cost no receiver an attempt (${events} events, sender threads: ${threads})`,
-      { skip: !isLinux, tags: [...tags] },
-      async (t) => lacksDescriptors(t, events, threads),
-    );
-  }
+  test(
+    `too few file descriptors cost no receiver an attempt (10000 events, sender threads: ${threads})`,
+    { skip: !isLinux, tags: ['long'] },
+    async (t) => lacksDescriptors(t, 10_000, threads),
+  );
 }
 
 const failing: readonly DnsAnswer[] = ['silence', 'failure'];
@@ -141,17 +136,46 @@ async function lacksNameServers(t: TestContext, events: number, answer: DnsAnswe
 }
 
 for (const answer of failing) {
-  for (const [events, tags] of [
-    [200, answer === 'silence' ? ['long'] : []],
-    [10_000, ['long']],
-  ] as const) {
-    test(
-      `name servers of this machine that are away (${String(answer)}) cost no receiver an attempt (${events} events)`,
-      { tags: [...tags] },
-      async (t) => lacksNameServers(t, events, answer),
-    );
-  }
+  test(
+    `name servers of this machine that are away (${String(answer)}) cost no receiver an attempt (10000 events)`,
+    { tags: ['long'] },
+    async (t) => lacksNameServers(t, 10_000, answer),
+  );
 }
+
+/** In a network of its own: the range of ports is that of a whole network. */
+const isOwnNetwork = process.env['SHORTAGES_OWN_NETWORK'] === '1';
+const portTitle = 'too few ports cost no receiver an attempt (10000 events)';
+
+async function limitPorts(range: string): Promise<void> {
+  await writeFile('/proc/sys/net/ipv4/ip_local_port_range', range);
+}
+
+async function lacksPorts(t: TestContext): Promise<void> {
+  const fixture = await openFixture(t, '127.0.0.1', { LEAT_SENDER_THREADS: '1' });
+  await fixture.publish(streamCount);
+  await waitFor('the first events', () => fixture.endpoint.arrivals.length === streamCount);
+  await limitPorts('60000 60007');
+  await fixture.publish(10_000);
+  const { leat } = fixture;
+  await waitFor('the shortage', () => leat.output().includes('this node is short'));
+  await limitPorts('32768 60999');
+  await fixture.delivered('ports');
+}
+
+test(portTitle, { tags: ['long'] }, async (t) => {
+  if (isOwnNetwork) return lacksPorts(t);
+  const own = ['--net', 'sh', '-c', 'ip link set lo up'];
+  const isPossible = await run('unshare', own).then(
+    () => true,
+    () => false,
+  );
+  if (!isPossible) return t.skip('this process may not make a network of its own');
+  const command = `ip link set lo up && exec "$0" --test --test-name-pattern "^too few ports" "$1"`;
+  const file = new URL(import.meta.url).pathname;
+  const env = { ...process.env, SHORTAGES_OWN_NETWORK: '1', NODE_TEST_CONTEXT: undefined };
+  await run('unshare', ['--net', 'sh', '-c', command, process.execPath, file], { env });
+});
 
 test(
   'eighty publishers and few file descriptors: the service goes on',

@@ -59,7 +59,8 @@ export const deliveryMutants: readonly Mutant[] = [
     after: `else if (outcome.hasEnded) this.#ended(key, 'delivered');`,
     killedBy: {
       file: 'test/delivery/shortages.test.ts',
-      title: 'a stream in order: minutes of it fail nothing, and everything is sent afterwards',
+      title:
+        'a stream in order: the next event of a key waits for one that the node could not send',
     },
   },
   {
