@@ -36,28 +36,41 @@ const timeoutMs: Millis = 3000;
 /** Creates the readiness check. */
 export function createReadiness(deps: ReadinessDeps): Readiness {
   const { clock, obstacle } = deps;
-  let last: { readonly result: Promise<Ready | NotReady>; readonly atMs: number } | undefined;
+  let last: { readonly result: Promise<Checked>; readonly atMs: number } | undefined;
+  let first: string | undefined;
   return {
     check: async () => {
-      // Not kept: a node that has just started gets its lease some milliseconds after the first probe.
-      const reason = obstacle();
-      if (reason !== undefined) return { isReady: false, reason };
       const nowMs = clock.elapsedMs();
       if (last === undefined || nowMs - last.atMs >= freshMs) {
         last = { result: checkOnce(deps), atMs: nowMs };
       }
-      const result = await last.result;
-      // A lease may end while the store takes its time to answer.
-      const later = obstacle();
-      return later === undefined ? result : { isReady: false, reason: later };
+      const { isPublishing = false, ...result } = await last.result;
+      // Not kept: a node that has just started gets its lease some milliseconds after the first probe. Without
+      // one it does not deliver, but the requests of publishers are served.
+      const hindrance = isPublishing ? undefined : obstacle();
+      const reason = reasonOf(result, hindrance);
+      if (reason === undefined) first = undefined;
+      // What follows from the first cause, as a lost lease, does not replace it.
+      else if (first === undefined || (!result.isReady && consequences.has(first))) first = reason;
+      if (first !== undefined) return { isReady: false, reason: first };
+      return result;
     },
   };
 }
 
-async function checkOnce({ store, clock }: ReadinessDeps): Promise<Ready | NotReady> {
-  const late = Promise.withResolvers<NotReady>();
+/** A store that does not answer says less than the lack of a lease. */
+function reasonOf(result: Ready | NotReady, hindrance: string | undefined): string | undefined {
+  if (result.isReady) return hindrance;
+  return result.reason === lateText ? (hindrance ?? lateText) : result.reason;
+}
+
+/** The result of a check; `isPublishing` if publishers append now. */
+type Checked = (Ready | NotReady) & { readonly isPublishing?: boolean };
+
+async function checkOnce({ store, clock }: ReadinessDeps): Promise<Checked> {
+  const late = Promise.withResolvers<Checked>();
   const timer = clock.after(timeoutMs, () => {
-    late.resolve({ isReady: false, reason: 'The store does not answer in time.' });
+    late.resolve({ isReady: false, reason: lateText });
   });
   try {
     return await Promise.race([late.promise, checkStore(store)]);
@@ -66,16 +79,18 @@ async function checkOnce({ store, clock }: ReadinessDeps): Promise<Ready | NotRe
   }
 }
 
-async function checkStore({
-  ping,
-  ownership,
-  time,
-}: ReadinessDeps['store']): Promise<Ready | NotReady> {
+async function checkStore({ ping, ownership, time }: ReadinessDeps['store']): Promise<Checked> {
   try {
-    await ping();
-    const nodes = await ownership.nodes();
+    const isPublishing = await ping();
+    // New connections may be refused while those of publishers work, as with a new password.
+    const nodes = await ownership.nodes().catch((error: unknown) => {
+      if (isPublishing && error instanceof StoreUnavailable) return [];
+      throw error;
+    });
     const isWrong = isSkewed(time.skewMs()) && nodes.some(isLiveAndExact);
-    return isWrong ? { isReady: false, reason: wrongClock } : { isReady: true, nodes };
+    return isWrong
+      ? { isReady: false, reason: wrongClock }
+      : { isReady: true, nodes, isPublishing };
   } catch (error) {
     if (!(error instanceof StoreUnavailable)) throw error;
     return { isReady: false, reason: texts[error.reason] };
@@ -89,9 +104,16 @@ function isLiveAndExact({ leaseMs, skewMs }: NodeState): boolean {
   return leaseMs > 0 && !isSkewed(skewMs);
 }
 
+export const noLease = 'The node has no lease.';
+const lateText = 'The store does not answer in time.';
+
 const texts: Record<UnavailableReason, string> = {
   away: 'The store is not available.',
   ...storeTexts,
+  blocked: 'The store takes no appends: something in it holds them up.',
   outdated: 'A newer version of Leat changed the store so that this one may not use it.',
   key: 'LEAT_SECRET_KEY of this node lacks the key that seals the secrets in the store.',
 };
+
+/** What a better known cause replaces. */
+const consequences: ReadonlySet<string> = new Set([texts.away, lateText, noLease]);

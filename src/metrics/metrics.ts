@@ -65,10 +65,12 @@ export interface MetricsDeps {
   readonly names: StreamNames;
   /** Sessions of the database server that another client had altered, so far. */
   readonly foreignSessions?: (() => number) | undefined;
+  /** Returns why appends fail; `undefined` while they succeed. */
+  readonly failure: () => unknown;
 }
 
 export function createMetrics(deps: MetricsDeps): Metrics {
-  const { serviceName, version, time, streamsMax, clock, names } = deps;
+  const { serviceName, version, time, streamsMax, clock, names, failure } = deps;
   const registry = new Registry();
   const factory = createMetricFactory(registry, serviceName.replaceAll('-', '_'));
   factory
@@ -98,7 +100,7 @@ export function createMetrics(deps: MetricsDeps): Metrics {
     text: async () => {
       if (dispatcher !== undefined) {
         await setLags(dispatcher.backlogs());
-        setState(dispatcher.state());
+        setState(dispatcher.state(), failure() !== undefined);
       }
       series.collect();
       setClocks();
@@ -277,7 +279,9 @@ function createAttempts(factory: MetricFactory): (report: AttemptReport) => void
 }
 
 /** Sets the gauges of the dispatcher's state. */
-function createState(factory: MetricFactory): (state: ReturnType<Dispatcher['state']>) => void {
+function createState(
+  factory: MetricFactory,
+): (state: ReturnType<Dispatcher['state']>, appendsFail: boolean) => void {
   const streams = factory.gauge('streams_owned', 'Streams that this node owns.');
   const behind = factory.gauge(
     'streams_behind',
@@ -300,9 +304,9 @@ function createState(factory: MetricFactory): (state: ReturnType<Dispatcher['sta
   );
   const failing = factory.gauge(
     'store_failing',
-    '1 while the store fails and the dispatcher retries its commands, else 0.',
+    '1 while appends fail, or the dispatcher retries its commands to the store, else 0.',
   );
-  return (state) => {
+  return (state, appendsFail) => {
     streams.set(state.streams);
     behind.set(state.behind);
     waiting.set(state.waiting);
@@ -311,7 +315,7 @@ function createState(factory: MetricFactory): (state: ReturnType<Dispatcher['sta
     unsettled.set(state.unsettled);
     queued.set(state.queuedBytes);
     tails.set(state.tailBytes);
-    failing.set(state.storeFails ? 1 : 0);
+    failing.set(state.storeFails || appendsFail ? 1 : 0);
   };
 }
 

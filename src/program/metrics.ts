@@ -27,7 +27,7 @@ export interface ServiceMetricsDeps {
  * is counted and the library is not loaded. Throws `StartRefused` when it cannot listen.
  */
 export async function openMetrics(
-  store: Pick<Store, 'watch' | 'time' | 'tenants' | 'streams' | 'foreignSessions'>,
+  store: Pick<Store, 'watch' | 'time' | 'tenants' | 'streams' | 'foreignSessions' | 'failure'>,
   { config, log, version, clock }: ServiceMetricsDeps,
 ): Promise<ServiceMetrics | undefined> {
   const { metricsHost: host, metricsPort: port, serviceName } = config;
@@ -39,6 +39,7 @@ export async function openMetrics(
     time: store.time,
     names: store,
     foreignSessions: store.foreignSessions,
+    failure: store.failure,
     clock,
     ...limits.metrics,
   });

@@ -1,6 +1,7 @@
 import os from 'node:os';
 import { createSystemAlerts } from '../alerting/system-alerts.ts';
 import type { Bootstrapped } from '../auth/bootstrap.ts';
+import { noLease } from '../api/readiness.ts';
 import type { Watchers } from '../changes/watchers.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import { sleep } from '../core/sleep.ts';
@@ -233,7 +234,7 @@ function createBackground(
       unwatch();
       await stats.flush();
     },
-    obstacle: () => (dispatcher.state().holdsLease ? undefined : 'The node has no lease.'),
+    obstacle: () => (dispatcher.state().holdsLease ? undefined : noLease),
   };
 }
 

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { type Config, dataFolderOf } from '../config.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
+import type { StoreUnavailable } from '../core/errors.ts';
 import { loadOrCreateSecretKeys } from '../files/data-folder.ts';
 import { openStore } from '../store/open.ts';
 import type { Store } from '../store/port/store.ts';
@@ -19,6 +20,12 @@ export async function openServiceStore(deps: ServiceStoreDeps): Promise<Store> {
   const secretKeys = config.secretKeys ?? (await generatedSecretKeys(config, random));
   const report =
     log && ((error: unknown) => log.warn({ err: error }, 'the store reports an error'));
+  const reportFailure =
+    log &&
+    ((failure: StoreUnavailable | undefined): void => {
+      if (failure === undefined) log.info({}, 'the store takes appends again');
+      else log.error({ err: failure }, 'the store takes no appends: publishers get 503');
+    });
   return openStore({
     location: config.store,
     connectionsMax: config.storeConnections,
@@ -26,6 +33,7 @@ export async function openServiceStore(deps: ServiceStoreDeps): Promise<Store> {
     random,
     clock,
     report,
+    reportFailure,
   });
 }
 

@@ -3,6 +3,7 @@ import { StoreContentRefused, StoreUnavailable } from '../core/errors.ts';
 import type { Appended, NewEvent } from '../core/types.ts';
 import { yieldToEventLoop } from '../core/slices.ts';
 import type { LogStore } from './port/log.ts';
+import { lateMs } from './write-check.ts';
 import { MIB } from '../core/units.ts';
 
 /** Groups the appends of many callers into few commits. */
@@ -26,6 +27,8 @@ export interface AppenderDeps {
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
   /** A call is answered within this time, whatever becomes of its write. */
   readonly answerMs: Millis;
+  /** Called again and again while a call has waited for {@link lateMs}. */
+  late(tenant: number): void;
   /**
    * Runs `action` after the current turn of the event loop has read all its input. The first commit
    * is deferred by further turns while each of them brings more calls, so that a burst over many
@@ -87,7 +90,7 @@ export function createAppender(deps: AppenderDeps): Appender {
   };
   const work = async (tenant: number, tenantQueue: TenantQueue): Promise<void> => {
     const { waiting } = tenantQueue;
-    const stopAnswering = answerInTime(deps, tenantQueue);
+    const stopAnswering = answerInTime(deps, tenant, tenantQueue);
     for (;;) {
       // A write of which nobody could be told in time is not begun.
       refuseOld(waiting, deps.clock.elapsedMs() - deps.answerMs + writeMsMin);
@@ -166,12 +169,18 @@ function nextGroup(limits: AppenderDeps, waiting: Call[]): { group: Call[]; isFu
  * Rejects calls whose time is over, until the function that it returns is called: those that wait were not
  * written, and those that are being written may be stored.
  */
-function answerInTime({ clock, answerMs }: AppenderDeps, tenantQueue: TenantQueue): () => void {
+function answerInTime(
+  { clock, answerMs, late }: AppenderDeps,
+  tenant: number,
+  tenantQueue: TenantQueue,
+): () => void {
   const check = (): void => {
     const { waiting, written } = tenantQueue;
     const untilMs = clock.elapsedMs() - answerMs;
     refuseOld(waiting, untilMs);
     for (const { sinceMs, reject } of written) if (sinceMs <= untilMs) reject(unanswered());
+    const oldest = written[0] ?? waiting[0];
+    if (oldest !== undefined && clock.elapsedMs() - oldest.sinceMs >= lateMs) late(tenant);
     timer = clock.after(checkMs, check);
   };
   let timer = clock.after(checkMs, check);
@@ -182,12 +191,15 @@ function answerInTime({ clock, answerMs }: AppenderDeps, tenantQueue: TenantQueu
 function refuseOld(waiting: Call[], untilMs: number): void {
   const younger = waiting.findIndex(({ sinceMs }) => sinceMs > untilMs);
   for (const { reject } of waiting.splice(0, younger === -1 ? waiting.length : younger)) {
-    reject(new StoreUnavailable('The appends before this one took too long.'));
+    reject(
+      new StoreUnavailable('The appends before this one took too long.', { reason: 'blocked' }),
+    );
   }
 }
 
 function unanswered(): StoreUnavailable {
   return new StoreUnavailable('The store did not say in time whether it has an append.', {
+    reason: 'blocked',
     mayBeStored: true,
   });
 }

@@ -1,4 +1,5 @@
 import type { Clock, RandomBytes } from '../core/clock.ts';
+import type { StoreUnavailable } from '../core/errors.ts';
 import type { StoreLocation } from '../core/value.ts';
 import type { Store } from './port/store.ts';
 
@@ -24,6 +25,11 @@ export interface StoreOptions {
    * streams whose secrets do not open; by default a process warning.
    */
   readonly report?: ((error: unknown) => void) | undefined;
+  /**
+   * Receives the first cause once appends have failed for some seconds, and `undefined` when they succeed
+   * again.
+   */
+  readonly reportFailure?: ((failure: StoreUnavailable | undefined) => void) | undefined;
 }
 
 /**

@@ -17,6 +17,7 @@ function metricsOf(
 ): Metrics {
   const time = { now: () => now, skewMs: () => 0, skews: 0 };
   return createMetrics({
+    failure: () => undefined,
     serviceName: 'leat',
     version: '1.2.3',
     time,

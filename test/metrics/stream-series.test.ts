@@ -25,6 +25,7 @@ function openFixture(streamsMax: number) {
     reads: 0,
   };
   const metrics = createMetrics({
+    failure: () => undefined,
     serviceName: 'leat',
     version: '1.2.3',
     time: { now: () => 0, skewMs: () => 0, skews: 0 },

@@ -10,11 +10,13 @@ import { newEvent } from './contract/fixture.ts';
 function createFixture() {
   const clock = createManualClock();
   const writes: { readonly ids: string[]; readonly leftMs: number; end(): void }[] = [];
+  const late: number[] = [];
   const appender = createAppender({
     groupEventsMax: 100,
     groupBodiesMax: 1_000_000,
     answerMs: 9000,
     clock,
+    late: () => late.push(clock.elapsedMs()),
     defer: queueMicrotask,
     write: (_tenant, events, leftMs) =>
       new Promise((resolve) => {
@@ -33,7 +35,7 @@ function createFixture() {
         return error.mayBeStored ? 'unknown' : 'not stored';
       },
     );
-  return { clock, writes, append };
+  return { clock, writes, late, append };
 }
 
 function appendedOf(events: readonly NewEvent[]): Appended[] {
@@ -61,6 +63,18 @@ describe('the time of an append', () => {
     writes[1]?.end();
     assert.equal(await later, 'stored');
     assert.equal(clock.pending, 0);
+  });
+
+  test('a call that waits for three seconds is reported as late, until it has its result', async () => {
+    const { clock, writes, late, append } = createFixture();
+    const call = append('a');
+    await clock.advance(2900);
+    assert.deepEqual(late, []);
+    await clock.advance(700);
+    writes[0]?.end();
+    await call;
+    await clock.advance(10_000);
+    assert.deepEqual(late, [3000, 3500]);
   });
 
   test('a write receives the time that is left to the oldest of its calls', async () => {

@@ -16,6 +16,7 @@ function createBarrier(given: Partial<AppenderDeps> = {}) {
     groupBodiesMax: 1_000_000,
     answerMs: 9000,
     clock: systemClock,
+    late: () => undefined,
     defer: (action) => deferred.push(action),
     write: async (tenant, events) => {
       writes.push({ tenant, ids: events.map(({ id }) => id) });

@@ -1,4 +1,5 @@
 import type { AuditEntry } from '../../core/audit-log.ts';
+import type { StoreUnavailable } from '../../core/errors.ts';
 import type { AlertStateStore } from './alert-state.ts';
 import type { ApiStore } from './apis.ts';
 import type { AuditLogStore, RecordingStore } from './audit-log.ts';
@@ -95,8 +96,16 @@ export interface Store {
    * back to this process, the way it reaches the others: so a node learns whether hints arrive.
    */
   share(hint: SharedHint): void;
-  /** Throws `StoreUnavailable` unless the engine responds and would accept an append. */
-  ping(): Promise<void>;
+  /**
+   * Throws `StoreUnavailable` unless the engine responds and would accept an append. Returns whether recent
+   * appends of publishers show that.
+   */
+  ping(): Promise<boolean>;
+  /**
+   * Returns the first cause for which appends of this process fail, once those of a tenant have for some
+   * seconds; `undefined` while they succeed.
+   */
+  failure(): StoreUnavailable | undefined;
   /** Resolves after every command in progress has ended. */
   close(): Promise<void>;
 }

@@ -483,10 +483,11 @@ function translated(error: unknown, mayBeStored: boolean): unknown {
   });
 }
 
-/** read_only_sql_transaction, disk_full */
+/** read_only_sql_transaction, disk_full, lock_not_available */
 const unavailableReasons: ReadonlyMap<string, UnavailableReason> = new Map([
   ['25006', 'read_only'],
   ['53100', 'full'],
+  ['55P03', 'blocked'],
 ]);
 
 /**

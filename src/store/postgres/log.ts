@@ -25,6 +25,8 @@ export interface LogDeps {
   /** Runs `action` after the current turn of the event loop has read all its input. */
   readonly defer: (action: () => void) => void;
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
+  /** An append of the tenant has had no result for long. */
+  readonly late: (tenant: number) => void;
 }
 
 /**
@@ -37,6 +39,7 @@ export function createLogStore(deps: LogDeps): LogStore & { readonly appender: A
     ...groupLimits,
     defer: deps.defer,
     clock: deps.clock,
+    late: deps.late,
     write: (tenant, events, leftMs) => append(deps, tenant, events, leftMs),
   });
   return {

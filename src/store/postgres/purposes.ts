@@ -13,6 +13,7 @@ export type Nouns = Omit<
   | 'watch'
   | 'share'
   | 'ping'
+  | 'failure'
   | 'close'
 >;
 

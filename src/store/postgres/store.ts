@@ -35,7 +35,7 @@ import { createServerTime, readTime, type ServerTime } from './time.ts';
 import { createUpkeepStore } from './upkeep.ts';
 import { removals } from './tenant-removal.ts';
 import { createUserChange, sortedUsers } from './users.ts';
-import { createWriteCheck } from '../write-check.ts';
+import { createWriteCheck, type WriteCheck, type WriteCheckDeps } from '../write-check.ts';
 
 export interface PostgresStoreDeps {
   /** Connections of this process, including the one that listens. */
@@ -51,6 +51,8 @@ export interface PostgresStoreDeps {
    * streams whose secrets do not open.
    */
   readonly report: (error: unknown) => void;
+  /** As {@link StoreOptions.reportFailure}. */
+  readonly reportFailure?: WriteCheckDeps['report'];
 }
 
 const applicationName = 'leat';
@@ -61,7 +63,7 @@ const applicationName = 'leat';
  * Throws `StartRefused` with one line for the operator.
  */
 export async function openPostgresStore(url: string, deps: PostgresStoreDeps): Promise<Store> {
-  const { defer, clock, report, random, connectionsMax } = deps;
+  const { clock, report, random, connectionsMax } = deps;
   const hosts = createHosts(url, applicationName);
   const seal = createSeal(deps.secretKeys, random);
   const pools = createPools({
@@ -98,31 +100,32 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
     emit(message);
     listenNotify.publish(message);
   };
-  const writes = writeCheckOf(pools.publishing, clock);
+  const writes = writeCheckOf(pools.publishing, deps);
   const { appender, ...parts } = partsOf(pools, {
+    ...deps,
     hosts,
     identity,
     seal,
     hint,
-    defer,
     readCache: createReadCache(watch),
     listenNotify,
-    clock,
-    report,
     others: pools.lists,
     time,
+    late: (tenant) => writes.late(tenant),
   });
   return {
     ...parts,
     log: {
       ...parts.log,
-      append: (tenant, events) => writes.observe(parts.log.append(tenant, events)),
+      append: (tenant, events) => writes.observe(tenant, parts.log.append(tenant, events)),
     },
     foreignSessions: () => hosts.sessions.altered,
     watch,
     share: listenNotify.publish,
-    ping: writes.check,
+    ping: () => writes.check(),
+    failure: () => writes.failure(),
     close: async () => {
+      writes.close();
       await appender.idle();
       await listenNotify.close();
       await pools.close();
@@ -130,8 +133,13 @@ export async function openPostgresStore(url: string, deps: PostgresStoreDeps): P
   };
 }
 
-function writeCheckOf(db: Database, clock: Clock): ReturnType<typeof createWriteCheck> {
-  return createWriteCheck({ clock, read: () => readWritable(db), tryWrite: () => tryWrite(db) });
+function writeCheckOf(db: Database, { clock, reportFailure }: PostgresStoreDeps): WriteCheck {
+  return createWriteCheck({
+    clock,
+    read: () => readWritable(db),
+    tryWrite: (tenant) => tryWrite(db, tenant),
+    report: reportFailure,
+  });
 }
 
 /** A server that has become read-only reports that at once in an open session. */
@@ -141,20 +149,21 @@ async function readWritable(db: Database): Promise<void> {
   if (row?.isReadOnly === true) await tryWrite(db);
 }
 
-const takenBack = new Error('The write was only a trial.');
-
-async function tryWrite(db: Database): Promise<void> {
-  try {
-    await db.transact('relaxed', async (tx) => {
-      await tx.run`insert into assertions (tenant, client, jti, expires_at) values (0, '', '', 0)`;
-      throw takenBack;
-    });
-  } catch (error) {
-    if (error !== takenBack) throw error;
-  }
+/** Appends an event as publishers do, with the same locks and the wait for a standby, and takes it back. */
+async function tryWrite(db: Database, tenant?: number): Promise<void> {
+  await db.transact('durable', async (tx) => {
+    const sent = [
+      tx.run`savepoint trial`,
+      tx.get`
+        select leat_append(coalesce(${tenant}::integer, (select min(id) from tenants)),
+          array['evt_trial'], array[false], array['trial'], array[0]::bigint[], array['{}'], '{}')`,
+      tx.run`rollback to savepoint trial`,
+    ];
+    await Promise.all(sent);
+  });
 }
 
-interface Parts extends Omit<Store, 'watch' | 'share' | 'ping' | 'close'> {
+interface Parts extends Omit<Store, 'watch' | 'share' | 'ping' | 'failure' | 'close'> {
   readonly appender: Appender;
 }
 
@@ -170,6 +179,7 @@ interface PartDeps {
   readonly clock: Clock;
   readonly others: Queries;
   readonly time: ServerTime;
+  readonly late: (tenant: number) => void;
 }
 
 function partsOf(pools: Pools, deps: PartDeps): Parts {

@@ -18,6 +18,8 @@ export interface LogDeps extends UpkeepDeps, AppendDeps {
   /** Runs `action` after the current turn of the event loop has read all its input. */
   readonly defer: (action: () => void) => void;
   readonly clock: Pick<Clock, 'after' | 'elapsedMs'>;
+  /** An append of the tenant has had no result for long. */
+  readonly late: (tenant: number) => void;
 }
 
 /**
@@ -26,9 +28,9 @@ export interface LogDeps extends UpkeepDeps, AppendDeps {
  * steps.
  */
 export function createLogStore(deps: LogDeps): LogStore & { readonly appender: Appender } {
-  const { db, defer, clock } = deps;
+  const { db, defer, clock, late } = deps;
   const { append, syncedHeads } = createAppend(deps);
-  const appender = createAppender({ ...groupLimits, defer, clock, write: append });
+  const appender = createAppender({ ...groupLimits, defer, clock, late, write: append });
   const typeIndex = new TypeIndex(db);
   const head = (tenant: number): Offset => syncedHeads.get(tenant) ?? headOf(db, tenant);
   return {

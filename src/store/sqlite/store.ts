@@ -34,7 +34,7 @@ import { createUpkeepStore } from './upkeep.ts';
 import { removals } from './tenant-removal.ts';
 import { createUserChanges, sortedUsers } from './users.ts';
 import { createWalRoom } from './wal-room.ts';
-import { createWriteCheck } from '../write-check.ts';
+import { createWriteCheck, type WriteCheck, type WriteCheckDeps } from '../write-check.ts';
 import { createWalSync, type WalSync, walFileOf } from './wal-sync.ts';
 
 export interface SqliteStoreDeps {
@@ -49,6 +49,8 @@ export interface SqliteStoreDeps {
   readonly defer: (action: () => void) => void;
   /** Receives errors of listeners of `watch`, and those of streams whose secrets do not open. */
   readonly report: (error: unknown) => void;
+  /** As {@link StoreOptions.reportFailure}. */
+  readonly reportFailure?: WriteCheckDeps['report'];
 }
 
 /**
@@ -96,8 +98,10 @@ export function createSqliteStore(
   voidOwnership(db);
   dropUnended(db);
   const { emit: hint, watch } = createHints({ report });
+  const writes = writeCheckOf(connection, db, deps, walSync);
   const shared = {
     db,
+    late: (tenant: number) => writes.late(tenant),
     commands: createCommands(db),
     seal,
     hint,
@@ -112,11 +116,6 @@ export function createSqliteStore(
   };
   const { appender, ...log } = createLogStore(shared);
   const users = createUserChanges(shared);
-  const writes = createWriteCheck({
-    clock,
-    read: async () => ping(db),
-    tryWrite: async () => tryWrite(connection, db),
-  });
   const file = connection.location() ?? undefined;
   const directoryDeps = directoryDepsOf({ ...shared, changeUser: users.change }, file);
   const directory = createDirectory(directoryDeps);
@@ -124,7 +123,7 @@ export function createSqliteStore(
     ...directory,
     log: {
       ...log,
-      append: (tenant, events) => writes.observe(log.append(tenant, events)),
+      append: (tenant, events) => writes.observe(tenant, log.append(tenant, events)),
     },
     deliveries: { ...directory.deliveries, ...createDeliveryStore(shared) },
     auditLog: { ...directory.auditLog, prune: createEntryPruner(shared) },
@@ -137,13 +136,29 @@ export function createSqliteStore(
     watch,
     // The file belongs to this process.
     share: (own) => own.kind === 'watched' && hint(own),
-    ping: writes.check,
+    ping: () => writes.check(),
+    failure: () => writes.failure(),
     close: async () => {
+      writes.close();
       await Promise.all([appender.idle(), users.idle()]);
       await walSync?.close();
       db.close();
     },
   };
+}
+
+function writeCheckOf(
+  connection: DatabaseSync,
+  db: Database,
+  { clock, reportFailure }: SqliteStoreDeps,
+  walSync: WalSync | undefined,
+): WriteCheck {
+  return createWriteCheck({
+    clock,
+    read: async () => ping(db),
+    tryWrite: () => tryWrite(connection, db, walSync),
+    report: reportFailure,
+  });
 }
 
 /** No other process uses the file, so an older one has ended. */
@@ -227,9 +242,17 @@ function checkpoint(connection: DatabaseSync): void {
   if (row?.['busy'] === 1) throw new StoreUnavailable('The write-ahead log is in use.');
 }
 
-/** Writes the first page of the file again. */
-function tryWrite(connection: DatabaseSync, db: Database): void {
-  db.transact('relaxed', () => connection.exec(`pragma application_id = ${applicationId}`));
+/** Writes the first page of the file again; resolves when it is on the disk. */
+function tryWrite(
+  connection: DatabaseSync,
+  db: Database,
+  walSync: Pick<WalSync, 'whenSynced'> | undefined,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    db.transact('relaxed', () => connection.exec(`pragma application_id = ${applicationId}`));
+    if (walSync === undefined) resolve();
+    else walSync.whenSynced((error) => (error === undefined ? resolve() : reject(error)));
+  });
 }
 
 /** Reads the file, so that a missing disk is noticed. */

@@ -348,7 +348,7 @@ async function backUp(url: string): Promise<() => Promise<void>> {
 async function untilAnswers(store: Store): Promise<void> {
   for (;;) {
     try {
-      return await store.ping();
+      await store.ping();
     } catch (error) {
       if (!(error instanceof StoreUnavailable)) throw error;
     }

@@ -74,10 +74,6 @@ async function openSmall(t: TestContext) {
   const folder = mkdtempSync(join(tmpdir(), 'leat-full-'));
   const path = join(folder, 'leat.db');
   const connection = openConnection({ path, file: path });
-  t.after(() => {
-    connection.close();
-    rmSync(folder, { recursive: true });
-  });
   const secretKeys = [randomBytes(32)];
   await prepareSchema(connection, { path, file: path }, createSeal(secretKeys, randomBytes));
   const store = createSqliteStore(connection, {
@@ -87,6 +83,10 @@ async function openSmall(t: TestContext) {
     time: createTestTime(start),
     defer: setImmediate,
     report: ignore,
+  });
+  t.after(async () => {
+    await store.close();
+    rmSync(folder, { recursive: true });
   });
   await addTenant(store, 'main');
   return {
