@@ -2,6 +2,8 @@
 export interface Quota {
   /** Permits this many more events. */
   add(events: number): void;
+  /** Events that are permitted and not taken yet. */
+  readonly left: number;
   /** Takes up to `eventsMax`, waiting until there are any; returns 0 once `until` is aborted. */
   take(eventsMax: number, until: AbortSignal): Promise<number>;
 }
@@ -15,6 +17,9 @@ export function createQuota(events = 0): Quota {
     return taken;
   };
   return {
+    get left() {
+      return left;
+    },
     add: (more) => {
       left += more;
       added.resolve();
