@@ -349,6 +349,7 @@ async function untilAnswers(store: Store): Promise<void> {
   for (;;) {
     try {
       await store.ping();
+      return;
     } catch (error) {
       if (!(error instanceof StoreUnavailable)) throw error;
     }
