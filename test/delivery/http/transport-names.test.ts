@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { ManualClock } from '../../helpers/clock.ts';
 import { describe, test, type TestContext } from 'node:test';
 import { limits } from '../../../src/config.ts';
 import type { AttemptResult } from '../../../src/core/retry.ts';
@@ -48,6 +49,13 @@ async function createFixture(
 
 const zone: Zone = (name) => (name.startsWith('silent') ? 'silence' : ['127.0.0.1']);
 
+/** Moves the clock until a lookup has ended; between its parts it waits for real responses. */
+async function untilEnded(clock: ManualClock, prepared: true | Promise<void>): Promise<void> {
+  let hasEnded = false;
+  void Promise.resolve(prepared).then(() => (hasEnded = true));
+  while (!hasEnded) await clock.advance(1);
+}
+
 function silentOrigins(count: number): string[] {
   return Array.from({ length: count }, (_, n) => `http://silent-${n}.test`);
 }
@@ -82,9 +90,7 @@ describe('preparing an attempt', () => {
 
   test('after a failed lookup the attempt begins, and fails with its code', async (t) => {
     const { transport, send, clock, questions } = await createFixture(t, zone);
-    const prepared = transport.prepare(1, 'http://silent.test');
-    await clock.advance(silentLookupMs);
-    await prepared;
+    await untilEnded(clock, transport.prepare(1, 'http://silent.test'));
     const before = questions.length;
     assert.equal(transport.prepare(1, 'http://silent.test'), true);
     assert.deepEqual(await send('http://silent.test'), noAnswer);
@@ -144,11 +150,9 @@ describe('an attempt that waits for the lookups of others', () => {
 
   test('an attempt fails at once with a lookup failure that was valid when it was prepared', async (t) => {
     const { transport, post, clock, questions } = await createFixture(t, zone);
-    const prepared = transport.prepare(1, 'http://silent.test');
-    await clock.advance(silentLookupMs);
-    await prepared;
+    await untilEnded(clock, transport.prepare(1, 'http://silent.test'));
     assert.equal(transport.prepare(1, 'http://silent.test'), true);
-    await clock.advance(usableMs - 1);
+    await clock.advance(usableMs - 2);
     const before = questions.length;
     const late = post('http://silent.test');
     assert.deepEqual(await late.ended, noAnswer);
