@@ -108,3 +108,13 @@ export function attempted(result: SendResult): AttemptResult {
   );
   return result;
 }
+
+/**
+ * Moves the clock until a lookup has ended: between its parts it asks about the domain above, and waits for
+ * a real response.
+ */
+export async function advanceUntil(clock: ManualClock, ended: unknown): Promise<void> {
+  const state = { hasEnded: false };
+  void Promise.resolve(ended).then(() => (state.hasEnded = true));
+  while (!state.hasEnded) await clock.advance(1);
+}

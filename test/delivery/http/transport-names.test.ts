@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import type { ManualClock } from '../../helpers/clock.ts';
 import { describe, test, type TestContext } from 'node:test';
 import { limits } from '../../../src/config.ts';
 import type { AttemptResult } from '../../../src/core/retry.ts';
@@ -12,6 +11,7 @@ import {
   type Wire,
 } from '../../helpers/receiver.ts';
 import {
+  advanceUntil,
   createSender,
   firstLookupMs,
   silentLookupMs,
@@ -49,13 +49,6 @@ async function createFixture(
 
 const zone: Zone = (name) => (name.startsWith('silent') ? 'silence' : ['127.0.0.1']);
 
-/** Moves the clock until a lookup has ended; between its parts it waits for real responses. */
-async function untilEnded(clock: ManualClock, prepared: true | Promise<void>): Promise<void> {
-  let hasEnded = false;
-  void Promise.resolve(prepared).then(() => (hasEnded = true));
-  while (!hasEnded) await clock.advance(1);
-}
-
 function silentOrigins(count: number): string[] {
   return Array.from({ length: count }, (_, n) => `http://silent-${n}.test`);
 }
@@ -90,7 +83,7 @@ describe('preparing an attempt', () => {
 
   test('after a failed lookup the attempt begins, and fails with its code', async (t) => {
     const { transport, send, clock, questions } = await createFixture(t, zone);
-    await untilEnded(clock, transport.prepare(1, 'http://silent.test'));
+    await advanceUntil(clock, transport.prepare(1, 'http://silent.test'));
     const before = questions.length;
     assert.equal(transport.prepare(1, 'http://silent.test'), true);
     assert.deepEqual(await send('http://silent.test'), noAnswer);
@@ -150,7 +143,7 @@ describe('an attempt that waits for the lookups of others', () => {
 
   test('an attempt fails at once with a lookup failure that was valid when it was prepared', async (t) => {
     const { transport, post, clock, questions } = await createFixture(t, zone);
-    await untilEnded(clock, transport.prepare(1, 'http://silent.test'));
+    await advanceUntil(clock, transport.prepare(1, 'http://silent.test'));
     assert.equal(transport.prepare(1, 'http://silent.test'), true);
     await clock.advance(usableMs - 2);
     const before = questions.length;
