@@ -35,9 +35,16 @@ interface Unavailability {
  * `away`: cannot be reached, or failed in another way. `read_only` and `full`: reads still work. `blocked`:
  * a write waits for something in the store, as a lock.
  * `outdated`: see {@link StoreOutdated}. `key`: another process has changed the key of the secrets,
- * and this one lacks the new key.
+ * and this one lacks the new key. `gone`: the file of the store was deleted or replaced.
  */
-export type UnavailableReason = 'away' | 'read_only' | 'full' | 'blocked' | 'outdated' | 'key';
+export type UnavailableReason =
+  | 'away'
+  | 'read_only'
+  | 'full'
+  | 'blocked'
+  | 'outdated'
+  | 'key'
+  | 'gone';
 
 /** A newer version of the program has changed the schema incompatibly. */
 export class StoreOutdated extends StoreUnavailable {

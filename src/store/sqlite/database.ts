@@ -49,8 +49,8 @@ export type Bindable = SQLInputValue | boolean | undefined;
 export type Durability = 'durable' | 'relaxed';
 
 export interface CommitHooks {
-  /** Called before each durable transaction; an error that it throws refuses the transaction. */
-  readonly beforeDurable: () => void;
+  /** Called before each transaction; an error that it throws refuses the transaction. */
+  readonly before: (durability: Durability) => void;
   /** Called after each commit. */
   readonly committed: (durability: Durability) => void;
 }
@@ -103,7 +103,7 @@ export function createDatabase(connection: DatabaseSync, hooks?: CommitHooks): D
     transact(durability, work) {
       try {
         // First: a receiver of the hint may commit something else.
-        if (durability === 'durable') hooks?.beforeDurable();
+        hooks?.before(durability);
         setDurability(durability);
         const result = inTransaction(connection, work);
         hooks?.committed(durability);

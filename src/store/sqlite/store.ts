@@ -23,6 +23,7 @@ import { createDatabase, type Database } from './database.ts';
 import { createDeliveryStore } from './deliveries.ts';
 import { createEntryPruner } from './entry-pruner.ts';
 import { createFailureReader } from './failures.ts';
+import { type FileIdentity, openFileIdentity } from './file-identity.ts';
 import { createGuardedTime } from './guarded-time.ts';
 import { createLogStore } from './log.ts';
 import { createOwnershipStore, voidOwnership } from './ownership.ts';
@@ -63,12 +64,17 @@ export async function openSqliteStore(
   deps: SqliteStoreDeps,
 ): Promise<Store> {
   const connection = openConnection(location);
+  let identity: FileIdentity | undefined;
   try {
     await prepareSchema(connection, location, createSeal(deps.secretKeys, deps.random));
     secureWal(connection, location);
-    return createSqliteStore(connection, deps, syncOf(connection, location, deps));
+    const { file } = location;
+    identity = file === undefined ? undefined : openFileIdentity(file, deps);
+    const walSync = syncOf(connection, location, { ...deps, identity });
+    return createSqliteStore(connection, deps, walSync, identity);
   } catch (error) {
     connection.close();
+    identity?.close();
     throw error;
   }
 }
@@ -81,6 +87,7 @@ export function createSqliteStore(
   connection: DatabaseSync,
   deps: SqliteStoreDeps,
   walSync?: WalSync,
+  identity?: FileIdentity,
 ): Store {
   const { clock, defer, report } = deps;
   const time = deps.time ?? createGuardedTime(clock);
@@ -88,7 +95,10 @@ export function createSqliteStore(
   defineTestKey(connection);
   connection.function('leat_now', () => time.now());
   const db = createDatabase(connection, {
-    beforeDurable: () => walSync?.repair(),
+    before: (durability) => {
+      identity?.check();
+      if (durability === 'durable') walSync?.repair();
+    },
     committed: (durability) => {
       if (durability === 'durable') walSync?.covered();
       else walSync?.committed(0);
@@ -98,7 +108,7 @@ export function createSqliteStore(
   voidOwnership(db);
   dropUnended(db);
   const { emit: hint, watch } = createHints({ report });
-  const writes = writeCheckOf(connection, db, deps, walSync);
+  const writes = writeCheckOf(connection, db, deps, { walSync, identity });
   const shared = {
     db,
     late: (tenant: number) => writes.late(tenant),
@@ -143,6 +153,7 @@ export function createSqliteStore(
       await Promise.all([appender.idle(), users.idle()]);
       await walSync?.close();
       db.close();
+      identity?.close();
     },
   };
 }
@@ -151,12 +162,18 @@ function writeCheckOf(
   connection: DatabaseSync,
   db: Database,
   { clock, reportFailure }: SqliteStoreDeps,
-  walSync: WalSync | undefined,
+  { walSync, identity }: { walSync: WalSync | undefined; identity: FileIdentity | undefined },
 ): WriteCheck {
   return createWriteCheck({
     clock,
-    read: async () => ping(db),
-    tryWrite: () => tryWrite(connection, db, walSync),
+    read: async () => {
+      identity?.checkHeader();
+      ping(db);
+    },
+    tryWrite: async () => {
+      identity?.checkHeader();
+      await tryWrite(connection, db, walSync);
+    },
     report: reportFailure,
   });
 }
@@ -197,15 +214,25 @@ function directoryDepsOf(
 function syncOf(
   connection: DatabaseSync,
   { file }: SqliteLocation,
-  { clock, report }: SqliteStoreDeps,
+  { clock, report, identity }: SqliteStoreDeps & { readonly identity: FileIdentity | undefined },
 ): WalSync | undefined {
-  if (file === undefined) return undefined;
+  if (file === undefined || identity === undefined) return undefined;
   const wal = walFileOf(file);
   const walSync = createWalSync({
     clock,
-    sync: wal.sync,
-    repair: () => checkpoint(connection),
-    report,
+    sync: async () => {
+      await wal.sync();
+      // After it: what is acknowledged is in the files that the next start opens.
+      identity.check();
+    },
+    repair: () => {
+      identity.check();
+      checkpoint(connection);
+    },
+    // The identity reports itself.
+    report: (error) => {
+      if (!(error instanceof StoreUnavailable && error.reason === 'gone')) report(error);
+    },
   });
   return {
     get hasFailed() {

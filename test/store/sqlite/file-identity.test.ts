@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { copyFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test, type TestContext } from 'node:test';
+import { StoreUnavailable } from '../../../src/core/errors.ts';
+import { openSqliteStore } from '../../../src/store/sqlite/store.ts';
+import { createManualClock } from '../../helpers/clock.ts';
+import { addTenant, newEvent } from '../contract/fixture.ts';
+import { newFolder, storeDeps } from './file.ts';
+
+/** What may happen to the files of a running store. */
+const losses: Readonly<Record<string, (file: string) => void>> = {
+  'the file is deleted': (file) => rmSync(file),
+  'the file is moved away': (file) => renameSync(file, `${file}.old`),
+  'another file takes its place': (file) => {
+    copyFileSync(file, `${file}.new`);
+    renameSync(`${file}.new`, file);
+  },
+  'the write-ahead log is deleted': (file) => rmSync(`${file}-wal`),
+  'the write-ahead log is replaced': (file) => {
+    rmSync(`${file}-wal`);
+    writeFileSync(`${file}-wal`, '');
+  },
+};
+
+describe('a SQLite file that disappears under the process', () => {
+  for (const [what, lose] of Object.entries(losses)) {
+    test(`${what}: nothing is acknowledged any more, and it is reported once`, async (t) => {
+      const { file, store, clock, errors } = await open(t);
+      await store.log.append(1, [newEvent()]);
+      lose(file);
+      await assert.rejects(store.log.append(1, [newEvent()]), isGone);
+      await assert.rejects(store.ping(), isGone);
+      await clock.advance(5000);
+      assert.equal(errors.length, 1);
+      assert.ok(isGone(errors[0]));
+      assert.match((errors[0] as Error).message, /leat\.db(?:-wal)? was deleted or replaced while/);
+      assert.match((errors[0] as Error).message, /run leat backup/);
+    });
+  }
+
+  test('a file that is deleted during the sync of an append: the append is refused', async (t) => {
+    const { file, store } = await open(t);
+    await store.log.append(1, [newEvent()]);
+    const appended = store.log.append(1, [newEvent()]);
+    // The append is committed at the end of this turn, and a thread of the pool syncs it.
+    setImmediate(() => setImmediate(() => rmSync(file)));
+    await assert.rejects(appended, isGone);
+  });
+
+  test('a file that is overwritten in its place is noticed within a second', async (t) => {
+    const { file, store, clock, errors } = await open(t);
+    truncateSync(file);
+    await clock.advance(1000);
+    assert.ok(isGone(errors[0]));
+    await assert.rejects(store.ping(), isGone);
+    await assert.rejects(store.log.append(1, [newEvent()]), isGone);
+  });
+
+  test('a file that comes back is the store again', async (t) => {
+    const { file, store, clock, errors } = await open(t);
+    await store.log.append(1, [newEvent()]);
+    renameSync(file, `${file}.old`);
+    await assert.rejects(store.log.append(1, [newEvent()]), isGone);
+    renameSync(`${file}.old`, file);
+    await clock.advance(1000);
+    await store.log.append(1, [newEvent()]);
+    await store.ping();
+    assert.deepEqual(errors, []);
+  });
+
+  test('a copy of what the process still has open can be made', async (t) => {
+    const { file, store } = await open(t);
+    await store.log.append(1, [newEvent()]);
+    rmSync(file);
+    const copy = `${file}.copy`;
+    writeFileSync(copy, '');
+    const never = new AbortController().signal;
+    await store.copy?.(copy, { progress: () => {}, signal: never });
+    assert.ok(statSync(copy).size > 0);
+  });
+});
+
+async function open(t: TestContext) {
+  const file = join(await newFolder(t), 'leat.db');
+  const clock = createManualClock();
+  const errors: unknown[] = [];
+  const report = (error: unknown): void => void errors.push(error);
+  const store = await openSqliteStore({ path: file, file }, { ...storeDeps, clock, report });
+  t.after(() => store.close());
+  await addTenant(store, 'acme');
+  return { file, store, clock, errors };
+}
+
+function isGone(error: unknown): boolean {
+  return error instanceof StoreUnavailable && error.reason === 'gone';
+}
