@@ -45,6 +45,7 @@ import {
 } from './run-file.ts';
 import { signature } from './signature.ts';
 import { sizes } from './sizes.ts';
+import { tenantRemoval } from './tenant-removal.ts';
 import { upkeep } from './upkeep.ts';
 import { watchers } from './watchers.ts';
 
@@ -76,6 +77,7 @@ const benches: readonly Bench[] = [
   facts,
   health,
   upkeep,
+  tenantRemoval,
   sizes,
   consolePages,
 ];
