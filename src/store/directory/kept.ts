@@ -1,4 +1,4 @@
-import { type Command, sql } from './command.ts';
+import { type Command, sql, together } from './command.ts';
 import { oneOfNumbers } from './dialect.ts';
 
 /** A walk over a table, page by page; at its end it stops until it is started again. */
@@ -56,10 +56,14 @@ function* releaseBodies(after: BodyKey, take: number): Command<WalkedPage<BodyKe
     where (k.tenant, k."offset") > (${after.tenant}, ${after.offset})
     order by k.tenant, k."offset" limit ${take}`;
   const over = rows.filter(({ needed }) => needed === null);
-  for (const [tenant, own] of Map.groupBy(over, (row) => row.tenant)) {
-    const offsets = own.map(({ offset }) => offset);
-    yield* sql.run`
-      delete from kept_events where tenant = ${tenant} and "offset" ${oneOfNumbers(offsets)}`;
-  }
+  // Together: one after the other would be a round trip for each.
+  const byTenant = [...Map.groupBy(over, (row) => row.tenant)];
+  yield* together(
+    ...byTenant.map(([tenant, own]) => {
+      const offsets = own.map(({ offset }) => offset);
+      return sql.run`
+        delete from kept_events where tenant = ${tenant} and "offset" ${oneOfNumbers(offsets)}`;
+    }),
+  );
   return { checked: rows.length, last: rows.length < take ? undefined : rows.at(-1) };
 }
