@@ -94,16 +94,7 @@ export function createSqliteStore(
   const seal = createSeal(deps.secretKeys, deps.random);
   defineTestKey(connection);
   connection.function('leat_now', () => time.now());
-  const db = createDatabase(connection, {
-    before: (durability) => {
-      identity?.check();
-      if (durability === 'durable') walSync?.repair();
-    },
-    committed: (durability) => {
-      if (durability === 'durable') walSync?.covered();
-      else walSync?.committed(0);
-    },
-  });
+  const db = databaseOf(connection, { walSync, identity });
   seal.follow(currentKeyCheck(seal, keyCheckRow(db)));
   voidOwnership(db);
   dropUnended(db);
@@ -158,11 +149,30 @@ export function createSqliteStore(
   };
 }
 
+/** What an open file needs besides its connection. */
+interface OpenFile {
+  readonly walSync: WalSync | undefined;
+  readonly identity: FileIdentity | undefined;
+}
+
+function databaseOf(connection: DatabaseSync, { walSync, identity }: OpenFile): Database {
+  return createDatabase(connection, {
+    before: (durability) => {
+      identity?.check();
+      if (durability === 'durable') walSync?.repair();
+    },
+    committed: (durability) => {
+      if (durability === 'durable') walSync?.covered();
+      else walSync?.committed(0);
+    },
+  });
+}
+
 function writeCheckOf(
   connection: DatabaseSync,
   db: Database,
   { clock, reportFailure }: SqliteStoreDeps,
-  { walSync, identity }: { walSync: WalSync | undefined; identity: FileIdentity | undefined },
+  { walSync, identity }: OpenFile,
 ): WriteCheck {
   return createWriteCheck({
     clock,
