@@ -104,7 +104,7 @@ function hintOf(
   }
   // Also of the token endpoint, whose errors have other codes.
   if (message.startsWith('Not Found: no tenant has the host ')) {
-    return `Use the domain of a tenant, which leat tenants list shows where Leat runs: ${leat`login https://<domain>`}`;
+    return `Use the domain of a tenant, which ${leat`tenants list`} shows where Leat runs: ${leat`login https://<domain>`}`;
   }
   if (status === 401) return `Log in again: ${login}`;
   if (errorCode === 'insufficient_scope') return scopeHint(message, clientId, leat);
