@@ -46,12 +46,13 @@ describe('the engine under simulation', () => {
     });
   }
 
-  for (const { fault, plan } of regressions) {
+  for (const { fault, plan, isRuledOut = false } of regressions) {
     test(`the shortened history of a fixed fault violates nothing: ${fault}`, async () => {
       const outcome = await play(plan);
       assert.equal(outcome.violation, undefined, await historyText(plan));
     });
 
+    if (isRuledOut) continue;
     test(`the shortened history violates a guarantee when the fault is put back: ${fault}`, async () => {
       const { violation } = await playWithFault(plan, fault);
       assert.ok(violation, 'the history no longer leads to its fault');
