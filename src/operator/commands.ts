@@ -19,7 +19,7 @@ import { rotateSecrets } from './rotate-secrets.ts';
 import { nodes, status } from './status.ts';
 import { storeFindings } from './store-findings.ts';
 import { noTenant, tenantNamed } from './tenant-named.ts';
-import { unknownHostsWarning } from './unknown-hosts.ts';
+import { unknownHostsWarning } from './host-findings.ts';
 
 /** The operator's commands on the store, by name. */
 const commands: Readonly<Record<string, Command>> = {

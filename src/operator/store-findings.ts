@@ -11,7 +11,7 @@ import { databaseFindings } from './database-findings.ts';
 import { bad, type Finding, ok, warn } from './finding.ts';
 import { processFacts, processFindings } from './process-findings.ts';
 import { bytesText, countText, durationText } from './table.ts';
-import { unknownHostFindings } from './unknown-hosts.ts';
+import { unknownHostFindings } from './host-findings.ts';
 
 /** The part of `leat doctor` that needs the store. */
 export interface StoreReport {

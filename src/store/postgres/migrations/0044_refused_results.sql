@@ -1,4 +1,4 @@
--- oldest that may run: 0042
+-- oldest that may run: 0014
 
 -- Since when the store refuses results of a stream, and the code of its error; null once one is recorded.
 alter table runs add column refused_at bigint;
