@@ -15,6 +15,7 @@ import {
   startFaultySqlite,
 } from '../test/helpers/store-faults.ts';
 
+const quietMs = 16_000;
 const faults = Number(process.argv[2] ?? 100);
 const requests = Number(process.argv[3] ?? 50_000);
 
@@ -38,9 +39,10 @@ for (const [, start] of played) {
 async function play(store: FaultyStore): Promise<void> {
   const ledger = createLedger();
   const ending = new AbortController();
+  let during = 'before the first fault';
   const quota = createQuota();
   const publishing = ledger.publish(store.node, quota, ending.signal);
-  const watching = ledger.watch(store.node, store.metricsPort, ending.signal);
+  const watching = ledger.watch(store.node, store.metricsPort, () => during, ending.signal);
   const kinds = Object.entries(store.faults);
   const counts: Record<string, number> = {};
   for (let number = 0; number < faults; number += 1) {
@@ -50,8 +52,11 @@ async function play(store: FaultyStore): Promise<void> {
     const round = Math.floor(number / kinds.length);
     const lastsMs = [lasting.shortMs, lasting.mediumMs, lasting.shortMs, lasting.longMs][round % 4];
     counts[name] = (counts[name] ?? 0) + 1;
+    during = `${name} for ${lastsMs} ms`;
     await begin(lastsMs ?? 0);
     await sleep(800);
+    // Once each kind was met: long enough that readiness is compared while publishers are served.
+    if ((number + 1) % kinds.length === 0) await sleep(quietMs);
   }
   // The rest is published after the last fault.
   while (quota.left > 0) await sleep(200);

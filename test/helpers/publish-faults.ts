@@ -5,10 +5,21 @@ import type { Running } from './leat.ts';
 
 /** A client that records every response, and compares what it was told with the log afterwards. */
 export interface Ledger {
-  /** Publishes until the quota is used up or `until` is aborted, at the node that runs by then. */
+  /**
+   * Publishes until the quota is used up or `until` is aborted, at the node that runs by then. One publisher
+   * goes on without a quota, so that at every time one shows what publishers meet.
+   */
   publish(node: () => Running, quota: Quota, until: AbortSignal): Promise<void>;
-  /** Checks once in a while that readiness and metric say what publishers meet. */
-  watch(node: () => Running, metricsPort: number, until: AbortSignal): Promise<void>;
+  /**
+   * Checks once in a while that readiness and metric say what publishers meet. A reading counts when publishers
+   * met the same some seconds before and after it. `during` names the fault for the result.
+   */
+  watch(
+    node: () => Running,
+    metricsPort: number,
+    during: () => string,
+    until: AbortSignal,
+  ): Promise<void>;
   /** Compares with the ids that the log has. */
   result(stored: ReadonlySet<string>): LedgerResult;
 }
@@ -38,7 +49,24 @@ export interface LedgerResult {
 const shownMs = 5000;
 /** For the way of the responses on a busy machine. */
 const slackMs = 2000;
+/** A store recovers a moment before publishers notice: what is read then is compared with nothing. */
+const unchangedMs = 5000;
+/** Publishers that are served are so several times in this time. */
+const gapMs = 1000;
 const publishers = 24;
+
+/** What readiness and metric said at one time. */
+interface Reading {
+  readonly beganMs: number;
+  readonly endedMs: number;
+  /** The last publish that was acknowledged before. */
+  readonly acknowledgedMs: number;
+  /** Since when publishers were served without a gap, by then. */
+  readonly servedSinceMs: number;
+  /** What is wrong with it while no publish succeeds, and while all do. */
+  readonly whileFailing: readonly string[];
+  readonly whileServing: readonly string[];
+}
 
 export function createLedger(): Ledger {
   const ids = { acknowledged: [] as string[], refused: [] as string[], unknown: [] as string[] };
@@ -48,19 +76,28 @@ export function createLedger(): Ledger {
   const contradictions: string[] = [];
   let slowestRefusalMs = 0;
   let made = 0;
-  const last = { acknowledgedMs: performance.now(), refusedMs: 0, unansweredMs: 0 };
+  const startedMs = performance.now();
+  const last = {
+    acknowledgedMs: startedMs,
+    servedSinceMs: startedMs,
+    refusedMs: 0,
+    unansweredMs: 0,
+  };
+  const troubleMs = (): number => Math.max(last.refusedMs, last.unansweredMs);
 
-  const record = async (response: Response, sent: readonly string[], startedMs: number) => {
+  const record = async (response: Response, sent: readonly string[], sentMs: number) => {
     const text = await response.text();
     const nowMs = performance.now();
     if (response.status === 202) {
+      const isGap = nowMs - last.acknowledgedMs > gapMs || troubleMs() > last.servedSinceMs;
+      if (isGap) last.servedSinceMs = nowMs;
       last.acknowledgedMs = nowMs;
       ids.acknowledged.push(...sent);
       return true;
     }
     if (response.status === 503) {
       last.refusedMs = nowMs;
-      slowestRefusalMs = Math.max(slowestRefusalMs, nowMs - startedMs);
+      slowestRefusalMs = Math.max(slowestRefusalMs, nowMs - sentMs);
       const isUnknown = (JSON.parse(text) as { unknown?: boolean }).unknown === true;
       counts[isUnknown ? 'unknown' : 'refused'] += 1;
       ids[isUnknown ? 'unknown' : 'refused'].push(...sent);
@@ -70,41 +107,48 @@ export function createLedger(): Ledger {
   const publishOnce = async (node: Running): Promise<boolean> => {
     const { sent, body, type } = requestOf((made += 1));
     counts.requests += 1;
-    const startedMs = performance.now();
+    const sentMs = performance.now();
     try {
       const headers = { 'content-type': type };
       const response = await node.send('POST', '/api/v2/events', body, headers);
-      return await record(response, sent, startedMs);
+      return await record(response, sent, sentMs);
     } catch {
       counts.unanswered += 1;
       last.unansweredMs = performance.now();
       return false;
     }
   };
-  const check = async (node: Running, metricsPort: number): Promise<void> => {
-    const before = { ...last };
+  const read = async (node: Running, metricsPort: number, during: string): Promise<Reading> => {
+    const beganMs = performance.now();
+    const { acknowledgedMs, servedSinceMs } = last;
     const ready = await fetch(`${node.url}/readyz`);
     const { message = '' } = (await ready.json()) as { message?: string };
     const metrics = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
     const isFailing = metrics.includes('\nleat_store_failing 1');
-    const nowMs = performance.now();
+    const whileFailing = [
+      ...(ready.ok ? [`${during}: no publish succeeds, and the node is ready`] : []),
+      ...(isFailing ? [] : [`${during}: no publish succeeds, and leat_store_failing is 0`]),
+    ];
+    const whileServing = [
+      ...(ready.ok ? [] : [`${during}: every publish succeeds, the node is not ready: ${message}`]),
+      ...(isFailing ? [`${during}: every publish succeeds, and leat_store_failing is 1`] : []),
+    ];
+    const endedMs = performance.now();
+    return { beganMs, endedMs, acknowledgedMs, servedSinceMs, whileFailing, whileServing };
+  };
+  /** Judges a reading once it is known that publishers met the same before it, during it and after it. */
+  const judge = (reading: Reading): void => {
+    const { beganMs, acknowledgedMs, servedSinceMs } = reading;
     const enoughMs = shownMs + slackMs;
-    const isRefusing = before.acknowledgedMs === last.acknowledgedMs;
-    if (
-      isRefusing &&
-      nowMs - last.acknowledgedMs > enoughMs &&
-      last.unansweredMs < last.acknowledgedMs
-    ) {
+    const hasFailed = last.acknowledgedMs === acknowledgedMs && last.unansweredMs < acknowledgedMs;
+    if (hasFailed && beganMs - acknowledgedMs > enoughMs) {
       checks.failing += 1;
-      if (ready.ok) contradictions.push('no publish succeeds, and the node is ready');
-      if (!isFailing) contradictions.push('no publish succeeds, and leat_store_failing is 0');
-    } else if (
-      nowMs - last.acknowledgedMs < 500 &&
-      nowMs - Math.max(last.refusedMs, last.unansweredMs) > enoughMs
-    ) {
+      contradictions.push(...reading.whileFailing);
+    }
+    const isServed = performance.now() - last.acknowledgedMs < gapMs && troubleMs() < servedSinceMs;
+    if (isServed && last.servedSinceMs === servedSinceMs && beganMs - servedSinceMs > enoughMs) {
       checks.serving += 1;
-      if (!ready.ok)
-        contradictions.push(`publishers are served, and the node is not ready: ${message}`);
+      contradictions.push(...reading.whileServing);
     }
   };
 
@@ -115,11 +159,22 @@ export function createLedger(): Ledger {
           if (!(await publishOnce(node()))) await sleep(20);
         }
       };
-      await Promise.all(Array.from({ length: publishers }, publisher));
+      const endless = async (): Promise<void> => {
+        while (!until.aborted) {
+          await publishOnce(node());
+          await sleep(200);
+        }
+      };
+      await Promise.all([endless(), ...Array.from({ length: publishers }, publisher)]);
     },
-    watch: async (node, metricsPort, until) => {
+    watch: async (node, metricsPort, during, until) => {
+      let readings: Reading[] = [];
       while (!until.aborted) {
-        await check(node(), metricsPort).catch(() => undefined);
+        const reading = await read(node(), metricsPort, during()).catch(() => undefined);
+        if (reading !== undefined) readings.push(reading);
+        const isDue = ({ endedMs }: Reading) => performance.now() - endedMs > unchangedMs;
+        readings.filter(isDue).forEach(judge);
+        readings = readings.filter((kept) => !isDue(kept));
         await sleep(500);
       }
     },

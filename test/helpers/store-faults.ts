@@ -17,8 +17,8 @@ export interface FaultyStore {
   stored(): Promise<Set<string>>;
 }
 
-/** Some faults last longer than a publisher waits. */
-export const lasting = { shortMs: 300, mediumMs: 2000, longMs: 13_000 };
+/** Some faults last longer than a publisher waits, and long enough to be compared with readiness. */
+export const lasting = { shortMs: 300, mediumMs: 2000, longMs: 16_000 };
 
 export async function startFaultySqlite(t: Scope): Promise<FaultyStore> {
   const tempStore = await createTempStore();
