@@ -11,14 +11,30 @@ import {
 } from '../directory/command.ts';
 import { createWriter } from '../directory/dialect.ts';
 import { type BoundedRows, rowBytes } from '../rows/bounded.ts';
+import { requireSame, type StoreIdentity } from './identity.ts';
 import { advisoryLock, type Database, type Queries } from './database.ts';
 
-/** Runs commands on the connections of `db`. */
-export function createCommands(db: Database): Commands {
+/**
+ * Runs commands on the connections of `db`. A change is one of the store that this process joined, and so is
+ * what a reading does not find: while a backup is restored under the process, rows are missing for a moment.
+ */
+export function createCommands(
+  db: Database,
+  identity: Pick<StoreIdentity, 'transact' | 'compared'>,
+): Commands {
   return {
-    transact: (durability, command) => db.transact(durability, (tx) => run(tx, command())),
-    read: (command) => run(db, command),
+    transact: (durability, command) =>
+      identity.transact(db, durability, (tx) => run(tx, command())),
+    read: async (command) => {
+      const result = await run(db, command);
+      if (isAbsent(result)) await identity.compared((known) => requireSame(db, known));
+      return result;
+    },
   };
+}
+
+function isAbsent(result: unknown): boolean {
+  return result === undefined || result === null || (Array.isArray(result) && result.length === 0);
 }
 
 /** Runs a command within the caller's transaction. */

@@ -209,6 +209,12 @@ const unchanged = (text: string): string => text;
  */
 const ofAlteredSessions = new Set(['3F000', '42501', '42P01', '42883', '42704', '42703', '22P02']);
 
+/**
+ * Of those, the ones for names that a schema lacks. No session explains them once another one, with
+ * settings of our own, has them as well: the schema is being replaced.
+ */
+const ofMissingNames = new Set(['3F000', '42501', '42P01', '42883', '42704', '42703']);
+
 /** Class 42: a missing table, column or function, and also errors of syntax and rights. */
 const namesNothing = '42';
 const triesMax = 5;
@@ -474,6 +480,10 @@ function translated(error: unknown, mayBeStored: boolean): unknown {
   if (error.code === replaced) return new StoreReplaced(error.message, { cause: error });
   if (error.code === badText) return new StoreTextRefused(error.message, { cause: error });
   if (refused.has(group)) return new StoreContentRefused(error.message, { cause: error });
+  if (ofMissingNames.has(error.code ?? '')) {
+    const text = `PostgreSQL lacks a part of the schema, a restore may be under way: ${error.message}`;
+    return new StoreUnavailable(text, { cause: error, mayBeStored });
+  }
   if (mistakes.has(group) && !passing.has(error.code ?? '')) return error;
   const reason = unavailableReasons.get(error.code ?? '') ?? 'away';
   return new StoreUnavailable(`PostgreSQL: ${error.message}`, {

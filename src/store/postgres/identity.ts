@@ -180,6 +180,8 @@ interface Present {
   /** The row before it is updated. */
   readonly stored: string | null;
   readonly flushed: number;
+  /** A restore adds foreign keys after all rows. */
+  readonly isWhole: boolean;
 }
 
 async function adopt(
@@ -195,10 +197,14 @@ async function adopt(
 ): Promise<Adoption> {
   const { known, self, isLeft, random } = deps;
   const row = await tx.get<Present>`
-    select generation, identity as stored, leat_identity() as identity, leat_flushed() as flushed
+    select generation, identity as stored, leat_identity() as identity, leat_flushed() as flushed,
+      exists (select from pg_constraint where conrelid = 'node_steps'::regclass and contype = 'f')
+        as "isWhole"
     from store where id = 1 for update`;
-  if (row === undefined)
-    throw new StoreUnavailable('The row of the store is missing: a restore may be under way.');
+  if (row?.isWhole !== true) {
+    const part = row === undefined ? 'The row of the store is' : 'Keys of tables are';
+    throw new StoreUnavailable(`${part} missing: a restore may be under way.`);
+  }
   const { identity, flushed, stored } = row;
   // The log may have grown past the known position since a command found it shorter.
   const isBelow = isLeft || flushed < (known.flushed ?? 0);

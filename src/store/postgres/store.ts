@@ -210,7 +210,7 @@ function partsOf(pools: Pools, deps: PartDeps): Parts {
     time: deps.time,
     recording: (entry) => createRecordingDirectory(directoryDepsOf(pools.commands, deps), entry),
     guarded: (guard, entry) => {
-      const commands = createCommands(pools.commands);
+      const { commands } = directoryDepsOf(pools.commands, deps);
       return createGuardedDirectory({ commands, hint: deps.hint }, guard, entry);
     },
   };
@@ -252,7 +252,7 @@ function directoryDepsOf(
   { hosts, identity, seal, hint, defer, readCache, report }: PartDeps,
 ): DirectoryDeps {
   return {
-    commands: createCommands(db),
+    commands: createCommands(db, identity),
     seal,
     hint,
     report,

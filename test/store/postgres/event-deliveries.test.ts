@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { describe, test, type TestContext } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { withSelection } from '../../../src/core/subscription.ts';
@@ -11,6 +12,7 @@ import type { OwnedStream } from '../../../src/store/port/ownership.ts';
 import { createCommands } from '../../../src/store/postgres/commands.ts';
 import { createDatabase } from '../../../src/store/postgres/database.ts';
 import { createHosts } from '../../../src/store/postgres/hosts.ts';
+import { createStoreIdentity } from '../../../src/store/postgres/identity.ts';
 import { dismissFailures } from '../contract/failure-work.ts';
 import {
   addTenant,
@@ -111,7 +113,13 @@ async function openCases(t: TestContext) {
     assert.ok(event);
     return { fixture, stream, owned, event };
   };
-  return { create, commands: createCommands(db) };
+  return {
+    create,
+    commands: createCommands(
+      db,
+      createStoreIdentity({ emit: () => undefined, random: randomBytes }),
+    ),
+  };
 }
 
 const emptyCache = () => createReadCache(() => undefined);

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
 import { KIB, MIB } from '../../../src/core/units.ts';
 import { type FailureRow, firstFailures } from '../../../src/store/directory/failures.ts';
@@ -8,6 +9,7 @@ import { createCommands } from '../../../src/store/postgres/commands.ts';
 import { createDatabase, type Database } from '../../../src/store/postgres/database.ts';
 import { createFailureReader } from '../../../src/store/postgres/failures.ts';
 import { createHosts } from '../../../src/store/postgres/hosts.ts';
+import { createStoreIdentity } from '../../../src/store/postgres/identity.ts';
 import { sharedPostgres } from '../../helpers/postgres.ts';
 import { addTenant, failed, type Fixture, fixtureOf, newEvent } from '../contract/fixture.ts';
 import { newDatabase, openUrl } from '../engines.ts';
@@ -161,7 +163,10 @@ test('PostgreSQL: groups take as many searches for many failures as for few, wit
     return db.all<never>(strings, ...values);
   };
   const groups = createFailureGroups({
-    commands: createCommands({ ...db, all: explain }),
+    commands: createCommands(
+      { ...db, all: explain },
+      createStoreIdentity({ emit: () => undefined, random: randomBytes }),
+    ),
     failures: createFailureReader(db),
     runs: { now: () => new Call(() => 0) },
   });
