@@ -19,9 +19,9 @@ interface LaggingFixture extends DeliveryFixture {
 
 /** Starts a node whose streams lag behind, have filters, and wait for their pages of the log. */
 async function createLagging(t: TestContext): Promise<LaggingFixture> {
-  const gate = Promise.withResolvers<void>();
+  const opened = Promise.withResolvers<void>();
   const page = async (read: () => Promise<LogPage>): Promise<LogPage> => {
-    await gate.promise;
+    await opened.promise;
     return read();
   };
   const fixture = await createDeliveryFixture(t, {
@@ -48,7 +48,7 @@ async function createLagging(t: TestContext): Promise<LaggingFixture> {
     ...fixture,
     dispatcher,
     lagging,
-    respond: gate.resolve,
+    respond: opened.resolve,
     counts: () =>
       lagging.map(
         ({ id }) => fixture.transport.posts.filter(({ request }) => request.stream === id).length,

@@ -99,8 +99,8 @@ export function createOperator(
     simulation.note(process.name, what);
     work(process).catch((error: unknown) => {
       // Both are a 503.
-      const isTold = error instanceof StoreUnavailable || error instanceof Problem;
-      if (!isTold) oracle.violate('unexpected', String(error));
+      const isReported = error instanceof StoreUnavailable || error instanceof Problem;
+      if (!isReported) oracle.violate('unexpected', String(error));
     });
   };
 

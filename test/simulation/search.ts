@@ -69,13 +69,13 @@ export async function search({
 const nothing: Counts = { histories: 0, events: 0, attempts: 0, virtualMs: 0 };
 
 /** How often the steps of a thread are looked at; a step takes milliseconds. */
-const lookMs = 1000;
+const pollMs = 1000;
 /** So many times without another step mean that the present one never ends. */
-const stuckLooks = 60;
+const stuckPolls = 60;
 
 /**
  * Starts a thread for a task, and tells of a history that is stuck in one step, which a thread cannot do
- * itself. Looks are counted and not time: the machine may be suspended. Returns how to end the thread.
+ * itself. Polls are counted and not time: the machine may be suspended. Returns how to end the thread.
  */
 function watch(
   task: Omit<WorkerTask, 'seen'>,
@@ -85,15 +85,15 @@ function watch(
   const seen = new Int32Array(new SharedArrayBuffer(8));
   const workerData: WorkerTask = { ...task, seen };
   const worker = new Worker(new URL('worker.ts', import.meta.url), { workerData });
-  let [steps, looks] = [0, 0];
+  let [steps, polls] = [0, 0];
   const timer = setInterval(() => {
     const present = Atomics.load(seen, 1);
-    looks = present === steps ? looks + 1 : 0;
+    polls = present === steps ? polls + 1 : 0;
     steps = present;
-    if (looks < stuckLooks) return;
+    if (polls < stuckPolls) return;
     report({ ...nothing, violation: { seed: seen[0] ?? 0, guarantee: 'ends' } });
     void worker.terminate();
-  }, lookMs);
+  }, pollMs);
   worker.on('message', report);
   worker.on('exit', () => {
     clearInterval(timer);

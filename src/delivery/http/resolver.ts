@@ -63,7 +63,7 @@ export function createResolver(deps: ResolverDeps): Resolver {
   const underWay = new Set<Lookup>();
   let answeredMs = -Infinity;
   const answered = (): void => void (answeredMs = clock.elapsedMs());
-  const lookUp = async (
+  const lookupIn = async (
     names: readonly string[],
     timeoutMs: number,
   ): Promise<readonly string[]> => {
@@ -82,7 +82,7 @@ export function createResolver(deps: ResolverDeps): Resolver {
     const beganMs = clock.elapsedMs();
     const last = answeredMs;
     // Whatever the answer is, there is one.
-    await lookUp([name], probeMs).catch(() => undefined);
+    await lookupIn([name], probeMs).catch(() => undefined);
     probes.delete(name);
     return answeredMs > last || answeredMs >= beganMs;
   };
@@ -101,7 +101,7 @@ export function createResolver(deps: ResolverDeps): Resolver {
       if (local !== undefined) return local;
       const beganMs = clock.elapsedMs();
       try {
-        return await lookUp(candidatesOf(name, rules()), timeoutMs);
+        return await lookupIn(candidatesOf(name, rules()), timeoutMs);
       } catch (error) {
         if (!(error instanceof ResolveFailed) || isAboutName(error)) throw error;
         // A name server that has answered about another name is available.

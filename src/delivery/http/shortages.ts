@@ -12,9 +12,9 @@ export interface ShortageChange {
 /** The shortages of this node. What needs the resource waits; what does not goes on. */
 export interface Shortages {
   /** Holds back what needs a new connection. */
-  readonly connections: ShortageGate;
+  readonly connections: SlowStart;
   /** Holds back name lookups. */
-  readonly names: ShortageGate;
+  readonly names: SlowStart;
   /** Notes a shortage; returns how long to wait before the next try. */
   noted(this: void, shortage: Pick<Shortage, 'code'>): number;
   /** Returns the resources that are short now. */
@@ -25,7 +25,7 @@ export interface Shortages {
 }
 
 /** Lets few tries begin after a shortage, then more and more. */
-export interface ShortageGate {
+export interface SlowStart {
   /** Whether a try may begin now. */
   readonly isOpen: boolean;
   /** Resolves when a try may begin, for callers that wait in turns: it may be closed again then. */
@@ -51,11 +51,11 @@ const boundedTries = 4096;
 const quietMs = 10_000;
 
 export function createShortages({ clock }: { readonly clock: Clock }): Shortages {
-  const connections = new Gate(clock);
-  const names = new Gate(clock);
+  const connections = new Recovery(clock);
+  const names = new Recovery(clock);
   const present = new Map<Resource, Timer>();
   const listeners: ((change: ShortageChange) => void)[] = [];
-  const tell = (change: ShortageChange): void => listeners.forEach((listener) => listener(change));
+  const emit = (change: ShortageChange): void => listeners.forEach((listener) => listener(change));
   return {
     connections,
     names,
@@ -65,10 +65,10 @@ export function createShortages({ clock }: { readonly clock: Clock }): Shortages
       known?.cancel();
       const end = clock.after(quietMs, () => {
         present.delete(resource);
-        tell({ resource, code, isOver: true });
+        emit({ resource, code, isOver: true });
       });
       present.set(resource, end);
-      if (known === undefined) tell({ resource, code, isOver: false });
+      if (known === undefined) emit({ resource, code, isOver: false });
       if (resource === 'threads') return waitMs.first;
       return (resource === 'name servers' ? names : connections).close();
     },
@@ -89,7 +89,7 @@ function resourceOf(code: string): Resource {
   return code === noNameServer ? 'name servers' : 'memory';
 }
 
-class Gate implements ShortageGate {
+class Recovery implements SlowStart {
   readonly #clock: Clock;
   /** How many tries may begin in this step; `undefined` while they are not bounded. */
   #tries: number | undefined;

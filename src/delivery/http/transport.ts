@@ -3,7 +3,7 @@ import { Client } from 'undici';
 import type { Clock } from '../../core/clock.ts';
 import { isInspectorOrigin } from '../../core/inspector.ts';
 import type { SendResult } from '../../core/retry.ts';
-import type { ShortageGate } from './shortages.ts';
+import type { SlowStart } from './shortages.ts';
 import { createConnect, type Connect, type Connected, type ConnectTarget } from './connect.ts';
 import { Timeouts } from './deadlines.ts';
 import type { EgressRule } from './egress.ts';
@@ -89,7 +89,7 @@ export interface TransportDeps {
   /** Receives the requests whose origin is an inspector, before anything else is done with them. */
   readonly inspector: Pick<Inspector, 'post'>;
   /** Holds back attempts that need a new connection; absent where they are held back elsewhere. */
-  readonly shortage?: ShortageGate | undefined;
+  readonly shortage?: SlowStart | undefined;
   /** For one attempt, from the start of a name lookup to the end of the response's body. */
   readonly timeoutMs: number;
   /**
@@ -235,7 +235,7 @@ function send(
     shortage,
   }: {
     readonly connections: ConnectionPool<HttpConnection, WebhookRequest>;
-    readonly shortage: ShortageGate | undefined;
+    readonly shortage: SlowStart | undefined;
   },
 ): void {
   try {
