@@ -22,10 +22,19 @@ const waiting =
 const shared: Readonly<Record<string, number>> = {
   'test/alerting': 16,
   'test/api': 16,
+  'test/api/http': 32,
   'test/auth': 16,
+  'test/cli': 11,
+  'test/cli/http': 16,
+  'test/cli/terminal': 16,
   'test/console': 32,
   'test/core': 64,
   'test/delivery': 16,
+  'test/delivery/http': 16,
+  'test/delivery/prefetch': 16,
+  'test/store/directory': 16,
+  'test/store/postgres': 8,
+  'test/store/sqlite': 32,
 };
 
 /** The units that run for longest: one that begins near the end would run while other processors are idle. */

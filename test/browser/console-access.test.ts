@@ -29,7 +29,7 @@ describe('access', () => {
     assert.deepEqual(console.errors(), []);
   });
 
-  test('roles have counts, and their members lead to users', async (t) => {
+  test('roles have counts, and their members lead to users', { tags: ['long'] }, async (t) => {
     const console = await openConsole(t, { installation });
     const { page } = console;
     await console.goto('/access');
@@ -53,26 +53,30 @@ describe('access', () => {
     assert.match(page.url(), /\/console\/users\/leat%7C\w{24}$/);
   });
 
-  test('an id in the box at the top opens what it is of, by keyboard alone', async (t) => {
-    const console = await openConsole(t, { installation });
-    const { page, data } = console;
-    await console.goto('/access');
-    for (const [id, heading] of [
-      [data.roles['Support'], 'Support'],
-      [data.apis['orders'], 'Orders API'],
-      [data.clients['Checkout'], 'Checkout'],
-      [data.users['ada@example.com'], 'ada@example.com'],
-    ] as const) {
-      await page.keyboard.press('/');
-      await page.keyboard.type(id ?? '');
-      await page.keyboard.press('Enter');
-      await page.getByRole('heading', { name: heading, level: 1, exact: true }).waitFor();
-    }
-    await console.goto('/access?q=cgr_b8dLcukC7edhDQ7cn5d4gE');
-    await page.getByText('There is nothing with the id').waitFor();
-  });
+  test(
+    'an id in the box at the top opens what it is of, by keyboard alone',
+    { tags: ['long'] },
+    async (t) => {
+      const console = await openConsole(t, { installation });
+      const { page, data } = console;
+      await console.goto('/access');
+      for (const [id, heading] of [
+        [data.roles['Support'], 'Support'],
+        [data.apis['orders'], 'Orders API'],
+        [data.clients['Checkout'], 'Checkout'],
+        [data.users['ada@example.com'], 'ada@example.com'],
+      ] as const) {
+        await page.keyboard.press('/');
+        await page.keyboard.type(id ?? '');
+        await page.keyboard.press('Enter');
+        await page.getByRole('heading', { name: heading, level: 1, exact: true }).waitFor();
+      }
+      await console.goto('/access?q=cgr_b8dLcukC7edhDQ7cn5d4gE');
+      await page.getByText('There is nothing with the id').waitFor();
+    },
+  );
 
-  test('the browser never receives a secret of a client', async (t) => {
+  test('the browser never receives a secret of a client', { tags: ['long'] }, async (t) => {
     const console = await openConsole(t, { installation });
     const { page, data } = console;
     const bodies: Promise<string>[] = [];
@@ -136,7 +140,7 @@ describe('users', () => {
     },
   );
 
-  test('an id that looks percent-encoded is taken as it is', async (t) => {
+  test('an id that looks percent-encoded is taken as it is', { tags: ['long'] }, async (t) => {
     const console = await openConsole(t, { installation });
     const user = {
       email: 'percent@example.org',
@@ -156,18 +160,22 @@ describe('users', () => {
     assert.equal((await installation.leat.send('DELETE', deleted)).status, 204);
   });
 
-  test('the order is in the address, and a deleted user is explained', async (t) => {
-    const console = await openConsole(t, { installation });
-    const { page, data } = console;
-    await console.goto('/users');
-    await page.getByRole('combobox', { name: 'Order' }).selectOption('E-mail');
-    await page.waitForURL('**/console/users?sort=email%3A1');
-    await page.getByText('6 users').waitFor();
-    const leaver = data.users['leaver@example.com'] ?? '';
-    await console.goto(`/users/${encodeURIComponent(leaver)}`);
-    await page.getByRole('link', { name: 'What the audit log has about it' }).click();
-    await page.getByRole('link', { name: 'Delete a user' }).waitFor();
-  });
+  test(
+    'the order is in the address, and a deleted user is explained',
+    { tags: ['long'] },
+    async (t) => {
+      const console = await openConsole(t, { installation });
+      const { page, data } = console;
+      await console.goto('/users');
+      await page.getByRole('combobox', { name: 'Order' }).selectOption('E-mail');
+      await page.waitForURL('**/console/users?sort=email%3A1');
+      await page.getByText('6 users').waitFor();
+      const leaver = data.users['leaver@example.com'] ?? '';
+      await console.goto(`/users/${encodeURIComponent(leaver)}`);
+      await page.getByRole('link', { name: 'What the audit log has about it' }).click();
+      await page.getByRole('link', { name: 'Delete a user' }).waitFor();
+    },
+  );
 });
 
 for (const theme of ['light', 'dark'] as const) {

@@ -75,12 +75,12 @@ describe('the page of an event', () => {
     );
   });
 
-  test('retrying, with its next attempt', async () => {
+  test('retrying, with its next attempt', { tags: ['long'] }, async () => {
     const text = await at(data.events.retrying, 'shipping-notifications');
     assert.match(text, /retrying[^]*Its next attempt is due/);
   });
 
-  test('blocked behind its key, and what it waits for', async () => {
+  test('blocked behind its key, and what it waits for', { tags: ['long'] }, async () => {
     assert.match(
       await at(data.events.blocked, 'inventory-sync'),
       /blocked[^]*behind an earlier event/,
@@ -91,20 +91,20 @@ describe('the page of an event', () => {
     );
   });
 
-  test('skipped, and sent after all', async () => {
+  test('skipped, and sent after all', { tags: ['long'] }, async () => {
     await operator.goto(`/events/${data.events.skipped}`);
     await page.getByText('this one was left out').waitFor();
     await page.getByRole('button', { name: 'Send again to' }).first().waitFor();
   });
 
-  test('dismissed', async () => {
+  test('dismissed', { tags: ['long'] }, async () => {
     assert.match(
       await at(data.events.dismissed, 'crm-contacts'),
       /dismissed[^]*somebody dismissed/,
     );
   });
 
-  test('filtered, with what the stream selects now', async () => {
+  test('filtered, with what the stream selects now', { tags: ['long'] }, async () => {
     const { 'pro-plan-onboarding': stream } = data.streams;
     const id = await published('subscription.started', { plan: 'free' }, stream, 'filtered');
     assert.match(await at(id, 'pro-plan-onboarding'), /filtered[^]*as they were then, left it out/);
@@ -114,14 +114,14 @@ describe('the page of an event', () => {
     assert.match(await filter.innerText(), /"data\.object\.plan"/);
   });
 
-  test('waiting for a stream that is slow', async () => {
+  test('waiting for a stream that is slow', { tags: ['long'] }, async () => {
     const { 'search-index': stream } = data.streams;
     const id = await published('product.updated', { sku: 'sku-1' }, stream, 'waiting');
     assert.match(await at(id, 'search-index'), /waiting[^]*has not come to it yet/);
     assert.equal(await page.getByRole('button', { name: 'to search-index' }).count(), 0);
   });
 
-  test('an event of a test is not in the log, and says so', async () => {
+  test('an event of a test is not in the log, and says so', { tags: ['long'] }, async () => {
     const { leat } = installation;
     const path = `/api/v2/event-streams/${data.streams['warehouse-orders']}/test`;
     const { id } = await expectBody<{ id: string }>(
@@ -137,7 +137,7 @@ describe('the page of an event', () => {
     await page.getByText('not in the log', { exact: true }).waitFor();
   });
 
-  test('an id that nothing has: says what may have become of it', async () => {
+  test('an id that nothing has: says what may have become of it', { tags: ['long'] }, async () => {
     await operator.goto('/events/evt_0000000000000000000000');
     await page.getByRole('heading', { name: 'No such event' }).waitFor();
     await page.getByText('LEAT_EVENT_RETENTION_DAYS').waitFor();

@@ -90,16 +90,20 @@ describe('the search of the log', () => {
     assert.match(await rows().innerText(), /user\.invited[^]*ada@example\.com/);
   });
 
-  test('types: suggests those of the log, and refuses what is none', async () => {
-    await operator.goto('/events');
-    const field = page.getByRole('combobox', { name: 'Event types' });
-    await page.locator('datalist option[value="order.paid"]').waitFor({ state: 'attached' });
-    await field.fill('Order');
-    assert.equal(await field.getAttribute('aria-invalid'), 'true');
-    assert.ok(await page.getByRole('button', { name: 'Add', exact: true }).isDisabled());
-  });
+  test(
+    'types: suggests those of the log, and refuses what is none',
+    { tags: ['long'] },
+    async () => {
+      await operator.goto('/events');
+      const field = page.getByRole('combobox', { name: 'Event types' });
+      await page.locator('datalist option[value="order.paid"]').waitFor({ state: 'attached' });
+      await field.fill('Order');
+      assert.equal(await field.getAttribute('aria-invalid'), 'true');
+      assert.ok(await page.getByRole('button', { name: 'Add', exact: true }).isDisabled());
+    },
+  );
 
-  test('time: windows, and an absolute one', async () => {
+  test('time: windows, and an absolute one', { tags: ['long'] }, async () => {
     await operator.goto('/events');
     await page.getByRole('link', { name: 'Last hour' }).click();
     await expectRows(50);
@@ -117,50 +121,58 @@ describe('the search of the log', () => {
     assert.doesNotMatch(page.url(), /date_/);
   });
 
-  test('payload: rows make the condition, which is an address that can be sent', async () => {
-    await operator.goto('/events');
-    await page.getByRole('button', { name: 'Payload', exact: true }).click();
-    await page.getByLabel('Field 1').fill('data.object.number');
-    await page.getByLabel('Comparison 1').selectOption('is at least');
-    await page.getByLabel('Value 1').fill('50');
-    await page.getByRole('button', { name: 'Add a condition' }).click();
-    await page.getByLabel('Field 2').fill('data.object.plan');
-    await page.getByLabel('Value 2').fill('pro');
-    await page.getByRole('button', { name: 'Search payloads' }).click();
-    await expectRows(5);
-    const { searchParams } = new URL(page.url());
-    assert.deepEqual(JSON.parse(searchParams.get('filter') ?? ''), {
-      'data.object.number': { $gte: 50 },
-      'data.object.plan': 'pro',
-    });
-    await page.reload();
-    await expectRows(5);
-    assert.equal(await page.getByLabel('Value 2').inputValue(), 'pro');
-    await page.getByRole('button', { name: 'Remove the condition' }).click();
-    await expectRows(50);
-  });
+  test(
+    'payload: rows make the condition, which is an address that can be sent',
+    { tags: ['long'] },
+    async () => {
+      await operator.goto('/events');
+      await page.getByRole('button', { name: 'Payload', exact: true }).click();
+      await page.getByLabel('Field 1').fill('data.object.number');
+      await page.getByLabel('Comparison 1').selectOption('is at least');
+      await page.getByLabel('Value 1').fill('50');
+      await page.getByRole('button', { name: 'Add a condition' }).click();
+      await page.getByLabel('Field 2').fill('data.object.plan');
+      await page.getByLabel('Value 2').fill('pro');
+      await page.getByRole('button', { name: 'Search payloads' }).click();
+      await expectRows(5);
+      const { searchParams } = new URL(page.url());
+      assert.deepEqual(JSON.parse(searchParams.get('filter') ?? ''), {
+        'data.object.number': { $gte: 50 },
+        'data.object.plan': 'pro',
+      });
+      await page.reload();
+      await expectRows(5);
+      assert.equal(await page.getByLabel('Value 2').inputValue(), 'pro');
+      await page.getByRole('button', { name: 'Remove the condition' }).click();
+      await expectRows(50);
+    },
+  );
 
-  test('payload: JSON for what rows cannot say, and words for what is wrong', async () => {
-    await operator.goto('/events');
-    await page.getByRole('button', { name: 'Payload', exact: true }).click();
-    await page.getByRole('button', { name: 'JSON', exact: true }).click();
-    const field = page.getByLabel('Condition as JSON');
-    await field.fill('{"$or": [');
-    await page.getByText('This is not JSON').waitFor();
-    assert.ok(await page.getByRole('button', { name: 'Search payloads' }).isDisabled());
-    await field.fill(
-      '{"$or": [{"data.object.number": 59}, {"data.object.email": {"$exists": true}}]}',
-    );
-    await page.getByRole('button', { name: 'Search payloads' }).click();
-    await expectRows(2);
-    assert.ok(await page.getByRole('button', { name: 'Rows', exact: true }).isDisabled());
-    await page.getByLabel('Condition as JSON').fill('{"data.object.n": {"$regex": "x"}}');
-    await page.getByRole('button', { name: 'Search payloads' }).click();
-    await page.getByText('filter.data.object.n.$regex').waitFor();
-    await page.getByText('Unknown operator').waitFor();
-  });
+  test(
+    'payload: JSON for what rows cannot say, and words for what is wrong',
+    { tags: ['long'] },
+    async () => {
+      await operator.goto('/events');
+      await page.getByRole('button', { name: 'Payload', exact: true }).click();
+      await page.getByRole('button', { name: 'JSON', exact: true }).click();
+      const field = page.getByLabel('Condition as JSON');
+      await field.fill('{"$or": [');
+      await page.getByText('This is not JSON').waitFor();
+      assert.ok(await page.getByRole('button', { name: 'Search payloads' }).isDisabled());
+      await field.fill(
+        '{"$or": [{"data.object.number": 59}, {"data.object.email": {"$exists": true}}]}',
+      );
+      await page.getByRole('button', { name: 'Search payloads' }).click();
+      await expectRows(2);
+      assert.ok(await page.getByRole('button', { name: 'Rows', exact: true }).isDisabled());
+      await page.getByLabel('Condition as JSON').fill('{"data.object.n": {"$regex": "x"}}');
+      await page.getByRole('button', { name: 'Search payloads' }).click();
+      await page.getByText('filter.data.object.n.$regex').waitFor();
+      await page.getByText('Unknown operator').waitFor();
+    },
+  );
 
-  test('pages: the next one, and back to the first', async () => {
+  test('pages: the next one, and back to the first', { tags: ['long'] }, async () => {
     await operator.goto('/events?types=order.paid');
     await expectRows(50);
     await page.getByRole('link', { name: 'Next page' }).click();
@@ -169,7 +181,7 @@ describe('the search of the log', () => {
     await expectRows(50);
   });
 
-  test('an id and an idempotency key lead to the event', async () => {
+  test('an id and an idempotency key lead to the event', { tags: ['long'] }, async () => {
     await operator.goto('/events');
     await page.getByLabel('Id or idempotency key').fill('invite-42/é %');
     await page.getByRole('button', { name: 'Open', exact: true }).click();
@@ -182,22 +194,26 @@ describe('the search of the log', () => {
     await page.getByRole('heading', { name: 'user.invited' }).waitFor();
   });
 
-  test('the keyboard alone searches, opens an event and copies it', async () => {
-    await operator.goto('/events');
-    await tabTo(page.getByRole('combobox', { name: 'Event types' }));
-    await page.keyboard.type('order.cancelled');
-    await page.keyboard.press('Enter');
-    await expectRows(1);
-    await tabTo(rows().getByRole('link'));
-    await page.keyboard.press('Enter');
-    await page.getByRole('heading', { name: 'order.cancelled' }).waitFor();
-    await tabTo(page.getByRole('button', { name: 'Copy as JSON' }));
-    await page.keyboard.press('Enter');
-    await page
-      .getByRole('button', { name: 'Copied as JSON' })
-      .or(page.getByText('does not let the page copy'))
-      .waitFor();
-  });
+  test(
+    'the keyboard alone searches, opens an event and copies it',
+    { tags: ['long'] },
+    async () => {
+      await operator.goto('/events');
+      await tabTo(page.getByRole('combobox', { name: 'Event types' }));
+      await page.keyboard.type('order.cancelled');
+      await page.keyboard.press('Enter');
+      await expectRows(1);
+      await tabTo(rows().getByRole('link'));
+      await page.keyboard.press('Enter');
+      await page.getByRole('heading', { name: 'order.cancelled' }).waitFor();
+      await tabTo(page.getByRole('button', { name: 'Copy as JSON' }));
+      await page.keyboard.press('Enter');
+      await page
+        .getByRole('button', { name: 'Copied as JSON' })
+        .or(page.getByText('does not let the page copy'))
+        .waitFor();
+    },
+  );
 
   test(
     'nothing breaks the policy of the page, and axe finds nothing',
@@ -252,16 +268,20 @@ describe('new events', () => {
     },
   );
 
-  test('a condition on payloads is applied in the browser, and says so', async () => {
-    await operator.goto('/events?live=1&types=tail.one&filter={"data.object.n":{"$gt":1}}');
-    await page.getByText('live', { exact: true }).waitFor();
-    for (const n of [1, 2, 3]) await publish(installation.leat, 'tail.one', { n });
-    await page.getByText('2 of 3 events match').waitFor();
-    await expectRows(2, 'New events');
-    await page.getByText('applied in this browser').waitFor();
-    await operator.goto('/events?live=1&filter={"a":{"$regex":1}}');
-    await page.getByText('a.$regex: Unknown operator').waitFor();
-  });
+  test(
+    'a condition on payloads is applied in the browser, and says so',
+    { tags: ['long'] },
+    async () => {
+      await operator.goto('/events?live=1&types=tail.one&filter={"data.object.n":{"$gt":1}}');
+      await page.getByText('live', { exact: true }).waitFor();
+      for (const n of [1, 2, 3]) await publish(installation.leat, 'tail.one', { n });
+      await page.getByText('2 of 3 events match').waitFor();
+      await expectRows(2, 'New events');
+      await page.getByText('applied in this browser').waitFor();
+      await operator.goto('/events?live=1&filter={"a":{"$regex":1}}');
+      await page.getByText('a.$regex: Unknown operator').waitFor();
+    },
+  );
 
   test(
     'goes on after the last event when it was cut off, and leaves none out',
@@ -281,24 +301,28 @@ describe('new events', () => {
     },
   );
 
-  test('the connection is there only while the list is, in a tab that is seen', async () => {
-    const opened = page.waitForRequest(/\/api\/v2\/events\?/);
-    await operator.goto('/events?live=1');
-    const request = await opened;
-    await page.getByText('live', { exact: true }).waitFor();
-    const hidden = page.waitForEvent('requestfailed', (one) => one === request);
-    await showTab(false);
-    await hidden;
-    await publish(installation.leat, 'tail.hidden', { n: 1 });
-    const again = page.waitForRequest(/\/api\/v2\/events\?/);
-    await showTab(true);
-    const second = await again;
-    await expectRows(1, 'New events');
-    const ended = page.waitForEvent('requestfailed', (one) => one === second);
-    await page.getByRole('link', { name: 'Back to the search' }).click();
-    await ended;
-    await expectRows(50);
-  });
+  test(
+    'the connection is there only while the list is, in a tab that is seen',
+    { tags: ['long'] },
+    async () => {
+      const opened = page.waitForRequest(/\/api\/v2\/events\?/);
+      await operator.goto('/events?live=1');
+      const request = await opened;
+      await page.getByText('live', { exact: true }).waitFor();
+      const hidden = page.waitForEvent('requestfailed', (one) => one === request);
+      await showTab(false);
+      await hidden;
+      await publish(installation.leat, 'tail.hidden', { n: 1 });
+      const again = page.waitForRequest(/\/api\/v2\/events\?/);
+      await showTab(true);
+      const second = await again;
+      await expectRows(1, 'New events');
+      const ended = page.waitForEvent('requestfailed', (one) => one === second);
+      await page.getByRole('link', { name: 'Back to the search' }).click();
+      await ended;
+      await expectRows(50);
+    },
+  );
 });
 
 /** Headless tabs are never hidden: the page is told so as a browser does. */
@@ -318,33 +342,37 @@ describe('payloads that want to be more than text', () => {
     type: 'order.paid","type":"forged.type',
   };
 
-  test('are text in the list, live, on the page, and in the error of a receiver', async () => {
-    const { leat } = installation;
-    const former = operator.errors().length;
-    const { id: stream } = await createStream(leat, endpoint.url, { types: ['hostile.sent'] });
-    endpoint.respondWith(text(418, hostile.html + hostile.bidi));
-    await operator.goto('/events?live=1&types=hostile.sent');
-    await page.getByText('live', { exact: true }).waitFor();
-    const id = await publish(leat, 'hostile.sent', hostile);
-    await expectRows(1, 'New events');
-    await operator.goto('/events?types=hostile.sent');
-    await expectRows(1);
-    await operator.goto(`/events/${id}`);
-    await page.getByText('failed', { exact: true }).first().waitFor();
-    const envelope = await page.getByRole('region', { name: 'envelope' }).innerText();
-    assert.ok(envelope.includes(JSON.stringify(hostile.html)));
-    assert.ok(envelope.includes(String.raw`invoice\u202efdp.exe\u2066\u200b`));
-    const main = page.getByRole('main');
-    assert.ok((await main.innerText()).includes('418 - <img src=x onerror='));
-    assert.doesNotMatch(await main.innerText(), /[\u202a-\u202e\u2066-\u2069]/);
-    assert.equal(await main.locator('img, script').count(), 0);
-    assert.equal(await page.evaluate('typeof window.hacked'), 'undefined');
-    assert.deepEqual(operator.errors().slice(former), []);
-    endpoint.respondWith(204);
-    await leat.send('DELETE', `/api/v2/event-streams/${stream}`);
-  });
+  test(
+    'are text in the list, live, on the page, and in the error of a receiver',
+    { tags: ['long'] },
+    async () => {
+      const { leat } = installation;
+      const former = operator.errors().length;
+      const { id: stream } = await createStream(leat, endpoint.url, { types: ['hostile.sent'] });
+      endpoint.respondWith(text(418, hostile.html + hostile.bidi));
+      await operator.goto('/events?live=1&types=hostile.sent');
+      await page.getByText('live', { exact: true }).waitFor();
+      const id = await publish(leat, 'hostile.sent', hostile);
+      await expectRows(1, 'New events');
+      await operator.goto('/events?types=hostile.sent');
+      await expectRows(1);
+      await operator.goto(`/events/${id}`);
+      await page.getByText('failed', { exact: true }).first().waitFor();
+      const envelope = await page.getByRole('region', { name: 'envelope' }).innerText();
+      assert.ok(envelope.includes(JSON.stringify(hostile.html)));
+      assert.ok(envelope.includes(String.raw`invoice\u202efdp.exe\u2066\u200b`));
+      const main = page.getByRole('main');
+      assert.ok((await main.innerText()).includes('418 - <img src=x onerror='));
+      assert.doesNotMatch(await main.innerText(), /[\u202a-\u202e\u2066-\u2069]/);
+      assert.equal(await main.locator('img, script').count(), 0);
+      assert.equal(await page.evaluate('typeof window.hacked'), 'undefined');
+      assert.deepEqual(operator.errors().slice(former), []);
+      endpoint.respondWith(204);
+      await leat.send('DELETE', `/api/v2/event-streams/${stream}`);
+    },
+  );
 
-  test('large, deep and exact ones are shown whole', async () => {
+  test('large, deep and exact ones are shown whole', { tags: ['long'] }, async () => {
     const { leat } = installation;
     let deep = '1';
     for (let level = 0; level < 90; level += 1) deep = `{"a":${deep}}`;
@@ -386,23 +414,27 @@ describe('sending an event again', () => {
     },
   );
 
-  test('a failure is redelivered, and its page follows it to its end', async () => {
-    const { leat } = installation;
-    await createStream(leat, endpoint.url, { name: 'repaired', types: ['again.failed'] });
-    endpoint.respondWith(text(500, 'not now'));
-    const id = await publish(leat, 'again.failed', { n: 1 });
-    await operator.goto(`/events/${id}`);
-    await page.getByText('500 - not now').first().waitFor();
-    await page.getByText('1 failed').waitFor();
-    endpoint.respondWith(204);
-    await page.getByRole('button', { name: 'Send again to repaired' }).click();
-    const dialog = page.getByRole('dialog');
-    await dialog.getByText('The same on the command line').click();
-    await dialog.getByText(`leat redeliver repaired ${id}`).waitFor();
-    await dialog.getByRole('button', { name: 'Send again' }).click();
-    await page.getByText('1 delivered').waitFor();
-    await page.getByText('redelivery accepted').waitFor();
-  });
+  test(
+    'a failure is redelivered, and its page follows it to its end',
+    { tags: ['long'] },
+    async () => {
+      const { leat } = installation;
+      await createStream(leat, endpoint.url, { name: 'repaired', types: ['again.failed'] });
+      endpoint.respondWith(text(500, 'not now'));
+      const id = await publish(leat, 'again.failed', { n: 1 });
+      await operator.goto(`/events/${id}`);
+      await page.getByText('500 - not now').first().waitFor();
+      await page.getByText('1 failed').waitFor();
+      endpoint.respondWith(204);
+      await page.getByRole('button', { name: 'Send again to repaired' }).click();
+      const dialog = page.getByRole('dialog');
+      await dialog.getByText('The same on the command line').click();
+      await dialog.getByText(`leat redeliver repaired ${id}`).waitFor();
+      await dialog.getByRole('button', { name: 'Send again' }).click();
+      await page.getByText('1 delivered').waitFor();
+      await page.getByText('redelivery accepted').waitFor();
+    },
+  );
 
   test('support may, a viewer sees neither events nor the button', { tags: ['long'] }, async () => {
     await createStream(installation.leat, endpoint.url, {
@@ -426,7 +458,7 @@ describe('sending an event again', () => {
     assert.deepEqual(viewer.errors(), []);
   });
 
-  test('a viewer sees a failure without its payload', async () => {
+  test('a viewer sees a failure without its payload', { tags: ['long'] }, async () => {
     const { leat } = installation;
     const { id: stream } = await createStream(leat, endpoint.url, { types: ['again.withheld'] });
     endpoint.respondWith(text(400, 'a secret of the receiver'));
@@ -457,7 +489,7 @@ describe('a search that reads much', () => {
     await expectRows(1);
   });
 
-  test('explains that another one is running, and searches again', async () => {
+  test('explains that another one is running, and searches again', { tags: ['long'] }, async () => {
     const { leat } = installation;
     const search = `/api/v2/event-log?filter=${encodeURIComponent('{"data.object.missing":{"$contains":"x"}}')}`;
     const ending = new AbortController();

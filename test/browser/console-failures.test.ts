@@ -135,7 +135,7 @@ describe('failures of the console', () => {
     },
   );
 
-  test('past redeliveries: one that runs is cancelled', async (t) => {
+  test('past redeliveries: one that runs is cancelled', { tags: ['long'] }, async (t) => {
     const { page, data, goto } = await openConsole(t, { installation });
     await goto('/failures');
     await page.getByRole('link', { name: 'Past redeliveries' }).click();

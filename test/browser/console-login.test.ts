@@ -138,7 +138,7 @@ describe('the sign-in at an identity provider in Chromium', () => {
     assert.equal((await fetchFrom(page, '/console/session')).status, 200);
   });
 
-  test('the role of a viewer reads and changes nothing', async (t) => {
+  test('the role of a viewer reads and changes nothing', { tags: ['long'] }, async (t) => {
     const { page } = await signIn(await openContext(t), 'bob');
     assert.equal((await fetchFrom(page, '/console/session')).body['role'], 'viewer');
     assert.equal((await fetchFrom(page, '/api/v2/event-streams/stats')).status < 500, true);
@@ -150,31 +150,39 @@ describe('the sign-in at an identity provider in Chromium', () => {
     ['eve', 'no_role'],
     ['deny', 'access_denied'],
   ] as const) {
-    test(`the sign-in of ${choice} in Chromium ends with ${error} and without a session`, async (t) => {
-      const context = await openContext(t);
-      const { page, location } = await signIn(context, choice);
-      assert.equal(location, `/console/#error=${error}`);
-      assert.equal((await fetchFrom(page, '/console/session')).status, 401);
-      assert.deepEqual(await cookieNames(context), []);
-    });
+    test(
+      `the sign-in of ${choice} in Chromium ends with ${error} and without a session`,
+      { tags: ['long'] },
+      async (t) => {
+        const context = await openContext(t);
+        const { page, location } = await signIn(context, choice);
+        assert.equal(location, `/console/#error=${error}`);
+        assert.equal((await fetchFrom(page, '/console/session')).status, 401);
+        assert.deepEqual(await cookieNames(context), []);
+      },
+    );
   }
 
-  test('a browser that is led to the end of a foreign sign-in is not signed in', async (t) => {
-    const attacker = await (await openContext(t)).newPage();
-    await openProvider(attacker, '/console/');
-    await attacker.route('**/console/callback?*', (route) => route.abort());
-    const callback = attacker.waitForRequest((request) => request.url().includes('/callback?'));
-    await attacker.getByRole('button', { name: 'ada' }).click();
-    const url = (await callback).url();
+  test(
+    'a browser that is led to the end of a foreign sign-in is not signed in',
+    { tags: ['long'] },
+    async (t) => {
+      const attacker = await (await openContext(t)).newPage();
+      await openProvider(attacker, '/console/');
+      await attacker.route('**/console/callback?*', (route) => route.abort());
+      const callback = attacker.waitForRequest((request) => request.url().includes('/callback?'));
+      await attacker.getByRole('button', { name: 'ada' }).click();
+      const url = (await callback).url();
 
-    const context = await openContext(t);
-    const victim = await context.newPage();
-    const response = victim.waitForResponse(url);
-    await victim.goto(url);
-    const { location = '' } = await (await response).allHeaders();
-    assert.equal(location, '/console/#error=expired');
-    assert.deepEqual(await cookieNames(context), []);
-  });
+      const context = await openContext(t);
+      const victim = await context.newPage();
+      const response = victim.waitForResponse(url);
+      await victim.goto(url);
+      const { location = '' } = await (await response).allHeaders();
+      assert.equal(location, '/console/#error=expired');
+      assert.deepEqual(await cookieNames(context), []);
+    },
+  );
 
   test(
     'a session ends with a start where LEAT_CONSOLE_ROLES has its entry no longer, or with another role',
@@ -260,17 +268,21 @@ test(
   },
 );
 
-test('Leat does not start with a provider over plain HTTP that is not on this machine', async (t) => {
-  const own = await createTempStore();
-  t.after(() => own.remove());
-  const { code, output } = await runLeat(['serve'], {
-    ...storeEnvironment(own),
-    ...settingsWith(roles),
-    LEAT_CONSOLE_OIDC_ISSUER: 'http://login.example.com/',
-  });
-  assert.equal(code, 1);
-  assert.match(
-    output,
-    /^LEAT_CONSOLE_OIDC_ISSUER: "http:\/\/login\.example\.com\/" is not an https:\/\/ URL/m,
-  );
-});
+test(
+  'Leat does not start with a provider over plain HTTP that is not on this machine',
+  { tags: ['long'] },
+  async (t) => {
+    const own = await createTempStore();
+    t.after(() => own.remove());
+    const { code, output } = await runLeat(['serve'], {
+      ...storeEnvironment(own),
+      ...settingsWith(roles),
+      LEAT_CONSOLE_OIDC_ISSUER: 'http://login.example.com/',
+    });
+    assert.equal(code, 1);
+    assert.match(
+      output,
+      /^LEAT_CONSOLE_OIDC_ISSUER: "http:\/\/login\.example\.com\/" is not an https:\/\/ URL/m,
+    );
+  },
+);

@@ -91,21 +91,25 @@ describe('audit log', () => {
     },
   );
 
-  test('by keyboard alone: a viewer finds the sign-in of a colleague', async (t) => {
-    const console = await openConsole(t, { installation, role: 'viewer' });
-    const { page } = console;
-    await console.goto('/logs');
-    const what = page.getByRole('combobox', { name: 'What' });
-    await tabTo(what);
-    await page.keyboard.type('Console');
-    await page.waitForURL('**/console/logs?types=ssa');
-    const link = page.getByRole('link', { name: 'Sign in to the console' }).first();
-    await link.waitFor();
-    await tabTo(link);
-    await page.keyboard.press('Enter');
-    await page.getByText('one-time link').first().waitFor();
-    assert.deepEqual(console.errors(), []);
-  });
+  test(
+    'by keyboard alone: a viewer finds the sign-in of a colleague',
+    { tags: ['long'] },
+    async (t) => {
+      const console = await openConsole(t, { installation, role: 'viewer' });
+      const { page } = console;
+      await console.goto('/logs');
+      const what = page.getByRole('combobox', { name: 'What' });
+      await tabTo(what);
+      await page.keyboard.type('Console');
+      await page.waitForURL('**/console/logs?types=ssa');
+      const link = page.getByRole('link', { name: 'Sign in to the console' }).first();
+      await link.waitFor();
+      await tabTo(link);
+      await page.keyboard.press('Enter');
+      await page.getByText('one-time link').first().waitFor();
+      assert.deepEqual(console.errors(), []);
+    },
+  );
 
   test(
     'an entry that was removed, and one that never was, are explained',

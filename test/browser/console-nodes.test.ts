@@ -24,46 +24,46 @@ before(async () => {
 });
 
 describe('nodes', () => {
+  test('the node and its store are shown, and read again while the page is visible', async (t) => {
+    const console = await openConsole(t, { installation });
+    const { page } = console;
+    await console.goto('/nodes');
+    const row = page.getByRole('region', { name: 'Nodes' }).getByRole('row').nth(1);
+    await row.getByText('sends this page').waitFor();
+    await row.getByText('ok', { exact: true }).waitFor();
+    await page.getByText('SQLite, one node').waitFor();
+    const again = await page.waitForRequest('**/api/v2/nodes');
+    assert.equal((await again.allHeaders())['leat-background'], '1');
+    await page.getByText('The same on the command line').click();
+    await page.getByText('leat nodes', { exact: true }).waitFor();
+    assert.deepEqual(console.errors(), []);
+  });
+});
+
+describe('settings', () => {
   test(
-    'the node and its store are shown, and read again while the page is visible',
+    'changed settings come first, a search finds meanings, and no secret arrives',
     { tags: ['long'] },
     async (t) => {
       const console = await openConsole(t, { installation });
       const { page } = console;
-      await console.goto('/nodes');
-      const row = page.getByRole('region', { name: 'Nodes' }).getByRole('row').nth(1);
-      await row.getByText('sends this page').waitFor();
-      await row.getByText('ok', { exact: true }).waitFor();
-      await page.getByText('SQLite, one node').waitFor();
-      const again = await page.waitForRequest('**/api/v2/nodes');
-      assert.equal((await again.allHeaders())['leat-background'], '1');
-      await page.getByText('The same on the command line').click();
-      await page.getByText('leat nodes', { exact: true }).waitFor();
-      assert.deepEqual(console.errors(), []);
+      const body = page.waitForResponse('**/api/v2/settings').then((response) => response.text());
+      await console.goto('/settings');
+      assert.ok(!(await body).includes(marker));
+      const names = page
+        .getByRole('region', { name: 'Settings', exact: true })
+        .locator('td.first code');
+      const all = await names.allInnerTexts();
+      assert.ok(all.indexOf('LEAT_SMTP_URL') < all.indexOf('LEAT_LOG_RETENTION_DAYS'));
+      await page.getByRole('searchbox', { name: 'Search', exact: true }).fill('audit days');
+      await page.waitForURL('**/console/settings?q=audit+days');
+      assert.deepEqual(await names.allInnerTexts(), ['LEAT_LOG_RETENTION_DAYS']);
+      await page.reload();
+      await page.getByText('LEAT_LOG_RETENTION_DAYS').waitFor();
+      await page.getByText('Rotate and revoke keys').click();
+      await page.getByText('leat keys rotate --webhooks').waitFor();
     },
   );
-});
-
-describe('settings', () => {
-  test('changed settings come first, a search finds meanings, and no secret arrives', async (t) => {
-    const console = await openConsole(t, { installation });
-    const { page } = console;
-    const body = page.waitForResponse('**/api/v2/settings').then((response) => response.text());
-    await console.goto('/settings');
-    assert.ok(!(await body).includes(marker));
-    const names = page
-      .getByRole('region', { name: 'Settings', exact: true })
-      .locator('td.first code');
-    const all = await names.allInnerTexts();
-    assert.ok(all.indexOf('LEAT_SMTP_URL') < all.indexOf('LEAT_LOG_RETENTION_DAYS'));
-    await page.getByRole('searchbox', { name: 'Search', exact: true }).fill('audit days');
-    await page.waitForURL('**/console/settings?q=audit+days');
-    assert.deepEqual(await names.allInnerTexts(), ['LEAT_LOG_RETENTION_DAYS']);
-    await page.reload();
-    await page.getByText('LEAT_LOG_RETENTION_DAYS').waitFor();
-    await page.getByText('Rotate and revoke keys').click();
-    await page.getByText('leat keys rotate --webhooks').waitFor();
-  });
 
   test(
     'by keyboard alone: a test alert is sent, and each channel has its result',

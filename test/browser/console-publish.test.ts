@@ -4,7 +4,7 @@ import { fileScope, openConsole, startInstallation } from '../helpers/console.ts
 import type { Installation } from '../helpers/console-page.ts';
 
 describe('an empty installation', () => {
-  test('three clicks lead to the signed request as it arrived', { tags: ['long'] }, async (t) => {
+  test('three clicks lead to the signed request as it arrived', async (t) => {
     const console = await openConsole(t, { content: 'empty' });
     const { page } = console;
     await console.goto('/');
@@ -64,21 +64,25 @@ describe('publish and test', () => {
     },
   );
 
-  test('data that are no object are not sent, and the line of the fault is named', async (t) => {
-    const console = await openConsole(t, { installation });
-    const { page } = console;
-    await console.goto('/publish');
-    const data = page.getByRole('textbox', { name: 'Data' });
-    for (const [text, problem] of [
-      ['{\n  "a": 1,\n  b\n}', /line 3/],
-      ['[]', /no object/],
-      ['', /Enter a JSON object/],
-    ] as const) {
-      await data.fill(text);
-      assert.match(await page.locator('#data-problem').innerText(), problem);
-      assert.ok(await page.getByRole('button', { name: 'Publish' }).isDisabled());
-    }
-  });
+  test(
+    'data that are no object are not sent, and the line of the fault is named',
+    { tags: ['long'] },
+    async (t) => {
+      const console = await openConsole(t, { installation });
+      const { page } = console;
+      await console.goto('/publish');
+      const data = page.getByRole('textbox', { name: 'Data' });
+      for (const [text, problem] of [
+        ['{\n  "a": 1,\n  b\n}', /line 3/],
+        ['[]', /no object/],
+        ['', /Enter a JSON object/],
+      ] as const) {
+        await data.fill(text);
+        assert.match(await page.locator('#data-problem').innerText(), problem);
+        assert.ok(await page.getByRole('button', { name: 'Publish' }).isDisabled());
+      }
+    },
+  );
 
   test(
     'the receiver inside Leat answers as it is told, and shows it',

@@ -17,67 +17,79 @@ describe('the quality of the console', () => {
     tab = await openConsole(fileScope, { installation });
   });
 
-  test('the focus stays near a button that goes away once its work is done', async () => {
-    const { page, goto } = tab;
-    await goto(`/streams/${first}`);
-    await page.getByRole('button', { name: 'Pause' }).press('Enter');
-    await inDialog(page, 'Pause').press('Enter');
-    await focused(page, 'Resume');
-    await page.getByRole('button', { name: 'Resume' }).press('Enter');
-    await inDialog(page, 'Resume').press('Enter');
-    await focused(page, 'Pause');
-    await goto(`/streams/${first}?tab=secrets`);
-    await page.getByRole('button', { name: 'Show secret' }).press('Enter');
-    await inDialog(page, 'Show secret').press('Enter');
-    await page.getByRole('button', { name: 'Hide secret' }).press('Enter');
-    await focused(page, 'Show secret');
-  });
+  test(
+    'the focus stays near a button that goes away once its work is done',
+    { tags: ['long'] },
+    async () => {
+      const { page, goto } = tab;
+      await goto(`/streams/${first}`);
+      await page.getByRole('button', { name: 'Pause' }).press('Enter');
+      await inDialog(page, 'Pause').press('Enter');
+      await focused(page, 'Resume');
+      await page.getByRole('button', { name: 'Resume' }).press('Enter');
+      await inDialog(page, 'Resume').press('Enter');
+      await focused(page, 'Pause');
+      await goto(`/streams/${first}?tab=secrets`);
+      await page.getByRole('button', { name: 'Show secret' }).press('Enter');
+      await inDialog(page, 'Show secret').press('Enter');
+      await page.getByRole('button', { name: 'Hide secret' }).press('Enter');
+      await focused(page, 'Show secret');
+    },
+  );
 
-  test('the focus goes to the heading of a part that has no control any more', async (t) => {
-    const { page, goto } = tab;
-    const health = await expectBody<object>(
-      200,
-      installation.leat.send('GET', `/api/v2/event-streams/${first}/health`),
-    );
-    let isRetried = false;
-    await page.route(/\/health$/, async (route) => {
-      await route.fulfill({ json: { ...health, retrying: isRetried ? 0 : 3 } });
-    });
-    // Not before the press: the page may be read again at any time, and the button would go.
-    await page.route(/\/retry-now$/, async (route) => {
-      isRetried = true;
-      await route.continue();
-    });
-    t.after(async () => {
-      await page.unroute(/\/health$/);
-      await page.unroute(/\/retry-now$/);
-    });
-    await goto(`/streams/${first}`);
-    await page.getByRole('button', { name: 'Retry now' }).press('Enter');
-    await inDialog(page, 'Retry 3').press('Enter');
-    await focused(page, 'Now');
-  });
+  test(
+    'the focus goes to the heading of a part that has no control any more',
+    { tags: ['long'] },
+    async (t) => {
+      const { page, goto } = tab;
+      const health = await expectBody<object>(
+        200,
+        installation.leat.send('GET', `/api/v2/event-streams/${first}/health`),
+      );
+      let isRetried = false;
+      await page.route(/\/health$/, async (route) => {
+        await route.fulfill({ json: { ...health, retrying: isRetried ? 0 : 3 } });
+      });
+      // Not before the press: the page may be read again at any time, and the button would go.
+      await page.route(/\/retry-now$/, async (route) => {
+        isRetried = true;
+        await route.continue();
+      });
+      t.after(async () => {
+        await page.unroute(/\/health$/);
+        await page.unroute(/\/retry-now$/);
+      });
+      await goto(`/streams/${first}`);
+      await page.getByRole('button', { name: 'Retry now' }).press('Enter');
+      await inDialog(page, 'Retry 3').press('Enter');
+      await focused(page, 'Now');
+    },
+  );
 
-  test('an action is sent once however often Enter is pressed, and keeps the focus', async (t) => {
-    const { page, goto } = tab;
-    const sent: string[] = [];
-    const answers: (() => Promise<void>)[] = [];
-    await page.route(/\/test$/, (route) => {
-      sent.push(route.request().url());
-      answers.push(() => route.fulfill({ status: 500, json: { message: 'It failed.' } }));
-    });
-    t.after(() => page.unroute(/\/test$/));
-    await goto(`/streams/${first}`);
-    await page.getByRole('button', { name: 'Test' }).press('Enter');
-    await inDialog(page, 'Send').focus();
-    await page.keyboard.press('Enter');
-    await focused(page, 'Sending …');
-    await page.keyboard.press('Enter');
-    await answers[0]?.();
-    await page.getByRole('dialog').getByRole('alert').waitFor();
-    await focused(page, 'Send');
-    assert.equal(sent.length, 1);
-  });
+  test(
+    'an action is sent once however often Enter is pressed, and keeps the focus',
+    { tags: ['long'] },
+    async (t) => {
+      const { page, goto } = tab;
+      const sent: string[] = [];
+      const answers: (() => Promise<void>)[] = [];
+      await page.route(/\/test$/, (route) => {
+        sent.push(route.request().url());
+        answers.push(() => route.fulfill({ status: 500, json: { message: 'It failed.' } }));
+      });
+      t.after(() => page.unroute(/\/test$/));
+      await goto(`/streams/${first}`);
+      await page.getByRole('button', { name: 'Test' }).press('Enter');
+      await inDialog(page, 'Send').focus();
+      await page.keyboard.press('Enter');
+      await focused(page, 'Sending …');
+      await page.keyboard.press('Enter');
+      await answers[0]?.();
+      await page.getByRole('dialog').getByRole('alert').waitFor();
+      await focused(page, 'Send');
+      assert.equal(sent.length, 1);
+    },
+  );
 
   test(
     'every tab says when changes do not arrive, and reads again when they do',
@@ -140,58 +152,70 @@ describe('the quality of the console', () => {
     },
   );
 
-  test('a search keeps what is typed, and the filter that is chosen meanwhile', async () => {
-    const { page, goto } = tab;
-    await goto('/streams');
-    const field = page.getByRole('searchbox', { name: 'Search', exact: true });
-    await field.pressSequentially('first ');
-    await page.waitForURL(/q=first$/);
-    await page.getByRole('link', { name: 'first', exact: true }).waitFor();
-    await field.pressSequentially('x');
-    assert.equal(await field.inputValue(), 'first x');
-    await goto('/streams');
-    await field.fill('erp');
-    await page.getByRole('link', { name: 'disabled' }).click();
-    await page.waitForURL(/statuses=disabled.*q=erp|q=erp.*statuses=disabled/);
-  });
+  test(
+    'a search keeps what is typed, and the filter that is chosen meanwhile',
+    { tags: ['long'] },
+    async () => {
+      const { page, goto } = tab;
+      await goto('/streams');
+      const field = page.getByRole('searchbox', { name: 'Search', exact: true });
+      await field.pressSequentially('first ');
+      await page.waitForURL(/q=first$/);
+      await page.getByRole('link', { name: 'first', exact: true }).waitFor();
+      await field.pressSequentially('x');
+      assert.equal(await field.inputValue(), 'first x');
+      await goto('/streams');
+      await field.fill('erp');
+      await page.getByRole('link', { name: 'disabled' }).click();
+      await page.waitForURL(/statuses=disabled.*q=erp|q=erp.*statuses=disabled/);
+    },
+  );
 
-  test('rows of the filter before are said to be so until those of the new one are there', async (t) => {
-    const { page, goto } = tab;
-    let go = (): void => undefined;
-    const released = new Promise<void>((resolve) => (go = resolve));
-    await page.route(/statuses=disabled/, async (route) => {
-      await released;
-      await route.continue();
-    });
-    t.after(() => page.unroute(/statuses=disabled/));
-    await goto('/streams');
-    await page.getByRole('link', { name: 'disabled', exact: true }).click();
-    const former = page.getByText('Until then the former content is shown');
-    await former.waitFor();
-    assert.deepEqual(await tab.findings(), []);
-    go();
-    await former.waitFor({ state: 'detached' });
-  });
+  test(
+    'rows of the filter before are said to be so until those of the new one are there',
+    { tags: ['long'] },
+    async (t) => {
+      const { page, goto } = tab;
+      let go = (): void => undefined;
+      const released = new Promise<void>((resolve) => (go = resolve));
+      await page.route(/statuses=disabled/, async (route) => {
+        await released;
+        await route.continue();
+      });
+      t.after(() => page.unroute(/statuses=disabled/));
+      await goto('/streams');
+      await page.getByRole('link', { name: 'disabled', exact: true }).click();
+      const former = page.getByText('Until then the former content is shown');
+      await former.waitFor();
+      assert.deepEqual(await tab.findings(), []);
+      go();
+      await former.waitFor({ state: 'detached' });
+    },
+  );
 
-  test('a title and a command never name the stream that was filtered by before', async (t) => {
-    const { page, goto } = tab;
-    const health = `**/event-streams/${second}/health`;
-    await page.route(health, () => undefined);
-    await page.route(/stream-health\?sort/, (route) =>
-      route.fulfill({
-        json: {
-          streams: [{ event_stream_id: second, name: 'second', failures: { open: 1 } }],
-          total: 1,
-          as_of: new Date().toISOString(),
-        },
-      }),
-    );
-    t.after(() => page.unrouteAll());
-    await goto(`/failures?stream=${first}`);
-    await page.getByRole('heading', { level: 1, name: 'Failures of first' }).waitFor();
-    await page.getByRole('combobox', { name: 'Stream' }).selectOption(second);
-    await page.getByRole('heading', { level: 1, name: `Failures of ${second}` }).waitFor();
-  });
+  test(
+    'a title and a command never name the stream that was filtered by before',
+    { tags: ['long'] },
+    async (t) => {
+      const { page, goto } = tab;
+      const health = `**/event-streams/${second}/health`;
+      await page.route(health, () => undefined);
+      await page.route(/stream-health\?sort/, (route) =>
+        route.fulfill({
+          json: {
+            streams: [{ event_stream_id: second, name: 'second', failures: { open: 1 } }],
+            total: 1,
+            as_of: new Date().toISOString(),
+          },
+        }),
+      );
+      t.after(() => page.unrouteAll());
+      await goto(`/failures?stream=${first}`);
+      await page.getByRole('heading', { level: 1, name: 'Failures of first' }).waitFor();
+      await page.getByRole('combobox', { name: 'Stream' }).selectOption(second);
+      await page.getByRole('heading', { level: 1, name: `Failures of ${second}` }).waitFor();
+    },
+  );
 
   test(
     'other pages open without a further file, once theirs were read ahead',
@@ -230,26 +254,34 @@ describe('the quality of the console', () => {
     },
   );
 
-  test('a page whose files are gone since another version is there offers to reload', async (t) => {
-    const { page, goto } = await openConsole(t, { installation });
-    const files = /\/manage-[^/]*\.js$/;
-    await page.route(files, (route) => route.fulfill({ status: 404, body: '' }));
-    await goto('/streams');
-    await page.getByRole('link', { name: 'Audit log' }).click();
-    await page.getByRole('button', { name: 'Reload the page' }).waitFor();
-    await page.unroute(files);
-    await page.getByRole('button', { name: 'Reload the page' }).press('Enter');
-    await page.getByRole('table', { name: 'Entries of the audit log' }).waitFor();
-  });
+  test(
+    'a page whose files are gone since another version is there offers to reload',
+    { tags: ['long'] },
+    async (t) => {
+      const { page, goto } = await openConsole(t, { installation });
+      const files = /\/manage-[^/]*\.js$/;
+      await page.route(files, (route) => route.fulfill({ status: 404, body: '' }));
+      await goto('/streams');
+      await page.getByRole('link', { name: 'Audit log' }).click();
+      await page.getByRole('button', { name: 'Reload the page' }).waitFor();
+      await page.unroute(files);
+      await page.getByRole('button', { name: 'Reload the page' }).press('Enter');
+      await page.getByRole('table', { name: 'Entries of the audit log' }).waitFor();
+    },
+  );
 
-  test('an address that cannot be read leaves the places where they are', async () => {
-    const { page, goto } = tab;
-    await goto('/events/%E0%A4%A');
-    await page.getByRole('link', { name: 'Streams' }).first().click();
-    await page.getByRole('table', { name: 'Streams' }).waitFor();
-  });
+  test(
+    'an address that cannot be read leaves the places where they are',
+    { tags: ['long'] },
+    async () => {
+      const { page, goto } = tab;
+      await goto('/events/%E0%A4%A');
+      await page.getByRole('link', { name: 'Streams' }).first().click();
+      await page.getByRole('table', { name: 'Streams' }).waitFor();
+    },
+  );
 
-  test('all parts of a stream fit on a screen of 768 pixels', async (t) => {
+  test('all parts of a stream fit on a screen of 768 pixels', { tags: ['long'] }, async (t) => {
     const { page, goto } = await openConsole(t, { installation, width: 768 });
     await goto(`/streams/${first}?tab=received`);
     await page.getByRole('link', { name: 'Received', exact: true }).waitFor();
@@ -257,14 +289,18 @@ describe('the quality of the console', () => {
     assert.equal(width, 768);
   });
 
-  test('a list without events leads to publishing only those who may', async (t) => {
-    const { page, goto } = await openConsole(t, { installation, role: 'support' });
-    await goto('/events?live=1');
-    await page.getByText('No new event so far').waitFor();
-    assert.equal(await page.getByRole('link', { name: /^Publish/ }).count(), 0);
-  });
+  test(
+    'a list without events leads to publishing only those who may',
+    { tags: ['long'] },
+    async (t) => {
+      const { page, goto } = await openConsole(t, { installation, role: 'support' });
+      await goto('/events?live=1');
+      await page.getByText('No new event so far').waitFor();
+      assert.equal(await page.getByRole('link', { name: /^Publish/ }).count(), 0);
+    },
+  );
 
-  test('a chart ends where its panel does', async () => {
+  test('a chart ends where its panel does', { tags: ['long'] }, async () => {
     const { page, goto } = tab;
     await goto('/');
     const panel = page.getByRole('region', { name: 'Latency', exact: true });
@@ -278,26 +314,32 @@ describe('the quality of the console', () => {
     assert.ok((bottoms[0] ?? 0) - (bottoms[1] ?? 0) < 24, bottoms.join(' '));
   });
 
-  test('figures of ten digits fit on a phone, and payloads are seen at twice the size', async (t) => {
-    const { page, goto } = await openConsole(t, { installation, width: 390 });
-    const { leat } = installation;
-    const overview = await expectBody<object>(200, leat.send('GET', '/api/v2/overview'));
-    const failures = { open: 9_876_543_210, retrying: 9_876_543_210 };
-    await page.route(/\/overview$/, (route) => route.fulfill({ json: { ...overview, failures } }));
-    await goto('/');
-    await page.getByTitle('9\u2009876\u2009543\u2009210').first().waitFor();
-    const cut = `[...document.querySelectorAll('.figure .value')]
+  test(
+    'figures of ten digits fit on a phone, and payloads are seen at twice the size',
+    { tags: ['long'] },
+    async (t) => {
+      const { page, goto } = await openConsole(t, { installation, width: 390 });
+      const { leat } = installation;
+      const overview = await expectBody<object>(200, leat.send('GET', '/api/v2/overview'));
+      const failures = { open: 9_876_543_210, retrying: 9_876_543_210 };
+      await page.route(/\/overview$/, (route) =>
+        route.fulfill({ json: { ...overview, failures } }),
+      );
+      await goto('/');
+      await page.getByTitle('9\u2009876\u2009543\u2009210').first().waitFor();
+      const cut = `[...document.querySelectorAll('.figure .value')]
       .filter((each) => each.scrollWidth > each.clientWidth).length`;
-    assert.equal(await page.evaluate(cut), 0);
-    await publish(leat, 'order.paid', { number: 1 });
-    await page.setViewportSize({ width: 720, height: 450 });
-    await goto('/events');
-    const preview = page.getByText('{"number":1}').first();
-    await preview.waitFor();
-    assert.ok(((await preview.boundingBox())?.width ?? 0) > 80);
-  });
+      assert.equal(await page.evaluate(cut), 0);
+      await publish(leat, 'order.paid', { number: 1 });
+      await page.setViewportSize({ width: 720, height: 450 });
+      await goto('/events');
+      const preview = page.getByText('{"number":1}').first();
+      await preview.waitFor();
+      assert.ok(((await preview.boundingBox())?.width ?? 0) > 80);
+    },
+  );
 
-  test('times are right in a browser whose clock is wrong', async (t) => {
+  test('times are right in a browser whose clock is wrong', { tags: ['long'] }, async (t) => {
     const { page, goto } = await openConsole(t, { installation });
     await page.addInitScript(`{ const { now } = Date; Date.now = () => now() + 3_600_000; }`);
     await goto('/streams');

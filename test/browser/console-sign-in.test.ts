@@ -37,73 +37,93 @@ describe('signing in to the console with a one-time link', () => {
     assert.deepEqual(errors(), []);
   });
 
-  test('a link works once: the second use says so and names the command for a new one', async (t) => {
-    const { page, findings } = await openConsole(t, { installation, role: 'signed out' });
-    const link = await installation.link();
-    await page.goto(link);
-    await heading(page, 'Overview');
-    const [cookie] = await page.context().cookies();
-    const log = installation.leat.output();
-    for (const secret of [new URL(link).hash.slice('#code='.length), cookie?.value ?? '']) {
-      assert.ok(secret.length > 20);
-      assert.equal(log.includes(secret), false, 'in no log');
-    }
-    await page.context().clearCookies();
-    // Another fragment alone would not load the page again.
-    await page.goto('about:blank');
-    await page.goto(link);
-    await heading(page, 'Sign in to Leat');
-    await page.getByText('This link was used already').waitFor();
-    await page.getByRole('region', { name: 'command' }).getByText('leat console').waitFor();
-    assert.deepEqual(await findings(), []);
-  });
+  test(
+    'a link works once: the second use says so and names the command for a new one',
+    { tags: ['long'] },
+    async (t) => {
+      const { page, findings } = await openConsole(t, { installation, role: 'signed out' });
+      const link = await installation.link();
+      await page.goto(link);
+      await heading(page, 'Overview');
+      const [cookie] = await page.context().cookies();
+      const log = installation.leat.output();
+      for (const secret of [new URL(link).hash.slice('#code='.length), cookie?.value ?? '']) {
+        assert.ok(secret.length > 20);
+        assert.equal(log.includes(secret), false, 'in no log');
+      }
+      await page.context().clearCookies();
+      // Another fragment alone would not load the page again.
+      await page.goto('about:blank');
+      await page.goto(link);
+      await heading(page, 'Sign in to Leat');
+      await page.getByText('This link was used already').waitFor();
+      await page.getByRole('region', { name: 'command' }).getByText('leat console').waitFor();
+      assert.deepEqual(await findings(), []);
+    },
+  );
 
-  test('a link that is opened on the page for signing in signs in', async (t) => {
-    const { page } = await openConsole(t, { installation, role: 'signed out' });
-    await page.goto(`${installation.origin}/console/streams`);
-    await heading(page, 'Sign in to Leat');
-    const { hash } = new URL(await installation.link());
-    await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
-    await heading(page, 'Streams');
-    assert.equal(page.url(), `${installation.origin}/console/streams`);
-  });
+  test(
+    'a link that is opened on the page for signing in signs in',
+    { tags: ['long'] },
+    async (t) => {
+      const { page } = await openConsole(t, { installation, role: 'signed out' });
+      await page.goto(`${installation.origin}/console/streams`);
+      await heading(page, 'Sign in to Leat');
+      const { hash } = new URL(await installation.link());
+      await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+      await heading(page, 'Streams');
+      assert.equal(page.url(), `${installation.origin}/console/streams`);
+    },
+  );
 
-  test('a link that is opened over a page with another session signs in, and its code is gone', async (t) => {
-    const { page } = await openConsole(t, { installation, role: 'viewer' });
-    await heading(page, 'Overview');
-    const { hash } = new URL(await installation.link('operator'));
-    await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
-    const places = page.getByRole('navigation', { name: 'Places', exact: true });
-    await places.getByRole('link', { name: 'Users' }).waitFor();
-    assert.equal(page.url(), `${installation.origin}/console/`);
-  });
+  test(
+    'a link that is opened over a page with another session signs in, and its code is gone',
+    { tags: ['long'] },
+    async (t) => {
+      const { page } = await openConsole(t, { installation, role: 'viewer' });
+      await heading(page, 'Overview');
+      const { hash } = new URL(await installation.link('operator'));
+      await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+      const places = page.getByRole('navigation', { name: 'Places', exact: true });
+      await places.getByRole('link', { name: 'Users' }).waitFor();
+      assert.equal(page.url(), `${installation.origin}/console/`);
+    },
+  );
 
-  test('after signing out nothing is shown and the cookie opens nothing', async (t) => {
-    const { page, goto } = await openConsole(t, { installation });
-    await goto('/streams');
-    const cookies = await page.context().cookies();
-    await page.getByRole('button', { name: /one-time link/ }).click();
-    await page.getByRole('button', { name: 'Sign out' }).click();
-    await heading(page, 'Sign in to Leat');
-    await page.goBack();
-    await heading(page, 'Sign in to Leat');
-    await page.context().addCookies(cookies);
-    await page.reload();
-    await heading(page, 'Sign in to Leat');
-  });
+  test(
+    'after signing out nothing is shown and the cookie opens nothing',
+    { tags: ['long'] },
+    async (t) => {
+      const { page, goto } = await openConsole(t, { installation });
+      await goto('/streams');
+      const cookies = await page.context().cookies();
+      await page.getByRole('button', { name: /one-time link/ }).click();
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      await heading(page, 'Sign in to Leat');
+      await page.goBack();
+      await heading(page, 'Sign in to Leat');
+      await page.context().addCookies(cookies);
+      await page.reload();
+      await heading(page, 'Sign in to Leat');
+    },
+  );
 
-  test('a session that an operator ends shows so without a press, and a new one leads back', async (t) => {
-    const { page, goto } = await openConsole(t, { installation });
-    await goto('/streams?q=crm');
-    await installation.operator('console', 'end', '--all');
-    // The connection for changes ends with its session.
-    await heading(page, 'Sign in to Leat');
-    await page.getByText('Your session has ended.').waitFor();
-    const { hash } = new URL(await installation.link());
-    await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
-    await heading(page, 'Streams');
-    assert.match(page.url(), /\/console\/streams\?q=crm$/);
-  });
+  test(
+    'a session that an operator ends shows so without a press, and a new one leads back',
+    { tags: ['long'] },
+    async (t) => {
+      const { page, goto } = await openConsole(t, { installation });
+      await goto('/streams?q=crm');
+      await installation.operator('console', 'end', '--all');
+      // The connection for changes ends with its session.
+      await heading(page, 'Sign in to Leat');
+      await page.getByText('Your session has ended.').waitFor();
+      const { hash } = new URL(await installation.link());
+      await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+      await heading(page, 'Streams');
+      assert.match(page.url(), /\/console\/streams\?q=crm$/);
+    },
+  );
 
   test(
     'changes of a form outlive a visit to another page and the end of the session, in this tab alone',
@@ -147,7 +167,7 @@ describe('signing in to the console with a one-time link', () => {
     },
   );
 
-  test('changes of a form are not for who signs in next', async (t) => {
+  test('changes of a form are not for who signs in next', { tags: ['long'] }, async (t) => {
     const { id } = await createStream(installation.leat, 'https://hooks.example/', {
       name: 'kept',
     });
@@ -197,40 +217,48 @@ describe('signing in to the console with a one-time link', () => {
     ],
   ];
   for (const [role, names] of places) {
-    test(`${role}: only places of the role are offered`, async (t) => {
+    test(`${role}: only places of the role are offered`, { tags: ['long'] }, async (t) => {
       const { page } = await openConsole(t, { installation, role });
       const links = page.getByRole('navigation', { name: 'Places', exact: true }).getByRole('link');
       assert.deepEqual(await links.allInnerTexts(), names);
     });
   }
 
-  test('on a narrow screen the places are at the bottom, the rest in a menu', async (t) => {
-    const { page, findings } = await openConsole(t, { installation, width: 390, height: 844 });
-    await page.getByRole('button', { name: 'More' }).click();
-    await page.getByRole('navigation').getByRole('link', { name: 'Audit log' }).click();
-    assert.match(page.url(), /\/console\/logs$/);
-    assert.equal(await page.getByRole('link', { name: 'Users' }).isVisible(), false);
-    assert.deepEqual(await findings(), []);
-  });
+  test(
+    'on a narrow screen the places are at the bottom, the rest in a menu',
+    { tags: ['long'] },
+    async (t) => {
+      const { page, findings } = await openConsole(t, { installation, width: 390, height: 844 });
+      await page.getByRole('button', { name: 'More' }).click();
+      await page.getByRole('navigation').getByRole('link', { name: 'Audit log' }).click();
+      assert.match(page.url(), /\/console\/logs$/);
+      assert.equal(await page.getByRole('link', { name: 'Users' }).isVisible(), false);
+      assert.deepEqual(await findings(), []);
+    },
+  );
 
-  test('keys alone: the jump box, the menu of the user and the theme', async (t) => {
-    const { page } = await openConsole(t, { installation });
-    await heading(page, 'Overview');
-    await page.keyboard.press('/');
-    await page.keyboard.type('crm');
-    await page.keyboard.press('Enter');
-    await heading(page, 'Streams');
-    assert.match(page.url(), /streams\?q=crm$/);
-    await page.getByRole('button', { name: /one-time link/ }).focus();
-    await page.keyboard.press('Enter');
-    await page.keyboard.press('Tab');
-    await page.keyboard.press('Tab');
-    await page.keyboard.press('Tab');
-    await page.keyboard.press('Enter');
-    assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'dark');
-    await page.keyboard.press('Escape');
-    await page.reload();
-    await heading(page, 'Streams');
-    assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'dark');
-  });
+  test(
+    'keys alone: the jump box, the menu of the user and the theme',
+    { tags: ['long'] },
+    async (t) => {
+      const { page } = await openConsole(t, { installation });
+      await heading(page, 'Overview');
+      await page.keyboard.press('/');
+      await page.keyboard.type('crm');
+      await page.keyboard.press('Enter');
+      await heading(page, 'Streams');
+      assert.match(page.url(), /streams\?q=crm$/);
+      await page.getByRole('button', { name: /one-time link/ }).focus();
+      await page.keyboard.press('Enter');
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('Enter');
+      assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'dark');
+      await page.keyboard.press('Escape');
+      await page.reload();
+      await heading(page, 'Streams');
+      assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'dark');
+    },
+  );
 });

@@ -148,58 +148,71 @@ describe('the reference page in Chromium', () => {
     );
   }
 
-  test('the reference page in Chromium loads its icons from this server', async () => {
-    const { page, messages, urls } = shared;
-    const earlier = messages.length;
-    await page.getByRole('button', { name: 'Schemas' }).click();
-    await page.getByRole('button', { name: 'Client grants', exact: true }).click();
-    await page.locator('#operations-Events-publishEvents .opblock-summary-control').click();
-    await page.locator('#operations-Events-publishEvents select').first().waitFor();
-    await waitFor('the icons', () => urls.filter((url) => url.includes('/docs/icon.')).length > 1);
-    assert.deepEqual(messages.slice(earlier), []);
-  });
-
-  test('the reference page in Chromium follows the scheme of the system', async () => {
-    const { page } = shared;
-    for (const colorScheme of ['light', 'dark', 'light'] as const) {
-      await page.emulateMedia({ colorScheme });
-      await page
-        .locator(`html${colorScheme === 'dark' ? '.dark-mode' : ':not(.dark-mode)'}`)
-        .waitFor();
-      const colour = await page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
-      const brightness = Number(/\d+/.exec(colour)?.[0]);
-      assert.equal(brightness > 128 ? 'light' : 'dark', colorScheme);
-    }
-  });
-
-  test('the reference page in Chromium opens in the dark scheme of the system', async (t) => {
-    const { page } = await open(t, undefined, { colorScheme: 'dark' });
-    assert.equal(await page.locator('html.dark-mode').count(), 1);
-  });
-
   test(
-    'the reference page in Chromium gets a token, sends requests with it, and stores it nowhere',
+    'the reference page in Chromium loads its icons from this server',
     { tags: ['long'] },
-    async (t) => {
-      const { page, messages, urls } = await open(t);
-      await authorize(page);
-      await page.locator('#status.good').waitFor();
-      assert.match(await page.locator('#status').innerText(), /^Token of operator with \d+ scopes/);
-      assert.equal(await page.getByLabel('Client secret').inputValue(), '');
-      assert.equal(await execute(page, 'Event_streams-listEventStreams'), '200');
-      const event = { type: 'order.paid', data: { object: { order_id: '42' } } };
-      assert.equal(await execute(page, 'Events-publishEvents', event), '202');
-      assert.deepEqual(await stored(page), [0, 0, '', 0, 0]);
-      for (const url of urls) assert.doesNotMatch(url, /secret|eyJ/);
-      assert.deepEqual(messages, []);
-
-      await page.reload();
-      await page.locator('.opblock').first().waitFor();
-      assert.match(await page.locator('#status').innerText(), /^No token/);
-      assert.equal(await execute(page, 'Event_streams-listEventStreams'), '401');
-      assert.deepEqual(await page.context().storageState(), { cookies: [], origins: [] });
+    async () => {
+      const { page, messages, urls } = shared;
+      const earlier = messages.length;
+      await page.getByRole('button', { name: 'Schemas' }).click();
+      await page.getByRole('button', { name: 'Client grants', exact: true }).click();
+      await page.locator('#operations-Events-publishEvents .opblock-summary-control').click();
+      await page.locator('#operations-Events-publishEvents select').first().waitFor();
+      await waitFor(
+        'the icons',
+        () => urls.filter((url) => url.includes('/docs/icon.')).length > 1,
+      );
+      assert.deepEqual(messages.slice(earlier), []);
     },
   );
+
+  test(
+    'the reference page in Chromium follows the scheme of the system',
+    { tags: ['long'] },
+    async () => {
+      const { page } = shared;
+      for (const colorScheme of ['light', 'dark', 'light'] as const) {
+        await page.emulateMedia({ colorScheme });
+        await page
+          .locator(`html${colorScheme === 'dark' ? '.dark-mode' : ':not(.dark-mode)'}`)
+          .waitFor();
+        const colour = await page.evaluate<string>(
+          'getComputedStyle(document.body).backgroundColor',
+        );
+        const brightness = Number(/\d+/.exec(colour)?.[0]);
+        assert.equal(brightness > 128 ? 'light' : 'dark', colorScheme);
+      }
+    },
+  );
+
+  test(
+    'the reference page in Chromium opens in the dark scheme of the system',
+    { tags: ['long'] },
+    async (t) => {
+      const { page } = await open(t, undefined, { colorScheme: 'dark' });
+      assert.equal(await page.locator('html.dark-mode').count(), 1);
+    },
+  );
+
+  test('the reference page in Chromium gets a token, sends requests with it, and stores it nowhere', async (t) => {
+    const { page, messages, urls } = await open(t);
+    await authorize(page);
+    await page.locator('#status.good').waitFor();
+    assert.match(await page.locator('#status').innerText(), /^Token of operator with \d+ scopes/);
+    assert.equal(await page.getByLabel('Client secret').inputValue(), '');
+    assert.equal(await execute(page, 'Event_streams-listEventStreams'), '200');
+    const event = { type: 'order.paid', data: { object: { order_id: '42' } } };
+    assert.equal(await execute(page, 'Events-publishEvents', event), '202');
+    assert.deepEqual(await stored(page), [0, 0, '', 0, 0]);
+    for (const url of urls) assert.doesNotMatch(url, /secret|eyJ/);
+    assert.deepEqual(messages, []);
+
+    await page.reload();
+    await page.locator('.opblock').first().waitFor();
+    assert.match(await page.locator('#status').innerText(), /^No token/);
+    assert.equal(await execute(page, 'Event_streams-listEventStreams'), '401');
+    assert.deepEqual(await page.context().storageState(), { cookies: [], origins: [] });
+  });
 
   test(
     'the reference page in Chromium offers a body that the service accepts unchanged',
@@ -232,24 +245,32 @@ describe('the reference page in Chromium', () => {
     },
   );
 
-  test('the reference page in Chromium does not offer to try endless responses', async () => {
-    const { page } = shared;
-    const block = page.locator('#operations-Events-pullEvents');
-    await block.locator('.opblock-summary-control').click();
-    await block.getByText('This page cannot try it').waitFor();
-    assert.equal(await block.locator('.try-out__btn').count(), 0);
-  });
+  test(
+    'the reference page in Chromium does not offer to try endless responses',
+    { tags: ['long'] },
+    async () => {
+      const { page } = shared;
+      const block = page.locator('#operations-Events-pullEvents');
+      await block.locator('.opblock-summary-control').click();
+      await block.getByText('This page cannot try it').waitFor();
+      assert.equal(await block.locator('.try-out__btn').count(), 0);
+    },
+  );
 
-  test('the reference page in Chromium shows why there is no token', async () => {
-    const { page } = shared;
-    await authorize(page, 'wrong');
-    await page.locator('#status.bad').waitFor();
-    const status = page.locator('#status');
-    assert.equal(await status.innerText(), 'No token: Client authentication failed');
-    await page.getByLabel('Access token').fill('nonsense');
-    await page.getByRole('button', { name: 'Use it' }).click();
-    await page.getByText('The text is not a JWT').waitFor();
-  });
+  test(
+    'the reference page in Chromium shows why there is no token',
+    { tags: ['long'] },
+    async () => {
+      const { page } = shared;
+      await authorize(page, 'wrong');
+      await page.locator('#status.bad').waitFor();
+      const status = page.locator('#status');
+      assert.equal(await status.innerText(), 'No token: Client authentication failed');
+      await page.getByLabel('Access token').fill('nonsense');
+      await page.getByRole('button', { name: 'Use it' }).click();
+      await page.getByText('The text is not a JWT').waitFor();
+    },
+  );
 
   for (const [width, colorScheme] of [
     [320, 'light'],
@@ -324,15 +345,19 @@ describe('the reference page in Chromium', () => {
     },
   );
 
-  test('the reference page in Chromium submits no input where its script does not run', async (t) => {
-    const context = await running.browser.newContext({ javaScriptEnabled: false });
-    t.after(() => context.close());
-    const page = await context.newPage();
-    await page.goto(`${leat.url}/docs`);
-    await authorize(page);
-    await page.waitForURL(/\?/);
-    assert.equal(page.url(), `${leat.url}/docs?`);
-  });
+  test(
+    'the reference page in Chromium submits no input where its script does not run',
+    { tags: ['long'] },
+    async (t) => {
+      const context = await running.browser.newContext({ javaScriptEnabled: false });
+      t.after(() => context.close());
+      const page = await context.newPage();
+      await page.goto(`${leat.url}/docs`);
+      await authorize(page);
+      await page.waitForURL(/\?/);
+      assert.equal(page.url(), `${leat.url}/docs?`);
+    },
+  );
 });
 
 test(
