@@ -74,7 +74,7 @@ function unitsOf(files: readonly string[]): Unit[] {
 }
 
 /** Returns whether a file has tests of a tier, its own or those that it takes from other files. */
-function hasTestsOf(tier: Tier, file: string): boolean {
+export function hasTestsOf(tier: Tier, file: string): boolean {
   const texts = [file, ...suitesOf(file)].map((path) => readFileSync(path, 'utf8'));
   if (tier === 'long') return texts.some((text) => tag.test(text));
   return texts.some((text) => count(text, declaration) > count(text, always));

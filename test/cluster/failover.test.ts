@@ -12,7 +12,7 @@ const seconds = (ms: number): string => `${(ms / 1000).toFixed(2)} s`;
 describe('a primary that dies under load while its standby is promoted', () => {
   test(
     'no event of the survivor is lost; with synchronous replication no acknowledged event at all',
-    { tags: ['long'], timeout: 120_000 + rounds * 60_000 },
+    { timeout: 120_000 + rounds * 60_000 },
     async (t) => {
       const fixture = await startFailoverFixture(t);
       // The long command prints each round when it is over; a diagnostic is printed at the end of the test.
