@@ -146,18 +146,22 @@ describe('chatText', () => {
     );
   });
 
-  test('random names and samples: chatText has four lines without marks of chat tools', () => {
-    const hostile = fc.string({ unit: 'binary' });
-    fc.assert(
-      fc.property(hostile, hostile, (name, sample) => {
-        const causes = { codes: [{ code: 'dns', count: 1, sample }], others: 2 } as const;
-        const stream = { ...failures.stream, name };
-        const lines = chatText({ ...failures, stream, causes }, url).split('\n');
-        assert.equal(lines.length, 4);
-        for (const line of lines) assert.doesNotMatch(line, /[\p{C}\p{Zl}\p{Zp}<>@]/u);
-      }),
-    );
-  });
+  test(
+    'random names and samples: chatText has four lines without marks of chat tools',
+    { tags: ['long'] },
+    () => {
+      const hostile = fc.string({ unit: 'binary' });
+      fc.assert(
+        fc.property(hostile, hostile, (name, sample) => {
+          const causes = { codes: [{ code: 'dns', count: 1, sample }], others: 2 } as const;
+          const stream = { ...failures.stream, name };
+          const lines = chatText({ ...failures, stream, causes }, url).split('\n');
+          assert.equal(lines.length, 4);
+          for (const line of lines) assert.doesNotMatch(line, /[\p{C}\p{Zl}\p{Zp}<>@]/u);
+        }),
+      );
+    },
+  );
 });
 
 describe('causeOf', () => {

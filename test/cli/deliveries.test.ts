@@ -136,47 +136,55 @@ describe('failure commands', { concurrency: 2 }, () => {
     assert.deepEqual(JSON.parse(stderr), { error: 'failed', message });
   });
 
-  test('leat redeliver: sends the named events, and does not wait with --no-wait', async (t) => {
-    const { shell, endpoint, stream, events } = await createFailures(t, 3);
-    endpoint.respondWith(204);
-    const [first = '', second = '', third = ''] = events;
-    const two = await shell.leat(['redeliver', stream, first, second]);
-    assert.deepEqual([two.code, two.stdout], [0, '2 of 2 failures delivered.\n'], two.stderr);
-    assert.equal(endpoint.of(third).length, 2);
-    const gone = await shell.leat(['redeliver', stream, first]);
-    assert.equal(gone.code, 5);
-    const mixed = await shell.leat(['redeliver', stream, third, '--since', '1h']);
-    assert.equal(mixed.code, 2);
-    const later = await shell.leat(['redeliver', stream, '--no-wait', '--since', '1h']);
-    assert.deepEqual([later.code, later.stdout], [0, '1 failure will be sent again.\n']);
-    await waitForFailures(leat, stream, 0);
-  });
+  test(
+    'leat redeliver: sends the named events, and does not wait with --no-wait',
+    { tags: ['long'] },
+    async (t) => {
+      const { shell, endpoint, stream, events } = await createFailures(t, 3);
+      endpoint.respondWith(204);
+      const [first = '', second = '', third = ''] = events;
+      const two = await shell.leat(['redeliver', stream, first, second]);
+      assert.deepEqual([two.code, two.stdout], [0, '2 of 2 failures delivered.\n'], two.stderr);
+      assert.equal(endpoint.of(third).length, 2);
+      const gone = await shell.leat(['redeliver', stream, first]);
+      assert.equal(gone.code, 5);
+      const mixed = await shell.leat(['redeliver', stream, third, '--since', '1h']);
+      assert.equal(mixed.code, 2);
+      const later = await shell.leat(['redeliver', stream, '--no-wait', '--since', '1h']);
+      assert.deepEqual([later.code, later.stdout], [0, '1 failure will be sent again.\n']);
+      await waitForFailures(leat, stream, 0);
+    },
+  );
 
-  test('leat test: --inspect shows what the receiver inside Leat got, attempt by attempt', async (t) => {
-    const shell = await openLoggedInShell(t, leat);
-    const words = ['streams', 'create', '--events', 'user.created', '--inspect', '--json'];
-    const made = await shell.leat(words);
-    const { id, destination } = JSON.parse(made.stdout) as StreamBody;
-    const endpoint = `https://${id}.inspector.invalid/`;
-    assert.equal(destination.configuration.webhook_endpoint, endpoint, made.stderr);
-    const good = await shell.leat(['test', id, '--inspect', '--data', '{"object": {"a": 1}}']);
-    assert.equal(good.code, 0, good.stderr);
-    assert.match(good.stdout, /^POST \/\nhost: est_/);
-    assert.match(good.stdout, /^authorization: \*\*\*$/m);
-    assert.match(good.stdout, /^webhook-signature: v1,/m);
-    assert.match(good.stdout, /^ {6}"a": 1$/m);
-    assert.match(good.stdout, /^Signature +valid\nResponse +204\n\nDelivered\.$/m);
+  test(
+    'leat test: --inspect shows what the receiver inside Leat got, attempt by attempt',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openLoggedInShell(t, leat);
+      const words = ['streams', 'create', '--events', 'user.created', '--inspect', '--json'];
+      const made = await shell.leat(words);
+      const { id, destination } = JSON.parse(made.stdout) as StreamBody;
+      const endpoint = `https://${id}.inspector.invalid/`;
+      assert.equal(destination.configuration.webhook_endpoint, endpoint, made.stderr);
+      const good = await shell.leat(['test', id, '--inspect', '--data', '{"object": {"a": 1}}']);
+      assert.equal(good.code, 0, good.stderr);
+      assert.match(good.stdout, /^POST \/\nhost: est_/);
+      assert.match(good.stdout, /^authorization: \*\*\*$/m);
+      assert.match(good.stdout, /^webhook-signature: v1,/m);
+      assert.match(good.stdout, /^ {6}"a": 1$/m);
+      assert.match(good.stdout, /^Signature +valid\nResponse +204\n\nDelivered\.$/m);
 
-    const path = `/api/v2/event-streams/${id}/received/answer`;
-    await expectBody(200, leat.send('PUT', path, { status: 410 }));
-    const bad = await shell.leat(['test', id, '--inspect', '--json']);
-    assert.equal(bad.code, 1, bad.stderr);
-    const requests = JSON.parse(bad.stdout) as { signature: string; status: number }[];
-    assert.deepEqual(
-      requests.map(({ signature, status }) => [signature, status]),
-      [['valid', 410]],
-    );
-  });
+      const path = `/api/v2/event-streams/${id}/received/answer`;
+      await expectBody(200, leat.send('PUT', path, { status: 410 }));
+      const bad = await shell.leat(['test', id, '--inspect', '--json']);
+      assert.equal(bad.code, 1, bad.stderr);
+      const requests = JSON.parse(bad.stdout) as { signature: string; status: number }[];
+      assert.deepEqual(
+        requests.map(({ signature, status }) => [signature, status]),
+        [['valid', 410]],
+      );
+    },
+  );
 
   test('leat test: --inspect names the way for a stream with another endpoint', async (t) => {
     const { shell, stream, endpoint } = await createFailures(t, 0);

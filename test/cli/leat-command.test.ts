@@ -68,17 +68,21 @@ describe('the next commands that a command prints', { concurrency: 2 }, () => {
     },
   );
 
-  test('a next command: reaches that installation after an error, as text and as JSON', async (t) => {
-    const shell = await openTwoLogins(t);
-    const words = ['streams', 'show', `est_${'1'.repeat(22)}`, '--profile', 'prod'];
-    const shown = await shell.leat(words);
-    const inJson = await shell.leat([...words, '--json']);
-    const { nextStep } = JSON.parse(inJson.stderr) as { readonly nextStep: string };
-    assert.equal(shown.stderr, `The requested stream does not exist.\n${nextStep}\n`);
-    const [next = ''] = commandsIn(nextStep);
-    const { stdout } = await shell.sh(next);
-    assert.ok(stdout.includes(stream.id), `${next}: ${stdout}`);
-  });
+  test(
+    'a next command: reaches that installation after an error, as text and as JSON',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openTwoLogins(t);
+      const words = ['streams', 'show', `est_${'1'.repeat(22)}`, '--profile', 'prod'];
+      const shown = await shell.leat(words);
+      const inJson = await shell.leat([...words, '--json']);
+      const { nextStep } = JSON.parse(inJson.stderr) as { readonly nextStep: string };
+      assert.equal(shown.stderr, `The requested stream does not exist.\n${nextStep}\n`);
+      const [next = ''] = commandsIn(nextStep);
+      const { stdout } = await shell.sh(next);
+      assert.ok(stdout.includes(stream.id), `${next}: ${stdout}`);
+    },
+  );
 
   test('a next command: a login replaces the one with the wrong secret', async (t) => {
     const shell = await openTwoLogins(t);
@@ -119,29 +123,33 @@ describe('the next commands that a command prints', { concurrency: 2 }, () => {
     },
   );
 
-  test('a next command: a login trusts the authority that the former login has stored', async (t) => {
-    const proxy = await startTlsProxy(prod.port);
-    t.after(() => proxy.close());
-    const shell = await openShell(t);
-    const [file, secretFile] = [join(shell.home, 'ca.pem'), join(shell.home, 'secret.txt')];
-    await writeFile(file, authority);
-    await writeFile(secretFile, bootstrapClient.secret);
-    const given = ['--client-id', bootstrapClient.id, '--client-secret-file', secretFile];
-    const url = `https://${proxy.domain}`;
-    const login = await shell.run(['login', url, ...given, '--ca', 'ca.pem']);
-    assert.equal(login.code, 0, login.stderr);
-    assert.equal(login.stderr, 'Next: leat streams list\n', 'the login has stored the authority');
-    const text = await readFile(shell.credentials, 'utf8');
-    const stored = text
-      .replace(/"clientSecret": ".*?"/, '"clientSecret": "former-secret"')
-      .replace(/"endsAt": \d+/, '"endsAt": 0');
-    await writeFile(shell.credentials, stored);
-    const { stderr } = await shell.leat(['failures']);
-    const [next = ''] = commandsIn(stderr.replaceAll(/`|\.$/gm, ''));
-    assert.equal(next, `leat login ${url} --ca ${file}`);
-    const again = await shell.sh(`${next} ${given.join(' ')}`);
-    assert.equal(again.code, 0, again.stderr);
-  });
+  test(
+    'a next command: a login trusts the authority that the former login has stored',
+    { tags: ['long'] },
+    async (t) => {
+      const proxy = await startTlsProxy(prod.port);
+      t.after(() => proxy.close());
+      const shell = await openShell(t);
+      const [file, secretFile] = [join(shell.home, 'ca.pem'), join(shell.home, 'secret.txt')];
+      await writeFile(file, authority);
+      await writeFile(secretFile, bootstrapClient.secret);
+      const given = ['--client-id', bootstrapClient.id, '--client-secret-file', secretFile];
+      const url = `https://${proxy.domain}`;
+      const login = await shell.run(['login', url, ...given, '--ca', 'ca.pem']);
+      assert.equal(login.code, 0, login.stderr);
+      assert.equal(login.stderr, 'Next: leat streams list\n', 'the login has stored the authority');
+      const text = await readFile(shell.credentials, 'utf8');
+      const stored = text
+        .replace(/"clientSecret": ".*?"/, '"clientSecret": "former-secret"')
+        .replace(/"endsAt": \d+/, '"endsAt": 0');
+      await writeFile(shell.credentials, stored);
+      const { stderr } = await shell.leat(['failures']);
+      const [next = ''] = commandsIn(stderr.replaceAll(/`|\.$/gm, ''));
+      assert.equal(next, `leat login ${url} --ca ${file}`);
+      const again = await shell.sh(`${next} ${given.join(' ')}`);
+      assert.equal(again.code, 0, again.stderr);
+    },
+  );
 });
 
 describe('leatCommand', () => {

@@ -54,37 +54,41 @@ describe('leat listen', { concurrency: 2 }, () => {
     assert.match(stdout, /"text": "\\u009b"/);
   });
 
-  test('leat listen: checks v1a of a stream with the published keys of the tenant', async (t) => {
-    const shell = await openLoggedInShell(t, leat);
-    const type = freshType();
-    const { id: stream } = await createStream(leat, 'http://127.0.0.1:9/', { types: [type] });
-    const words = ['listen', '--port', '0', '--stream', stream, '--count', '4', '--json'];
-    const listening = shell.start(words);
-    const url = await urlOf(listening);
-    const configuration = {
-      webhook_endpoint: url,
-      webhook_authorization: { method: 'bearer', token: 'a' },
-    };
-    const destination = { type: 'webhook', configuration };
-    for (const [index, signature] of ['v1a', 'v1 v1a'].entries()) {
-      await patchStream(leat, stream, { destination, delivery: { signature } });
-      await publish(leat, type);
-      await waitFor('the request', () => linesOf(listening.stdout()).length > index);
-    }
-    assert.deepEqual(await postSigned(url, { 'webhook-key-id': 'of-a-stranger' }), 401);
-    assert.deepEqual(await postSigned(url, {}), 401);
-    const { code, stdout } = await listening.ended();
-    assert.equal(code, 0);
-    assert.deepEqual(
-      linesOf(stdout).map(({ signature, status }) => [signature, status]),
-      [
-        ['valid', 204],
-        ['valid', 204],
-        ['unknown key', 401],
-        ['unknown key', 401],
-      ],
-    );
-  });
+  test(
+    'leat listen: checks v1a of a stream with the published keys of the tenant',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openLoggedInShell(t, leat);
+      const type = freshType();
+      const { id: stream } = await createStream(leat, 'http://127.0.0.1:9/', { types: [type] });
+      const words = ['listen', '--port', '0', '--stream', stream, '--count', '4', '--json'];
+      const listening = shell.start(words);
+      const url = await urlOf(listening);
+      const configuration = {
+        webhook_endpoint: url,
+        webhook_authorization: { method: 'bearer', token: 'a' },
+      };
+      const destination = { type: 'webhook', configuration };
+      for (const [index, signature] of ['v1a', 'v1 v1a'].entries()) {
+        await patchStream(leat, stream, { destination, delivery: { signature } });
+        await publish(leat, type);
+        await waitFor('the request', () => linesOf(listening.stdout()).length > index);
+      }
+      assert.deepEqual(await postSigned(url, { 'webhook-key-id': 'of-a-stranger' }), 401);
+      assert.deepEqual(await postSigned(url, {}), 401);
+      const { code, stdout } = await listening.ended();
+      assert.equal(code, 0);
+      assert.deepEqual(
+        linesOf(stdout).map(({ signature, status }) => [signature, status]),
+        [
+          ['valid', 204],
+          ['valid', 204],
+          ['unknown key', 401],
+          ['unknown key', 401],
+        ],
+      );
+    },
+  );
 
   test('leat listen: says why it cannot check v1a', async (t) => {
     const shell = await openShell(t);
@@ -97,22 +101,26 @@ describe('leat listen', { concurrency: 2 }, () => {
     assert.equal(stderr.split('Only --stream checks v1a').length, 2, 'said once');
   });
 
-  test('leat listen: says that the keys of the tenant cannot be read', async (t) => {
-    const server = await openServer();
-    t.after(() => server.close());
-    const shell = await openLoggedInShell(t, server);
-    const { id: stream } = await createStream(server, 'http://127.0.0.1:9/');
-    const listening = shell.start(['listen', '--port', '0', '--stream', stream, '--count', '1']);
-    const url = await urlOf(listening);
-    await server.stop();
-    assert.equal(await postSigned(url, { 'webhook-key-id': 'a' }), 401);
-    const { stdout, stderr } = await listening.ended();
-    assert.match(stdout, /signature unchecked {2}→ 401\n$/);
-    assert.match(
-      stderr,
-      /The keys at http:\S+\/\.well-known\/webhook-keys\.json cannot be read, so v1a is not checked: /,
-    );
-  });
+  test(
+    'leat listen: says that the keys of the tenant cannot be read',
+    { tags: ['long'] },
+    async (t) => {
+      const server = await openServer();
+      t.after(() => server.close());
+      const shell = await openLoggedInShell(t, server);
+      const { id: stream } = await createStream(server, 'http://127.0.0.1:9/');
+      const listening = shell.start(['listen', '--port', '0', '--stream', stream, '--count', '1']);
+      const url = await urlOf(listening);
+      await server.stop();
+      assert.equal(await postSigned(url, { 'webhook-key-id': 'a' }), 401);
+      const { stdout, stderr } = await listening.ended();
+      assert.match(stdout, /signature unchecked {2}→ 401\n$/);
+      assert.match(
+        stderr,
+        /The keys at http:\S+\/\.well-known\/webhook-keys\.json cannot be read, so v1a is not checked: /,
+      );
+    },
+  );
 
   test('leat listen: rejects wrong signatures, and prints one JSON per line with --json', async (t) => {
     const shell = await openShell(t);

@@ -17,24 +17,28 @@ describe('leat replay', { concurrency: 2 }, () => {
   });
   after(() => leat.close());
 
-  test('leat replay: start sends retained events again and waits for the end', async (t) => {
-    const shell = await openLoggedInShell(t, leat);
-    const endpoint = await startEndpoint();
-    t.after(() => endpoint.close());
-    const type = freshType();
-    const { id: stream, name } = await createStream(leat, endpoint.url, { types: [type] });
-    const events = [await publish(leat, type), await publish(leat, type)];
-    await waitForStats(leat, stream, { delivered: 2 });
-    const { code, stdout, stderr } = await shell.leat(['replay', 'start', name, '--since', '1h']);
-    assert.equal(code, 0, stderr);
-    assert.match(stdout, /^Status +done\nFound +2\nDelivered +2\nFailed +0$/m);
-    for (const event of events) assert.equal(endpoint.of(event).length, 2);
-    const id = /^Replay +(?<id>rpl_\w+)$/m.exec(stdout)?.groups?.['id'] ?? '';
-    const shown = await shell.leat(['replay', 'show', stream, id, '--json']);
-    assert.equal((JSON.parse(shown.stdout) as { sent: number }).sent, 2);
-    const gone = await shell.leat(['replay', 'show', stream, `rpl_${'1'.repeat(22)}`]);
-    assert.deepEqual([gone.code, gone.stderr], [4, 'The replay does not exist.\n']);
-  });
+  test(
+    'leat replay: start sends retained events again and waits for the end',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openLoggedInShell(t, leat);
+      const endpoint = await startEndpoint();
+      t.after(() => endpoint.close());
+      const type = freshType();
+      const { id: stream, name } = await createStream(leat, endpoint.url, { types: [type] });
+      const events = [await publish(leat, type), await publish(leat, type)];
+      await waitForStats(leat, stream, { delivered: 2 });
+      const { code, stdout, stderr } = await shell.leat(['replay', 'start', name, '--since', '1h']);
+      assert.equal(code, 0, stderr);
+      assert.match(stdout, /^Status +done\nFound +2\nDelivered +2\nFailed +0$/m);
+      for (const event of events) assert.equal(endpoint.of(event).length, 2);
+      const id = /^Replay +(?<id>rpl_\w+)$/m.exec(stdout)?.groups?.['id'] ?? '';
+      const shown = await shell.leat(['replay', 'show', stream, id, '--json']);
+      assert.equal((JSON.parse(shown.stdout) as { sent: number }).sent, 2);
+      const gone = await shell.leat(['replay', 'show', stream, `rpl_${'1'.repeat(22)}`]);
+      assert.deepEqual([gone.code, gone.stderr], [4, 'The replay does not exist.\n']);
+    },
+  );
 
   test('leat replay: start sends the named events again, also delivered ones, and list shows it', async (t) => {
     const shell = await openLoggedInShell(t, leat);
@@ -69,50 +73,64 @@ describe('leat replay', { concurrency: 2 }, () => {
     );
   });
 
-  test('leat replay: start exits with 1 when an event fails again', async (t) => {
-    const shell = await openLoggedInShell(t, leat);
-    const endpoint = await startEndpoint();
-    t.after(() => endpoint.close());
-    const type = freshType();
-    const { id: stream } = await createStream(leat, endpoint.url, { types: [type] });
-    await publish(leat, type);
-    await waitForStats(leat, stream, { delivered: 1 });
-    endpoint.respondWith(500);
-    const { code, stdout, stderr } = await shell.leat(['replay', 'start', stream, '--since', '1h']);
-    assert.equal(code, 1);
-    assert.match(stdout, /^Failed +1$/m);
-    assert.match(stderr, /1 became failures: leat redeliver sends them again\.\n$/);
-  });
+  test(
+    'leat replay: start exits with 1 when an event fails again',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openLoggedInShell(t, leat);
+      const endpoint = await startEndpoint();
+      t.after(() => endpoint.close());
+      const type = freshType();
+      const { id: stream } = await createStream(leat, endpoint.url, { types: [type] });
+      await publish(leat, type);
+      await waitForStats(leat, stream, { delivered: 1 });
+      endpoint.respondWith(500);
+      const { code, stdout, stderr } = await shell.leat([
+        'replay',
+        'start',
+        stream,
+        '--since',
+        '1h',
+      ]);
+      assert.equal(code, 1);
+      assert.match(stdout, /^Failed +1$/m);
+      assert.match(stderr, /1 became failures: leat redeliver sends them again\.\n$/);
+    },
+  );
 
-  test('leat replay: start conflicts with a disabled stream and with a running replay, which cancel ends', async (t) => {
-    const shell = await openLoggedInShell(t, leat);
-    const endpoint = await startEndpoint();
-    t.after(() => endpoint.close());
-    const type = freshType();
-    const { id: stream } = await createStream(leat, endpoint.url, { types: [type] });
-    const event = await publish(leat, type);
-    await waitForStats(leat, stream, { delivered: 1 });
-    // Without a response the replay runs until it is cancelled.
-    endpoint.respondWith(() => undefined);
-    const words = ['replay', 'start', stream, '--since', '1h', '--no-wait', '--json'];
-    const started = await shell.leat(words);
-    assert.equal(started.code, 0, started.stderr);
-    const { id } = JSON.parse(started.stdout) as { id: string };
-    const second = await shell.leat(words);
-    assert.equal(second.code, 5);
-    assert.match(
-      second.stderr,
-      /already running\.".*"nextStep":"See how far it is: leat replay show/,
-    );
-    const cancelled = await shell.leat(['replay', 'cancel', stream, id]);
-    assert.deepEqual([cancelled.code, cancelled.stdout], [0, 'Cancelled the replay.\n']);
-    const shown = await shell.leat(['replay', 'show', stream, id, '--wait']);
-    assert.match(shown.stdout, /^Status +cancelled$/m);
-    await patchStream(leat, stream, { status: 'disabled' });
-    const off = await shell.leat(words);
-    assert.equal(off.code, 5);
-    assert.match(off.stderr, /The event stream is disabled/);
-    assert.ok(endpoint.of(event).length >= 1);
-    assert.equal((await shell.leat(['replay', 'start', stream])).code, 2);
-  });
+  test(
+    'leat replay: start conflicts with a disabled stream and with a running replay, which cancel ends',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openLoggedInShell(t, leat);
+      const endpoint = await startEndpoint();
+      t.after(() => endpoint.close());
+      const type = freshType();
+      const { id: stream } = await createStream(leat, endpoint.url, { types: [type] });
+      const event = await publish(leat, type);
+      await waitForStats(leat, stream, { delivered: 1 });
+      // Without a response the replay runs until it is cancelled.
+      endpoint.respondWith(() => undefined);
+      const words = ['replay', 'start', stream, '--since', '1h', '--no-wait', '--json'];
+      const started = await shell.leat(words);
+      assert.equal(started.code, 0, started.stderr);
+      const { id } = JSON.parse(started.stdout) as { id: string };
+      const second = await shell.leat(words);
+      assert.equal(second.code, 5);
+      assert.match(
+        second.stderr,
+        /already running\.".*"nextStep":"See how far it is: leat replay show/,
+      );
+      const cancelled = await shell.leat(['replay', 'cancel', stream, id]);
+      assert.deepEqual([cancelled.code, cancelled.stdout], [0, 'Cancelled the replay.\n']);
+      const shown = await shell.leat(['replay', 'show', stream, id, '--wait']);
+      assert.match(shown.stdout, /^Status +cancelled$/m);
+      await patchStream(leat, stream, { status: 'disabled' });
+      const off = await shell.leat(words);
+      assert.equal(off.code, 5);
+      assert.match(off.stderr, /The event stream is disabled/);
+      assert.ok(endpoint.of(event).length >= 1);
+      assert.equal((await shell.leat(['replay', 'start', stream])).code, 2);
+    },
+  );
 });

@@ -168,43 +168,51 @@ describe('a command without a usable login', { concurrency: 2 }, () => {
     }
   });
 
-  test('a command without a login: uses only the environment when that names server, client and secret', async (t) => {
-    const leat = await openServer();
-    t.after(() => leat.close());
-    const shell = await openShell(t);
-    const env = {
-      LEAT_URL: leat.url.replace('127.0.0.1', 'localhost'),
-      LEAT_CLIENT_ID: bootstrapClient.id,
-      LEAT_CLIENT_SECRET: bootstrapClient.secret,
-    };
-    const { code, stdout, stderr } = await shell.leat(['streams', 'list', '--json'], { env });
-    assert.deepEqual([code, stdout], [0, '[]\n'], stderr);
-    await assert.rejects(stat(shell.credentials), { code: 'ENOENT' });
-    const half = await shell.leat(['streams', 'list'], { env: { LEAT_CLIENT_ID: 'a' } });
-    assert.deepEqual([half.code, half.stderr.includes('together, or none')], [2, true]);
-    const elsewhere = await shell.leat(['streams', 'list'], { env: { LEAT_URL: leat.url } });
-    assert.equal(elsewhere.code, 3);
-    assert.match(elsewhere.stderr, /^Not logged in to http:\/\/127/);
-  });
+  test(
+    'a command without a login: uses only the environment when that names server, client and secret',
+    { tags: ['long'] },
+    async (t) => {
+      const leat = await openServer();
+      t.after(() => leat.close());
+      const shell = await openShell(t);
+      const env = {
+        LEAT_URL: leat.url.replace('127.0.0.1', 'localhost'),
+        LEAT_CLIENT_ID: bootstrapClient.id,
+        LEAT_CLIENT_SECRET: bootstrapClient.secret,
+      };
+      const { code, stdout, stderr } = await shell.leat(['streams', 'list', '--json'], { env });
+      assert.deepEqual([code, stdout], [0, '[]\n'], stderr);
+      await assert.rejects(stat(shell.credentials), { code: 'ENOENT' });
+      const half = await shell.leat(['streams', 'list'], { env: { LEAT_CLIENT_ID: 'a' } });
+      assert.deepEqual([half.code, half.stderr.includes('together, or none')], [2, true]);
+      const elsewhere = await shell.leat(['streams', 'list'], { env: { LEAT_URL: leat.url } });
+      assert.equal(elsewhere.code, 3);
+      assert.match(elsewhere.stderr, /^Not logged in to http:\/\/127/);
+    },
+  );
 
-  test('leat login: a name below localhost is this machine, without a resolver and a warning', async (t) => {
-    const leat = await openServer();
-    t.after(() => leat.close());
-    const shell = await openShell(t);
-    const url = `http://main.localhost:${leat.port}`;
-    const login = await logIn(shell, { url });
-    assert.equal(login.code, 0, login.stderr);
-    assert.ok(!login.stderr.includes('not encrypted'), login.stderr);
-    const env = {
-      LEAT_URL: `http://a.b.LOCALHOST.:${leat.port}`,
-      LEAT_CLIENT_ID: bootstrapClient.id,
-      LEAT_CLIENT_SECRET: bootstrapClient.secret,
-    };
-    const fromEnv = await (await openShell(t)).leat(['streams', 'list', '--json'], { env });
-    assert.deepEqual([fromEnv.code, fromEnv.stdout, fromEnv.stderr], [0, '[]\n', '']);
-    const other = await shell.leat(['login', `http://localhost.example.invalid`], { input: 'b' });
-    assert.match(other.stderr, /not encrypted/);
-  });
+  test(
+    'leat login: a name below localhost is this machine, without a resolver and a warning',
+    { tags: ['long'] },
+    async (t) => {
+      const leat = await openServer();
+      t.after(() => leat.close());
+      const shell = await openShell(t);
+      const url = `http://main.localhost:${leat.port}`;
+      const login = await logIn(shell, { url });
+      assert.equal(login.code, 0, login.stderr);
+      assert.ok(!login.stderr.includes('not encrypted'), login.stderr);
+      const env = {
+        LEAT_URL: `http://a.b.LOCALHOST.:${leat.port}`,
+        LEAT_CLIENT_ID: bootstrapClient.id,
+        LEAT_CLIENT_SECRET: bootstrapClient.secret,
+      };
+      const fromEnv = await (await openShell(t)).leat(['streams', 'list', '--json'], { env });
+      assert.deepEqual([fromEnv.code, fromEnv.stdout, fromEnv.stderr], [0, '[]\n', '']);
+      const other = await shell.leat(['login', `http://localhost.example.invalid`], { input: 'b' });
+      assert.match(other.stderr, /not encrypted/);
+    },
+  );
 
   test('leat login: names the message API, which has no management API', async (t) => {
     const messages = await openMessageApi(t);
@@ -220,21 +228,25 @@ describe('a command without a usable login', { concurrency: 2 }, () => {
     assert.match(listed.stderr, /is the message API/);
   });
 
-  test('a server that cannot be reached: the error names the login that has its address', async (t) => {
-    const shell = await openShell(t);
-    const own = await openServer();
-    await logIn(shell, own);
-    await own.close();
-    const { code, stderr } = await shell.leat(['streams', 'list']);
-    assert.equal(code, 6);
-    assert.match(
-      stderr,
-      /Is the server running\?\nThe address is that of the login "default": leat login <url> stores/,
-    );
-    const env = { LEAT_URL: own.url, LEAT_CLIENT_ID: 'a', LEAT_CLIENT_SECRET: 'b' };
-    const fromEnv = await shell.leat(['streams', 'list'], { env });
-    assert.match(fromEnv.stderr, /\nThe address is that of LEAT_URL\.\n$/);
-  });
+  test(
+    'a server that cannot be reached: the error names the login that has its address',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openShell(t);
+      const own = await openServer();
+      await logIn(shell, own);
+      await own.close();
+      const { code, stderr } = await shell.leat(['streams', 'list']);
+      assert.equal(code, 6);
+      assert.match(
+        stderr,
+        /Is the server running\?\nThe address is that of the login "default": leat login <url> stores/,
+      );
+      const env = { LEAT_URL: own.url, LEAT_CLIENT_ID: 'a', LEAT_CLIENT_SECRET: 'b' };
+      const fromEnv = await shell.leat(['streams', 'list'], { env });
+      assert.match(fromEnv.stderr, /\nThe address is that of LEAT_URL\.\n$/);
+    },
+  );
 
   test('leat login: reports what is wrong with a connection', async (t) => {
     const shell = await openShell(t);

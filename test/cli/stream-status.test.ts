@@ -53,44 +53,52 @@ describe('leat streams: status', { concurrency: 2 }, () => {
     assert.equal(unknown.code, 4);
   });
 
-  test('enable: after an automatic disabling it wants --resume, and shows how many events wait', async (t) => {
-    const { shell, stream, endpoint, events } = await openDisabled(t, 2);
-    const refused = await shell.leat(['streams', 'enable', stream.name]);
-    assert.deepEqual(
-      [refused.code, refused.stderr],
-      [
-        2,
-        'The stream was disabled automatically (consecutive_failures, last error http_503), and 2 events wait.\n' +
-          'Add --resume held to send what waits, or --resume latest to skip it.\n',
-      ],
-    );
-    assert.equal((await readStream(leat, stream.id)).status, 'disabled');
-    const held = await shell.leat(['streams', 'enable', stream.name, '--resume', 'held']);
-    assert.deepEqual([held.code, held.stderr], [0, '']);
-    await waitFor('the events', () => events.every((event) => endpoint.of(event).length === 1));
-  });
+  test(
+    'enable: after an automatic disabling it wants --resume, and shows how many events wait',
+    { tags: ['long'] },
+    async (t) => {
+      const { shell, stream, endpoint, events } = await openDisabled(t, 2);
+      const refused = await shell.leat(['streams', 'enable', stream.name]);
+      assert.deepEqual(
+        [refused.code, refused.stderr],
+        [
+          2,
+          'The stream was disabled automatically (consecutive_failures, last error http_503), and 2 events wait.\n' +
+            'Add --resume held to send what waits, or --resume latest to skip it.\n',
+        ],
+      );
+      assert.equal((await readStream(leat, stream.id)).status, 'disabled');
+      const held = await shell.leat(['streams', 'enable', stream.name, '--resume', 'held']);
+      assert.deepEqual([held.code, held.stderr], [0, '']);
+      await waitFor('the events', () => events.every((event) => endpoint.of(event).length === 1));
+    },
+  );
 
-  test('enable: after latest it prints the command that sends exactly what was skipped', async (t) => {
-    const { shell, stream, endpoint, type, events } = await openDisabled(t, 3);
-    const enabled = await shell.leat(['streams', 'enable', stream.name, '--resume', 'latest']);
-    assert.equal(enabled.code, 0, enabled.stderr);
-    const [text, command = '', ...rest] = enabled.stderr.split('\n');
-    assert.equal(
-      text,
-      '3 events published while it was disabled will not be sent. This sends them:',
-    );
-    assert.deepEqual(rest, ['']);
-    const later = await publish(leat, type);
-    await waitFor('the event after', () => endpoint.of(later).length === 1);
-    for (const event of events) assert.equal(endpoint.of(event).length, 0);
-    const [program, ...words] = command.split(' ');
-    assert.equal(program, 'leat');
-    const replayed = await shell.leat(words);
-    assert.equal(replayed.code, 0, replayed.stderr);
-    assert.match(replayed.stdout, /^Status +done\nFound +3\nDelivered +3\nFailed +0$/m);
-    for (const event of events) assert.equal(endpoint.of(event).length, 1);
-    assert.equal(endpoint.of(later).length, 1, 'nothing else is sent again');
-  });
+  test(
+    'enable: after latest it prints the command that sends exactly what was skipped',
+    { tags: ['long'] },
+    async (t) => {
+      const { shell, stream, endpoint, type, events } = await openDisabled(t, 3);
+      const enabled = await shell.leat(['streams', 'enable', stream.name, '--resume', 'latest']);
+      assert.equal(enabled.code, 0, enabled.stderr);
+      const [text, command = '', ...rest] = enabled.stderr.split('\n');
+      assert.equal(
+        text,
+        '3 events published while it was disabled will not be sent. This sends them:',
+      );
+      assert.deepEqual(rest, ['']);
+      const later = await publish(leat, type);
+      await waitFor('the event after', () => endpoint.of(later).length === 1);
+      for (const event of events) assert.equal(endpoint.of(event).length, 0);
+      const [program, ...words] = command.split(' ');
+      assert.equal(program, 'leat');
+      const replayed = await shell.leat(words);
+      assert.equal(replayed.code, 0, replayed.stderr);
+      assert.match(replayed.stdout, /^Status +done\nFound +3\nDelivered +3\nFailed +0$/m);
+      for (const event of events) assert.equal(endpoint.of(event).length, 1);
+      assert.equal(endpoint.of(later).length, 1, 'nothing else is sent again');
+    },
+  );
 });
 
 describe('chosenResume', () => {

@@ -204,34 +204,38 @@ describe('a token that cannot be had', () => {
   });
 });
 
-test('a token endpoint that hangs neither uses up the slots nor delays other streams', async (t) => {
-  // Of its own: the tokens of other tests would wait for the end of its requests.
-  const hanging = await startTokenServer();
-  hanging.respond = () => undefined;
-  t.after(hanging.close);
-  const type = freshType();
-  const receiver = await startReceiver();
-  const waiting = await Promise.all(
-    Array.from({ length: 30 }, (_, number) =>
-      createStream(leat, receiver.url, {
-        types: [type],
-        authorization: authorization({
-          token_endpoint: hanging.url,
-          audience: `https://hangs.example.com/${number}`,
+test(
+  'a token endpoint that hangs neither uses up the slots nor delays other streams',
+  { tags: ['long'] },
+  async (t) => {
+    // Of its own: the tokens of other tests would wait for the end of its requests.
+    const hanging = await startTokenServer();
+    hanging.respond = () => undefined;
+    t.after(hanging.close);
+    const type = freshType();
+    const receiver = await startReceiver();
+    const waiting = await Promise.all(
+      Array.from({ length: 30 }, (_, number) =>
+        createStream(leat, receiver.url, {
+          types: [type],
+          authorization: authorization({
+            token_endpoint: hanging.url,
+            audience: `https://hangs.example.com/${number}`,
+          }),
         }),
-      }),
-    ),
-  );
-  const open = await startEndpoint();
-  endpoints.push(open);
-  const other = await createStream(leat, open.url, { types: [type] });
-  await publishAll(leat, eventsOf(type, 100));
-  await waitForStats(leat, other.id, { delivered: 100 });
-  assert.equal(receiver.arrivals.length, 0);
-  const metrics = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
-  assert.match(metrics, /_in_flight(_attempts)? 0\n/);
-  for (const { id } of waiting) await leat.send('DELETE', `/api/v2/event-streams/${id}`);
-});
+      ),
+    );
+    const open = await startEndpoint();
+    endpoints.push(open);
+    const other = await createStream(leat, open.url, { types: [type] });
+    await publishAll(leat, eventsOf(type, 100));
+    await waitForStats(leat, other.id, { delivered: 100 });
+    assert.equal(receiver.arrivals.length, 0);
+    const metrics = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
+    assert.match(metrics, /_in_flight(_attempts)? 0\n/);
+    for (const { id } of waiting) await leat.send('DELETE', `/api/v2/event-streams/${id}`);
+  },
+);
 
 test('neither a token nor the secret is in failures, responses, logs, metrics or the audit log', async () => {
   const receiver = await startReceiver();

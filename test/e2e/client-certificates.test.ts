@@ -54,36 +54,40 @@ function create(type: string, certificate?: object): Promise<StreamBody> {
   return expectBody(201, leat.send('POST', '/api/v2/event-streams', body));
 }
 
-test('only streams with the certificate reach the receiver, and the key is shown nowhere', async () => {
-  const type = freshType();
-  const pair = { certificate: trusted.cert, private_key: trusted.key };
-  const bare = await create(type);
-  const stream = await create(type, pair);
-  const id = await publish(leat, type);
-  await waitForStats(leat, stream.id, { delivered: 1 });
-  assert.match(await waitForError(leat, bare.id), /^(tls|reset): /);
-  const ids = receiver.requests.map(({ headers }) => headers['webhook-id']);
-  assert.deepEqual(ids, [id]);
+test(
+  'only streams with the certificate reach the receiver, and the key is shown nowhere',
+  { tags: ['long'] },
+  async () => {
+    const type = freshType();
+    const pair = { certificate: trusted.cert, private_key: trusted.key };
+    const bare = await create(type);
+    const stream = await create(type, pair);
+    const id = await publish(leat, type);
+    await waitForStats(leat, stream.id, { delivered: 1 });
+    assert.match(await waitForError(leat, bare.id), /^(tls|reset): /);
+    const ids = receiver.requests.map(({ headers }) => headers['webhook-id']);
+    assert.deepEqual(ids, [id]);
 
-  // The connection of the certificate is idle still.
-  const path = `/api/v2/event-streams/${stream.id}`;
-  const change = { destination: destination(null) };
-  const changed = await expectBody<object>(200, leat.send('PATCH', path, change));
-  assert.doesNotMatch(JSON.stringify(changed), /client_certificate/);
-  await publish(leat, type);
-  assert.match(await waitForError(leat, stream.id), /^(tls|reset): /);
-  assert.equal(receiver.requests.length, 1);
+    // The connection of the certificate is idle still.
+    const path = `/api/v2/event-streams/${stream.id}`;
+    const change = { destination: destination(null) };
+    const changed = await expectBody<object>(200, leat.send('PATCH', path, change));
+    assert.doesNotMatch(JSON.stringify(changed), /client_certificate/);
+    await publish(leat, type);
+    assert.match(await waitForError(leat, stream.id), /^(tls|reset): /);
+    assert.equal(receiver.requests.length, 1);
 
-  await expectBody(200, leat.send('PATCH', path, { destination: destination(pair) }));
-  const texts = [leat.output()];
-  for (const shown of [path, `${path}/deliveries`, '/api/v2/logs', '/api/v2/event-streams']) {
-    const response = await leat.send('GET', shown);
-    assert.equal(response.status, 200, shown);
-    texts.push(await response.text());
-  }
-  const all = texts.join('\n');
-  assert.ok(all.includes('client_certificate'));
-  for (const line of trusted.key.split('\n').filter((each) => /^[\w+/=]{20,}$/.test(each))) {
-    assert.ok(!all.includes(line), line);
-  }
-});
+    await expectBody(200, leat.send('PATCH', path, { destination: destination(pair) }));
+    const texts = [leat.output()];
+    for (const shown of [path, `${path}/deliveries`, '/api/v2/logs', '/api/v2/event-streams']) {
+      const response = await leat.send('GET', shown);
+      assert.equal(response.status, 200, shown);
+      texts.push(await response.text());
+    }
+    const all = texts.join('\n');
+    assert.ok(all.includes('client_certificate'));
+    for (const line of trusted.key.split('\n').filter((each) => /^[\w+/=]{20,}$/.test(each))) {
+      assert.ok(!all.includes(line), line);
+    }
+  },
+);

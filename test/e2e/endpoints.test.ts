@@ -126,13 +126,17 @@ const strangers: readonly [string, (socket: Socket) => void, RegExp][] = [
 
 describe('an endpoint', { concurrency: 8 }, () => {
   for (const [what, speak, expected] of strangers) {
-    test(`${what} fails as ${expected.source}, another stream is served`, async (t) => {
-      const stranger = await startRawEndpoint(speak);
-      t.after(() => stranger.close());
-      const program = expected.source.includes('timeout') ? hasty : leat;
-      const message = await errorOf(t, stranger.url, 2, program);
-      assert.match(message, expected);
-    });
+    test(
+      `${what} fails as ${expected.source}, another stream is served`,
+      { tags: ['long'] },
+      async (t) => {
+        const stranger = await startRawEndpoint(speak);
+        t.after(() => stranger.close());
+        const program = expected.source.includes('timeout') ? hasty : leat;
+        const message = await errorOf(t, stranger.url, 2, program);
+        assert.match(message, expected);
+      },
+    );
   }
 
   test('an endpoint without a listener is a refused connection', async (t) => {

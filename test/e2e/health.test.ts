@@ -53,24 +53,28 @@ describe('500 failures in a row', () => {
     assert.deepEqual(await statsOf(leat, stream.id), { delivered: 1, failed: 999 });
   });
 
-  test('failures in a row: a failed redelivery counts, a successful one resets the count', async (t) => {
-    const { stream, type, endpoint } = await streamOf(t);
-    const ids = await publishAll(leat, failing(type, 499));
-    await waitForStats(leat, stream.id, { failed: 499 });
-    endpoint.respondWith(204);
-    await expectBody(202, redeliver(leat, stream.id, ids[0] ?? ''));
-    await waitForStats(leat, stream.id, { delivered: 1 });
-    endpoint.respondWith(400);
-    const path = `/api/v2/event-streams/${stream.id}/redeliver`;
-    await expectBody(202, leat.send('POST', path));
-    await waitForStats(leat, stream.id, { failed: 499 + 498 });
-    assert.equal((await readStream(leat, stream.id)).status, 'enabled');
-    await expectBody(202, redeliver(leat, stream.id, ids[1] ?? ''));
-    await waitForStats(leat, stream.id, { failed: 499 + 499 });
-    assert.equal((await readStream(leat, stream.id)).status, 'enabled');
-    await expectBody(202, redeliver(leat, stream.id, ids[2] ?? ''));
-    await waitForDisabled(stream);
-  });
+  test(
+    'failures in a row: a failed redelivery counts, a successful one resets the count',
+    { tags: ['long'] },
+    async (t) => {
+      const { stream, type, endpoint } = await streamOf(t);
+      const ids = await publishAll(leat, failing(type, 499));
+      await waitForStats(leat, stream.id, { failed: 499 });
+      endpoint.respondWith(204);
+      await expectBody(202, redeliver(leat, stream.id, ids[0] ?? ''));
+      await waitForStats(leat, stream.id, { delivered: 1 });
+      endpoint.respondWith(400);
+      const path = `/api/v2/event-streams/${stream.id}/redeliver`;
+      await expectBody(202, leat.send('POST', path));
+      await waitForStats(leat, stream.id, { failed: 499 + 498 });
+      assert.equal((await readStream(leat, stream.id)).status, 'enabled');
+      await expectBody(202, redeliver(leat, stream.id, ids[1] ?? ''));
+      await waitForStats(leat, stream.id, { failed: 499 + 499 });
+      assert.equal((await readStream(leat, stream.id)).status, 'enabled');
+      await expectBody(202, redeliver(leat, stream.id, ids[2] ?? ''));
+      await waitForDisabled(stream);
+    },
+  );
 
   test('enabling a stream resets its failures in a row', async (t) => {
     const { stream, type } = await streamOf(t);
@@ -98,33 +102,37 @@ describe('500 failures in a row', () => {
 });
 
 describe('a stream that was disabled by its failures', () => {
-  test('a stream that was disabled by its failures is sent redeliveries only; later events wait', async (t) => {
-    const { stream, type, endpoint } = await streamOf(t);
-    const failed = await publishAll(leat, failing(type, 500));
-    await waitForDisabled(stream);
-    endpoint.respondWith(204);
-    const missed = await publishAll(leat, failing(type, 3));
-    const repaired = failed.slice(0, 2);
-    for (const id of repaired) await expectBody(202, redeliver(leat, stream.id, id));
-    await waitForStats(leat, stream.id, { delivered: 2 });
-    assert.deepEqual(
-      endpoint.arrivals
-        .slice(500)
-        .map(({ event }) => event.id)
-        .toSorted(),
-      repaired.toSorted(),
-    );
-    assert.equal((await readStream(leat, stream.id)).status, 'disabled');
-    await patchStream(leat, stream.id, { status: 'enabled', resume: 'held' });
-    await waitForStats(leat, stream.id, { delivered: 5 });
-    assert.deepEqual(
-      endpoint.arrivals
-        .slice(502)
-        .map(({ event }) => event.id)
-        .toSorted(),
-      missed.toSorted(),
-    );
-  });
+  test(
+    'a stream that was disabled by its failures is sent redeliveries only; later events wait',
+    { tags: ['long'] },
+    async (t) => {
+      const { stream, type, endpoint } = await streamOf(t);
+      const failed = await publishAll(leat, failing(type, 500));
+      await waitForDisabled(stream);
+      endpoint.respondWith(204);
+      const missed = await publishAll(leat, failing(type, 3));
+      const repaired = failed.slice(0, 2);
+      for (const id of repaired) await expectBody(202, redeliver(leat, stream.id, id));
+      await waitForStats(leat, stream.id, { delivered: 2 });
+      assert.deepEqual(
+        endpoint.arrivals
+          .slice(500)
+          .map(({ event }) => event.id)
+          .toSorted(),
+        repaired.toSorted(),
+      );
+      assert.equal((await readStream(leat, stream.id)).status, 'disabled');
+      await patchStream(leat, stream.id, { status: 'enabled', resume: 'held' });
+      await waitForStats(leat, stream.id, { delivered: 5 });
+      assert.deepEqual(
+        endpoint.arrivals
+          .slice(502)
+          .map(({ event }) => event.id)
+          .toSorted(),
+        missed.toSorted(),
+      );
+    },
+  );
 
   test(
     'a stream that was disabled at 5000 open failures cannot be enabled until a redelivery leaves 4999',

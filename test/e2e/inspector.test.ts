@@ -84,57 +84,61 @@ for (const [engine, start] of [
       await dns.close();
     });
 
-    test('the inspector of a stream is tried out from the first request to a real endpoint', async (t) => {
-      const type = freshType();
-      const stream = await createStream(leat, newInspector, { types: [type] });
-      const { id } = stream;
-      const own = `https://${id}.inspector.invalid/`;
-      assert.equal(stream.destination.configuration.webhook_endpoint, own);
+    test(
+      'the inspector of a stream is tried out from the first request to a real endpoint',
+      { tags: ['long'] },
+      async (t) => {
+        const type = freshType();
+        const stream = await createStream(leat, newInspector, { types: [type] });
+        const { id } = stream;
+        const own = `https://${id}.inspector.invalid/`;
+        assert.equal(stream.destination.configuration.webhook_endpoint, own);
 
-      // Received, and signed.
-      const first = await publish(leat, type, { name: 'Zoë' });
-      const [received] = await waitForReceived(leat, id, 1);
-      assert.ok(received);
-      assert.equal(received.headers['webhook-id'], first);
-      assert.equal(received.headers['authorization'], '***');
-      assert.ok(!JSON.stringify(received).includes(token));
-      const { data } = JSON.parse(received.body) as { data: object };
-      assert.deepEqual(data, { object: { name: 'Zoë' } });
-      assert.deepEqual([received.signature, received.status], ['valid', 204]);
+        // Received, and signed.
+        const first = await publish(leat, type, { name: 'Zoë' });
+        const [received] = await waitForReceived(leat, id, 1);
+        assert.ok(received);
+        assert.equal(received.headers['webhook-id'], first);
+        assert.equal(received.headers['authorization'], '***');
+        assert.ok(!JSON.stringify(received).includes(token));
+        const { data } = JSON.parse(received.body) as { data: object };
+        assert.deepEqual(data, { object: { name: 'Zoë' } });
+        assert.deepEqual([received.signature, received.status], ['valid', 204]);
 
-      // Three failures, and the retries after them.
-      const answer = { status: 503, delay_ms: 0, times: 3 };
-      await expectBody(
-        200,
-        leat.send('PUT', `/api/v2/event-streams/${id}/received/answer`, answer),
-      );
-      const retried = await publish(leat, type);
-      const all = await waitForReceived(leat, id, 5);
-      assert.deepEqual(
-        all
-          .slice(1)
-          .map(({ headers, signature, status }) => [headers['webhook-id'], signature, status]),
-        [503, 503, 503, 204].map((status) => [retried, 'valid', status]),
-      );
-      await waitForStats(leat, id, { delivered: 2 });
-      assert.deepEqual(await failuresOf(leat, id), []);
+        // Three failures, and the retries after them.
+        const answer = { status: 503, delay_ms: 0, times: 3 };
+        await expectBody(
+          200,
+          leat.send('PUT', `/api/v2/event-streams/${id}/received/answer`, answer),
+        );
+        const retried = await publish(leat, type);
+        const all = await waitForReceived(leat, id, 5);
+        assert.deepEqual(
+          all
+            .slice(1)
+            .map(({ headers, signature, status }) => [headers['webhook-id'], signature, status]),
+          [503, 503, 503, 204].map((status) => [retried, 'valid', status]),
+        );
+        await waitForStats(leat, id, { delivered: 2 });
+        assert.deepEqual(await failuresOf(leat, id), []);
 
-      // No other stream may use it.
-      const refused = await expectBody<ProblemBody>(
-        400,
-        leat.send('POST', '/api/v2/event-streams', streamBody(own)),
-      );
-      assert.match(refused.message, /The inspector of a new event stream is https:\/\/new\./);
+        // No other stream may use it.
+        const refused = await expectBody<ProblemBody>(
+          400,
+          leat.send('POST', '/api/v2/event-streams', streamBody(own)),
+        );
+        assert.match(refused.message, /The inspector of a new event stream is https:\/\/new\./);
 
-      // A real endpoint receives the next event, the inspector no more.
-      const endpoint = await startEndpoint();
-      t.after(() => endpoint.close());
-      await patchStream(leat, id, { destination: destination(endpoint.url) });
-      const last = await publish(leat, type);
-      assert.equal((await endpoint.arrival(1)).event.id, last);
-      assert.equal((await receivedOf(leat, id)).received.length, 5);
-      assert.deepEqual(dns.questions, []);
-    });
+        // A real endpoint receives the next event, the inspector no more.
+        const endpoint = await startEndpoint();
+        t.after(() => endpoint.close());
+        await patchStream(leat, id, { destination: destination(endpoint.url) });
+        const last = await publish(leat, type);
+        assert.equal((await endpoint.arrival(1)).event.id, last);
+        assert.equal((await receivedOf(leat, id)).received.length, 5);
+        assert.deepEqual(dns.questions, []);
+      },
+    );
 
     test(
       'the inspector of a stream receives many events slowly and loses none',
@@ -151,20 +155,24 @@ for (const [engine, start] of [
       },
     );
 
-    test('the inspector of a stream: an attempt that is answered late ends with the timeout', async (t) => {
-      const hurried = await start(t, {
-        LEAT_ATTEMPT_TIMEOUT_MS: '100',
-        LEAT_RETRY_DELAYS_MS: '10',
-      });
-      const type = freshType();
-      const { id } = await createStream(hurried, newInspector, { types: [type] });
-      const path = `/api/v2/event-streams/${id}/received/answer`;
-      await expectBody(200, hurried.send('PUT', path, { status: 200, delay_ms: 30_000 }));
-      await publish(hurried, type);
-      const [late, retried] = await waitForReceived(hurried, id, 2);
-      assert.deepEqual([late?.error, late?.status], ['timeout', undefined]);
-      assert.equal(retried?.status, 204);
-    });
+    test(
+      'the inspector of a stream: an attempt that is answered late ends with the timeout',
+      { tags: ['long'] },
+      async (t) => {
+        const hurried = await start(t, {
+          LEAT_ATTEMPT_TIMEOUT_MS: '100',
+          LEAT_RETRY_DELAYS_MS: '10',
+        });
+        const type = freshType();
+        const { id } = await createStream(hurried, newInspector, { types: [type] });
+        const path = `/api/v2/event-streams/${id}/received/answer`;
+        await expectBody(200, hurried.send('PUT', path, { status: 200, delay_ms: 30_000 }));
+        await publish(hurried, type);
+        const [late, retried] = await waitForReceived(hurried, id, 2);
+        assert.deepEqual([late?.error, late?.status], ['timeout', undefined]);
+        assert.equal(retried?.status, 204);
+      },
+    );
 
     test('the inspector of a stream is gone with it', async () => {
       const type = freshType();
@@ -228,36 +236,40 @@ describe('nodes and the inspector of a stream', () => {
   );
 });
 
-test('the inspector verifies each version of signature with the secrets and keys of now', async (t) => {
-  const tempStore = await createTempStore();
-  t.after(() => tempStore.remove());
-  const leat = await startLeat(tempStore);
-  t.after(() => leat.kill());
-  const type = freshType();
-  const { id } = await createStream(leat, newInspector, { types: [type] });
-  const versions = ['v1', 'v1a', 'v1 v1a'];
-  for (const [index, signature] of versions.entries()) {
-    await patchStream(leat, id, { delivery: { signature } });
-    await publish(leat, type);
-    await waitForReceived(leat, id, index + 1);
-  }
-  const results = async (): Promise<unknown[]> =>
-    (await waitForReceived(leat, id, versions.length)).map(({ headers, signature }) => [
-      (headers['webhook-signature'] ?? '').replaceAll(/,\S+/g, ''),
-      signature,
-    ]);
-  assert.deepEqual(
-    await results(),
-    versions.map((version) => [version, 'valid']),
-  );
+test(
+  'the inspector verifies each version of signature with the secrets and keys of now',
+  { tags: ['long'] },
+  async (t) => {
+    const tempStore = await createTempStore();
+    t.after(() => tempStore.remove());
+    const leat = await startLeat(tempStore);
+    t.after(() => leat.kill());
+    const type = freshType();
+    const { id } = await createStream(leat, newInspector, { types: [type] });
+    const versions = ['v1', 'v1a', 'v1 v1a'];
+    for (const [index, signature] of versions.entries()) {
+      await patchStream(leat, id, { delivery: { signature } });
+      await publish(leat, type);
+      await waitForReceived(leat, id, index + 1);
+    }
+    const results = async (): Promise<unknown[]> =>
+      (await waitForReceived(leat, id, versions.length)).map(({ headers, signature }) => [
+        (headers['webhook-signature'] ?? '').replaceAll(/,\S+/g, ''),
+        signature,
+      ]);
+    assert.deepEqual(
+      await results(),
+      versions.map((version) => [version, 'valid']),
+    );
 
-  const [, request] = await waitForReceived(leat, id, versions.length);
-  const kid = request?.headers['webhook-key-id'] ?? '';
-  const revoked = await runLeat(['keys', 'revoke', kid], storeEnvironment(tempStore));
-  assert.equal(revoked.code, 0, revoked.output);
-  assert.deepEqual(await results(), [
-    ['v1', 'valid'],
-    ['v1a', 'unknown_key'],
-    ['v1 v1a', 'valid'],
-  ]);
-});
+    const [, request] = await waitForReceived(leat, id, versions.length);
+    const kid = request?.headers['webhook-key-id'] ?? '';
+    const revoked = await runLeat(['keys', 'revoke', kid], storeEnvironment(tempStore));
+    assert.equal(revoked.code, 0, revoked.output);
+    assert.deepEqual(await results(), [
+      ['v1', 'valid'],
+      ['v1a', 'unknown_key'],
+      ['v1 v1a', 'valid'],
+    ]);
+  },
+);

@@ -97,7 +97,7 @@ async function isGone(url: string): Promise<void> {
 
 test(
   'the message process gets no secret and no setting of the service in its environment',
-  { skip: process.platform === 'linux' ? false : 'reads /proc' },
+  { tags: ['long'], skip: process.platform === 'linux' ? false : 'reads /proc' },
   async (t) => {
     const secrets = {
       LEAT_SECRET_KEY: Buffer.alloc(32, 9).toString('base64'),
@@ -289,21 +289,29 @@ describe('the two processes of leat start', () => {
     }
   });
 
-  test('both processes end when a terminal sends its signal to both', onLinux, async (t) => {
-    const leat = await start(t);
-    const ended = once(leat.child, 'close');
-    process.kill(secondOf(leat), 'SIGINT');
-    process.kill(secondOf(leat), 'SIGTERM');
-    assert.deepEqual(await statuses(leat.messages), [200, 401, 401]);
-    leat.child.kill('SIGINT');
-    assert.deepEqual(await ended, [0, null], leat.output());
-  });
+  test(
+    'both processes end when a terminal sends its signal to both',
+    { ...onLinux, tags: ['long'] },
+    async (t) => {
+      const leat = await start(t);
+      const ended = once(leat.child, 'close');
+      process.kill(secondOf(leat), 'SIGINT');
+      process.kill(secondOf(leat), 'SIGTERM');
+      assert.deepEqual(await statuses(leat.messages), [200, 401, 401]);
+      leat.child.kill('SIGINT');
+      assert.deepEqual(await ended, [0, null], leat.output());
+    },
+  );
 
-  test('the second process ends with the first, even after kill -9', async (t) => {
-    const leat = await start(t);
-    leat.child.kill('SIGKILL');
-    await isGone(`${leat.messages}/api/messages/public`);
-  });
+  test(
+    'the second process ends with the first, even after kill -9',
+    { tags: ['long'] },
+    async (t) => {
+      const leat = await start(t);
+      leat.child.kill('SIGKILL');
+      await isGone(`${leat.messages}/api/messages/public`);
+    },
+  );
 
   test(
     'the first process ends with one line when the second has ended',

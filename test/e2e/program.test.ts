@@ -142,19 +142,23 @@ describe('a start with a wrong value', { concurrency: 2 }, () => {
     });
   });
 
-  test('a start with a wrong value refuses a key that does not fit the stored secrets', async (t) => {
-    const { tempStore, leat } = await running(t);
-    await createStream(leat, 'https://example.com/');
-    await leat.stop();
-    const env = {
-      LEAT_STORE: `sqlite:${tempStore.file}`,
-      LEAT_PORT: String(leat.port),
-      LEAT_SECRET_KEY: Buffer.alloc(32, 8).toString('base64'),
-    };
-    const { code, output } = await runLeat(['serve'], env);
-    assert.equal(code, 1, output);
-    assert.match(output, /^LEAT_SECRET_KEY: .+\n$/);
-  });
+  test(
+    'a start with a wrong value refuses a key that does not fit the stored secrets',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore, leat } = await running(t);
+      await createStream(leat, 'https://example.com/');
+      await leat.stop();
+      const env = {
+        LEAT_STORE: `sqlite:${tempStore.file}`,
+        LEAT_PORT: String(leat.port),
+        LEAT_SECRET_KEY: Buffer.alloc(32, 8).toString('base64'),
+      };
+      const { code, output } = await runLeat(['serve'], env);
+      assert.equal(code, 1, output);
+      assert.match(output, /^LEAT_SECRET_KEY: .+\n$/);
+    },
+  );
 
   test('a start with a wrong value refuses a file that is not a database, and does not change it', async (t) => {
     const tempStore = await tempStoreOf(t);
@@ -193,40 +197,48 @@ describe('a second process on the same file', () => {
     },
   );
 
-  test('a second process on the same file starts at once after the first was killed', async (t) => {
-    const { tempStore, leat } = await running(t);
-    const stream = await createStream(leat, 'https://example.com/');
-    await leat.kill();
-    const again = await startLeat(tempStore, { LEAT_PORT: String(leat.port) });
-    t.after(() => again.kill());
-    assert.deepEqual(await readStream(again, stream.id), stream);
-  });
+  test(
+    'a second process on the same file starts at once after the first was killed',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore, leat } = await running(t);
+      const stream = await createStream(leat, 'https://example.com/');
+      await leat.kill();
+      const again = await startLeat(tempStore, { LEAT_PORT: String(leat.port) });
+      t.after(() => again.kill());
+      assert.deepEqual(await readStream(again, stream.id), stream);
+    },
+  );
 });
 
 describe('Ctrl-C', () => {
-  test('Ctrl-C waits for the attempt in progress, records it, and ends with 0', async (t) => {
-    const endpoint = await endpointOf(t);
-    const { tempStore, leat } = await running(t);
-    const type = freshType();
-    const stream = await createStream(leat, endpoint.url, { types: [type] });
-    const held = hold(endpoint);
-    const id = await publish(leat, type);
-    await endpoint.arrival(1);
-    leat.child.kill('SIGINT');
-    await waitForRefusal(leat);
-    assert.equal(leat.child.exitCode, null);
-    const ended = once(leat.child, 'close');
-    held.release();
-    await ended;
-    assert.equal(leat.child.exitCode, 0);
+  test(
+    'Ctrl-C waits for the attempt in progress, records it, and ends with 0',
+    { tags: ['long'] },
+    async (t) => {
+      const endpoint = await endpointOf(t);
+      const { tempStore, leat } = await running(t);
+      const type = freshType();
+      const stream = await createStream(leat, endpoint.url, { types: [type] });
+      const held = hold(endpoint);
+      const id = await publish(leat, type);
+      await endpoint.arrival(1);
+      leat.child.kill('SIGINT');
+      await waitForRefusal(leat);
+      assert.equal(leat.child.exitCode, null);
+      const ended = once(leat.child, 'close');
+      held.release();
+      await ended;
+      assert.equal(leat.child.exitCode, 0);
 
-    const again = await startLeat(tempStore, { LEAT_PORT: String(leat.port) });
-    t.after(() => again.kill());
-    const marker = await publish(again, type);
-    await waitForStats(again, stream.id, { delivered: 2 });
-    assert.equal(endpoint.of(id).length, 1, 'what was recorded is not sent again');
-    assert.equal(endpoint.of(marker).length, 1);
-  });
+      const again = await startLeat(tempStore, { LEAT_PORT: String(leat.port) });
+      t.after(() => again.kill());
+      const marker = await publish(again, type);
+      await waitForStats(again, stream.id, { delivered: 2 });
+      assert.equal(endpoint.of(id).length, 1, 'what was recorded is not sent again');
+      assert.equal(endpoint.of(marker).length, 1);
+    },
+  );
 
   test(
     'Ctrl-C keeps a retry that was waiting for the next start',
@@ -353,56 +365,64 @@ describe('Ctrl-C', () => {
 });
 
 describe('the first start without a terminal', () => {
-  test('the first start without a terminal writes the credentials to a file that only the owner can read, and prints the path', async (t) => {
-    const tempStore = await tempStoreOf(t);
-    const folder = join(tempStore.folder, 'data');
-    const port = String(await freePort());
-    const env = { LEAT_STORE: `sqlite:${folder}/leat.db`, LEAT_PORT: port };
-    const url = `http://127.0.0.1:${port}`;
-    const first = spawnLeat(['serve'], env);
-    t.after(() => first.child.kill('SIGKILL'));
-    await waitFor('the credentials', () => first.output().includes('bootstrap.json'));
-    const file = join(folder, 'bootstrap.json');
-    assert.equal((await stat(file)).mode & 0o777, 0o600);
-    assert.equal((await stat(join(folder, 'secret.key'))).mode & 0o777, 0o600);
-    const created = JSON.parse(await readFile(file, 'utf8')) as Record<string, string>;
-    const { client_id: id = '', client_secret: secret = '' } = created;
-    assert.ok(first.output().includes(file));
-    assert.ok(!first.output().includes(secret) && secret.length >= 32);
-    await waitFor('the first start', () => isReady(url));
-    const token = await fetchToken(url, { id, secret });
-    await stopped(first.child);
+  test(
+    'the first start without a terminal writes the credentials to a file that only the owner can read, and prints the path',
+    { tags: ['long'] },
+    async (t) => {
+      const tempStore = await tempStoreOf(t);
+      const folder = join(tempStore.folder, 'data');
+      const port = String(await freePort());
+      const env = { LEAT_STORE: `sqlite:${folder}/leat.db`, LEAT_PORT: port };
+      const url = `http://127.0.0.1:${port}`;
+      const first = spawnLeat(['serve'], env);
+      t.after(() => first.child.kill('SIGKILL'));
+      await waitFor('the credentials', () => first.output().includes('bootstrap.json'));
+      const file = join(folder, 'bootstrap.json');
+      assert.equal((await stat(file)).mode & 0o777, 0o600);
+      assert.equal((await stat(join(folder, 'secret.key'))).mode & 0o777, 0o600);
+      const created = JSON.parse(await readFile(file, 'utf8')) as Record<string, string>;
+      const { client_id: id = '', client_secret: secret = '' } = created;
+      assert.ok(first.output().includes(file));
+      assert.ok(!first.output().includes(secret) && secret.length >= 32);
+      await waitFor('the first start', () => isReady(url));
+      const token = await fetchToken(url, { id, secret });
+      await stopped(first.child);
 
-    const second = spawnLeat(['serve'], env);
-    t.after(() => second.child.kill('SIGKILL'));
-    await waitFor('the second start', () => isReady(url));
-    assert.ok(!second.output().includes('bootstrap.json'), second.output());
-    assert.ok(await fetchToken(url, { id, secret }));
-    const list = await fetch(`${url}/api/v2/event-streams`, { headers: bearer(token) });
-    assert.equal(list.status, 200);
-    await stopped(second.child);
-  });
+      const second = spawnLeat(['serve'], env);
+      t.after(() => second.child.kill('SIGKILL'));
+      await waitFor('the second start', () => isReady(url));
+      assert.ok(!second.output().includes('bootstrap.json'), second.output());
+      assert.ok(await fetchToken(url, { id, secret }));
+      const list = await fetch(`${url}/api/v2/event-streams`, { headers: bearer(token) });
+      assert.equal(list.status, 200);
+      await stopped(second.child);
+    },
+  );
 
-  test('the first start without a terminal uses a changed secret of the environment, with a warning that does not show it', async (t) => {
-    const { tempStore, leat } = await running(t);
-    await leat.stop();
-    const changed = 'another-secret-of-mine';
-    const port = String(leat.port);
-    const env = {
-      LEAT_STORE: `sqlite:${tempStore.file}`,
-      LEAT_PORT: port,
-      ...key,
-      ...client,
-      LEAT_BOOTSTRAP_CLIENT_SECRET: changed,
-    };
-    const again = spawnLeat(['serve'], env);
-    t.after(() => again.child.kill('SIGKILL'));
-    await waitFor('the start', () => isReady(leat.url));
-    assert.ok(again.output() !== '' && !again.output().includes(changed), again.output());
-    await assert.rejects(fetchToken(leat.url, bootstrapClient));
-    assert.ok(await fetchToken(leat.url, { id: bootstrapClient.id, secret: changed }));
-    await stopped(again.child);
-  });
+  test(
+    'the first start without a terminal uses a changed secret of the environment, with a warning that does not show it',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore, leat } = await running(t);
+      await leat.stop();
+      const changed = 'another-secret-of-mine';
+      const port = String(leat.port);
+      const env = {
+        LEAT_STORE: `sqlite:${tempStore.file}`,
+        LEAT_PORT: port,
+        ...key,
+        ...client,
+        LEAT_BOOTSTRAP_CLIENT_SECRET: changed,
+      };
+      const again = spawnLeat(['serve'], env);
+      t.after(() => again.child.kill('SIGKILL'));
+      await waitFor('the start', () => isReady(leat.url));
+      assert.ok(again.output() !== '' && !again.output().includes(changed), again.output());
+      await assert.rejects(fetchToken(leat.url, bootstrapClient));
+      assert.ok(await fetchToken(leat.url, { id: bootstrapClient.id, secret: changed }));
+      await stopped(again.child);
+    },
+  );
 });
 
 describe('tenants', () => {
@@ -500,20 +520,24 @@ describe('tenants', () => {
     },
   );
 
-  test('tenants that move to another domain have their former tokens refused', async (t) => {
-    const { tempStore, leat } = await running(t);
-    await leat.stop();
-    const moved = await startLeat(tempStore, {
-      LEAT_PORT: String(leat.port),
-      LEAT_TENANT_DOMAIN: 'leat.example.com',
-    });
-    t.after(() => moved.kill());
-    assert.match(moved.output(), new RegExp(`http://localhost:${leat.port}/`));
-    assert.match(moved.output(), /https:\/\/leat\.example\.com\//);
-    const former = moved.send('GET', '/api/v2/event-streams', undefined, bearer(leat.token));
-    assert.equal((await expectBody<ProblemBody>(401, former)).message, 'Invalid token');
-    await expectBody(200, moved.send('GET', '/api/v2/event-streams'));
-  });
+  test(
+    'tenants that move to another domain have their former tokens refused',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore, leat } = await running(t);
+      await leat.stop();
+      const moved = await startLeat(tempStore, {
+        LEAT_PORT: String(leat.port),
+        LEAT_TENANT_DOMAIN: 'leat.example.com',
+      });
+      t.after(() => moved.kill());
+      assert.match(moved.output(), new RegExp(`http://localhost:${leat.port}/`));
+      assert.match(moved.output(), /https:\/\/leat\.example\.com\//);
+      const former = moved.send('GET', '/api/v2/event-streams', undefined, bearer(leat.token));
+      assert.equal((await expectBody<ProblemBody>(401, former)).message, 'Invalid token');
+      await expectBody(200, moved.send('GET', '/api/v2/event-streams'));
+    },
+  );
 });
 
 describe('a restart', () => {
@@ -578,7 +602,7 @@ describe('a restart', () => {
 });
 
 describe('the command line', { concurrency: 2 }, () => {
-  test('the command line refuses unknown commands', async () => {
+  test('the command line refuses unknown commands', { tags: ['long'] }, async () => {
     for (const words of [['nonsense'], ['serve', 'extra'], ['keys', 'revoke'], ['keys', '--now']]) {
       const { code, output } = await runLeat(words, {});
       assert.equal(code, 2, words.join(' '));

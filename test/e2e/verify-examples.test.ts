@@ -277,15 +277,19 @@ describe('verifying programs', () => {
           await refuses({ ...delivered, secret, keysUrl: forged.url });
         });
 
-        test(`${language}, ${scheme}: refuses an old timestamp`, async () => {
+        test(`${language}, ${scheme}: refuses an old timestamp`, { tags: ['long'] }, async () => {
           await refuses(signedAgo(310));
         });
       }
 
-      test(`${language}, v1a: refuses a key that is not published`, async () => {
-        const { code } = await run(command, { ...delivered, scheme: 'v1a', keyId: 'unknown' });
-        assert.equal(code, 1);
-      });
+      test(
+        `${language}, v1a: refuses a key that is not published`,
+        { tags: ['long'] },
+        async () => {
+          const { code } = await run(command, { ...delivered, scheme: 'v1a', keyId: 'unknown' });
+          assert.equal(code, 1);
+        },
+      );
     });
   }
 });

@@ -103,42 +103,46 @@ function tokenOf(leat: Running, printed: string): Promise<string> {
   return fetchToken(leat.url, { id, secret }, `https://localhost:${leat.port}/api/v2/`);
 }
 
-test('kill -9: after it each change has its entry, and each entry its change', async (t) => {
-  const { tempStore, leat } = await open(t);
-  const accepted: string[] = [];
-  let isKilled = false;
-  const creating = Array.from({ length: 8 }, async () => {
-    while (!isKilled) {
-      const created = await createStream(leat, 'https://hooks.example.net/', {
-        types: ['a.b'],
-      }).catch(() => undefined);
-      if (created === undefined) return;
-      accepted.push(created.id);
-      if (accepted.length === 40) {
-        isKilled = true;
-        await leat.kill();
+test(
+  'kill -9: after it each change has its entry, and each entry its change',
+  { tags: ['long'] },
+  async (t) => {
+    const { tempStore, leat } = await open(t);
+    const accepted: string[] = [];
+    let isKilled = false;
+    const creating = Array.from({ length: 8 }, async () => {
+      while (!isKilled) {
+        const created = await createStream(leat, 'https://hooks.example.net/', {
+          types: ['a.b'],
+        }).catch(() => undefined);
+        if (created === undefined) return;
+        accepted.push(created.id);
+        if (accepted.length === 40) {
+          isKilled = true;
+          await leat.kill();
+        }
       }
+    });
+    await Promise.all(creating);
+    const db = new DatabaseSync(tempStore.file);
+    const ids = (statement: string): string[] =>
+      db
+        .prepare(statement)
+        .all()
+        .map(({ id }) => String(id));
+    const streams = ids('select id from streams order by id');
+    const recorded = ids(
+      `select target as id from audit_targets where target like 'est_%' order by 1`,
+    );
+    const rows = JSON.stringify(db.prepare('select * from audit_log').all());
+    db.close();
+    assert.deepEqual(recorded, streams);
+    assert.deepEqual(
+      accepted.filter((id) => !streams.includes(id)),
+      [],
+    );
+    for (const secret of [bootstrapClient.secret, secretKey.toString('base64'), leat.token]) {
+      assert.ok(!rows.includes(secret));
     }
-  });
-  await Promise.all(creating);
-  const db = new DatabaseSync(tempStore.file);
-  const ids = (statement: string): string[] =>
-    db
-      .prepare(statement)
-      .all()
-      .map(({ id }) => String(id));
-  const streams = ids('select id from streams order by id');
-  const recorded = ids(
-    `select target as id from audit_targets where target like 'est_%' order by 1`,
-  );
-  const rows = JSON.stringify(db.prepare('select * from audit_log').all());
-  db.close();
-  assert.deepEqual(recorded, streams);
-  assert.deepEqual(
-    accepted.filter((id) => !streams.includes(id)),
-    [],
-  );
-  for (const secret of [bootstrapClient.secret, secretKey.toString('base64'), leat.token]) {
-    assert.ok(!rows.includes(secret));
-  }
-});
+  },
+);

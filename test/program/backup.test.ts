@@ -73,29 +73,33 @@ describe('leat backup with a running server', () => {
     },
   );
 
-  test('the output of restore lists the streams whose events are sent again', async (t) => {
-    const receiver = await startCountingReceiver(t);
-    const tempStore = await tempStoreOf(t);
-    const leat = await startLeat(tempStore, slotSettings);
-    t.after(() => leat.kill());
-    await createStream(leat, receiver.url, 'orders');
-    const ids = await publish(leat, 5);
-    await receiver.waitForAll('the events', ['orders'], ids);
-    // A server writes the positions of its streams when it stops.
-    assert.equal(await leat.stop(), 0);
-    const file = join(tempStore.folder, 'backup.db');
-    assert.equal((await runLeat(['backup', file], storeEnvironment(tempStore))).code, 0);
-    const target = await tempStoreOf(t);
-    const { output } = await runLeat(['restore', file], storeEnvironment(target));
-    assert.match(
-      output,
-      /The newest event in the backup:\n {2}main: \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ\n/,
-    );
-    assert.match(
-      output,
-      /No stream is sent an event again: all were delivered\.\nNext, after a loss: leat start\nNext, in a drill: leat doctor\. Do not start/,
-    );
-  });
+  test(
+    'the output of restore lists the streams whose events are sent again',
+    { tags: ['long'] },
+    async (t) => {
+      const receiver = await startCountingReceiver(t);
+      const tempStore = await tempStoreOf(t);
+      const leat = await startLeat(tempStore, slotSettings);
+      t.after(() => leat.kill());
+      await createStream(leat, receiver.url, 'orders');
+      const ids = await publish(leat, 5);
+      await receiver.waitForAll('the events', ['orders'], ids);
+      // A server writes the positions of its streams when it stops.
+      assert.equal(await leat.stop(), 0);
+      const file = join(tempStore.folder, 'backup.db');
+      assert.equal((await runLeat(['backup', file], storeEnvironment(tempStore))).code, 0);
+      const target = await tempStoreOf(t);
+      const { output } = await runLeat(['restore', file], storeEnvironment(target));
+      assert.match(
+        output,
+        /The newest event in the backup:\n {2}main: \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ\n/,
+      );
+      assert.match(
+        output,
+        /No stream is sent an event again: all were delivered\.\nNext, after a loss: leat start\nNext, in a drill: leat doctor\. Do not start/,
+      );
+    },
+  );
 
   const skip = process.getuid?.() === 0 ? false : 'only root can give files to another user';
   test(
@@ -189,7 +193,7 @@ describe('leat backup with a running server', () => {
     },
   );
 
-  test('leat backup does not overwrite a file', async (t) => {
+  test('leat backup does not overwrite a file', { tags: ['long'] }, async (t) => {
     const { tempStore } = await running(t);
     const file = join(tempStore.folder, 'precious');
     await writeFile(file, 'precious');
@@ -199,24 +203,28 @@ describe('leat backup with a running server', () => {
     assert.equal(await readFile(file, 'utf8'), 'precious');
   });
 
-  test('leat backup rejects a missing folder and a missing store', async (t) => {
-    const { tempStore } = await running(t);
-    const missing = join(tempStore.folder, 'missing', 'backup.db');
-    const refused = await runLeat(['backup', missing], storeEnvironment(tempStore));
-    assert.equal(refused.code, 1);
-    assert.match(refused.output, /cannot be written: ENOENT/);
-    const empty = await tempStoreOf(t);
-    const withoutStore = await runLeat(
-      ['backup', join(empty.folder, 'b.db')],
-      storeEnvironment(empty),
-    );
-    assert.equal(withoutStore.code, 1);
-    assert.match(
-      withoutStore.output,
-      /^LEAT_STORE: .+leat\.db does not exist: run this command as/,
-    );
-    assert.deepEqual(await readdir(empty.folder), []);
-  });
+  test(
+    'leat backup rejects a missing folder and a missing store',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore } = await running(t);
+      const missing = join(tempStore.folder, 'missing', 'backup.db');
+      const refused = await runLeat(['backup', missing], storeEnvironment(tempStore));
+      assert.equal(refused.code, 1);
+      assert.match(refused.output, /cannot be written: ENOENT/);
+      const empty = await tempStoreOf(t);
+      const withoutStore = await runLeat(
+        ['backup', join(empty.folder, 'b.db')],
+        storeEnvironment(empty),
+      );
+      assert.equal(withoutStore.code, 1);
+      assert.match(
+        withoutStore.output,
+        /^LEAT_STORE: .+leat\.db does not exist: run this command as/,
+      );
+      assert.deepEqual(await readdir(empty.folder), []);
+    },
+  );
 
   test('backup and restore of a PostgreSQL store print the commands to run', async () => {
     const env = {
@@ -233,7 +241,7 @@ describe('leat backup with a running server', () => {
 });
 
 describe('leat restore', () => {
-  test('leat restore does not replace a store', async (t) => {
+  test('leat restore does not replace a store', { tags: ['long'] }, async (t) => {
     const { tempStore, file } = await backedUp(t);
     const before = await readFile(tempStore.file);
     const { code, output } = await runLeat(['restore', file], storeEnvironment(tempStore));
@@ -242,19 +250,23 @@ describe('leat restore', () => {
     assert.deepEqual(await readFile(tempStore.file), before);
   });
 
-  test('leat restore rejects a backup of another key and creates nothing', async (t) => {
-    const { file } = await backedUp(t);
-    const target = await tempStoreOf(t);
-    const { code, output } = await runLeat(['restore', file], {
-      ...storeEnvironment(target),
-      LEAT_SECRET_KEY: Buffer.alloc(32, 9).toString('base64'),
-    });
-    assert.equal(code, 1);
-    assert.match(output, /LEAT_SECRET_KEY/);
-    assert.deepEqual(await readdir(target.folder), []);
-  });
+  test(
+    'leat restore rejects a backup of another key and creates nothing',
+    { tags: ['long'] },
+    async (t) => {
+      const { file } = await backedUp(t);
+      const target = await tempStoreOf(t);
+      const { code, output } = await runLeat(['restore', file], {
+        ...storeEnvironment(target),
+        LEAT_SECRET_KEY: Buffer.alloc(32, 9).toString('base64'),
+      });
+      assert.equal(code, 1);
+      assert.match(output, /LEAT_SECRET_KEY/);
+      assert.deepEqual(await readdir(target.folder), []);
+    },
+  );
 
-  test('leat restore requires the key and creates none', async (t) => {
+  test('leat restore requires the key and creates none', { tags: ['long'] }, async (t) => {
     const { file } = await backedUp(t);
     const target = await tempStoreOf(t);
     const { code, output } = await runLeat(['restore', file], {

@@ -22,15 +22,19 @@ test(
   },
 );
 
-test('compiled modules are not kept in a folder that others can write to', async (t) => {
-  const { folder, start } = await fixture(t);
-  await mkdir(join(folder, 'compiled'), { recursive: true });
-  await chmod(join(folder, 'compiled'), 0o777);
-  await start();
-  assert.equal(await countFiles(join(folder, 'compiled')), 0);
-});
+test(
+  'compiled modules are not kept in a folder that others can write to',
+  { tags: ['long'] },
+  async (t) => {
+    const { folder, start } = await fixture(t);
+    await mkdir(join(folder, 'compiled'), { recursive: true });
+    await chmod(join(folder, 'compiled'), 0o777);
+    await start();
+    assert.equal(await countFiles(join(folder, 'compiled')), 0);
+  },
+);
 
-test('compiled modules are not kept behind a symbolic link', async (t) => {
+test('compiled modules are not kept behind a symbolic link', { tags: ['long'] }, async (t) => {
   const { folder, start } = await fixture(t);
   await mkdir(join(folder, 'elsewhere'));
   await symlink(join(folder, 'elsewhere'), join(folder, 'compiled'));

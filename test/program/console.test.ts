@@ -44,19 +44,25 @@ for (const [engine, locate] of [
 ] as const) {
   describe(`${engine}: leat console without a server`, () => {
     for (const role of ['viewer', 'support', 'operator'] as const) {
-      test(`console: the code of the link begins one session with the role ${role}`, async (t) => {
-        const { admin, withStore } = await open(await locate(t));
-        const text = await admin.run('console', role === 'operator' ? {} : { role });
-        assert.match(
-          text,
-          new RegExp(`\\nThe link signs in .* once, within 10 minutes, with the role ${role}\\.$`),
-        );
-        const [first, second] = await withStore(async (store) => [
-          await redeem(store, text, 'ses_1'),
-          await redeem(store, text, 'ses_2'),
-        ]);
-        assert.deepEqual([first?.role, second], [role, undefined]);
-      });
+      test(
+        `console: the code of the link begins one session with the role ${role}`,
+        { tags: ['long'] },
+        async (t) => {
+          const { admin, withStore } = await open(await locate(t));
+          const text = await admin.run('console', role === 'operator' ? {} : { role });
+          assert.match(
+            text,
+            new RegExp(
+              `\\nThe link signs in .* once, within 10 minutes, with the role ${role}\\.$`,
+            ),
+          );
+          const [first, second] = await withStore(async (store) => [
+            await redeem(store, text, 'ses_1'),
+            await redeem(store, text, 'ses_2'),
+          ]);
+          assert.deepEqual([first?.role, second], [role, undefined]);
+        },
+      );
     }
 
     test('console sessions, console end: list open sessions and end them', async (t) => {
@@ -129,43 +135,55 @@ describe('leat console with a running server', () => {
     },
   );
 
-  test('console end: a session that began with a link is listed, and ends in the running server', async (t) => {
-    const { leat, run } = await running(t);
-    const own = { 'sec-fetch-site': 'same-origin', host: `localhost:${leat.port}` };
-    const url = `${leat.url}/console/session`;
-    const code = codeOf(await run(['console', '--role', 'support']));
-    const signedIn = await fetch(url, {
-      method: 'POST',
-      headers: { ...own, 'leat-console': '1', 'content-type': 'application/json' },
-      body: JSON.stringify({ code }),
-    });
-    assert.ok(signedIn.ok, await signedIn.text());
-    const [cookie = ''] = (signedIn.headers.get('set-cookie') ?? '').split(';');
-    const statusOf = async (): Promise<number> =>
-      (await fetch(url, { headers: { ...own, cookie } })).status;
-    assert.equal(await statusOf(), 200);
-    const [, line = ''] = (await run(['console', 'sessions'])).split('\n');
-    const id = /^(ses_\S+) +one-time link +support /.exec(line)?.[1];
-    assert.ok(id, line);
-    assert.equal(await run(['console', 'end', id]), `Ended session ${id}.\n`);
-    await waitFor('the end of the session', async () => (await statusOf()) === 401);
-    assert.ok(!leat.output().includes(code));
-  });
+  test(
+    'console end: a session that began with a link is listed, and ends in the running server',
+    { tags: ['long'] },
+    async (t) => {
+      const { leat, run } = await running(t);
+      const own = { 'sec-fetch-site': 'same-origin', host: `localhost:${leat.port}` };
+      const url = `${leat.url}/console/session`;
+      const code = codeOf(await run(['console', '--role', 'support']));
+      const signedIn = await fetch(url, {
+        method: 'POST',
+        headers: { ...own, 'leat-console': '1', 'content-type': 'application/json' },
+        body: JSON.stringify({ code }),
+      });
+      assert.ok(signedIn.ok, await signedIn.text());
+      const [cookie = ''] = (signedIn.headers.get('set-cookie') ?? '').split(';');
+      const statusOf = async (): Promise<number> =>
+        (await fetch(url, { headers: { ...own, cookie } })).status;
+      assert.equal(await statusOf(), 200);
+      const [, line = ''] = (await run(['console', 'sessions'])).split('\n');
+      const id = /^(ses_\S+) +one-time link +support /.exec(line)?.[1];
+      assert.ok(id, line);
+      assert.equal(await run(['console', 'end', id]), `Ended session ${id}.\n`);
+      await waitFor('the end of the session', async () => (await statusOf()) === 401);
+      assert.ok(!leat.output().includes(code));
+    },
+  );
 
-  test('console: refuses an unknown role, tenant or session, and to end nothing in particular', async (t) => {
-    const { run } = await running(t);
-    for (const [words, code, problem] of [
-      [['console', '--role', 'admin'], 2, /Allowed choices are viewer, support, operator/],
-      [['console', '--tenant', 'nobody'], 1, /^No tenant is called "nobody"; there are main\.\n$/],
-      [['console', 'sessions', '--tenant', 'nobody'], 1, /^No tenant is called "nobody"/],
-      [['console', 'end', 'ses_1'], 1, /^main has no open session "ses_1"/],
-      [['console', 'end'], 2, /^Name one session/],
-      [['console', 'end', 'ses_1', '--all'], 2, /^Name one session/],
-      [['console', 'end', '--all', '--role', 'viewer'], 2, /^--role does not go with/],
-    ] as const) {
-      assert.match(await run(words, code), problem);
-    }
-  });
+  test(
+    'console: refuses an unknown role, tenant or session, and to end nothing in particular',
+    { tags: ['long'] },
+    async (t) => {
+      const { run } = await running(t);
+      for (const [words, code, problem] of [
+        [['console', '--role', 'admin'], 2, /Allowed choices are viewer, support, operator/],
+        [
+          ['console', '--tenant', 'nobody'],
+          1,
+          /^No tenant is called "nobody"; there are main\.\n$/,
+        ],
+        [['console', 'sessions', '--tenant', 'nobody'], 1, /^No tenant is called "nobody"/],
+        [['console', 'end', 'ses_1'], 1, /^main has no open session "ses_1"/],
+        [['console', 'end'], 2, /^Name one session/],
+        [['console', 'end', 'ses_1', '--all'], 2, /^Name one session/],
+        [['console', 'end', '--all', '--role', 'viewer'], 2, /^--role does not go with/],
+      ] as const) {
+        assert.match(await run(words, code), problem);
+      }
+    },
+  );
 });
 
 /** That of util-linux, which takes a command; others do not know the option. */

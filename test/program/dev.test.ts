@@ -67,22 +67,26 @@ function requestIn(text: string): { headers: Record<string, string>; body: strin
 }
 
 describe('leat dev', { concurrency: 2 }, () => {
-  test('leat dev: shows a webhook whose signature is valid, logs other terminals in, and removes everything at Ctrl-C', async (t) => {
-    const shell = await openDevShell(t);
-    const started = await shell.dev(['order.paid', '--data', '{"id": 7}']);
-    assert.equal((await readdir(shell.temp)).length, 1);
-    const { headers, body } = requestIn(started.stdout());
-    assert.deepEqual((JSON.parse(body) as { data: unknown }).data, { id: 7 });
-    assert.match(started.stdout(), /^Signature {2}valid$/m);
-    assert.doesNotMatch(started.stdout(), /#code=/, 'a link that signs in is for terminals only');
-    const secret = await shell.leat(['streams', 'secret', 'dev']);
-    assert.equal(secret.code, 0, secret.stderr);
-    // Throws when the library does not accept the signature.
-    new Webhook(secret.stdout.trim()).verify(body, headers);
-    assert.equal(await stop(started, 'SIGINT'), 0);
-    assert.deepEqual(await readdir(shell.temp), []);
-    assert.deepEqual(await profilesIn(shell), {});
-  });
+  test(
+    'leat dev: shows a webhook whose signature is valid, logs other terminals in, and removes everything at Ctrl-C',
+    { tags: ['long'] },
+    async (t) => {
+      const shell = await openDevShell(t);
+      const started = await shell.dev(['order.paid', '--data', '{"id": 7}']);
+      assert.equal((await readdir(shell.temp)).length, 1);
+      const { headers, body } = requestIn(started.stdout());
+      assert.deepEqual((JSON.parse(body) as { data: unknown }).data, { id: 7 });
+      assert.match(started.stdout(), /^Signature {2}valid$/m);
+      assert.doesNotMatch(started.stdout(), /#code=/, 'a link that signs in is for terminals only');
+      const secret = await shell.leat(['streams', 'secret', 'dev']);
+      assert.equal(secret.code, 0, secret.stderr);
+      // Throws when the library does not accept the signature.
+      new Webhook(secret.stdout.trim()).verify(body, headers);
+      assert.equal(await stop(started, 'SIGINT'), 0);
+      assert.deepEqual(await readdir(shell.temp), []);
+      assert.deepEqual(await profilesIn(shell), {});
+    },
+  );
 
   test(
     'leat dev: its printed commands work pasted into sh, and it shows what arrives by them',

@@ -42,18 +42,22 @@ describe('leat doctor: settings of a production service', () => {
     assert.deepEqual(textsOf(findings, 'metrics'), ['ok: at 127.0.0.1 port 9090']);
   });
 
-  test('another domain than that of the first tenant is a warning before a start changes it', async (t) => {
-    const tempStore = await tempStoreOf(t);
-    const leat = await startLeat(tempStore);
-    await leat.stop();
-    const settings = { LEAT_PORT: String(leat.port) };
-    assert.deepEqual(textsOf((await doctor(tempStore, settings)).findings, 'domain'), []);
-    const LEAT_PUBLIC_URL = 'https://events.example.com';
-    const { findings } = await doctor(tempStore, { ...settings, LEAT_PUBLIC_URL });
-    assert.deepEqual(textsOf(findings, 'domain'), [
-      `warn: the first tenant is at localhost:${leat.port}, but these settings have events.example.com`,
-    ]);
-  });
+  test(
+    'another domain than that of the first tenant is a warning before a start changes it',
+    { tags: ['long'] },
+    async (t) => {
+      const tempStore = await tempStoreOf(t);
+      const leat = await startLeat(tempStore);
+      await leat.stop();
+      const settings = { LEAT_PORT: String(leat.port) };
+      assert.deepEqual(textsOf((await doctor(tempStore, settings)).findings, 'domain'), []);
+      const LEAT_PUBLIC_URL = 'https://events.example.com';
+      const { findings } = await doctor(tempStore, { ...settings, LEAT_PUBLIC_URL });
+      assert.deepEqual(textsOf(findings, 'domain'), [
+        `warn: the first tenant is at localhost:${leat.port}, but these settings have events.example.com`,
+      ]);
+    },
+  );
 
   test('settings of a trial are findings with a fix when other machines are served', async (t) => {
     const tempStore = await tempStoreOf(t);
@@ -146,23 +150,27 @@ describe('leat doctor: files', () => {
 });
 
 describe('leat doctor: growth of the store', () => {
-  test('a disk that is full before the first events leave is a warning', async (t) => {
-    const tempStore = await tempStoreOf(t);
-    const leat = await startLeat(tempStore);
-    t.after(() => leat.kill());
-    await publish(leat, 5);
-    assert.equal(await leat.stop(), 0);
-    const { bavail, bsize } = await statfs(tempStore.folder);
-    // Ten years have some 70,000 times 75 minutes.
-    grow(tempStore, { byMinutes: 75, bytes: Math.ceil((bavail * bsize) / 50_000) });
-    const grown = await doctor(tempStore, { LEAT_EVENT_RETENTION_DAYS: '3650' });
-    assert.match(
-      textsOf(grown.findings, 'disk').join('\n'),
-      /^warn: .+ are free in .+; at its rate so far the store grows by .+ before the first events are 3,650 days old$/,
-    );
-    const kept = await doctor(tempStore, { LEAT_EVENT_RETENTION_DAYS: '1' });
-    assert.match(textsOf(kept.findings, 'disk').join('\n'), /^ok: /);
-  });
+  test(
+    'a disk that is full before the first events leave is a warning',
+    { tags: ['long'] },
+    async (t) => {
+      const tempStore = await tempStoreOf(t);
+      const leat = await startLeat(tempStore);
+      t.after(() => leat.kill());
+      await publish(leat, 5);
+      assert.equal(await leat.stop(), 0);
+      const { bavail, bsize } = await statfs(tempStore.folder);
+      // Ten years have some 70,000 times 75 minutes.
+      grow(tempStore, { byMinutes: 75, bytes: Math.ceil((bavail * bsize) / 50_000) });
+      const grown = await doctor(tempStore, { LEAT_EVENT_RETENTION_DAYS: '3650' });
+      assert.match(
+        textsOf(grown.findings, 'disk').join('\n'),
+        /^warn: .+ are free in .+; at its rate so far the store grows by .+ before the first events are 3,650 days old$/,
+      );
+      const kept = await doctor(tempStore, { LEAT_EVENT_RETENTION_DAYS: '1' });
+      assert.match(textsOf(kept.findings, 'disk').join('\n'), /^ok: /);
+    },
+  );
 });
 
 describe('leat doctor: what the process may use', () => {

@@ -26,7 +26,7 @@ import { createStream, publish } from '../helpers/traffic.ts';
 /** `leat doctor` as a process. */
 
 describe('leat doctor', () => {
-  test('a healthy server has no fault, and the exit code is 0', async (t) => {
+  test('a healthy server has no fault, and the exit code is 0', { tags: ['long'] }, async (t) => {
     const { tempStore } = await running(t);
     const { code, output } = await runLeat(['doctor'], doctorEnvironment(tempStore));
     assert.equal(code, 0, output);
@@ -42,34 +42,42 @@ describe('leat doctor', () => {
     );
   });
 
-  test('the settings are those of .env in the working directory, too', async (t) => {
-    const { tempStore } = await running(t);
-    const dotenv = join(tempStore.folder, '.env');
-    await writeFile(dotenv, 'LEAT_UNKNOWN=x\n', { mode: 0o600 });
-    const { findings } = await doctor(tempStore);
-    assert.deepEqual(textsOf(findings, 'settings'), [
-      `ok: read from the environment and ${dotenv}`,
-      'warn: LEAT_UNKNOWN is not a setting and has no effect',
-    ]);
-  });
+  test(
+    'the settings are those of .env in the working directory, too',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore } = await running(t);
+      const dotenv = join(tempStore.folder, '.env');
+      await writeFile(dotenv, 'LEAT_UNKNOWN=x\n', { mode: 0o600 });
+      const { findings } = await doctor(tempStore);
+      assert.deepEqual(textsOf(findings, 'settings'), [
+        `ok: read from the environment and ${dotenv}`,
+        'warn: LEAT_UNKNOWN is not a setting and has no effect',
+      ]);
+    },
+  );
 
-  test('a line that names a document has its whole path, where the program has documents', async (t) => {
-    const { tempStore } = await running(t);
-    const { findings } = await doctor(tempStore);
-    const next = findings.find(({ check }) => check === 'backups')?.next ?? '';
-    // The bundle of a run of many tests has none.
-    const file = join(dirname(dirname(leatProgram)), 'docs/production.md');
-    const shown = existsSync(file) ? file : 'docs/production.md';
-    assert.ok(next.endsWith(` try a restore: ${shown}`), next);
+  test(
+    'a line that names a document has its whole path, where the program has documents',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore } = await running(t);
+      const { findings } = await doctor(tempStore);
+      const next = findings.find(({ check }) => check === 'backups')?.next ?? '';
+      // The bundle of a run of many tests has none.
+      const file = join(dirname(dirname(leatProgram)), 'docs/production.md');
+      const shown = existsSync(file) ? file : 'docs/production.md';
+      assert.ok(next.endsWith(` try a restore: ${shown}`), next);
 
-    const root = fileURLToPath(new URL('../../', import.meta.url));
-    const pathsIn = (text: string, folder: string | undefined): string | undefined =>
-      withDocumentPaths([note('check', 'text', text)], folder)[0]?.next;
-    const text = 'see docs/secrets.md first';
-    assert.equal(pathsIn(text, root), `see ${root}docs/secrets.md first`);
-    assert.equal(pathsIn(text, tempStore.folder), text);
-    assert.equal(pathsIn(text, undefined), text);
-  });
+      const root = fileURLToPath(new URL('../../', import.meta.url));
+      const pathsIn = (text: string, folder: string | undefined): string | undefined =>
+        withDocumentPaths([note('check', 'text', text)], folder)[0]?.next;
+      const text = 'see docs/secrets.md first';
+      assert.equal(pathsIn(text, root), `see ${root}docs/secrets.md first`);
+      assert.equal(pathsIn(text, tempStore.folder), text);
+      assert.equal(pathsIn(text, undefined), text);
+    },
+  );
 
   test(
     'an enabled stream to the receiver inside Leat does not send to the network',
@@ -84,29 +92,33 @@ describe('leat doctor', () => {
     },
   );
 
-  test('each fault has a line with its fix, and the exit code is 1', async (t) => {
-    const { tempStore, leat } = await running(t);
-    await createStream(leat, 'http://127.0.0.1:9', 'inside');
-    await chmod(tempStore.file, 0o644);
-    const { code, findings } = await doctor(tempStore, {
-      LEAT_HOST: '192.0.2.1',
-      LEAT_UNKNOWN: 'x',
-    });
-    assert.equal(code, 1);
-    const bad = findings.filter(({ level }) => level !== 'ok');
-    assert.ok(bad.every(({ next }) => next !== undefined && next !== ''));
-    const byCheck = new Map(bad.map((finding) => [finding.check, finding]));
-    assert.match(byCheck.get('settings')?.said ?? '', /^LEAT_UNKNOWN is not a setting/);
-    assert.match(byCheck.get('files')?.said ?? '', /^others can read .+leat\.db$/);
-    assert.match(byCheck.get('tls')?.said ?? '', /^plain HTTP on 192\.0\.2\.1$/);
-    assert.match(
-      byCheck.get('receivers')?.said ?? '',
-      /^127\.0\.0\.1 is at 127\.0\.0\.1, which the egress rule blocks/,
-    );
-    assert.match(byCheck.get('receivers')?.next ?? '', /add 127\.0\.0\.1 to LEAT_EGRESS_ALLOW/);
-  });
+  test(
+    'each fault has a line with its fix, and the exit code is 1',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore, leat } = await running(t);
+      await createStream(leat, 'http://127.0.0.1:9', 'inside');
+      await chmod(tempStore.file, 0o644);
+      const { code, findings } = await doctor(tempStore, {
+        LEAT_HOST: '192.0.2.1',
+        LEAT_UNKNOWN: 'x',
+      });
+      assert.equal(code, 1);
+      const bad = findings.filter(({ level }) => level !== 'ok');
+      assert.ok(bad.every(({ next }) => next !== undefined && next !== ''));
+      const byCheck = new Map(bad.map((finding) => [finding.check, finding]));
+      assert.match(byCheck.get('settings')?.said ?? '', /^LEAT_UNKNOWN is not a setting/);
+      assert.match(byCheck.get('files')?.said ?? '', /^others can read .+leat\.db$/);
+      assert.match(byCheck.get('tls')?.said ?? '', /^plain HTTP on 192\.0\.2\.1$/);
+      assert.match(
+        byCheck.get('receivers')?.said ?? '',
+        /^127\.0\.0\.1 is at 127\.0\.0\.1, which the egress rule blocks/,
+      );
+      assert.match(byCheck.get('receivers')?.next ?? '', /add 127\.0\.0\.1 to LEAT_EGRESS_ALLOW/);
+    },
+  );
 
-  test('names are resolved by LEAT_DNS_SERVERS', async (t) => {
+  test('names are resolved by LEAT_DNS_SERVERS', { tags: ['long'] }, async (t) => {
     const { tempStore, leat } = await running(t);
     const dns = await startDns((name) => (name === 'known.test' ? ['127.0.0.1'] : 'no such name'));
     t.after(() => dns.close());
@@ -122,15 +134,19 @@ describe('leat doctor', () => {
     ]);
   });
 
-  test('a wrong key is a finding, and the other checks still run', async (t) => {
-    const { tempStore, leat } = await running(t);
-    await leat.stop();
-    const key = Buffer.alloc(32, 8).toString('base64');
-    const { code, findings } = await doctor(tempStore, { LEAT_SECRET_KEY: key });
-    assert.equal(code, 1);
-    assert.match(findings.find(({ check }) => check === 'store')?.said ?? '', /LEAT_SECRET_KEY/);
-    assert.ok(findings.some(({ check, level }) => check === 'fsync' && level === 'ok'));
-  });
+  test(
+    'a wrong key is a finding, and the other checks still run',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore, leat } = await running(t);
+      await leat.stop();
+      const key = Buffer.alloc(32, 8).toString('base64');
+      const { code, findings } = await doctor(tempStore, { LEAT_SECRET_KEY: key });
+      assert.equal(code, 1);
+      assert.match(findings.find(({ check }) => check === 'store')?.said ?? '', /LEAT_SECRET_KEY/);
+      assert.ok(findings.some(({ check, level }) => check === 'fsync' && level === 'ok'));
+    },
+  );
 
   test(
     'a stream whose secrets do not open is a finding, and it can be deleted',
@@ -248,7 +264,7 @@ describe('leat doctor', () => {
     assert.equal(await again.stop(), 0);
   });
 
-  test('--vacuum does not change the file of a running server', async (t) => {
+  test('--vacuum does not change the file of a running server', { tags: ['long'] }, async (t) => {
     const { tempStore, leat } = await running(t);
     const { code, output } = await runLeat(['doctor', '--vacuum'], doctorEnvironment(tempStore));
     assert.equal(code, 1);

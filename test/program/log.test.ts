@@ -23,26 +23,30 @@ async function failing(
 }
 
 describe('the log of the service', { concurrency: 2 }, () => {
-  test('the log is JSON where the output is no terminal, with number and name of the tenant', async (t) => {
-    const leat = await failing(t, {});
-    const lines = leat
-      .output()
-      .split('\n')
-      .filter((line) => line.startsWith('{'));
-    const failure = lines
-      .map((line) => JSON.parse(line) as Record<string, unknown>)
-      .find(({ msg }) => msg === 'delivery failed');
-    assert.deepEqual(
-      [
-        typeof failure?.['time'],
-        failure?.['level'],
-        failure?.['tenant'],
-        failure?.['tenantName'],
-        failure?.['error'],
-      ],
-      ['number', 40, 1, 'main', '410'],
-    );
-  });
+  test(
+    'the log is JSON where the output is no terminal, with number and name of the tenant',
+    { tags: ['long'] },
+    async (t) => {
+      const leat = await failing(t, {});
+      const lines = leat
+        .output()
+        .split('\n')
+        .filter((line) => line.startsWith('{'));
+      const failure = lines
+        .map((line) => JSON.parse(line) as Record<string, unknown>)
+        .find(({ msg }) => msg === 'delivery failed');
+      assert.deepEqual(
+        [
+          typeof failure?.['time'],
+          failure?.['level'],
+          failure?.['tenant'],
+          failure?.['tenantName'],
+          failure?.['error'],
+        ],
+        ['number', 40, 1, 'main', '410'],
+      );
+    },
+  );
 
   test(
     'LEAT_LOG_FORMAT=text: the log is text with one line for the failures of a second',

@@ -47,17 +47,21 @@ describe("the operator's commands with a running server", () => {
     assert.equal((await leat.send('GET', '/readyz')).status, 200);
   });
 
-  test('keys rotate --now: the running server publishes the new key immediately', async (t) => {
-    const { leat, run } = await running(t);
-    await run('keys', 'rotate', '--now');
-    const response = await leat.send('GET', '/.well-known/jwks.json');
-    const { keys } = (await response.json()) as { keys: { kid: string }[] };
-    const listed = (await run('keys', 'list')).trim().split('\n');
-    assert.deepEqual(
-      new Set(keys.map(({ kid }) => kid)),
-      new Set(listed.map((line) => line.split(' ')[0])),
-    );
-  });
+  test(
+    'keys rotate --now: the running server publishes the new key immediately',
+    { tags: ['long'] },
+    async (t) => {
+      const { leat, run } = await running(t);
+      await run('keys', 'rotate', '--now');
+      const response = await leat.send('GET', '/.well-known/jwks.json');
+      const { keys } = (await response.json()) as { keys: { kid: string }[] };
+      const listed = (await run('keys', 'list')).trim().split('\n');
+      assert.deepEqual(
+        new Set(keys.map(({ kid }) => kid)),
+        new Set(listed.map((line) => line.split(' ')[0])),
+      );
+    },
+  );
 
   test(
     'keys rotate --webhooks: adds a key of webhooks, which the running server publishes',
@@ -88,25 +92,29 @@ describe("the operator's commands with a running server", () => {
     },
   );
 
-  test('status fits into 80 columns, and prints JSON with --json', async (t) => {
-    const { run } = await running(t);
-    const text = await run('status');
-    assert.ok(Math.max(...text.split('\n').map((line) => line.length)) <= 80, text);
-    assert.match(text, /^TENANT +EVENTS +ABOUT +OK +FAILING +DISABLED +FAILURES +LAG$/m);
-    const body = JSON.parse(await run('status', '--json')) as {
-      nodes: { version: string }[];
-      tenants: { name: string }[];
-    };
-    assert.deepEqual(
-      body.nodes.map(({ version }) => version),
-      [packageJson.version],
-    );
-    assert.ok(text.includes(packageJson.version), text);
-    assert.deepEqual(
-      body.tenants.map(({ name }) => name),
-      ['main'],
-    );
-  });
+  test(
+    'status fits into 80 columns, and prints JSON with --json',
+    { tags: ['long'] },
+    async (t) => {
+      const { run } = await running(t);
+      const text = await run('status');
+      assert.ok(Math.max(...text.split('\n').map((line) => line.length)) <= 80, text);
+      assert.match(text, /^TENANT +EVENTS +ABOUT +OK +FAILING +DISABLED +FAILURES +LAG$/m);
+      const body = JSON.parse(await run('status', '--json')) as {
+        nodes: { version: string }[];
+        tenants: { name: string }[];
+      };
+      assert.deepEqual(
+        body.nodes.map(({ version }) => version),
+        [packageJson.version],
+      );
+      assert.ok(text.includes(packageJson.version), text);
+      assert.deepEqual(
+        body.tenants.map(({ name }) => name),
+        ['main'],
+      );
+    },
+  );
 
   test('commands open the store after the server has stopped', async (t) => {
     const { tempStore, leat, run } = await running(t);
@@ -116,41 +124,45 @@ describe("the operator's commands with a running server", () => {
     assert.equal(await run('nodes'), `No node runs on ${tempStore.file}.\n`);
   });
 
-  test('commands in another folder than that of the service create no store there, and name what they looked for', async (t) => {
-    const { folder, remove } = await createTempStore();
-    t.after(remove);
-    const file = join(folder, 'leat', 'leat.db');
-    const commands = [
-      ['status'],
-      ['nodes', '--json'],
-      ['console'],
-      ['tenants', 'create', 'other', 'other.example'],
-      ['backup', join(folder, 'copy.db')],
-    ];
-    for (const words of commands) {
-      const { code, output } = await runLeat(words, {}, { cwd: folder });
-      assert.equal(code, 1, words.join(' '));
-      assert.ok(
-        output.includes(
-          `LEAT_STORE: ${file} does not exist: run this command as the user, in the working directory and with the settings of the service`,
-        ),
+  test(
+    'commands in another folder than that of the service create no store there, and name what they looked for',
+    { tags: ['long'] },
+    async (t) => {
+      const { folder, remove } = await createTempStore();
+      t.after(remove);
+      const file = join(folder, 'leat', 'leat.db');
+      const commands = [
+        ['status'],
+        ['nodes', '--json'],
+        ['console'],
+        ['tenants', 'create', 'other', 'other.example'],
+        ['backup', join(folder, 'copy.db')],
+      ];
+      for (const words of commands) {
+        const { code, output } = await runLeat(words, {}, { cwd: folder });
+        assert.equal(code, 1, words.join(' '));
+        assert.ok(
+          output.includes(
+            `LEAT_STORE: ${file} does not exist: run this command as the user, in the working directory and with the settings of the service`,
+          ),
+          output,
+        );
+      }
+      const { code, output } = await runLeat(['doctor'], {}, { cwd: folder });
+      assert.equal(code, 1);
+      assert.match(output, /^bad +store +LEAT_STORE: .+leat\.db does not exist/m);
+      assert.doesNotMatch(
         output,
+        /no enabled stream|ENOENT/,
+        'nothing is said about what was not read',
       );
-    }
-    const { code, output } = await runLeat(['doctor'], {}, { cwd: folder });
-    assert.equal(code, 1);
-    assert.match(output, /^bad +store +LEAT_STORE: .+leat\.db does not exist/m);
-    assert.doesNotMatch(
-      output,
-      /no enabled stream|ENOENT/,
-      'nothing is said about what was not read',
-    );
-    assert.deepEqual(await readdir(folder), []);
-  });
+      assert.deepEqual(await readdir(folder), []);
+    },
+  );
 
   test(
     'a user who may not enter the data folder is told so in one line',
-    { skip: process.getuid?.() !== 0 && 'only root can be another user' },
+    { tags: ['long'], skip: process.getuid?.() !== 0 && 'only root can be another user' },
     async (t) => {
       const { folder, file, remove } = await createTempStore();
       t.after(remove);
@@ -171,15 +183,19 @@ describe("the operator's commands with a running server", () => {
     },
   );
 
-  test('a socket of a killed server is ignored, and replaced by the next server', async (t) => {
-    const { tempStore, leat, run } = await running(t);
-    await leat.kill();
-    assert.ok(lstatSync(socketOf(tempStore)).isSocket());
-    assert.match(await run('tenants', 'list'), /^main/);
-    const next = await startLeat(tempStore);
-    t.after(() => next.kill());
-    assert.match(await run('nodes'), /^NODE/);
-  });
+  test(
+    'a socket of a killed server is ignored, and replaced by the next server',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore, leat, run } = await running(t);
+      await leat.kill();
+      assert.ok(lstatSync(socketOf(tempStore)).isSocket());
+      assert.match(await run('tenants', 'list'), /^main/);
+      const next = await startLeat(tempStore);
+      t.after(() => next.kill());
+      assert.match(await run('nodes'), /^NODE/);
+    },
+  );
 
   test('concurrent commands all succeed', { tags: ['long'] }, async (t) => {
     const { run } = await running(t);
@@ -217,20 +233,24 @@ describe('the operator socket', () => {
   );
 
   for (const kind of ['file', 'symbolic link'] as const) {
-    test(`a ${kind} at the path of the socket is not touched, and the server runs without a socket`, async (t) => {
-      const tempStore = await tempStoreOf(t);
-      const other = join(tempStore.folder, 'other');
-      await writeFile(other, 'precious');
-      if (kind === 'file') await writeFile(socketOf(tempStore), 'precious');
-      else await symlink(other, socketOf(tempStore));
-      const leat = await startLeat(tempStore);
-      t.after(() => leat.kill());
-      assert.match(leat.output(), /is in the way of the operator's socket/);
-      const { code, output } = await runLeat(['tenants', 'list'], storeEnvironment(tempStore));
-      assert.equal(code, 1);
-      assert.match(output, /is not a socket: remove it and restart the server\.\n$/);
-      assert.ok(existsSync(other));
-    });
+    test(
+      `a ${kind} at the path of the socket is not touched, and the server runs without a socket`,
+      { tags: ['long'] },
+      async (t) => {
+        const tempStore = await tempStoreOf(t);
+        const other = join(tempStore.folder, 'other');
+        await writeFile(other, 'precious');
+        if (kind === 'file') await writeFile(socketOf(tempStore), 'precious');
+        else await symlink(other, socketOf(tempStore));
+        const leat = await startLeat(tempStore);
+        t.after(() => leat.kill());
+        assert.match(leat.output(), /is in the way of the operator's socket/);
+        const { code, output } = await runLeat(['tenants', 'list'], storeEnvironment(tempStore));
+        assert.equal(code, 1);
+        assert.match(output, /is not a socket: remove it and restart the server\.\n$/);
+        assert.ok(existsSync(other));
+      },
+    );
   }
 
   test('a command that gets an invalid response on the socket fails with one line', async (t) => {
@@ -245,49 +265,57 @@ describe('the operator socket', () => {
     assert.match(output, /^The server ended before the command did[^\n]+\n$/);
   });
 
-  test('the socket runs commands of POST /command only, and refuses anything else', async (t) => {
-    const { tempStore } = await running(t);
-    const body = JSON.stringify({
-      command: 'tenants create',
-      args: { name: 'x', domain: 'x.test' },
-    });
-    const textOf = (line: string, headers = '', content = body): string =>
-      `${line}\r\nHost: localhost\r\n${headers}Content-Length: ${content.length}\r\n\r\n${content}`;
-    for (const [request, status] of [
-      [textOf('GET /command HTTP/1.1'), 404],
-      [textOf('PUT /command HTTP/1.1'), 404],
-      [textOf('POST / HTTP/1.1'), 404],
-      [textOf('POST /command?x HTTP/1.1'), 404],
-      [textOf('POST /command HTTP/2.0'), 505],
-      [textOf('POST /command HTTP/1.1', 'Host: x\r\n'), 400],
-      [textOf('POST /command HTTP/1.1', '', '{'), 400],
-      [textOf('POST /command HTTP/1.1', '', 'null'), 400],
-      [textOf('POST /command HTTP/1.1', '', 'x'.repeat(70_000)), 400],
-    ] as const) {
-      const { statuses, text } = await readToEnd(connect(socketOf(tempStore)), [request]);
-      assert.deepEqual(statuses, [status], request.slice(0, 60));
-      assert.match(text, /\{"refused":"[^"]+"\}\n/);
-    }
-    const listed = await runLeat(['tenants', 'list'], storeEnvironment(tempStore));
-    assert.match(listed.output, /^main +\S+\n$/);
-  });
+  test(
+    'the socket runs commands of POST /command only, and refuses anything else',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore } = await running(t);
+      const body = JSON.stringify({
+        command: 'tenants create',
+        args: { name: 'x', domain: 'x.test' },
+      });
+      const textOf = (line: string, headers = '', content = body): string =>
+        `${line}\r\nHost: localhost\r\n${headers}Content-Length: ${content.length}\r\n\r\n${content}`;
+      for (const [request, status] of [
+        [textOf('GET /command HTTP/1.1'), 404],
+        [textOf('PUT /command HTTP/1.1'), 404],
+        [textOf('POST / HTTP/1.1'), 404],
+        [textOf('POST /command?x HTTP/1.1'), 404],
+        [textOf('POST /command HTTP/2.0'), 505],
+        [textOf('POST /command HTTP/1.1', 'Host: x\r\n'), 400],
+        [textOf('POST /command HTTP/1.1', '', '{'), 400],
+        [textOf('POST /command HTTP/1.1', '', 'null'), 400],
+        [textOf('POST /command HTTP/1.1', '', 'x'.repeat(70_000)), 400],
+      ] as const) {
+        const { statuses, text } = await readToEnd(connect(socketOf(tempStore)), [request]);
+        assert.deepEqual(statuses, [status], request.slice(0, 60));
+        assert.match(text, /\{"refused":"[^"]+"\}\n/);
+      }
+      const listed = await runLeat(['tenants', 'list'], storeEnvironment(tempStore));
+      assert.match(listed.output, /^main +\S+\n$/);
+    },
+  );
 
-  test('the server stops although the client of a command has disconnected', async (t) => {
-    const { tempStore, leat } = await running(t);
-    const body = JSON.stringify({ command: 'keys rotate', args: {} });
-    // Making a key takes longer than one turn of the event loop; one of ten would be enough.
-    const sockets = Array.from({ length: 10 }, () => connect(socketOf(tempStore)));
-    for (const socket of sockets) {
-      socket.write(
-        `POST /command HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
-      );
-      await setTimeout(5);
-      socket.destroy();
-    }
-    assert.equal(await leat.stop(), 0);
-  });
+  test(
+    'the server stops although the client of a command has disconnected',
+    { tags: ['long'] },
+    async (t) => {
+      const { tempStore, leat } = await running(t);
+      const body = JSON.stringify({ command: 'keys rotate', args: {} });
+      // Making a key takes longer than one turn of the event loop; one of ten would be enough.
+      const sockets = Array.from({ length: 10 }, () => connect(socketOf(tempStore)));
+      for (const socket of sockets) {
+        socket.write(
+          `POST /command HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+        );
+        await setTimeout(5);
+        socket.destroy();
+      }
+      assert.equal(await leat.stop(), 0);
+    },
+  );
 
-  test('a store in memory has no socket', async (t) => {
+  test('a store in memory has no socket', { tags: ['long'] }, async (t) => {
     const tempStore = await tempStoreOf(t);
     const leat = await startLeat(tempStore, { LEAT_STORE: 'sqlite::memory:' });
     t.after(() => leat.kill());

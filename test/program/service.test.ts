@@ -13,7 +13,7 @@ import { readExposition } from '../helpers/prometheus.ts';
 import { configOf, depsOf, hurriedClock, sendHead } from './fixture.ts';
 
 describe('a service that stops', () => {
-  test('a stop does not wait for a request that never ends', async () => {
+  test('a stop does not wait for a request that never ends', { tags: ['long'] }, async () => {
     const service = await start({ clock: hurriedClock });
     const { hostname, port } = new URL(service.url);
     const stuck = connect(Number(port), hostname);
@@ -97,34 +97,38 @@ describe('a service on localhost', () => {
 });
 
 describe('connections of one address', () => {
-  test('connections of one address are limited over all addresses of localhost together, and counted', async (t) => {
-    const metricsPort = await freePort();
-    const service = await start({
-      host: 'localhost',
-      addressesOf: async () => ['127.0.0.1', '127.0.0.2'],
-      settings: {
-        LEAT_MAX_CONNECTIONS_PER_ADDRESS: '3',
-        LEAT_METRICS_PORT: String(metricsPort),
-      },
-    });
-    t.after(() => service.stop());
-    const port = Number(new URL(service.url).port);
-    let open = 0;
-    for (const host of ['127.0.0.1', '127.0.0.2', '127.0.0.1', '127.0.0.2', '127.0.0.2']) {
-      open += 1;
-      const socket = connect({ host, port, localAddress: '127.0.0.66' });
-      t.after(() => socket.destroy());
-      socket.on('error', () => {}).on('close', () => (open -= 1));
-    }
-    await waitFor('the connections above the limit to end', () => open === 3);
-    assert.equal(
-      (await fetch(`${service.url.replace('localhost', '127.0.0.2')}/healthz`)).status,
-      200,
-    );
-    const metrics = await fetch(`http://127.0.0.1:${metricsPort}/metrics`);
-    const text = readExposition(await metrics.text());
-    assert.equal(text.value('leat_connections_refused_total', {}), 2);
-  });
+  test(
+    'connections of one address are limited over all addresses of localhost together, and counted',
+    { tags: ['long'] },
+    async (t) => {
+      const metricsPort = await freePort();
+      const service = await start({
+        host: 'localhost',
+        addressesOf: async () => ['127.0.0.1', '127.0.0.2'],
+        settings: {
+          LEAT_MAX_CONNECTIONS_PER_ADDRESS: '3',
+          LEAT_METRICS_PORT: String(metricsPort),
+        },
+      });
+      t.after(() => service.stop());
+      const port = Number(new URL(service.url).port);
+      let open = 0;
+      for (const host of ['127.0.0.1', '127.0.0.2', '127.0.0.1', '127.0.0.2', '127.0.0.2']) {
+        open += 1;
+        const socket = connect({ host, port, localAddress: '127.0.0.66' });
+        t.after(() => socket.destroy());
+        socket.on('error', () => {}).on('close', () => (open -= 1));
+      }
+      await waitFor('the connections above the limit to end', () => open === 3);
+      assert.equal(
+        (await fetch(`${service.url.replace('localhost', '127.0.0.2')}/healthz`)).status,
+        200,
+      );
+      const metrics = await fetch(`http://127.0.0.1:${metricsPort}/metrics`);
+      const text = readExposition(await metrics.text());
+      assert.equal(text.value('leat_connections_refused_total', {}), 2);
+    },
+  );
 });
 
 describe('the listener of the metrics', () => {

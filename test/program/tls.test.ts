@@ -103,10 +103,14 @@ describe('a program with LEAT_TLS=local', () => {
     ['TLSv1.2', true],
     ['TLSv1.3', true],
   ] as const) {
-    test(`LEAT_TLS=local: ${isAccepted ? 'accepts' : 'rejects'} ${version}`, async () => {
-      const protocol = await protocolAt({ port, ca, version }).catch(() => undefined);
-      assert.equal(protocol, isAccepted ? version : undefined);
-    });
+    test(
+      `LEAT_TLS=local: ${isAccepted ? 'accepts' : 'rejects'} ${version}`,
+      { tags: ['long'] },
+      async () => {
+        const protocol = await protocolAt({ port, ca, version }).catch(() => undefined);
+        assert.equal(protocol, isAccepted ? version : undefined);
+      },
+    );
   }
 
   for (const [ciphers, isAccepted] of [
@@ -243,14 +247,18 @@ describe('the files of LEAT_TLS=local', () => {
     }
   });
 
-  test('only the owner can read the private keys of LEAT_TLS=local', async (t) => {
-    const tempStore = await createTempStore();
-    t.after(() => tempStore.remove());
-    await stop(await startProgram(tempStore, 'serve', { port: await freePort() }));
-    for (const name of ['tls-key.pem', 'tls-ca-key.pem']) {
-      assert.equal((await stat(join(tempStore.folder, name))).mode & 0o777, 0o600);
-    }
-  });
+  test(
+    'only the owner can read the private keys of LEAT_TLS=local',
+    { tags: ['long'] },
+    async (t) => {
+      const tempStore = await createTempStore();
+      t.after(() => tempStore.remove());
+      await stop(await startProgram(tempStore, 'serve', { port: await freePort() }));
+      for (const name of ['tls-key.pem', 'tls-ca-key.pem']) {
+        assert.equal((await stat(join(tempStore.folder, name))).mode & 0o777, 0o600);
+      }
+    },
+  );
 });
 
 describe('a service with LEAT_TLS_CERT and LEAT_TLS_KEY', () => {

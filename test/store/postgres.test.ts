@@ -1,3 +1,4 @@
+import { describe } from 'node:test';
 import { deliveriesContract } from './contract/deliveries.ts';
 import { deliveryStatsContract } from './contract/delivery-stats.ts';
 import { dismissalsContract } from './contract/dismissals.ts';
@@ -22,21 +23,25 @@ import { postgres } from './engines.ts';
 
 logContract(postgres);
 streamsContract(postgres);
-streamStatesContract(postgres);
 deliveriesContract(postgres);
-deliveryStatsContract(postgres);
-eventTypesContract(postgres);
-dismissalsContract(postgres);
 ownershipContract(postgres);
 takenEventsContract(postgres);
 settleContract(postgres);
-pausesContract(postgres);
-skippedContract(postgres);
-eventLogContract(postgres);
 failuresContract(postgres);
 redeliveriesContract(postgres);
 orderContract(postgres);
 replaysContract(postgres);
-alertStateContract(postgres);
-certificatesContract(postgres);
-overviewContract(postgres);
+
+// With the quick tests they run on SQLite alone.
+describe('further contracts', { tags: ['long'] }, () => {
+  streamStatesContract(postgres);
+  deliveryStatsContract(postgres);
+  eventTypesContract(postgres);
+  dismissalsContract(postgres);
+  pausesContract(postgres);
+  skippedContract(postgres);
+  eventLogContract(postgres);
+  alertStateContract(postgres);
+  certificatesContract(postgres);
+  overviewContract(postgres);
+});

@@ -1,3 +1,4 @@
+import { describe } from 'node:test';
 import { deliveriesContract } from './contract/deliveries.ts';
 import { deliveryStatsContract } from './contract/delivery-stats.ts';
 import { dismissalsContract } from './contract/dismissals.ts';
@@ -18,9 +19,13 @@ import { skippedContract } from './contract/skipped.ts';
 import { streamStatesContract } from './contract/stream-states.ts';
 import { streamsContract } from './contract/streams.ts';
 import { takenEventsContract } from './contract/taken-events.ts';
+import type { Engine } from './contract/engine.ts';
 import { sqliteFile, sqliteMemory } from './engines.ts';
 
-for (const engine of [sqliteMemory, sqliteFile]) {
+every(sqliteFile);
+describe('without a file', { tags: ['long'] }, () => every(sqliteMemory));
+
+function every(engine: Engine): void {
   logContract(engine);
   streamsContract(engine);
   streamStatesContract(engine);

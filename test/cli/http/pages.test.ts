@@ -40,18 +40,22 @@ describe('a list whose pages do not end', { concurrency: 2 }, () => {
     }
   });
 
-  test('pages: a command ends after a thousand pages in a row that have no items', async (t) => {
-    const { code, stdout, stderr, url, requests } = await runOn(t, replays, (from = '0') => ({
-      replays: [],
-      next: String(Number(from) + 1),
-    }));
-    assert.deepEqual([code, stdout], [exitCodes.failed, '']);
-    assert.equal(
-      stderr,
-      `${url} sends pages without an end (1000 in a row had no items): is it the address of a Leat server?\n`,
-    );
-    assert.ok(requests > 1000, `${requests} requests`);
-  });
+  test(
+    'pages: a command ends after a thousand pages in a row that have no items',
+    { tags: ['long'] },
+    async (t) => {
+      const { code, stdout, stderr, url, requests } = await runOn(t, replays, (from = '0') => ({
+        replays: [],
+        next: String(Number(from) + 1),
+      }));
+      assert.deepEqual([code, stdout], [exitCodes.failed, '']);
+      assert.equal(
+        stderr,
+        `${url} sends pages without an end (1000 in a row had no items): is it the address of a Leat server?\n`,
+      );
+      assert.ok(requests > 1000, `${requests} requests`);
+    },
+  );
 
   test('pages: some pages without items do not end a list, as a search reads a part at a time', async (t) => {
     const words = ['deliveries', 'list', '--all', '--failed-since', '1h', '--json'];

@@ -120,105 +120,117 @@ async function logDays({ rows }: Fixture): Promise<{ listed: unknown[]; found: u
 }
 
 describe('PostgreSQL: a command opens the days that it needs', () => {
-  test('append and settle: at the head of the log only the last day is opened', async (t) => {
-    const fixture = await openFixture(t);
-    const { storeFixture, store, tenant, rows } = fixture;
-    const last = days - 1;
-    const stream = await storeFixture.addStream({ types: ['user.created'] });
-    const other = await storeFixture.addStream({ types: ['user.created'], status: 'disabled' });
-    const published = await storeFixture.publish('user.created', 'user.created', 'user.created');
-    const publishedAt = start + last * dayMs;
-    const [first, second, third] = published.map((event) => ({ ...event, publishedAt }));
-    assert.ok(first && second && third);
-    const owned = await storeFixture.own(stream);
-    await storeFixture.settle(owned, {
-      outcomes: [failed(first), retry(second)],
-      cursor: first.offset,
-    });
-    // An attempt may have begun on the day before a replay was accepted.
-    await fixture.lockDaysBut(last - 1, last);
-
-    const request = {
-      tenant,
-      stream: stream.id,
-      id: newId('rpl'),
-      from: head - perDay,
-      to: head,
-      types: undefined,
-    };
-    const commands: Record<string, () => Promise<unknown>> = {
-      append: () => store.log.append(tenant, [newEvent()]),
-      page: () => store.log.page(tenant, { ...page, after: head - 1 }),
-      'page of some types': () =>
-        store.log.page(tenant, { ...page, after: head - 1, types: ['user.created'] }),
-      settle: () =>
-        storeFixture.settle(owned, { outcomes: [delivered(third)], cursor: third.offset }),
-      claimDue: async () => {
-        await rows(`update deliveries set due_at = 1 where state = 'retrying'`);
-        assert.equal((await claimDue(storeFixture, owned)).rows.length, 1);
-      },
-      listFailures: async () => {
-        const firstPage = { after: undefined, take: 10 };
-        const { items } = await store.deliveries.listFailures(tenant, stream.id, firstPage);
-        assert.deepEqual(
-          items.map(({ attempts }) => attempts.length),
-          [1],
-        );
-      },
-      redeliver: () => store.deliveries.redeliver(tenant, stream.id, first.id),
-      replay: async () => {
-        assert.ok('created' in (await store.replays.create(request)));
-        const raise = { ...raiseOf(owned), cursor: third.offset };
-        const materialized = await store.replays.materialize({
-          ...raise,
-          replay: request.id,
-          take: 9,
-          waitingMax: 9,
-        });
-        assert.equal(materialized.materialized, perDay);
-      },
-      lagging: () => store.upkeep.lagging({ olderThanMs: 0, after: 0 }),
-      behind: () => store.overview.behind(tenant, 10),
-      enable: () =>
-        store.streams.update(tenant, other.id, (before) => ({
-          after: { ...before, status: 'enabled' },
-        })),
-      'events since': async () => {
-        // The log is bisected, and the second half is of the last day.
-        await rows(`update tenants set pruned_to = ${head - perDay - 1}`);
-        assert.equal(await store.log.firstSince(tenant, publishedAt), head - perDay + 1);
-      },
-    };
-    for (const [name, command] of Object.entries(commands)) {
-      await t.test(name, async () => {
-        await command();
+  test(
+    'append and settle: at the head of the log only the last day is opened',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await openFixture(t);
+      const { storeFixture, store, tenant, rows } = fixture;
+      const last = days - 1;
+      const stream = await storeFixture.addStream({ types: ['user.created'] });
+      const other = await storeFixture.addStream({ types: ['user.created'], status: 'disabled' });
+      const published = await storeFixture.publish('user.created', 'user.created', 'user.created');
+      const publishedAt = start + last * dayMs;
+      const [first, second, third] = published.map((event) => ({ ...event, publishedAt }));
+      assert.ok(first && second && third);
+      const owned = await storeFixture.own(stream);
+      await storeFixture.settle(owned, {
+        outcomes: [failed(first), retry(second)],
+        cursor: first.offset,
       });
-    }
-  });
+      // An attempt may have begun on the day before a replay was accepted.
+      await fixture.lockDaysBut(last - 1, last);
 
-  test('page: in the middle of the log only its own days are opened', async (t) => {
-    const fixture = await openFixture(t);
-    const { store, tenant } = fixture;
-    await fixture.lockDaysBut(4, 5);
-    const after = 4 * perDay;
-    const read = await store.log.page(tenant, { ...page, after, upTo: after + 2 * perDay });
-    assert.deepEqual(
-      read.events.map(({ offset }) => offset),
-      [13, 14, 15, 16, 17, 18],
-    );
-    const taken = await store.log.page(tenant, { ...page, after: after + 1, take: 5 });
-    assert.deepEqual([taken.events.length, taken.scannedTo], [5, 18]);
-  });
+      const request = {
+        tenant,
+        stream: stream.id,
+        id: newId('rpl'),
+        from: head - perDay,
+        to: head,
+        types: undefined,
+      };
+      const commands: Record<string, () => Promise<unknown>> = {
+        append: () => store.log.append(tenant, [newEvent()]),
+        page: () => store.log.page(tenant, { ...page, after: head - 1 }),
+        'page of some types': () =>
+          store.log.page(tenant, { ...page, after: head - 1, types: ['user.created'] }),
+        settle: () =>
+          storeFixture.settle(owned, { outcomes: [delivered(third)], cursor: third.offset }),
+        claimDue: async () => {
+          await rows(`update deliveries set due_at = 1 where state = 'retrying'`);
+          assert.equal((await claimDue(storeFixture, owned)).rows.length, 1);
+        },
+        listFailures: async () => {
+          const firstPage = { after: undefined, take: 10 };
+          const { items } = await store.deliveries.listFailures(tenant, stream.id, firstPage);
+          assert.deepEqual(
+            items.map(({ attempts }) => attempts.length),
+            [1],
+          );
+        },
+        redeliver: () => store.deliveries.redeliver(tenant, stream.id, first.id),
+        replay: async () => {
+          assert.ok('created' in (await store.replays.create(request)));
+          const raise = { ...raiseOf(owned), cursor: third.offset };
+          const materialized = await store.replays.materialize({
+            ...raise,
+            replay: request.id,
+            take: 9,
+            waitingMax: 9,
+          });
+          assert.equal(materialized.materialized, perDay);
+        },
+        lagging: () => store.upkeep.lagging({ olderThanMs: 0, after: 0 }),
+        behind: () => store.overview.behind(tenant, 10),
+        enable: () =>
+          store.streams.update(tenant, other.id, (before) => ({
+            after: { ...before, status: 'enabled' },
+          })),
+        'events since': async () => {
+          // The log is bisected, and the second half is of the last day.
+          await rows(`update tenants set pruned_to = ${head - perDay - 1}`);
+          assert.equal(await store.log.firstSince(tenant, publishedAt), head - perDay + 1);
+        },
+      };
+      for (const [name, command] of Object.entries(commands)) {
+        await t.test(name, async () => {
+          await command();
+        });
+      }
+    },
+  );
 
-  test('page: a long stretch for rare types is read some days at a time', async (t) => {
-    const fixture = await openFixture(t);
-    const { store, tenant } = fixture;
-    await fixture.lockDaysBut(0, 1, 2, 3, 4, 5, 6, 7);
-    const read = await store.log.page(tenant, { ...page, after: 0, types: ['user.deleted'] });
-    assert.deepEqual(read, { events: [], scannedTo: 8 * perDay });
-  });
+  test(
+    'page: in the middle of the log only its own days are opened',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await openFixture(t);
+      const { store, tenant } = fixture;
+      await fixture.lockDaysBut(4, 5);
+      const after = 4 * perDay;
+      const read = await store.log.page(tenant, { ...page, after, upTo: after + 2 * perDay });
+      assert.deepEqual(
+        read.events.map(({ offset }) => offset),
+        [13, 14, 15, 16, 17, 18],
+      );
+      const taken = await store.log.page(tenant, { ...page, after: after + 1, take: 5 });
+      assert.deepEqual([taken.events.length, taken.scannedTo], [5, 18]);
+    },
+  );
 
-  test('firstSince: opens two days', async (t) => {
+  test(
+    'page: a long stretch for rare types is read some days at a time',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await openFixture(t);
+      const { store, tenant } = fixture;
+      await fixture.lockDaysBut(0, 1, 2, 3, 4, 5, 6, 7);
+      const read = await store.log.page(tenant, { ...page, after: 0, types: ['user.deleted'] });
+      assert.deepEqual(read, { events: [], scannedTo: 8 * perDay });
+    },
+  );
+
+  test('firstSince: opens two days', { tags: ['long'] }, async (t) => {
     const fixture = await openFixture(t);
     const { store, tenant } = fixture;
     await fixture.lockDaysBut(6, 7);
@@ -231,37 +243,41 @@ describe('PostgreSQL: a command opens the days that it needs', () => {
     }
   });
 
-  test('failures and retries of distant days open no day between them', async (t) => {
-    const fixture = await openFixture(t);
-    const { storeFixture, store, tenant, rows } = fixture;
-    const stream = await storeFixture.addStream({ types: ['user.created'] });
-    const owned = await storeFixture.own(stream);
-    for (const day of [0, days - 1]) {
-      await fixture.setDay(day);
-      const { events } = await store.log.page(tenant, { ...page, after: day * perDay, take: 2 });
-      const [one, two] = events;
-      assert.ok(one && two);
-      await storeFixture.settle(owned, { outcomes: [failed(one), retry(two)] });
-    }
-    await fixture.lockDaysBut(0, days - 1);
-    const firstPage = { after: undefined, take: 10 };
-    const { items } = await store.deliveries.listFailures(tenant, stream.id, firstPage);
-    assert.deepEqual(
-      items.map(({ event, attempts }) => [event.offset, attempts.length]),
-      [
-        [head - perDay + 1, 1],
-        [1, 1],
-      ],
-    );
-    await rows('update deliveries set due_at = "offset" where due_at is not null');
-    const claimed = await claimDue(storeFixture, owned);
-    assert.deepEqual(
-      claimed.rows.map(({ event }) => event.offset),
-      [2, head - perDay + 2],
-    );
-  });
+  test(
+    'failures and retries of distant days open no day between them',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await openFixture(t);
+      const { storeFixture, store, tenant, rows } = fixture;
+      const stream = await storeFixture.addStream({ types: ['user.created'] });
+      const owned = await storeFixture.own(stream);
+      for (const day of [0, days - 1]) {
+        await fixture.setDay(day);
+        const { events } = await store.log.page(tenant, { ...page, after: day * perDay, take: 2 });
+        const [one, two] = events;
+        assert.ok(one && two);
+        await storeFixture.settle(owned, { outcomes: [failed(one), retry(two)] });
+      }
+      await fixture.lockDaysBut(0, days - 1);
+      const firstPage = { after: undefined, take: 10 };
+      const { items } = await store.deliveries.listFailures(tenant, stream.id, firstPage);
+      assert.deepEqual(
+        items.map(({ event, attempts }) => [event.offset, attempts.length]),
+        [
+          [head - perDay + 1, 1],
+          [1, 1],
+        ],
+      );
+      await rows('update deliveries set due_at = "offset" where due_at is not null');
+      const claimed = await claimDue(storeFixture, owned);
+      assert.deepEqual(
+        claimed.rows.map(({ event }) => event.offset),
+        [2, head - perDay + 2],
+      );
+    },
+  );
 
-  test('ids are searched in the days of a tenant', async (t) => {
+  test('ids are searched in the days of a tenant', { tags: ['long'] }, async (t) => {
     const fixture = await openFixture(t);
     const { store } = fixture;
     const young = (await addTenant(store, 'young')).id;
@@ -288,34 +304,38 @@ describe('PostgreSQL: a tenant that publishes now and then', () => {
     return { ...fixture, quiet };
   }
 
-  test('a rare publisher: no command opens the days between its events', async (t) => {
-    const { store, quiet, lockDaysBut } = await openQuiet(t);
-    await lockDaysBut(0, days - 1);
-    const commands: Record<string, () => Promise<unknown>> = {
-      page: () => store.log.page(quiet, { ...page, after: 0 }),
-      'page up to an offset': () => store.log.page(quiet, { ...page, after: 0, upTo: 1 }),
-      'page of the last event': () => store.log.page(quiet, { ...page, after: 1 }),
-      'page of some types': () =>
-        store.log.page(quiet, { ...page, after: 0, types: ['user.deleted'] }),
-      lagging: async () => {
-        const { streams } = await store.upkeep.lagging({ olderThanMs: dayMs, after: 0 });
-        assert.equal(streams.length, 1);
-      },
-      behind: async () => {
-        const [stream] = await store.overview.behind(quiet, 10);
-        assert.equal(stream?.since, start);
-      },
-      'first since': async () => {
-        assert.equal(await store.log.firstSince(quiet, start + dayMs), 2);
-      },
-      overview: () => store.overview.tenant(quiet),
-    };
-    for (const [name, command] of Object.entries(commands)) {
-      await t.test(name, async () => {
-        await command();
-      });
-    }
-  });
+  test(
+    'a rare publisher: no command opens the days between its events',
+    { tags: ['long'] },
+    async (t) => {
+      const { store, quiet, lockDaysBut } = await openQuiet(t);
+      await lockDaysBut(0, days - 1);
+      const commands: Record<string, () => Promise<unknown>> = {
+        page: () => store.log.page(quiet, { ...page, after: 0 }),
+        'page up to an offset': () => store.log.page(quiet, { ...page, after: 0, upTo: 1 }),
+        'page of the last event': () => store.log.page(quiet, { ...page, after: 1 }),
+        'page of some types': () =>
+          store.log.page(quiet, { ...page, after: 0, types: ['user.deleted'] }),
+        lagging: async () => {
+          const { streams } = await store.upkeep.lagging({ olderThanMs: dayMs, after: 0 });
+          assert.equal(streams.length, 1);
+        },
+        behind: async () => {
+          const [stream] = await store.overview.behind(quiet, 10);
+          assert.equal(stream?.since, start);
+        },
+        'first since': async () => {
+          assert.equal(await store.log.firstSince(quiet, start + dayMs), 2);
+        },
+        overview: () => store.overview.tenant(quiet),
+      };
+      for (const [name, command] of Object.entries(commands)) {
+        await t.test(name, async () => {
+          await command();
+        });
+      }
+    },
+  );
 
   test('a rare publisher: a page spans few days, however few events they have', async (t) => {
     const { store, quiet } = await openQuiet(t);
@@ -327,30 +347,38 @@ describe('PostgreSQL: a tenant that publishes now and then', () => {
 });
 
 describe('PostgreSQL: the history of a delivery, for any day of its event', () => {
-  test('a failure shows attempts made after the clock was set back', async (t) => {
-    const fixture = await openFixture(t);
-    const { storeFixture, owned, attempts } = await openStream(fixture);
-    await fixture.setDay(3);
-    await storeFixture.publish('user.created');
-    const event = await eventAt(fixture, head + 1);
-    await storeFixture.settle(owned, { outcomes: [failed(event)] });
-    assert.deepEqual(await attempts(), [['failed', 3]]);
-  });
+  test(
+    'a failure shows attempts made after the clock was set back',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await openFixture(t);
+      const { storeFixture, owned, attempts } = await openStream(fixture);
+      await fixture.setDay(3);
+      await storeFixture.publish('user.created');
+      const event = await eventAt(fixture, head + 1);
+      await storeFixture.settle(owned, { outcomes: [failed(event)] });
+      assert.deepEqual(await attempts(), [['failed', 3]]);
+    },
+  );
 
-  test('a failure shows attempts made before the clock was set back, and opens no other days', async (t) => {
-    const fixture = await openFixture(t);
-    const { storeFixture, owned, attempts } = await openStream(fixture);
-    const event = await eventAt(fixture, 5 * perDay);
-    await fixture.setDay(8);
-    await storeFixture.settle(owned, { outcomes: [retry(event)] });
-    await fixture.setDay(6);
-    await storeFixture.settle(owned, { outcomes: [failed(event, { attempt: 2, hasRow: true })] });
-    await fixture.lockDaysBut(4, 5, 6, 7, 8);
-    assert.deepEqual(await attempts(), [
-      ['failed', 8],
-      ['failed', 6],
-    ]);
-  });
+  test(
+    'a failure shows attempts made before the clock was set back, and opens no other days',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await openFixture(t);
+      const { storeFixture, owned, attempts } = await openStream(fixture);
+      const event = await eventAt(fixture, 5 * perDay);
+      await fixture.setDay(8);
+      await storeFixture.settle(owned, { outcomes: [retry(event)] });
+      await fixture.setDay(6);
+      await storeFixture.settle(owned, { outcomes: [failed(event, { attempt: 2, hasRow: true })] });
+      await fixture.lockDaysBut(4, 5, 6, 7, 8);
+      assert.deepEqual(await attempts(), [
+        ['failed', 8],
+        ['failed', 6],
+      ]);
+    },
+  );
 
   test('a redelivered failure opens the days of its attempts', async (t) => {
     const fixture = await openFixture(t);
@@ -371,7 +399,7 @@ describe('PostgreSQL: the history of a delivery, for any day of its event', () =
     ]);
   });
 
-  test('failures redelivered together show their days', async (t) => {
+  test('failures redelivered together show their days', { tags: ['long'] }, async (t) => {
     const fixture = await openFixture(t);
     const { storeFixture, stream, owned, attempts } = await openStream(fixture);
     await fixture.setDay(3);
@@ -460,15 +488,22 @@ describe('PostgreSQL: the history of a delivery, for any day of its event', () =
     assert.deepEqual(await attempts(), [['failed', 3]]);
   });
 
-  test('an event delivered after the clock was set back counts as delivered', async (t) => {
-    const fixture = await openFixture(t);
-    const { storeFixture, stream, owned } = await openStream(fixture);
-    const event = await eventAt(fixture, head);
-    await fixture.setDay(3);
-    await storeFixture.settle(owned, { outcomes: [delivered(event)] });
-    const { deliveries } = storeFixture.store;
-    assert.equal(await deliveries.redeliver(storeFixture.tenant, stream.id, event.id), 'delivered');
-  });
+  test(
+    'an event delivered after the clock was set back counts as delivered',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await openFixture(t);
+      const { storeFixture, stream, owned } = await openStream(fixture);
+      const event = await eventAt(fixture, head);
+      await fixture.setDay(3);
+      await storeFixture.settle(owned, { outcomes: [delivered(event)] });
+      const { deliveries } = storeFixture.store;
+      assert.equal(
+        await deliveries.redeliver(storeFixture.tenant, stream.id, event.id),
+        'delivered',
+      );
+    },
+  );
 });
 
 /** Creates an owned stream. */
@@ -499,36 +534,44 @@ async function eventAt({ store, tenant }: Fixture, offset: Offset): Promise<LogE
 }
 
 describe('PostgreSQL: the days of a log', () => {
-  test('log_days: lists days as events arrive, with clocks that go back and days without events', async (t) => {
-    const fixture = await openFixture(t);
-    const { store } = fixture;
-    const other = (await addTenant(store, 'other')).id;
-    await fixture.publishOn(20);
-    await fixture.publishOn(3);
-    await fixture.publishOn(5, 2, other);
-    await fixture.publishOn(21);
-    await fixture.publishOn(4, 1, other);
-    const { listed, found } = await logDays(fixture);
-    assert.equal(listed.length, days + 2 + 1);
-    assert.deepEqual(listed, found);
-  });
+  test(
+    'log_days: lists days as events arrive, with clocks that go back and days without events',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await openFixture(t);
+      const { store } = fixture;
+      const other = (await addTenant(store, 'other')).id;
+      await fixture.publishOn(20);
+      await fixture.publishOn(3);
+      await fixture.publishOn(5, 2, other);
+      await fixture.publishOn(21);
+      await fixture.publishOn(4, 1, other);
+      const { listed, found } = await logDays(fixture);
+      assert.equal(listed.length, days + 2 + 1);
+      assert.deepEqual(listed, found);
+    },
+  );
 
-  test('log_days: pruning removes days, except that of the oldest event', async (t) => {
-    const fixture = await openFixture(t);
-    const { store, tenant, rows } = fixture;
-    const listed = () => rows<{ day: number }>('select day from log_days order by day');
-    const prune = async (olderThanMs: number) => {
-      while ((await store.log.prune(tenant, { olderThanMs, take: 1 })) > 0);
-      const left = await listed();
-      return left.map(({ day }) => day - firstDay);
-    };
-    assert.deepEqual(await prune(2 * dayMs), [9, 10, 11]);
-    assert.deepEqual(await prune(-1), [11]);
-    await fixture.publishOn(15);
-    assert.deepEqual(await prune(0), [15]);
-    const { events } = await store.log.page(tenant, { ...page, after: 0 });
-    assert.equal(events.length, perDay);
-  });
+  test(
+    'log_days: pruning removes days, except that of the oldest event',
+    { tags: ['long'] },
+    async (t) => {
+      const fixture = await openFixture(t);
+      const { store, tenant, rows } = fixture;
+      const listed = () => rows<{ day: number }>('select day from log_days order by day');
+      const prune = async (olderThanMs: number) => {
+        while ((await store.log.prune(tenant, { olderThanMs, take: 1 })) > 0);
+        const left = await listed();
+        return left.map(({ day }) => day - firstDay);
+      };
+      assert.deepEqual(await prune(2 * dayMs), [9, 10, 11]);
+      assert.deepEqual(await prune(-1), [11]);
+      await fixture.publishOn(15);
+      assert.deepEqual(await prune(0), [15]);
+      const { events } = await store.log.page(tenant, { ...page, after: 0 });
+      assert.equal(events.length, perDay);
+    },
+  );
 
   test('log_days: missing days are restored from the events', async (t) => {
     const fixture = await openFixture(t);
@@ -546,26 +589,30 @@ describe('PostgreSQL: the days of a log', () => {
     ['some', 'day % 3 = 0'],
     ['the newest', `day > ${firstDay + 5}`],
   ]) {
-    test(`log_days: every result is the same where ${what} are missing`, async (t) => {
-      const fixture = await openFixture(t);
-      const { store, tenant } = fixture;
-      const results = async () => {
-        const firsts: Offset[] = [];
-        for (let day = -1; day <= days; day += 1) {
-          firsts.push(await store.log.firstSince(tenant, start + day * dayMs));
-        }
-        const overview = await store.overview.tenant(tenant);
-        const all = await readAll(fixture);
-        const some = await readAll(fixture, { types: ['user.created'], take: 7 });
-        return { firsts, overview, all: all.events, some: some.events };
-      };
-      const before = await results();
-      assert.equal(before.all.length, head);
-      await fixture.rows(`delete from log_days where ${missing}`);
-      assert.deepEqual(await results(), before);
-      const { id } = before.all[0] ?? newEvent();
-      const [appended] = await store.log.append(tenant, [newEvent({ id, chosen: true })]);
-      assert.deepEqual(appended, { id, offset: 1, repeated: true });
-    });
+    test(
+      `log_days: every result is the same where ${what} are missing`,
+      { tags: ['long'] },
+      async (t) => {
+        const fixture = await openFixture(t);
+        const { store, tenant } = fixture;
+        const results = async () => {
+          const firsts: Offset[] = [];
+          for (let day = -1; day <= days; day += 1) {
+            firsts.push(await store.log.firstSince(tenant, start + day * dayMs));
+          }
+          const overview = await store.overview.tenant(tenant);
+          const all = await readAll(fixture);
+          const some = await readAll(fixture, { types: ['user.created'], take: 7 });
+          return { firsts, overview, all: all.events, some: some.events };
+        };
+        const before = await results();
+        assert.equal(before.all.length, head);
+        await fixture.rows(`delete from log_days where ${missing}`);
+        assert.deepEqual(await results(), before);
+        const { id } = before.all[0] ?? newEvent();
+        const [appended] = await store.log.append(tenant, [newEvent({ id, chosen: true })]);
+        assert.deepEqual(appended, { id, offset: 1, repeated: true });
+      },
+    );
   }
 });
