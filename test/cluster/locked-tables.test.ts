@@ -80,7 +80,7 @@ describe('a lock on a table', () => {
         if (ofPublishing.includes(name)) continue;
         await locked([name], async () => {
           const lists = paths.map((path) => node.send('GET', path));
-          await publishing(node);
+          await publishing(node, name);
           const responses = await Promise.all(lists);
           for (const [index, { status }] of responses.entries()) {
             assert.ok([200, 404, 503].includes(status), `${name}: ${paths[index]}: ${status}`);
@@ -106,9 +106,10 @@ async function started(t: TestContext) {
 }
 
 /** Publishes steadily; each event is accepted. */
-async function publishing(node: Running): Promise<void> {
+async function publishing(node: Running, locked = ''): Promise<void> {
   for (let count = 0; count < 20; count += 1) {
-    assert.equal((await publish(node, 1)).length, 1, 'an event was refused');
+    const { length } = await publish(node, 1);
+    assert.equal(length, 1, `an event was refused: ${locked}`);
   }
 }
 

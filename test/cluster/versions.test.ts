@@ -34,7 +34,7 @@ describe('nodes and the version of the schema', () => {
   );
 
   test(
-    'a schema that is too new for a node: 503, no work, one line, and no start',
+    'a schema that is too new for a node: 503, no work, one line of each part, and no start',
     { tags: ['long'] },
     async (t) => {
       const cluster = await startCluster(t);
@@ -77,7 +77,8 @@ describe('nodes and the version of the schema', () => {
       update leat_schema set version = version - 1, oldest_that_may_run = version - 1;
       commit`);
       await waitFor('a node that works again', async () => (await publish(node, 1)).length === 1);
-      assert.equal(outdatedLines(node).length, 1, node.output());
+      const messages = outdatedLines(node).map((line) => (JSON.parse(line) as { msg: string }).msg);
+      assert.deepEqual(messages, [...new Set(messages)], 'each of them once');
     },
   );
 

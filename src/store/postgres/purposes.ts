@@ -150,7 +150,7 @@ export const purposes: Purposes = {
     get: commands,
     list: lists,
     listFrom: lists,
-    access: commands,
+    access: 'publishing',
     create: commands,
     update: commands,
     delete: commands,
