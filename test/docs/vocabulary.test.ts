@@ -10,7 +10,7 @@ const read = (path: string): string => readFileSync(`${root}${path}`, 'utf8');
 const files = globSync('{src,test,bench,tools}/**/*.{ts,mjs,sql}', { cwd: root }).toSorted();
 
 describe('retired names', () => {
-  test('identifiers: none has a retired word', { tags: ['long'] }, () => {
+  test('identifiers: none has a retired word', () => {
     const sources = files.filter((path) => path.endsWith('.ts'));
     assert.ok(sources.length > 800, `found ${sources.length} files`);
     assert.deepEqual(

@@ -137,7 +137,7 @@ export function createLedger(): Ledger {
     return { beganMs, endedMs, acknowledgedMs, servedSinceMs, whileFailing, whileServing };
   };
   /** Judges a reading once it is known that publishers met the same before it, during it and after it. */
-  const judge = (reading: Reading): void => {
+  const checkReading = (reading: Reading): void => {
     const { beganMs, acknowledgedMs, servedSinceMs } = reading;
     const enoughMs = shownMs + slackMs;
     const hasFailed = last.acknowledgedMs === acknowledgedMs && last.unansweredMs < acknowledgedMs;
@@ -173,7 +173,7 @@ export function createLedger(): Ledger {
         const reading = await read(node(), metricsPort, during()).catch(() => undefined);
         if (reading !== undefined) readings.push(reading);
         const isDue = ({ endedMs }: Reading) => performance.now() - endedMs > unchangedMs;
-        readings.filter(isDue).forEach(judge);
+        readings.filter(isDue).forEach(checkReading);
         readings = readings.filter((kept) => !isDue(kept));
         await sleep(500);
       }
