@@ -6,6 +6,7 @@ import {
   StoreUnavailable,
   type UnavailableReason,
 } from '../../core/errors.ts';
+import type { Clock } from '../../core/clock.ts';
 import { type Bounds, type CommandTime, createCommandTime } from './bounds.ts';
 import { copyIn, type CopyRow } from './copy-in.ts';
 import { type Hosts, NoServer } from './hosts.ts';
@@ -75,6 +76,11 @@ export interface DatabaseOptions {
    * Bounds of commands that only read; without it a statement may take as long as a command may.
    */
   readonly bounds?: Bounds | undefined;
+  /**
+   * Bounds a statement or a transaction of any kind together with its wait for a connection; each of its
+   * statements has a second at least.
+   */
+  readonly total?: { readonly ms: number; readonly clock: Pick<Clock, 'elapsedMs'> } | undefined;
   /** Checked before each statement, and after one that names a missing object. */
   readonly guard?: SchemaGuard | undefined;
   /**
@@ -134,12 +140,13 @@ export function createDatabase(options: DatabaseOptions): Database {
   const { sessions } = hosts;
   const again = async <T>(work: Work<T>): Promise<T> => {
     let isSuspect = false;
+    const leftMs = countDown(options.total);
     for (let tries = 1; ; tries += 1) {
       options.guard?.refuse();
       const isShared: boolean = isSuspect || sessions.areShared();
       const beginning = isShared ? sessions.cleaned : unchanged;
       const attempt = (): Promise<T> =>
-        withClient(pool, (client) => work({ client, isShared, beginning }), time);
+        withClient({ ...pool, leftMs }, (client) => work({ client, isShared, beginning }), time);
       try {
         const result = await (time === undefined ? attempt() : time.run(attempt));
         if (isSuspect) sessions.distrust();
@@ -240,6 +247,8 @@ function queriesOf(run: (send: Send) => Promise<pg.QueryResult>): Queries {
 }
 
 interface Pool {
+  /** What is left of the time of a command, in milliseconds, where that is bounded as a whole. */
+  readonly leftMs?: LeftMs | undefined;
   readonly hosts: Hosts;
   readonly waitingMax: number;
   readonly connections: pg.Pool;
@@ -247,7 +256,7 @@ interface Pool {
 
 /** Closes a connection after an error that may be its own fault. */
 async function withClient<T>(
-  { hosts, connections, waitingMax }: Pool,
+  { hosts, connections, waitingMax, leftMs }: Pool,
   work: (client: pg.PoolClient) => Promise<T>,
   time?: CommandTime,
 ): Promise<T> {
@@ -257,6 +266,7 @@ async function withClient<T>(
   const connecting = hosts.tryEach(() => freshClient(hosts, connections)).catch(refuse);
   const client = await (time?.wait(connecting, (late) => late.release()) ?? connecting);
   let isSound = true;
+  if (leftMs !== undefined) bounded.set(client, leftMs);
   try {
     const result = await work(client);
     if (unconfirmed.has(client)) throw new StoreUnavailable(unconfirmedText, { mayBeStored: true });
@@ -266,8 +276,36 @@ async function withClient<T>(
     hosts.note(client, causeOf(error));
     throw error;
   } finally {
+    bounded.delete(client);
     client.release(!isSound || hosts.isStale(client));
   }
+}
+
+type LeftMs = () => number;
+/** Connections in use for a command that is bounded as a whole. */
+const bounded = new WeakMap<pg.ClientBase, LeftMs>();
+const leastMs = 1000;
+
+function countDown(total: DatabaseOptions['total']): LeftMs | undefined {
+  if (total === undefined) return undefined;
+  const endMs = total.clock.elapsedMs() + total.ms;
+  return () => Math.max(leastMs, Math.floor(endMs - total.clock.elapsedMs()));
+}
+
+/** Returns a statement for a connection, with what is left of the time of its command. */
+function timed(client: pg.PoolClient, text: string, values: Bindable[] = []): pg.QueryConfig {
+  const statement: pg.QueryConfig & { query_timeout?: number } = { text };
+  if (values.length > 0) statement.values = values;
+  const leftMs = bounded.get(client)?.();
+  if (leftMs !== undefined) statement.query_timeout = leftMs;
+  return statement;
+}
+
+/** The server gives a statement up before this process does, so that what is answered is what happened. */
+function timedBegin(client: pg.PoolClient, beginning: string): pg.QueryConfig {
+  const leftMs = bounded.get(client)?.();
+  const limit = leftMs === undefined ? '' : `; set local statement_timeout = ${leftMs - 250}`;
+  return timed(client, `${beginning}${limit}`);
 }
 
 /** Connections with a commit that was acknowledged before a synchronous standby had it. */
@@ -322,7 +360,7 @@ async function inTransaction<T>(
     });
   gather(client);
   // Not awaited: the statements after it are pipelined, and fail when it does.
-  const begun = noted(client.query(beginning).catch(refuse));
+  const begun = noted(client.query(timedBegin(client, beginning)).catch(refuse));
   begun.catch(() => undefined);
   try {
     const open = async (send: () => Promise<pg.QueryResult>): Promise<pg.QueryResult> => {
@@ -334,11 +372,11 @@ async function inTransaction<T>(
     const queries = queriesOf((send) => open(() => send(client, refuse)));
     const result = await work(queries);
     await begun;
-    const word = durability === 'confirmed' ? client.query(confirm) : undefined;
+    const word = durability === 'confirmed' ? client.query(timed(client, confirm)) : undefined;
     word?.catch(() => undefined);
     isOver = true;
     gather(client);
-    const { command } = await client.query('commit').catch(refuseCommit);
+    const { command } = await client.query(timed(client, 'commit')).catch(refuseCommit);
     // A failed statement that nothing awaited shows here.
     if (command !== 'COMMIT') {
       throw firstError instanceof Error ? firstError : new Error(`A commit returned ${command}.`);
@@ -363,7 +401,7 @@ function query(
   refused: typeof refuse,
 ): Promise<pg.QueryResult> {
   gather(client);
-  return client.query(textOf(strings), values).catch(refused);
+  return client.query(timed(client, textOf(strings), values)).catch(refused);
 }
 
 function copy(
@@ -401,9 +439,9 @@ async function inOne(
   gather(client);
   // The commit is sent along, so a lost connection leaves it open whether it was executed.
   const parts = [
-    client.query(beginning).catch(refused),
+    client.query(timedBegin(client, beginning)).catch(refused),
     send(client, refused),
-    client.query('commit').catch(refused),
+    client.query(timed(client, 'commit')).catch(refused),
   ] as const;
   const [begun, result, ended] = await Promise.allSettled(parts);
   // The first failure is the reason for the others.

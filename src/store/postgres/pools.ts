@@ -39,6 +39,9 @@ const turns = ['publishing', 'delivering', 'log', 'commands', 'lists', 'publishi
  */
 const listBounds = { statementMs: 3000, waitMs: 2000, waitingMax: 64 };
 
+/** A change, or a read of a row, is served or refused within this time and a second for each further statement. */
+const commandMs = 9000;
+
 /** Returns how many connections each purpose has, of `total` including the one that listens. */
 export function sharesOf(total: number): Record<Purpose, number> {
   const shares = Object.fromEntries(purposes.map((purpose) => [purpose, 1]));
@@ -72,6 +75,7 @@ export function createPools(
   const commands: Database = createDatabase({
     hosts,
     connectionsMax: shares.commands,
+    total: { ms: commandMs, clock },
     guard,
     repair: (error) => repair(commands, error),
   });
