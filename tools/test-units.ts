@@ -83,7 +83,7 @@ export function hasTestsOf(tier: Tier, file: string): boolean {
 const always = `tags: ['long']`;
 const tag = /\btags: .*\['long'\]/;
 const declaration = /(?<!\.)\btest\(/;
-const imported = /^(?:import|export) .*from '(?<path>\.[^']*)'/gm;
+const imported = /^(?:import|export) [^;]*?from '(?<path>\.[^']*)';/gm;
 
 /** Returns the files that a test file imports and that declare tests. */
 function suitesOf(file: string): string[] {
