@@ -261,4 +261,11 @@ describe('signing in to the console with a one-time link', () => {
       assert.equal(await page.evaluate('document.documentElement.dataset.theme'), 'dark');
     },
   );
+
+  test('the menu of the user leads to the reference of the API', { tags: ['long'] }, async (t) => {
+    const { page } = await openConsole(t, { installation });
+    await page.getByRole('button', { name: /one-time link/ }).click();
+    await page.getByRole('link', { name: 'API reference' }).click();
+    await page.waitForURL(`${installation.origin}/docs`);
+  });
 });
