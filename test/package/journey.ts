@@ -45,7 +45,7 @@ export function describeJourney(name: string, shipped: () => Shipped): void {
       assert.equal(await leat.stop(), 0, leat.output());
     });
 
-    test(`${name}: an event arrives with a valid signature`, async () => {
+    test(`${name}: an event arrives with a valid signature`, { tags: ['long'] }, async () => {
       const id = await publish(leat, 'a.made', { n: 1 });
       const { headers, body } = await waitFor('the event', () => endpoint.of(id)[0]);
       const path = `/api/v2/event-streams/${stream.id}/signing-secret`;
@@ -57,7 +57,7 @@ export function describeJourney(name: string, shipped: () => Shipped): void {
       assert.equal(verified.id, id);
     });
 
-    test(`${name}: threads read a large body and send webhooks`, async () => {
+    test(`${name}: threads read a large body and send webhooks`, { tags: ['long'] }, async () => {
       const id = await publish(leat, 'a.made', { text: 'x'.repeat(100_000) });
       const { body } = await waitFor('the event', () => endpoint.of(id)[0]);
       assert.equal(body.includes('x'.repeat(100_000)), true);
@@ -69,54 +69,66 @@ export function describeJourney(name: string, shipped: () => Shipped): void {
       assert.doesNotMatch(leat.output(), /thread/i);
     });
 
-    test(`${name}: the console, the reference page and their files are served`, async () => {
-      for (const path of ['/console/', '/docs']) {
-        const page = await fetch(leat.url + path);
-        assert.equal(page.status, 200, path);
-        const files = filesOf(await page.text());
-        assert.ok(files.length >= 2, `${path} names ${files.join(', ')}`);
-        for (const file of files) {
-          const { status, headers } = await fetch(new URL(file, leat.url + path), {
-            method: 'HEAD',
-          });
-          assert.equal(status, 200, file);
-          assert.match(headers.get('content-type') ?? '', /script|css|svg/, file);
+    test(
+      `${name}: the console, the reference page and their files are served`,
+      { tags: ['long'] },
+      async () => {
+        for (const path of ['/console/', '/docs']) {
+          const page = await fetch(leat.url + path);
+          assert.equal(page.status, 200, path);
+          const files = filesOf(await page.text());
+          assert.ok(files.length >= 2, `${path} names ${files.join(', ')}`);
+          for (const file of files) {
+            const { status, headers } = await fetch(new URL(file, leat.url + path), {
+              method: 'HEAD',
+            });
+            assert.equal(status, 200, file);
+            assert.match(headers.get('content-type') ?? '', /script|css|svg/, file);
+          }
         }
-      }
-      const document = (await (await fetch(`${leat.url}/api/v2/openapi.json`)).json()) as {
-        readonly openapi: string;
-      };
-      assert.match(document.openapi, /^3\./);
-    });
+        const document = (await (await fetch(`${leat.url}/api/v2/openapi.json`)).json()) as {
+          readonly openapi: string;
+        };
+        assert.match(document.openapi, /^3\./);
+      },
+    );
 
-    test(`${name}: the message API responds, in a process of its own`, async () => {
-      const page = await fetch(`${leat.messages}/api/messages/public`);
-      assert.equal(page.status, 200);
-      if (process.platform !== 'linux') return;
-      const [child] = childrenOf(leat.child.pid);
-      assert.match(commandLineOf(child), /messages-companion/);
-    });
+    test(
+      `${name}: the message API responds, in a process of its own`,
+      { tags: ['long'] },
+      async () => {
+        const page = await fetch(`${leat.messages}/api/messages/public`);
+        assert.equal(page.status, 200);
+        if (process.platform !== 'linux') return;
+        const [child] = childrenOf(leat.child.pid);
+        assert.match(commandLineOf(child), /messages-companion/);
+      },
+    );
 
-    test(`${name}: services have the flags that bound their memory`, () => {
+    test(`${name}: services have the flags that bound their memory`, { tags: ['long'] }, () => {
       if (process.platform !== 'linux') return;
       // Node starts one thread of V8's pool with `--v8-pool-size=0`, and four without.
       const pool = threadsOf(leat.child.pid).filter((thread) => thread === 'node-V8Worker');
       assert.ok(pool.length <= 1, `${pool.length} threads`);
     });
 
-    test(`${name}: a backup succeeds while it runs, and leat restore opens it`, async () => {
-      const { home, command } = shipped();
-      const file = join(home.folder, 'backup.db');
-      const backup = await run(home, command, ['backup', file]);
-      assert.equal(backup.code, 0, backup.stderr);
-      assert.ok((await stat(file)).size > 0);
-      const restored = { LEAT_STORE: `sqlite:${join(home.folder, 'restored/leat.db')}` };
-      const restore = await run(home, command, ['restore', file], {
-        ...restored,
-        LEAT_SECRET_KEY: readFileSync(join(home.data, 'secret.key'), 'utf8').trim(),
-      });
-      assert.equal(restore.code, 0, restore.stderr);
-    });
+    test(
+      `${name}: a backup succeeds while it runs, and leat restore opens it`,
+      { tags: ['long'] },
+      async () => {
+        const { home, command } = shipped();
+        const file = join(home.folder, 'backup.db');
+        const backup = await run(home, command, ['backup', file]);
+        assert.equal(backup.code, 0, backup.stderr);
+        assert.ok((await stat(file)).size > 0);
+        const restored = { LEAT_STORE: `sqlite:${join(home.folder, 'restored/leat.db')}` };
+        const restore = await run(home, command, ['restore', file], {
+          ...restored,
+          LEAT_SECRET_KEY: readFileSync(join(home.data, 'secret.key'), 'utf8').trim(),
+        });
+        assert.equal(restore.code, 0, restore.stderr);
+      },
+    );
   });
 }
 
