@@ -34,7 +34,6 @@ const shared: Readonly<Record<string, number>> = {
   'test/delivery/prefetch': 16,
   'test/store/directory': 16,
   'test/store/postgres': 8,
-  'test/store/sqlite': 32,
 };
 
 /** The units that run for longest: one that begins near the end would run while other processors are idle. */
