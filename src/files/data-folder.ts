@@ -1,4 +1,4 @@
-import { link, mkdir, readFile } from 'node:fs/promises';
+import { link, mkdir, readFile, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { RandomBytes } from '../core/clock.ts';
 import { codeOf, StartRefused } from '../core/errors.ts';
@@ -8,32 +8,52 @@ import { syncPath, writeAtomically } from './atomic-write.ts';
 const KEY_BYTES = 32;
 const OWNER_ONLY = 0o600;
 
-const names = { secretKey: 'secret.key', credentials: 'bootstrap.json' };
+const names = {
+  secretKey: 'secret.key',
+  preparedKey: 'secret.key.new',
+  credentials: 'bootstrap.json',
+};
 
 /**
- * Returns the keys of stored secrets, from `secret.key` in the folder; creates one when the file is
- * missing (docs/http-api.md#secret-key). Concurrent starts agree on one key, and an interrupted start
- * leaves either the complete key or none.
+ * Returns the keys of stored secrets, from `secret.key` in the folder; `undefined` when there is none
+ * (docs/http-api.md#secret-key). Throws `StartRefused` when the file has no key or cannot be read.
+ */
+export async function readSecretKeys(folder: string): Promise<readonly Uint8Array[] | undefined> {
+  return readKeys(folder, names.secretKey);
+}
+
+/** Returns the key of a first start that did not end; `undefined` when there is none. */
+export async function readPreparedKeys(folder: string): Promise<readonly Uint8Array[] | undefined> {
+  return readKeys(folder, names.preparedKey);
+}
+
+/**
+ * Creates the key of a new store, which {@link confirmSecretKeys} gives its name. Concurrent starts agree
+ * on one key, and an interrupted start leaves either the complete key or none.
  *
  * Throws `StartRefused` when the folder cannot be used or the file has no key.
  */
-export async function loadOrCreateSecretKeys(
+export async function prepareSecretKeys(
   folder: string,
   random: RandomBytes,
 ): Promise<readonly Uint8Array[]> {
-  const stored = await readSecretKeys(folder);
-  if (stored !== undefined) return stored;
+  const name = names.preparedKey;
   const text = textOf([random(KEY_BYTES)]);
-  return keysIn(folder, await createDataFile({ folder, name: names.secretKey, text }, random));
+  return keysIn(join(folder, name), await createDataFile({ folder, name, text }, random));
 }
 
-/** Returns the keys of {@link loadOrCreateSecretKeys} without creating one; `undefined` when there is none. */
-export async function readSecretKeys(folder: string): Promise<readonly Uint8Array[] | undefined> {
-  const text = await readDataFile(folder, names.secretKey);
-  return text === undefined ? undefined : keysIn(folder, text);
+/** Moves the key of {@link prepareSecretKeys} to `secret.key`; never replaces a key. */
+export async function confirmSecretKeys(folder: string): Promise<void> {
+  const [prepared, file] = [join(folder, names.preparedKey), join(folder, names.secretKey)];
+  await inFolder(folder, async () => {
+    // There already when another start used the same key and was faster.
+    if ((await readIfPresent(file)) === undefined) await linkIfAbsent(prepared, file);
+    await syncPath(folder);
+    await rm(prepared, { force: true });
+  });
 }
 
-/** Replaces the keys of {@link loadOrCreateSecretKeys}; they are on the disk afterwards. */
+/** Replaces the keys of {@link readSecretKeys}; they are on the disk afterwards. */
 export async function writeSecretKeys(
   folder: string,
   keys: readonly Uint8Array[],
@@ -64,10 +84,14 @@ function textOf(keys: readonly Uint8Array[]): string {
   return `${keys.map((key) => Buffer.from(key).toString('base64')).join(',')}\n`;
 }
 
-function keysIn(folder: string, text: string): readonly Uint8Array[] {
+async function readKeys(folder: string, name: string): Promise<readonly Uint8Array[] | undefined> {
+  const text = await readDataFile(folder, name);
+  return text === undefined ? undefined : keysIn(join(folder, name), text);
+}
+
+function keysIn(file: string, text: string): readonly Uint8Array[] {
   const parsed = keys32(text.trim());
   if ('value' in parsed) return parsed.value;
-  const file = join(folder, names.secretKey);
   throw new StartRefused(
     `LEAT_SECRET_KEY: ${file} does not hold 32 bytes in base64; put the key back that was there`,
   );

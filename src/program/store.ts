@@ -1,10 +1,10 @@
 import type { Logger } from 'pino';
-import { type Config, dataFolderOf } from '../config.ts';
+import type { Config } from '../config.ts';
 import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { StoreUnavailable } from '../core/errors.ts';
-import { loadOrCreateSecretKeys } from '../files/data-folder.ts';
 import { openStore } from '../store/open.ts';
 import type { Store } from '../store/port/store.ts';
+import { generatedKeys } from './generated-keys.ts';
 
 export interface ServiceStoreDeps {
   readonly config: Config;
@@ -17,7 +17,9 @@ export interface ServiceStoreDeps {
 /** Opens the store of the settings, with the keys of its secrets. */
 export async function openServiceStore(deps: ServiceStoreDeps): Promise<Store> {
   const { config, random, clock, log } = deps;
-  const secretKeys = config.secretKeys ?? (await generatedSecretKeys(config, random));
+  const generated =
+    config.secretKeys === undefined ? await generatedKeys(config, random) : undefined;
+  const secretKeys = config.secretKeys ?? generated?.keys ?? [];
   const report =
     log && ((error: unknown) => log.warn({ err: error }, 'the store reports an error'));
   const reportFailure =
@@ -26,7 +28,7 @@ export async function openServiceStore(deps: ServiceStoreDeps): Promise<Store> {
       if (failure === undefined) log.info({}, 'the store takes appends again');
       else log.error({ err: failure }, 'the store takes no appends: publishers get 503');
     });
-  return openStore({
+  const store = await openStore({
     location: config.store,
     connectionsMax: config.storeConnections,
     secretKeys,
@@ -35,15 +37,13 @@ export async function openServiceStore(deps: ServiceStoreDeps): Promise<Store> {
     report,
     reportFailure,
   });
-}
-
-/** Returns the keys in the data folder and creates one on the first start; SQLite only. */
-async function generatedSecretKeys(
-  config: Config,
-  random: RandomBytes,
-): Promise<readonly Uint8Array[]> {
-  if (config.store.engine === 'sqlite' && config.store.file === undefined) return [random(32)];
-  return loadOrCreateSecretKeys(dataFolderOf(config), random);
+  try {
+    await generated?.confirm();
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+  return store;
 }
 
 /** Returns a clock with the time of the store, which stamped the rows whose age is compared. */

@@ -9,7 +9,9 @@ import { StartRefused } from '../../src/core/errors.ts';
 import {
   credentialsFile,
   writeCredentials,
-  loadOrCreateSecretKeys,
+  confirmSecretKeys,
+  prepareSecretKeys,
+  readPreparedKeys,
   readSecretKeys,
   writeSecretKeys,
   keepFormerKey,
@@ -18,15 +20,22 @@ import {
 const random: RandomBytes = (count) => randomBytes(count);
 const credentials = { clientId: 'operator', clientSecret: 'secret-of-the-operator' };
 
-describe('loadOrCreateSecretKeys', () => {
-  test('loadOrCreateSecretKeys creates the key once, readable by its owner only, and leaves no other file', async (t) => {
+/** As a first start does it. */
+async function createKeys(folder: string): Promise<readonly Uint8Array[]> {
+  const keys = await prepareSecretKeys(folder, random);
+  await confirmSecretKeys(folder);
+  return keys;
+}
+
+describe('secret keys', () => {
+  test('a new key is there once, readable by its owner only, and leaves no other file', async (t) => {
     const folder = join(await freshFolder(t), 'data');
-    const made = await loadOrCreateSecretKeys(folder, random);
+    const made = await createKeys(folder);
     assert.deepEqual(
       made.map((key) => key.length),
       [32],
     );
-    assert.deepEqual(await loadOrCreateSecretKeys(folder, random), made);
+    assert.deepEqual(await readSecretKeys(folder), made);
     assert.deepEqual(await readdir(folder), ['secret.key']);
     assert.equal((await stat(join(folder, 'secret.key'))).mode & 0o777, 0o600);
     assert.equal((await stat(folder)).mode & 0o777, 0o700);
@@ -39,7 +48,7 @@ describe('loadOrCreateSecretKeys', () => {
     async (t) => {
       const folder = await freshFolder(t);
       await chown(folder, 54_321, 54_322);
-      await loadOrCreateSecretKeys(folder, random);
+      await createKeys(folder);
       await writeSecretKeys(folder, [randomBytes(32)], random);
       await keepFormerKey(folder, { id: 'former', key: randomBytes(32) }, random);
       await writeCredentials(folder, { management: credentials }, random);
@@ -56,15 +65,16 @@ describe('loadOrCreateSecretKeys', () => {
     const folder = await freshFolder(t);
     assert.equal(await readSecretKeys(folder), undefined);
     assert.deepEqual(await readdir(folder), []);
-    const made = await loadOrCreateSecretKeys(folder, random);
+    const made = await createKeys(folder);
     assert.deepEqual(await readSecretKeys(folder), made);
   });
 
   test('concurrent starts use one key', async (t) => {
     const folder = await freshFolder(t);
     const keys = await Promise.all(
-      Array.from({ length: 8 }, () => loadOrCreateSecretKeys(folder, random)),
+      Array.from({ length: 8 }, () => prepareSecretKeys(folder, random)),
     );
+    await Promise.all([confirmSecretKeys(folder), confirmSecretKeys(folder)]);
     const file = await readFile(join(folder, 'secret.key'), 'utf8');
     for (const [key = ''] of keys) assert.equal(Buffer.from(key).toString('base64'), file.trim());
     assert.deepEqual(await readdir(folder), ['secret.key']);
@@ -78,17 +88,17 @@ describe('loadOrCreateSecretKeys', () => {
       left -= 1;
       return randomBytes(count);
     };
-    await assert.rejects(loadOrCreateSecretKeys(folder, cutOff), /power cut/);
-    assert.equal((await loadOrCreateSecretKeys(folder, random)).length, 1);
+    await assert.rejects(prepareSecretKeys(folder, cutOff), /power cut/);
+    assert.equal(await readPreparedKeys(folder), undefined);
+    assert.equal((await prepareSecretKeys(folder, random)).length, 1);
   });
 
   test('writeSecretKeys: two keys are read back in their order, readable by the owner only', async (t) => {
     const folder = await freshFolder(t);
     const keys = [new Uint8Array(32).fill(1), new Uint8Array(32).fill(2)];
-    await loadOrCreateSecretKeys(folder, random);
+    await createKeys(folder);
     await writeSecretKeys(folder, keys, random);
     assert.deepEqual(await readSecretKeys(folder), keys);
-    assert.deepEqual(await loadOrCreateSecretKeys(folder, random), keys);
     assert.deepEqual(await readdir(folder), ['secret.key']);
     assert.equal((await stat(join(folder, 'secret.key'))).mode & 0o777, 0o600);
   });
@@ -108,37 +118,33 @@ describe('loadOrCreateSecretKeys', () => {
   });
 
   for (const text of ['', 'c2hvcnQ=\n', `${'A'.repeat(43)}=x\n`, 'no key at all']) {
-    test(`loadOrCreateSecretKeys refuses a file with ${JSON.stringify(text)}, and leaves it unchanged`, async (t) => {
+    test(`readSecretKeys refuses a file with ${JSON.stringify(text)}, and leaves it unchanged`, async (t) => {
       const folder = await freshFolder(t);
-      await writeFile(join(folder, 'secret.key'), text);
-      await assert.rejects(
-        loadOrCreateSecretKeys(folder, random),
-        refusal(/^LEAT_SECRET_KEY: \S+ does not/),
-      );
-      assert.equal(await readFile(join(folder, 'secret.key'), 'utf8'), text);
+      for (const name of ['secret.key', 'secret.key.new']) {
+        await writeFile(join(folder, name), text);
+        const read = name === 'secret.key' ? readSecretKeys : readPreparedKeys;
+        await assert.rejects(read(folder), refusal(/^LEAT_SECRET_KEY: \S+ does not/));
+        assert.equal(await readFile(join(folder, name), 'utf8'), text);
+      }
     });
   }
 
-  test('loadOrCreateSecretKeys refuses a folder that is a file, in one line', async (t) => {
+  test('prepareSecretKeys refuses a folder that is a file, in one line', async (t) => {
     const file = join(await freshFolder(t), 'file');
     await writeFile(file, '');
     for (const folder of [file, join(file, 'below')]) {
       await assert.rejects(
-        loadOrCreateSecretKeys(folder, random),
+        prepareSecretKeys(folder, random),
         refusal(/^LEAT_STORE: the data folder /),
       );
     }
   });
 
-  test('loadOrCreateSecretKeys refuses a key that cannot be read, in one line', async (t) => {
+  test('readSecretKeys refuses a key that cannot be read, in one line', async (t) => {
     const folder = await freshFolder(t);
-    await rm(join(folder, 'secret.key'), { force: true });
     // A folder of that name cannot be read by any user, root included.
-    await loadOrCreateSecretKeys(join(folder, 'secret.key'), random);
-    await assert.rejects(
-      loadOrCreateSecretKeys(folder, random),
-      refusal(/^LEAT_STORE: the data folder /),
-    );
+    await prepareSecretKeys(join(folder, 'secret.key'), random);
+    await assert.rejects(readSecretKeys(folder), refusal(/^LEAT_STORE: the data folder /));
   });
 });
 

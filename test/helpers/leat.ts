@@ -89,7 +89,9 @@ export async function startLeat(
     ...settings,
     LEAT_PORT: String(port),
   };
-  const isOwn = program === leatProgram && settings['LEAT_STORE'] === undefined;
+  // A new key is for a new store alone.
+  const isKeyGenerated = settings['LEAT_SECRET_KEY'] === '';
+  const isOwn = program === leatProgram && settings['LEAT_STORE'] === undefined && !isKeyGenerated;
   if (isOwn) await copyTables(tempStore.file);
   const started = spawnLeat(['serve'], env, { cwd: tempStore.folder, program });
   const { child, output } = started;

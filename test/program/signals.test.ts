@@ -20,7 +20,7 @@ describe('a signal while the service starts', () => {
       t.after(() => first.child.kill('SIGKILL'));
       // The key is created first; the store, the signing key and the client come later.
       await waitFor('the start to be under way', () =>
-        existsSync(join(tempStore.folder, 'secret.key')),
+        ['secret.key.new', 'secret.key'].some((name) => existsSync(join(tempStore.folder, name))),
       );
       first.child.kill('SIGTERM');
       const [code, signal] = (await once(first.child, 'close')) as [number | null, string | null];
