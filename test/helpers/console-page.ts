@@ -39,6 +39,8 @@ export interface InstallationOptions {
   /** `filled` by default; `past` also has a past of weeks, on SQLite. */
   readonly content?: 'empty' | 'filled' | 'past';
   readonly settings?: Readonly<Record<string, string>>;
+  /** Where it listens; a free port by default. */
+  readonly port?: number;
   /** Nodes of an empty one on PostgreSQL: 1 by default; `leat` and `origin` are those of the first. */
   readonly nodes?: number;
   /** Open failures of the largest group: fewer than on screenshots unless given, for quick tests. */
@@ -54,11 +56,12 @@ export async function startInstallation(
     content = 'filled',
     settings = {},
     nodes = 1,
+    port: given,
     ...options
   }: InstallationOptions = {},
 ): Promise<Installation> {
   const tempStore = await createTempStore();
-  const port = await freePort();
+  const port = given ?? (await freePort());
   const { store, drop } = await storeOn(engine);
   const domain = `localhost:${port}`;
   const all = { ...store, LEAT_PORT: String(port), LEAT_TENANT_DOMAIN: domain, ...settings };
