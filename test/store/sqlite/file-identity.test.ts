@@ -43,8 +43,8 @@ describe('a SQLite file that disappears under the process', () => {
     const { file, store } = await open(t);
     await store.log.append(1, [newEvent()]);
     const appended = store.log.append(1, [newEvent()]);
-    // The append is committed at the end of this turn, and a thread of the pool syncs it.
-    setImmediate(() => setImmediate(() => rmSync(file)));
+    // Right after the append is committed, in the same phase: the thread that syncs it is heard later.
+    setImmediate(() => rmSync(file));
     await assert.rejects(appended, isGone);
   });
 
