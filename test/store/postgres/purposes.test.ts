@@ -154,8 +154,10 @@ async function openLocked(t: TestContext) {
       if (!tables.some((name) => ofAppends.includes(name))) {
         await store.log.append(tenant, [newEvent()]);
       }
-      if (!tables.includes('apis')) await store.apis.get(tenant, 'api_1');
-      if (!tables.includes('clients')) await store.clients.get(tenant, 'client');
+      // That a row is not there counts once the store has proved to be the one of this process.
+      const isKnown = !tables.includes('store');
+      if (isKnown && !tables.includes('apis')) await store.apis.get(tenant, 'api_1');
+      if (isKnown && !tables.includes('clients')) await store.clients.get(tenant, 'client');
       await holder.query('commit');
       await Promise.all(reads);
       return isWaiting;
