@@ -368,6 +368,7 @@ export function runOf(stream: ModelStream, now: number, rule: WaitRule) {
       rule,
     ),
     replay: [...stream.replays.values()].find(({ status }) => status === 'running')?.id,
+    isRefused: false,
     takenAbove: offsets.filter((offset) => offset > cursor).toSorted((one, other) => one - other),
     keys: keysOf(stream),
   };
