@@ -51,7 +51,7 @@ function nextTake(take: number, tookMs: number): number {
 /** Resumes deletions of tenants that were interrupted. */
 export async function removeLeaving(
   store: Pick<Store, 'tenants'>,
-  { clock, log }: { readonly clock: Clock; readonly log: Logger },
+  { clock, log }: { readonly clock: Clock; readonly log: Pick<Logger, 'info' | 'error'> },
   signal: AbortSignal,
 ): Promise<void> {
   try {

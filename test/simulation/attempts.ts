@@ -8,6 +8,7 @@ import { disabledMessage } from '../../src/core/health.ts';
 import * as model from '../store/contract/model.ts';
 import { type OracleCore, processOf } from './oracle-core.ts';
 import type { Leases } from './leases.ts';
+import type { Removals } from './removals.ts';
 import { isOrdered, Order } from './order.ts';
 import type { SimulatedStream } from './simulated-stream.ts';
 import { eventBodyBytes, ownSchedule } from './plan.ts';
@@ -26,6 +27,7 @@ export class Attempts {
   readonly #core: OracleCore;
   readonly #tables: Tables;
   readonly #leases: Leases;
+  readonly #removals: Removals;
   readonly #order: Order;
   /** Attempts under way, by process. */
   readonly #inFlight = new Map<string, number>();
@@ -34,10 +36,18 @@ export class Attempts {
   /** When receivers accepted events, in order. */
   readonly #publishedAt: number[] = [];
 
-  constructor(core: OracleCore, tables: Tables, leases: Leases) {
+  constructor(
+    core: OracleCore,
+    {
+      tables,
+      leases,
+      removals,
+    }: { readonly tables: Tables; readonly leases: Leases; readonly removals: Removals },
+  ) {
     this.#core = core;
     this.#tables = tables;
     this.#leases = leases;
+    this.#removals = removals;
     this.#order = new Order(core, tables);
   }
 
@@ -59,7 +69,7 @@ export class Attempts {
       this.#checkRight(stream, process, eventId);
       this.#checkContent(stream, eventId, endpoint);
       this.#checkTwice(stream, eventId);
-      const wrong = this.#order.begins(stream, eventId);
+      const wrong = stream.isDeleted ? undefined : this.#order.begins(stream, eventId);
       if (wrong !== undefined) this.#core.violate('order', wrong);
     } else if (this.#core.deps.nowMs() >= staleUntilMs) {
       this.#core.violate(
@@ -183,7 +193,8 @@ export class Attempts {
   }
 
   #checkRight(stream: SimulatedStream, process: string, eventId: string): void {
-    if (stream.isDeleted) {
+    this.#removals.begins(process, stream);
+    if (stream.isDeleted && !this.#removals.has(stream)) {
       // A redelivery may have been on its way to its node.
       if (!stream.handedOut.has(eventId))
         this.#core.violate('disabled', `${stream.label} is deleted`);

@@ -33,6 +33,7 @@ export async function checkEnd(
     if (!(await comesToRest(simulation, processes, operator))) return;
   }
   for (const stream of oracle.existing()) checkArrived(simulation, stream);
+  for (const log of oracle.logs) oracle.removals.checkGone(log);
 }
 
 const hasFailures = (oracle: Oracle): boolean =>
@@ -41,7 +42,7 @@ const hasFailures = (oracle: Oracle): boolean =>
 async function comesToRest(
   simulation: Simulation,
   processes: readonly Process[],
-  operator: Pick<Operator, 'continueWork'>,
+  operator: Pick<Operator, 'continueWork' | 'continueRemovals'>,
 ): Promise<boolean> {
   const { timeline, oracle, plan } = simulation;
   const beganMs = timeline.nowMs;
@@ -53,7 +54,11 @@ async function comesToRest(
     if (oracle.violation !== undefined) return false;
     const works = oracle.works.running();
     if (works.length > 0 && plan.upkeep === undefined) operator.continueWork();
+    operator.continueRemovals();
     const unrest = [
+      ...oracle.logs
+        .filter(({ removal }) => removal === 'leaving')
+        .map(({ tenant }) => `tenant ${tenant} is being removed`),
       ...restlessStreams(simulation),
       ...restlessProcesses(simulation, processes),
       ...works,
@@ -124,7 +129,12 @@ function restlessProcesses({ oracle }: Simulation, processes: readonly Process[]
     const { streams, tailBytes, holdsLease, ...busy } = dispatcher.state();
     // A paused stream keeps what it has in memory.
     const values = Object.values({ ...busy, ...(hasPaused && { queuedBytes: 0 }) });
-    const isIdle = state === 'up' && values.every((value) => Number(value) === 0);
+    // A stream of a tenant that is gone has no owner.
+    const owned = oracle
+      .existing()
+      .filter(({ owner }) => owner?.process.startsWith(`${name}#`) === true);
+    const isIdle =
+      state === 'up' && streams <= owned.length && values.every((value) => Number(value) === 0);
     return isIdle
       ? []
       : [`${name} is ${state}: ${JSON.stringify({ streams, tailBytes, holdsLease, ...busy })}`];

@@ -14,7 +14,7 @@ export async function checkEventStates(
   prng: Prng,
 ): Promise<void> {
   await sharedStore.exclusive(async () => {
-    for (const log of oracle.logs) {
+    for (const log of oracle.present()) {
       const retained = log.model.log;
       for (let count = 0; count < eventsOfCheck && retained.length > 0; count += 1) {
         const picked = retained[prng.between(0, retained.length - 1)];

@@ -97,6 +97,12 @@ export class FailureWorks {
     this.#checkAll(work);
   }
 
+  /** Forgets the requests of a tenant that is removed. */
+  left(tenant: number): void {
+    for (const [id, { request }] of this.#works)
+      if (request.tenant === tenant) this.#works.delete(id);
+  }
+
   cancelled(id: string): void {
     const work = this.#works.get(id);
     if (work === undefined) return;

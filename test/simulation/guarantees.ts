@@ -22,6 +22,8 @@ export const guarantees = {
   known: 'what became of an event is as the history of the model says, at every moment',
   requested: 'a stream begins, resumes and redelivers as requested, and the result says so',
   late: 'an event that can be sent arrives within the stated time',
+  removed:
+    'nothing of a removed tenant is sent once its owner knows it, and no row of it is left in the end',
   idle: 'once faults stop, everything arrives and every node becomes idle',
   explained: 'every row that is left is explained by its history',
   time: 'stored instants use the clock of the store, which never goes back and follows no wrong step',

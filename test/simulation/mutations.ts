@@ -510,4 +510,10 @@ export const simulationMutants: readonly Mutant[] = [
     after: `while (!this.#isClosed && this.#underWay < pagesMax && this.#waiting.length > 0)
       this.#waiting.offerNext((runner) => (runner.state === 'active' ? this.#offer(runner) : 'refused'));`,
   },
+  {
+    name: 'a removal of a tenant that leaves its past selections',
+    file: 'store/directory/tenant-removal.ts',
+    before: `  past_selections: 'stream, after_offset',\n`,
+    after: '',
+  },
 ];

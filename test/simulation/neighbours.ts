@@ -25,7 +25,7 @@ export async function checkNeighbours(simulation: Simulation, operator: Operator
   const { plan, oracle } = simulation;
   if (!createPrng(plan.seed, 'neighbours').chance(1 / 3)) return;
   await warmUp(simulation, operator);
-  const [greedy, ...others] = oracle.logs;
+  const [greedy, ...others] = oracle.present();
   if (greedy !== undefined && others.length > 0) {
     const isGreedy = ({ log }: SimulatedStream): boolean => log === greedy;
     await measure(simulation, operator, isGreedy, { where: 'while another tenant hangs' });
@@ -57,7 +57,7 @@ const enabledStreams = ({ oracle }: Simulation): SimulatedStream[] =>
 async function warmUp(simulation: Simulation, operator: Operator): Promise<void> {
   const { oracle, plan } = simulation;
   const many = Array.from({ length: warmUpEvents }, () => types).flat();
-  for (const log of oracle.logs) operator.publish(many, log);
+  for (const log of oracle.present()) operator.publish(many, log);
   const { recoverMs, perEventMs } = boundsOf(plan);
   const streams = oracle.existing();
   const withinMs = recoverMs + streams.length * many.length * perEventMs;

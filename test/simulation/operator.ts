@@ -1,14 +1,16 @@
-import { StoreUnavailable } from '../../src/core/errors.ts';
+import { StoreTenantGone, StoreUnavailable } from '../../src/core/errors.ts';
 import { Problem } from '../../src/api/http/problem.ts';
 import { removeStream, waitForOwner } from '../../src/api/wait-for-owner.ts';
 import { applyPatch, type StreamPatch } from '../../src/core/streams.ts';
 import type { DeliveryOptions, NewEvent } from '../../src/core/types.ts';
 import type { ModelRow } from '../store/contract/model.ts';
 import type { NewFailureWork } from '../../src/store/port/failure-work.ts';
+import type { RemovalQuery } from '../../src/store/port/tenants.ts';
 import type { FailureSelection } from '../../src/store/port/failures.ts';
 import { runningOf } from '../store/contract/model-replays.ts';
 import { newEvent, newStream } from '../store/contract/fixture.ts';
 import { createPrng } from './prng.ts';
+import { removeTenant } from '../../src/upkeep/tenant-removal.ts';
 import { eventsOf, type OracleState } from './oracle.ts';
 import { filterFor, type SimulatedStream } from './simulated-stream.ts';
 import { type NameServerBehaviour, receiverOf } from './names.ts';
@@ -32,6 +34,8 @@ export interface Operator {
   dismissAll(stream: SimulatedStream): void;
   /** Starts a new cycle of every failure. */
   redeliverAll(stream: SimulatedStream): void;
+  /** Continues removals of tenants that were interrupted. */
+  continueRemovals(): void;
   /** Continues redeliveries and dismissals that processes have left undone. */
   continueWork(): void;
   readonly behaviours: Map<SimulatedStream, ReceiverBehaviour>;
@@ -45,6 +49,9 @@ const secret = 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=';
 /** Tries of a publisher for an event that is not acknowledged. */
 const publishTriesMax = 4;
 const publishPauseMs = 120;
+/** Between requests for the same removal, and how many rows a step of the last ones removes. */
+const removalPauseMs = 2000;
+const removedRows = 1000;
 /** Most of the requests about many failures wait until there are some. */
 const failuresMax = 6;
 const failureTriesMax = 20;
@@ -72,6 +79,8 @@ export function createOperator(
   let lastSnapshot: { readonly tables: Uint8Array; readonly state: OracleState } | undefined;
   let replays = 0;
   let works = 0;
+  /** When the removal of a tenant was last requested. */
+  const removedAtMs = new Map<TenantLog, number>();
 
   const id = (prefix: 'evt' | 'est'): string => {
     ids += 1;
@@ -83,10 +92,12 @@ export function createOperator(
     return up[prng.between(0, Math.max(0, up.length - 1))];
   };
   const logOf = (number = 0): TenantLog => {
-    const log = oracle.logs[number % oracle.logs.length];
+    const logs = oracle.logs.filter(({ isBeingRemoved }) => !isBeingRemoved);
+    const log = logs[number % logs.length];
     if (log === undefined) throw new Error('There is no tenant.');
     return log;
   };
+  const logOfTenant = (tenant: number): TenantLog => oracle.logOf(tenant);
   const nodeOf = (number: number): Process | undefined => processes()[number % processes().length];
   const streamOf = (number: number): SimulatedStream | undefined => {
     const streams = oracle.existing().filter(({ isBeingDeleted }) => !isBeingDeleted);
@@ -117,6 +128,8 @@ export function createOperator(
     process.store.log.append(tenant, events).then(
       (appended) => oracle.acknowledged(tenant, appended),
       (error: unknown) => {
+        const isGone = error instanceof StoreTenantGone && logOfTenant(tenant).isBeingRemoved;
+        if (isGone) return simulation.note(process.name, `responds 404 to ${labels.join(', ')}`);
         if (!(error instanceof StoreUnavailable)) oracle.violate('log', String(error));
         simulation.note(process.name, `responds 503 to ${labels.join(', ')}`);
         again();
@@ -234,6 +247,17 @@ export function createOperator(
     },
     deleteAll: ({ tenant }) => {
       for (const stream of oracle.existing()) if (stream.log === logOf(tenant)) remove(stream);
+    },
+    removeTenant: ({ tenant, take }) => {
+      // Not the first one, which the next start would create again.
+      const others = oracle.logs.filter((log, index) => index > 0 && !log.isBeingRemoved);
+      const wanted = oracle.logs[tenant % oracle.logs.length];
+      const log = others.find((one) => one === wanted) ?? others[0];
+      if (log === undefined) return;
+      log.isBeingRemoved = true;
+      for (const stream of oracle.streams.values())
+        if (stream.log === log) stream.isBeingDeleted = true;
+      deleteTenant(log, take);
     },
     redeliver: ({ stream: number, pick }) => {
       const stream = streamOf(number);
@@ -496,6 +520,35 @@ export function createOperator(
     if (by === 'codes') return { streams: undefined, selection: { codes: ['http_5xx', 'reset'] } };
     return { streams: undefined, selection: {} };
   };
+  /** Deletes a tenant as the command does, with `take` rows a step; repeats it after a 503. */
+  const deleteTenant = (log: TenantLog, take: number): void => {
+    removedAtMs.set(log, timeline.nowMs);
+    const { tenant } = log;
+    request(`receives a request to remove tenant ${tenant}`, async ({ store, clock }) => {
+      const { generation } = sharedStore;
+      const tenants = {
+        ...store.tenants,
+        removeStep: (of: number, query: RemovalQuery) =>
+          store.tenants.removeStep(of, { ...query, take }),
+      };
+      try {
+        await tenants.leave(tenant);
+        if (sharedStore.generation === generation) log.isRemovalKnown = true;
+        const never = new AbortController().signal;
+        await removeTenant({ store: { tenants }, clock }, tenant, () => undefined, never);
+      } catch (error) {
+        if (!(error instanceof StoreUnavailable)) throw error;
+        timeline.after(publishPauseMs, () => deleteTenant(log, take));
+      }
+    });
+  };
+  /** Continues removals that were interrupted, as the command does when it runs again. */
+  const continueRemovals = (): void => {
+    for (const log of oracle.logs) {
+      const isLate = timeline.nowMs - (removedAtMs.get(log) ?? 0) > removalPauseMs;
+      if (log.removal === 'leaving' && isLate) deleteTenant(log, removedRows);
+    }
+  };
   /** Continues what ended processes have left, as upkeep does. */
   const continueWork = (): void => {
     for (const kind of ['redeliveries', 'dismissals'] as const) {
@@ -506,6 +559,7 @@ export function createOperator(
     }
   };
   const operator: Operator = {
+    continueRemovals,
     continueWork,
     act: (step) => (actions[step.do] as (options: Step) => void)(step),
     create,

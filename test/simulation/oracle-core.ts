@@ -46,9 +46,16 @@ export class OracleCore {
     return log;
   }
 
-  /** Returns the streams that are not deleted, oldest first. */
+  /** Returns the logs of the tenants that are not removed. */
+  present(): TenantLog[] {
+    return this.logs.filter(({ removal }) => removal === 'none');
+  }
+
+  /** Returns the streams that are not deleted, of tenants that are not removed, oldest first. */
   existing(): SimulatedStream[] {
-    return [...this.streams.values()].filter(({ isDeleted }) => !isDeleted);
+    return [...this.streams.values()].filter(
+      ({ isDeleted, log }) => !isDeleted && log.removal === 'none',
+    );
   }
 
   wants(stream: SimulatedStream, offset: number): boolean {

@@ -14,6 +14,7 @@ import {
   tokenOf,
 } from './simulated-stream.ts';
 import { type StreamState, putBack, refill, stateOf } from './stream-state.ts';
+import { Removals } from './removals.ts';
 import { Replays } from './replays.ts';
 import { Results } from './results.ts';
 import { Tables } from './tables.ts';
@@ -41,7 +42,8 @@ export const eventsOf = ({ logs }: OracleState): number =>
 export class Oracle extends OracleCore {
   readonly tables = new Tables(this);
   readonly leases = new Leases(this, this.tables);
-  readonly attempts = new Attempts(this, this.tables, this.leases);
+  readonly removals = new Removals(this);
+  readonly attempts = new Attempts(this, this);
   readonly results = new Results(this, this.tables, this.attempts);
   readonly replays = new Replays(this, this.tables);
   readonly works = new FailureWorks(this, this.tables);
@@ -70,8 +72,10 @@ export class Oracle extends OracleCore {
    * there, and at most the settlements of the stated time are lost. No lease remains.
    */
   cut(state: OracleState): void {
-    this.logs.forEach(({ acknowledgedTo }, index) => {
+    this.logs.forEach(({ acknowledgedTo, isRemovalKnown }, index) => {
       const head = state.logs[index]?.head ?? 0;
+      if (isRemovalKnown && state.logs[index]?.removal === 'none')
+        this.violate('lost', 'the removal of a tenant');
       if (head < acknowledgedTo) {
         this.violate('lost', `the disk ends at ${head}, not at ${acknowledgedTo}`);
       }
@@ -106,6 +110,7 @@ export class Oracle extends OracleCore {
       putBack(stream, then, (eventId) => stream.log.offsetOf(eventId) !== undefined);
       if (!stream.isDeleted) stream.log.model.streams.set(stream.id, stream.counts);
     }
+    this.removals.restored();
     this.works.restore(state.works);
     refill(this.results.batches, [...state.batches]);
     refill(this.leases.dueClaims, [...state.dueClaims]);
@@ -157,8 +162,9 @@ export class Oracle extends OracleCore {
     count: number,
   ): void {
     const log = this.logOf(tenant);
+    if (log.removal !== 'none') return;
     // Ages use the clock of the store, but never an instant after its newest event.
-    const newest = Math.max(...this.logs.map(({ events }) => events.at(-1)?.publishedAt ?? 0));
+    const newest = Math.max(...this.present().map(({ events }) => events.at(-1)?.publishedAt ?? 0));
     const before = Math.min(this.deps.now(), newest > 0 ? newest : Infinity) - olderThanMs;
     const cursors = [...this.streams.values()].filter((stream) => stream.log === log);
     const expected = model.prune(log.model, before, take);
@@ -257,6 +263,18 @@ export class Oracle extends OracleCore {
     stream.isDeleted = true;
     stream.log.model.streams.delete(id);
     this.works.deleted(stream);
+  }
+
+  /** Notes that a tenant is unknown from now on. */
+  left(tenant: number): void {
+    const log = this.logOf(tenant);
+    this.removals.left(log);
+    this.works.left(tenant);
+  }
+
+  /** Notes a step of the removal of a tenant. */
+  removed(tenant: number, isDone: boolean): void {
+    for (const { id } of this.removals.stepped(this.logOf(tenant), isDone)) this.deleted(id);
   }
 
   /** Notes that a stream was disabled because its oldest unsettled event is too old. */

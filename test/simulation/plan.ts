@@ -77,7 +77,9 @@ export type Step = { readonly at: number } & (
       /** With a filter for events of these types. */
       readonly filter?: readonly string[];
     }
-  /** Deletes all streams of a tenant at once, as its removal does; one of all tenants is left. */
+  /** Removes a tenant with its log, at most `take` rows at once; the first tenant is never removed. */
+  | { readonly do: 'removeTenant'; readonly tenant: number; readonly take: number }
+  /** Deletes all streams of a tenant at once; one of all tenants is left. */
   | { readonly do: 'deleteAll'; readonly tenant?: number }
   | { readonly do: 'subscribe'; readonly stream: number; readonly types: readonly string[] }
   /** Sets a filter for events of these types; absent: removes it. */
@@ -263,6 +265,7 @@ const actions = {
   jumpClock: 5,
   // These have generators of their own.
   deleteAll: 0,
+  removeTenant: 0,
   pause: 0,
   resume: 0,
   dismiss: 0,
@@ -315,6 +318,7 @@ const generators: { [Name in Step['do']]: (prng: Prng) => Omit<StepOf<Name>, 'at
   disable: (prng) => ({ stream: number(prng) }),
   delete: (prng) => ({ stream: number(prng) }),
   deleteAll: () => ({}),
+  removeTenant: (prng) => ({ tenant: number(prng), take: prng.pick([2, 10, 100]) }),
   enable: (prng) => ({ stream: number(prng), resume: prng.pick(['latest', 'held']) }),
   pause: (prng) => ({ stream: number(prng) }),
   resume: (prng) => ({ stream: number(prng) }),
@@ -414,7 +418,7 @@ export function planOf(seed: number): Plan {
     steps: steps.toSorted((one, other) => one.at - other.at),
   };
   const withRates = withDelivery(withFewBodies(withTenants(withFaultPause(plan, lengthMs))));
-  return withCrowd(withOrder(withRetry(withRates, lengthMs)), lengthMs);
+  return withRemovals(withCrowd(withOrder(withRetry(withRates, lengthMs)), lengthMs), lengthMs);
 }
 
 /** In a quarter of the histories fewer bodies may be under way than there are slots. */
@@ -532,6 +536,33 @@ function withCrowd(plan: Plan, lengthMs: number): Plan {
     faultRates: { ...plan.faultRates, slowPages: 0.6 },
     steps: steps.toSorted((one, other) => one.at - other.at),
   };
+}
+
+/**
+ * In two fifths of the histories with several tenants one or two of them are removed, most of the time when
+ * they have a crowd that waits for slow pages, or events to send.
+ */
+function withRemovals(plan: Plan, lengthMs: number): Plan {
+  const prng = createPrng(plan.seed, 'removals');
+  if (plan.tenants === undefined || !prng.chance(0.4)) return plan;
+  const tenant = prng.between(1, plan.tenants - 1);
+  const isOfCrowd = (step: Step): boolean => step.do === 'create' && step.filter !== undefined;
+  const crowd = plan.steps.find(isOfCrowd);
+  const at = crowd?.at ?? prng.between(0, lengthMs);
+  const moved = plan.steps.map((step): Step => {
+    const isMoved = isOfCrowd(step) || (step.at === Math.max(0, at - 1) && 'tenant' in step);
+    return isMoved ? ({ ...step, tenant } as Step) : step;
+  });
+  const published = Array.from({ length: 2 }, (): Step => {
+    const aboutMs = prng.between(-20, 50);
+    return { at: Math.max(0, at + aboutMs), do: 'publish', ...generators.publish(prng), tenant };
+  });
+  const removed = Array.from({ length: prng.pick([1, 1, 1, 2]) }, (): Step => {
+    const afterMs = prng.between(0, prng.pick([20, 200, 2000]));
+    return { at: at + afterMs, do: 'removeTenant', ...generators.removeTenant(prng), tenant };
+  });
+  const steps = [...moved, ...published, ...removed];
+  return { ...plan, steps: steps.toSorted((one, other) => one.at - other.at) };
 }
 
 /** Returns what a stream of a plan sets of its schedule. */

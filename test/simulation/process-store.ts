@@ -1,14 +1,22 @@
+import { Problem } from '../../src/api/http/problem.ts';
 import { StoreContentRefused } from '../../src/core/errors.ts';
 import type { Hint } from '../../src/store/port/hints.ts';
 import type { FailureWorkStore } from '../../src/store/port/failure-work.ts';
 import type { Store } from '../../src/store/port/store.ts';
 import type { WorkKind } from './failure-works.ts';
+import { processOf } from './oracle-core.ts';
 import type { Joined } from './process.ts';
 import { selectedTypes } from './simulated-stream.ts';
 import { selectionNow } from '../../src/core/subscription.ts';
 import { unstorableMark } from './receivers.ts';
 import { type Exclusive, upkeepStore } from './upkeep.ts';
 import type { Simulation } from './simulation.ts';
+
+/** Throws the 401 of a request for a tenant that is unknown by now. */
+function refuseRemoved(oracle: Simulation['oracle'], about: unknown): void {
+  const tenant = typeof about === 'number' ? about : (about as { readonly tenant: number }).tenant;
+  if (oracle.logOf(tenant).removal !== 'none') throw new Problem(401, 'Unauthorized');
+}
 
 /** Returns the store of a process; the oracle notes each command right after it took effect. */
 export function storeOf(
@@ -35,7 +43,18 @@ export function storeOf(
         }),
       );
 
-  const { log, streams, deliveries, dismissals, redeliveries, replays, ownership } =
+  /** A command of an operator: the API refuses it once the tenant is unknown. */
+  const requested: Exclusive = (what, run, note) =>
+    exclusive(
+      what,
+      async (...args) => {
+        refuseRemoved(oracle, args[0]);
+        return run(...args);
+      },
+      note,
+    );
+
+  const { log, streams, deliveries, dismissals, redeliveries, replays, ownership, tenants } =
     sharedStore.store;
   const { now } = simulation;
   const settle: Store['deliveries']['settle'] = async (node, batch, settlements, limits) => {
@@ -48,6 +67,10 @@ export function storeOf(
     const before = oracle.tables.attemptsRecorded();
     const settled = await deliveries.settle(node, batch, settlements, limits);
     oracle.results.settled({ node, batch, settlements, limits }, settled, before);
+    settled.forEach(({ result }, index) => {
+      const { stream = '' } = settlements[index] ?? {};
+      if (result === 'lost') oracle.removals.refused(processOf(node), stream);
+    });
     const outcomes = settlements.flatMap((settlement) =>
       settlement.outcomes.map(
         ({ event, result, attempt }) =>
@@ -64,19 +87,20 @@ export function storeOf(
       resume = 'after' in decision ? decision.resume : undefined;
       return decision;
     };
-    const updating = () => streams.update(tenant, id, deciding);
-    return exclusive('update', updating, (result) => {
+    const updating: typeof update = () => streams.update(tenant, id, deciding);
+    return requested('update', updating, (result) => {
       if (!('updated' in result)) return;
       oracle.updated(result.updated, { resume, isHeld: result.held !== undefined }, now());
-    })();
+    })(tenant, id, decide);
   };
   const worksOf = (kind: WorkKind): FailureWorkStore => {
     const works = sharedStore.store[kind];
     return {
-      create: exclusive('accept', works.create, (result, request) => {
+      create: requested('accept', works.create, (result, request) => {
         if (result === 'accepted') oracle.works.accepted(kind, request, now());
       }),
-      step: exclusive('stepOf', works.step, (result, _, id) => {
+      step: exclusive('stepOf', works.step, (result, tenant, id) => {
+        if (oracle.logOf(tenant).removal !== 'none') return;
         const stream = oracle.works.stepped(id, result, now());
         if (stream === undefined) return;
         // Its owner keeps it until the leases of its sent rows have ended.
@@ -111,26 +135,26 @@ export function storeOf(
     },
     streams: {
       ...streams,
-      create: exclusive('create', streams.create, (result, { cursor }) => {
+      create: requested('create', streams.create, (result, { cursor }) => {
         if (!('created' in result)) return;
         const types = selectedTypes(selectionNow(result.created.subscriptions));
         oracle.created(result.created, types, cursor);
       }),
       update,
-      delete: exclusive('delete', streams.delete, (isDeleted, _, id) => {
+      delete: requested('delete', streams.delete, (isDeleted, _, id) => {
         if (isDeleted) oracle.deleted(id);
       }),
     },
     deliveries: {
       ...deliveries,
-      redeliver: exclusive('redeliver', deliveries.redeliver, (result, _, stream, eventId) => {
+      redeliver: requested('redeliver', deliveries.redeliver, (result, _, stream, eventId) => {
         oracle.results.redeliverReturned(stream, eventId, result);
         if (result === 'accepted') oracle.results.redelivered(stream, [eventId], now());
       }),
-      redeliverMany: exclusive('redeliverMany', deliveries.redeliverMany, (count, _, stream) =>
+      redeliverMany: requested('redeliverMany', deliveries.redeliverMany, (count, _, stream) =>
         oracle.results.redeliveredAll(stream, count, now()),
       ),
-      addTest: exclusive('addTest', deliveries.addTest, (result, _, stream, event) => {
+      addTest: requested('addTest', deliveries.addTest, (result, _, stream, event) => {
         if (result === 'accepted') oracle.results.tested(stream, event.id, now());
       }),
       claimDue: exclusive('claimDue', deliveries.claimDue, (results, requests) => {
@@ -140,7 +164,7 @@ export function storeOf(
           simulation.note(name, `claims rows: ${rows.map(simulation.label).join(', ')}`);
       }),
       settle: exclusive('settle', settle),
-      retryNow: exclusive('retryNow', deliveries.retryNow, (count, _, stream) =>
+      retryNow: requested('retryNow', deliveries.retryNow, (count, _, stream) =>
         oracle.results.retriedNow(stream, count, now()),
       ),
       releaseWaiting: exclusive(
@@ -168,17 +192,17 @@ export function storeOf(
     redeliveries: {
       ...redeliveries,
       ...worksOf('redeliveries'),
-      cancel: exclusive('cancelRedelivery', redeliveries.cancel, (result, _, id) => {
+      cancel: requested('cancelRedelivery', redeliveries.cancel, (result, _, id) => {
         if (result === 'cancelled') oracle.works.cancelled(id);
       }),
     },
     replays: {
       ...replays,
-      create: exclusive('createReplay', replays.create, (result, request) =>
+      create: requested('createReplay', replays.create, (result, request) =>
         oracle.replays.replayed(request, result, now()),
       ),
       get: exclusive('replay', replays.get),
-      cancel: exclusive('cancelReplay', replays.cancel, (_, _tenant, stream, id) =>
+      cancel: requested('cancelReplay', replays.cancel, (_, _tenant, stream, id) =>
         oracle.replays.cancelled(stream, id, now()),
       ),
       materialize: exclusive('feed', replays.materialize, (result, request) => {
@@ -207,7 +231,10 @@ export function storeOf(
         );
         if (names.length > 0) simulation.note(name, `owns ${names.join(', ')}`);
       }),
-      owned: exclusive('owned', ownership.owned, (_, __, known) => oracle.delayed(known)),
+      owned: exclusive('owned', ownership.owned, (_, node, known) => {
+        oracle.delayed(known);
+        for (const { stream } of known) oracle.removals.read(processOf(node), stream);
+      }),
       hasSeen: exclusive('hasSeen', ownership.hasSeen),
       owner: exclusive('owner', ownership.owner),
       raiseCursors: exclusive('raiseCursors', ownership.raiseCursors, (_, cursors) => {
@@ -228,6 +255,18 @@ export function storeOf(
         sharedStore.emit({ kind: 'free' });
       }),
       nodes: exclusive('nodes', ownership.nodes),
+    },
+    tenants: {
+      ...tenants,
+      leave: exclusive('leaveTenant', tenants.leave, (isFound, tenant) => {
+        if (isFound) oracle.left(tenant);
+      }),
+      leaving: exclusive('leaving', tenants.leaving),
+      removeStep: exclusive('removeStep', tenants.removeStep, ({ removed, isDone }, tenant) => {
+        oracle.removed(tenant, isDone);
+        const rest = isDone ? ', the last ones' : '';
+        simulation.note(name, `removes ${removed} rows of tenant ${tenant}${rest}`);
+      }),
     },
     upkeep: upkeepStore(simulation, exclusive),
     watch: (listener) => {

@@ -15,6 +15,7 @@ import type { StepOf } from './plan.ts';
 import { storeOf } from './process-store.ts';
 import { noKeys } from '../helpers/transport.ts';
 import { transportOf } from './process-transport.ts';
+import { removeLeaving } from '../../src/upkeep/tenant-removal.ts';
 import { runUpkeep } from './upkeep.ts';
 import type { Simulation } from './simulation.ts';
 
@@ -248,6 +249,17 @@ export function startProcess(simulation: Simulation, name: string, ended: () => 
   simulation.noteFault();
   simulation.note(name, 'starts');
   runUpkeep(simulation, { name, store, clock, prng, signal: abort.signal });
+  if (plan.steps.some((step) => step.do === 'removeTenant')) {
+    const log = {
+      info: (about: unknown) => simulation.note(name, `removed ${JSON.stringify(about)}`),
+      error: (about: unknown) => {
+        const { err } = about as { readonly err: unknown };
+        if (!(err instanceof StoreUnavailable)) oracle.violate('unexpected', String(err));
+        simulation.note(name, 'the removal of a tenant is interrupted');
+      },
+    };
+    void removeLeaving(store, { clock, log }, abort.signal);
+  }
   dispatcher.run(abort.signal).then(
     () => terminate('has left'),
     (error: unknown) => oracle.violate('unexpected', String(error)),

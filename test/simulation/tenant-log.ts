@@ -10,6 +10,11 @@ export class TenantLog {
   readonly model = model.createModel();
   /** The last offset that a client or a receiver knows. */
   acknowledgedTo = 0;
+  removal: Removal = 'none';
+  /** Its removal was requested; no other request follows. */
+  isBeingRemoved = false;
+  /** An operator knows that it is unknown. */
+  isRemovalKnown = false;
 
   constructor(tenant: number) {
     this.tenant = tenant;
@@ -37,11 +42,13 @@ export class TenantLog {
   }
 
   snapshot(): TenantLogState {
-    return { head: this.head, retained: [...this.model.log] };
+    return { head: this.head, retained: [...this.model.log], removal: this.removal };
   }
 
   /** Restores an earlier state, except for the streams, which the caller restores. */
-  restore({ head, retained }: TenantLogState): void {
+  restore({ head, retained, removal }: TenantLogState): void {
+    this.removal = removal;
+    this.isRemovalKnown &&= removal !== 'none';
     this.events.length = head;
     this.acknowledgedTo = Math.min(this.acknowledgedTo, head);
     this.model.head = head;
@@ -50,9 +57,13 @@ export class TenantLog {
   }
 }
 
+/** Whether the tenant of a log is there, unknown with rows left to remove, or without any. */
+type Removal = 'none' | 'leaving' | 'done';
+
 /** A log at one moment. */
 export interface TenantLogState {
   readonly head: number;
   /** Events that were not pruned. */
   readonly retained: readonly model.LoggedEvent[];
+  readonly removal: Removal;
 }
