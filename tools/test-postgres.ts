@@ -17,6 +17,7 @@ const versions: Readonly<Record<string, string>> = {
 
 const tests = [
   'test/store/postgres.test.ts',
+  'test/store/postgres-deliveries.test.ts',
   'test/store/postgres/access.test.ts',
   'test/store/postgres/pooled.test.ts',
   'test/store/postgres/shared.test.ts',

@@ -36,21 +36,14 @@ const shared: Readonly<Record<string, number>> = {
   'test/store/postgres': 8,
 };
 
-/** The units that run for longest: one that begins near the end would run while other processors are idle. */
-const longest: readonly string[] = ['test/store/postgres.test.ts'];
-
-/** Returns the units of the tests of a tier in the order of a seed, but the longest first. */
+/** Returns the units of the tests of a tier in the order of a seed. */
 export function unitsInOrder(files: readonly string[], tier: Tier, seed: number): Unit[] {
   const rank = (name: string): string =>
     createHash('sha256').update(`${seed} ${name}`).digest('hex');
   const ordered = files
     .filter((file) => hasTestsOf(tier, file))
     .toSorted((one, other) => (rank(one) < rank(other) ? -1 : 1));
-  const place = (unit: Unit): number => {
-    const found = longest.indexOf(unit.name);
-    return found === -1 ? longest.length : found;
-  };
-  return unitsOf(ordered).toSorted((one, other) => place(one) - place(other));
+  return unitsOf(ordered);
 }
 
 function unitsOf(files: readonly string[]): Unit[] {

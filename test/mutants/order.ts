@@ -127,7 +127,7 @@ export const orderMutants: readonly Mutant[] = [
     after: `order by "offset" desc limit 1
     ) as d`,
     killedBy: by(
-      'store/postgres',
+      'store/postgres-deliveries',
       'claimDue: the oldest blocked row of each requested key, leased as its first attempt',
     ),
   },

@@ -1,6 +1,10 @@
 import type { KillingTest, Mutant } from './mutant.ts';
 
 const contract = (title: string): KillingTest => ({ file: 'test/store/postgres.test.ts', title });
+const deliveries = (title: string): KillingTest => ({
+  file: 'test/store/postgres-deliveries.test.ts',
+  title,
+});
 const shared = (title: string): KillingTest => ({
   file: 'test/store/postgres/shared.test.ts',
   title,
@@ -118,7 +122,7 @@ export const postgresMutants: readonly Mutant[] = [
     runs.noteChange`,
     after: `where tenant = \${tenant} and stream = \${stream} and kind = 'replay' and due_at is null\`,
     runs.noteChange`,
-    killedBy: contract(
+    killedBy: deliveries(
       'cancel: drops waiting deliveries, and results of attempts in progress are history',
     ),
   },
@@ -152,14 +156,14 @@ export const postgresMutants: readonly Mutant[] = [
     file: 'store/postgres/history-pruner.ts',
     before: 'const before = dayOf(await run(db, horizonOf(olderThanMs)));',
     after: 'const before = dayOf(await run(db, horizonOf(olderThanMs))) + 1;',
-    killedBy: contract('pruneAttempts: keeps attempts until their whole day is old'),
+    killedBy: deliveries('pruneAttempts: keeps attempts until their whole day is old'),
   },
   {
     name: 'PostgreSQL: kept bodies that are released while a delivery needs them',
     file: 'store/directory/kept.ts',
     before: 'const over = rows.filter(({ needed }) => needed === null);',
     after: 'const over = rows.filter(({ needed }) => needed !== null);',
-    killedBy: contract(
+    killedBy: deliveries(
       'pruneAttempts: an event that many streams need is kept until the last of them has it',
     ),
   },
@@ -175,7 +179,7 @@ export const postgresMutants: readonly Mutant[] = [
     file: 'store/postgres/due.ts',
     before: `update deliveries d set state = 'parked', due_at = u.until`,
     after: `update deliveries d set state = 'parked', due_at = least(d.due_at, u.until)`,
-    killedBy: contract(
+    killedBy: deliveries(
       'claimDue: a claimed row is due again when its lease has ended, with the same attempt',
     ),
   },
@@ -184,7 +188,7 @@ export const postgresMutants: readonly Mutant[] = [
     file: 'store/postgres/runs.ts',
     before: 'order by tenant, stream for no key update`',
     after: 'order by tenant, stream`',
-    killedBy: contract(
+    killedBy: deliveries(
       'redeliver: accepts exactly one of several concurrent requests for one failure',
     ),
   },

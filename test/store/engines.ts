@@ -27,6 +27,7 @@ const sqliteDeps = (time: StoreTime): SqliteStoreDeps => {
 /** SQLite without a file: fast, and nothing outlives the store. */
 export const sqliteMemory: Engine = {
   name: 'SQLite in memory',
+  sharedTags: [],
   open: async () => {
     const time = createTestTime(start);
     const store = await openMemoryCopy(sqliteDeps(time));
@@ -37,6 +38,7 @@ export const sqliteMemory: Engine = {
 /** SQLite in a file of a temporary folder. */
 export const sqliteFile: Engine = {
   name: 'SQLite in a file',
+  sharedTags: [],
   keepsData: true,
   open: async () => {
     const folder = mkdtempSync(join(tmpdir(), 'leat-store-'));
@@ -66,6 +68,7 @@ async function openFile(folder: string): Promise<OpenedStore> {
 /** PostgreSQL, a database for each store. */
 export const postgres: Engine = {
   name: 'PostgreSQL',
+  sharedTags: ['long'],
   keepsData: true,
   open: async () => {
     return openDatabase(await newDatabase());
@@ -78,6 +81,7 @@ export const postgres: Engine = {
  */
 export const postgresPooled: Engine = {
   name: 'PostgreSQL behind a pooler',
+  sharedTags: ['long'],
   open: async () => {
     const server = await sharedPostgres();
     const direct = await newDatabase();

@@ -23,11 +23,19 @@ import {
 } from './fixture.ts';
 
 export function deliveriesContract(engine: Engine): void {
-  describe(`${engine.name}: deliveries.listFailures`, () => listContract(engine));
-  describe(`${engine.name}: deliveries.failure`, () => failureContract(engine));
+  describe(`${engine.name}: deliveries.listFailures`, { tags: engine.sharedTags }, () =>
+    listContract(engine),
+  );
+  describe(`${engine.name}: deliveries.failure`, { tags: engine.sharedTags }, () =>
+    failureContract(engine),
+  );
   describe(`${engine.name}: deliveries.redeliver`, () => redeliverContract(engine));
-  describe(`${engine.name}: deliveries.redeliverMany`, () => redeliverManyContract(engine));
-  describe(`${engine.name}: deliveries.retryNow`, () => waitingContract(engine));
+  describe(`${engine.name}: deliveries.redeliverMany`, { tags: engine.sharedTags }, () =>
+    redeliverManyContract(engine),
+  );
+  describe(`${engine.name}: deliveries.retryNow`, { tags: engine.sharedTags }, () =>
+    waitingContract(engine),
+  );
   describe(`${engine.name}: deliveries.addTest`, () => testContract(engine));
   describe(`${engine.name}: deliveries.claimDue`, () => claimContract(engine));
   describe(`${engine.name}: deliveries.pruneAttempts`, () => pruneContract(engine));

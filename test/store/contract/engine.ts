@@ -9,6 +9,8 @@ export interface Engine {
   readonly name: string;
   /** True when its data outlives the store; `reopen` is there then. */
   readonly keepsData?: boolean | undefined;
+  /** Tags of suites whose statements are the same on every engine; the quick tests of one engine suffice. */
+  readonly sharedTags: readonly 'long'[];
   /** Opens a fresh, empty store. */
   open(): Promise<OpenedStore>;
 }

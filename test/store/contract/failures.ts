@@ -18,7 +18,9 @@ import {
 /** Defines the tests of the failures of all streams. */
 export function failuresContract(engine: Engine): void {
   describe(`${engine.name}: failures.groups`, () => groupsContract(engine));
-  describe(`${engine.name}: failures.list`, () => listContract(engine));
+  describe(`${engine.name}: failures.list`, { tags: engine.sharedTags }, () =>
+    listContract(engine),
+  );
 }
 
 /** Creates a stream whose events fail with these results, a millisecond between two. */

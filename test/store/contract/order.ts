@@ -22,9 +22,13 @@ import {
 
 export function orderContract(engine: Engine): void {
   describe(`${engine.name}: events that wait behind their keys`, () => blockedContract(engine));
-  describe(`${engine.name}: what an owner learns of keys`, () => ownedContract(engine));
+  describe(`${engine.name}: what an owner learns of keys`, { tags: engine.sharedTags }, () =>
+    ownedContract(engine),
+  );
   describe(`${engine.name}: claimDue by key`, () => claimContract(engine));
-  describe(`${engine.name}: settle of an ordered stream`, () => changedContract(engine));
+  describe(`${engine.name}: settle of an ordered stream`, { tags: engine.sharedTags }, () =>
+    changedContract(engine),
+  );
 }
 
 const orderBy = '/data/user';

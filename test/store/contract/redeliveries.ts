@@ -19,8 +19,10 @@ import {
 export function redeliveriesContract(engine: Engine): void {
   describe(`${engine.name}: redeliveries`, () => {
     progressContract(engine);
-    cancelContract(engine);
-    recordsContract(engine);
+    describe('their ends and records', { tags: engine.sharedTags }, () => {
+      cancelContract(engine);
+      recordsContract(engine);
+    });
   });
 }
 

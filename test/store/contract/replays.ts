@@ -28,13 +28,23 @@ import {
 } from './fixture.ts';
 
 export function replaysContract(engine: Engine): void {
-  describe(`${engine.name}: replays.create`, () => createContract(engine));
-  describe(`${engine.name}: replays.materialize`, () => materializeContract(engine));
-  describe(`${engine.name}: a replay of a stream with a filter`, () => filteredContract(engine));
+  describe(`${engine.name}: replays.create`, { tags: engine.sharedTags }, () =>
+    createContract(engine),
+  );
+  describe(`${engine.name}: replays.materialize`, { tags: engine.sharedTags }, () =>
+    materializeContract(engine),
+  );
+  describe(`${engine.name}: a replay of a stream with a filter`, { tags: engine.sharedTags }, () =>
+    filteredContract(engine),
+  );
   describe(`${engine.name}: deliveries of a replay`, () => deliveryContract(engine));
-  describe(`${engine.name}: a replay of a disabled stream`, () => pauseContract(engine));
+  describe(`${engine.name}: a replay of a disabled stream`, { tags: engine.sharedTags }, () =>
+    pauseContract(engine),
+  );
   describe(`${engine.name}: replays.cancel`, () => cancelContract(engine));
-  describe(`${engine.name}: replays.prune`, () => pruneContract(engine));
+  describe(`${engine.name}: replays.prune`, { tags: engine.sharedTags }, () =>
+    pruneContract(engine),
+  );
 }
 
 const again = { kind: 'replay', hasRow: true } as const;

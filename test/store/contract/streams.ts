@@ -22,12 +22,20 @@ import {
 
 export function streamsContract(engine: Engine): void {
   describe(`${engine.name}: streams.create`, () => createContract(engine));
-  describe(`${engine.name}: streams.get and list`, () => readContract(engine));
+  describe(`${engine.name}: streams.get and list`, { tags: engine.sharedTags }, () =>
+    readContract(engine),
+  );
   describe(`${engine.name}: streams.update`, () => updateContract(engine));
-  describe(`${engine.name}: a change of subscriptions`, () => subscriptionsContract(engine));
-  describe(`${engine.name}: disabling by hand`, () => disableContract(engine));
-  describe(`${engine.name}: enabling`, () => enableContract(engine));
-  describe(`${engine.name}: disabling for lag`, () => lagContract(engine));
+  describe(`${engine.name}: a change of subscriptions`, { tags: engine.sharedTags }, () =>
+    subscriptionsContract(engine),
+  );
+  describe(`${engine.name}: disabling by hand`, { tags: engine.sharedTags }, () =>
+    disableContract(engine),
+  );
+  describe(`${engine.name}: enabling`, { tags: engine.sharedTags }, () => enableContract(engine));
+  describe(`${engine.name}: disabling for lag`, { tags: engine.sharedTags }, () =>
+    lagContract(engine),
+  );
   describe(`${engine.name}: streams.delete`, () => deleteContract(engine));
 }
 
