@@ -14,6 +14,7 @@ import type { Node, StreamRef } from '../core/types.ts';
 import type { SerialQueue } from '../core/serial-queue.ts';
 import { AbandonedStreams } from './abandoned-streams.ts';
 import type { Backoffs } from './backoffs.ts';
+import { runForEach } from './culprits.ts';
 import { ClaimSweep } from './prefetch/claim-sweep.ts';
 import type { Outages } from './outages.ts';
 import type { DueClaims } from './prefetch/due-claims.ts';
@@ -202,7 +203,7 @@ class StreamOwnership implements Ownership {
   recorded(runner: Runner): void {
     if (!runner.isRefused) return;
     runner.isRefused = false;
-    this.#noteRefusal(runner.cursorUpdate(), undefined);
+    this.#noteRefusal(runner.cursorUpdate(), undefined, () => (runner.isRefused = true));
   }
 
   releaseIfIdle(runner: Runner): void {
@@ -226,16 +227,22 @@ class StreamOwnership implements Ownership {
 
   async raiseCursors(runners: readonly Runner[]): Promise<void> {
     await this.#enqueue(async () => {
-      const present = runners.filter(({ state }) => state !== 'gone');
-      if (present.length === 0) return;
-      const cursors = present.map((runner) => runner.cursorUpdate());
-      const { ownership, storeRetry, report } = this.#deps;
-      const raised = await storeRetry.run(() => ownership.raiseCursors(cursors));
-      present.forEach(({ window }, index) => {
-        window.commit(Math.min(cursors[index]?.cursor ?? 0, raised[index] ?? 0));
+      const present = runners
+        .filter(({ state }) => state !== 'gone')
+        .map((runner) => ({ runner, cursor: runner.cursorUpdate() }));
+      const { ownership, report } = this.#deps;
+      await runForEach(this.#deps, present, {
+        run: (some) => ownership.raiseCursors(some.map(({ cursor }) => cursor)),
+        done: (some, raised) => {
+          some.forEach(({ runner: { window }, cursor }, index) => {
+            window.commit(Math.min(cursor.cursor, raised[index] ?? 0));
+          });
+          const streams = some.map(({ cursor: { tenant, stream } }) => ({ tenant, stream }));
+          report({ kind: 'cursors_raised', streams });
+        },
+        // It stays where it is, and is raised with the next ones.
+        refused: () => undefined,
       });
-      const streams = present.map(({ tenant, id: stream }) => ({ tenant, stream }));
-      report({ kind: 'cursors_raised', streams });
     });
   }
 
@@ -257,9 +264,10 @@ class StreamOwnership implements Ownership {
     this.#abandoned.close();
   }
 
-  #noteRefusal(cursor: CursorRaise, code: string | undefined): void {
-    const { ownership, node, storeRetry } = this.#deps;
-    void this.#enqueue(() => storeRetry.run(() => ownership.noteRefusal(node, cursor, code)));
+  #noteRefusal(cursor: CursorRaise, code: string | undefined, failed = (): void => {}): void {
+    const { ownership, node } = this.#deps;
+    const run = (): Promise<void> => ownership.noteRefusal(node, cursor, code);
+    void this.#enqueue(() => runForEach(this.#deps, [cursor], { run, refused: failed }));
   }
 
   #takeUp(cursor: CursorRaise): void {
@@ -427,8 +435,11 @@ class StreamOwnership implements Ownership {
   }
 
   async #release(cursors: readonly (CursorRaise & KnownStream)[]): Promise<void> {
-    const { ownership, node, storeRetry } = this.#deps;
-    await storeRetry.run(() => ownership.release(node, cursors));
+    const { ownership, node } = this.#deps;
+    await runForEach(this.#deps, cursors, {
+      run: (some) => ownership.release(node, some),
+      refused: (cursor) => this.#abandoned.add(cursor),
+    });
   }
 }
 

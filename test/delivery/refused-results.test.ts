@@ -99,6 +99,59 @@ describe('a stream whose results the store refuses', () => {
   });
 });
 
+test('a stream of which the store refuses every change of its row holds up no other', async (t) => {
+  const damaged = new Set<string>();
+  const fixture = await createDeliveryFixture(t, {
+    respond: () => ok,
+    through: (store) => ({
+      ...store,
+      deliveries: {
+        ...store.deliveries,
+        settle: (...args) =>
+          args[2].some(({ stream }) => damaged.has(stream))
+            ? refuse()
+            : store.deliveries.settle(...args),
+      },
+      ownership: {
+        ...store.ownership,
+        noteRefusal: (...args) =>
+          damaged.has(args[1].stream) ? refuse() : store.ownership.noteRefusal(...args),
+        raiseCursors: (cursors) =>
+          cursors.some(({ stream }) => damaged.has(stream))
+            ? refuse()
+            : store.ownership.raiseCursors(cursors),
+        release: (...args) =>
+          args[1].some(({ stream }) => damaged.has(stream))
+            ? refuse()
+            : store.ownership.release(...args),
+      },
+    }),
+  });
+  const { clock } = fixture;
+  const stream = await fixture.addStream({ types: ['a.made'] });
+  const other = await fixture.addStream({ types: ['b.made'] });
+  // Nothing is sent to these, so that their cursors are raised together.
+  const idle = await fixture.addStream({ types: ['c.made'] });
+  const damagedIdle = await fixture.addStream({ types: ['c.made'] });
+  await fixture.start();
+  damaged.add(stream.id);
+  damaged.add(damagedIdle.id);
+  for (let minute = 1; minute <= 3; minute += 1) {
+    await fixture.publish('a.made', 'b.made');
+    await clock.advance(60_000);
+    assert.equal(await fixture.cursor(other), 2 * minute);
+  }
+  const cursorsOfIdle = async (): Promise<readonly number[]> => [
+    await fixture.cursor(idle),
+    await fixture.cursor(damagedIdle),
+  ];
+  assert.deepEqual(await cursorsOfIdle(), [6, 0]);
+  damaged.clear();
+  await clock.advance(120_000);
+  assert.equal(await fixture.cursor(stream), 6);
+  assert.deepEqual(await cursorsOfIdle(), [6, 6]);
+});
+
 test('a claim that the store refuses for its values is repeated', async (t) => {
   let refusals = 3;
   const fixture = await createDeliveryFixture(t, {
