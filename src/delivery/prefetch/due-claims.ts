@@ -177,7 +177,7 @@ class GatheredClaims implements DueClaims {
     const { clock, settings, lease, begin } = this.#deps;
     const isLate = clock.elapsedMs() - claimedMs > settings.leaseGraceMs;
     const mayBegin = lease.isHeld && !isLate && !this.#isClosed;
-    if (runner.state === 'gone' || !mayBegin) return this.#release(runner, 1, row);
+    if (runner.state === 'gone' || !mayBegin) return this.#leave(runner, claimed);
     if (runner.state === 'stale') {
       (runner.claimed ??= []).push(claimed);
       return;
@@ -185,9 +185,9 @@ class GatheredClaims implements DueClaims {
     if (row.kind === 'replay' && isInterrupted(runner, claimed)) return this.#release(runner, 1);
     if (!runner.enabled && row.kind !== 'redelivery') return this.#fail(runner, row);
     // Paused after the claim: the row waits for the end of its lease, and for the end of the pause.
-    if (!runner.sends && row.kind === 'first') return this.#release(runner, 1, row);
+    if (!runner.sends && row.kind === 'first') return this.#leave(runner, claimed);
     // Its lease ended before its attempt did: the next event of the key would begin with the first end.
-    if (isUnderWay(runner, row)) return this.#release(runner, 1, row);
+    if (isUnderWay(runner, row)) return this.#leave(runner, claimed);
     begin(runner, row, takeSlot(runner));
   }
 
@@ -200,9 +200,17 @@ class GatheredClaims implements DueClaims {
     settler.add(runner, { result: 'failed', ...row, ...ended });
   }
 
-  /** Frees slots without an attempt; that of a claimed row waits for the end of its lease. */
-  #release(runner: Runner, slots: number, row?: Delivery): void {
-    if (row?.orderKey !== undefined && row.kind === 'first') runner.order?.returned(row.orderKey);
+  /** Leaves a claimed row without an attempt until the end of its lease. */
+  #leave(runner: Runner, { row, claimedMs }: Claimed): void {
+    const { clock, settings, dueTimer } = this.#deps;
+    if (row.orderKey !== undefined && row.kind === 'first') runner.order?.returned(row.orderKey);
+    const leftMs = claimedMs + leaseMsOf(settings, runner.stream.delivery) - clock.elapsedMs();
+    if (!this.#isClosed) dueTimer.note(runner, leftMs);
+    this.#release(runner, 1);
+  }
+
+  /** Frees slots without an attempt. */
+  #release(runner: Runner, slots: number): void {
     runner.dueInFlight -= slots;
     this.#deps.unused(runner, slots);
     for (let count = 0; count < slots; count += 1) this.#deps.scheduler.release(takeSlot(runner));

@@ -9,11 +9,12 @@ import { createDeliveryFixture, settings, type DeliveryFixture } from '../fixtur
 const busy = respondedWith(503, 'busy');
 
 /** A fixture whose claims can be delayed. */
-async function createSlowFixture(t: TestContext) {
+async function createSlowFixture(t: TestContext, changed: Partial<typeof settings> = {}) {
   const barrier = { isSlow: false, release: (): void => undefined };
   const claimed: (readonly DueRequest[])[] = [];
   const fixture = await createDeliveryFixture(t, {
     respond: () => busy,
+    settings: changed,
     through: (store) => ({
       ...store,
       deliveries: {
@@ -150,6 +151,17 @@ describe('rows that are due', () => {
     await fixture.clock.advance(settings.attemptTimeoutMs + settings.pollMs);
     assert.deepEqual(fixture.sent().slice(2), ids);
     assert.deepEqual(await failures(fixture, stream), []);
+  });
+
+  test('due rows whose claim takes long are sent at the end of their lease, without a poll', async (t) => {
+    const { fixture, barrier, ids } = await createSlowFixture(t, { pollMs: 1_000_000 });
+    barrier.isSlow = true;
+    await fixture.clock.advance(1000 + settings.leaseGraceMs + 1);
+    barrier.isSlow = false;
+    fixture.transport.respond = () => ok;
+    barrier.release();
+    await fixture.clock.advance(settings.attemptTimeoutMs + 100);
+    assert.deepEqual(fixture.sent().slice(2), ids);
   });
 
   test('due rows that were not sent in time become failures when their stream is disabled', async (t) => {
