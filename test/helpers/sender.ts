@@ -32,10 +32,10 @@ export const timeoutMs = 10_000;
 const [, unknownClass, ...slowerClasses] = limits.names.classes;
 /** Time limit of the first lookup of a name. */
 export const firstLookupMs: number = unknownClass.belowMs;
-/** Duration of a lookup without a reply when it waits in no class. */
+/** Duration of a lookup without a reply when it waits in no class; the last class asks once more for 2 s. */
 export const silentLookupMs = slowerClasses.reduce<number>(
   (sum, { belowMs }) => sum + Math.min(belowMs, limits.names.timeoutMs),
-  firstLookupMs,
+  firstLookupMs + 2000,
 );
 
 export interface SenderOptions {

@@ -53,6 +53,26 @@ export const deliveryMutants: readonly Mutant[] = [
     },
   },
   {
+    name: 'a name that fails for name servers that were away until its last query',
+    file: 'delivery/http/resolver.ts',
+    before: 'if (tries > 1 ||',
+    after: 'if (tries > 0 ||',
+    killedBy: {
+      file: 'test/delivery/http/resolver.test.ts',
+      title: 'a name server that comes back is asked again about a name for which it was away',
+    },
+  },
+  {
+    name: 'a row of a late claim that nobody sends at the end of its lease',
+    file: 'delivery/prefetch/due-claims.ts',
+    before: 'if (!this.#isClosed) dueTimer.note(runner, leftMs);',
+    after: 'if (leftMs < 0) dueTimer.note(runner, leftMs);',
+    killedBy: {
+      file: 'test/delivery/prefetch/due-claims.test.ts',
+      title: 'due rows whose claim takes long are sent at the end of their lease, without a poll',
+    },
+  },
+  {
     name: 'an event of a key that is sent before one for which the node was short',
     file: 'delivery/key-order.ts',
     before: 'else if (outcome.hasEnded) this.#retries(key);',

@@ -62,9 +62,13 @@ export interface NameLookupsDeps {
   readonly clock: Pick<Clock, 'elapsedMs'>;
   /**
    * Resolves to the addresses of a name; else rejects with a `code`, which is {@link timedOut} when
-   * no name server responded in time.
+   * no name server responded in time. `isRepeated`: the name is looked up again then.
    */
-  readonly resolve: (name: string, timeoutMs: number) => Promise<readonly string[]>;
+  readonly resolve: (
+    name: string,
+    timeoutMs: number,
+    isRepeated: boolean,
+  ) => Promise<readonly string[]>;
   readonly limits: NameLimits;
   /** Holds back lookups while no name server of this machine is available. */
   readonly shortages?: Pick<Shortages, 'names' | 'noted'>;
@@ -359,7 +363,7 @@ class FairLookups implements NameLookups {
     const present = name.class;
     const isLast = present === limits.classes.length - 1;
     const begunMs = clock.elapsedMs();
-    const result = await this.#resolve(name.name, timeLimitOf(present, limits));
+    const result = await this.#resolve(name.name, timeLimitOf(present, limits), !isLast);
     this.#count(owner, present, -1);
     name.isUnderWay = false;
     const isRequeued = !isLast && result.kind === 'failed' && result.code === timedOut;
@@ -376,9 +380,9 @@ class FairLookups implements NameLookups {
     for (const each of requests) each.ended(known);
   }
 
-  async #resolve(name: string, timeoutMs: number): Promise<NameResult> {
+  async #resolve(name: string, timeoutMs: number, isRepeated: boolean): Promise<NameResult> {
     try {
-      const addresses = await this.#deps.resolve(name, timeoutMs);
+      const addresses = await this.#deps.resolve(name, timeoutMs, isRepeated);
       if (addresses.length > 0) return { kind: 'found', addresses };
       return { kind: 'failed', code: 'ENODATA' };
     } catch (error) {

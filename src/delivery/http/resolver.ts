@@ -10,9 +10,16 @@ import { watchFile } from './watched-file.ts';
 export interface Resolver {
   /**
    * Resolves to the addresses of a name, IPv4 first; an address resolves to itself. Rejects with
-   * {@link ResolveFailed} in time, also when no name server responds.
+   * {@link ResolveFailed} in time or a little later, also when no name server responds.
+   *
+   * @param isRepeated the caller looks the name up again when it takes too long
    */
-  resolve(this: void, name: string, timeoutMs: number): Promise<readonly string[]>;
+  resolve(
+    this: void,
+    name: string,
+    timeoutMs: number,
+    isRepeated?: boolean,
+  ): Promise<readonly string[]>;
   /** Fails all lookups under way. */
   close(): void;
 }
@@ -93,20 +100,25 @@ export function createResolver(deps: ResolverDeps): Resolver {
     return present;
   };
   return {
-    resolve: async (text, timeoutMs) => {
+    resolve: async (text, timeoutMs, isRepeated = false) => {
       if (isIP(text) !== 0) return [text];
       const name = text.toLowerCase();
       const bare = name.replace(/\.$/, '');
       const local = hosts().get(bare) ?? (isLocalhost(bare) ? loopback : undefined);
       if (local !== undefined) return local;
-      const beganMs = clock.elapsedMs();
-      try {
-        return await lookupIn(candidatesOf(name, rules()), timeoutMs);
-      } catch (error) {
-        if (!(error instanceof ResolveFailed) || isAboutName(error)) throw error;
-        // A name server that has answered about another name is available.
-        if (answeredMs > beganMs || (await areAvailable(bare))) throw error;
-        throw new ResolveFailed(noNameServer);
+      const names = candidatesOf(name, rules());
+      for (let tries = 1; ; tries += 1) {
+        const beganMs = clock.elapsedMs();
+        try {
+          return await lookupIn(names, tries === 1 ? timeoutMs : Math.min(timeoutMs, probeMs));
+        } catch (error) {
+          if (!(error instanceof ResolveFailed) || isAboutName(error)) throw error;
+          // A name server that has answered about another name is available.
+          const isAvailable = answeredMs > beganMs || (await areAvailable(bare));
+          if (!isAvailable) throw new ResolveFailed(noNameServer);
+          // Before that, it may have come back too late for this name.
+          if (tries > 1 || (isRepeated && error.code === timedOut)) throw error;
+        }
       }
     },
     close: () => {
@@ -121,7 +133,7 @@ function isAboutName({ code }: ResolveFailed): boolean {
   return isDefinite(code) || code === cancelledCode;
 }
 
-/** The longest wait for an answer that shows that a name server is available. */
+/** The longest wait for an answer of name servers that may have been away until now. */
 const probeMs = 2000;
 
 /**

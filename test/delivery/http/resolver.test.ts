@@ -187,8 +187,38 @@ describe('name servers', () => {
       const failure = fixture.failure('a.test');
       await queriesReach(fixture, 2);
       await fixture.clock.advance(timeoutMs);
+      // Both families four times, the domain above, and the name again.
+      await queriesReach(fixture, 12);
+      await fixture.clock.advance(timeoutMs);
       assert.equal(await failure, 'ETIMEOUT');
     }
+  });
+
+  test('a name server that comes back is asked again about a name for which it was away', async (t) => {
+    for (const away of ['silence', 'failure'] as const) {
+      const back = new Set<string>();
+      const fixture = await createFixture(t, (name) => {
+        if (name === 'test') back.add('a.test').add('test');
+        return back.has(name) ? ['192.0.2.7'] : away;
+      });
+      const address = fixture.resolve('a.test');
+      await queriesReach(fixture, 2);
+      await fixture.clock.advance(timeoutMs);
+      assert.deepEqual(await address, ['192.0.2.7']);
+    }
+  });
+
+  test('a name server that answers another name while it comes back is asked again', async (t) => {
+    let isBack = false;
+    const fixture = await createFixture(t, () => (isBack ? ['192.0.2.7'] : 'silence'));
+    const address = fixture.resolve('a.test');
+    await queriesReach(fixture, 2);
+    // All its queries are lost.
+    await fixture.clock.advance(timeoutMs - 1);
+    isBack = true;
+    assert.deepEqual(await fixture.resolve('b.test'), ['192.0.2.7']);
+    await fixture.clock.advance(1);
+    assert.deepEqual(await address, ['192.0.2.7']);
   });
 
   test('a name server that fails for one name alone is available', async (t) => {
