@@ -150,6 +150,49 @@ describe('a shortage of the node', () => {
     assert.deepEqual(health, { consecutive: 0, total: 0 });
   });
 
+  test('a delivery whose trial the node could not make is sent along with the others when the receiver is back', async (t) => {
+    const { fixture, stream } = await createFixture(t, { retry: { delaysSeconds: [3600, 3600] } });
+    fixture.transport.respond = () => respondedWith(503);
+    const ids = await fixture.publishMany(3);
+    await fixture.clock.advance(1000);
+    assert.equal(fixture.reported('receiver_down').length, 1);
+    const { state, received } = shortage(fixture);
+    await fixture.clock.advance(longMs);
+    assert.ok(state.tries > 0, 'trials were begun');
+    const { store, tenant } = fixture;
+    for (const id of ids) {
+      const found = await store.eventLog.find(tenant, id);
+      assert.ok(found);
+      const { items } = await store.eventLog.deliveries(tenant, found, {
+        after: undefined,
+        take: 10,
+      });
+      assert.deepEqual(
+        items.map(({ stream: of, state: is }) => [of, is]),
+        [[stream.id, 'retrying']],
+      );
+    }
+    state.isShort = false;
+    await fixture.clock.advance(5 * 60_000);
+    assert.deepEqual(received.toSorted(), ids.toSorted());
+  });
+
+  test('what waits for its end becomes a failure when the stream is disabled', async (t) => {
+    const { fixture, stream } = await createFixture(t);
+    const { state, received } = shortage(fixture);
+    await fixture.publishMany(2);
+    await fixture.clock.advance(1000);
+    assert.ok(state.tries > 0);
+    await fixture.update(stream, { status: 'disabled' });
+    await fixture.clock.advance(longMs);
+    const waiting = await fixture.store.streams.health(fixture.tenant, stream.id);
+    assert.equal(waiting?.total, 2);
+    state.isShort = false;
+    await fixture.update(stream, { status: 'enabled' }, 'latest');
+    await fixture.clock.advance(longMs);
+    assert.deepEqual(received, []);
+  });
+
   test('a crash in it loses nothing', async (t) => {
     const { fixture } = await createFixture(t, { orderBy: '/data/user' });
     const { state, received } = shortage(fixture);

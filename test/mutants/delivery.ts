@@ -483,4 +483,26 @@ export const deliveryMutants: readonly Mutant[] = [
       title: 'is failing with the reason, and is sent again soon after the store records results',
     },
   },
+  {
+    name: 'a note of a refusal that holds up the node until the store accepts it',
+    file: 'delivery/ownership.ts',
+    before: 'void this.#enqueue(() => runForEach(this.#deps, [cursor], { run, refused: failed }));',
+    after: 'void this.#enqueue(() => this.#deps.storeRetry.run(run)).then(() => failed);',
+    killedBy: {
+      file: 'test/delivery/refused-results.test.ts',
+      title: 'a stream of which the store refuses every change of its row holds up no other',
+    },
+  },
+  {
+    name: 'a delivery that the node could not send and that counts as in progress',
+    file: 'store/rules/settlement.ts',
+    before:
+      'const waits = outcome.hasEnded === true && !(isDisabled && endsWithStream(outcome.kind));',
+    after: 'const waits = false;',
+    killedBy: {
+      file: 'test/delivery/shortages.test.ts',
+      title:
+        'a delivery whose trial the node could not make is sent along with the others when the receiver is back',
+    },
+  },
 ];

@@ -40,7 +40,7 @@ export type Outcome = {
       readonly result: 'parked';
       /** The row is due after this time unless it is settled before. */
       readonly leaseMs: number;
-      /** No attempt is under way: this node could not make it. */
+      /** No attempt is under way, as this node could not make it: its row waits like one for a retry. */
       readonly hasEnded?: true;
     }
   | (Decision & {

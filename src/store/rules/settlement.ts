@@ -94,7 +94,10 @@ export function applyOutcome(
     return { kind, state, attempt: next, dueAt, failedAt, cycleAt, errorCode };
   };
   if (outcome.result === 'parked') {
-    const parked = becomes('parked', attempt, Math.ceil(now + outcome.leaseMs));
+    // Of a disabled stream what has ended is a failure once that has no owner any more, as what is parked.
+    const waits = outcome.hasEnded === true && !(isDisabled && endsWithStream(outcome.kind));
+    const state = waits ? 'retrying' : 'parked';
+    const parked = becomes(state, attempt, Math.ceil(now + outcome.leaseMs));
     return { history, row: parked, ended: undefined, wasOpen, isReplayed };
   }
   const { cycleMaxMs = Infinity } = outcome;

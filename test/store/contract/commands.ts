@@ -162,6 +162,8 @@ const settle = step(
     attempt: fc.integer({ min: 1, max: 4 }),
     waitMs: fc.nat({ max: 3000 }),
     raise: fc.boolean(),
+    /** An attempt that is parked could not be made. */
+    hasEnded: fc.boolean(),
     /** A runner can be wrong about the row once the lease of an attempt has ended. */
     wrongAboutRow: chance(10),
     formerRun: chance(10),
@@ -189,6 +191,7 @@ const settle = step(
       error: '503',
       delayMs: args.waitMs,
       leaseMs: args.waitMs,
+      ...(args.result === 'parked' && args.hasEnded ? { hasEnded: true } : {}),
     };
     const cursor = args.raise ? modelRun.model.head : 0;
     const run = args.formerRun ? expected.run - 1 : expected.run;

@@ -195,13 +195,19 @@ function applyOutcome(stream: ModelStream, outcome: Outcome, now: number): boole
     eventId: event.id,
     offset: event.offset,
     kind: row?.kind ?? kind,
-    state: fails ? 'failed' : result === 'parked' ? 'parked' : 'retrying',
+    state: fails ? 'failed' : isParked(stream, outcome) ? 'parked' : 'retrying',
     attempt: result === 'retry' && !fails ? attempt + 1 : attempt,
     dueAt: fails ? undefined : dueAtOf(outcome, now),
     failedAt: row?.failedAt ?? (fails ? now : undefined),
     orderKey: row === undefined ? outcome.orderKey : row.orderKey,
   });
   return fails && result === 'retry' && outcome.orderKey !== undefined;
+}
+
+/** An attempt that could not be made waits, unless its stream is disabled. */
+function isParked({ enabled }: ModelStream, outcome: Outcome): boolean {
+  if (outcome.result !== 'parked') return false;
+  return outcome.hasEnded !== true || (!enabled && endsWithStream(outcome.kind));
 }
 
 function blockedRow({ event: { id, offset }, orderKey }: Outcome): ModelRow {
