@@ -2,6 +2,7 @@ import { useId, useState } from 'preact/hooks';
 import { eventQueryOf, isEventType, typesOf } from './event-query.ts';
 import { useEventTypes } from './event-types.ts';
 import { FilterEditor } from './filter-editor.tsx';
+import { focusField } from './focus.ts';
 import { links } from './links.ts';
 import { type Parameters, useParameters } from './location.ts';
 import { Find } from './parts/find.tsx';
@@ -63,19 +64,17 @@ function TypesField({ parameters, types }: TypesProps) {
   const suggestions = useEventTypes();
   const [text, setText] = useState('');
   const id = useId();
-  const add = (typed: string): void => {
-    const added = typesOf(typed);
-    if (added.length === 0 || !added.every(isEventType)) return;
+  const add = (typed: string): boolean => {
     setText('');
-    parameters.go({ types: typesOf([...types, ...added].join(',')).join(',') });
+    return parameters.go({ types: typesOf([...types, typed].join(',')).join(',') });
   };
-  const isInvalid = text !== '' && !typesOf(text).every(isEventType);
+  const isInvalid = !typesOf(text).every(isEventType);
   return (
     <form
       class="field search"
       onSubmit={(event) => {
         event.preventDefault();
-        add(text);
+        if (!add(text)) focusField(event.currentTarget);
       }}
     >
       <label class="label" for={`${id}-field`}>
@@ -91,14 +90,14 @@ function TypesField({ parameters, types }: TypesProps) {
           autocapitalize="off"
           spellcheck={false}
           aria-invalid={isInvalid}
-          title={isInvalid ? 'Two or more segments of a-z, 0-9 and _, joined by dots' : ''}
+          ref={(field) => field?.setCustomValidity(isInvalid ? typeWords : '')}
           onInput={(event) => {
             const { value } = event.currentTarget;
             setText(value);
-            if (isChosen(event)) add(value);
+            if (isChosen(event) && typesOf(value).every(isEventType)) add(value);
           }}
         />
-        <button type="submit" class="button" disabled={text === '' || isInvalid}>
+        <button type="submit" class="button">
           Add
         </button>
       </span>
@@ -110,6 +109,8 @@ function TypesField({ parameters, types }: TypesProps) {
     </form>
   );
 }
+
+const typeWords = 'Two or more segments of a-z, 0-9 and _, joined by dots';
 
 /** Returns whether a suggestion was chosen, which replaces the text; typed types end with Enter. */
 function isChosen(event: Event): boolean {

@@ -1,4 +1,5 @@
 import { useId, useState } from 'preact/hooks';
+import { focusField } from './focus.ts';
 import {
   emptyRow,
   type FilterRow,
@@ -17,8 +18,8 @@ interface FilterEditorProps {
   readonly text: string;
   /** What the button says. */
   readonly label: string;
-  /** Called with JSON text, or with an empty one. */
-  readonly onApply: (text: string) => void;
+  /** Called with JSON text, or with an empty one; returns whether that is another condition. */
+  readonly onApply: (text: string) => boolean;
 }
 
 /** Edits a condition over events, as rows or as JSON. */
@@ -43,7 +44,8 @@ export function FilterEditor({ text: initial, label, onApply }: FilterEditorProp
       aria-label="Payload"
       onSubmit={(event) => {
         event.preventDefault();
-        if (problem === undefined) onApply(isJson ? compact(text) : textOfRows(rows));
+        if (problem !== undefined) return;
+        if (!onApply(isJson ? compact(text) : textOfRows(rows))) focusField(event.currentTarget);
       }}
     >
       <div class="row row-spread">

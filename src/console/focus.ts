@@ -28,6 +28,17 @@ export function keepFocus(): void {
   observer.observe(document.body, { childList: true, subtree: true });
 }
 
+/**
+ * Moves the focus to the first empty field of a form, else to its first: a press that has nothing to do
+ * leads to what is to be filled in.
+ */
+export function focusField(form: HTMLFormElement): void {
+  const field =
+    form.querySelector<HTMLElement>('input:enabled:placeholder-shown') ??
+    form.querySelector<HTMLElement>('input, textarea');
+  field?.focus();
+}
+
 /** Returns an element and all that it is in, inner ones first. */
 function around(element: Element): Element[] {
   const found = [element];

@@ -6,8 +6,11 @@ export interface Parameters {
   get(name: string): string | undefined;
   /** Returns the address with these parameters instead; pages of lists begin again unless `from` is among them. */
   with(changes: Readonly<Record<string, string | undefined>>): string;
-  /** Goes there; `isReplacing` adds no step to the history, as for each letter of a search. */
-  go(changes: Readonly<Record<string, string | undefined>>, isReplacing?: boolean): void;
+  /**
+   * Goes there, and returns whether that is another address; `isReplacing` adds no step to the history, as
+   * for each letter of a search.
+   */
+  go(changes: Readonly<Record<string, string | undefined>>, isReplacing?: boolean): boolean;
 }
 
 /** Returns the parameters of the present address. */
@@ -21,6 +24,11 @@ export function useParameters(): Parameters {
   return {
     get: (name) => present[name] || undefined,
     with: changed,
-    go: (changes, isReplacing = false) => route(changed(changes), isReplacing),
+    go: (changes, isReplacing = false) => {
+      const address = changed(changes);
+      const isOther = address !== withQuery(path, present);
+      if (isOther) route(address, isReplacing);
+      return isOther;
+    },
   };
 }

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks';
 import { type EventQuery, instantOf, localOf, type Since } from './event-query.ts';
+import { focusField } from './focus.ts';
 import { useParameters } from './location.ts';
 
 const windows: readonly (readonly [Since, string])[] = [
@@ -69,7 +70,7 @@ function Fields({ label, button, period }: PeriodFieldsProps) {
         event.preventDefault();
         if (isReversed) return;
         const changes = { date_from: instantOf(from), date_to: instantOf(to) };
-        parameters.go({ since: 'between', ...changes });
+        if (!parameters.go({ since: 'between', ...changes })) focusField(event.currentTarget);
       }}
     >
       <label class="field">

@@ -71,7 +71,14 @@ function Types({ draft, set, problems }: FormProps) {
             add();
           }}
         />
-        <button type="button" class="button" onClick={add}>
+        <button
+          type="button"
+          class="button"
+          onClick={(event) => {
+            focusAdding(event);
+            add();
+          }}
+        >
           Add<span class="visually-hidden"> the event type</span>
         </button>
         <datalist id={list}>

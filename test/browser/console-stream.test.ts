@@ -140,6 +140,21 @@ describe('the page of a stream', () => {
     },
   );
 
+  test('Add leads to its field, with and without an event type in it', async (t) => {
+    const { page, goto } = await openConsole(t, { installation });
+    await goto(`/streams/${stream('billing')}?tab=settings&edit=yes`);
+    const field = page.getByLabel('Event type to add');
+    const add = page.getByRole('button', { name: 'Add the event type' });
+    await page.getByLabel('Name').and(page.locator(':focus')).waitFor();
+    await add.click();
+    await field.and(page.locator(':focus')).waitFor();
+    await field.fill('order.added');
+    await add.click();
+    await page.getByRole('button', { name: 'Remove order.added' }).waitFor();
+    await field.and(page.locator(':focus')).waitFor();
+    assert.equal(await field.inputValue(), '');
+  });
+
   test('what the server refuses is shown at its field', { tags: ['long'] }, async () => {
     const { page, goto } = await open();
     await goto(`/streams/${stream('billing')}?tab=settings&edit=yes`);

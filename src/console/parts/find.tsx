@@ -1,5 +1,6 @@
 import { useLocation } from 'preact-iso';
 import { useId, useState } from 'preact/hooks';
+import { focusField } from '../focus.ts';
 
 interface FindProps {
   /** What the form is for. */
@@ -13,7 +14,7 @@ interface FindProps {
 
 /** Opens the page of one thing by what names it. */
 export function Find({ purpose, label, placeholder, maxLength, pageOf }: FindProps) {
-  const { route } = useLocation();
+  const { url, route } = useLocation();
   const [text, setText] = useState('');
   const id = useId();
   return (
@@ -23,7 +24,9 @@ export function Find({ purpose, label, placeholder, maxLength, pageOf }: FindPro
       aria-label={purpose}
       onSubmit={(event) => {
         event.preventDefault();
-        if (text.trim() !== '') route(pageOf(text.trim()));
+        const page = text.trim() === '' ? url : pageOf(text.trim());
+        if (page === url) focusField(event.currentTarget);
+        else route(page);
       }}
     >
       <label class="label" for={id}>
