@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type RunningBrowser, startBrowser } from './browser.ts';
-import { crawl, prepareCrawl } from './console-crawl.ts';
+import { prepareCrawl } from './console-crawl-script.ts';
+import { crawl } from './console-crawl.ts';
 
 let running: RunningBrowser;
 before(async () => {

@@ -1,0 +1,176 @@
+import type { Page } from 'playwright-core';
+import { pageAddresses } from '../../src/console/links.ts';
+import { collectAll, fillTyped, settle } from './console-crawl-script.ts';
+import { waitFor } from './wait.ts';
+
+/** What the press of an element changed. */
+export type Effect =
+  | 'address'
+  | 'request'
+  | 'dialog'
+  | 'focus'
+  | 'text'
+  | 'checked'
+  | 'clipboard'
+  | 'theme';
+
+/** A page, and the elements that were pressed on it one after the other. */
+export interface State {
+  readonly url: string;
+  readonly steps: readonly string[];
+  readonly where: string;
+  /** Names of the elements that were there before each step. */
+  readonly before?: ReadonlySet<string>;
+}
+
+export interface Task {
+  readonly state: State;
+  readonly element: string;
+  readonly name: string;
+}
+
+/** `later`: it may change something; `last`: it ends the session. */
+export type Turn = 'first' | 'later' | 'last';
+
+/** An element as the script in the page sees it. */
+interface Found {
+  readonly index: number;
+  readonly name: string;
+  readonly turn: Turn;
+  /** Of a link. */
+  readonly href: string;
+  readonly isFrame: boolean;
+  readonly isForKeys: boolean;
+}
+
+export interface Collected {
+  readonly elements: readonly Found[];
+  /** Where all links lead, also those of further rows. */
+  readonly hrefs: readonly string[];
+}
+
+export interface Outcome {
+  readonly effects: readonly Effect[];
+  readonly problem?: string;
+  /** What can be pressed afterwards, and the names of what could be before. */
+  readonly after: Collected;
+  readonly before: ReadonlySet<string>;
+}
+
+export interface WalkerOptions {
+  readonly page: Page;
+  /** Names of things that the pages list: an element is the same whatever the name in it. */
+  readonly names?: readonly string[];
+  /** How long an effect may take; 2 s by default. Only an element without one takes it. */
+  readonly effectMs?: number;
+}
+
+/** Opens pages, and presses their elements. */
+export function createWalker({ page, names = [], effectMs = 2_000 }: WalkerOptions): {
+  /** Opens a page and what was opened on it; returns whether that is still possible. */
+  open(state: State): Promise<boolean>;
+  collect(): Promise<Collected>;
+  press(task: Task): Promise<Outcome | 'gone'>;
+} {
+  let dialogs = 0;
+  let documents = 0;
+  page.on('dialog', (dialog) => {
+    dialogs += 1;
+    void dialog.accept();
+  });
+  page.on('request', (request) => {
+    if (request.isNavigationRequest()) documents += 1;
+  });
+  const others = new Set<Page>();
+  page.context().on('page', (other) => others.add(other));
+
+  const settled = (): Promise<unknown> =>
+    waitFor('the content of the page', () => page.evaluate(settle).catch(() => undefined));
+  const collect = async (): Promise<Collected> =>
+    JSON.parse(await page.evaluate<string>(`${collectAll}(${JSON.stringify(names)})`)) as Collected;
+  /** Dialogs open, and lists are drawn, a moment after what they need has arrived. */
+  const collectWith = async (name: string): Promise<Collected & { readonly found?: Found }> => {
+    for (let left = 20; ; left -= 1) {
+      const collected = await collect();
+      const found = collected.elements.find((each) => each.name === name);
+      if (found !== undefined) return { ...collected, found };
+      if (left === 0) return collected;
+      await page.evaluate(`crawl.until(${effectMs / 20}, () => false)`);
+    }
+  };
+  const click = async ({ index, isForKeys }: Found): Promise<string | undefined> => {
+    const target = page.locator(`[data-crawl="${index}"]`);
+    try {
+      // What shows only once it has the focus is for the keyboard.
+      if (isForKeys) await target.press('Enter', { timeout: effectMs });
+      else await target.click({ timeout: effectMs });
+      return undefined;
+    } catch (error) {
+      return `cannot be pressed: ${String(error).split('\n').slice(0, 8).join(' ')}`;
+    }
+  };
+  const open = async ({ url, steps }: State): Promise<boolean> => {
+    await page.goto(url);
+    await settled();
+    for (const step of steps) {
+      const { found } = await collectWith(step);
+      if (found === undefined || (await click(found)) !== undefined) return false;
+      await settled();
+      await page.evaluate(fillTyped);
+    }
+    return true;
+  };
+
+  return {
+    open,
+    collect,
+    press: async (task) => {
+      if (!(await open(task.state))) return 'gone';
+      const { elements: before, found } = await collectWith(task.name);
+      if (found === undefined) return 'gone';
+      const was = { dialogs, documents };
+      await page.evaluate(`crawl.mark(${found.index})`);
+      const problem = await click(found);
+      const known = new Set(before.map(({ name }) => name));
+      if (problem !== undefined) return { effects: [], problem, after: nothing, before: known };
+      const hasActed = (): boolean =>
+        dialogs > was.dialogs || documents > was.documents || others.size > 0;
+      // Another document ends the script.
+      if (!hasActed()) await page.evaluate(`crawl.effect(${effectMs})`).catch(() => undefined);
+      const outside: Effect[] = [
+        ...(documents > was.documents || others.size > 0 ? (['address'] as const) : []),
+        ...(dialogs > was.dialogs ? (['dialog'] as const) : []),
+      ];
+      const isKept = isLeft(found.href) && outside.length === 0;
+      for (const other of others) await other.close();
+      others.clear();
+      if (documents > was.documents) {
+        await page.waitForLoadState();
+        return { effects: outside, after: nothing, before: known };
+      }
+      await settled();
+      const effects = await page.evaluate<Effect[]>('crawl.allEffects()');
+      // The router shows a page for it, or none, whatever the address leads to.
+      if (isKept)
+        return { effects: [], problem: 'is kept from the browser', after: nothing, before: known };
+      if ((await page.title()).startsWith('Nothing here')) {
+        return {
+          effects: [],
+          problem: `leads to no page: ${page.url()}`,
+          after: nothing,
+          before: known,
+        };
+      }
+      return { effects: [...outside, ...effects], after: await collect(), before: known };
+    },
+  };
+}
+
+/** Returns whether a link leads to no page of the console, so that the browser has to open it. */
+function isLeft(href: string): boolean {
+  if (href === '') return false;
+  const { pathname, search, hash } = new URL(href);
+  return hash === '' && !pageAddresses.test(`${pathname}${search}`);
+}
+
+const nothing: Collected = { elements: [], hrefs: [] };
