@@ -21,15 +21,18 @@ describe('a proxy that the environment names', () => {
   const respond: RequestListener = (_request, response) => {
     response.end('{"access_token": "a", "expires_in": 3600}');
   };
-  const startProxy = async (t: TestContext, rejects = false) => {
+  const startProxy = async (
+    t: TestContext,
+    options: { readonly rejects?: boolean; readonly respond?: RequestListener } = {},
+  ) => {
     const requested: string[] = [];
     const proxy = createServer((request, response) => {
       requested.push(request.url ?? '');
-      respond(request, response);
+      (options.respond ?? respond)(request, response);
     });
     proxy.on('connect', ({ url = '' }, socket) => {
       requested.push(url);
-      if (rejects) {
+      if (options.rejects === true) {
         socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
         return;
       }
@@ -74,9 +77,28 @@ describe('a proxy that the environment names', () => {
     assert.deepEqual(requested, [host, host]);
   });
 
+  test('NODE_USE_ENV_PROXY: a server behind a proxy may send 100 and 103 before each response', async (t) => {
+    const shell = await openShell(t);
+    const early: RequestListener = (request, response) => {
+      const { socket } = request;
+      socket.write('HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n');
+      if (request.url?.endsWith('/token') === true) respond(request, response);
+      else response.end('{"streams": []}');
+    };
+    const { env } = await startProxy(t, { respond: early });
+    const host = await listen(t, createTlsServer(trusted, early));
+    await writeFile(join(shell.home, 'ca.pem'), authority);
+    for (const url of ['http://leat.invalid', `https://${host}`]) {
+      const variables = { ...env, LEAT_URL: url, LEAT_CLIENT_ID: 'a', LEAT_CLIENT_SECRET: 'b' };
+      const list = ['streams', 'list', '--ca', 'ca.pem'];
+      const { code, stderr } = await shell.run(list, { env: variables });
+      assert.equal(code, 0, stderr);
+    }
+  });
+
   test('NODE_USE_ENV_PROXY: a proxy that rejects the server is named in the error', async (t) => {
     const shell = await openShell(t);
-    const { env } = await startProxy(t, true);
+    const { env } = await startProxy(t, { rejects: true });
     const login = await shell.run(['login', 'https://leat.invalid', ...words], {
       input: 'b',
       env,

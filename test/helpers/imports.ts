@@ -133,6 +133,11 @@ const rules: readonly Rule[] = [
     packages: ['undici', 'node:net'],
   },
   {
+    files: 'delivery/http/interim-responses.ts',
+    own: ['delivery/http/'],
+    packages: ['undici', 'node:net'],
+  },
+  {
     files: 'delivery/http/token-endpoint.ts',
     own: ['core/', 'delivery/http/', 'log/'],
     packages: ['undici', ...NETWORK],
@@ -213,7 +218,7 @@ const rules: readonly Rule[] = [
   // Asks node:http whether Node uses the proxies of the environment.
   {
     files: 'cli/http/connection.ts',
-    own: ['cli/http/localhost.ts'],
+    own: ['cli/http/localhost.ts', 'delivery/http/interim-responses.ts'],
     packages: ['node:http', 'undici'],
   },
   {

@@ -32,7 +32,7 @@ export const unreachable = 'cannot be reached';
 const certificateCode = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|ISSUER|ALTNAME/;
 
 /** A TLS handshake that fails, or bytes that are not the beginning of an HTTP response. */
-const otherProtocol = /^(?:EPROTO$|ERR_SSL_|Expected HTTP\/)/;
+const otherProtocol = /^(?:EPROTO$|ERR_SSL_|Expected HTTP\/|invalid_response$)/;
 
 /** Returns the reason in the message of undici's HTTP parser, whose errors have no code. */
 function parserReasonOf({ name, message }: Error): string | undefined {

@@ -1,5 +1,5 @@
 import { type AgentOptions, globalAgent } from 'node:http';
-import type { Dispatcher } from 'undici';
+import type { buildConnector as Connectors, Dispatcher, Pool as Pools } from 'undici';
 import { isLocalhostName, isThisMachine, resolveLocalhost } from './localhost.ts';
 
 export interface ConnectionOptions {
@@ -18,16 +18,22 @@ export async function createConnection(
   url: string,
   { ca, timeoutMs }: ConnectionOptions,
 ): Promise<Dispatcher> {
-  const { Client, EnvHttpProxyAgent } = await import('undici');
+  const [{ buildConnector, Client, EnvHttpProxyAgent, Pool }, { withInterimResponses }] =
+    await Promise.all([import('undici'), import('../../delivery/http/interim-responses.ts')]);
   const tls = ca === undefined ? {} : { ca };
   const { protocol, hostname } = new URL(url);
   const lookup = isLocalhostName(hostname) ? { lookup: resolveLocalhost } : {};
   // A proxy elsewhere would read the secret, and not find the server.
   const isDirect = !usesEnvProxy() || (protocol === 'http:' && isThisMachine(hostname));
-  const connect = { ...tls, ...lookup, timeout: timeoutMs };
-  if (isDirect) return new Client(url, { connect, allowH2: false });
+  const connect = buildConnector({ ...tls, ...lookup, timeout: timeoutMs, allowH2: false });
+  if (isDirect) return new Client(url, { connect: withInterimResponses(connect), allowH2: false });
   return new EnvHttpProxyAgent({
     connect,
+    // Of the server, also through a proxy: each kind of agent has a connector of its own.
+    factory: (origin, options) => {
+      const given = options as Pools.Options & { readonly connect: Connectors.connector };
+      return new Pool(origin, { ...given, connect: withInterimResponses(given.connect) });
+    },
     connectTimeout: timeoutMs,
     proxyTls: tls,
     requestTls: tls,

@@ -1,6 +1,6 @@
 import type { LookupFunction } from 'node:net';
 import type { Agent, buildConnector } from 'undici';
-import { acceptInterimResponses } from './interim-responses.ts';
+import { withInterimResponses } from './interim-responses.ts';
 
 /** What is used of undici. */
 interface Undici {
@@ -46,11 +46,7 @@ function agentOf(undici: Undici, lookup: LookupFunction): Agent {
   // Overrides NODE_TLS_REJECT_UNAUTHORIZED: key sets of trusted issuers come this way.
   const connect = undici.buildConnector({ lookup, rejectUnauthorized: true, allowH2: false });
   return new undici.Agent({
-    connect: (options, connected) =>
-      connect(options, (...result) => {
-        if (result[0] === null) acceptInterimResponses(result[1]);
-        connected(...result);
-      }),
+    connect: withInterimResponses(connect),
     // Each request has a connection of its own.
     pipelining: 0,
   });

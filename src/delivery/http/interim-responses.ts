@@ -1,4 +1,6 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
+import type { buildConnector } from 'undici';
 import { InvalidResponse } from './transport-error.ts';
 
 /** The interim responses of one connection. */
@@ -27,6 +29,27 @@ export function acceptInterimResponses(socket: Socket): InterimResponses {
   };
   return reader;
 }
+
+/** Returns a connector whose connections accept interim responses before the response to each request. */
+export function withInterimResponses(connect: buildConnector.connector): buildConnector.connector {
+  return (options, connected) =>
+    connect(options, (...result) => {
+      if (result[0] === null) acceptBeforeEach(result[1]);
+      connected(...result);
+    });
+}
+
+/** For connections that undici keeps itself, and shows to nobody but here. */
+function acceptBeforeEach(socket: Socket): void {
+  const responses = acceptInterimResponses(socket);
+  const onRequest = (sent: unknown): void => {
+    if ((sent as { readonly socket?: unknown }).socket === socket) responses.restart();
+  };
+  subscribe(requestChannel, onRequest);
+  socket.once('close', () => unsubscribe(requestChannel, onRequest));
+}
+
+const requestChannel = 'undici:client:sendHeaders';
 
 /** Bytes of interim responses and blank lines before a response. */
 const bytesMax = 1_048_576;

@@ -44,6 +44,34 @@ test('send: returns status, headers and text of any response, over one connectio
   assert.equal(sockets.size, 1);
 });
 
+test('send: skips 100 and 103 before the response to each request of a connection', async (t) => {
+  let connections = 0;
+  const server = createTcpServer((socket) => {
+    connections += 1;
+    socket.on('error', () => undefined);
+    socket.on('data', () => {
+      for (const status of ['100 Continue', '103 Early Hints\r\nLink: <a>', '100 Continue']) {
+        socket.write(`HTTP/1.1 ${status}\r\n\r\n`);
+      }
+      socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok');
+    });
+  }).listen(0, '127.0.0.1');
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const client = clientOf(server.address() as AddressInfo);
+  for (const method of ['GET', 'POST', 'GET'] as const) {
+    const { status, text } = await client.send({ ...request, method });
+    assert.deepEqual([status, text], [200, 'ok']);
+  }
+  assert.equal(connections, 1);
+});
+
+test('send: a server that switches protocols fails', async (t) => {
+  const { server, client } = await start(t, () => undefined);
+  server.on('request', ({ socket }) => socket.end('HTTP/1.1 101 Switching Protocols\r\n\r\n'));
+  await assert.rejects(client.send(request), isFailure(exitCodes.failed, /does not speak HTTP: /));
+});
+
 test('send: returns the first value of a repeated header', async (t) => {
   const { client } = await start(t, (_incoming, response) => {
     response.writeHead(503, { 'Retry-After': ['7', '9'] }).end();
