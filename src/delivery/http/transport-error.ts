@@ -1,4 +1,5 @@
 import { isIPv6 } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import type { TransportErrorKind, AttemptResult, Shortage } from '../../core/retry.ts';
 import { noNameServer } from './shortages.ts';
 import { BlockedAddress, LookupFailed } from './egress.ts';
@@ -20,19 +21,35 @@ export class CertificateExpired extends Error {
   override readonly name = 'CertificateExpired';
 }
 
-/** Returns the shortage of this node that an error is about; `undefined` for all other errors. */
-export function shortageOf(error: unknown): Shortage | undefined {
-  if (error instanceof AggregateError) return shortageOfAll(error.errors);
+/**
+ * Returns the shortage of this node that an error is about; `undefined` for all other errors. `hasFamily`
+ * returns whether the machine has an IPv6 address.
+ */
+export function shortageOf(error: unknown, hasFamily = hasIPv6): Shortage | undefined {
+  if (error instanceof AggregateError) return shortageOfAll(error.errors, hasFamily);
   const code = codeOf(error);
-  // Where a machine has no IPv6, connecting to an address of it has this code.
-  const isOtherFamily = code === 'EADDRNOTAVAIL' && isIPv6(addressOf(error));
+  // Linux says so of IPv6 in two cases: no port is left (connect(2)), or no interface has an address of the
+  // family to connect from, as with the sysctl disable_ipv6. With an address but no route it is ENETUNREACH.
+  const isOtherFamily = code === 'EADDRNOTAVAIL' && isIPv6(addressOf(error)) && !hasFamily();
   return ownCodes.has(code) && !isOtherFamily ? { kind: 'shortage', code } : undefined;
 }
 
+/** Returns whether an interface of this machine has an IPv6 address. */
+export function hasIPv6(): boolean {
+  return Object.values(networkInterfaces()).some((addresses) =>
+    addresses?.some(({ family }) => family === 'IPv6'),
+  );
+}
+
 /** One for each address of a name: one that has refused, or was too slow, is about the receiver. */
-function shortageOfAll(errors: readonly unknown[]): Shortage | undefined {
+function shortageOfAll(
+  errors: readonly unknown[],
+  hasFamily: typeof hasIPv6,
+): Shortage | undefined {
   if (errors.some((error) => ofReceiver.has(codeOf(error)))) return undefined;
-  return errors.map(shortageOf).find((shortage) => shortage !== undefined);
+  return errors
+    .map((error) => shortageOf(error, hasFamily))
+    .find((shortage) => shortage !== undefined);
 }
 
 /** File descriptors, ports, memory, and name servers of this machine. */

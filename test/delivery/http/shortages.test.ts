@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { describe, test, type TestContext } from 'node:test';
 import {
   createShortages,
@@ -6,7 +8,11 @@ import {
   noThread,
   type ShortageChange,
 } from '../../../src/delivery/http/shortages.ts';
-import { classifyTransportError, shortageOf } from '../../../src/delivery/http/transport-error.ts';
+import {
+  classifyTransportError,
+  hasIPv6,
+  shortageOf,
+} from '../../../src/delivery/http/transport-error.ts';
 import { createManualClock } from '../../helpers/clock.ts';
 
 const error = (code: string, address?: string) => Object.assign(new Error(code), { code, address });
@@ -37,11 +43,58 @@ describe('a shortage of this node', () => {
     assert.deepEqual(classifyTransportError(error('ECONNREFUSED'), 'connecting'), refused);
   });
 
-  test('an IPv6 address on a machine without IPv6 is none', () => {
-    assert.equal(shortageOf(error('EADDRNOTAVAIL', '::1')), undefined);
-    assert.notEqual(shortageOf(error('EADDRNOTAVAIL', '192.0.2.1')), undefined);
+  test('an IPv6 address without a free port is one, on a machine without IPv6 it is none', () => {
+    const shortage = { kind: 'shortage', code: 'EADDRNOTAVAIL' };
+    const hasNoIPv6 = (): boolean => false;
+    for (const [address, without] of [
+      ['2001:db8::1', undefined],
+      ['192.0.2.1', shortage],
+    ] as const) {
+      const one = error('EADDRNOTAVAIL', address);
+      const all = new AggregateError([error('ENETUNREACH', '192.0.2.1'), one]);
+      for (const each of [one, all]) {
+        assert.deepEqual(
+          shortageOf(each, () => true),
+          shortage,
+        );
+        assert.deepEqual(shortageOf(each, hasNoIPv6), without);
+      }
+    }
+  });
+
+  test('what the system says where no port is left is one, for addresses of both families', async (t) => {
+    const shortage = { kind: 'shortage', code: 'EADDRNOTAVAIL' };
+    assert.deepEqual(shortageOf(await connectWithoutPort(t, '127.0.0.1')), shortage);
+    if (hasIPv6()) assert.deepEqual(shortageOf(await connectWithoutPort(t, '::1')), shortage);
+    else assert.equal(shortageOf(await failureOf(connect({ host: '::1', port: 9 }))), undefined);
   });
 });
+
+/** Connects from a port that is in use for the same receiver; returns how that fails. */
+async function connectWithoutPort(t: TestContext, host: string): Promise<unknown> {
+  const listen = async (): Promise<Server> => {
+    const server = createServer().listen(0, host);
+    await once(server, 'listening');
+    t.after(() => server.close());
+    return server;
+  };
+  const { port } = (await listen()).address() as AddressInfo;
+  const former = await listen();
+  const { port: localPort } = former.address() as AddressInfo;
+  await new Promise((resolve) => former.close(resolve));
+  const open = (): Socket => {
+    const socket = connect({ host, port, localAddress: host, localPort });
+    t.after(() => socket.destroy());
+    return socket;
+  };
+  await once(open(), 'connect');
+  return failureOf(open());
+}
+
+async function failureOf(socket: Socket): Promise<unknown> {
+  const [failure] = (await once(socket, 'error')) as [unknown];
+  return failure;
+}
 
 describe('what is held back in a shortage', () => {
   const createFixture = (t: TestContext) => {
