@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { link, mkdir, readFile, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { RandomBytes } from '../core/clock.ts';
@@ -103,34 +104,72 @@ export interface StoredCredentials {
   readonly clientSecret: string;
 }
 
+/** Returns the path of the file with the generated keys. */
+export function secretKeyFile(folder: string): string {
+  return join(folder, names.secretKey);
+}
+
 /** Returns the path of the file with the credentials of the first start. */
 export function credentialsFile(folder: string): string {
   return join(folder, names.credentials);
 }
 
 /**
- * Writes {@link credentialsFile}, replacing an existing one; only its owner can read it at any time.
- * The credentials of the sample are in `messages_sample` and stay when those of the management client
- * are added. Throws `StartRefused` when the folder cannot be used.
+ * Writes {@link credentialsFile}; only its owner can read it at any time. The credentials of the sample are
+ * in `messages_sample` and stay when those of the management client are added. What else the file had is
+ * kept by {@link keepFormer}, unless it is the management client that the new one `replaces`. Throws
+ * `StartRefused` when the folder cannot be used.
  */
 export async function writeCredentials(
   folder: string,
-  { management, sample }: { management?: StoredCredentials; sample?: StoredCredentials },
+  { management, sample, replaces }: CredentialsChange,
   random: RandomBytes,
 ): Promise<void> {
-  const sampleFields =
-    sample === undefined ? await storedField(folder, 'messages_sample') : fieldsOf(sample);
+  const { messages_sample: formerSample } = fieldsIn(await readDataFile(folder, names.credentials));
+  const sampleFields = sample === undefined ? formerSample : fieldsOf(sample);
   const fields = {
     ...(management === undefined ? {} : fieldsOf(management)),
     ...(sampleFields === undefined ? {} : { messages_sample: sampleFields }),
   };
   const text = `${JSON.stringify(fields, undefined, 2)}\n`;
+  await keepFormer(folder, names.credentials, random, (former) => {
+    const { client_id: id, messages_sample: kept, ...rest } = fieldsIn(former);
+    const isKnown = id === undefined ? kept !== undefined : id === replaces;
+    return isKnown && (kept === undefined || sample === undefined) && isSecretAlone(rest);
+  });
   await writeDataFile({ folder, name: names.credentials, text }, random);
+}
+
+export interface CredentialsChange {
+  readonly management?: StoredCredentials;
+  readonly sample?: StoredCredentials;
+  /** Id of a management client whose secret ends with this change. */
+  readonly replaces?: string | undefined;
+}
+
+function isSecretAlone(rest: object): boolean {
+  return Object.keys(rest).every((name) => name === 'client_secret');
+}
+
+/**
+ * Copies a file that is about to be replaced to `<name>.<hash>`, unless it is missing, blank or
+ * `isDispensable`: nobody else may have what is in it.
+ */
+export async function keepFormer(
+  folder: string,
+  name: string,
+  random: RandomBytes,
+  isDispensable: (text: string) => boolean = () => false,
+): Promise<void> {
+  const text = await readDataFile(folder, name);
+  if (text === undefined || text.trim() === '' || isDispensable(text)) return;
+  const hash = createHash('sha256').update(text).digest('hex').slice(0, 16);
+  await createDataFile({ folder, name: `${name}.${hash}`, text }, random);
 }
 
 /** Returns the id of the management client in {@link credentialsFile}; `undefined` when it has none. */
 export async function storedClientId(folder: string): Promise<string | undefined> {
-  const id = await storedField(folder, 'client_id');
+  const { client_id: id } = fieldsIn(await readDataFile(folder, names.credentials));
   return typeof id === 'string' ? id : undefined;
 }
 
@@ -188,16 +227,12 @@ function fieldsOf({ clientId, clientSecret }: StoredCredentials): object {
   return { client_id: clientId, client_secret: clientSecret };
 }
 
-/** Ignores text that is not JSON: it was not written here. */
-async function storedField(folder: string, name: string): Promise<unknown> {
-  const text = await readDataFile(folder, names.credentials);
+/** Returns no fields for text that is not JSON: it was not written here. */
+function fieldsIn(text: string | undefined): Readonly<Record<string, unknown>> {
   try {
-    return text === undefined
-      ? undefined
-      : (Object(JSON.parse(text)) as Record<string, unknown>)[name];
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
+    return Object(JSON.parse(text ?? '{}')) as Record<string, unknown>;
+  } catch {
+    return {};
   }
 }
 

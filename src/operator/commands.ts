@@ -73,7 +73,10 @@ async function renew(deps: CommandDeps, args: Args): Promise<string> {
     deliverCredentials:
       folder === undefined
         ? undefined
-        : (management) => writeCredentials(folder, { management }, random),
+        : async (management) => {
+            const replaces = await storedClientId(folder);
+            await writeCredentials(folder, { management, replaces }, random);
+          },
   });
   const file = folder === undefined ? '' : fileLine(resolve(credentialsFile(folder)));
   return `${renewedLine(tenant)}\n${clientLines(renewed)}${file}${restartWarning(config)}`;

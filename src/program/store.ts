@@ -4,7 +4,7 @@ import type { Clock, RandomBytes } from '../core/clock.ts';
 import type { StoreUnavailable } from '../core/errors.ts';
 import { openStore } from '../store/open.ts';
 import type { Store } from '../store/port/store.ts';
-import { generatedKeys } from './generated-keys.ts';
+import { storeKeys } from './store-keys.ts';
 
 export interface ServiceStoreDeps {
   readonly config: Config;
@@ -17,9 +17,7 @@ export interface ServiceStoreDeps {
 /** Opens the store of the settings, with the keys of its secrets. */
 export async function openServiceStore(deps: ServiceStoreDeps): Promise<Store> {
   const { config, random, clock, log } = deps;
-  const generated =
-    config.secretKeys === undefined ? await generatedKeys(config, random) : undefined;
-  const secretKeys = config.secretKeys ?? generated?.keys ?? [];
+  const { keys: secretKeys, confirm } = await storeKeys(config, random);
   const report =
     log && ((error: unknown) => log.warn({ err: error }, 'the store reports an error'));
   const reportFailure =
@@ -38,7 +36,7 @@ export async function openServiceStore(deps: ServiceStoreDeps): Promise<Store> {
     reportFailure,
   });
   try {
-    await generated?.confirm();
+    await confirm();
   } catch (error) {
     await store.close();
     throw error;

@@ -8,7 +8,9 @@ import { join, resolve } from 'node:path';
 import { parseAddress } from '../core/address.ts';
 import type { Millis, RandomBytes } from '../core/clock.ts';
 import { dayMs, hourMs } from '../core/units.ts';
-import { writeDataFile, createDataFile, readDataFile } from '../files/data-folder.ts';
+import { StartRefused } from '../core/errors.ts';
+import { createDataFile, keepFormer, readDataFile, writeDataFile } from '../files/data-folder.ts';
+import { authorityName } from './authority-name.ts';
 import type { Identity, Validity } from './x509.ts';
 
 const AUTHORITY_DAYS = 3650;
@@ -55,7 +57,10 @@ export async function loadOrCreateLocalTls(
   deps: LocalTlsDeps,
 ): Promise<Identity> {
   const names = [...new Set([...loopback, ...hosts])];
+  // Before the key, which is written first: another first start may be under way.
+  const trusted = await readDataFile(folder, fileNames.authority);
   const stored = await readDataFile(folder, fileNames.authorityKey);
+  refuseLostAuthority(folder, stored, trusted);
   const usable = usableAuthority(stored, deps.now);
   if (usable !== undefined) {
     await publish(folder, usable, deps.random);
@@ -67,14 +72,54 @@ export async function loadOrCreateLocalTls(
   const validity = certificateValidity(authority, deps.now);
   const { makeServerCertificate } = await x509();
   const made = await makeServerCertificate(names, authority, { validity, random: deps.random });
+  await keepForeignPair(folder, deps.random);
   await writeDataFile({ folder, name: fileNames.key, text: made.key }, deps.random);
   await writeDataFile({ folder, name: fileNames.cert, text: made.cert, forAll: true }, deps.random);
   return made;
 }
 
+/** An authority that is there in part, or damaged, may be in a backup: another one would replace it. */
+function refuseLostAuthority(
+  folder: string,
+  stored: string | undefined,
+  trusted: string | undefined,
+): void {
+  const file = resolve(join(folder, fileNames.authorityKey));
+  const certificate = localAuthorityFile(folder);
+  const way = `put the file back that was there. For another authority, which clients must trust: move`;
+  if (stored === undefined && trusted !== undefined) {
+    throw new StartRefused(
+      `LEAT_TLS: ${file} is missing, but ${certificate} is the certificate that clients trust: ${way} ${certificate} away`,
+    );
+  }
+  if (stored !== undefined && !isMatchingPair(pairOf(stored), ({ ca }) => ca)) {
+    throw new StartRefused(
+      `LEAT_TLS: ${file} does not hold the key and the certificate of the authority: ${way} ${file} and ${certificate} away`,
+    );
+  }
+}
+
+/** Keeps a certificate and a key that somebody else has put there. */
+async function keepForeignPair(folder: string, random: RandomBytes): Promise<void> {
+  const cert = await readDataFile(folder, fileNames.cert);
+  if (cert !== undefined && isLocal(cert)) return;
+  await keepFormer(folder, fileNames.cert, random);
+  await keepFormer(folder, fileNames.key, random);
+}
+
+/** Returns whether a local authority has signed the certificate. */
+function isLocal(cert: string): boolean {
+  try {
+    return new X509Certificate(cert).issuer.startsWith(`CN=${authorityName}`);
+  } catch {
+    return false;
+  }
+}
+
 /** Writes the certificate that clients trust. */
 async function publish(folder: string, { cert }: Identity, random: RandomBytes): Promise<void> {
   if ((await readDataFile(folder, fileNames.authority)) === cert) return;
+  await keepFormer(folder, fileNames.authority, random, isLocal);
   await writeDataFile({ folder, name: fileNames.authority, text: cert, forAll: true }, random);
 }
 
@@ -98,14 +143,14 @@ async function authorityFor(
   const other = usable && names.find((name) => !permits(usable.cert, name));
   if (usable !== undefined && other === undefined) return usable;
   if (stored !== undefined) deps.replaced(reasonFor(stored, other));
+  // The domain may be a mistake. One that cannot be used any more is not kept.
+  if (usable !== undefined) await keepFormer(folder, fileNames.authorityKey, deps.random);
   return newAuthority(folder, names, stored, deps);
 }
 
 function reasonFor(stored: string, other: string | undefined): string {
   if (other !== undefined) return `it may not sign for ${other}`;
-  const pair = pairOf(stored);
-  if (!isMatchingPair(pair, ({ ca }) => ca)) return `${fileNames.authorityKey} has other content`;
-  return isConstrained(pair.cert) ? 'it expires' : 'it could sign for any name';
+  return isConstrained(pairOf(stored).cert) ? 'it expires' : 'it could sign for any name';
 }
 
 /** Creates an authority; of two concurrent starts without one, both use the first. */

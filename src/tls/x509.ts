@@ -26,6 +26,7 @@ import {
 } from 'pkijs';
 import { parseAddress } from '../core/address.ts';
 import type { Millis, RandomBytes } from '../core/clock.ts';
+import { authorityName } from './authority-name.ts';
 
 /** A certificate and its private key in PEM. */
 export interface Identity {
@@ -50,7 +51,7 @@ export async function makeAuthority(
 ): Promise<Identity> {
   const pair = await promisify(generateKeyPair)('ec', { namedCurve: 'P-256' });
   // Clients that trust two authorities of the same name would confuse them.
-  const name = nameOf(`Leat local CA ${Buffer.from(random(4)).toString('hex')}`);
+  const name = nameOf(`${authorityName}${Buffer.from(random(4)).toString('hex')}`);
   const certificate = draft({ subject: name, publicKey: pair.publicKey, validity, random });
   certificate.issuer = name;
   certificate.extensions = [

@@ -152,7 +152,7 @@ describe('writeCredentials', () => {
   test('writeCredentials writes a file that only its owner can read, also over one with another mode', async (t) => {
     const folder = await freshFolder(t);
     const former = join(folder, 'bootstrap.json');
-    await writeFile(former, 'former', { mode: 0o644 });
+    await writeFile(former, '', { mode: 0o644 });
     await chmod(former, 0o644);
     const { ino } = await stat(former);
 
@@ -191,6 +191,34 @@ describe('writeCredentials', () => {
       { messages_sample: sampleFields },
       'a sample belongs to another first start',
     );
+    const [kept = ''] = (await readdir(folder)).filter((name) => name !== 'bootstrap.json');
+    assert.match(await readFile(join(folder, kept), 'utf8'), new RegExp(client_secret));
+  });
+
+  for (const text of ['{"client_id":"other","client_secret":"secret"}', '{"mine":1}', 'no JSON']) {
+    test(`writeCredentials keeps ${text} in a file of its own`, async (t) => {
+      const folder = await freshFolder(t);
+      await writeFile(credentialsFile(folder), text);
+      for (const replaces of [undefined, 'another'])
+        await writeCredentials(folder, { management: credentials, replaces }, random);
+      const kept = (await readdir(folder)).filter((name) =>
+        /^bootstrap\.json\.[0-9a-f]{16}$/.test(name),
+      );
+      const texts = kept.map((name) => readFile(join(folder, name), 'utf8'));
+      assert.ok((await Promise.all(texts)).includes(text));
+    });
+  }
+
+  test('writeCredentials keeps no secret that ends with the change', async (t) => {
+    const folder = await freshFolder(t);
+    await writeCredentials(folder, { management: credentials }, random);
+    const replaces = credentials.clientId;
+    await writeCredentials(
+      folder,
+      { management: { clientId: 'b', clientSecret: 's' }, replaces },
+      random,
+    );
+    assert.deepEqual(await readdir(folder), ['bootstrap.json']);
   });
 
   for (const text of ['', 'no JSON', '[]', 'null', '7']) {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { copyFile, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
-import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
+import { contentOf } from '../helpers/folder-content.ts';
 import { createTempStore, runLeat, startLeat, type TempStore } from '../helpers/leat.ts';
 
 /** A start where the store or its generated key is missing or damaged, as a process. */
@@ -26,7 +26,10 @@ describe('a start with a store or a key alone', { concurrency: 1 }, () => {
       const copy = join(tempStore.folder, 'backup.copy');
       await rename(tempStore.file, copy);
       const output = await refusedStart(tempStore);
-      assert.match(output, /LEAT_STORE: \S+leat\.db is missing, but \S+secret\.key is the key of/m);
+      assert.match(
+        output,
+        /LEAT_STORE: \S+leat\.db is missing, but \S+secret\.key is part of a store/m,
+      );
       assert.match(
         output,
         /To restore a backup: leat restore <backup>\. To begin with a new store: move/,
@@ -55,7 +58,10 @@ describe('a start with a store or a key alone', { concurrency: 1 }, () => {
     async (t) => {
       const tempStore = await storeWithKey(t);
       await rename(tempStore.file, `${tempStore.file}-wal`);
-      assert.match(await refusedStart(tempStore), /LEAT_STORE: \S+ has lost its content, but/m);
+      assert.match(
+        await refusedStart(tempStore),
+        /LEAT_STORE: \S+ is missing, but \S+-wal and \S+secret\.key are/m,
+      );
       await rm(join(tempStore.folder, 'secret.key'));
       assert.match(await refusedStart(tempStore), /has no secret\.key, the key of/);
     },
@@ -127,15 +133,4 @@ async function refusedStart(tempStore: TempStore): Promise<string> {
   );
   assert.deepEqual(await contentOf(tempStore.folder), before);
   return output;
-}
-
-async function contentOf(folder: string): Promise<string[]> {
-  const names = await readdir(folder, { withFileTypes: true });
-  const files = names.filter((name) => name.isFile()).map(({ name }) => name);
-  return Promise.all(
-    files.toSorted().map(async (name) => {
-      const hash = createHash('sha256').update(await readFile(join(folder, name)));
-      return `${name} ${hash.digest('hex')}`;
-    }),
-  );
 }

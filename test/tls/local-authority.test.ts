@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { randomBytes, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, get } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -13,6 +13,7 @@ import { promisify } from 'node:util';
 import { StartRefused } from '../../src/core/errors.ts';
 import { loadOrCreateLocalTls, localAuthorityFile } from '../../src/tls/local-authority.ts';
 import { type Identity, makeServerCertificate } from '../../src/tls/x509.ts';
+import { contentOf } from '../helpers/folder-content.ts';
 
 const DAY_MS = 86_400_000;
 const now = Date.parse('2026-11-20T12:00:00.500Z');
@@ -185,7 +186,7 @@ describe('loadOrCreateLocalTls', () => {
     assert.ok(fresh.leaf.verify(fresh.authority.publicKey));
   });
 
-  for (const file of files) {
+  for (const file of files.filter((name) => name !== 'tls-ca-key.pem')) {
     test(`loadOrCreateLocalTls replaces ${file} when it is missing or has other content`, async (t) => {
       const folder = await freshFolder(t);
       await load(folder);
@@ -201,6 +202,56 @@ describe('loadOrCreateLocalTls', () => {
       }
     });
   }
+
+  for (const [what, spoil] of [
+    ['is missing', (file: string) => rm(file)],
+    ['is empty', (file: string) => writeFile(file, '')],
+    ['has other content', (file: string) => writeFile(file, 'x')],
+  ] as const) {
+    test(`an authority whose file ${what}: refused, and the files stay`, async (t) => {
+      const folder = await freshFolder(t);
+      await load(folder);
+      const file = join(folder, 'tls-ca-key.pem');
+      const text = await readFile(file, 'utf8');
+      await spoil(file);
+      const before = await contentOf(folder);
+      await assert.rejects(load(folder), (error: unknown) => {
+        assert.ok(error instanceof StartRefused);
+        assert.match(error.message, /^LEAT_TLS: \S+tls-ca-key\.pem .+: put the file back .+ away$/);
+        return true;
+      });
+      assert.deepEqual(await contentOf(folder), before);
+      await writeFile(file, text);
+      await load(folder);
+      for (const name of ['tls-ca-key.pem', 'tls-ca.pem'])
+        await rename(join(folder, name), join(folder, `former-${name}`));
+      await load(folder);
+    });
+  }
+
+  test('an authority that is replaced for another domain stays in a file of its own', async (t) => {
+    const folder = await freshFolder(t);
+    await load(folder);
+    const former = await readFile(join(folder, 'tls-ca-key.pem'), 'utf8');
+    await load(folder, { of: ['other.example.com'] });
+    assert.ok((await keptTexts(folder, 'tls-ca-key.pem')).includes(former));
+  });
+
+  test('a certificate and key that somebody else has put there stay in files of their own', async (t) => {
+    const folder = await freshFolder(t);
+    const texts = {
+      'tls-ca.pem': 'the CA',
+      'tls-cert.pem': 'a certificate',
+      'tls-key.pem': 'its key',
+    };
+    await load(folder);
+    for (const [name, text] of Object.entries(texts)) await writeFile(join(folder, name), text);
+    await load(folder);
+    for (const [name, text] of Object.entries(texts))
+      assert.deepEqual(await keptTexts(folder, name), [text]);
+    const [kept = ''] = (await readdir(folder)).filter((name) => name.startsWith('tls-key.pem.'));
+    assert.equal(await modeOf(join(folder, kept)), 0o600);
+  });
 
   test('loadOrCreateLocalTls replaces a certificate of another folder', async (t) => {
     const one = await freshFolder(t);
@@ -330,6 +381,12 @@ function contents(folder: string, of: readonly string[] = files): Promise<string
 
 async function modeOf(file: string): Promise<number> {
   return (await stat(file)).mode & 0o777;
+}
+
+/** Returns the texts that were kept when a file was replaced. */
+async function keptTexts(folder: string, name: string): Promise<string[]> {
+  const kept = (await readdir(folder)).filter((each) => each.startsWith(`${name}.`));
+  return Promise.all(kept.map((each) => readFile(join(folder, each), 'utf8')));
 }
 
 async function freshFolder(t: TestContext): Promise<string> {
