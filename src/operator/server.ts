@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { chmodSync, createReadStream, lstatSync } from 'node:fs';
-import { mkdtemp, open, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { mkdtemp, open, readdir, readFile, rm, rmdir, stat } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -89,7 +89,7 @@ async function listenAlone(server: Server, path: string): Promise<void> {
 async function shortPath({ location, random }: OperatorServerDeps): Promise<string> {
   try {
     const folder = await mkdtemp(join(tempFolder(), 'leat-'));
-    const path = join(folder, 'leat.sock');
+    const path = join(folder, socketName);
     await writeAtomically(location.pointer, `${path}\n`, { random, mode: 0o600 });
     return path;
   } catch (error) {
@@ -97,13 +97,19 @@ async function shortPath({ location, random }: OperatorServerDeps): Promise<stri
   }
 }
 
+const socketName = 'leat.sock';
+
 /** Removes the private folder of a former server, which may have been killed. */
 async function removeFormer(location: SocketLocation): Promise<void> {
   const path = await readFile(location.pointer, 'utf8').catch(() => undefined);
   if (path === undefined) return;
   const folder = dirname(path.trim());
   const isOurs = dirname(folder) === tempFolder() && basename(folder).startsWith('leat-');
-  if (isOurs) await rm(folder, { recursive: true, force: true });
+  // A copy of a data folder has the pointer of the server that runs on the other one.
+  if (isOurs && !(await accepts(path.trim()))) {
+    await rm(join(folder, socketName), { force: true });
+    await rmdir(folder).catch(() => undefined);
+  }
   await rm(location.pointer, { force: true });
 }
 
@@ -231,7 +237,9 @@ function throttled(
   };
 }
 
-const draftMark = '.backup-';
+/** No name that somebody gives to a backup of theirs. */
+const draftMark = '.unfinished-backup-';
+const draftName = /^[0-9a-f]{16}(?:-journal)?$/;
 
 /** Creates a file in the data folder, sends it and removes it, also after an error. */
 async function sendFile(
@@ -258,6 +266,7 @@ async function removeDrafts({ file, folder }: SocketLocation): Promise<void> {
   const mark = `${basename(file)}${draftMark}`;
   const names = await readdir(folder).catch(() => []);
   for (const name of names) {
-    if (name.startsWith(mark)) await rm(join(folder, name), { force: true });
+    const isDraft = name.startsWith(mark) && draftName.test(name.slice(mark.length));
+    if (isDraft) await rm(join(folder, name), { force: true });
   }
 }

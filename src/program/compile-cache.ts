@@ -40,6 +40,17 @@ function isOurs(folder: string): boolean {
 
 function removeOthers(folder: string, version: string): void {
   for (const entry of readdirSync(folder)) {
-    if (entry !== version) rmSync(join(folder, entry), { recursive: true, force: true });
+    const path = join(folder, entry);
+    if (entry !== version && isOfCompiledModules(path)) rmSync(path, { recursive: true });
   }
 }
+
+/** The folder of the store may be that of a program which has a folder of this name, too. */
+function isOfCompiledModules(folder: string): boolean {
+  if (!lstatSync(folder).isDirectory()) return false;
+  const entries = readdirSync(folder);
+  return entries.length > 0 && entries.every((entry) => ofNode.test(entry));
+}
+
+/** Node names its folders `v26.10.0-x64-<hash>-<user>` (module.enableCompileCache). */
+const ofNode = /^v[0-9]+\.[0-9]+\.[0-9]+-[a-z0-9]+-[0-9a-f]+(?:-[0-9]+)?$/;

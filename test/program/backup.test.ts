@@ -370,7 +370,7 @@ async function parts(tempStore: TempStore): Promise<string[]> {
 
 /** Returns the unfinished copies of the server. */
 async function drafts(tempStore: TempStore): Promise<string[]> {
-  return (await readdir(tempStore.folder)).filter((name) => name.includes('.backup-'));
+  return (await readdir(tempStore.folder)).filter((name) => name.includes('.unfinished-backup-'));
 }
 
 async function backedUp(t: TestContext): Promise<{ tempStore: TempStore; file: string }> {

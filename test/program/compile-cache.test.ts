@@ -12,7 +12,8 @@ test(
   { tags: ['long'] },
   async (t) => {
     const { folder, start } = await fixture(t);
-    await mkdir(join(folder, 'compiled', '0.0.1'), { recursive: true, mode: 0o700 });
+    const former = join(folder, 'compiled', '0.0.1', 'v26.0.0-x64-310b2ce3-0');
+    await mkdir(former, { recursive: true, mode: 0o700 });
     await start();
     assert.deepEqual(await readdir(join(folder, 'compiled')), [version]);
     assert.equal((await stat(join(folder, 'compiled', version))).mode & 0o777, 0o700);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, lstatSync, mkdirSync } from 'node:fs';
-import { readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
@@ -229,6 +229,22 @@ describe('the operator socket', () => {
       const again = await startLeat(tempStore);
       assert.equal(await again.stop(), 0);
       assert.ok(!existsSync(pointer));
+    },
+  );
+
+  test(
+    'a server on a copied data folder leaves the socket of the one on the original',
+    { tags: ['long'] },
+    async (t) => {
+      const [original, copied] = [await deepTempStore(t), await deepTempStore(t)];
+      const leat = await startLeat(original);
+      t.after(() => leat.kill());
+      const { pointer } = socketLocationOf(original.file);
+      await copyFile(pointer, socketLocationOf(copied.file).pointer);
+      const other = await startLeat(copied);
+      t.after(() => other.kill());
+      const listed = await runLeat(['tenants', 'list'], storeEnvironment(original));
+      assert.match(listed.output, /^main/);
     },
   );
 
