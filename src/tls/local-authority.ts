@@ -10,7 +10,6 @@ import type { Millis, RandomBytes } from '../core/clock.ts';
 import { dayMs, hourMs } from '../core/units.ts';
 import { StartRefused } from '../core/errors.ts';
 import { createDataFile, keepFormer, readDataFile, writeDataFile } from '../files/data-folder.ts';
-import { authorityName } from './authority-name.ts';
 import type { Identity, Validity } from './x509.ts';
 
 const AUTHORITY_DAYS = 3650;
@@ -29,6 +28,8 @@ const fileNames = {
   cert: 'tls-cert.pem',
   key: 'tls-key.pem',
 };
+
+const authorityTitle = 'Leat local CA';
 
 const loopback = ['localhost', '127.0.0.1', '::1'];
 
@@ -110,7 +111,7 @@ async function keepForeignPair(folder: string, random: RandomBytes): Promise<voi
 /** Returns whether a local authority has signed the certificate. */
 function isLocal(cert: string): boolean {
   try {
-    return new X509Certificate(cert).issuer.startsWith(`CN=${authorityName}`);
+    return new X509Certificate(cert).issuer.startsWith(`CN=${authorityTitle} `);
   } catch {
     return false;
   }
@@ -162,7 +163,7 @@ async function newAuthority(
 ): Promise<Identity> {
   const { makeAuthority } = await x509();
   const validity = validityFrom(now, AUTHORITY_DAYS);
-  const made = await makeAuthority(names, { validity, random });
+  const made = await makeAuthority(names, { title: authorityTitle, validity, random });
   const file = { folder, name: fileNames.authorityKey, text: made.key + made.cert };
   if (former === undefined) {
     return usableAuthority(await createDataFile(file, random), now) ?? made;

@@ -26,7 +26,6 @@ import {
 } from 'pkijs';
 import { parseAddress } from '../core/address.ts';
 import type { Millis, RandomBytes } from '../core/clock.ts';
-import { authorityName } from './authority-name.ts';
 
 /** A certificate and its private key in PEM. */
 export interface Identity {
@@ -40,6 +39,13 @@ export interface Validity {
   readonly until: Millis;
 }
 
+/** The common names of authorities begin with `title`. */
+export interface AuthorityOptions {
+  readonly title: string;
+  readonly validity: Validity;
+  readonly random: RandomBytes;
+}
+
 /**
  * Creates an authority that may sign server certificates for these host names, their subdomains and
  * these addresses, and no further authorities. Clients that trust it accept nothing else of it, so a
@@ -47,11 +53,11 @@ export interface Validity {
  */
 export async function makeAuthority(
   hosts: readonly string[],
-  { validity, random }: { readonly validity: Validity; readonly random: RandomBytes },
+  { title, validity, random }: AuthorityOptions,
 ): Promise<Identity> {
   const pair = await promisify(generateKeyPair)('ec', { namedCurve: 'P-256' });
   // Clients that trust two authorities of the same name would confuse them.
-  const name = nameOf(`${authorityName}${Buffer.from(random(4)).toString('hex')}`);
+  const name = nameOf(`${title} ${Buffer.from(random(4)).toString('hex')}`);
   const certificate = draft({ subject: name, publicKey: pair.publicKey, validity, random });
   certificate.issuer = name;
   certificate.extensions = [

@@ -1,2 +1,0 @@
-/** The common names of local authorities begin with it; the rest tells them apart. */
-export const authorityName = 'Leat local CA ';
