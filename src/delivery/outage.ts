@@ -60,6 +60,10 @@ export class Outage {
   isStepping = false;
   /** While it releases: an attempt has succeeded since the last step. */
   hasSucceeded = false;
+  /** The same of one that has failed… */
+  hasFailed = false;
+  /** …and of one that the node could not make. */
+  wasWithdrawn = false;
   /** The range of the log whose deliveries are yet to be released begins after it… */
   releasedTo: Offset = 0;
   /** …and ends here: a release begins where one before was given up, and returns there. */
@@ -78,6 +82,7 @@ export class Outage {
 
   /** Notes an outcome that is not in the store yet; `isTrial` if it came before its time. */
   ended(outcome: Outcome, isTrial: boolean): void {
+    if (outcome.result === 'retry' || outcome.result === 'failed') this.hasFailed = true;
     if (outcome.result === 'delivered') {
       this.begun = 0;
       this.mayTryEvent = false;
@@ -122,6 +127,22 @@ export class Outage {
   get releaseRange(): { readonly after: Offset; readonly upTo: Offset } | undefined {
     const upTo = this.hasWrapped ? this.releaseEnd : Number.MAX_SAFE_INTEGER;
     return this.releasedTo < upTo ? { after: this.releasedTo, upTo } : undefined;
+  }
+
+  /** Notes that a step begins: nothing of it has ended. */
+  beginStep(): void {
+    this.isStepping = true;
+    this.hasSucceeded = false;
+    this.hasFailed = false;
+    this.wasWithdrawn = false;
+  }
+
+  /**
+   * Whether the step says that the receiver is down again, if all of it has ended: none has succeeded, and one has
+   * failed, or there was none. Those that the node could not make say nothing.
+   */
+  get isRefuted(): boolean {
+    return !this.hasSucceeded && (this.hasFailed || !this.wasWithdrawn);
   }
 
   /** Notes that the deliveries up to here are released. */

@@ -233,7 +233,7 @@ class TimedOutages implements Outages {
       if (outage.releaseRange !== undefined) return void this.#release(runner, outage);
       outage.endRelease();
       this.forget(runner);
-    } else if (runner.dueInFlight === 0) {
+    } else if (runner.dueInFlight === 0 && outage.isRefuted) {
       this.#stop(runner, outage);
     }
   }
@@ -242,8 +242,7 @@ class TimedOutages implements Outages {
     const { deliveries, scheduler } = this.#deps;
     const range = outage.releaseRange;
     if (range === undefined) return;
-    outage.isStepping = true;
-    outage.hasSucceeded = false;
+    outage.beginStep();
     const { tenant, id: stream, epoch } = runner;
     const request = { tenant, stream, epoch, ...range, take: releaseMax };
     await this.#enqueue(async () => {

@@ -298,6 +298,7 @@ class WebhookSender implements Sender {
     const { runner, event, kind, hasRow, trialDueMs, publishedAt } = attempt;
     const waitMs = shortages.noted(shortage);
     runner.pace.withdrawn(attempt.isSlow);
+    if (runner.outage !== undefined) runner.outage.wasWithdrawn = true;
     uncount(attempt);
     if (runner.state === 'gone') attempt.settled = true;
     else {

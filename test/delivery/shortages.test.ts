@@ -177,6 +177,33 @@ describe('a shortage of the node', () => {
     assert.deepEqual(received.toSorted(), ids.toSorted());
   });
 
+  test('a receiver that is back is not down again for what the node cannot send of the rest', async (t) => {
+    const settings = { disable: { consecutive: 3, total: 50 } };
+    const fixture = await createDeliveryFixture(t, { settings });
+    await fixture.addStream({ delivery: { retry: { delaysSeconds: [3600, 3600] } } });
+    await fixture.start();
+    fixture.transport.respond = () => respondedWith(503);
+    const ids = await fixture.publishMany(20);
+    await fixture.clock.advance(1000);
+    const { state, received } = shortage(fixture);
+    // The first trial succeeds, and all others are released.
+    state.isShort = false;
+    const { respond } = fixture.transport;
+    fixture.transport.respond = (post) => {
+      const result = respond(post);
+      state.isShort = true;
+      return result;
+    };
+    await fixture.clock.advance(5 * 60_000);
+    assert.equal(received.length, 1);
+    fixture.transport.respond = respond;
+    state.isShort = false;
+    await fixture.clock.advance(60_000);
+    assert.deepEqual(received.toSorted(), ids.toSorted());
+    assert.equal(fixture.reported('receiver_down').length, 1);
+    assert.equal(fixture.reported('receiver_up').length, 1);
+  });
+
   test('what waits for its end becomes a failure when the stream is disabled', async (t) => {
     const { fixture, stream } = await createFixture(t);
     const { state, received } = shortage(fixture);

@@ -505,4 +505,14 @@ export const deliveryMutants: readonly Mutant[] = [
         'a delivery whose trial the node could not make is sent along with the others when the receiver is back',
     },
   },
+  {
+    name: 'a receiver that is down again as the node cannot send what waits for it',
+    file: 'delivery/outage.ts',
+    before: 'return !this.hasSucceeded && (this.hasFailed || !this.wasWithdrawn);',
+    after: 'return !this.hasSucceeded;',
+    killedBy: {
+      file: 'test/delivery/shortages.test.ts',
+      title: 'a receiver that is back is not down again for what the node cannot send of the rest',
+    },
+  },
 ];
