@@ -8,6 +8,7 @@ import { createStream, eventsOf, freshType, publishAll, statsOf } from '../helpe
 import { type DnsAnswer, startDns } from '../helpers/dns.ts';
 import { startEndpoint, type Endpoint } from '../helpers/endpoint.ts';
 import { freePort, type Running, startFreshLeat, waitFor } from '../helpers/leat.ts';
+import { openNodeInspector } from '../helpers/node-inspector.ts';
 import { readExposition } from '../helpers/prometheus.ts';
 
 /** What Leat itself is short of is no receiver's fault: each case has streams with two attempts per event. */
@@ -119,6 +120,33 @@ for (const threads of ['0', '1']) {
     async (t) => lacksDescriptors(t, 10_000, threads),
   );
 }
+
+test(
+  'a sender thread without memory costs no receiver an attempt (10000 events)',
+  { tags: ['long'] },
+  async (t) => {
+    const fixture = await openFixture(t, '127.0.0.1', {
+      LEAT_SENDER_THREADS: '1',
+      NODE_OPTIONS: '--inspect=127.0.0.1:0 --max-old-space-size=160',
+    });
+    const { leat, endpoint } = fixture;
+    await fixture.publish(streamCount);
+    await waitFor('the first events', () => endpoint.arrivals.length === streamCount);
+    const inspector = await openNodeInspector(t, leat);
+    const fill = 'for (const all = []; ; ) all.push(new Array(1e5).fill({}))';
+    const published = fixture.publish(10_000);
+    // Again and again, each time in a thread that replaced one before.
+    for (const arrived of [100, 2000, 4000, 6000, 8000]) {
+      await waitFor(`${arrived} events`, () => endpoint.arrivals.length >= arrived, {
+        progress: () => endpoint.arrivals.length,
+      });
+      await inspector.evaluateIn('sender', fill);
+    }
+    await published;
+    await waitFor('the shortage', () => leat.output().includes('this node is short'));
+    await fixture.delivered('threads');
+  },
+);
 
 const failing: readonly DnsAnswer[] = ['silence', 'failure'];
 

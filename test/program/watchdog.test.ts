@@ -14,6 +14,7 @@ import {
   storeEnvironment,
   waitFor,
 } from '../helpers/leat.ts';
+import { openNodeInspector } from '../helpers/node-inspector.ts';
 import { sharedPostgres } from '../helpers/postgres.ts';
 import { createQuota } from '../helpers/quota.ts';
 import { createSlowDisk, noSlowDisk } from '../helpers/slow-disk.ts';
@@ -162,7 +163,7 @@ describe('what does not end a process', { concurrency: true, timeout: 600_000 },
 
   test('a debugger at a breakpoint for 45 s', { tags: ['long'] }, async (t) => {
     const leat = await start(t, { NODE_OPTIONS: '--inspect=127.0.0.1:0' });
-    const inspector = await openInspector(t, leat);
+    const inspector = await openNodeInspector(t, leat);
     await inspector.send('Debugger.enable');
     await inspector.send('Debugger.pause');
     await sleep(longMs);
@@ -176,7 +177,7 @@ describe('what does not end a process', { concurrency: true, timeout: 600_000 },
       ...quick,
       NODE_OPTIONS: `${freezable.NODE_OPTIONS} --inspect=127.0.0.1:0`,
     });
-    const inspector = await openInspector(t, leat);
+    const inspector = await openNodeInspector(t, leat);
     leat.child.kill('SIGUSR2');
     await waitFor('the watchdog to see it', () => entries(leat.output()).length > 0);
     await inspector.send('Runtime.terminateExecution');
@@ -260,24 +261,4 @@ function entries(output: string): Entry[] {
     .split('\n')
     .filter((line) => line.startsWith('{"level"'))
     .map((line) => JSON.parse(line) as Entry);
-}
-
-/** Attaches a debugger to a program that was started with `--inspect`. */
-async function openInspector(t: TestContext, leat: Running) {
-  const url = /Debugger listening on (?<url>ws:\S+)/.exec(leat.output())?.groups?.['url'] ?? '';
-  const socket = new WebSocket(url);
-  t.after(() => socket.close());
-  await once(socket, 'open');
-  const waiting = new Map<number, () => void>();
-  socket.addEventListener('message', ({ data }) => {
-    waiting.get((JSON.parse(String(data)) as { id: number }).id)?.();
-  });
-  return {
-    send: (method: string): Promise<void> =>
-      new Promise((resolve) => {
-        const id = waiting.size + 1;
-        waiting.set(id, resolve);
-        socket.send(JSON.stringify({ id, method }));
-      }),
-  };
 }
