@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { createPrivateKey, generateKeyPairSync } from 'node:crypto';
+import { createPrivateKey } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { authority, expired, ofAnotherHost, trusted } from '../helpers/certificates.ts';
 import { type ApiFixture, openApiFixture } from './fixture.ts';
@@ -79,8 +80,8 @@ test('keys in the older forms of PEM are accepted', async () => {
 describe('a certificate that cannot be used', () => {
   const key = createPrivateKey(trusted.key);
   const cipher = { cipher: 'aes-256-cbc', passphrase: 'p', format: 'pem' } as const;
-  const rsa = generateKeyPairSync('rsa', { modulusLength: 5120 }).privateKey;
-  const pem = { type: 'pkcs8', format: 'pem' } as const;
+  // To generate one takes seconds.
+  const rsa = readFileSync(new URL('rsa-5120.pem', import.meta.url), 'utf8');
   const cases: readonly (readonly [string, object, RegExp, 'certificate' | 'private_key'])[] = [
     ['another key', { private_key: ofAnotherHost.key }, /does not belong/, 'private_key'],
     [
@@ -95,7 +96,7 @@ describe('a certificate that cannot be used', () => {
       /encrypted: decrypt it first/,
       'private_key',
     ],
-    ['a huge key', { private_key: rsa.export(pem) }, /5120 bits: use one of/, 'private_key'],
+    ['a huge key', { private_key: rsa }, /5120 bits: use one of/, 'private_key'],
     ['junk as key', { private_key: 'key' }, /No PEM found/, 'private_key'],
     [
       'a certificate as key',

@@ -13,8 +13,8 @@ import { createTokenEndpoint, type TokenEndpoint } from '../../src/auth/token.ts
 import { createVerifier, type Verifier } from '../../src/auth/verify.ts';
 import { systemClock } from '../../src/clock.ts';
 import { firstCredentialsVersion } from '../../src/core/clients.ts';
-import type { Clock, RandomBytes } from '../../src/core/clock.ts';
-import type { Client, Tenant } from '../../src/core/types.ts';
+import type { Clock, Millis, RandomBytes } from '../../src/core/clock.ts';
+import type { Client, SigningKey, Tenant } from '../../src/core/types.ts';
 import type { StoreTime } from '../../src/store/port/time.ts';
 import { createGuardedTime } from '../../src/store/sqlite/guarded-time.ts';
 import type { Store } from '../../src/store/port/store.ts';
@@ -72,9 +72,11 @@ export async function openAuthFixture(
   const store = options.around?.(opened) ?? opened;
   const domain = options.domain ?? 'leat.example.com';
   const bootstrapOptions = { name: 'main', domain, deliverCredentials: async () => {} };
+  await addFormerKey(store, bootstrapOptions, clock.now());
   const bootstrapped = await bootstrap({ store, random, now: clock.now() }, bootstrapOptions);
   const { tenant, generated } = bootstrapped;
   if (generated === undefined) throw new Error('no bootstrap client');
+  [firstKey] = await store.keys.list(tenant.id, clock.now());
   const watch = store.watch.bind(store);
   const keyring = createKeyring({ keys: store.keys, watch, clock });
   const webhookKeyring = createKeyringOf(webhookKeys, { keys: store.webhookKeys, watch, clock });
@@ -135,6 +137,23 @@ export async function openAuthFixture(
       await (engine ?? opened).close();
     },
   };
+}
+
+/** The first key of the fixtures of this process: to generate an RSA key takes longer than most tests. */
+let firstKey: SigningKey | undefined;
+
+/** Creates the first tenant of an empty store with the key of earlier fixtures, if there was one. */
+async function addFormerKey(
+  store: Store,
+  options: { readonly name: string; readonly domain: string },
+  now: Millis,
+): Promise<void> {
+  if (firstKey === undefined || (await store.tenants.list()).length > 0) return;
+  const result = await store.tenants.create(options, now);
+  if ('refused' in result) throw new Error(result.refused);
+  const { kid, privateJwk } = firstKey;
+  const tenant = result.created.id;
+  await store.keys.addFirst({ tenant, kid, privateJwk, createdAt: now, signsFrom: now });
 }
 
 /** Creates a second tenant with its own bootstrap client. */
