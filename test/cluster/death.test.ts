@@ -3,27 +3,32 @@ import { describe, test } from 'node:test';
 import { settled } from '../helpers/cluster.ts';
 import { waitFor } from '../helpers/leat.ts';
 import { publish, slots, slotSettings } from '../helpers/traffic.ts';
+import { rounds } from '../helpers/rounds.ts';
 import { startClusterTraffic, streams } from '../helpers/cluster-traffic.ts';
 
 const eventsPerRound = 500;
 
 describe('processes that die', { concurrency: 2 }, () => {
-  test('kill -9 of nodes at random while they publish and deliver', async (t) => {
-    const traffic = await startClusterTraffic(t, 2);
-    const { cluster, nodes, receiver } = traffic;
-    for (const node of nodes) traffic.publishAt(node);
-    for (let round = 0; round < 6; round++) {
-      receiver.startRound();
-      traffic.permit(eventsPerRound);
-      await traffic.acknowledgedMore(Math.random() * eventsPerRound * 0.8);
-      const [node] = nodes.splice(Math.floor(Math.random() * nodes.length), 1);
-      await node?.kill();
-      const next = await cluster.start(slotSettings);
-      nodes.push(next);
-      traffic.publishAt(next);
-    }
-    await traffic.end();
-  });
+  test(
+    'kill -9 of nodes at random while they publish and deliver',
+    { tags: rounds({ few: [], all: ['long'] }) },
+    async (t) => {
+      const traffic = await startClusterTraffic(t, 2);
+      const { cluster, nodes, receiver } = traffic;
+      for (const node of nodes) traffic.publishAt(node);
+      for (let round = 0; round < rounds({ few: 2, all: 6 }); round++) {
+        receiver.startRound();
+        traffic.permit(eventsPerRound);
+        await traffic.acknowledgedMore(Math.random() * eventsPerRound * 0.8);
+        const [node] = nodes.splice(Math.floor(Math.random() * nodes.length), 1);
+        await node?.kill();
+        const next = await cluster.start(slotSettings);
+        nodes.push(next);
+        traffic.publishAt(next);
+      }
+      await traffic.end();
+    },
+  );
 
   test(
     'a node that was frozen past its lease sends nothing when it continues',

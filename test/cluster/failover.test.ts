@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { startFailoverFixture } from '../helpers/failover.ts';
+import { rounds } from '../helpers/rounds.ts';
 
 /** `npm run test:failover` plays more rounds, and has a limit for the outage of publishing. */
-const rounds = Number(process.env['LEAT_FAILOVER_ROUNDS'] ?? 2);
+const roundCount = Number(process.env['LEAT_FAILOVER_ROUNDS'] ?? rounds({ few: 1, all: 2 }));
 const isLong = process.env['LEAT_FAILOVER_ROUNDS'] !== undefined;
 const limitMs = Number(process.env['LEAT_FAILOVER_BAR_MS'] ?? Infinity);
 
@@ -12,7 +13,7 @@ const seconds = (ms: number): string => `${(ms / 1000).toFixed(2)} s`;
 describe('a primary that dies under load while its standby is promoted', () => {
   test(
     'no event of the survivor is lost; with synchronous replication no acknowledged event at all',
-    { timeout: 120_000 + rounds * 60_000 },
+    { timeout: 120_000 + roundCount * 60_000, tags: rounds({ few: [], all: ['long'] }) },
     async (t) => {
       const fixture = await startFailoverFixture(t);
       // The long command prints each round when it is over; a diagnostic is printed at the end of the test.
@@ -21,7 +22,7 @@ describe('a primary that dies under load while its standby is promoted', () => {
         else t.diagnostic(line);
       };
       const outageMs: number[] = [];
-      for (let round = 0; round < rounds; round += 1) {
+      for (let round = 0; round < roundCount; round += 1) {
         const replication = round % 2 === 0 ? 'asynchronous' : 'synchronous';
         const played = await fixture.play(replication);
         outageMs.push(played.outageMs);
@@ -37,7 +38,7 @@ describe('a primary that dies under load while its standby is promoted', () => {
       const sorted = outageMs.toSorted((one, other) => one - other);
       const [median = 0, longest = 0] = [sorted[sorted.length >> 1], sorted.at(-1)];
       report(
-        `${rounds} rounds, ${events} events in the end; publishing unavailable for ${seconds(median)} ` +
+        `${roundCount} rounds, ${events} events in the end; publishing unavailable for ${seconds(median)} ` +
           `(median), ${seconds(longest)} (longest); the pull restarted ${restarts} times and received ` +
           `${pulled} events`,
       );
