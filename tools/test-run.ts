@@ -124,6 +124,8 @@ function fileOf({ name, files }: Unit, folder: URL): string {
   const head = [
     `import { createRequire } from 'node:module';`,
     `import { suite } from 'node:test';`,
+    // Its hook is that of the process, not that of the first file which needs it.
+    `import ${JSON.stringify(new URL('../test/helpers/process-scope.ts', import.meta.url))};`,
     `const require = createRequire(import.meta.url);`,
   ];
   writeFileSync(path, [...head, ...suites, ''].join('\n'));

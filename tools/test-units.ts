@@ -24,6 +24,7 @@ const shared: Readonly<Record<string, number>> = {
   'test/api': 16,
   'test/api/http': 32,
   'test/auth': 16,
+  'test/browser': 16,
   'test/cli': 11,
   'test/cli/http': 16,
   'test/cli/terminal': 16,
@@ -36,6 +37,9 @@ const shared: Readonly<Record<string, number>> = {
   'test/store/postgres': 8,
 };
 
+/** Folders whose long tests change what the quick ones share: then each file has a process. */
+const apartInLong: ReadonlySet<string> = new Set(['test/browser']);
+
 /** Returns the units of the tests of a tier in the order of a seed. */
 export function unitsInOrder(files: readonly string[], tier: Tier, seed: number): Unit[] {
   const rank = (name: string): string =>
@@ -43,14 +47,16 @@ export function unitsInOrder(files: readonly string[], tier: Tier, seed: number)
   const ordered = files
     .filter((file) => hasTestsOf(tier, file))
     .toSorted((one, other) => (rank(one) < rank(other) ? -1 : 1));
-  return unitsOf(ordered);
+  return unitsOf(ordered, tier);
 }
 
-function unitsOf(files: readonly string[]): Unit[] {
+function unitsOf(files: readonly string[], tier: Tier): Unit[] {
   const units: Unit[] = [];
   const open = new Map<string, string[]>();
   for (const file of files) {
-    const folder = Object.keys(shared).find((name) => dirname(file) === name);
+    const folder = Object.keys(shared).find(
+      (name) => dirname(file) === name && !(tier === 'long' && apartInLong.has(name)),
+    );
     const waits = waiting.test(file);
     const group = folder === undefined ? undefined : open.get(folder);
     if (folder === undefined) units.push({ name: file, files: [file], waits });

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { checkWidths } from '../helpers/console-checks.ts';
 import type { Installation } from '../helpers/console-page.ts';
-import { fileScope, openConsole, startInstallation } from '../helpers/console.ts';
+import { filledInstallation, openConsole } from '../helpers/console.ts';
 
 let installation: Installation;
 before(async () => {
-  installation = await startInstallation(fileScope);
+  installation = await filledInstallation();
 });
 
 describe('access', () => {

@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { expectBody, publish } from '../helpers/api-client.ts';
 import type { ConsoleData } from '../helpers/console-data.ts';
 import type { Installation, OpenConsole } from '../helpers/console-page.ts';
-import { openConsole, startInstallation } from '../helpers/console.ts';
+import { filledInstallation, openConsole } from '../helpers/console.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const ends: (() => Promise<unknown>)[] = [];
@@ -16,7 +16,7 @@ let operator: OpenConsole;
 let page: Page;
 
 before(async () => {
-  installation = await startInstallation(scope, { largestGroup: 12 });
+  installation = await filledInstallation();
   operator = await openConsole(scope, { installation });
   ({ page, data } = operator);
 });

@@ -1,19 +1,16 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
-import { openConsole, startInstallation } from '../helpers/console.ts';
+import { filledInstallation, openConsole } from '../helpers/console.ts';
 import type { Installation } from '../helpers/console-page.ts';
 
 const largestGroup = 60;
 
 describe('failures of the console', () => {
   let installation: Installation;
-  let close: (() => Promise<void>) | undefined;
   before(async () => {
-    const scope = { after: (end: () => Promise<void>) => (close = end) };
-    installation = await startInstallation(scope, { largestGroup });
+    installation = await filledInstallation();
   });
-  after(() => close?.());
 
   test('groups say what their cause means and lead to their failures and events', async (t) => {
     const { page, data, goto, errors } = await openConsole(t, { installation });

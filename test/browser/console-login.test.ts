@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
-import type { BrowserContext, Page } from 'playwright-core';
-import { type RunningBrowser, startBrowser } from '../helpers/browser.ts';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { sharedBrowser } from '../helpers/console.ts';
 import {
   consoleClient,
   type IdentityProvider,
@@ -24,14 +24,14 @@ const people = {
 };
 const roles = 'main/groups:admins=operator,main/groups:staff=viewer';
 
-let running: RunningBrowser;
+let browser: Browser;
 let tempStore: TempStore;
 let port: number;
 let identity: IdentityProvider;
 let leat: Running;
 
 before(async () => {
-  running = await startBrowser();
+  browser = await sharedBrowser();
   tempStore = await createTempStore();
   port = await freePort();
   identity = await startIdentityProvider({
@@ -44,7 +44,6 @@ before(async () => {
   leat = await startLeat(tempStore, settingsWith(roles));
 });
 after(async () => {
-  await running.close();
   await leat.kill();
   await identity.close();
   await tempStore.remove();
@@ -61,7 +60,7 @@ function settingsWith(mappings: string): Record<string, string> {
 }
 
 async function openContext(t: TestContext): Promise<BrowserContext> {
-  const context = await running.browser.newContext({ ignoreHTTPSErrors: true });
+  const context = await browser.newContext({ ignoreHTTPSErrors: true });
   t.after(() => context.close());
   return context;
 }

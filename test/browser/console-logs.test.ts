@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { checkWidths, tabTo } from '../helpers/console-checks.ts';
 import type { OpenConsole, Installation } from '../helpers/console-page.ts';
-import { fileScope, openConsole, startInstallation } from '../helpers/console.ts';
+import { filledInstallation, openConsole } from '../helpers/console.ts';
 
 /** Rows of the list, without its header. */
 async function rowsOf({ page }: OpenConsole): Promise<string[]> {
@@ -13,7 +13,7 @@ async function rowsOf({ page }: OpenConsole): Promise<string[]> {
 describe('audit log', () => {
   let installation: Installation;
   before(async () => {
-    installation = await startInstallation(fileScope);
+    installation = await filledInstallation();
   });
 
   test('an entry leads to its details, and they to the target and its other entries', async (t) => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { fileScope, openConsole, startInstallation } from '../helpers/console.ts';
+import { filledInstallation, openConsole } from '../helpers/console.ts';
 import type { Installation } from '../helpers/console-page.ts';
 
 describe('an empty installation', () => {
@@ -42,7 +42,7 @@ describe('an empty installation', () => {
 describe('publish and test', () => {
   let installation: Installation;
   before(async () => {
-    installation = await startInstallation(fileScope);
+    installation = await filledInstallation();
   });
 
   test(

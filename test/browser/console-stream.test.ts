@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { expectBody } from '../helpers/api-client.ts';
 import type { ConsoleRole, Installation, OpenConsole } from '../helpers/console-page.ts';
-import { openConsole, startInstallation } from '../helpers/console.ts';
+import { filledInstallation, openConsole } from '../helpers/console.ts';
 import type { StreamShown } from '../../src/schemas/streams.ts';
 
 /** The page of one stream, in a browser, against a service with much to see. */
@@ -12,7 +12,7 @@ describe('the page of a stream', () => {
   const ends: (() => Promise<void>)[] = [];
   const scope = { after: (end: () => Promise<void>) => void ends.unshift(end) };
   before(async () => {
-    installation = await startInstallation(scope, { largestGroup: 60 });
+    installation = await filledInstallation();
   });
   after(async () => {
     for (const end of ends) await end();

@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect, createServer as createTcpServer, type AddressInfo, type Server } from 'node:net';
 import { after, before, describe, test } from 'node:test';
-import type { Page } from 'playwright-core';
-import { type RunningBrowser, startBrowser } from '../helpers/browser.ts';
+import type { Browser, Page } from 'playwright-core';
+import { sharedBrowser } from '../helpers/console.ts';
 import { openMessageApi, type MessageApi } from '../messages/fixture.ts';
 
-let running: RunningBrowser;
+let browser: Browser;
 let api: MessageApi;
 let pages: Server;
 let wire: Wire;
@@ -17,7 +17,7 @@ let other: string;
 let token: string;
 
 before(async () => {
-  running = await startBrowser();
+  browser = await sharedBrowser();
   pages = createServer((_request, reply) => {
     reply.setHeader('content-type', 'text/html').end('<!doctype html><title>A page</title>');
   });
@@ -29,7 +29,6 @@ before(async () => {
   token = await api.token();
 });
 after(async () => {
-  await running.close();
   await wire.close();
   await api.close();
   pages.close();
@@ -81,7 +80,7 @@ interface Outcome {
 
 /** Returns the result of `fetch` in a script of a page of this origin. */
 async function fetchFrom(origin: string, path: string, init: object = {}): Promise<Outcome> {
-  const context = await running.browser.newContext();
+  const context = await browser.newContext();
   try {
     const page: Page = await context.newPage();
     const logged: string[] = [];

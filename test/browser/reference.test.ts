@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { BrowserContextOptions, Locator, Page, Response } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Locator, Page, Response } from 'playwright-core';
 import packageJson from '../../package.json' with { type: 'json' };
 import { describedOperations } from '../../src/api/operations.ts';
 import { axeFindings } from '../helpers/axe.ts';
-import { type RunningBrowser, startBrowser } from '../helpers/browser.ts';
+import { sharedBrowser } from '../helpers/console.ts';
 import {
   bootstrapClient,
   end,
@@ -19,12 +19,12 @@ import {
   storeEnvironment,
 } from '../helpers/leat.ts';
 
-let running: RunningBrowser;
+let browser: Browser;
 let tempStore: TempStore;
 let leat: Running;
 
 before(async () => {
-  running = await startBrowser();
+  browser = await sharedBrowser();
   tempStore = await createTempStore();
   // The default limits.
   leat = await startLeat(tempStore, {
@@ -33,7 +33,6 @@ before(async () => {
   });
 });
 after(async () => {
-  await running.close();
   await leat.kill();
   await tempStore.remove();
 });
@@ -52,7 +51,7 @@ async function open(
   url = `${leat.url}/docs`,
   options: BrowserContextOptions = {},
 ): Promise<Opened> {
-  const context = await running.browser.newContext(options);
+  const context = await browser.newContext(options);
   t.after(() => context.close());
   const page = await context.newPage();
   const messages: string[] = [];
@@ -111,11 +110,10 @@ describe('the reference page in Chromium', () => {
    * For tests that use different operations of the page and need no fresh one: rendering all operations
    * takes seconds.
    */
-  let shared: Opened;
+  let shared: Promise<Opened> | undefined;
   let closeShared: (() => Promise<void>) | undefined;
-  before(async () => {
-    shared = await open({ after: (close) => (closeShared = close) });
-  });
+  const openShared = (): Promise<Opened> =>
+    (shared ??= open({ after: (close) => (closeShared = close) }));
   after(() => closeShared?.());
 
   for (const path of ['/docs', '/docs/']) {
@@ -152,7 +150,7 @@ describe('the reference page in Chromium', () => {
     'the reference page in Chromium loads its icons from this server',
     { tags: ['long'] },
     async () => {
-      const { page, messages, urls } = shared;
+      const { page, messages, urls } = await openShared();
       const earlier = messages.length;
       await page.getByRole('button', { name: 'Schemas' }).click();
       await page.getByRole('button', { name: 'Client grants', exact: true }).click();
@@ -170,7 +168,7 @@ describe('the reference page in Chromium', () => {
     'the reference page in Chromium follows the scheme of the system',
     { tags: ['long'] },
     async () => {
-      const { page } = shared;
+      const { page } = await openShared();
       for (const colorScheme of ['light', 'dark', 'light'] as const) {
         await page.emulateMedia({ colorScheme });
         await page
@@ -232,7 +230,7 @@ describe('the reference page in Chromium', () => {
     'the reference page in Chromium uses a pasted token, and forgets it on request',
     { tags: ['long'] },
     async () => {
-      const { page } = shared;
+      const { page } = await openShared();
       const token = await fetchToken(leat.url, bootstrapClient);
       await page.getByLabel('Access token').fill(`Bearer ${token}`);
       await page.getByRole('button', { name: 'Use it' }).click();
@@ -249,7 +247,7 @@ describe('the reference page in Chromium', () => {
     'the reference page in Chromium does not offer to try endless responses',
     { tags: ['long'] },
     async () => {
-      const { page } = shared;
+      const { page } = await openShared();
       const block = page.locator('#operations-Events-pullEvents');
       await block.locator('.opblock-summary-control').click();
       await block.getByText('This page cannot try it').waitFor();
@@ -261,7 +259,7 @@ describe('the reference page in Chromium', () => {
     'the reference page in Chromium shows why there is no token',
     { tags: ['long'] },
     async () => {
-      const { page } = shared;
+      const { page } = await openShared();
       await authorize(page, 'wrong');
       await page.locator('#status.bad').waitFor();
       const status = page.locator('#status');
@@ -349,7 +347,7 @@ describe('the reference page in Chromium', () => {
     'the reference page in Chromium submits no input where its script does not run',
     { tags: ['long'] },
     async (t) => {
-      const context = await running.browser.newContext({ javaScriptEnabled: false });
+      const context = await browser.newContext({ javaScriptEnabled: false });
       t.after(() => context.close());
       const page = await context.newPage();
       await page.goto(`${leat.url}/docs`);
