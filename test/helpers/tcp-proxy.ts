@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** A TCP proxy on loopback that simulates network faults. */
 export interface TcpProxy {
@@ -41,9 +42,10 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
       pairs.delete(pair);
     };
     for (const socket of pair) socket.on('error', destroy).on('close', destroy);
+    const sent = new Map<Socket, Promise<void>>();
     const write = (socket: Socket, data: string | Buffer): void => {
       if (delayMs === 0) socket.write(data);
-      else setTimeout(() => socket.write(data), delayMs);
+      else sent.set(socket, writeAt(performance.now() + delayMs, socket, data, sent.get(socket)));
     };
     target.on('data', (data) => void (mode === 'forward' && write(client, data)));
     client.on('data', (data) => {
@@ -112,4 +114,19 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
 
 function deaden(socket: Socket): void {
   socket.removeAllListeners('data').resume();
+}
+
+/** Writes after what is written before, and not earlier than the time. */
+async function writeAt(
+  atMs: number,
+  socket: Socket,
+  data: string | Buffer,
+  former: Promise<void> | undefined,
+): Promise<void> {
+  await former;
+  // The time of a timer begins with the turn of the event loop that sets it: on a busy machine it fires early.
+  for (let leftMs = atMs - performance.now(); leftMs > 0; leftMs = atMs - performance.now()) {
+    await sleep(Math.ceil(leftMs));
+  }
+  socket.write(data);
 }

@@ -54,8 +54,11 @@ describe('the connections of PostgreSQL', () => {
   test('transact: a statement after the commit is an error', async (t) => {
     const db = await openItems(t);
     const failing = db.transact('durable', async (tx) => {
-      const first = tx.get`select 1`;
-      withCommit(first.then(() => tx.get`select 2`));
+      await tx.get`select 1`;
+      const late = Promise.withResolvers();
+      // The transaction has begun: its commit is sent before the next tick, and its response comes later.
+      process.nextTick(() => late.resolve(tx.get`select 2`));
+      withCommit(late.promise);
     });
     await assert.rejects(failing, /after the commit/);
   });
