@@ -53,6 +53,16 @@ export const deliveryMutants: readonly Mutant[] = [
     },
   },
   {
+    name: 'a lack of ports for an IPv6 address that is charged to the receiver',
+    file: 'delivery/http/transport-error.ts',
+    before: 'isIPv6(addressOf(error)) && !hasFamily();',
+    after: 'isIPv6(addressOf(error));',
+    killedBy: {
+      file: 'test/delivery/http/shortages.test.ts',
+      title: 'an IPv6 address without a free port is one, on a machine without IPv6 it is none',
+    },
+  },
+  {
     name: 'a name that fails for name servers that were away until its last query',
     file: 'delivery/http/resolver.ts',
     before: 'if (tries > 1 ||',
