@@ -1,4 +1,5 @@
 import type { Clock, Millis } from '../../core/clock.ts';
+import { StoreUnavailable } from '../../core/errors.ts';
 import type { Node, StreamRef } from '../../core/types.ts';
 import { noteRefusal } from '../directory/refused-results.ts';
 import { currentKeyCheck, type KeyCheckRow } from '../key-check.ts';
@@ -36,7 +37,7 @@ export function createOwnershipStore(deps: {
   readonly identity: StoreIdentity;
   readonly seal: Seal;
   readonly hint: (hint: Hint) => void;
-  /** Receives the error of a stream whose secrets do not open. */
+  /** Receives the error of a stream whose secrets do not open, and that of a heartbeat that renewed the lease. */
   readonly report: (error: unknown) => void;
   /** Receives the number of live nodes at each heartbeat. */
   readonly counted: (living: number) => void;
@@ -54,6 +55,7 @@ export function createOwnershipStore(deps: {
     if (result !== undefined) time.learn(result.now, requestedMs, clock.elapsedMs());
     return result;
   };
+  const withStreams = createStreamsReader(db, report);
   return {
     join: async (nodeId, leaseMs) => {
       const { node, adoption } = await learning(() =>
@@ -68,12 +70,10 @@ export function createOwnershipStore(deps: {
     },
     heartbeat: async (node, leaseMs) => {
       const sign = { leaseMs, skewMs: time.skewMs() };
-      const beat = await learning(() =>
-        identity.compared((known) => heartbeat(db, known, node, sign)),
-      );
+      const beat = await learning(() => identity.compared((known) => renew(db, known, node, sign)));
       if (beat === undefined) return (await isKnown(db, node)) ? undefined : 'removed';
       counted(beat.living);
-      return { lapsed: beat.lapsed, share: beat.share, changed: beat.changed };
+      return withStreams(node, beat, sign.skewMs);
     },
     claim: (node, request) =>
       identity.transact(db, 'durable', (tx) => claim(tx, open, node, request)),
@@ -128,39 +128,51 @@ async function join(
   return { node: { id, incarnation: row.incarnation }, now: row.now };
 }
 
-interface Beat extends Heartbeat {
-  readonly living: number;
+interface Beat {
   readonly now: Millis;
+  readonly lapsed: boolean;
+  /** Nodes with a lease, this one included. */
+  readonly living: number;
+  /** Those of them whose clocks are right. */
+  readonly inTime: number;
 }
 
 /**
- * A node whose clock is wrong leaves the streams to nodes whose clocks are right, if there are any:
- * signatures and certificates use the clock of the node that sends. One round trip: the commit is sent
- * along with the statement.
+ * Renews the lease, with the tables of the nodes and of the store's identity alone: nothing that waits
+ * for streams ends a lease. One round trip: the commit is sent along with the statement.
  */
-async function heartbeat(
+async function renew(
   db: Database,
   known: KnownStore,
   node: Node,
   { leaseMs, skewMs }: { readonly leaseMs: number; readonly skewMs: number },
 ): Promise<Beat | undefined> {
   const { rows } = await db.transact('relaxed', async (tx) => {
-    const sent = tx.all<BeatRow & StreamRef>`
-      select * from leat_heartbeat(${known.generation}, ${known.identity}, ${known.flushed},
-        ${node.id}, ${node.incarnation}, ${leaseMs}, ${skewMs}, ${skewMaxMs})`;
+    const sent = tx.all<BeatRow>`
+      with before as (
+        select id, lease_until <= clock_timestamp() as has_lapsed from nodes
+        where id = ${node.id} and incarnation = ${node.incarnation} for no key update),
+      renewed as (
+        update nodes set lease_until = clock_timestamp() + ${leaseMs} * interval '1 ms',
+          lease_ms = ${leaseMs}, skew_ms = ${skewMs}, freed = false
+        from before where nodes.id = before.id
+        returning leat_now() as now, before.has_lapsed as lapsed),
+      others as (
+        select count(*) as living,
+          count(*) filter (where abs(skew_ms) <= ${skewMaxMs}::bigint) as in_time
+        from nodes where id <> ${node.id} and lease_until > clock_timestamp())
+      select leat_compare(${known.generation}, ${known.identity}, ${known.flushed}) as flushed,
+        renewed.now, renewed.lapsed, others.living, others.in_time
+      from others left join renewed on true`;
     withCommit(sent);
     return { rows: sent };
   });
-  const [first, ...changed] = await rows;
-  if (first === undefined) throw new Error('A function that returns a row returned none.');
-  known.seen(first.flushed);
-  const { now, lapsed, living, in_time: right, wanted } = first;
+  const [row] = await rows;
+  if (row === undefined) throw new Error('A count returned no row.');
+  known.seen(row.flushed);
+  const { now, lapsed, living, in_time: inTime } = row;
   if (now === null || lapsed === null) return undefined;
-  const sharers = right === 0 ? living : right;
-  const fairShare = living > 1 ? Math.ceil((wanted ?? 0) / sharers) : Infinity;
-  const share = right > 0 && isSkewed(skewMs) ? 0 : fairShare;
-  const streams = changed.map(({ tenant, stream }) => ({ tenant, stream }));
-  return { lapsed, share, changed: streams, living, now };
+  return { now, lapsed, living: living + 1, inTime: inTime + (isSkewed(skewMs) ? 0 : 1) };
 }
 
 interface BeatRow {
@@ -168,10 +180,60 @@ interface BeatRow {
   /** Null when the node was not renewed. */
   readonly now: Millis | null;
   readonly lapsed: boolean | null;
+  /** Of the other nodes. */
   readonly living: number;
   readonly in_time: number;
-  /** Streams that need an owner; null while the node is alone. */
-  readonly wanted: number | null;
+}
+
+type StreamsReader = (node: Node, beat: Beat, skewMs: Millis) => Promise<Heartbeat>;
+
+/** The share stays as it was while the streams cannot be read. */
+function createStreamsReader(db: Database, report: (error: unknown) => void): StreamsReader {
+  let share = Infinity;
+  return async (node, beat, skewMs) => {
+    const read = await readStreams(db, node, beat.living > 1).catch((error: unknown) => {
+      // Rejecting would lose that the lease had ended: the next heartbeat finds it renewed.
+      if (!(error instanceof StoreUnavailable)) report(error);
+      return undefined;
+    });
+    if (read !== undefined) share = shareOf(beat, skewMs, read.wanted);
+    return { lapsed: beat.lapsed, share, changed: read?.changed ?? [] };
+  };
+}
+
+interface StreamsRead {
+  readonly changed: readonly StreamRef[];
+  /** Streams that need an owner; 0 while the node is alone. */
+  readonly wanted: number;
+}
+
+/** Waits for a lock no longer than a second: the next heartbeat reads them again. */
+function readStreams(db: Database, { id }: Node, isShared: boolean): Promise<StreamsRead> {
+  return db.transact('relaxed', async (tx) => {
+    await tx.run`set local lock_timeout = 1000`;
+    const changed = await tx.all<StreamRef>`
+      select tenant, stream from runs where owner = ${id} and unseen`;
+    return { changed, wanted: isShared ? await wantedStreams(tx) : 0 };
+  });
+}
+
+async function wantedStreams(tx: Queries): Promise<number> {
+  const row = await tx.get<{ wanted: number }>`
+    select count(*) as wanted from streams s
+    where status = 'enabled' or exists (
+      select 1 from deliveries d
+      where d.tenant = s.tenant and d.stream = s.id and d.due_at is not null
+        and d.kind <> 'replay')`;
+  return row?.wanted ?? 0;
+}
+
+/**
+ * A node whose clock is wrong leaves the streams to nodes whose clocks are right, if there are any:
+ * signatures and certificates use the clock of the node that sends.
+ */
+function shareOf({ living, inTime }: Beat, skewMs: Millis, wanted: number): number {
+  if (inTime > 0 && isSkewed(skewMs)) return 0;
+  return living > 1 ? Math.ceil(wanted / (inTime === 0 ? living : inTime)) : Infinity;
 }
 
 /** Returns whether a process has joined under the name of the node, and is not forgotten. */

@@ -44,6 +44,31 @@ describe('PostgreSQL: a transaction of a node that waits for a lock', () => {
     assert.equal((await claiming).length, 1);
   });
 
+  test('a heartbeat of one of two nodes renews the lease while the tables of streams are locked', async (t) => {
+    const { fixture, url, hold, end } = await opened(t);
+    const { ownership } = fixture.store;
+    const other = await openUrl(url);
+    t.after(() => other.close());
+    await fixture.own(await fixture.addStream());
+    await fixture.addStream();
+    await fixture.addStream();
+    const node = await fixture.node();
+    const rival = await other.ownership.join('node-b', leaseMs);
+    const before = await ownership.heartbeat(node, leaseMs);
+    assert.ok(typeof before === 'object');
+    assert.equal(before.share, 2);
+    const lock = await hold('streams, deliveries, runs');
+    await end(node.id);
+    // What it does not learn about streams stays as it was.
+    const lapsed = { lapsed: true, share: 2, changed: [] };
+    assert.deepEqual(await ownership.heartbeat(node, leaseMs), lapsed);
+    const held = await other.ownership.heartbeat(rival, leaseMs);
+    assert.ok(typeof held === 'object' && !held.lapsed);
+    await lock.release();
+    const after = await ownership.heartbeat(node, leaseMs);
+    assert.deepEqual(after, { lapsed: false, share: 2, changed: [] });
+  });
+
   test('a claim whose lease has ended meanwhile keeps the streams that it takes, until they are freed', async (t) => {
     const { fixture, url, hold, end } = await opened(t);
     const { ownership } = fixture.store;
