@@ -3,7 +3,8 @@ import { StoreReplaced, StoreUnavailable } from '../../core/errors.ts';
 import type { Offset } from '../../core/types.ts';
 import type { Hint } from '../port/hints.ts';
 import type { HeadChange, Replacement } from '../port/ownership.ts';
-import { type Database, type Durability, type Queries, stateOf } from './database.ts';
+import type { Database, Durability, Queries } from './database.ts';
+import { stateOf } from './errors.ts';
 
 /**
  * Tracks which store this process works with. PostgreSQL can fail over to a replica that was

@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/clock.ts';
 import { StoreUnavailable } from '../../core/errors.ts';
-import { type Database, type Queries, stateOf } from './database.ts';
+import type { Database, Queries } from './database.ts';
+import { stateOf } from './errors.ts';
 import { type Daily } from './partitions.ts';
 import { type KnownStore, requireSame, type StoreIdentity } from './identity.ts';
 

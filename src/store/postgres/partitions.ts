@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { dayMs, dayOf } from '../../core/units.ts';
-import { causeOf, type Database } from './database.ts';
+import type { Database } from './database.ts';
+import { causeOf } from './errors.ts';
 
 /** Tables with a partition for each day (UTC). */
 export type Daily = 'events' | 'attempts';

@@ -1,6 +1,6 @@
 import { codeOf, StartRefused } from '../../core/errors.ts';
 import { postgresServers } from '../../core/postgres-url.ts';
-import { causeOf } from './database.ts';
+import { causeOf } from './errors.ts';
 import { NoServer } from './hosts.ts';
 
 /** Returns the URL without its password and its parameters. */
