@@ -2,6 +2,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { backup, type DatabaseSync } from 'node:sqlite';
 import { StartRefused } from '../../core/errors.ts';
 import type { StoreCopy } from '../port/store.ts';
+import { unmarkCopy } from './file-identity.ts';
 
 /**
  * Pages of one step. Other work of the connection waits for a step, which takes about 1 ms; its
@@ -23,6 +24,7 @@ export function createCopy(connection: DatabaseSync): StoreCopy {
       for (let beginnings = 1; ; beginnings += 1) {
         try {
           await copyOnce(connection, file, handle, { progress, signal });
+          await unmarkCopy(handle);
           return await handle.sync();
         } catch (error) {
           signal.throwIfAborted();

@@ -1,17 +1,22 @@
 import { closeSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
-import type { Clock, Timer } from '../../core/clock.ts';
+import type { FileHandle } from 'node:fs/promises';
+import type { DatabaseSync } from 'node:sqlite';
+import type { Clock, RandomBytes, Timer } from '../../core/clock.ts';
 import { StoreUnavailable } from '../../core/errors.ts';
 import { applicationId } from './schema.ts';
 
 /**
  * Notices that the file of an open database, or its write-ahead log, was deleted or replaced under the
- * process. SQLite goes on in the files that it has open, which nobody finds again after the process has
+ * process, also by another store or a backup that was copied over it. SQLite goes on in the files that it has open, which nobody finds again after the process has
  * ended: whatever is acknowledged then is lost.
  */
 export interface FileIdentity {
-  /** Throws `StoreUnavailable` unless the files are those that were opened. Takes some microseconds. */
+  /**
+   * Throws `StoreUnavailable` unless the files are those that were opened. Takes some microseconds, and reads
+   * the first bytes of the file when that was written.
+   */
   check(): void;
-  /** Does the same with the first bytes of the file, which another program may have overwritten. */
+  /** Does the same and reads the first bytes of the file in any case. */
   checkHeader(): void;
   /** Call it after the connection was closed, once or again: closing a descriptor releases its locks (POSIX record locks). */
   close(): void;
@@ -25,23 +30,47 @@ export interface FileIdentityDeps {
 
 const everyMs = 1000;
 
+/**
+ * Gives the file a mark that no other file and no former copy has, in the user version of its header. The
+ * caller moves the write-ahead log into the file, and then calls {@link openFileIdentity}.
+ */
+export function markFile(connection: DatabaseSync, random: RandomBytes): void {
+  const mark = Buffer.from(random(4)).readInt32BE();
+  connection.exec(`pragma user_version = ${mark}`);
+}
+
+/** Takes the mark from a copy of the file: who copies that over the open one is noticed. */
+export async function unmarkCopy(copy: FileHandle): Promise<void> {
+  await copy.write(Buffer.alloc(4), 0, 4, userVersionAt);
+}
+
 /** Call it for an open database with its write-ahead log: both count as the right ones. */
 export function openFileIdentity(file: string, { clock, report }: FileIdentityDeps): FileIdentity {
   // SQLite names the WAL after the target of a symbolic link.
   const wal = `${realpathSync(file)}-wal`;
   const descriptor = openSync(file, 'r');
-  const database = identityOf(file);
+  const opened = stateOf(file);
   // On a file system where SQLite cannot use a WAL there is none.
-  const log = identityOf(wal);
+  const log = stateOf(wal)?.identity;
+  let last = headerOf(descriptor, file);
+  let written = opened?.written;
   /** For good: a checkpoint may write the first page again, into a file that lacks others. */
   let isOverwritten = false;
+  const readHeader = (): void => {
+    const header = headerOf(descriptor, file);
+    isOverwritten ||= !isLater(header, last);
+    last = header;
+  };
   const check = (): void => {
-    if (isOverwritten || identityOf(file) !== database) throw gone(file);
-    if (log !== undefined && identityOf(wal) !== log) throw gone(wal);
+    const state = stateOf(file);
+    if (state?.identity !== opened?.identity) throw gone(file);
+    if (state?.written !== written) readHeader();
+    written = state?.written;
+    if (isOverwritten) throw overwritten(file);
+    if (log !== undefined && stateOf(wal)?.identity !== log) throw gone(wal);
   };
   const checkHeader = (): void => {
-    check();
-    isOverwritten = !hasHeader(descriptor);
+    readHeader();
     check();
   };
   let isReported = false;
@@ -75,11 +104,19 @@ function errorOf(check: () => void): unknown {
   }
 }
 
-/** Returns `undefined` for a missing file. While a process has a file open, no other gets its number. */
-function identityOf(path: string): string | undefined {
+interface FileState {
+  /** Device and number: while a process has a file open, no other file gets them. */
+  readonly identity: string;
+  /** Changes whenever somebody writes to the file, this process with its checkpoints as well. */
+  readonly written: string;
+}
+
+/** Returns `undefined` for a missing file. */
+function stateOf(path: string): FileState | undefined {
   try {
-    const stat = statSync(path, { throwIfNoEntry: false });
-    return stat === undefined ? undefined : `${stat.dev} ${stat.ino}`;
+    const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
+    if (stat === undefined) return undefined;
+    return { identity: `${stat.dev} ${stat.ino}`, written: `${stat.mtimeNs} ${stat.size}` };
   } catch {
     // Its folder is gone, or is one of another user now.
     return undefined;
@@ -87,16 +124,38 @@ function identityOf(path: string): string | undefined {
 }
 
 const magic = Buffer.from('SQLite format 3\0');
-/** Offset of the application id in the header (sqlite.org/fileformat2.html#database_header). */
+/** Offsets in the header (sqlite.org/fileformat2.html#database_header). */
+const changesAt = 24;
+const userVersionAt = 60;
 const applicationIdAt = 68;
 
-function hasHeader(descriptor: number): boolean {
+function headerOf(descriptor: number, file: string): Buffer {
   const header = Buffer.alloc(applicationIdAt + 4);
-  const isWhole = readSync(descriptor, header, 0, header.length, 0) === header.length;
+  try {
+    readSync(descriptor, header, 0, header.length, 0);
+    return header;
+  } catch (error) {
+    throw new StoreUnavailable(`${file} cannot be read.`, { cause: error });
+  }
+}
+
+/** Returns whether a header is one that the same process has written, after another one or as that. */
+function isLater(header: Buffer, before: Buffer): boolean {
+  const isSame = (from: number, to: number): boolean =>
+    header.subarray(from, to).equals(before.subarray(from, to));
   return (
-    isWhole &&
     header.subarray(0, magic.length).equals(magic) &&
-    header.readUInt32BE(applicationIdAt) === applicationId
+    header.readUInt32BE(applicationIdAt) === applicationId &&
+    isSame(userVersionAt, userVersionAt + 4) &&
+    // Wraps after four thousand million changes of the first page.
+    ((header.readUInt32BE(changesAt) - before.readUInt32BE(changesAt)) | 0) >= 0
+  );
+}
+
+function overwritten(path: string): StoreUnavailable {
+  return new StoreUnavailable(
+    `${path} was overwritten while this process uses it, so nothing is stored any more: stop it, move ${path} and ${path}-wal away, and restore a backup`,
+    { reason: 'gone' },
   );
 }
 

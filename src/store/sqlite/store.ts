@@ -23,7 +23,7 @@ import { createDatabase, type Database } from './database.ts';
 import { createDeliveryStore } from './deliveries.ts';
 import { createEntryPruner } from './entry-pruner.ts';
 import { createFailureReader } from './failures.ts';
-import { type FileIdentity, openFileIdentity } from './file-identity.ts';
+import { type FileIdentity, markFile, openFileIdentity } from './file-identity.ts';
 import { createGuardedTime } from './guarded-time.ts';
 import { createLogStore } from './log.ts';
 import { createOwnershipStore, voidOwnership } from './ownership.ts';
@@ -67,8 +67,8 @@ export async function openSqliteStore(
   let identity: FileIdentity | undefined;
   try {
     await prepareSchema(connection, location, createSeal(deps.secretKeys, deps.random));
-    secureWal(connection, location);
     const { file } = location;
+    secureWal(connection, location, deps.random);
     identity = file === undefined ? undefined : openFileIdentity(file, deps);
     const walSync = syncOf(connection, location, { ...deps, identity });
     return createSqliteStore(connection, deps, walSync, identity);
@@ -265,8 +265,13 @@ function syncOf(
  * but is not on the disk, a sync would not show that, and a power cut would also take later commits
  * in it.
  */
-function secureWal(connection: DatabaseSync, { file, path }: SqliteLocation): void {
+function secureWal(
+  connection: DatabaseSync,
+  { file, path }: SqliteLocation,
+  random: RandomBytes,
+): void {
   try {
+    markFile(connection, random);
     checkpoint(connection);
   } catch (error) {
     throw refusalOf(file ?? path, error);

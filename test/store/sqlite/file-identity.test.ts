@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { copyFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { StoreUnavailable } from '../../../src/core/errors.ts';
+import type { Store } from '../../../src/store/port/store.ts';
 import { openSqliteStore } from '../../../src/store/sqlite/store.ts';
 import { createManualClock } from '../../helpers/clock.ts';
 import { addTenant, newEvent } from '../contract/fixture.ts';
@@ -21,6 +22,24 @@ const losses: Readonly<Record<string, (file: string) => void>> = {
     rmSync(`${file}-wal`);
     writeFileSync(`${file}-wal`, '');
   },
+};
+
+/** Databases of Leat that may be copied over the open one by mistake. */
+const sources: Readonly<
+  Record<string, (t: TestContext, store: Store, file: string) => Promise<string>>
+> = {
+  'another store': async (t) => {
+    const other = join(await newFolder(t), 'other.db');
+    await (await openSqliteStore({ path: other, file: other }, storeDeps)).close();
+    return other;
+  },
+  'a backup of the store': async (t, store) => {
+    const backup = join(await newFolder(t), 'backup.db');
+    writeFileSync(backup, '');
+    await store.copy?.(backup, { progress: () => {}, signal: new AbortController().signal });
+    return backup;
+  },
+  'a copy from before this start': async (_t, _store, file) => join(dirname(file), 'former.db'),
 };
 
 describe('a SQLite file that disappears under the process', () => {
@@ -57,6 +76,30 @@ describe('a SQLite file that disappears under the process', () => {
     await assert.rejects(store.log.append(1, [newEvent()]), isGone);
   });
 
+  for (const [what, sourceOf] of Object.entries(sources)) {
+    test(`${what} is written over the file: nothing is acknowledged any more`, async (t) => {
+      const { file, store, clock, errors } = await open(t);
+      await store.log.append(1, [newEvent()]);
+      const source = await sourceOf(t, store, file);
+      await store.log.append(1, [newEvent()]);
+      copyFileSync(source, file);
+      await assert.rejects(store.log.append(1, [newEvent()]), isGone);
+      await assert.rejects(store.ping(), isGone);
+      await clock.advance(1000);
+      assert.ok(isGone(errors[0]));
+    });
+  }
+
+  test('checkpoints of the store itself are no change of its file', async (t) => {
+    const { file, store, clock } = await open(t);
+    const { mtimeMs } = statSync(file);
+    const body = JSON.stringify({ data: 'x'.repeat(100_000) });
+    for (let count = 0; count < 60; count += 1) await store.log.append(1, [newEvent({ body })]);
+    assert.notEqual(statSync(file).mtimeMs, mtimeMs);
+    await clock.advance(2000);
+    await store.log.append(1, [newEvent()]);
+  });
+
   test('a file that comes back is the store again', async (t) => {
     const { file, store, clock, errors } = await open(t);
     await store.log.append(1, [newEvent()]);
@@ -86,6 +129,8 @@ async function open(t: TestContext) {
   const clock = createManualClock();
   const errors: unknown[] = [];
   const report = (error: unknown): void => void errors.push(error);
+  await (await openSqliteStore({ path: file, file }, storeDeps)).close();
+  copyFileSync(file, join(dirname(file), 'former.db'));
   const store = await openSqliteStore({ path: file, file }, { ...storeDeps, clock, report });
   t.after(() => store.close());
   await addTenant(store, 'acme');
